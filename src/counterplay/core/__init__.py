@@ -1,0 +1,1 @@
+"""Shared vocabulary of all areas; imports no area."""

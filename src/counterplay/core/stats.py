@@ -1,0 +1,80 @@
+"""Intervals and tests for measured numbers: exact where an exact method exists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.validation import check_float_array, check_int, check_open_fraction
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its confidence interval."""
+
+    estimate: float
+    low: float
+    high: float
+    confidence: float = 0.95
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.estimate:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
+    """Exact two-sided binomial interval for a success probability.
+
+    >>> print(clopper_pearson(0, 10))
+    0 [0, 0.3085]
+    """
+    n = check_int(trials, "trials", low=1)
+    k = check_int(successes, "successes", low=0, high=n)
+    tail = (1 - check_open_fraction(confidence, "confidence")) / 2
+    low = 0.0 if k == 0 else float(stats.beta.ppf(tail, k, n - k + 1))
+    high = 1.0 if k == n else float(stats.beta.ppf(1 - tail, k + 1, n - k))
+    return Interval(k / n, low, high, confidence)
+
+
+def binomial_p_value(
+    successes: int,
+    trials: int,
+    probability: float,
+    alternative: Literal["two-sided", "less", "greater"] = "two-sided",
+) -> float:
+    """Exact p-value of ``successes`` out of ``trials`` under the given success probability."""
+    result = stats.binomtest(successes, trials, probability, alternative=alternative)
+    return float(result.pvalue)
+
+
+def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Student interval for the mean of independent values."""
+    x = check_float_array(values, "values", ndim=1)
+    if x.size < 2:
+        raise InvalidInputError("values must contain at least two numbers for an interval")
+    half = stats.t.ppf(0.5 + confidence / 2, x.size - 1) * x.std(ddof=1) / np.sqrt(x.size)
+    mean = float(x.mean())
+    return Interval(mean, mean - float(half), mean + float(half), confidence)
+
+
+def loglog_slope(x: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Least-squares slope of log y against log x, with its interval.
+
+    >>> round(loglog_slope([1, 2, 4, 8], [3, 12, 48, 192]).estimate, 6)
+    2.0
+    """
+    a, b = check_float_array(x, "x", ndim=1), check_float_array(y, "y", ndim=1)
+    if a.shape != b.shape or a.size < 3:
+        raise InvalidInputError("x and y must have the same length, at least 3")
+    if (a <= 0).any() or (b <= 0).any():
+        raise InvalidInputError("a log-log slope needs positive values")
+    fit = stats.linregress(np.log(a), np.log(b))
+    half = float(stats.t.ppf(0.5 + confidence / 2, a.size - 2) * fit.stderr)
+    return Interval(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half, confidence)

@@ -1,0 +1,1 @@
+"""Studies: claims as experiments, with figures."""
