@@ -40,7 +40,9 @@ def parse_claims(text: str) -> tuple[Claim, ...]:
     for entry in tomllib.loads(text).get("claim", []):
         missing = {"id", "area", "statement", "source"} - entry.keys()
         if missing:
-            raise InvalidInputError(f"claim {entry.get('id', '?')} lacks {', '.join(sorted(missing))}")
+            raise InvalidInputError(
+                f"claim {entry.get('id', '?')} lacks {', '.join(sorted(missing))}"
+            )
         claim = Claim(**entry)
         if not _ID.fullmatch(claim.id):
             raise InvalidInputError(f"claim id {claim.id!r} must look like 09.03")

@@ -69,7 +69,9 @@ class MissingDependencyError(CounterplayError, ImportError):
     @classmethod
     def for_extra(cls, package: str, extra: str) -> MissingDependencyError:
         """Build the error for a missing ``package`` provided by ``counterplay[extra]``."""
-        return cls(f"{package} is not installed; install it with: pip install 'counterplay[{extra}]'")
+        return cls(
+            f"{package} is not installed; install it with: pip install 'counterplay[{extra}]'"
+        )
 
 
 class DataUnavailableError(CounterplayError, OSError):

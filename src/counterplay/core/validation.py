@@ -73,7 +73,9 @@ def check_open_fraction(value: Any, name: str) -> float:
 def check_choice(value: T, name: str, choices: Sequence[T]) -> T:
     """Return ``value`` if it is one of ``choices``."""
     if value not in choices:
-        raise InvalidInputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+        raise InvalidInputError(
+            f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}"
+        )
     return value
 
 
@@ -97,7 +99,8 @@ def check_same_shape(first: NDArray[Any], second: NDArray[Any], names: tuple[str
     """Raise unless both arrays have the same shape."""
     if first.shape != second.shape:
         raise InvalidInputError(
-            f"{names[0]} and {names[1]} must have the same shape, got {first.shape} and {second.shape}"
+            f"{names[0]} and {names[1]} must have the same shape, "
+            f"got {first.shape} and {second.shape}"
         )
 
 

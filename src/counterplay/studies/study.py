@@ -98,4 +98,3 @@ class Area:
     story: str
     """About five lines: who plays, what goes wrong without care, what the library does."""
     studies: tuple[Study, ...]
-

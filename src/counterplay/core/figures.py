@@ -19,9 +19,10 @@ THEORY: dict[str, Any] = {"color": "#444444", "linestyle": "--", "linewidth": 1.
 def figure_style() -> Iterator[None]:
     """Apply the house style inside the block; works without a display."""
     import matplotlib
+    from cycler import cycler
 
-    settings = {
-        "axes.prop_cycle": matplotlib.cycler(color=PALETTE),
+    settings: Any = {
+        "axes.prop_cycle": cycler(color=PALETTE),
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.grid": True,
@@ -42,3 +43,8 @@ def panels(n: int = 1, *, width: float = 6.0, height: float = 4.0) -> tuple[Figu
 
     figure = Figure(figsize=(width * n, height), layout="constrained")
     return figure, list(figure.subplots(1, n, squeeze=False)[0])
+
+
+def axes_or_new(ax: Axes | None, *, width: float = 6.0, height: float = 4.0) -> Axes:
+    """Return ``ax``, or the axes of a new figure: the first line of every ``plot(ax=None)``."""
+    return ax if ax is not None else panels(1, width=width, height=height)[1][0]
