@@ -10,7 +10,7 @@ from counterplay.claims import load_claims
 from counterplay.commands.options import Json, print_json
 from counterplay.core.errors import UnknownNameError
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

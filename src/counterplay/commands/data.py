@@ -10,7 +10,7 @@ import typer
 from counterplay.commands.options import Json, print_json
 from counterplay.core.errors import DataUnavailableError
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 FIELDS = ("name", "kind", "rows", "description", "available", "where")
 
 

@@ -6,7 +6,7 @@ import typer
 
 from counterplay.commands.options import Json, print_json
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from counterplay.studies.store import Store
     from counterplay.studies.study import Scale
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

@@ -39,7 +39,7 @@ class RunSummary:
 class CellError(CounterplayError, RuntimeError):
     """Cells failed; ``failures`` maps each to the reason. All others are stored."""
 
-    def __init__(self, failures: dict[str, Failure], finished: int, summary: RunSummary) -> None:
+    def __init__(self, failures: dict[str, Failure], summary: RunSummary) -> None:
         label, first = next(iter(failures.items()))
         others = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
         super().__init__(f"cell {label} failed{others}: {first.message}; the others are kept")
