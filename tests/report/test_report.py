@@ -221,7 +221,7 @@ PROBE = """<script>addEventListener("load", function () {
 });</script></body>"""
 FRAME = """<!DOCTYPE html><title>waiting</title><script>
 addEventListener("message", function (event) { document.title = event.data; });
-</script><iframe src="report.html" width="{width}" height="900" style="border: 0"></iframe>"""
+</script><iframe src="report.html" width="WIDTH" height="900" style="border: 0"></iframe>"""
 
 
 @needs_browser
@@ -229,7 +229,7 @@ addEventListener("message", function (event) { document.title = event.data; });
 def test_it_fits_the_screen_and_every_image_is_drawn(page: str, tmp_path: Path, width: int):
     (tmp_path / "report.html").write_text(page.replace("</body>", PROBE), encoding="utf-8")
     outer = tmp_path / "outer.html"
-    outer.write_text(FRAME.format(width=width), encoding="utf-8")
+    outer.write_text(FRAME.replace("WIDTH", str(width)), encoding="utf-8")
     options = ("--window-size=1400,1000", "--virtual-time-budget=5000", "--dump-dom")
     dom = browse(*options, outer.as_uri(), profile=tmp_path / "profile")
     title = re.search(r"<title>([\d ]+)</title>", dom)
