@@ -10,9 +10,9 @@ from counterplay.studies.provenance import current_provenance
 from counterplay.studies.results import (
     Incomplete,
     StudyResult,
+    figure_folder,
     load_result,
     render_figures,
-    write_figures,
 )
 from counterplay.studies.runner import run_studies
 from counterplay.studies.store import Store
@@ -52,13 +52,19 @@ def test_missing_and_stale_cells_are_told_apart(tmp_path: Path, sample):
         assert (nothing.missing, nothing.stale) == (12, ())
 
 
-def test_figures_are_the_same_bytes_every_time(result: StudyResult, tmp_path: Path):
-    first, second = render_figures(result), render_figures(result)
-    assert first == second
-    paths = write_figures(result, tmp_path)
-    assert paths[:2] == [
-        tmp_path / "figures" / "sample" / f"walk-spread.{e}" for e in ("png", "svg")
-    ]
+def test_figures_are_the_same_bytes_in_any_process(
+    result: StudyResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (first,) = render_figures([result])
+    monkeypatch.setattr("counterplay.studies.results._WORTH_WORKERS", 1)
+    second, third = render_figures([result, result], jobs=2)
+    assert first == second == third
+    assert [figure.name for figure in first] == ["spread", "two-panels"]
+    folder = figure_folder(result.entry, tmp_path)
+    paths = first[0].write(folder, "walk")
+    assert paths == tuple(
+        tmp_path / "figures" / "sample" / f"walk-spread.{kind}" for kind in ("png", "svg")
+    )
     assert paths[0].read_bytes() == first[0].png
     assert first[0].png.startswith(b"\x89PNG")
     assert paths[1].read_bytes() == first[0].svg

@@ -57,7 +57,7 @@ def report(
     limit_new_libraries()
     from counterplay.report import render_html
     from counterplay.studies.registry import load_areas, select, studies_of
-    from counterplay.studies.runner import CellError, run_studies
+    from counterplay.studies.runner import CellError, run_studies, worker_count
     from counterplay.studies.store import Store
 
     entries = select(targets) if targets else studies_of(load_areas())
@@ -79,7 +79,7 @@ def report(
                 )
             except CellError as error:
                 failed = error
-        content = _collect(entries, opened, scale, seed, out, talk)
+        content = _collect(entries, opened, scale, seed, worker_count(jobs), talk)
     path = _write(content, render_html(content), out)
     if as_json:
         print_json(_as_json(content, path))
@@ -94,7 +94,7 @@ def _collect(
     store: Store,
     scale: Literal["quick", "full"] | None,
     seed: int,
-    out: Path,
+    jobs: int,
     talk: bool,
 ) -> Report:
     from counterplay.core.progress import progress_bar
@@ -103,19 +103,19 @@ def _collect(
     with progress_bar(talk) as bar:
         line = bar.add_task("verdicts and figures", total=len(entries))
         return build_report(
-            entries, store, scale=scale, seed=seed, on_study=lambda name: bar.advance(line)
+            entries, store, scale=scale, seed=seed, jobs=jobs, on_study=lambda: bar.advance(line)
         )
 
 
 def _write(content: Report, page: str, out: Path) -> Path:
     """Write the page, and its figures as files beside it."""
     from counterplay.core.files import write_atomic
+    from counterplay.studies.results import figure_folder
 
     for section in content.areas:
-        folder = out / "figures" / section.area.name
         for study in section.studies:
             for figure in study.figures:
-                figure.files.write(folder, study.entry.study.name)
+                figure.files.write(figure_folder(study.entry, out), study.entry.study.name)
     return write_atomic(out / "report.html", page)
 
 

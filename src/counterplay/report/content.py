@@ -123,7 +123,8 @@ def build_report(
     *,
     scale: Scale | None = None,
     seed: int = 0,
-    on_study: Callable[[str], None] = lambda name: None,
+    jobs: int = 1,
+    on_study: Callable[[], object] = lambda: None,
 ) -> Report:
     """Collect the stored results of ``entries``.
 
@@ -137,16 +138,23 @@ def build_report(
         Which scale to show; None shows the full one where it is complete, else the quick one.
     seed:
         Base seed of the run to show.
+    jobs:
+        Worker processes that draw figures.
     on_study:
-        Called with the id of each study when it is done.
+        Called whenever a study is done.
     """
+    found = [_load(entry, store, scale, seed) for entry in entries]
+    drawn = render_figures([result for result in found if isinstance(result, StudyResult)], jobs)
     sections: dict[str, list[StudySection]] = {}
     areas: dict[str, Area] = {}
-    for entry in entries:
+    for entry, result in zip(entries, found):
         areas[entry.area.name] = entry.area
-        section = _study_section(entry, store, scale, seed)
+        if isinstance(result, StudyResult):
+            section = StudySection(entry, result, _with_captions(result, next(drawn)))
+        else:
+            section = StudySection(entry, None, incomplete=result)
         sections.setdefault(entry.area.name, []).append(section)
-        on_study(entry.id)
+        on_study()
     claims = load_claims()
     return Report(
         areas=tuple(
@@ -161,22 +169,19 @@ def build_report(
     )
 
 
-def _study_section(
+def _load(
     entry: RegisteredStudy, store: Store, scale: Scale | None, seed: int
-) -> StudySection:
+) -> StudyResult | Incomplete:
     found = load_result(entry, store, scale=scale or "full", seed=seed)
     if scale is None and isinstance(found, Incomplete):
         found = load_result(entry, store, scale="quick", seed=seed)
-    if isinstance(found, Incomplete):
-        return StudySection(entry, None, incomplete=found)
-    return StudySection(entry, found, _figures(found))
+    return found
 
 
-def _figures(result: StudyResult) -> tuple[PageFigure, ...]:
+def _with_captions(result: StudyResult, drawn: Sequence[FigureFiles]) -> tuple[PageFigure, ...]:
     draws = result.entry.study.figures
     return tuple(
-        PageFigure(files, _caption(files.name, draws[files.name], result))
-        for files in render_figures(result)
+        PageFigure(files, _caption(files.name, draws[files.name], result)) for files in drawn
     )
 
 
