@@ -21,24 +21,36 @@ class Dataset:
 
     Parameters
     ----------
-    name, kind:
-        Name used by ``load`` or ``fetch``; ``"table"``, ``"images"``, ``"text"``, ``"catalogue"``
-        (items to choose from) or ``"forecasts"`` (predictions by people or models).
-    X, y:
-        Features and labels: the training part of image sets, everything otherwise. Both are None
-        for data without a natural label (catalogues and forecasts); use ``frame`` there.
-    X_test, y_test:
-        The test part of image sets.
+    name:
+        Name used by ``load`` or ``fetch``.
+    kind:
+        ``"table"``, ``"images"``, ``"text"``, ``"catalogue"`` (items to choose from) or
+        ``"forecasts"`` (predictions by people or models).
+    X:
+        Features: the training part of image sets, everything otherwise. None for catalogues and
+        forecasts, which have no natural label; use ``frame`` there.
+    y:
+        Labels of ``X``.
+    X_test:
+        Test part of image sets.
+    y_test:
+        Labels of ``X_test``.
     frame:
         The raw table, nothing encoded or filled in.
-    feature_names, target_names:
-        Names of the columns of ``X``; names of the classes 0, 1, ...
+    feature_names:
+        Names of the columns of ``X``.
+    target_names:
+        Names of the classes 0, 1, ...
     label_1:
-        What label 1 means, for two-class data.
-    description, source, licence:
-        What it is and what to watch out for; where it comes from; what is known of its terms.
+        What label 1 means, for two-class data: the outcome people want.
+    description:
+        What it is and what to watch out for.
+    source:
+        Who made it and where it can be found.
+    licence:
+        What is known of its terms.
     variant:
-        Which form was read, such as a sample or a lossy copy.
+        The file that was read, and whether it is a sample or a lossy copy.
 
     Examples
     --------
