@@ -35,9 +35,10 @@ def checks_for(entry: Public) -> list[Check]:
     if entry.kind in ("value", "exception"):
         return [check_docstring] if entry.kind == "exception" else []
     checks: list[Check] = [check_docstring]
-    if not entry.plumbing:
-        checks.append(check_example)
-    if entry.kind == "abstract" or entry.plumbing or entry.get("no_case"):
+    if entry.kind == "abstract" or entry.plumbing:
+        return checks
+    checks.append(check_example)
+    if entry.get("no_case"):
         return checks
     checks.append(check_has_case)
     if entry.case is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import types
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -58,4 +59,9 @@ def _state(value: Any) -> dict[str, Any]:
         for name in (slots,) if isinstance(slots, str) else slots:
             if name not in ("__dict__", "__weakref__") and hasattr(value, name):
                 state[name] = getattr(value, name)
+    cached = (
+        name for name in state if isinstance(getattr(type(value), name, None), cached_property)
+    )
+    for name in list(cached):  # computed from the rest, present or not
+        del state[name]
     return state

@@ -39,7 +39,10 @@ CASE_KEYS = {
     "may_be_nan", "no_example", "no_frame", "no_case", "no_pickle", "mutable", "any_result",
 }  # fmt: skip
 # Plumbing of core that users never call: a docstring is enough.
-PLUMBING = {"errors", "validation", "progress", "files", "figures", "seeds"}
+PLUMBING = {
+    "bits", "class_builders", "class_io", "errors", "figures", "files", "progress", "seeds",
+    "validation", "weights",
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
