@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ def _fingerprint_object(value: Any, seen: tuple[int, ...]) -> Any:
         return ("map", [(fingerprint(k, seen), fingerprint(v, seen)) for k, v in value.items()])
     if isinstance(value, list | tuple):
         return (type(value).__name__, [fingerprint(v, seen) for v in value])
+    if isinstance(value, Iterator):
+        return ("iterator", [fingerprint(v, seen) for v in islice(value, 1000)])
     if isinstance(value, set | frozenset):
         return ("set", sorted(repr(fingerprint(v, seen)) for v in value))
     if isinstance(value, type | types.FunctionType | types.MethodType | types.BuiltinFunctionType):
