@@ -87,7 +87,10 @@ def data_table() -> str:
 
     lines = ["| name | what | files in the local folder |", "|---|---|---|"]
     for name, entry in CATALOGUE.items():
-        files = "<br>or ".join(f"`{form.files[0]}`" + _more(form.files) for form in entry.forms)
+        files = "<br>or ".join(
+            f"`{name + '/' if form.only_subfolder else ''}{form.files[0]}`{_more(form.files)}"
+            for form in entry.forms
+        )
         network = "<br>or a download" if entry.remotes else ""
         lines.append(f"| `{name}` | {entry.title}{_meaning(entry.label_1)} | {files}{network} |")
     for name, bundled in BUNDLED.items():
@@ -129,7 +132,9 @@ def api_page(package: str) -> str:
     rooms = [r for r in ("bounds", "instances") if r not in submodules and _is_module(folder, r)]
     parts = [f"# counterplay.{package}", _story(story)]
     parts += [
-        _directive(f"{package}.{name}", heading_level=2) for name in names if name not in submodules
+        _directive(f"{package}.{name}", heading_level=2, inherited_members=True)
+        for name in names
+        if name not in submodules
     ]
     for room in [*submodules, *rooms]:
         parts += [f"## {package}.{room}", _module_directive(f"{package}.{room}")]
@@ -214,11 +219,17 @@ def _claims_table(
 ) -> str:
     lines = ["| id | promise | source | checked by | shown by |", "|---|---|---|---|---|"]
     for claim in claims:
-        checked = "<br>".join(f"`{name}`" for name in tests.get(claim.id, ["no test yet"]))
-        shown = "<br>".join(f"`{name}`" for name in studies.get(claim.id, []))
+        checked = "<br>".join(map(_breakable, tests.get(claim.id, ["no test yet"])))
+        shown = "<br>".join(map(_breakable, studies.get(claim.id, [])))
         statement, source = _cell(claim.statement), _cell(claim.source)
         lines.append(f"| {claim.id} | {statement} | {source} | {checked} | {shown} |")
     return "\n".join(lines)
+
+
+def _breakable(name: str) -> str:
+    """Return a long name as code that may be broken after a separator."""
+    parts = re.sub(r"(::|[/_-])", r"\1<wbr>", name)
+    return f"<code>{parts}</code>"
 
 
 def _cell(text: str) -> str:
