@@ -115,6 +115,9 @@ class LittlestoneSolver:
         self._bounds: dict[bytes, tuple[int, int]] = {}
         self._splits: dict[tuple[bytes, int], int] = {}
 
+    def __repr__(self) -> str:
+        return f"LittlestoneSolver({self.cls!r})"
+
     @property
     def full(self) -> Words:
         """The whole class as packed words."""
