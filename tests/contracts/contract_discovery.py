@@ -97,7 +97,8 @@ def _kind_of_class(cls: type) -> str:
 
 def discover(area: str) -> list[Public]:
     """Return the public objects of one area, or an empty list if the package does not exist."""
-    if importlib.util.find_spec(f"counterplay.{area}") is None:
+    spec = importlib.util.find_spec(f"counterplay.{area}")
+    if spec is None or spec.origin is None:  # a folder without __init__.py is no package
         return []
     cases = load_cases(area)
     found = _without_repeats(area, dict(_public_names(area)))
