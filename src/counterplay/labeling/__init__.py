@@ -1,0 +1,9 @@
+"""labeling"""
+
+from counterplay.labeling.gbs import GBS
+from counterplay.labeling.model import PoolProblem
+from counterplay.labeling import instances
+from counterplay.labeling.optimal_tree import OptimalTree, optimal_cost
+from counterplay.labeling.scan import FixedOrderScan, RandomQuery
+from counterplay.labeling.b2ir import B2IR, B2IRPlus
+from counterplay.labeling.report import IncentiveReport, incentive_report
