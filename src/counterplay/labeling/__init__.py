@@ -7,3 +7,13 @@ from counterplay.labeling.optimal_tree import OptimalTree, optimal_cost
 from counterplay.labeling.scan import FixedOrderScan, RandomQuery
 from counterplay.labeling.b2ir import B2IR, B2IRPlus
 from counterplay.labeling.report import IncentiveReport, incentive_report
+from counterplay.labeling.partial_sir import OptPartialSIR, PrunedPartialSIR
+from counterplay.labeling.assumptions import AssumptionCheck, check_assumption1, check_assumption2
+from counterplay.labeling.mixture import (
+    Mixture,
+    NotStrictlyImprovable,
+    OptimalMixture,
+    SIRMixture,
+    optimal_mixture,
+    sir_mixture,
+)

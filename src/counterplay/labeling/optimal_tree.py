@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import IntArray, check_choice, check_positive_int
+from counterplay.core.validation import check_choice, check_positive_int
 from counterplay.labeling.algorithm import TreeAlgorithm
 from counterplay.labeling.gbs import distinct_splits
 from counterplay.labeling.model import PoolProblem, Restriction
@@ -155,7 +156,7 @@ class _Solver:
     def _splits(self, rows: int) -> list[tuple[int, ...]]:
         if rows & (rows - 1) == 0:
             return []
-        found = {}
+        found: dict[tuple[int, ...], None] = {}
         for x in self.columns:
             parts = self._parts(rows, x)
             if len(parts) > 1:
@@ -174,7 +175,7 @@ class _Solver:
         self.memo[rows] = cost
 
 
-def _side_masks(column: IntArray, n_classes: int) -> list[int]:
+def _side_masks(column: NDArray[np.uint8], n_classes: int) -> list[int]:
     masks = [0] * n_classes
     for row, label in enumerate(column.tolist()):
         masks[label] |= 1 << row

@@ -55,7 +55,8 @@ class IncentiveReport:
     @property
     def slack(self) -> NDArray[Any]:
         """What each agent saves: baseline minus protocol."""
-        return self.baseline_cost - self.protocol_cost
+        slack: NDArray[Any] = self.baseline_cost - self.protocol_cost
+        return slack
 
     @property
     def total(self) -> Any:
