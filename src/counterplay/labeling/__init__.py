@@ -17,3 +17,5 @@ from counterplay.labeling.mixture import (
     optimal_mixture,
     sir_mixture,
 )
+from counterplay.labeling.monte_carlo import SafeViolators, safe_violators_mc
+from counterplay.labeling.coalitions import CoalitionTable, compute_equilibria

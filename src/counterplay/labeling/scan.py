@@ -186,8 +186,8 @@ def _shares(problem: PoolProblem, *, uniform: bool) -> NDArray[Any]:
         return shares
     counts = owners.sum(axis=0)
     if not problem.is_exact:
-        shares = (owners / counts).T
-        return shares
+        split: NDArray[Any] = (owners / counts).T
+        return split
     exact = np.zeros((problem.m, problem.k), dtype=object)
     for x in range(problem.m):
         exact[x, owners[:, x]] = Fraction(1, int(counts[x]))
