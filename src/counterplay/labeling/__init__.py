@@ -19,3 +19,14 @@ from counterplay.labeling.mixture import (
 )
 from counterplay.labeling.monte_carlo import SafeViolators, safe_violators_mc
 from counterplay.labeling.coalitions import CoalitionTable, compute_equilibria
+from counterplay.labeling.session import (
+    Answer,
+    LabelQuery,
+    LabelingSession,
+    run,
+    simulate,
+    smallest_conflict,
+)
+from counterplay.labeling.campaign import CampaignPlan, plan_campaign
+from counterplay.labeling.drawing import draw_tree
+from counterplay.labeling.strategies import CommitteeSplitStrategy
