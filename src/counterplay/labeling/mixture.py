@@ -19,14 +19,13 @@ from scipy.optimize import linprog
 from counterplay.core.errors import ConvergenceError, InfeasibleError, InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_choice, check_real
-from counterplay.labeling.algorithm import QueryAlgorithm, State, expected
+from counterplay.labeling.algorithm import QueryAlgorithm, State, TreeAlgorithm, expected
 from counterplay.labeling.assumptions import check_assumption1, check_assumption2
 from counterplay.labeling.b2ir import B2IR
 from counterplay.labeling.model import PoolProblem
 from counterplay.labeling.optimal_tree import OptimalTree
 from counterplay.labeling.partial_sir import OptPartialSIR, PrunedPartialSIR
 from counterplay.labeling.report import alone_costs
-from counterplay.labeling.algorithm import TreeAlgorithm
 
 
 class NotStrictlyImprovable(InfeasibleError):

@@ -262,7 +262,7 @@ class LabelingSession:
 
     def _label_masses(self) -> FloatArray:
         posterior = self.posterior
-        rows = [posterior @ (self.problem.H == label) for label in range(self.problem.n_classes)]
+        rows = [posterior @ (label == self.problem.H) for label in range(self.problem.n_classes)]
         return np.stack(rows)
 
     def _code(self, label: Any) -> int:

@@ -134,6 +134,6 @@ class CommitteeSplitStrategy:
                 "the labels contradict every committee member; pass tolerance > 0 to go on"
             )
         w = w / w.sum()
-        masses = np.stack([w @ (H == code) for code in range(classes.size)])
+        masses = np.stack([w @ (code == H) for code in range(classes.size)])
         rest: FloatArray = np.sort(masses, axis=0)[:-1].sum(axis=0)
         return rest
