@@ -53,8 +53,8 @@ def committee(
 
     >>> from sklearn.dummy import DummyClassifier
     >>> X = [[0.0], [1.0]]
-    >>> always = [DummyClassifier(strategy="constant", constant=c).fit(X, [0, 1]) for c in (0, 1, 1)]
-    >>> committee(always, X)
+    >>> always = [DummyClassifier(strategy="constant", constant=c) for c in (0, 1, 1)]
+    >>> committee([member.fit(X, [0, 1]) for member in always], X)
     FiniteClass(2 members, 2 points)
     """
     return FiniteClass.from_estimators(estimators, X, weights=weights).deduplicated().unique

@@ -1,8 +1,8 @@
-"""Strictly better for everybody: an IR protocol, mixed rarely with protocols that favour each agent.
+"""Strictly better for everybody: an IR protocol, mixed rarely with protocols that favour one agent.
 
 The thesis draws the favouring protocols with tiny fixed probabilities; since all costs are known
-exactly, a linear program finds the weights with the largest smallest gain. Source: Lemma lmm:partsir,
-spec 06, section 3.7.
+exactly, a linear program finds the weights with the largest smallest gain.
+Source: Lemma lmm:partsir, spec 06, section 3.7.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class SafeViolators:
     def summary(self) -> str:
         """The decision per agent as text."""
         lines = [
-            f"  agent {i + 1}: joining changes her cost by {mean:+.3f} (at most {mean + width:+.3f})"
+            f"  agent {i + 1}: joining changes the cost by {mean:+.3f} (<= {mean + width:+.3f})"
             f" -> {'labels alone first' if i in self.violators else 'joins at once'}"
             for i, (mean, width) in enumerate(zip(self.mean, self.width))
         ]

@@ -1,8 +1,8 @@
 """Does everybody gain? Expected queries of each agent alone and in a protocol, side by side.
 
 Individually rational (IR): nobody expects more queries than alone; strictly so (SIR): everybody
-expects fewer. Read as a game with actions "join" and "stay out", IR means that all joining is a Nash
-equilibrium, SIR that it is a strict one. Source: eq. eq:def-incentive, spec 06, section 2.4.
+expects fewer. Read as a game with actions "join" and "stay out", IR means that all joining is a
+Nash equilibrium, SIR that it is a strict one. Source: eq. eq:def-incentive, spec 06, section 2.4.
 """
 
 from __future__ import annotations

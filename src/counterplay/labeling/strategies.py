@@ -22,8 +22,8 @@ from counterplay.core.weights import check_weights
 class CommitteeSplitStrategy:
     """Query strategy that asks the point splitting the consistent committee most evenly.
 
-    Use it in scikit-activeml's loop (``strategy.query(X, y)``, missing labels are NaN) or in modAL's
-    (``query_strategy=strategy.as_modal()``).
+    Use it in scikit-activeml's loop (``strategy.query(X, y)``, missing labels are NaN) or in
+    modAL's (``query_strategy=strategy.as_modal()``).
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class CommitteeSplitStrategy:
         return chosen, np.where(allowed, utilities, np.nan)[None, :]
 
     def as_modal(self) -> Any:
-        """The strategy as a modAL ``query_strategy``: ``(learner, X_pool) -> (indices, metric)``."""
+        """The strategy for modAL: ``(learner, X_pool) -> (indices, metric)``."""
 
         def strategy(learner: Any, X: ArrayLike, n_instances: int = 1, **_: Any) -> Any:
             H, classes = self._predictions(X)

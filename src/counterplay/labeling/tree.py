@@ -1,9 +1,9 @@
 """Query trees as flat arrays, and the cost of a target to every agent.
 
-A deterministic query algorithm on a coalition is a tree: an inner node asks one point, each leaf is
-one labeling of the coalition's points. Nodes are numbered so that parents come before children, rows
-of a node are a slice of one permutation, and nothing is recursive, because trees can be as deep as
-the pool is large. Source: spec 06, section 2.2.
+A deterministic query algorithm on a coalition is a tree: an inner node asks one point, each leaf
+is one labeling of the coalition's points. Nodes are numbered so that parents come before children,
+rows of a node are a slice of one permutation, and nothing is recursive, because trees can be as
+deep as the pool is large. Source: spec 06, section 2.2.
 """
 
 from __future__ import annotations
