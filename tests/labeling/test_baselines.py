@@ -4,7 +4,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from labeling.problems import random_problem
 
 from counterplay.errors import InvalidInputError
 from counterplay.labeling import (
@@ -19,6 +18,7 @@ from counterplay.labeling import (
     optimal_cost,
 )
 from counterplay.labeling.report import alone_costs
+from labeling.problems import random_problem
 
 RULES = ("first", "uniform", "least_loaded")
 

@@ -5,12 +5,12 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from labeling.problems import random_problem
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.errors import InvalidInputError
 from counterplay.labeling import GBS, PoolProblem, bounds, instances
 from counterplay.labeling.b2ir import run_costs
+from labeling.problems import random_problem
 
 
 def closed_joint(n: int) -> Fraction:

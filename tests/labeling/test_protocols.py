@@ -4,7 +4,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from labeling.problems import embedded, random_problem
 
 from counterplay.core.stats import binomial_p_value
 from counterplay.errors import InvalidInputError
@@ -32,6 +31,7 @@ from counterplay.labeling import (
 )
 from counterplay.labeling.b2ir import run_costs
 from counterplay.labeling.report import alone_costs
+from labeling.problems import embedded, random_problem
 
 
 def violating() -> list[tuple[PoolProblem, GBS]]:
