@@ -15,7 +15,7 @@ from typing import cast
 import numpy as np
 from numba import njit
 
-from counterplay.core.bits import Words, pack_rows, popcount, unique_rows, unpack_rows
+from counterplay.core.bits import Words, pack_columns, pack_rows, popcount, unique_rows, unpack_rows
 from counterplay.core.dimensions.shatter_search import popcount_word
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import IntArray
@@ -106,7 +106,7 @@ class LittlestoneSolver:
         self._first: IntArray = first
         self._inverse: IntArray = inverse
         self._distinct = first.size == len(cls)
-        columns = pack_rows(np.ascontiguousarray(cls.labels[first].T))
+        columns = cls.columns if self._distinct else pack_columns(cls.labels[first])
         self._full = pack_rows(np.ones(first.size, dtype=np.bool_))
         points, _ = _splitting(self._full, columns, np.arange(cls.n_points), first.size)
         self._points: IntArray = points[_distinct_splits(self._full, columns, points)]
