@@ -192,6 +192,13 @@ class FiniteClass:
         return cls.from_matrix(halfspaces_2d(points), points=points)
 
     @classmethod
+    def halfspaces_lp(cls, points: ArrayLike) -> FiniteClass:
+        """All labelings of a few points in any dimension by halfspaces, by linear programs."""
+        from counterplay.core.halfspaces import halfspaces_lp
+
+        return cls.from_matrix(halfspaces_lp(points), points=points)
+
+    @classmethod
     def singletons(cls, n_points: int, *, include_empty: bool = False) -> FiniteClass:
         """One hypothesis per point, 1 there and 0 elsewhere; optionally the all-zero one, last."""
         return cls.from_matrix(build.singletons(n_points, include_empty))
