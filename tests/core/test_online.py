@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from counterplay.core.dimensions import littlestone_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA, Halving
-from counterplay.core.online.learner import OnlineLearner, VersionSpaceLearner
+from counterplay.core.online.copyable import OnlineLearner, VersionSpaceLearner
 from counterplay.errors import InvalidInputError
 
 matrices = hnp.arrays(bool, st.tuples(st.integers(1, 8), st.integers(1, 4)))

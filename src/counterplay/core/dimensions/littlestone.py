@@ -128,6 +128,14 @@ class LittlestoneSolver:
         self._bounds: dict[int, tuple[int, int]] = {}
         self._splits: dict[tuple[int, int], int] = {}
 
+    def __repr__(self) -> str:
+        return f"LittlestoneSolver({self.cls!r})"
+
+    @property
+    def full(self) -> Words:
+        """The whole class as packed words."""
+        return int_to_words((1 << len(self.cls)) - 1, len(self.cls))
+
     def dimension(self, members: Words | int | None = None) -> int:
         """Littlestone dimension of a subset of the class (default: all of it); -1 if empty."""
         return self._dimension(self._internal(members))

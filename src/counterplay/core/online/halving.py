@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from counterplay.core.bits import Words, popcount
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.online.learner import Labels, VersionSpaceLearner
+from counterplay.core.online.copyable import Labels, VersionSpaceLearner
 
 
 class Halving(VersionSpaceLearner):

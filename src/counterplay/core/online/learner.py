@@ -1,161 +1,172 @@
-"""The protocol of an online learner that can be copied, and its version-space base.
+"""What every learner over K experts with one loss per expert and round has in common.
 
-Reductions in strategic classification keep many copies of one learner and feed them different
-examples, so learners must be cheap to copy, hashable by what they will do next, and must change
-only when they err. Source: spec 03 section 2.
+Streaming: ``reset``, then in every round ``act`` (whom to play) and ``update`` (all losses).
+Batch, on losses fixed in advance: ``marginals`` (exact probabilities), ``chain`` (exact law of the
+path) and ``sample`` (many paths at once). One path of ``sample`` agrees with streaming.
+Source: spec 09, section 3 (common protocol).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, Protocol, TypeVar, overload, runtime_checkable
+from abc import ABC, abstractmethod
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from counterplay.core.bits import Words, as_indices, pack_rows, popcount, unpack_rows, words_to_int
-from counterplay.core.errors import InvalidInputError
-from counterplay.core.finite_class import FiniteClass
-from counterplay.core.validation import BoolArray, check_int
-
-Labels = NDArray[np.uint8]
-Learner = TypeVar("Learner", bound="VersionSpaceLearner")
-
-
-@runtime_checkable
-class OnlineLearner(Protocol):
-    """What a reduction needs from a learner; ``Z`` are whatever points the learner understands."""
-
-    @property
-    def mistake_bound(self) -> float:
-        """Most mistakes on any realizable sequence (``inf`` if there is no bound)."""
-
-    def predict(self, Z: Any) -> Any:
-        """Labels of points; does not change the learner."""
-
-    def updated(self, z: Any, y: int) -> OnlineLearner:
-        """Return the learner after one example; the same behaviour if it did not err there."""
-
-    def key(self) -> Hashable:
-        """Equal keys mean identical future behaviour."""
-
-    def is_dead(self) -> bool:
-        """Whether no hypothesis of the class is consistent with what was fed."""
+from counterplay.core.errors import InvalidInputError, ProtocolError
+from counterplay.core.online.chain import Int32Array, LazyChain
+from counterplay.core.online.exponential import first_outside
+from counterplay.core.online.state import Stateful
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.validation import FloatArray, check_float_array, check_positive_int
 
 
-class VersionSpaceLearner:
-    """Base of learners whose state is a version space of a :class:`FiniteClass`.
+class ScalarLearner(Stateful, ABC):
+    """Base class of learners that play one of K experts per round and then see all losses.
 
-    Subclasses implement ``_decide``. The learner is conservative: an example it predicts correctly
-    changes nothing. :meth:`updated` leaves the learner alone and returns a new one that shares the
-    class; :meth:`update` changes it in place.
+    Subclasses define ``probs`` and ``_learn`` for streaming, and ``marginals`` or ``chain`` for
+    batches. Losses lie in [0, 1] unless the subclass says otherwise.
     """
 
-    __slots__ = ("_alive", "_key", "_mistakes", "hypotheses", "tie")
+    _state: ClassVar[tuple[str, ...]] = ("K", "horizon", "rounds", "_choice", "_rng")
 
-    def __init__(self, hypotheses: FiniteClass, *, tie: int = 0) -> None:
-        self.hypotheses = hypotheses
-        self.tie = check_int(tie, "tie", low=0, high=1)
-        self._alive: Words = pack_rows(np.ones(len(hypotheses), dtype=np.bool_))
-        self._key: int | None = None
-        self._mistakes = 0
+    K: int = 0
+    """Number of experts; zero before ``reset``."""
+    horizon: int | None = None
+    """Number of rounds the learner is tuned for, if it needs one."""
+    rounds: int = 0
+    """Rounds seen since ``reset``."""
+    _choice: int = -1  # expert of the current round; -1 before it was drawn
+    _rng: np.random.Generator
+    _range: tuple[float, float] = (0.0, 1.0)
 
-    def __repr__(self) -> str:
-        name = type(self).__name__
-        return f"{name}({len(self)} of {len(self.hypotheses)} hypotheses, {self.mistakes} mistakes)"
+    def reset(self, K: int, horizon: int | None = None, random_state: RandomState = None) -> Self:
+        """Start anew with ``K`` experts; returns the learner itself.
 
-    def __len__(self) -> int:
-        return int(popcount(self._alive))
+        Parameters
+        ----------
+        K:
+            Number of experts.
+        horizon:
+            Number of rounds to come, for learners whose step depends on it.
+        random_state:
+            None, an int or a ``numpy.random.Generator``.
+        """
+        self.K = check_positive_int(K, "K")
+        self.horizon = None if horizon is None else check_positive_int(horizon, "horizon")
+        self.rounds = 0
+        self._choice = -1
+        self._rng = generator(random_state)
+        self._start()
+        return self
 
-    @property
-    def mistakes(self) -> int:
-        """How many mistakes led to this state."""
-        return self._mistakes
+    @abstractmethod
+    def _start(self) -> None:
+        """Set up the state of a subclass after ``reset``."""
 
-    @property
-    def alive(self) -> BoolArray:
-        """Mask of the hypotheses consistent with all mistakes."""
-        return unpack_rows(self._alive, len(self.hypotheses))
+    @abstractmethod
+    def probs(self) -> FloatArray | None:
+        """Return the distribution of the coming choice, or None where it is not tracked."""
 
-    @overload
-    def predict(self, Z: int) -> int: ...
-    @overload
-    def predict(self, Z: ArrayLike) -> Any: ...
-    def predict(self, Z: Any) -> Any:
-        """Label of one point (an int), or labels of an array of points, as uint8."""
-        if np.ndim(Z) == 0:
-            point = check_int(Z, "point", low=0, high=self.hypotheses.n_points - 1)
-            return self._decide_point(point)
-        return self._decide_points(as_indices(Z, self.hypotheses.n_points, "points"))
+    def act(self) -> int:
+        """Return the expert to play in this round; asking twice gives the same answer."""
+        if self._choice < 0:
+            self._check_started()
+            self._choice = self._draw()
+        return self._choice
 
-    def predict_row(self, row: ArrayLike) -> int:
-        """Label of a point outside the class's list, given each member's label there."""
-        return self._decide(self._row(row))
+    @abstractmethod
+    def _draw(self) -> int:
+        """Choose the expert of a new round."""
 
-    def updated(self: Learner, point: int, label: int) -> Learner:
-        """Return the learner after one example: a new one on a mistake, otherwise itself."""
-        label = check_int(label, "label", low=0, high=1)
-        if self.predict(point) == label:
-            return self
-        return self._after(self.hypotheses.columns[point], label)
+    def update(self, loss: ArrayLike) -> None:
+        """Reveal the losses of all experts and end the round.
 
-    def updated_row(self: Learner, row: ArrayLike, label: int) -> Learner:
-        """Like :meth:`updated` for a point given by each member's label there."""
-        label = check_int(label, "label", low=0, high=1)
-        words = self._row(row)
-        return self if self._decide(words) == label else self._after(words, label)
+        Parameters
+        ----------
+        loss:
+            Vector of length ``K``, in [0, 1] (values off by at most 1e-12 are tolerated).
+        """
+        vector = self._vector(loss)
+        self._learn(vector)
+        self.rounds += 1
+        self._choice = -1
 
-    def update(self, point: int, label: int) -> bool:
-        """Learn one example in place; return whether it was a mistake."""
-        after = self.updated(point, label)
-        if after is self:
-            return False
-        self._alive, self._key, self._mistakes = after._alive, after._key, after._mistakes
-        self._forget()
-        return True
+    @abstractmethod
+    def _learn(self, loss: FloatArray) -> None:
+        """Take in a checked loss vector."""
 
-    def copy(self: Learner) -> Learner:
-        """An independent copy; shares the class and whatever it has computed about it."""
-        other: Learner = object.__new__(type(self))
-        for kind in type(self).__mro__:
-            for name in getattr(kind, "__slots__", ()):
-                setattr(other, name, getattr(self, name))
-        return other
+    def marginals(
+        self, losses: ArrayLike, *, horizon: int | None = None, out: FloatArray | None = None
+    ) -> FloatArray:
+        """Return the exact probability of every expert in every round of a fixed sequence.
 
-    def key(self) -> int:
-        """The remaining hypotheses as a Python int: equal keys, equal behaviour."""
-        if self._key is None:
-            self._key = words_to_int(self._alive)
-        return self._key
+        Parameters
+        ----------
+        losses:
+            Array ``(E, K)``: one row per round.
+        horizon:
+            Horizon the learner is tuned for; the number of rows by default.
+        out:
+            Array to write into, for sequences that fill much of the memory.
+        """
+        result = self.chain(losses, horizon=horizon).marginals
+        return result if out is None else _copy_into(out, result)
 
-    def is_dead(self) -> bool:
-        """Whether every hypothesis was contradicted."""
-        return not self._alive.any()
+    @abstractmethod
+    def chain(self, losses: ArrayLike, *, horizon: int | None = None) -> LazyChain:
+        """Return the exact law of the learner's path on a fixed loss sequence."""
 
-    def _after(self: Learner, words: Words, label: int) -> Learner:
-        other = self.copy()
-        other._alive = self._alive & (words if label else ~words)
-        other._key = None
-        other._mistakes = self._mistakes + 1
-        other._forget()
-        return other
+    def sample(
+        self,
+        losses: ArrayLike,
+        n_rep: int = 1,
+        *,
+        horizon: int | None = None,
+        random_state: RandomState = None,
+    ) -> Int32Array:
+        """Draw ``n_rep`` paths on a fixed loss sequence at once, shape ``(n_rep, E)``."""
+        return self.chain(losses, horizon=horizon).sample(n_rep, random_state)
 
-    def _row(self, row: ArrayLike) -> Words:
-        labels = np.asarray(row)
-        if labels.shape != (len(self.hypotheses),):
+    def expected_switches(self, losses: ArrayLike, *, horizon: int | None = None) -> float:
+        """Return the exact expected number of rounds in which the expert changes."""
+        return self.chain(losses, horizon=horizon).expected_switches
+
+    def _vector(self, loss: ArrayLike) -> FloatArray:
+        """Return a checked loss vector; the clip of tiny overshoots never moves a good value."""
+        self._check_started()
+        vector = np.ascontiguousarray(loss, dtype=np.float64)
+        if vector.shape != (self.K,):
+            raise InvalidInputError(f"loss must have shape ({self.K},), got {vector.shape}")
+        low, high = self._range
+        bad = first_outside(vector, low, high)
+        if bad >= 0:
             raise InvalidInputError(
-                f"row must have one label per member ({len(self.hypotheses)}), got {labels.shape}"
+                f"losses must lie in [{low:g},{high:g}]; expert {bad} is {vector[bad]:.2f}"
             )
-        return pack_rows(labels)
+        return vector
 
-    def _forget(self) -> None:
-        """Drop what was computed for the old state."""
+    def _matrix(self, losses: ArrayLike) -> FloatArray:
+        """Return a checked loss matrix."""
+        matrix = check_float_array(losses, "losses", ndim=2)
+        low, high = self._range
+        if matrix.size == 0:
+            raise InvalidInputError(f"losses must not be empty, got shape {matrix.shape}")
+        bad = first_outside(matrix.reshape(-1), low, high)
+        if bad >= 0:
+            row, expert = divmod(bad, matrix.shape[1])
+            raise InvalidInputError(
+                f"losses must lie in [{low:g},{high:g}]; "
+                f"row {row} expert {expert} is {matrix[row, expert]:.2f}"
+            )
+        return matrix
 
-    def _decide_point(self, point: int) -> int:
-        return self._decide(self.hypotheses.columns[point])
+    def _check_started(self) -> None:
+        if self.K == 0:
+            raise ProtocolError(f"call reset(K, horizon) before using {type(self).__name__}")
 
-    def _decide_points(self, points: NDArray[np.int64]) -> Labels:
-        return np.array([self._decide_point(int(x)) for x in points], dtype=np.uint8)
 
-    def _decide(self, words: Words) -> int:
-        raise NotImplementedError
+def _copy_into(out: FloatArray, result: FloatArray) -> FloatArray:
+    np.copyto(out, result)
+    return out

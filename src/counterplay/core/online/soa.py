@@ -5,7 +5,7 @@ from __future__ import annotations
 from counterplay.core.bits import Words
 from counterplay.core.dimensions.littlestone import LittlestoneSolver
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.online.learner import VersionSpaceLearner
+from counterplay.core.online.copyable import VersionSpaceLearner
 
 
 class SOA(VersionSpaceLearner):
