@@ -297,6 +297,9 @@ def peel_orientation(n_vertices: int, first: IntArray, second: IntArray) -> IntA
     """Orient edges by removing a vertex of smallest degree (smallest index on ties) at a time.
 
     The remaining edges of the removed vertex point to it. Returns the head of every edge.
+
+    >>> peel_orientation(3, np.array([0, 1]), np.array([1, 2]))   # a path 0 - 1 - 2
+    array([0, 1])
     """
     ends = np.concatenate([first, second])
     order = np.argsort(ends, kind="stable")
