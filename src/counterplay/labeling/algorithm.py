@@ -98,7 +98,6 @@ class TreeAlgorithm(QueryAlgorithm):
                 f"got {assignment!r}"
             )
         self.assignment = assignment
-        self._trees: WeakKeyDictionary[PoolProblem, dict[Coalition, _Built]] = WeakKeyDictionary()
 
     @abstractmethod
     def _build(self, restriction: Restriction, m: int) -> QueryTree:
@@ -144,24 +143,21 @@ class TreeAlgorithm(QueryAlgorithm):
 
     def _built(self, problem: PoolProblem, coalition: Iterable[int] | None) -> _Built:
         members = problem.everybody if coalition is None else problem.check_coalition(coalition)
-        known = self._trees.setdefault(problem, {})
+        known = _TREES.setdefault(self, WeakKeyDictionary()).setdefault(problem, {})
         if members not in known:
             restriction = problem.restrict(members)
             known[members] = restriction, self._build(restriction, problem.m)
         return known[members]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_trees"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._trees = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(assignment={self.assignment!r})"
 
 
 _Built = tuple[Restriction, QueryTree]
+# Trees already built, forgotten together with the algorithm or the problem.
+_TREES: WeakKeyDictionary[
+    TreeAlgorithm, WeakKeyDictionary[PoolProblem, dict[Coalition, _Built]]
+] = WeakKeyDictionary()
 
 
 class TreeState(State):

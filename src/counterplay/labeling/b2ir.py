@@ -152,6 +152,9 @@ class B2IRPlus(B2IR):
     ) -> None:
         super().__init__(baseline, infer=True, violators=violators)
 
+    def __repr__(self) -> str:
+        return f"B2IRPlus({self.baseline!r})"
+
 
 class B2IRState(State):
     """A step-by-step run of B2IR, fit to drive human labelers."""

@@ -69,6 +69,9 @@ class CommitteeSplitStrategy:
         self.tolerance = float(tolerance)
         self._pool: tuple[tuple[int, ...], bytes, IntArray, NDArray[Any]] | None = None
 
+    def __repr__(self) -> str:
+        return f"CommitteeSplitStrategy({len(self.committee)} members, tolerance={self.tolerance})"
+
     def query(
         self,
         X: ArrayLike,
