@@ -30,9 +30,7 @@ def cost_matrices() -> None:
     plain = best_of(1, lambda: GBS(builder="level").cost_matrix(problem))
     print(f"joint cost matrix, m=200, N={problem.N}")
     print(f"  compiled stack builder      {ours:8.3f} s")
-    print(
-        f"  plain NumPy level builder   {plain:8.3f} s   {plain / ours:6.1f} times slower (bar: 2)"
-    )
+    print(f"  plain NumPy level builder   {plain:8.3f} s   {plain / ours:6.1f}x slower (bar: 2)")
 
 
 def committee_queries() -> None:
@@ -72,7 +70,7 @@ def _scikit_activeml(members, X, known, ours: float) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         seconds = best_of(3, job)
-    print(f"  scikit-activeml QBC         {1e3 * seconds:8.3f} ms  {seconds / ours:6.1f} times slower"
+    print(f"  scikit-activeml QBC         {1e3 * seconds:8.3f} ms  {seconds / ours:6.1f}x slower"
           " (bar: 10)")  # fmt: skip
 
 
@@ -82,11 +80,11 @@ def _modal(members, X, y, ours: float) -> None:
     except ImportError:
         print("  modAL is not installed, skipped")
         return
-    learners = [ActiveLearner(estimator=m, X_training=X[:30], y_training=(X[:30, 0] > 0).astype(int))
-                for m in members]  # fmt: skip
+    few, labels = X[:30], (X[:30, 0] > 0).astype(int)
+    learners = [ActiveLearner(estimator=m, X_training=few, y_training=labels) for m in members]
     committee = Committee(learner_list=learners)
     seconds = best_of(3, lambda: committee.query(X))
-    print(f"  modAL committee             {1e3 * seconds:8.3f} ms  {seconds / ours:6.1f} times slower"
+    print(f"  modAL committee             {1e3 * seconds:8.3f} ms  {seconds / ours:6.1f}x slower"
           " (bar: 3)")  # fmt: skip
 
 

@@ -11,10 +11,10 @@ X, y = datasets.load("breast_cancer", return_X_y=True)
 X = StandardScaler().fit_transform(X)[:, :4]
 rng = np.random.default_rng(0)
 
-# An older public cohort gives the hypotheses: 500 bootstrapped models, better ones weigh more.
+# An older public cohort gives the hypotheses: 200 bootstrapped models, better ones weigh more.
 public, patients = np.arange(400), rng.choice(np.arange(400, len(X)), size=80, replace=False)
 models, weights = [], []
-while len(models) < 500:
+while len(models) < 200:
     rows = rng.choice(public, size=30)
     if len(set(y[rows])) == 2:
         models.append(LogisticRegression().fit(X[rows], y[rows]))
