@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_POINTS = 512
+_COLUMNS = 5  # round, champion's primary loss and harm, best model's primary loss, bound
 
 
 class Trace(Stateful):
@@ -43,7 +44,7 @@ class Trace(Stateful):
 
     def to_array(self) -> FloatArray:
         """Return one row per kept round: the round, then the values."""
-        return np.array(self.points, dtype=np.float64).reshape(len(self.points), -1)
+        return np.array(self.points, dtype=np.float64).reshape(len(self.points), _COLUMNS)
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,11 @@ class BicriteriaLearner(Stateful, ABC):
     def _choose(self) -> int:
         """Return the expert of a new round."""
 
+    @property
+    def active(self) -> BoolArray:
+        """Who may be played in the coming round."""
+        return np.ones(self.K, dtype=bool)
+
     def _see_activity(self, active: BoolArray) -> None:
         raise InvalidInputError(
             f"{type(self).__name__} does not know inactive experts; use DeactivationLearner"
@@ -230,13 +235,12 @@ class BicriteriaLearner(Stateful, ABC):
         secondary = np.empty_like(l1)
         active = np.ones(l1.shape, dtype=bool)
         for t in range(len(l1)):
-            if learner.oracle is not None:
-                active[t] = learner.oracle.active
+            active[t] = learner.active
             path[t] = learner.act()
             secondary[t] = l2.losses(t, path[:t])
             learner.update(l1[t], secondary[t])
         played = secondary[np.arange(len(l1)), path]
-        activity = OracleRun(active, (), (0,)) if learner.oracle is not None else None
+        activity = OracleRun(active, (), (0,)) if self.oracle is not None else None
         return self._result(l1, secondary, c, None, path[None, :], activity, played[None, :])
 
     def _result(

@@ -227,6 +227,8 @@ class EpochGrid:
                 if alpha is None:
                     raise InvalidInputError("B='thesis' needs alpha; pass it, or B as an integer")
                 length = float(rounds) ** check_fraction(alpha, "alpha")
+                if alpha == 1:
+                    _warn_one_epoch()
             else:
                 if threshold is None:
                     raise InvalidInputError("B='balanced' needs threshold; pass it, or an integer")
@@ -258,11 +260,7 @@ def burst_threshold(T: int, delta: float, alpha: float) -> float:
     rounds = check_positive_int(T, "T")
     budget = check_fraction(delta, "delta") * float(rounds) ** check_fraction(alpha, "alpha")
     if alpha == 1:
-        warnings.warn(
-            "alpha = 1 makes one single epoch and all bounds trivial; choose alpha below 1",
-            AssumptionWarning,
-            stacklevel=2,
-        )
+        _warn_one_epoch()
     if budget < 1:
         warnings.warn(
             f"the burst budget delta * T**alpha = {budget:.3g} is below one round; "
@@ -271,6 +269,14 @@ def burst_threshold(T: int, delta: float, alpha: float) -> float:
             stacklevel=2,
         )
     return float(budget)
+
+
+def _warn_one_epoch() -> None:
+    warnings.warn(
+        "alpha = 1 makes one single epoch and all bounds trivial; choose alpha below 1",
+        AssumptionWarning,
+        stacklevel=3,
+    )
 
 
 def check_losses(l1: ArrayLike, l2: ArrayLike) -> tuple[FloatArray, FloatArray]:
