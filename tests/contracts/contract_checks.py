@@ -35,9 +35,10 @@ def checks_for(entry: Public) -> list[Check]:
     if entry.kind in ("value", "exception"):
         return [check_docstring] if entry.kind == "exception" else []
     checks: list[Check] = [check_docstring]
-    if not entry.plumbing:
-        checks.append(check_example)
-    if entry.kind == "abstract" or entry.plumbing or entry.get("no_case"):
+    if entry.kind == "abstract" or entry.plumbing:
+        return checks
+    checks.append(check_example)
+    if entry.get("no_case"):
         return checks
     checks.append(check_has_case)
     if entry.case is None:
@@ -73,6 +74,8 @@ def _case_checks(entry: Public) -> list[Check]:
         checks.append(check_dataclass_is_frozen)
     if hasattr(entry.obj, "summary"):
         checks.append(check_result)
+    if hasattr(entry.obj, "plot") and not entry.get("no_plot"):
+        checks.append(check_plot)
     if hasattr(entry.obj, "to_json") and hasattr(entry.obj, "from_json"):
         checks.append(check_json_state)
     return checks
@@ -130,7 +133,14 @@ def check_bad_calls(entry: Public) -> None:
 def check_bound_is_finite(entry: Public) -> None:
     """A bound is a finite number or an array of them."""
     value = entry.obj(**arguments(entry))
-    if entry.get("any_result"):
+    if not entry.get("any_result"):
+        _assert_finite(value, entry)
+
+
+def _assert_finite(value: Any, entry: Public) -> None:
+    if isinstance(value, tuple):
+        for item in value:
+            _assert_finite(item, entry)
         return
     if isinstance(value, np.ndarray):
         assert np.isfinite(value).all(), f"{entry.id} returned {value}"
@@ -243,6 +253,20 @@ def check_result(entry: Public) -> None:
     assert hasattr(instance, "to_frame"), f"{entry.id} has summary() but no to_frame()"
     frame = instance.to_frame()
     assert isinstance(frame, pd.DataFrame), f"{entry.id}.to_frame() is a {type(frame).__name__}"
+
+
+def check_plot(entry: Public) -> None:
+    """`plot()` draws on its own axes and returns them, `plot(ax=ax)` on the given ones."""
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    instance = make(entry)
+    drawn = instance.plot()
+    single = np.ravel(np.asarray(drawn, dtype=object))[0]
+    assert isinstance(single, Axes | Figure), f"{entry.id}.plot() returned {drawn!r}"
+    if isinstance(drawn, Axes):
+        axes = Figure().subplots()
+        assert instance.plot(ax=axes) is axes, f"{entry.id}.plot(ax=ax) does not return ax"
 
 
 def check_json_state(entry: Public) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,8 @@ def _fingerprint_object(value: Any, seen: tuple[int, ...]) -> Any:
         return ("map", [(fingerprint(k, seen), fingerprint(v, seen)) for k, v in value.items()])
     if isinstance(value, list | tuple):
         return (type(value).__name__, [fingerprint(v, seen) for v in value])
+    if isinstance(value, Iterator):
+        return ("iterator", [fingerprint(v, seen) for v in islice(value, 1000)])
     if isinstance(value, set | frozenset):
         return ("set", sorted(repr(fingerprint(v, seen)) for v in value))
     if isinstance(value, type | types.FunctionType | types.MethodType | types.BuiltinFunctionType):
@@ -58,4 +62,9 @@ def _state(value: Any) -> dict[str, Any]:
         for name in (slots,) if isinstance(slots, str) else slots:
             if name not in ("__dict__", "__weakref__") and hasattr(value, name):
                 state[name] = getattr(value, name)
+    cached = (
+        name for name in state if isinstance(getattr(type(value), name, None), cached_property)
+    )
+    for name in list(cached):  # computed from the rest, present or not
+        del state[name]
     return state

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import inspect
 import types
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -36,10 +37,14 @@ AREAS = (
 )
 CASE_KEYS = {
     "make", "run", "data", "args", "bad", "check_estimator", "restore", "may_be_negative",
-    "may_be_nan", "no_example", "no_frame", "no_case", "no_pickle", "mutable", "any_result",
+    "may_be_nan", "no_example", "no_frame", "no_case", "no_pickle", "no_plot", "mutable",
+    "any_result",
 }  # fmt: skip
 # Plumbing of core that users never call: a docstring is enough.
-PLUMBING = {"errors", "validation", "progress", "files", "figures", "seeds"}
+PLUMBING = {
+    "bits", "class_builders", "class_io", "errors", "figures", "files", "progress", "seeds",
+    "validation", "weights",
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,9 +64,11 @@ class Public:
     @cached_property
     def kind(self) -> str:
         """Estimator, class, abstract, bound, instance, function or value."""
+        if typing.get_origin(self.obj) is not None or isinstance(self.obj, typing.TypeVar):
+            return "value"
         if inspect.isclass(self.obj):
             return _kind_of_class(self.obj)
-        if callable(self.obj) and not isinstance(self.obj, types.GenericAlias):
+        if callable(self.obj):
             room = self.name.split(".")[0] if "." in self.name else ""
             module = (getattr(self.obj, "__module__", "") or "").split(".")
             if room == "bounds" or "bounds" in module:

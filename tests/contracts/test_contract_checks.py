@@ -6,7 +6,7 @@ import json
 import math
 import types
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import contract_checks as checks
 import contract_discovery as discovery
@@ -62,6 +62,16 @@ class Frozen:
 @dataclass
 class Soft:
     n: int = 0
+
+
+@dataclass(frozen=True)
+class Sketch:
+    how: str
+
+    def plot(self, ax: Any = None) -> Any:
+        from matplotlib.figure import Figure
+
+        return 3 if self.how == "nothing" else Figure().subplots()
 
 
 class Forgetful:
@@ -158,6 +168,8 @@ def test_good_objects_pass() -> None:
             "used object changes",
         ),
         (checks.check_result, public(Frozen, make=lambda: _silent()), "is empty"),
+        (checks.check_plot, public(Frozen, make=lambda: Sketch("nothing")), "plot() returned"),
+        (checks.check_plot, public(Frozen, make=lambda: Sketch("own")), "does not return ax"),
         (estimators.check_parameters, public(Eager, make=Eager), ""),
         (estimators.check_init_does_no_work, public(Eager, make=Eager), "cache"),
         (estimators.check_fit, public(Eager, make=Eager), "return self"),
@@ -218,6 +230,12 @@ def test_discovery_finds_public_names_and_stale_cases(monkeypatch: pytest.Monkey
     assert checks.checks_for(entries[-1]) == [checks.check_no_stale_cases]
     with pytest.raises(AssertionError, match="gone"):
         checks.check_no_stale_cases(entries[-1])
+
+
+@pytest.mark.parametrize("alias", [Literal["a", "b"], int | None, list[int], TypeVar("T")])
+def test_type_aliases_are_values(alias: Any) -> None:
+    assert public(alias).kind == "value"
+    assert checks.checks_for(public(alias)) == []
 
 
 def test_absent_area_is_skipped() -> None:

@@ -58,7 +58,7 @@ def run(
     from counterplay.studies.threads import limit_new_libraries
 
     limit_new_libraries()
-    from counterplay.studies.runner import CellError, run_studies
+    from counterplay.studies.runner import CellError, run_studies, worker_count
     from counterplay.studies.store import Store
 
     entries = _chosen(targets or [], everything)
@@ -79,7 +79,8 @@ def run(
             )
         except CellError as error:
             failed, summary = error, error.summary
-        shown = _show(entries, opened, scale, seed, out, talk)
+        results = _complete(entries, opened, scale, seed)
+    shown = _show(results, worker_count(jobs), out, talk)
     if as_json:
         print_json([_as_json(result, files, summary) for result, files in shown])
     if failed is not None:
@@ -102,20 +103,28 @@ def _chosen(targets: list[str], everything: bool) -> list[RegisteredStudy]:
     return select(targets)
 
 
+def _complete(
+    entries: list[RegisteredStudy], store: Store, scale: Scale, seed: int
+) -> list[StudyResult]:
+    from counterplay.studies.results import StudyResult, load_result
+
+    found = (load_result(entry, store, scale=scale, seed=seed) for entry in entries)
+    return [result for result in found if isinstance(result, StudyResult)]
+
+
 def _show(
-    entries: list[RegisteredStudy], store: Store, scale: Scale, seed: int, out: Path, talk: bool
+    results: list[StudyResult], jobs: int, out: Path, talk: bool
 ) -> list[tuple[StudyResult, list[Path]]]:
     """Print the verdicts and write the figures of every study that is complete."""
-    from counterplay.studies.results import StudyResult, load_result, write_figures
+    from counterplay.studies.results import figure_folder, render_figures
 
     shown = []
-    for entry in entries:
-        result = load_result(entry, store, scale=scale, seed=seed)
-        if isinstance(result, StudyResult):
-            files = write_figures(result, out)
-            shown.append((result, files))
-            if talk:
-                _print(result, files)
+    for result, figures in zip(results, render_figures(results, jobs)):
+        folder, stem = figure_folder(result.entry, out), result.entry.study.name
+        files = [path for figure in figures for path in figure.write(folder, stem)]
+        shown.append((result, files))
+        if talk:
+            _print(result, files)
     return shown
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from counterplay.core.figures import figure_style
 from counterplay.core.files import write_atomic
@@ -18,6 +18,10 @@ from counterplay.studies.study import Scale, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
+
+DrawFigure: TypeAlias = "Callable[[pd.DataFrame], Figure]"
+_WORTH_WORKERS = 8  # figures; fewer are drawn before a worker has started
 
 
 @dataclass(frozen=True)
@@ -99,18 +103,19 @@ def load_result(
     )
 
 
-def render_figures(result: StudyResult) -> list[FigureFiles]:
-    """Draw every figure of the study, the same bytes for the same frame."""
-    return [_render(name, draw, result.frame) for name, draw in result.entry.study.figures.items()]
+def render_figures(results: Sequence[StudyResult], jobs: int = 1) -> Iterator[list[FigureFiles]]:
+    """Draw the figures of each study, in order; the same bytes for the same frame."""
+    from joblib import Parallel, delayed
+
+    drawings = [(result.entry.study.figures, result.frame) for result in results]
+    few = sum(len(figures) for figures, _ in drawings) < _WORTH_WORKERS
+    workers = Parallel(n_jobs=1 if few else jobs, return_as="generator")
+    return iter(workers(delayed(_render_all)(*drawing) for drawing in drawings))
 
 
-def write_figures(result: StudyResult, out: Path) -> list[Path]:
-    """Write the figures as PNG and SVG to ``OUT/figures/AREA/``; return the paths."""
-    folder = out / "figures" / result.entry.area.name
-    paths: list[Path] = []
-    for figure in render_figures(result):
-        paths += figure.write(folder, result.entry.study.name)
-    return paths
+def figure_folder(entry: RegisteredStudy, out: Path) -> Path:
+    """Return the folder for the figures of a study: ``OUT/figures/AREA``."""
+    return out / "figures" / entry.area.name
 
 
 def _frame(cells: Sequence[Cell], rows: Sequence[StoredCell]) -> pd.DataFrame:
@@ -119,10 +124,15 @@ def _frame(cells: Sequence[Cell], rows: Sequence[StoredCell]) -> pd.DataFrame:
     return pd.DataFrame([{**cell.params, **row.values()} for cell, row in zip(cells, rows)])
 
 
-def _render(name: str, draw: Any, frame: pd.DataFrame) -> FigureFiles:
+def _render_all(figures: Mapping[str, DrawFigure], frame: pd.DataFrame) -> list[FigureFiles]:
+    return [_render(name, draw, frame) for name, draw in figures.items()]
+
+
+def _render(name: str, draw: DrawFigure, frame: pd.DataFrame) -> FigureFiles:
     with figure_style():
         figure = draw(frame.copy())
         png, svg = io.BytesIO(), io.BytesIO()
         figure.savefig(png, format="png", metadata={"Software": None})
+        figure.set_layout_engine("none")  # keep the layout that was just found
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
     return FigureFiles(name, png.getvalue(), svg.getvalue())

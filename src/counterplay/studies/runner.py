@@ -96,7 +96,7 @@ def run_studies(
     check_choice(scale, "scale", ("quick", "full"))
     check_choice(backend, "backend", ("joblib", "ray"))
     check_int(seed, "seed", low=0, high=2**63 - 1)
-    workers = _cores() if jobs is None else check_int(jobs, "jobs", low=1)
+    workers = worker_count(jobs)
     plans = [(entry, plan_cells(entry, scale, seed)) for entry in entries]
     if fresh:
         store.discard([cell for _, cells in plans for cell in cells])
@@ -173,8 +173,8 @@ def stale_error(store: Store, stale: Sequence[StoredCell]) -> StoreError:
     )
 
 
-def _cores() -> int:
+def worker_count(jobs: int | None) -> int:
+    """Return how many workers ``jobs`` means; None means one per core."""
     from joblib import cpu_count
 
-    cores: int = cpu_count()
-    return cores
+    return int(cpu_count()) if jobs is None else check_int(jobs, "jobs", low=1)

@@ -69,6 +69,18 @@ def walk_figure(frame: pd.DataFrame) -> Figure:
     return figure
 
 
+def walk_panels(frame: pd.DataFrame) -> Figure:
+    """Distance and number of returns; more steps lead `further` away.
+
+    The second paragraph is for readers of the code.
+    """
+    figure, axes = panels(2)
+    for ax, column in zip(axes, ("distance", "returned")):
+        ax.plot(frame["steps"], frame[column], "o")
+        ax.set(xscale="log", xlabel="steps", ylabel=column)
+    return figure
+
+
 def fragile_cell(params: Params, seed: int) -> Record:
     if params["x"] == 2:
         raise ZeroDivisionError("two is not allowed")
@@ -85,7 +97,7 @@ WALK = Study(
     grid=walk_grid,
     cell=walk_cell,
     verdicts=walk_verdicts,
-    figures={"spread": walk_figure},
+    figures={"spread": walk_figure, "two-panels": walk_panels},
 )
 FRAGILE = Study(
     name="fragile",
@@ -103,3 +115,7 @@ AREA = Area(
     "Nobody knows where it ends, but `sqrt(n)` says how far away.",
     studies=(WALK, FRAGILE),
 )
+
+
+def dying_cell(params: Params, seed: int) -> Record:
+    os._exit(3)
