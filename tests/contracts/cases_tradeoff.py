@@ -153,6 +153,9 @@ for case in LEARNERS.values():
     case["run"] = bicriteria
 
 BOUNDS: dict[str, dict[str, Any]] = {
+    "adanormalhedge_sleeping": {
+        "T": 1000, "K": 4, "B": 5, "active_rounds": 500, "late_segments": 2,
+    },
     "balanced_epochs": {"T": 1000, "K": 5, "threshold": 10.0},
     "binomial_minimum": {"E": 10, "K": 3},
     "burst_pair_minimax": {"m": 60},
@@ -227,6 +230,13 @@ CASES: dict[str, dict[str, Any]] = {
         "make": live,
         "run": steps,
         "bad": {
+            "unknown policy": lambda: to.ChampionChallenger(
+                n_models=2,
+                horizon=99,
+                harm_rate=0.1,
+                burst=1.0,
+                policy="bold",  # type: ignore[arg-type]  # deliberately wrong
+            ),
             "no models": lambda: to.ChampionChallenger(horizon=9, harm_rate=0.1, burst=1.0),
             "loss above one": lambda: live().step([0.0, 0.0, 2.0], [0.0, 0.0, 0.0]),
         },
