@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,7 +89,7 @@ class AttackReport:
     @property
     def atk_upper(self) -> float:
         """Rate of points without a certificate."""
-        return float(1 - self.certified.mean())
+        return float((~self.certified).mean())
 
     def interval(self, name: str, confidence: float = 0.95) -> Interval:
         """Exact interval for ``"err"``, ``"atk_lower"`` or ``"atk_upper"`` over test points."""
@@ -354,8 +355,9 @@ def _poisons(k: int, seen: IntArray, budget: int | None, cap: int) -> Any:
         return
     unseen = np.setdiff1d(np.arange(k), seen)
     most = unseen.size if budget is None else min(budget, unseen.size)
-    if unseen.size > 20:
-        raise InvalidInputError(f"{unseen.size} unseen points are too many; at most 20")
+    total = sum(comb(unseen.size, size) for size in range(most + 1))
+    if total > _MAX_POISONS:
+        raise InvalidInputError(f"{total} poison sets are too many; use fewer points or a budget")
     for size in range(most + 1):
         for extra in combinations(unseen.tolist(), size):
             yield np.array(extra, dtype=np.int64)

@@ -154,9 +154,16 @@ class Learner(ABC):
         return other
 
     def __repr__(self) -> str:
-        names = [n for n in inspect.signature(type(self).__init__).parameters if n != "self"]
-        values = ", ".join(f"{n}={_short(getattr(self, n, None))}" for n in names)
-        return f"{type(self).__name__}({values})"
+        return _representation(self)
+
+
+def _representation(item: Any) -> str:
+    """Class name with the parameters of its constructor."""
+    parameters = inspect.signature(type(item).__init__).parameters.values()
+    plain = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    names = [p.name for p in parameters if p.name != "self" and p.kind not in plain]
+    values = ", ".join(f"{n}={_short(getattr(item, n, None))}" for n in names)
+    return f"{type(item).__name__}({values})"
 
 
 def _short(value: Any) -> str:
@@ -237,9 +244,7 @@ class Attacker(ABC):
         check_clean(h_star, poison)
 
     def __repr__(self) -> str:
-        names = [n for n in inspect.signature(type(self).__init__).parameters if n != "self"]
-        values = ", ".join(f"{n}={_short(getattr(self, n, None))}" for n in names)
-        return f"{type(self).__name__}({values})"
+        return _representation(self)
 
 
 def check_clean(h_star: Target, poison: LabelledSet) -> None:

@@ -71,7 +71,7 @@ class PoisoningReport:
     @property
     def error(self) -> float:
         """Error rate without poison."""
-        return float(1 - self.clean_correct.mean())
+        return float((~self.clean_correct).mean())
 
     @property
     def attackable_lower(self) -> float:
@@ -81,7 +81,7 @@ class PoisoningReport:
     @property
     def attackable_upper(self) -> float:
         """Fraction of test rows without a certificate."""
-        return float(1 - self.certified.mean())
+        return float((~self.certified).mean())
 
     def interval(self, name: str) -> Interval:
         """Exact 95 % interval of ``"error"``, ``"attackable_lower"`` or ``"attackable_upper"``."""

@@ -15,7 +15,7 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.validation import IntArray
-from counterplay.poisoning.model import fresh
+from counterplay.poisoning.model import Learner, fresh
 
 ABSTAIN = -1
 
@@ -65,7 +65,7 @@ def _fit(base: Any, X: NDArray[Any], y: NDArray[Any], seed: int) -> Any:
         return None
     labels, counts = np.unique(y, return_counts=True)
     common = labels[counts.argmax()]
-    if labels.size == 1:
+    if labels.size == 1 and not isinstance(base, Learner):  # our learners have a rule for it
         return Constant(common)
     try:
         return fresh(base, seed).fit(X, y)
