@@ -148,7 +148,7 @@ def test_dyadic_learner_on_degenerate_data() -> None:
     assert np.array_equal(
         learner.fit(twice, np.repeat([0, 1], 300)).predict(twice), np.repeat([0, 1], 300)
     )
-    assert learner.fit([[0.1, 0.9], [0.2, -0.9]], [0, 1]).beta_ > 0
+    assert learner.fit([[0.1, 0.9], [0.2, -0.9]], [1, 0]).beta_ > 0
     with pytest.raises(OutOfDomainError):
         learner.fit([[2.0, 0.0]], [1])
     with pytest.raises(OutOfDomainError):

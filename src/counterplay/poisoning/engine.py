@@ -79,7 +79,7 @@ class AttackReport:
     @property
     def err(self) -> float:
         """Error rate without poison."""
-        return float(1 - self.clean_correct.mean())
+        return float((1 - self.clean_correct).mean())
 
     @property
     def atk_lower(self) -> float:
