@@ -54,9 +54,9 @@ class BatchedMLPClassifier(ClassifierMixin, BaseEstimator):
         self,
         hidden: int = 32,
         n_steps: int = 40,
-        learning_rate: float = 0.03,
+        learning_rate: float = 0.1,
         *,
-        alpha: float = 1e-3,
+        alpha: float = 1e-2,
         random_state: RandomState = None,
     ) -> None:
         self.hidden = hidden
@@ -153,8 +153,8 @@ class _Batch:
         for i, rows in enumerate(blocks):
             part = X[rows]
             mean[i] = part.mean(axis=0)
-            spread = part.std(axis=0)
-            std[i] = np.where(spread > 0, spread, 1.0)
+            spread = float(part.std(axis=0).max())  # one scale per block: few rows, many features
+            std[i] = spread if spread > 0 else 1.0
             z[i, : len(rows)] = (part - mean[i]) / std[i]
             onehot[i, np.arange(len(rows)), codes[rows]] = 1
             weight[i, : len(rows)] = 1 / len(rows)

@@ -107,8 +107,8 @@ def _figure(frame: pd.DataFrame) -> Figure:
         part = frame[frame.kind == "interval"].sort_values("t")
         right.plot(part.t, part.plain, "s-", color=PALETTE[1], label="plain: exact attackable rate")
         bars = [0 * part.upper, part.upper_high - part.upper]
-        style = {"fmt": "o-", "color": PALETTE[0], "capsize": 3}
-        right.errorbar(part.t, part.upper, bars, label="block majority: at most", **style)
+        right.errorbar(part.t, part.upper, bars, fmt="o-", color=PALETTE[0], capsize=3,
+                       label="block majority: at most")  # fmt: skip
         right.set(xlabel="poison budget t (rows), m = 1000", ylabel="mass of points")
         right.set_ylim(bottom=-0.002)
         right.legend(fontsize=8)

@@ -40,7 +40,7 @@ def _learner(name: str, rng: np.random.Generator, details: Any) -> Any:
     seed = int(rng.integers(2**31))
     if name == "circle erm":
         return CircleERM(details["centers"], random_state=seed)
-    makers = {
+    makers: dict[str, Any] = {
         "svm": lambda: HardMarginSVM(tol=1e-3),
         "logistic": lambda: LogisticRegression(C=100.0, tol=1e-8, max_iter=2000),
         "1-nn": lambda: FairNeighbour(rng),

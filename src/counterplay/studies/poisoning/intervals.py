@@ -9,7 +9,7 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.core.stats import mean_interval
-from counterplay.poisoning import bounds, open_interval_rate
+from counterplay.poisoning import bounds, gap_costs
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -36,9 +36,11 @@ def _cell(params: Params, seed: int) -> Record:
         inside = x[(x >= LOW) & (x <= HIGH)]
         span = float(inside.max() - inside.min()) if inside.size else 0.0
         closed.append(HIGH - LOW - span)  # error and attackable rate of the smallest interval
-        longest.append(open_interval_rate(x, 0))
+        gaps = np.diff(np.sort(x), prepend=0.0, append=1.0)
+        cost = gap_costs(gaps)
         for t in BUDGETS:
-            rates[t].append(open_interval_rate(x, t))
+            rates[t].append(float(gaps[cost <= t].sum()))
+        longest.append(rates[0][-1])
     first, second = mean_interval(closed, 0.9999), mean_interval(longest, 0.9999)
     record: dict[str, float] = {
         "closed": first.estimate,

@@ -162,10 +162,17 @@ def _picture(frame: pd.DataFrame) -> Figure:
         ax.plot(*ends.T, color="black", linewidth=2, label="target boundary")
         poison = None if hit is None else report.poison[hit]
         if hit is not None and poison is not None:
+            x0 = region[order][hit]
+            ax.plot(x0[0], x0[1], "o", markersize=13, markerfacecolor="none", color="black")
             ax.scatter(
-                *region[order][hit], s=140, facecolors="none", edgecolors="black", linewidth=2
+                poison.X[:, 0],
+                poison.X[:, 1],
+                marker="*",
+                s=130,
+                color=PALETTE[3],
+                zorder=5,
+                label="poison",
             )
-            ax.scatter(*poison.X.T, marker="*", s=130, color=PALETTE[3], zorder=5, label="poison")
         ax.set_aspect("equal")
         ax.set(xlabel="x1", ylabel="x2", xlim=(-1.3, 2.1))
         ax.legend(fontsize=8, loc="center right")
