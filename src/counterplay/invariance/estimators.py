@@ -138,14 +138,16 @@ class ErmInvClassifier(_OrbitClassifier):
 
     def lookup(self, X: ArrayLike) -> IntArray:
         """Class number of the training points in the same orbit, -1 where there are none."""
-        rows = self._rows(X)
+        return self._find(self._rows(X))
+
+    def _find(self, rows: FloatArray) -> IntArray:
         get = self.table_.get
         return np.array([get(key, -1) for key in self.group_.orbit_key(rows)], dtype=np.int64)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Predicted classes."""
         rows = self._rows(X)
-        found = self.lookup(rows)
+        found = self._find(rows)
         labels = self.classes_[np.maximum(found, 0)]
         open_rows = found < 0
         if open_rows.any():
@@ -158,7 +160,7 @@ class ErmInvClassifier(_OrbitClassifier):
         """Class probabilities of the base; certain where the orbit was seen."""
         rows = self._rows(X)
         proba = np.array(self.estimator_.predict_proba(rows), dtype=np.float64)
-        found = self.lookup(rows)
+        found = self._find(rows)
         hit = found >= 0
         proba[hit] = np.eye(len(self.classes_))[found[hit]]
         return proba
@@ -218,13 +220,15 @@ class AugmentedClassifier(_OrbitClassifier):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Predicted classes."""
-        result: NDArray[Any] = self.estimator_.predict(self._rows(X))
+        rows = self._rows(X)
+        result: NDArray[Any] = self.estimator_.predict(rows)
         return result
 
     @available_if(_has_proba)
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Class probabilities."""
-        return np.asarray(self.estimator_.predict_proba(self._rows(X)), dtype=np.float64)
+        rows = self._rows(X)
+        return np.asarray(self.estimator_.predict_proba(rows), dtype=np.float64)
 
 
 class OrbitVoteClassifier(_OrbitClassifier):
@@ -281,7 +285,7 @@ class OrbitVoteClassifier(_OrbitClassifier):
         """Class with the largest mean probability, or with most votes."""
         rows = self._rows(X)
         if self.voting == "soft" and _has_proba(self):
-            labels: NDArray[Any] = self.classes_[self.predict_proba(rows).argmax(axis=1)]
+            labels: NDArray[Any] = self.classes_[self._mean_proba(rows).argmax(axis=1)]
             return labels
         images = orbit_images(rows, self.group_, self.n_images, self.random_state)
         votes = np.array([self.estimator_.predict(image) for image in images])
@@ -290,7 +294,9 @@ class OrbitVoteClassifier(_OrbitClassifier):
     @available_if(_has_proba)
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Mean class probabilities over the orbit."""
-        rows = self._rows(X)
+        return self._mean_proba(self._rows(X))
+
+    def _mean_proba(self, rows: FloatArray) -> FloatArray:
         images = orbit_images(rows, self.group_, self.n_images, self.random_state)
         stacked = self.estimator_.predict_proba(np.concatenate(list(images)))
         return np.asarray(stacked.reshape(len(images), len(rows), -1).mean(axis=0))
