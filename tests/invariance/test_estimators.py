@@ -15,7 +15,6 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -124,25 +123,22 @@ def test_augmentation_weights_every_point_once() -> None:
 
 
 @pytest.mark.claim("11.23")
-def test_rotated_digits_beat_the_references() -> None:
+@pytest.mark.parametrize("seed", [5, 6])
+def test_rotated_digits_against_the_references(seed: int) -> None:
     """Upright training digits, randomly rotated test digits; every reference in the same run."""
     X, y = load_digits(return_X_y=True)
     group = groups.image_rotations((8, 8))
-    X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
-    turns = np.random.default_rng(0).integers(4, size=len(X_test))
+    X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=seed)
+    turns = np.random.default_rng(seed).integers(4, size=len(X_test))
     X_test = group.apply(X_test)[turns, np.arange(len(X_test))]
-    logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
-    nearest = KNeighborsClassifier(1)
-    references = {
-        "canonical": CanonicalClassifier(nearest, group),
-        "orbit nearest neighbour": AugmentedClassifier(nearest, group),
-    }
-    scores = {name: m.fit(X_train, y_train).score(X_test, y_test) for name, m in references.items()}
-    copies = np.concatenate(list(group.apply(X_train)))
-    scores["augmented logistic"] = logistic.fit(copies, np.tile(y_train, 4)).score(X_test, y_test)
-    svm = AugmentedClassifier(SVC(C=10, gamma=0.001), group)
-    ours = OrbitVoteClassifier(svm, group, voting="hard").fit(X_train, y_train)
-    assert ours.score(X_test, y_test) > max(scores.values())
+    copies, labels = np.concatenate(list(group.apply(X_train))), np.tile(y_train, 4)
+    logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
+    augmented = clone(logistic).fit(copies, labels).score(X_test, y_test)
+    canonical = CanonicalClassifier(logistic, group).fit(X_train, y_train).score(X_test, y_test)
+    ours = AugmentedClassifier(KNeighborsClassifier(1), group).fit(X_train, y_train)
+    assert ours.score(X_test, y_test) > max(augmented, canonical) + 0.03
+    nearest = KNeighborsClassifier(1).fit(copies, labels)
+    np.testing.assert_array_equal(ours.predict(X_test), nearest.predict(X_test))
 
 
 @pytest.mark.claim("11.24")

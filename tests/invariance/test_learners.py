@@ -79,13 +79,9 @@ def test_knowing_the_group_helps() -> None:
     for seed in range(400):
         case = instances.da_helps(d, eps, random_state=seed)
         X, y = case.distribution.sample(m, seed + 10_000)
-        erm.append(
-            case.distribution.error_of(
-                ERM(case.problem, case.group, tie="random", random_state=seed + 50_000).fit(X, y)
-            )
-        )
-        da.append(case.distribution.error_of(
-            DA(case.problem, case.group, tie="random", random_state=seed + 50_000).fit(X, y)))  # fmt: skip
+        for kind, out in ((ERM, erm), (DA, da)):
+            learner = kind(case.problem, case.group, tie="random", random_state=seed + 50_000)
+            out.append(case.distribution.error_of(learner.fit(X, y)))
     within(erm, bounds.blind_error(d, eps, m))
     assert np.mean(da) < np.mean(erm) / 5
 
