@@ -48,7 +48,7 @@ class Agent(ABC):
     def act(self, p_idx: int, r: int, uniform: float) -> int:
         """Return the action; ``uniform`` is the only randomness of the round."""
 
-    def observe(self, p_idx: int, r: int, a: int, y: int) -> None:
+    def observe(self, p_idx: int, r: int, a: int, y: int) -> None:  # noqa: B027  # optional hook
         """Learn the state of the round."""
 
     def replay(self, stage: Stage, uniforms: FloatArray) -> IntArray:

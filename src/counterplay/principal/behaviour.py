@@ -8,7 +8,7 @@ Source: asp:no-internal-reg, asp:no-sec-info, asp:alignment, asp:no-correlation;
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 class Stage:
     """What an Agent is shown in T rounds: policies and recommendations, then the states.
 
-    ``p_idx`` are indices into ``policies``. Contexts, the different (policy, recommendation)
-    pairs, are numbered in the order of their first appearance.
+    ``p_idx`` are indices into ``policies``. ``U`` and ``V`` are the tables of the policies that
+    were offered, ``local`` the index of each round's policy in them. Contexts, the different
+    (policy, recommendation) pairs, are numbered in the order of their first appearance.
     """
 
     game: PrincipalAgentGame
@@ -34,6 +35,13 @@ class Stage:
     p_idx: IntArray
     r: IntArray
     y: IntArray
+    U: FloatArray = field(init=False, repr=False)
+    V: FloatArray = field(init=False, repr=False)
+    sizes: IntArray = field(init=False, repr=False)
+    local: IntArray = field(init=False, repr=False)
+    contexts: IntArray = field(init=False, repr=False)
+    context_policy: IntArray = field(init=False, repr=False)
+    context_action: IntArray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         y = check_states(self.y, self.game.n_states)
@@ -71,15 +79,6 @@ class Stage:
         ):
             object.__setattr__(self, name, value)
 
-    if TYPE_CHECKING:
-        U: FloatArray
-        V: FloatArray
-        sizes: IntArray
-        local: IntArray
-        contexts: IntArray
-        context_policy: IntArray
-        context_action: IntArray
-
     def __len__(self) -> int:
         return int(self.y.size)
 
@@ -103,7 +102,7 @@ class Stage:
         a = a[:, None] if a.ndim == 1 else a
         if a.ndim != 2 or a.shape[0] != len(self):
             raise InvalidInputError(
-                f"actions must have one entry per round ({len(self)}), got shape {np.shape(actions)}"
+                f"actions must have one entry per round ({len(self)}), got {np.shape(actions)}"
             )
         if (a < 0).any() or (a >= self.sizes[self.local][:, None]).any():
             raise InvalidInputError("an action is not available under its policy")

@@ -378,7 +378,9 @@ class UnbiasedForecaster(Forecaster):
         bounds = potential.bound(self.budget_, delta).sum(axis=1) / self.rounds_
         frame = pd.DataFrame(
             {
-                "family": [self.events_.family(event) for event in np.array(potential.events)[seen]],
+                "family": [
+                    self.events_.family(event) for event in np.array(potential.events)[seen]
+                ],
                 "event": [self.events_.label(event) for event in np.array(potential.events)[seen]],
                 "n": potential.n[:rows][seen].astype(int),
                 "alpha": np.abs(potential.R[:rows][seen]).sum(axis=1) / self.rounds_,

@@ -140,11 +140,11 @@ class FiniteGame(PrincipalAgentGame):
 
     def agent_utility(self, policy: Any) -> FloatArray:
         """Return U(a, policy, y)."""
-        return self.U[policy]
+        return np.asarray(self.U[policy])
 
     def principal_utility(self, policy: Any) -> FloatArray:
         """Return V(a, policy, y)."""
-        return self.V[policy]
+        return np.asarray(self.V[policy])
 
     def __repr__(self) -> str:
         return f"FiniteGame(policies={self.n_policies}, shape={self.U.shape[1:]})"
@@ -197,9 +197,9 @@ class LinearContractGame(PrincipalAgentGame):
         check_utility_range(self.values, "values", 0.0, 1.0)
         check_utility_range(self.costs, "costs", 0.0, 1.0)
         self.n_states = int(self.values.shape[1])
-        self.cost_gap = _cost_gap(self.costs)
-        self.action_names = _names(action_names, self.costs.size, "action_names")
-        self.state_names = _names(state_names, self.n_states, "state_names")
+        self.cost_gap = smallest_cost_gap(self.costs)
+        self.action_names = check_names(action_names, self.costs.size, "action_names")
+        self.state_names = check_names(state_names, self.n_states, "state_names")
         self.values.setflags(write=False)
         self.costs.setflags(write=False)
 
@@ -228,11 +228,11 @@ class LinearContractGame(PrincipalAgentGame):
 
     def agent_utility(self, policy: Any) -> FloatArray:
         """Return p * values - costs."""
-        return policy * self.values - self.costs[:, None]
+        return np.asarray(policy * self.values - self.costs[:, None])
 
     def principal_utility(self, policy: Any) -> FloatArray:
         """Return (1 - p) * values."""
-        return (1.0 - policy) * self.values
+        return np.asarray((1.0 - policy) * self.values)
 
     def action_label(self, policy: Any, action: int) -> str:
         """Return the name of the action."""
@@ -287,7 +287,7 @@ def check_states(states: ArrayLike, n_states: int) -> np.ndarray[Any, np.dtype[n
     return array.astype(np.int64)
 
 
-def _cost_gap(costs: FloatArray) -> float:
+def smallest_cost_gap(costs: FloatArray) -> float:
     if costs.size < 2:
         return 1.0
     gap = float(np.diff(np.sort(costs)).min())
@@ -304,7 +304,7 @@ def _cost_gap(costs: FloatArray) -> float:
     return gap
 
 
-def _names(names: Sequence[str] | None, n: int, what: str) -> tuple[str, ...] | None:
+def check_names(names: Sequence[str] | None, n: int, what: str) -> tuple[str, ...] | None:
     if names is None:
         return None
     if len(names) != n:

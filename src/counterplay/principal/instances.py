@@ -20,6 +20,7 @@ from counterplay.core.validation import (
 )
 from counterplay.principal.games import FiniteGame, LinearContractGame, PrincipalAgentGame
 from counterplay.principal.mechanisms import ScriptedMechanism
+from counterplay.principal.persuasion import PersuasionGame
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ def secret_information_instance(
     the mechanism: M unless its first move is (0.5, work) with probability above 1/2. Benchmarks
     are the contracts 0.5 and 0.6 with the fixed recommendation "work".
 
-    >>> secret_information_instance(1000, "H", random_state=0).states[0]
-    1
+    >>> secret_information_instance(1000, "H", random_state=0).states[:1].tolist()
+    [1]
     """
     rounds = check_positive_int(T, "T")
     check_choice(first_state, "first_state", ("M", "H"))
@@ -159,3 +160,38 @@ def random_contract_game(
     level = np.sort(rng.uniform(0.0, 0.6, size=n))[:, None]
     values = np.clip(level + rng.uniform(0.0, 0.4, size=(n, m)), 0.0, 1.0)
     return LinearContractGame(values, costs)
+
+
+def prosecutor_game() -> PersuasionGame:
+    """The prosecutor and the judge: convict only if guilt is at least even (sec:bayes).
+
+    State 1 is guilty. At prior 0.3 the prosecutor gets convictions with probability 0.6.
+
+    >>> prosecutor_game().strategy_names
+    ('Acquit', 'Convict')
+    """
+    return PersuasionGame(
+        u=[[1.0, 0.0], [0.0, 1.0]], v=[0.0, 1.0], strategy_names=("Acquit", "Convict")
+    )
+
+
+def random_persuasion_game(n: int = 4, *, random_state: RandomState = None) -> PersuasionGame:
+    """Random binary persuasion game in which every strategy is best on some interval.
+
+    Interval ends and slopes are drawn first, then the Agent's lines are laid on them.
+
+    >>> random_persuasion_game(3, random_state=0).u.shape
+    (3, 2)
+    """
+    count = check_positive_int(n, "n")
+    rng = generator(random_state)
+    edges = np.cumsum(rng.uniform(0.2, 1.0, size=count))[:-1]
+    edges = edges / (edges[-1] + rng.uniform(0.2, 1.0)) if count > 1 else edges
+    slopes = np.cumsum(rng.uniform(0.2, 1.0, size=count))
+    heights = np.zeros(count)
+    for i in range(1, count):
+        heights[i] = heights[i - 1] - (slopes[i] - slopes[i - 1]) * edges[i - 1]
+    u = np.stack([heights, heights + slopes], axis=1)
+    u = (u - u.min()) / max(float(np.ptp(u)), 1e-12)
+    order = rng.permutation(count)
+    return PersuasionGame(u[order], rng.uniform(0.0, 1.0, size=count))

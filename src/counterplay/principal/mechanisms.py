@@ -1,146 +1,25 @@
 """Mechanisms: forecast, choose a policy, recommend the best response, never look at the Agent.
 
-A mechanism describes how to play; ``start`` opens a session that is played round by round and
-``run`` plays a whole state sequence. Because no mechanism reads the Agent's actions, the result of
-``run`` can be replayed against any Agent.
-Source: prot:interaction, alg:general-stable, alg:general; spec 07, sections A1, A3, A8.
+Source: alg:general-stable, alg:general; spec 07, sections 2.6, A3, A8.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import FloatArray, IntArray, check_int
+from counterplay.principal.decision_events import DecisionEvents
 from counterplay.principal.events import Events
 from counterplay.principal.forecaster import Forecaster, UnbiasedForecaster
-from counterplay.principal.games import PrincipalAgentGame, check_states
-from counterplay.principal.responses import OracleSpec, best_response
+from counterplay.principal.games import PrincipalAgentGame
+from counterplay.principal.protocol import Kind, Mechanism, NatureView, Offer, Session
+from counterplay.principal.responses import best_response
 from counterplay.principal.rules import BestResponseRule, PolicyRule
-
-Kind: TypeAlias = Literal["stable", "best-response", "other"]
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What the Principal discloses in a round, and the forecast behind it (None without one).
-
-    ``benchmark_responses`` are the Agent's best responses to all benchmark policies;
-    ``optimistic`` is the optimistic pair (benchmark index, action).
-    """
-
-    policy: Any
-    policy_index: int
-    recommendation: int
-    forecast: FloatArray | None = None
-    optimistic: tuple[int, int] | None = None
-    benchmark_responses: IntArray | None = None
-
-
-@dataclass(frozen=True)
-class NatureView:
-    """What an adaptive Nature may use: the past states and the distribution of the offer.
-
-    ``points``, ``weights`` describe the forecast lottery (never the draw); ``gains`` is the mean
-    gain vector of an :class:`UnbiasedForecaster`, whose argmin is its worst state; ``offers`` lists
-    (probability, policy index, recommendation).
-    """
-
-    round: int
-    history: IntArray
-    points: FloatArray | None
-    weights: FloatArray | None
-    gains: FloatArray | None
-    offers: tuple[tuple[float, int, int], ...]
-
-
-Nature: TypeAlias = Callable[[NatureView], int]
-
-
-@dataclass(frozen=True)
-class Play:
-    """The Principal's side of a finished game: offers and states, before any Agent.
-
-    ``columns`` holds ``y``, ``p_idx``, ``r`` and, if there were forecasts, ``pi``, ``init_idx``,
-    ``init_a`` and ``r0`` (best responses to the benchmark policies).
-    """
-
-    mechanism: Mechanism
-    policies: tuple[Any, ...]
-    columns: dict[str, Any]
-    forecaster: Forecaster | None
-
-    def __len__(self) -> int:
-        return len(self.columns["y"])
-
-
-class Session(ABC):
-    """One game in progress: ``offer``, then ``observe`` the state, and again."""
-
-    @abstractmethod
-    def view(self, history: IntArray) -> NatureView:
-        """Return what Nature may know before it chooses the state of this round."""
-
-    @abstractmethod
-    def offer(self) -> Offer:
-        """Return the offer of this round; repeated calls return the same one."""
-
-    @abstractmethod
-    def observe(self, y: int) -> None:
-        """Learn the state and close the round."""
-
-
-class Mechanism(ABC):
-    """Base class of mechanisms.
-
-    Attributes
-    ----------
-    game, policies, benchmark:
-        The stage game, the policies that can be offered and the benchmark policies P0.
-    spec, kind:
-        The guarantee of the policy oracle, if any, and which theorem applies.
-    """
-
-    game: PrincipalAgentGame
-    benchmark: tuple[Any, ...]
-    spec: OracleSpec | None = None
-    kind: Kind = "other"
-
-    @property
-    @abstractmethod
-    def policies(self) -> Sequence[Any]:
-        """Policies that can be offered; indices refer to this list."""
-
-    @abstractmethod
-    def start(self, horizon: int) -> Session:
-        """Open a new game of ``horizon`` rounds."""
-
-    def run(self, states: ArrayLike | Nature, rounds: int | None = None) -> Play:
-        """Play against a state sequence, or against a Nature for ``rounds`` rounds."""
-        nature = states if callable(states) else None
-        fixed = None if nature is not None else check_states(states, self.game.n_states)  # type: ignore[arg-type]  # not callable here
-        T = _rounds(fixed, rounds)
-        session = self.start(T)
-        y = np.empty(T, dtype=np.int64)
-        offers: list[Offer] = []
-        for t in range(T):
-            if nature is not None:
-                top = self.game.n_states - 1
-                y[t] = check_int(nature(session.view(y[:t])), "state chosen by nature", 0, top)
-            elif fixed is not None:
-                y[t] = fixed[t]
-            offers.append(session.offer())
-            session.observe(int(y[t]))
-        return Play(
-            self, tuple(self.policies), _columns(offers, y), getattr(session, "forecaster", None)
-        )
 
 
 class ForecastMechanism(Mechanism):
@@ -350,52 +229,6 @@ class ScriptedMechanism(Mechanism):
         return _ScriptedSession(self)
 
 
-class DecisionEvents(Events):
-    """The events of a rule: its own choice (E1 or E4), the optimistic pair (E2), responses (E3)."""
-
-    context_free = True
-
-    def __init__(self, rule: PolicyRule, *, optimistic: bool, choice: bool = True) -> None:
-        self.rule, self.optimistic, self.choice = rule, optimistic, choice
-        P, A = len(rule.benchmark), max(rule.max_actions, int(rule._sizes.max()))
-        self._actions, self._choice_offset = A, (2 if optimistic else 1) * P * A
-        self.n_families = P + int(optimistic) + int(choice)
-        outputs = rule.n_policies if choice else 0
-        self.n_events = None if outputs is None else self._choice_offset + outputs * A
-        self._offsets = (np.arange(P) * A).tolist()
-
-    def active(self, forecast: FloatArray, context: Any = None) -> list[int]:
-        """Return the ids of the families E3, E2 (if used) and E1 or E4 (if used)."""
-        _, init, action, responses = self.rule.benchmark_decisions(forecast)
-        ids = [offset + a for offset, a in zip(self._offsets, responses.tolist())]
-        if self.optimistic:
-            ids.append(len(self._offsets) * self._actions + init * self._actions + action)
-        if self.choice:
-            p, r = self.rule.decide(forecast)
-            ids.append(self._choice_offset + p * self._actions + r)
-        return ids
-
-    def _locate(self, event: int) -> tuple[str, Any, int]:
-        P, A = len(self.rule.benchmark), self._actions
-        if event < P * A:
-            return "E3", self.rule.benchmark[event // A], event % A
-        if event < self._choice_offset:
-            return "E2", self.rule.benchmark[event // A - P], event % A
-        index = (event - self._choice_offset) // A
-        return "E1" if self.optimistic else "E4", self.rule.policies[index], event % A
-
-    def family(self, event: int) -> str:
-        """Return E1, E2, E4, or E3 with its benchmark policy."""
-        name, policy, _ = self._locate(event)
-        return f"E3[{self.rule.game.policy_label(policy)}]" if name == "E3" else name
-
-    def label(self, event: int) -> str:
-        """Return the family, the policy and the action."""
-        name, policy, action = self._locate(event)
-        game = self.rule.game
-        return f"{name}: ({game.policy_label(policy)}, {game.action_label(policy, action)})"
-
-
 class ForecastSession(Session):
     """A running :class:`ForecastMechanism`."""
 
@@ -475,27 +308,3 @@ class _ConstantRule(PolicyRule):
         if self.recommendation is not None:
             return 0, self.recommendation
         return 0, best_response(self.game, self.policies[0], forecast)
-
-
-def _rounds(fixed: IntArray | None, rounds: int | None) -> int:
-    if fixed is None:
-        if rounds is None:
-            raise InvalidInputError("give rounds when the states are chosen by a Nature")
-        return check_int(rounds, "rounds", low=1)
-    if rounds is not None and rounds != fixed.size:
-        raise InvalidInputError(f"rounds is {rounds} but there are {fixed.size} states")
-    return int(fixed.size)
-
-
-def _columns(offers: Sequence[Offer], y: IntArray) -> dict[str, Any]:
-    columns: dict[str, Any] = {
-        "y": y,
-        "p_idx": np.array([offer.policy_index for offer in offers], dtype=np.int64),
-        "r": np.array([offer.recommendation for offer in offers], dtype=np.int64),
-    }
-    if offers[0].forecast is not None:
-        columns["pi"] = np.array([offer.forecast for offer in offers])
-        pairs = np.array([offer.optimistic for offer in offers], dtype=np.int64)
-        columns["init_idx"], columns["init_a"] = pairs[:, 0], pairs[:, 1]
-        columns["r0"] = np.array([offer.benchmark_responses for offer in offers], dtype=np.int64)
-    return columns

@@ -268,7 +268,10 @@ def _analytic_centre(rows: FloatArray, size: int, start: FloatArray) -> FloatArr
                 length = min(length, -0.9 * slack[s] / change)
         for j in range(n):
             y[j] += length * step[j]
-    return y / y.sum()
+    total = y.sum()
+    for j in range(n):
+        y[j] /= total
+    return y
 
 
 @njit(cache=True)

@@ -10,6 +10,7 @@ Source: spec 07, section A2 [ours].
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numba import njit
@@ -39,7 +40,7 @@ class Potential:
         self, n_outcomes: int, n_events: int | None, n_rates: int, *, dense: bool = False
     ) -> None:
         self.n_outcomes = n_outcomes
-        self.rates = 0.5 ** np.arange(1, n_rates + 1)
+        self.rates = np.power(0.5, np.arange(1, n_rates + 1), dtype=np.float64)
         self.uniform = n_events is not None
         self.total_weight = float(n_events) if n_events is not None else 1.0
         self.start = 2.0 * n_outcomes * self.total_weight
@@ -53,9 +54,9 @@ class Potential:
 
     def _allocate(self, capacity: int) -> None:
         n = self.n_outcomes
-        fields = {"R": (capacity, n), "Q": (capacity, n), "W": (capacity, n), "phi": (capacity, n)}
-        fields |= {"n": (capacity,), "weight": (capacity,)}
-        for name, shape in fields.items():
+        square, line = ("R", "Q", "W", "phi"), ("n", "weight")
+        for name in square + line:
+            shape = (capacity, n) if name in square else (capacity,)
             array = np.zeros(shape)
             if hasattr(self, name):
                 old = getattr(self, name)
@@ -79,14 +80,16 @@ class Potential:
         self.phi[row] = 2.0 * self.weight[row]
         return row
 
-    def gain(self, events: list[int]) -> FloatArray:
+    def gain(self, events: Sequence[int]) -> FloatArray:
         """Return g: the sum of the weight vectors of the active events."""
         rows = [self._row[event] for event in events if event in self._row]
         return _sum_rows(self.W, np.array(rows, dtype=np.int64))
 
-    def update(self, events: list[int], residual: FloatArray) -> None:
+    def update(self, events: Sequence[int], residual: FloatArray) -> None:
         """Add the residual (forecast minus outcome) to the active events."""
-        rows = [self._row[event] if event in self._row else self._new_row(event) for event in events]
+        rows = [
+            self._row[event] if event in self._row else self._new_row(event) for event in events
+        ]
         self.overflow |= _update(
             np.array(rows, dtype=np.int64),
             residual,

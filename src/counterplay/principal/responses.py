@@ -48,7 +48,7 @@ def br(U: ArrayLike, V: ArrayLike, tol: float = TOL) -> IntArray:
     u, v = np.asarray(U, dtype=np.float64), np.asarray(V, dtype=np.float64)
     tied = u >= u.max(axis=-1, keepdims=True) - tol
     worth = np.where(tied, v, -np.inf)
-    return np.argmax(worth >= worth.max(axis=-1, keepdims=True) - tol, axis=-1)
+    return np.asarray(np.argmax(worth >= worth.max(axis=-1, keepdims=True) - tol, axis=-1))
 
 
 def best_response(
@@ -89,7 +89,7 @@ def eps_ball(
     u, _ = _expected(game, policy, forecast)
     width = check_real(eps, "eps", low=0.0)
     top = u.max()
-    return (u > top - width + tol) | (u >= top - tol)
+    return np.asarray((u > top - width + tol) | (u >= top - tol))
 
 
 def optimistic_response(
@@ -117,9 +117,7 @@ def principal_best_response(
     2
     """
     policies = game.check_policies(P0)
-    worth = [
-        _worth(game, p, forecast, best_response(game, p, forecast, tol=tol)) for p in policies
-    ]
+    worth = [_worth(game, p, forecast, best_response(game, p, forecast, tol=tol)) for p in policies]
     return int(first_maximum(np.array(worth), tol))
 
 

@@ -46,7 +46,7 @@ class PolicyRule(ABC):
         if len(set(self.benchmark)) != len(self.benchmark):
             raise InvalidInputError("P0 must not contain a policy twice")
         self._U0, self._V0 = game.tables(self.benchmark)
-        self._sizes = np.array([game.n_actions(p) for p in self.benchmark], dtype=np.int64)
+        self.benchmark_sizes = np.array([game.n_actions(p) for p in self.benchmark], dtype=np.int64)
 
     @abstractmethod
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
@@ -64,7 +64,7 @@ class PolicyRule(ABC):
     def benchmark_decisions(self, forecast: FloatArray) -> tuple[int, int, int, IntArray]:
         """Return p*(pi), the optimistic pair, and the best responses to all benchmark policies."""
         found: tuple[int, int, int, IntArray] = benchmark_responses(
-            self._U0, self._V0, self._sizes, forecast, self.eps, TOL
+            self._U0, self._V0, self.benchmark_sizes, forecast, self.eps, TOL
         )
         return found
 
@@ -72,7 +72,7 @@ class PolicyRule(ABC):
         pi = check_forecasts(forecast, self.game.n_states)
         if len(pi) != 1:
             raise InvalidInputError("give one forecast at a time")
-        return pi[0]
+        return np.asarray(pi[0])
 
 
 class BestResponseRule(PolicyRule):
@@ -85,7 +85,7 @@ class BestResponseRule(PolicyRule):
         super().__init__(game, P0)
         self.policies = self.benchmark
         self.n_policies = len(self.benchmark)
-        self.max_actions = int(self._sizes.max())
+        self.max_actions = int(self.benchmark_sizes.max())
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
         """Return the index of p*(pi) and the best response to it."""

@@ -19,7 +19,7 @@ from counterplay.core.validation import FloatArray, check_int, check_positive_in
 from counterplay.principal.agents import Agent
 from counterplay.principal.behaviour import Stage
 from counterplay.principal.games import check_states
-from counterplay.principal.mechanisms import Mechanism, Nature, Offer, Play
+from counterplay.principal.protocol import Mechanism, Nature, Offer, Play
 from counterplay.principal.transcript import Transcript
 
 

@@ -21,7 +21,7 @@ from counterplay.core.transcript import Transcript as BaseTranscript
 from counterplay.core.validation import FloatArray, IntArray, check_real
 from counterplay.principal.behaviour import Behaviour, Stage, behaviour, conditional_bias
 from counterplay.principal.games import PrincipalAgentGame
-from counterplay.principal.mechanisms import Kind
+from counterplay.principal.protocol import Kind
 from counterplay.principal.responses import OracleSpec
 
 if TYPE_CHECKING:
@@ -180,7 +180,8 @@ class Transcript(BaseTranscript):
     def _stable_bound(self) -> pd.DataFrame:
         import pandas as pd
 
-        assert self.spec is not None and self.game is not None
+        assert self.spec is not None
+        assert self.game is not None
         low, high = self.game.value_range
         spread = high - low
         own, alpha = self.behaviours, self.alpha
