@@ -1,7 +1,7 @@
 """The events of a rule: what it chooses, what it hopes for, how benchmarks would be answered.
 
-E1 (or E4): the offered policy and recommendation. E2: the optimistic pair. E3[p0]: the best response
-to benchmark policy p0.
+E1 (or E4): the offered policy and recommendation. E2: the optimistic pair. E3[p0]: the best
+response to benchmark policy p0.
 Source: thm:stable, thm:general; spec 07, section 2.4.
 """
 

@@ -288,6 +288,7 @@ def check_states(states: ArrayLike, n_states: int) -> np.ndarray[Any, np.dtype[n
 
 
 def smallest_cost_gap(costs: FloatArray) -> float:
+    """Return the smallest difference of two costs; equal costs raise, tiny gaps warn."""
     if costs.size < 2:
         return 1.0
     gap = float(np.diff(np.sort(costs)).min())
@@ -305,6 +306,7 @@ def smallest_cost_gap(costs: FloatArray) -> float:
 
 
 def check_names(names: Sequence[str] | None, n: int, what: str) -> tuple[str, ...] | None:
+    """Return labels as a tuple of ``n`` strings, or None."""
     if names is None:
         return None
     if len(names) != n:
