@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState
@@ -116,11 +115,9 @@ class _PointForecaster(Forecaster):
         self, n_outcomes: int, events: Events, horizon: int | None, random_state: RandomState
     ) -> Self:
         """Return a fresh copy for ``n_outcomes`` outcomes."""
-        fresh = clone(self)
-        fresh.n_outcomes = n_outcomes
+        fresh = type(self)(**{**self.get_params(), "n_outcomes": n_outcomes})
         fresh._reset()
-        found: Self = fresh
-        return found
+        return fresh
 
     def _reset(self) -> None:
         if self.n_outcomes is None:
@@ -274,6 +271,8 @@ class ClassifierForecaster(_PointForecaster):
             if not hasattr(self.classifier, method):
                 raise InvalidInputError(f"classifier must have the method {method}")
         check_positive_int(self.memory, "memory")
+        from sklearn.base import clone
+
         self._model = clone(self.classifier)
         self._past = np.zeros((int(self.memory), int(self.n_outcomes or 1)))
         self._features: FloatArray | None = None

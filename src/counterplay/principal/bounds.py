@@ -62,9 +62,14 @@ def bias_bound(Q: float, start: float, n_rates: int, delta: float) -> float:
 
 
 def bias_level(start: float, n_rates: int, delta: float) -> float:
-    """Return L = ln(2 K G / delta), the logarithm in :func:`bias_bound`."""
-    check_real(start, "start", low=0.0, open_low=True)
-    return math.log(2 * start * n_rates / check_open_fraction(delta, "delta"))
+    """Return L = ln(2 K G / delta), the logarithm in :func:`bias_bound`.
+
+    >>> round(bias_level(start=378, n_rates=7, delta=0.05), 2)
+    11.57
+    """
+    K = check_real(start, "start", low=0.0, open_low=True)
+    G = check_positive_int(n_rates, "n_rates")
+    return math.log(2 * K * G / check_open_fraction(delta, "delta"))
 
 
 def bias_bound_simple(n_active: float, level: float) -> float:
@@ -73,7 +78,8 @@ def bias_bound_simple(n_active: float, level: float) -> float:
     >>> bias_bound_simple(200, 12.0) < 0.1 * 20_000 ** 0.5 * 12.0
     True
     """
-    return max(4 * level, 2.13 * math.sqrt(n_active * level))
+    n, L = check_real(n_active, "n_active", low=0.0), check_real(level, "level", low=0.0)
+    return max(4 * L, 2.13 * math.sqrt(n * L))
 
 
 def decision_events(n_output: int, n_benchmark: int, n_actions: int) -> int:
@@ -82,7 +88,9 @@ def decision_events(n_output: int, n_benchmark: int, n_actions: int) -> int:
     >>> decision_events(11, 5, 3)
     63
     """
-    return (n_output + 2 * n_benchmark) * n_actions
+    output = check_positive_int(n_output, "n_output")
+    benchmark = check_positive_int(n_benchmark, "n_benchmark")
+    return (output + 2 * benchmark) * check_positive_int(n_actions, "n_actions")
 
 
 def net_events(n_outcomes: int, eta: float) -> int:
@@ -120,7 +128,20 @@ def stable_regret_rate(
     0.03
     """
     T = check_positive_int(horizon, "horizon")
-    e = math.sqrt(n_policies / T) if swap_regret is None else swap_regret
+    for name, size in (
+        ("n_policies", n_policies),
+        ("n_benchmark", n_benchmark),
+        ("n_actions", n_actions),
+        ("n_states", n_states),
+    ):
+        check_positive_int(size, name)
+    check_real(c, "c", low=0.0)
+    check_real(gamma, "gamma", low=0.0)
+    check_real(eps, "eps", low=0.0, open_low=True)
+    check_real(beta, "beta", low=0.0, open_low=True)
+    e = math.sqrt(n_policies / T)
+    if swap_regret is not None:
+        e = check_real(swap_regret, "swap_regret", low=0.0)
     benchmark = n_states * math.sqrt(n_benchmark * n_actions / T)
     realised = (e + n_states * math.sqrt(n_policies * n_actions / T)) / beta
     counterfactual = (e + n_states * math.sqrt(n_actions / T)) / eps
@@ -143,7 +164,12 @@ def general_regret_bound(
     >>> general_regret_bound(0.01, 0.02, swap_regret=0.05, negative_regret=0.0, M1=1.0, M2=0.0)
     0.13
     """
-    return alpha_realised + alpha_benchmark + 2 * (M1 * (swap_regret + negative_regret) + M2)
+    bias = check_real(alpha_realised, "alpha_realised", low=0.0)
+    bias += check_real(alpha_benchmark, "alpha_benchmark", low=0.0)
+    gap = check_real(swap_regret, "swap_regret", low=0.0)
+    gap += check_real(negative_regret, "negative_regret")
+    M1, M2 = check_real(M1, "M1", low=0.0), check_real(M2, "M2", low=0.0)
+    return bias + 2 * (M1 * gap + M2)
 
 
 def secret_information_regret(first_state: Literal["M", "H"]) -> float:
@@ -199,7 +225,8 @@ def staircase_policies(n_extreme: int, parts: int) -> int:
     >>> staircase_policies(2, 1600)
     3202
     """
-    return (check_positive_int(n_extreme, "n_extreme") - 1) * (2 * parts + 2)
+    segments = check_positive_int(n_extreme, "n_extreme") - 1
+    return segments * (2 * check_positive_int(parts, "parts") + 2)
 
 
 def optimistic_excess(eps: float, c1: float, C: float, *, as_printed: bool = False) -> float:
@@ -212,6 +239,9 @@ def optimistic_excess(eps: float, c1: float, C: float, *, as_printed: bool = Fal
     >>> round(optimistic_excess(0.01, 2.0, 0.5, as_printed=True), 3)
     0.346
     """
+    eps = check_real(eps, "eps", low=0.0)
+    c1 = check_real(c1, "c1", low=0.0, open_low=True)
+    C = check_real(C, "C", low=0.0, high=1.0, open_low=True)
     if as_printed:
         return 2 * math.sqrt((1 + 1 / C) * eps / (c1 * C))
     return eps / (c1 * C)

@@ -9,6 +9,7 @@ spec 07, section A2 [ours].
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
@@ -17,9 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
-from counterplay.core.errors import AssumptionWarning, InvalidInputError, ProtocolError
+from counterplay.core.errors import (
+    AssumptionWarning,
+    InvalidInputError,
+    ProtocolError,
+    UnknownNameError,
+)
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -41,13 +46,37 @@ EventsLike = Events | Sequence[EventFamily | Callable[[FloatArray, Any], Hashabl
 _CACHE_SIZE = 20_000
 
 
-class Forecaster(BaseEstimator, ABC):
+class Forecaster(ABC):
     """What every forecaster offers: a distribution over forecasts, one outcome at a time.
 
-    Methods named as in river (``predict_one``, ``learn_one``) are the same calls.
+    Methods named as in river (``predict_one``, ``learn_one``) are the same calls. Parameters are
+    read and set as in scikit-learn (``get_params``, ``set_params``, ``sklearn.base.clone``).
     """
 
     n_outcomes: int | None
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters given to the constructor."""
+        names = inspect.signature(type(self).__init__).parameters
+        return {name: getattr(self, name) for name in names if name != "self"}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters before the first forecast."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise UnknownNameError.among("parameter", name, known)
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        shown = (
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value is not defaults[name].default
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     @abstractmethod
     def started(

@@ -93,6 +93,7 @@ def secret_information_instance(
         action_names=("shirk", "work"),
         state_names=("M", "H"),
     )
+    states.setflags(write=False)
     return ContractInstance(game, (0.5, 0.6), states)
 
 
@@ -100,12 +101,17 @@ def reactive_mechanism(game: LinearContractGame) -> ScriptedMechanism:
     """Offer (0.5, work) in round 1, then 0.5 after a first state M and 0.6 after H.
 
     It defeats the printed Algorithm L, which forgets to check round 1 (spec 07, trap T4).
+
+    >>> import numpy as np
+    >>> game = secret_information_instance(10, "H", random_state=0).game
+    >>> reactive_mechanism(game).run(np.array([1, 0, 1])).columns["p_idx"].tolist()
+    [0, 1, 1]
     """
+    return ScriptedMechanism(game, (0.5, 0.6), (0.5, 0.6), _react)
 
-    def script(past: IntArray) -> tuple[int, int]:
-        return (0, 1) if past.size == 0 or past[0] == 0 else (1, 1)
 
-    return ScriptedMechanism(game, (0.5, 0.6), (0.5, 0.6), script)
+def _react(past: IntArray) -> tuple[int, int]:
+    return (0, 1) if past.size == 0 or past[0] == 0 else (1, 1)
 
 
 def near_tie_contract(
@@ -128,6 +134,7 @@ def near_tie_contract(
     )
     shares = np.linspace(0.0, 1.0, round(1 / width) + 1)
     states = generator(random_state).integers(0, 2, size=rounds)
+    states.setflags(write=False)
     return ContractInstance(game, tuple(shares.tolist()), states)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_ACTIONS = 4096
+_MOST_TABLES = 4096
 
 
 class Scheme:
@@ -118,7 +118,7 @@ class DisclosureGame(PrincipalAgentGame):
         check_utility_range(self.v, "v", 0.0, 1.0)
         self.n_strategies, self.n_states = self.u.shape
         self.strategy_names = check_names(strategy_names, self.n_strategies, "strategy_names")
-        self._tables = lru_cache(maxsize=4096)(self._build_tables)
+        self._memory: dict[Scheme, tuple[FloatArray, FloatArray]] = {}
 
     def check_policy(self, policy: Any) -> Scheme:
         """Return the scheme; arrays of shape (strategies, states) are accepted, too."""
@@ -140,6 +140,14 @@ class DisclosureGame(PrincipalAgentGame):
             )
         choices = product(range(self.n_strategies), repeat=len(scheme.support))
         return np.array(list(choices), dtype=np.int64)
+
+    def _tables(self, scheme: Scheme) -> tuple[FloatArray, FloatArray]:
+        found = self._memory.get(scheme)
+        if found is None:
+            if len(self._memory) >= _MOST_TABLES:
+                self._memory.clear()
+            found = self._memory[scheme] = self._build_tables(scheme)
+        return found
 
     def _build_tables(self, scheme: Scheme) -> tuple[FloatArray, FloatArray]:
         maps = self.maps(scheme)

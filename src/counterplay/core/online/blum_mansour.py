@@ -55,7 +55,7 @@ class BlumMansour:
     width:
         Largest minus smallest possible gain of a round; 2 for gains in [-1, 1].
     random_state:
-        None, an int or a numpy Generator; used by :meth:`play` only.
+        None, an int or a numpy Generator; used by :meth:`act` only.
 
     Notes
     -----
@@ -68,7 +68,7 @@ class BlumMansour:
     >>> learner = BlumMansour(2, width=1.0)
     >>> for t in range(200):
     ...     learner.update([0.0, 1.0])          # the second action is always better
-    >>> round(float(learner.probabilities()[1]), 3)
+    >>> round(float(learner.probs()[1]), 3)
     1.0
 
     References
@@ -83,16 +83,19 @@ class BlumMansour:
         self.width = check_real(width, "width", low=0.0, open_low=True)
         self.rounds = 0
         self._rng = generator(random_state)
+        self._choice = -1
         self._gains = np.zeros((self.n_actions, self.n_actions))
         self._mixed = np.full(self.n_actions, 1 / self.n_actions)
 
-    def probabilities(self) -> FloatArray:
+    def probs(self) -> FloatArray:
         """Return the probabilities of the coming round."""
         return self._mixed.copy()
 
-    def play(self) -> int:
-        """Draw an action from :meth:`probabilities`."""
-        return sample(self._mixed, self.n_actions, self._rng.random())
+    def act(self) -> int:
+        """Return the action of this round; asking twice gives the same answer."""
+        if self._choice < 0:
+            self._choice = int(sample(self._mixed, self.n_actions, self._rng.random()))
+        return self._choice
 
     def update(self, gains: ArrayLike) -> None:
         """Learn the gains of all actions in the round that was just played."""
@@ -103,6 +106,7 @@ class BlumMansour:
             )
         self._gains += np.outer(self._mixed, gain)
         self.rounds += 1
+        self._choice = -1
         self._mixed = mixed_action(self._gains, self.n_actions, self.rounds, self.width)
 
     def __repr__(self) -> str:
