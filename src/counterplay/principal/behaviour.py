@@ -209,12 +209,9 @@ def _from_counts(N: FloatArray, U: FloatArray, V: FloatArray) -> Behaviour:
     best_swap = np.where(used, swapped, 0.0).sum(axis=1)
     best_fixed = np.where(absent, -np.inf, S.sum(axis=1)).max(axis=1)
     n_k = N.sum(axis=(1, 2))
-    mu = N.sum(axis=2) / n_k[:, None]
-    states = N.sum(axis=1)
-    gaps = [
-        np.abs(np.einsum("kay,kay->k", N, W) - np.einsum("ka,ky,kay->k", mu, states, W))
-        for W in (U, V)
-    ]
+    # counts minus the counts of independent actions: exactly zero when only one action was played
+    excess = N - N.sum(axis=2)[:, :, None] * N.sum(axis=1)[:, None, :] / n_k[:, None, None]
+    gaps = [np.abs(np.einsum("kay,kay->k", excess, W)) for W in (U, V)]
     b_k = np.maximum(gaps[0], gaps[1]) / n_k
     return Behaviour(
         swap_regret=float((best_swap - earned).sum() / T),

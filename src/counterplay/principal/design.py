@@ -191,7 +191,8 @@ def design_disclosure(
         game = DisclosureGame(u, v)
         margin, x = largest_margin(game) / 2, 0.1
         library = disclosure_library(game, margin=margin)
-        P0 = (game.no_disclosure(), game.full_disclosure()) if benchmark is None else benchmark
+        menu = dict.fromkeys((game.no_disclosure(), game.full_disclosure()))
+        P0 = tuple(menu) if benchmark is None else benchmark
         oracle = FiniteStableOracle(
             game, eps=x * margin, beta=x * margin, gamma=x, policies=library, P0=P0
         )

@@ -28,6 +28,7 @@ from counterplay.core.errors import (
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
+    IntArray,
     check_choice,
     check_int,
     check_open_fraction,
@@ -294,6 +295,7 @@ class UnbiasedForecaster(Forecaster):
         self._drawn: FloatArray | None = None
         self._context: Any = None
         self._cache: dict[bytes, Sequence[int]] = {}
+        self._cached_rows: dict[bytes, IntArray] = {}
 
     @property
     def tolerance_(self) -> float:
@@ -309,13 +311,20 @@ class UnbiasedForecaster(Forecaster):
         if found is None:
             if len(self._cache) >= _CACHE_SIZE:
                 self._cache.clear()
+                self._cached_rows.clear()
             found = self._cache[key] = self.events_.active(point, None)
         return found
 
     def gain(self, point: FloatArray) -> FloatArray:
         """Return g(point): how much each outcome would hurt if this were the forecast."""
         self._prepare()
-        return self.potential_.gain(self._active(point))
+        key = point.tobytes()
+        rows = self._cached_rows.get(key)
+        if rows is None:
+            rows = self.potential_.rows(self._active(point))
+            if self.events_.context_free and rows.size == self.events_.n_families:
+                self._cached_rows[key] = rows
+        return self.potential_.gain(rows)
 
     def mixture(self, context: Any = None) -> Mixture:
         """Return the distribution of the coming forecast together with its gap."""

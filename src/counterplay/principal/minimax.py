@@ -90,7 +90,7 @@ def solve_minimax(
         if gap <= tol:
             return Mixture(seeds[:1].copy(), np.ones(1), gap, tried)
     if chosen == "bisection":
-        return _bisect(gain, tol, tried)
+        return _bisect(gain, tol, tried, seeds)
     if chosen == "hedge":
         return _hedge(gain, n, tol, max_evaluations, tried)
     first = seeds if tried and seeds is not None else np.full((1, n), 1.0 / n)
@@ -103,15 +103,20 @@ def mixture_gap(points: FloatArray, weights: FloatArray, gains: FloatArray) -> f
     return held - float((weights @ gains).min())
 
 
-def _bisect(gain: Gain, tol: float, evaluations: int) -> Mixture:
+def _bisect(gain: Gain, tol: float, evaluations: int, seeds: FloatArray | None) -> Mixture:
     """Two outcomes: h = g_1 - g_0 changes sign between two forecasts as close as needed."""
-    lo, g_lo = _binary(gain, 0.0)
-    if g_lo[1] >= g_lo[0]:
-        return Mixture(lo[None, :], np.ones(1), 0.0, evaluations + 1)
-    hi, g_hi = _binary(gain, 1.0)
-    if g_hi[1] <= g_hi[0]:
-        return Mixture(hi[None, :], np.ones(1), 0.0, evaluations + 2)
+    ends = [0.0, 1.0]
+    if seeds is not None and len(seeds) == 2:  # the bracket of the round before, if it still is one
+        ends = sorted(seeds[:, 1].tolist())
+    lo, g_lo = _binary(gain, ends[0])
+    hi, g_hi = _binary(gain, ends[1])
     evaluations += 2
+    if ends != [0.0, 1.0] and not (g_lo[1] < g_lo[0] and g_hi[1] > g_hi[0]):
+        return _bisect(gain, tol, evaluations, None)
+    if g_lo[1] >= g_lo[0]:
+        return Mixture(lo[None, :], np.ones(1), 0.0, evaluations)
+    if g_hi[1] <= g_hi[0]:
+        return Mixture(hi[None, :], np.ones(1), 0.0, evaluations)
     while True:
         h_lo, h_hi = g_lo[1] - g_lo[0], g_hi[1] - g_hi[0]
         weight = h_hi / (h_hi - h_lo)  # on lo: makes the mean of h zero

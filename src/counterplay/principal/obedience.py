@@ -103,8 +103,16 @@ def solve_obedience(
         (np.ones(n * m), (np.tile(np.arange(m), n), np.arange(n * m))), shape=(m, n * m + extra)
     )
     cost = np.concatenate([-game.v.ravel(), np.zeros(extra)])
-    method = "highs-ipm" if n * m > 400 else "highs"
-    solved = linprog(cost, A_ub=A_ub, b_ub=b_ub, A_eq=every_state, b_eq=pi, method=method)
+    large = n * m > 400  # then interior points are several times faster than the simplex method
+    solved = linprog(
+        cost,
+        A_ub=A_ub,
+        b_ub=b_ub,
+        A_eq=every_state,
+        b_eq=pi,
+        method="highs-ipm" if large else "highs",
+        options={"presolve": not large},
+    )
     if solved.status == 2:
         raise InfeasibleError(
             f"no disclosure gives the Agent a margin of {gap:g} after every signal; ask for less"

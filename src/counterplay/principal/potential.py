@@ -80,10 +80,15 @@ class Potential:
         self.phi[row] = 2.0 * self.weight[row]
         return row
 
-    def gain(self, events: Sequence[int]) -> FloatArray:
-        """Return g: the sum of the weight vectors of the active events."""
-        rows = [self._row[event] for event in events if event in self._row]
-        return _sum_rows(self.W, np.array(rows, dtype=np.int64))
+    def rows(self, events: Sequence[int]) -> IntArray:
+        """Return the rows of the events that were visited before."""
+        found = [self._row[event] for event in events if event in self._row]
+        return np.array(found, dtype=np.int64)
+
+    def gain(self, rows: IntArray) -> FloatArray:
+        """Return g: the sum of the weight vectors of the active events' rows."""
+        g: FloatArray = _sum_rows(self.W, rows)
+        return g
 
     def update(self, events: Sequence[int], residual: FloatArray) -> None:
         """Add the residual (forecast minus outcome) to the active events."""
