@@ -50,6 +50,9 @@ class DecisionEvents(Events):
         index = (event - self._choice_offset) // A
         return "E1" if self.optimistic else "E4", self.rule.policies[index], event % A
 
+    def __repr__(self) -> str:
+        return f"DecisionEvents({self.rule!r})"
+
     def family(self, event: int) -> str:
         """Return E1, E2, E4, or E3 with its benchmark policy."""
         name, policy, _ = self._locate(event)

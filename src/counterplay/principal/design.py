@@ -8,7 +8,7 @@ Source: thm:linear, thm:bayes-discrete; spec 07, section 9.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,7 +55,7 @@ class Design:
     recommendation: int
     forecast: FloatArray
     stable: bool
-    transcript: Transcript
+    transcript: Transcript = field(repr=False)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the regret so far against every fixed policy."""

@@ -69,6 +69,9 @@ class EventFamily(ABC):
         """Return a readable name of an event of this family."""
         return str(key)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
 
 class Always(EventFamily):
     """The event that is always active: plain unbiasedness."""
@@ -306,6 +309,9 @@ class EventFamilies(Events):
                 self._keys.append(pair)
             found.append(event)
         return found
+
+    def __repr__(self) -> str:
+        return f"EventFamilies({list(self.families)!r})"
 
     def family(self, event: int) -> str:
         """Return the name of the family."""

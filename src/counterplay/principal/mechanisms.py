@@ -195,6 +195,9 @@ class ConstantMechanism(ForecastMechanism):
         rule = _ConstantRule(game, policy, recommendation, P0)
         super().__init__(rule, forecaster=forecaster, random_state=random_state)
 
+    def __repr__(self) -> str:
+        return f"ConstantMechanism({self.game.policy_label(self.policies[0])})"
+
 
 class ScriptedMechanism(Mechanism):
     """A mechanism given by a function of the past states; it makes no forecasts.
@@ -223,6 +226,10 @@ class ScriptedMechanism(Mechanism):
     def policies(self) -> Sequence[Any]:
         """Policies that can be offered."""
         return self._policies
+
+    def __repr__(self) -> str:
+        name = getattr(self.script, "__name__", "script")
+        return f"ScriptedMechanism({name}, policies={len(self._policies)})"
 
     def start(self, horizon: int) -> Session:
         """Open a new game."""

@@ -298,6 +298,9 @@ class PersuasionGeometry:
         labels = np.concatenate([self.strategies[:1], inner, self.strategies[-1:]])
         return upper_hull(self.edges, self.game.strategy_values[labels], labels)
 
+    def __repr__(self) -> str:
+        return f"PersuasionGeometry(edges={self.edges.round(4).tolist()}, C={self.C:.4g})"
+
     def s_star(self, mu: float) -> int:
         """Return the Agent's best strategy at belief ``mu``, ties in the Principal's favour."""
         belief = check_fraction(mu, "mu")

@@ -79,6 +79,9 @@ class StabilizedPersuasion:
             moved[j] += -self.beta if below else self.beta
         return upper_hull(moved, value, label)
 
+    def __repr__(self) -> str:
+        return f"StabilizedPersuasion(beta={self.beta:.4g})"
+
     def value(self, mu: float) -> float:
         """Return v'(mu), the Principal's value when the Agent obeys."""
         return float(np.interp(check_fraction(mu, "mu"), self.extreme[0], self.extreme[1]))

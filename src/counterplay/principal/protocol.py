@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -71,7 +71,7 @@ class Play:
 
     mechanism: Mechanism
     policies: tuple[Any, ...]
-    columns: dict[str, Any]
+    columns: dict[str, Any] = field(repr=False)
     forecaster: Forecaster | None
 
     def __len__(self) -> int:

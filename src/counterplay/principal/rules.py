@@ -68,6 +68,9 @@ class PolicyRule(ABC):
         )
         return found
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(benchmarks={len(self.benchmark)})"
+
     def _check(self, forecast: ArrayLike) -> FloatArray:
         pi = check_forecasts(forecast, self.game.n_states)
         if len(pi) != 1:

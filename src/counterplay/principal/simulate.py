@@ -126,6 +126,9 @@ class InteractionProtocol:
         self._rng = spawn(agent.random_state, 1)[0]
         self.round = 0
 
+    def __repr__(self) -> str:
+        return f"InteractionProtocol({self.mechanism!r}, {self.agent!r}, round={self.round})"
+
     def offer(self) -> Offer:
         """Return what the Principal discloses this round."""
         return self._session.offer()
