@@ -37,6 +37,7 @@ from counterplay.contribution.coverage_stable import (
     integer_equilibrium_coverage,
     optimal_stable_coverage,
 )
+from counterplay.contribution.curves import LearningCurves, measure_learning_curves
 from counterplay.contribution.cycle import CyclePACGame, sample_cycle, samples_needed
 from counterplay.contribution.dynamics import NonConvergence, best_response_dynamics
 from counterplay.contribution.empirical import EmpiricalGame
@@ -50,6 +51,9 @@ from counterplay.contribution.multiplicative import (
     mw_game_allocation,
 )
 from counterplay.contribution.ncp import solve_ncp
+from counterplay.contribution.plan import analyse, plan_contributions
+from counterplay.contribution.plan_report import GameReport, WhatIf
+from counterplay.contribution.reports import Allocation, EnvyReport, StabilityReport
 from counterplay.contribution.social_optimum import socially_optimal_linear
 from counterplay.contribution.stable_cp import optimal_stable_linear_cp
 from counterplay.contribution.stable_linear import optimal_stable_linear, stable_linear_dynamics

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -163,4 +164,3 @@ def coverage_sweep(
         change = max(change, abs(new - theta[i]))
         theta[i] = new
     return change
-

@@ -70,7 +70,9 @@ class CoreSetCertificate:
 
     def summary(self) -> str:
         """Return one line."""
-        scope = "of all parties" if self.globally_optimal else f"of the {self.core.size} in the core"
+        scope = (
+            "of all parties" if self.globally_optimal else f"of the {self.core.size} in the core"
+        )
         return f"the stable plan is the cheapest plan {scope} (gap {self.gap:.2g})"
 
 

@@ -178,9 +178,7 @@ class CoverageGame(CollabGame):
         if self.extension == "exponent":
             return super().best_response_map(vector)
         others = leave_one_out(self.factors(vector))
-        responses = np.array(
-            [self._response_given(i, others[i], vector[i]) for i in range(self.k)]
-        )
+        responses = np.array([self._response_given(i, others[i], vector[i]) for i in range(self.k)])
         return responses if self.upper is None else np.minimum(responses, self.upper)
 
     def subset(self, agents: Sequence[int]) -> CoverageGame:

@@ -10,7 +10,6 @@ import heapq
 from itertools import count
 
 import numpy as np
-from scipy.optimize import minimize
 
 from counterplay.contribution.audit import allocation
 from counterplay.contribution.coverage import CoverageGame
@@ -19,8 +18,8 @@ from counterplay.contribution.coverage_relaxation import (
     largest_useful,
     relaxation_or_none,
 )
-from counterplay.contribution.equal import smallest_common_level
 from counterplay.contribution.game import TIE
+from counterplay.contribution.local_search import descend, satisfied
 from counterplay.contribution.reports import Allocation
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_positive_int
@@ -98,11 +97,9 @@ def coverage_opt_real(
     rng = generator(random_state)
     starts = [relaxed.theta, _round(_as_integral(game), relaxed.theta)]
     starts += [relaxed.theta * rng.uniform(0.5, 1.5, real.k) for _ in range(n_starts)]
-    plans = [_local(real, start) for start in starts]
+    plans = [descend(real, start) for start in starts]
     best = min(plans, key=real.total)
-    return allocation(
-        real, best, "optimal", {"lower_bound": relaxed.lower_bound, "proved": False}
-    )
+    return allocation(real, best, "optimal", {"lower_bound": relaxed.lower_bound, "proved": False})
 
 
 def _branch(
@@ -181,65 +178,11 @@ def _trim(game: CoverageGame, plan: FloatArray) -> FloatArray:
         for i in np.argsort(-game.cost, kind="stable"):
             if plan[i] >= 1.0:
                 plan[i] -= 1.0
-                if _satisfied(game, plan):
+                if satisfied(game, plan):
                     improved = True
                     continue
                 plan[i] += 1.0
     return plan
-
-
-def _local(game: CoverageGame, start: FloatArray) -> FloatArray:
-    """SLSQP on the true utilities, then scaling to feasibility and trimming by best cuts."""
-    top = np.full(game.k, np.inf) if game.upper is None else np.asarray(game.upper)
-    first = _feasible(game, np.minimum(start, top), top)
-    result = minimize(
-        game.total,
-        first,
-        jac=lambda theta: np.asarray(game.cost),
-        bounds=list(zip(np.zeros(game.k), top)),
-        constraints={
-            "type": "ineq",
-            "fun": lambda t: game._utilities(np.clip(t, 0.0, top)[None, :])[0] - game.mu,
-            "jac": lambda t: game.jacobian(np.clip(t, 0.0, top)),
-        },
-        method="SLSQP",
-        options={"maxiter": 100, "ftol": 1e-10},
-    )
-    moved = _shrink(game, _feasible(game, np.clip(result.x, 0.0, top), top))
-    kept = _shrink(game, first)
-    return min((moved, kept), key=game.total)
-
-
-def _feasible(game: CoverageGame, theta: FloatArray, top: FloatArray) -> FloatArray:
-    """Move from ``theta`` towards a feasible plan just until everybody is satisfied."""
-    if _satisfied(game, theta):
-        return theta
-    level = np.minimum(np.full(game.k, smallest_common_level(game)), top)
-    goal = np.maximum(level, theta)
-    if not _satisfied(game, goal):
-        goal = top
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        reached = _satisfied(game, theta + middle * (goal - theta))
-        low, high = (low, middle) if reached else (middle, high)
-    return theta + high * (goal - theta)
-
-
-def _shrink(game: CoverageGame, theta: FloatArray) -> FloatArray:
-    """Cut each contribution as far as everybody stays satisfied, dearest first."""
-    theta = theta.copy()
-    for i in np.argsort(-game.cost * theta, kind="stable"):
-        low, high = 0.0, float(theta[i])
-        for _ in range(50):
-            theta[i] = (low + high) / 2
-            low, high = (low, theta[i]) if _satisfied(game, theta) else (theta[i], high)
-        theta[i] = high
-    return theta
-
-
-def _satisfied(game: CoverageGame, theta: FloatArray) -> bool:
-    return bool((game._utilities(theta[None, :])[0] >= game.mu - TIE).all())
 
 
 def _step(game: CoverageGame) -> float:
@@ -254,14 +197,10 @@ def _next_total(game: CoverageGame, bound: float) -> float:
 def _as_integral(game: CoverageGame) -> CoverageGame:
     if game.integral and game.extension == "rounding":
         return game
-    return CoverageGame(
-        game.Q, game.mu, game.multiplicity, True, upper=game.upper, cost=game.cost
-    )
+    return CoverageGame(game.Q, game.mu, game.multiplicity, True, upper=game.upper, cost=game.cost)
 
 
 def _as_real(game: CoverageGame) -> CoverageGame:
     if not game.integral and game.extension == "rounding":
         return game
-    return CoverageGame(
-        game.Q, game.mu, game.multiplicity, False, upper=game.upper, cost=game.cost
-    )
+    return CoverageGame(game.Q, game.mu, game.multiplicity, False, upper=game.upper, cost=game.cost)

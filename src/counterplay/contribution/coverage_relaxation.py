@@ -186,9 +186,7 @@ def _interior(program: _Program, free: np.ndarray) -> FloatArray | None:
     return None
 
 
-def _center(
-    program: _Program, theta: FloatArray, free: np.ndarray, sharpness: float
-) -> FloatArray:
+def _center(program: _Program, theta: FloatArray, free: np.ndarray, sharpness: float) -> FloatArray:
     """Newton's method on the barrier function at one sharpness."""
     index = np.flatnonzero(free)
     L = program.log_keep[index]

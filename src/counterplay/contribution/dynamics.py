@@ -69,8 +69,9 @@ class DynamicsResult:
 
     def summary(self) -> str:
         """Return one line."""
-        return f"{self.mode} best responses settled after {self.sweeps} sweeps; " + (
-            self.allocation.summary().splitlines()[0]
+        return (
+            f"{self.mode} best responses settled after {self.sweeps} sweeps; "
+            + (self.allocation.summary().splitlines()[0])
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:

@@ -127,7 +127,9 @@ class EmpiricalGame(CollabGame):
         """Say whether party ``i`` reaches its target at ``theta``, or that the repeats cannot tell."""
         agent = self.check_agent(i)
         sample = self.scores(theta)[:, agent]
-        half = stats.t.ppf(0.5 + confidence / 2, self.n_repeats - 1) if self.n_repeats > 1 else np.inf
+        half = (
+            stats.t.ppf(0.5 + confidence / 2, self.n_repeats - 1) if self.n_repeats > 1 else np.inf
+        )
         half = half * max(sample.std(ddof=1), 1e-12) / np.sqrt(self.n_repeats)
         if sample.mean() - half >= self.mu[agent]:
             return "satisfied"

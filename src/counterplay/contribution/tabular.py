@@ -179,7 +179,7 @@ class TabularGame(CollabGame):
 
     def _reached(self) -> BoolArray:
         mu = self.mu.reshape(-1, *([1] * self.k))
-        return np.asarray(self.U >= mu - self.tol)
+        return np.asarray(mu - self.tol <= self.U)
 
     def _envies(self, reached: BoolArray, i: int, j: int) -> BoolArray:
         """Cells where i reaches its target with j's strictly lower contribution exchanged."""
