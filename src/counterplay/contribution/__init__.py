@@ -1,16 +1,16 @@
 """How much data should each party bring, so that nobody holds back and nobody feels cheated?
 
-Parties pool data for a shared model. Each wants to reach its own target and to bring as little as
-possible. The cheapest joint plan often asks one party for nearly everything; that party walks away. This
-area computes plans nobody leaves (stable), plans nobody would swap out of (envy-free), and their price::
+Parties pool data for a shared model. Each wants to reach its own target and to bring little. The
+cheapest joint plan often asks one party for nearly everything, and that party walks away. This area
+computes plans nobody leaves (stable), plans nobody would swap out of (envy-free), and their price::
 
-    game = LinearGame(overlap, mu=1.0)          # or CoverageGame.from_histograms(label_counts, mu=0.85)
+    game = LinearGame(overlap, mu=1.0)  # or CoverageGame.from_histograms(label_counts, mu=0.85)
     plan = plan_contributions(game, names=["north", "south", "east"])
     print(plan.summary()); plan.to_frame(); plan.plot()
 
-Audits say who over-contributes and who envies whom. ``training`` measures, on real training runs, how far
-a party could defect unnoticed under federated averaging and MW-FED; ``flower`` runs MW-FED on Flower.
-``instances`` holds the examples of the theory and ``bounds`` its numbers.
+Audits say who over-contributes and who envies whom. ``training`` measures, on real training runs,
+how far a party could defect unnoticed under federated averaging and MW-FED; ``flower`` runs MW-FED
+on Flower. ``instances`` holds the examples of the theory and ``bounds`` its numbers.
 """
 
 from counterplay.contribution import bounds, instances
@@ -59,3 +59,57 @@ from counterplay.contribution.stable_cp import optimal_stable_linear_cp
 from counterplay.contribution.stable_linear import optimal_stable_linear, stable_linear_dynamics
 from counterplay.contribution.stable_milp import stable_linear_milp
 from counterplay.contribution.tabular import TabularGame
+
+__all__ = [
+    "Allocation",
+    "CollabGame",
+    "CoverageGame",
+    "CyclePACGame",
+    "EmpiricalGame",
+    "EnvyReport",
+    "FiniteClassPACGame",
+    "GameReport",
+    "LearningCurves",
+    "LinearGame",
+    "NonConvergence",
+    "StabilityReport",
+    "TabularGame",
+    "Tolerances",
+    "WhatIf",
+    "analyse",
+    "best_response_dynamics",
+    "bounds",
+    "core_set_certificate",
+    "coverage_opt_integer",
+    "coverage_opt_real",
+    "coverage_opt_relaxation",
+    "coverage_potential",
+    "envy_report",
+    "equal_allocation",
+    "improve_envy_free",
+    "instances",
+    "integer_equilibrium_coverage",
+    "is_feasible",
+    "measure_learning_curves",
+    "multiplicative_weights_lp",
+    "mw_game_allocation",
+    "natural_residual",
+    "optimal_envy_free_linear",
+    "optimal_stable_coverage",
+    "optimal_stable_linear",
+    "optimal_stable_linear_cp",
+    "plan_contributions",
+    "pos_is_one",
+    "price_of_anarchy",
+    "price_of_fairness",
+    "price_of_stability",
+    "sample_cycle",
+    "samples_needed",
+    "socially_optimal_linear",
+    "solve_ncp",
+    "stability_report",
+    "stable_implies_envy_free",
+    "stable_linear_dynamics",
+    "stable_linear_milp",
+    "well_behaved_report",
+]

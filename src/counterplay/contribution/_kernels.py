@@ -81,11 +81,9 @@ def log_factor(q: float, theta: float) -> float:
 @njit(cache=True)
 def covered_value(remaining: Floats, log_keep: Floats, t: float) -> float:
     """Own utility after ``t`` own samples: ``1 - 1/2 sum R (1-q)^t``."""
-    if t == 0.0:
-        return 1.0 - 0.5 * remaining.sum()
     total = 0.0
     for x in range(remaining.size):
-        total += remaining[x] * math.exp(t * log_keep[x])
+        total += remaining[x] * (1.0 if t == 0.0 else math.exp(t * log_keep[x]))
     return 1.0 - 0.5 * total
 
 

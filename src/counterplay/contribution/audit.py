@@ -35,8 +35,8 @@ def stability_report(
 ) -> StabilityReport:
     """Say who could contribute less and by how much, and whether the plan is stable.
 
-    A plan is stable if it is feasible and equals the best-response map: comparing with every smaller
-    contribution, not only with slightly smaller ones.
+    A plan is stable if it is feasible and equals the best-response map: every smaller contribution
+    counts, not only slightly smaller ones.
 
     Examples
     --------

@@ -119,7 +119,7 @@ def cycle_real_level(mu: float) -> float:
 
 
 def cycle_equilibria(m: int) -> int:
-    """Number of whole-number stable plans of the cycle that needs ``m`` samples: 0 if odd, 1 if even.
+    """Number of whole-number stable plans of the cycle that needs ``m`` samples: 0 if m is odd.
 
     >>> [cycle_equilibria(m) for m in range(1, 5)]
     [0, 1, 0, 1]

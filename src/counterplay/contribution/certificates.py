@@ -1,4 +1,4 @@
-"""Theorems as checks on your game: when stability is free, when it implies fairness, and who matters.
+"""Theorems as checks on your game: when stability is free, when it is fair, and who matters.
 
 Source: Thm. thm:lineareqopt, Cor. cor:lineareqopt, Thm. thm:lineareqef, Def. assp:eqgeneral,
 spec 04 sections 3.14 to 3.17.
@@ -93,8 +93,8 @@ def core_set_certificate(
     Notes
     -----
     The contributions of the core are at the same time feasible for its covering LP and, scaled, for
-    the dual: equal values prove optimality (Thm. thm:lineareqopt). The first half needs symmetry and
-    equal targets only.
+    the dual: equal values prove optimality (Thm. thm:lineareqopt). The first half needs symmetry
+    and equal targets only.
 
     References
     ----------
@@ -222,8 +222,10 @@ def well_behaved_report(game: CollabGame, C: ArrayLike | None = None) -> WellBeh
     --------
     >>> from counterplay.contribution import CyclePACGame
     >>> game = CyclePACGame(1, 0.9, integral=False, upper=1)
-    >>> well_behaved_report(game, 0.5).c2[0], well_behaved_report(game, 1.0).is_well_behaved
-    (0.25, False)
+    >>> float(well_behaved_report(game, 0.5).c2[0])
+    0.25
+    >>> well_behaved_report(game, 1.0).is_well_behaved
+    False
     """
     corner = game._corner(C)
     c1, c2 = game.well_behaved_constants(corner)

@@ -96,8 +96,9 @@ class CoverageGame(CollabGame):
 
         Examples
         --------
-        >>> CoverageGame.from_histograms([[30, 10], [5, 15]], mu=0.8).Q[0].tolist()
-        [0.75, 0.25]
+        >>> game = CoverageGame.from_histograms([[30, 10], [5, 15]], mu=0.8)
+        >>> game.utilities([1, 0]).tolist()  # one sample of party 0
+        [0.8125, 0.6875]
         """
         table = check_float_array(counts, "counts", ndim=2)
         if (table < 0).any():
@@ -166,7 +167,7 @@ class CoverageGame(CollabGame):
     def well_behaved_constants(
         self, C: ArrayLike | None = None, *, samples: int = 256, random_state: RandomState = 0
     ) -> tuple[FloatArray, FloatArray]:
-        """Return exact ``c1_i = max_j 1/2 sum_x q_ix q_jx`` and ``c2_i = u_i(C + e_i) - u_i(C)``."""
+        """Return ``c1_i = max_j 1/2 sum_x q_ix q_jx`` and ``c2_i = u_i(C + e_i) - u_i(C)``."""
         corner = self._corner(C)
         cross = 0.5 * (self.Q * self.multiplicity) @ self.Q.T
         np.fill_diagonal(cross, 0.0)
@@ -210,10 +211,10 @@ class CoverageGame(CollabGame):
         weights = self.Q * self.multiplicity
         if theta.shape[0] == 1:
             missed = np.prod(self.factors(theta[0]), axis=0)[None, :]
-            return 1.0 - 0.5 * missed @ weights.T
+            return np.asarray(1.0 - 0.5 * missed @ weights.T)
         rows = max(1, 4_000_000 // self.n_types)
         parts = [self._missed(theta[s : s + rows]) for s in range(0, theta.shape[0], rows)]
-        return 1.0 - 0.5 * np.concatenate(parts) @ weights.T
+        return np.asarray(1.0 - 0.5 * np.concatenate(parts) @ weights.T)
 
     def _missed(self, theta: FloatArray) -> FloatArray:
         missed = np.ones((theta.shape[0], self.n_types))
@@ -302,4 +303,5 @@ def _merge_columns(matrix: FloatArray, counts: FloatArray) -> tuple[FloatArray, 
     """Merge equal columns and drop points that nobody sees."""
     seen = matrix.any(axis=0)
     unique, inverse = np.unique(matrix[:, seen], axis=1, return_inverse=True)
-    return unique, np.bincount(np.ravel(inverse), weights=counts[seen])
+    merged = np.bincount(np.ravel(inverse), weights=counts[seen])
+    return unique, np.asarray(merged, dtype=np.float64)

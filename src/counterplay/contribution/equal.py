@@ -19,7 +19,7 @@ from counterplay.errors import InfeasibleError, InvalidInputError
 def equal_allocation(game: CollabGame, theta: ArrayLike | None = None) -> Allocation:
     """Return an envy-free plan in which everybody contributes the same amount.
 
-    The quickest fair plan, and the one that federated averaging implements (equal expected samples).
+    The quickest fair plan, and the one of federated averaging (equal expected samples).
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The common shape of every data-sharing game: contributions in, utilities out, targets to reach.
 
-``k`` parties choose contributions ``theta >= 0``. Party ``i`` wants utility ``u_i(theta) >= mu_i`` and
-wants to pay as little as possible. Utilities never fall when anybody contributes more.
+``k`` parties choose contributions ``theta >= 0``. Party ``i`` wants utility ``u_i(theta) >= mu_i``
+and wants to pay as little as possible. Utilities never fall when anybody contributes more.
 Source: Sec. "The General Framework" (sec:gen-model), spec 04 sections 2.1 and 2.2.
 """
 

@@ -1,7 +1,7 @@
 """Linear utilities (random discovery): each unit of j's effort is worth ``W[i, j]`` to party i.
 
-Read ``W[i, j]`` as the overlap of what j collects with what i cares about. This is the game in which
-stable plans can be computed exactly, even for thousands of parties.
+Read ``W[i, j]`` as the overlap of what j collects with what i cares about. In this game stable
+plans can be computed exactly, even for thousands of parties.
 Source: sec:canonicalexamples, spec 04 section 2.3.
 """
 
@@ -237,19 +237,19 @@ class LinearGame(CollabGame):
 
     def to_samples(self, theta: ArrayLike) -> FloatArray:
         """Return contributions in original samples for a game scaled to unit diagonal."""
-        return self._vector(theta) * self.cost
+        return np.asarray(self._vector(theta) * self.cost)
 
     def swap_utilities(self, theta: ArrayLike) -> FloatArray:
         """Return ``S[i, j] = u_i + (theta_i - theta_j)(W_ij - W_ii)`` for all pairs."""
         vector = self._vector(theta)
         u = self._utilities(vector[None, :])[0]
         effect = self.dense() - self.diagonal[:, None]
-        return u[:, None] + (vector[:, None] - vector[None, :]) * effect
+        return np.asarray(u[:, None] + (vector[:, None] - vector[None, :]) * effect)
 
     def jacobian(self, theta: ArrayLike) -> FloatArray:
         """Return ``W``, the derivative at every ``theta``."""
         self._vector(theta)
-        return self.dense().copy()
+        return np.array(self.dense())
 
     def well_behaved_constants(
         self, C: ArrayLike | None = None, *, samples: int = 256, random_state: RandomState = 0
@@ -262,7 +262,7 @@ class LinearGame(CollabGame):
         vector = self._vector(theta)
         u = self._utilities(vector[None, :])[0]
         responses = np.maximum(0.0, vector + (self.mu - u) / self.diagonal)
-        return responses if self.upper is None else np.minimum(responses, self.upper)
+        return np.asarray(responses if self.upper is None else np.minimum(responses, self.upper))
 
     def subset(self, agents: Sequence[int]) -> LinearGame:
         """Return the game among ``agents`` only."""

@@ -1,7 +1,7 @@
 """Fallback for stable plans: semismooth Newton on the complementarity conditions.
 
-A stable plan of a continuous game satisfies ``0 <= theta``, ``u(theta) >= mu`` and, party by party, one
-of the two with equality. Source: spec 04 section 3.11.
+A stable plan of a continuous game satisfies ``0 <= theta``, ``u(theta) >= mu`` and, party by
+party, one of the two with equality. Source: spec 04 section 3.11.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _newton(
             break
         tight = theta > game._utilities(theta[None, :])[0] - game.mu
         slope = np.where(tight[:, None], game.jacobian(theta), np.eye(game.k))
-        direction = np.linalg.lstsq(slope, -residual, rcond=1e-12)[0]
+        direction = np.asarray(np.linalg.lstsq(slope, -residual, rcond=1e-12)[0], np.float64)
         theta, residual, value, moved = _search(game, theta, direction, box, value)
         if not moved:
             theta, residual, value, moved = _search(game, theta, -residual, box, value)

@@ -140,8 +140,8 @@ class EnvyReport:
             return "not envy-free: somebody misses its target"
         i, j = max(self.pairs, key=lambda pair: self.margin[pair])
         return (
-            f"not envy-free: {len(self.pairs)} envious pairs; agent {i} would reach its target with "
-            f"{self.margin[i, j]:.3g} to spare on the load of agent {j}"
+            f"not envy-free: {len(self.pairs)} envious pairs; agent {i} would reach its target "
+            f"with {self.margin[i, j]:.3g} to spare on the load of agent {j}"
         )
 
     def to_frame(self, names: Sequence[str] | None = None) -> pd.DataFrame:

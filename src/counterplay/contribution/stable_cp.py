@@ -49,10 +49,11 @@ def optimal_stable_linear_cp(W: Any, mu: ArrayLike | None = None) -> Allocation:
     5.4
     """
     try:
-        import cvxpy as cp
+        import cvxpy
     except ImportError:
         raise MissingDependencyError.for_extra("cvxpy", "convex") from None
     game = _require_psd(as_linear_game(W, mu), "optimal_stable_linear_cp")
+    cp: Any = cvxpy  # its public functions carry no types
     matrix = game.dense()
     theta = cp.Variable(game.k, nonneg=True)
     constraints = [

@@ -1,4 +1,4 @@
-"""Cheapest and dearest stable plan of any linear game, directed ones included: a mixed-integer program.
+"""Cheapest and dearest stable plan of any linear game, directed ones included, by a MILP.
 
 Every stable plan lies below the stand-alone contributions, which gives valid big-M constants.
 Source: spec 04 section 3.7.

@@ -6,7 +6,7 @@ the other solvers on small games. Source: spec 04 section 2.5.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any, Self
 
@@ -81,7 +81,7 @@ class TabularGame(CollabGame):
 
     @classmethod
     def from_game(cls, game: CollabGame, levels: Sequence[ArrayLike] | None = None) -> Self:
-        """Tabulate another game; for whole-number games the default is the box of stand-alone levels."""
+        """Tabulate another game, by default (whole numbers) up to the stand-alone levels."""
         if levels is None:
             if not game.integral:
                 raise InvalidInputError("give levels: the game has no natural grid")
@@ -118,7 +118,7 @@ class TabularGame(CollabGame):
             head = np.moveaxis(lower, i, 0)
             head[1:] = np.logical_or.accumulate(np.moveaxis(reached[i], i, 0), axis=0)[:-1]
             stable &= ~lower
-        return stable
+        return np.asarray(stable)
 
     @property
     def envy_free(self) -> BoolArray:
@@ -129,7 +129,7 @@ class TabularGame(CollabGame):
             for j in range(self.k):
                 if i != j:
                     free &= ~self._envies(reached[i], i, j)
-        return free
+        return np.asarray(free)
 
     def cheapest(self, where: BoolArray, *, sense: int = 1) -> FloatArray | None:
         """Return the marked grid point with the least total (most for ``sense=-1``), or None."""
@@ -173,7 +173,7 @@ class TabularGame(CollabGame):
     def _best_response(self, i: int, theta: FloatArray) -> float:
         return self.best_response(i, theta)
 
-    def _index(self, theta: FloatArray) -> Iterable[Any]:
+    def _index(self, theta: FloatArray) -> list[tuple[Any, ...]]:
         columns = [np.searchsorted(level, theta[:, i]) for i, level in enumerate(self.levels)]
         return [tuple(row) for row in np.stack(columns, axis=1)]
 
