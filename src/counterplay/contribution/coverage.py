@@ -210,11 +210,20 @@ class CoverageGame(CollabGame):
     def _utilities(self, theta: FloatArray) -> FloatArray:
         weights = self.Q * self.multiplicity
         if theta.shape[0] == 1:
-            missed = np.prod(self.factors(theta[0]), axis=0)[None, :]
+            missed = self._missed_once(theta[0])[None, :]
             return np.asarray(1.0 - 0.5 * missed @ weights.T)
         rows = max(1, 4_000_000 // self.n_types)
         parts = [self._missed(theta[s : s + rows]) for s in range(0, theta.shape[0], rows)]
         return np.asarray(1.0 - 0.5 * np.concatenate(parts) @ weights.T)
+
+    def _missed_once(self, theta: FloatArray) -> FloatArray:
+        indptr, types, q = self.supports
+        if q.size > 0.2 * self.Q.size:
+            return np.asarray(np.prod(self.factors(theta), axis=0))
+        missed = np.ones(self.n_types)
+        level = np.repeat(theta, np.diff(indptr))
+        np.multiply.at(missed, types, miss_probability(q, level, self.extension))
+        return missed
 
     def _missed(self, theta: FloatArray) -> FloatArray:
         missed = np.ones((theta.shape[0], self.n_types))
@@ -225,14 +234,25 @@ class CoverageGame(CollabGame):
     def _best_response(self, i: int, theta: FloatArray) -> float:
         if self.extension == "exponent":
             return super()._best_response(i, theta)
-        factors = self.factors(theta)
+        seen = self.Q[i] > 0
+        factors = miss_probability(self.Q[:, seen], theta[:, None])
         factors[i] = 1.0
-        return self._response_given(i, np.prod(factors, axis=0), theta[i])
+        others = np.ones(self.n_types)
+        others[seen] = np.prod(factors, axis=0)
+        return self._response_given(i, others, theta[i])
+
+    @cached_property
+    def _standalone(self) -> FloatArray:
+        if self.extension == "exponent":
+            return _frozen(super()._standalone)
+        nobody = np.ones(self.n_types)
+        return _frozen(np.array([self._response_given(i, nobody, 0.0) for i in range(self.k)]))
 
     def _response_given(self, i: int, others: FloatArray, start: float) -> float:
-        seen = self.Q[i] > 0
-        q = self.Q[i, seen]
-        remaining = self.multiplicity[seen] * q * others[seen]
+        indptr, types, values = self.supports
+        own = slice(indptr[i], indptr[i + 1])
+        q = values[own]
+        remaining = self.multiplicity[types[own]] * q * others[types[own]]
         keep = 1.0 - q
 
         def curve(t: float) -> float:

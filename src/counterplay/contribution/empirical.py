@@ -82,6 +82,8 @@ class EmpiricalGame(CollabGame):
     True
     """
 
+    expensive = True
+
     def __init__(
         self,
         datasets: Sequence[tuple[ArrayLike, ArrayLike]],

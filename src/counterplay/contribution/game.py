@@ -86,6 +86,9 @@ class CollabGame(ABC):
     4.0
     """
 
+    expensive = False
+    """Whether one utility takes so long that grids must not be searched exhaustively."""
+
     def __init__(
         self,
         k: int,

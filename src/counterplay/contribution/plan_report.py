@@ -144,7 +144,9 @@ class GameReport:
     def summary(self) -> str:
         """Return the whole report as text."""
         lower = self.bounds["optimal_lower"]
-        proof = "proved" if lower >= self.optimal.total - 1e-6 else f"nothing below {lower:.4g}"
+        proof = "best found" if lower <= 0 else f"best found, nothing below {lower:.4g}"
+        if lower >= self.optimal.total - 1e-6:
+            proof = "proved"
         lines = [
             f"{self.game!r}",
             f"cheapest plan    total {self.optimal.total:10.4f}   ({proof})",

@@ -197,7 +197,7 @@ def _flags(game: CollabGame) -> list[str]:
 def _grid_size(game: CollabGame) -> float:
     if isinstance(game, TabularGame):
         return 0
-    if not game.integral:
+    if game.expensive or not game.integral:
         return np.inf
     top, _ = _attempt(lambda: _grid_top(game))
     return np.inf if top is None else float(prod(int(t) + 1 for t in top))
