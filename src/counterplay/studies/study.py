@@ -59,7 +59,8 @@ class Study:
     verdicts:
         Function of the frame of all cells (parameters and record columns) to verdicts.
     figures:
-        Named functions of the same frame to matplotlib figures.
+        Named functions of the same frame to matplotlib figures. The first paragraph of a
+        function's docstring is the caption in the report.
     version:
         Increase it when the meaning of a cell changes; stored cells of other versions are not used.
 
@@ -83,6 +84,8 @@ class Study:
     verdicts: Callable[[pd.DataFrame], Sequence[Verdict]]
     figures: Mapping[str, Callable[[pd.DataFrame], Figure]] = field(default_factory=dict)
     version: int = 1
+    extra: str | None = None
+    """Extra of the package without which no cell can run, such as ``"federated"``."""
     full_needs: str | None = None
     """What the full scale needs beyond a CPU, such as ``"a GPU"`` or ``"the CIFAR-10 data"``."""
 
