@@ -124,6 +124,21 @@ def test_all_labelings_give_the_coverage_game(n: int) -> None:
 
 
 @pytest.mark.claim("04.25")
+def test_finite_class_of_core_brings_its_prior() -> None:
+    from counterplay.core.finite_class import FiniteClass
+
+    everything = FiniteClass.all_labelings(3)
+    Q = np.array([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]])
+    theta = [1.5, 0.25]
+    pac = FiniteClassPACGame(everything, None, Q, 0.8)
+    assert pac.utilities(theta) == pytest.approx(CoverageGame(Q, 0.8).utilities(theta), abs=1e-12)
+    tilted = everything.with_weights(np.arange(1.0, 9.0))
+    weighted = FiniteClassPACGame(tilted, None, Q, 0.8)
+    by_hand = FiniteClassPACGame(tilted.labels, np.arange(1.0, 9.0) / 36, Q, 0.8)
+    assert weighted.utilities(theta) == pytest.approx(by_hand.utilities(theta), abs=1e-15)
+
+
+@pytest.mark.claim("04.25")
 def test_knowing_the_class_helps() -> None:
     game = FiniteClassPACGame([[0, 0], [1, 1]], None, [[1, 0], [0, 1]], 1.0)
     assert game.utilities([1, 0]).tolist() == [1.0, 1.0]

@@ -13,7 +13,7 @@ how far a party could defect unnoticed under federated averaging and MW-FED; ``f
 on Flower. ``instances`` holds the examples of the theory and ``bounds`` its numbers.
 """
 
-from counterplay.contribution import bounds, instances
+from counterplay.contribution import bounds, instances, training
 from counterplay.contribution.audit import (
     envy_report,
     is_feasible,
@@ -24,6 +24,9 @@ from counterplay.contribution.audit import (
     stability_report,
 )
 from counterplay.contribution.certificates import (
+    ConditionReport,
+    CoreSetCertificate,
+    WellBehavedReport,
     core_set_certificate,
     pos_is_one,
     stable_implies_envy_free,
@@ -31,7 +34,7 @@ from counterplay.contribution.certificates import (
 )
 from counterplay.contribution.coverage import CoverageGame
 from counterplay.contribution.coverage_optimum import coverage_opt_integer, coverage_opt_real
-from counterplay.contribution.coverage_relaxation import coverage_opt_relaxation
+from counterplay.contribution.coverage_relaxation import Relaxation, coverage_opt_relaxation
 from counterplay.contribution.coverage_stable import (
     coverage_potential,
     integer_equilibrium_coverage,
@@ -39,8 +42,12 @@ from counterplay.contribution.coverage_stable import (
 )
 from counterplay.contribution.curves import LearningCurves, measure_learning_curves
 from counterplay.contribution.cycle import CyclePACGame, sample_cycle, samples_needed
-from counterplay.contribution.dynamics import NonConvergence, best_response_dynamics
-from counterplay.contribution.empirical import EmpiricalGame
+from counterplay.contribution.dynamics import (
+    DynamicsResult,
+    NonConvergence,
+    best_response_dynamics,
+)
+from counterplay.contribution.empirical import EmpiricalGame, MeasuredResponse
 from counterplay.contribution.envy_free import improve_envy_free, optimal_envy_free_linear
 from counterplay.contribution.equal import equal_allocation
 from counterplay.contribution.finite_pac import FiniteClassPACGame
@@ -58,27 +65,35 @@ from counterplay.contribution.social_optimum import socially_optimal_linear
 from counterplay.contribution.stable_cp import optimal_stable_linear_cp
 from counterplay.contribution.stable_linear import optimal_stable_linear, stable_linear_dynamics
 from counterplay.contribution.stable_milp import stable_linear_milp
+from counterplay.contribution.tables import cell_histograms
 from counterplay.contribution.tabular import TabularGame
 
 __all__ = [
     "Allocation",
     "CollabGame",
+    "ConditionReport",
+    "CoreSetCertificate",
     "CoverageGame",
     "CyclePACGame",
+    "DynamicsResult",
     "EmpiricalGame",
     "EnvyReport",
     "FiniteClassPACGame",
     "GameReport",
     "LearningCurves",
     "LinearGame",
+    "MeasuredResponse",
     "NonConvergence",
+    "Relaxation",
     "StabilityReport",
     "TabularGame",
     "Tolerances",
+    "WellBehavedReport",
     "WhatIf",
     "analyse",
     "best_response_dynamics",
     "bounds",
+    "cell_histograms",
     "core_set_certificate",
     "coverage_opt_integer",
     "coverage_opt_real",
@@ -111,5 +126,6 @@ __all__ = [
     "stable_implies_envy_free",
     "stable_linear_dynamics",
     "stable_linear_milp",
+    "training",
     "well_behaved_report",
 ]

@@ -162,3 +162,28 @@ def coverage_sweep(
         change = max(change, abs(new - theta[i]))
         theta[i] = new
     return change
+
+
+@njit(cache=True)
+def bayes_errors(codes: Ints, prior: Floats, n: int) -> Floats:
+    """Return ``e[S, x]``: error at point x of the Bayes rule that knows the labels on S."""
+    errors = np.zeros((1 << n, n))
+    mass = np.zeros(1 << n)
+    ones = np.zeros((1 << n, n))
+    for seen in range(1 << n):
+        for h in range(codes.size):
+            pattern = codes[h] & seen
+            mass[pattern] += prior[h]
+            for x in range(n):
+                if (codes[h] >> x) & 1:
+                    ones[pattern, x] += prior[h]
+        for h in range(codes.size):
+            pattern = codes[h] & seen
+            if mass[pattern] > 0.0:
+                for x in range(n):
+                    if not (seen >> x) & 1:
+                        less = min(ones[pattern, x], mass[pattern] - ones[pattern, x])
+                        errors[seen, x] += max(0.0, less)
+                    ones[pattern, x] = 0.0
+                mass[pattern] = 0.0
+    return errors

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from counterplay.contribution.game import CollabGame, _frozen, crossing_level
 from counterplay.core.validation import (
@@ -33,10 +32,10 @@ class FiniteClassPACGame(CollabGame):
     Parameters
     ----------
     H:
-        ``(N, n)`` array of 0/1 labelings of ``n <= 14`` points, or an object with such an array
-        as attribute ``labels`` (a finite class of ``counterplay.core``).
+        ``(N, n)`` array of 0/1 labelings of ``n <= 14`` points, or a
+        :class:`counterplay.core.finite_class.FiniteClass`.
     prior:
-        Probability of each labeling; None for uniform.
+        Probability of each labeling; None for uniform, or for the prior of the finite class.
     Q:
         ``(k, n)`` array, the parties' distributions over points.
     mu:
@@ -81,13 +80,16 @@ class FiniteClassPACGame(CollabGame):
             raise InvalidInputError(
                 f"Q must have {labels.shape[1]} columns, one per point, got shape {rows.shape}"
             )
-        weights = np.full(len(labels), 1.0 / len(labels)) if prior is None else prior
-        self.prior = _frozen(check_probabilities(weights, "prior"))
+        if prior is None:  # a finite class brings its own
+            prior = getattr(H, "prior", np.full(len(labels), 1.0 / len(labels)))
+        self.prior = _frozen(check_probabilities(prior, "prior"))
         if self.prior.shape != (len(labels),):
             raise InvalidInputError(f"prior must have {len(labels)} entries, one per labeling")
         super().__init__(rows.shape[0], mu, integral=integral, upper=upper, cost=cost)
         self.labels, self.Q = labels, _frozen(rows)
         codes = (labels.astype(np.int64) << np.arange(labels.shape[1])).sum(axis=1)
+        from counterplay.contribution._kernels import bayes_errors
+
         errors = bayes_errors(codes, np.asarray(self.prior), labels.shape[1])
         self._error = errors @ self.Q.T  # (2^n, k): expected error of party i if S was seen
         self._mass = _subset_sums(self.Q)  # (k, 2^n): probability of landing in S
@@ -134,31 +136,6 @@ def moebius(inside: FloatArray) -> FloatArray:
         pairs = exact.reshape(-1, 2, 1 << x)
         pairs[:, 1] -= pairs[:, 0]
     return exact
-
-
-@njit(cache=True)
-def bayes_errors(codes: NDArray[np.int64], prior: FloatArray, n: int) -> FloatArray:
-    """Return ``e[S, x]``: error at point x of the Bayes rule that knows the labels on S."""
-    errors = np.zeros((1 << n, n))
-    mass = np.zeros(1 << n)
-    ones = np.zeros((1 << n, n))
-    for seen in range(1 << n):
-        for h in range(codes.size):
-            pattern = codes[h] & seen
-            mass[pattern] += prior[h]
-            for x in range(n):
-                if (codes[h] >> x) & 1:
-                    ones[pattern, x] += prior[h]
-        for h in range(codes.size):
-            pattern = codes[h] & seen
-            if mass[pattern] > 0.0:
-                for x in range(n):
-                    if not (seen >> x) & 1:
-                        less = min(ones[pattern, x], mass[pattern] - ones[pattern, x])
-                        errors[seen, x] += max(0.0, less)
-                    ones[pattern, x] = 0.0
-                mass[pattern] = 0.0
-    return errors
 
 
 def _subset_sums(Q: FloatArray) -> FloatArray:

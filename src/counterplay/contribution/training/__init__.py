@@ -19,7 +19,11 @@ from counterplay.contribution.training.defection import (
     default_defectors,
     defection_curve,
 )
-from counterplay.contribution.training.difficulty import difficulty_scores, hard_and_easy
+from counterplay.contribution.training.difficulty import (
+    Difficulty,
+    difficulty_scores,
+    hard_and_easy,
+)
 from counterplay.contribution.training.draws import run_keys
 from counterplay.contribution.training.loads import ideal_loads, rounded_loads
 from counterplay.contribution.training.networks import MLP, Network
@@ -36,6 +40,7 @@ __all__ = [
     "MLP",
     "Cohort",
     "DefectionCurve",
+    "Difficulty",
     "FedAvg",
     "IndividualTraining",
     "MWFed",

@@ -20,7 +20,7 @@ from counterplay.core.validation import check_positive_int, check_real
 _DATA, _NOISE, _SPLIT = 201, 202, 203
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cohort:
     """Agents' data for ``R`` runs with ``k`` agents each.
 
@@ -44,6 +44,9 @@ class Cohort:
     sizes: NDArray[np.int64]
     val: NDArray[np.int64]
     keys: Keys
+
+    def __repr__(self) -> str:
+        return f"Cohort({self.runs} runs, {self.agents} agents, {len(self.y)} points)"
 
     @property
     def runs(self) -> int:

@@ -29,7 +29,7 @@ _WHO = 401
 FRACTIONS = (1.0, 0.9, 0.75, 0.5, 0.25, 0.05, 0.01)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DefectionCurve:
     """Fate of the defector in every run, share and round.
 
@@ -45,6 +45,10 @@ class DefectionCurve:
     at: NDArray[np.bool_]
     by: NDArray[np.bool_]
     drawn: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        shares = ", ".join(f"{f:g}" for f in self.fractions)
+        return f"DefectionCurve({self.algorithm}, {len(self.defector)} runs, shares {shares})"
 
     def successes(
         self, horizon: int = -1, kind: Literal["at", "by"] = "at", agents: Sequence[int] = ()

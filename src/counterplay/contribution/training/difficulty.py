@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Difficulty:
     """Scores (larger is harder) and, for trials, the counts behind them.
 
@@ -36,6 +36,9 @@ class Difficulty:
     method: str
     counts: Floats
     censored: float
+
+    def __repr__(self) -> str:
+        return f"Difficulty({self.method!r}, {len(self.scores)} points)"
 
 
 def difficulty_scores(

@@ -33,7 +33,7 @@ OPTIMIZERS = ("server_adam_pooled", "server_sgd_pooled", "client_sgd")
 _BATCH, _SIGMA, _DROP, _EVAL = 301, 302, 303, 304
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrainingHistory:
     """What happened in every run: accuracies, loads and weights, round by round.
 
@@ -46,6 +46,10 @@ class TrainingHistory:
     log_weights: Floats
     threshold: Floats
     params: Params
+
+    def __repr__(self) -> str:
+        runs, rounds, k = self.drawn.shape
+        return f"TrainingHistory({runs} runs, {rounds} rounds, {k} agents)"
 
     @property
     def satisfied(self) -> NDArray[np.bool_]:
