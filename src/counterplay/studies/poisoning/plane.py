@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _grid(scale: Scale) -> Sequence[Params]:
-    runs, tests = (3, 60) if scale == "quick" else (10, 400)
+    runs, tests = (2, 60) if scale == "quick" else (10, 400)
     sizes = (20, 50, 200) if scale == "quick" else (20, 50, 200, 1000)
     gammas = (0.02, 0.2) if scale == "quick" else (0.002, 0.02, 0.2)
     return [
@@ -97,7 +97,7 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
 
 
 def _curves(frame: pd.DataFrame) -> Figure:
-    """Half-planes with margin gamma, the same problems for both learners: the attackable rate of the
+    """Half-planes with margin gamma, same problems for both learners: the attackable rate of the
     dyadic learner lies in the band between real attacks and certificate; two clean points move the
     SVM far beyond its error, and nothing bounds the damage from above."""
     with figure_style():
