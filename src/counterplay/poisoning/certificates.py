@@ -2,7 +2,7 @@
 
 Deep partition aggregation: one row touches one block, one block is one vote. Finite aggregation:
 every row belongs to one of k d parts, every model is trained on d parts; the damage of a row is
-counted per part, which is never worse and usually better. Source: spec 10, section 3.9 (d); Wang,
+counted per part, which certifies more at small budgets. Source: spec 10, section 3.9 (d); Wang,
 Levine and Feizi (2022), "Improved certified defenses against data poisoning with (deterministic)
 finite aggregation".
 """
