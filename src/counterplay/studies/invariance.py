@@ -6,6 +6,7 @@ Source: spec 11 section 5 (experiments E1 to E7).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def _int(params: Params, key: str) -> int:
 
 def proper_grid(scale: Scale) -> Sequence[Params]:
     """Number of points u*, sample sizes, replicates."""
-    ds, sizes, replicates = ((4,), (2, 6, 24, 96), 6) if scale == "quick" else (
+    ds, sizes, replicates = ((4,), (2, 6, 24, 96), 16) if scale == "quick" else (
         (4, 8, 16), (1, 2, 4, 8, 16, 32, 64, 128, 256), 20
     )  # fmt: skip
     return [{"d": d, "m": m, "replicate": r} for d in ds for m in sizes for r in range(replicates)]
@@ -49,7 +50,7 @@ def proper_cell(params: Params, seed: int) -> Record:
 
     d, m = _int(params, "d"), _int(params, "m")
     rng = np.random.default_rng(seed)
-    runs = 20
+    runs = 8
     names = ["erm", "da", "erm_inv", "one_inclusion", *(["relaxed"] if d <= 8 else [])]
     errors: dict[str, list[float]] = {name: [] for name in names}
     problem = instances.da_lower_bound(d, EPS, random_state=0).problem
@@ -62,9 +63,9 @@ def proper_cell(params: Params, seed: int) -> Record:
             "da": DA(problem, tie="random", random_state=rng),
             "erm_inv": ErmInv(ERM(problem, tie="random", random_state=rng)),
         }
-        if index < 4:
+        if index < 2:
             learners["one_inclusion"] = invariant.fresh()
-        if d <= 8 and index < 6:
+        if d <= 8 and index < 2:
             learners["relaxed"] = relaxed.fresh()
         for name, learner in learners.items():
             errors[name].append(case.distribution.error_of(learner.fit(X, y)))
@@ -200,21 +201,29 @@ def helps_figure(frame: pd.DataFrame) -> Figure:
 def birds_grid(scale: Scale) -> Sequence[Params]:
     """Number of birds and of samples."""
     Ks, sizes, replicates = (
-        ((4,), (1, 3, 12), 4) if scale == "quick" else ((4, 5, 8, 16), (1, 3, 6, 12, 24), 30)
+        ((4,), (1, 3, 12), 16) if scale == "quick" else ((4, 5, 8, 16), (1, 3, 6, 12, 24), 30)
     )
     return [{"K": K, "n": n, "replicate": r} for K in Ks for n in sizes
             for r in range(replicates)]  # fmt: skip
 
 
+@lru_cache(maxsize=8)
+def _orbit_only(K: int) -> Any:
+    """The optimal orbit-only learner of K birds; its programs are solved once per process."""
+    from counterplay.invariance import OrbitOnlyOptimal, instances
+
+    return OrbitOnlyOptimal(instances.background_birds(K, random_state=0).problem)
+
+
 def birds_cell(params: Params, seed: int) -> Record:
     """Mean errors on random birds; beyond 5 birds the orbit-only optimum is w = 1/2."""
-    from counterplay.invariance import DA, ERM, ErmInv, OrbitOnlyOptimal, instances
+    from counterplay.invariance import DA, ERM, ErmInv, instances
 
     K, n = _int(params, "K"), _int(params, "n")
     rng = np.random.default_rng(seed)
     errors: dict[str, list[float]] = {"erm": [], "erm_inv": [], "da": [], "orbit_only": []}
-    best = OrbitOnlyOptimal(instances.background_birds(K, random_state=0).problem)
-    for _ in range(100):
+    best = _orbit_only(K)
+    for _ in range(30):
         case = instances.background_birds(K, random_state=rng)
         D = case.distribution
         X, y = D.sample(n, rng)
@@ -320,8 +329,8 @@ def adaptive_verdicts(frame: pd.DataFrame) -> list[Verdict]:
 
 
 def adaptive_figure(frame: pd.DataFrame) -> Figure:
-    """The adaptive learner is as good as the invariant one at eta = 0 and as the relaxed one later.
-    The gain is at small eta; at other levels it pays for the validation half of its sample.
+    """The adaptive learner makes no error at eta = 0, like the invariant one. At larger eta and few
+    samples it is worse than the relaxed learner and ERM-INV: half of its sample is for validation.
     """
     figure, (left, right) = panels(2, width=5.4)
     m = int(frame["m"].min())
