@@ -283,7 +283,6 @@ CASES = {
     "bounds.largest_gap_error": {"args": {"m": 50}},
     "bounds.tree_order_sample_size": {"args": {"eps": 0.1, "delta": 0.1}},
     "bounds.closure_sample_size": {"args": {"d": 4, "eps": 0.1, "delta": 0.1}},
-    "bounds.star_sample_size": {"args": {"s": 2, "eps": 0.1, "delta": 0.1}},
     "bounds.union_of_intervals_sample_size": {"args": {"k": 3, "eps": 0.1, "delta": 0.1}},
     "bounds.grid_cells": {"args": {"n": 2, "rho": 0.5}},
     "bounds.cover_sample_size": {"args": {"cells": 49, "eps": 0.1, "delta": 0.1}},
@@ -295,11 +294,7 @@ CASES = {
         "args": {"t": 1, "d": 1, "k_p": 3, "eps": 0.1, "delta": 0.05}
     },
     "bounds.subsample_sample_size": {"args": {"t": 1, "d": 1, "eps": 0.1, "delta": 0.05}},
-    "bounds.optimal_pac_constant": {
-        "args": {"rate": lambda m: 1 / m, "limit": 1000},
-    },
     "bounds.amplified_size": {"args": {"m": 1000, "delta": 0.1}},
-    "bounds.expectation_to_tail": {"args": {"c": 0.25}},
     "bounds.hollow_star_rate": {"args": {"k": 11, "m": 5}},
     "bounds.sphere_reflection_rate": {"args": {"eta": 1e-3, "m": 30}},
     "bounds.sphere_reflection_eta": {"args": {"tol": 0.01, "m": 30}},
