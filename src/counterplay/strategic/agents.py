@@ -1,8 +1,8 @@
 """People who move if that turns a no into a yes: their positions, abilities and true labels.
 
-An agent is at ``x``, can reach every point within her own radius ``r`` (or in her own set ``u``) and
-has a true label that does not change when she moves. She moves if and only if she is rejected where
-she stands and accepted somewhere in her reach.
+An agent is at ``x``, can reach every point within her own radius ``r`` (or in her own set ``u``),
+and has a true label that does not change when she moves. She moves if and only if she is rejected
+where she stands and accepted somewhere in her reach.
 Source: spec 02 sections 2.1 to 2.3.
 """
 
@@ -156,7 +156,7 @@ class Agents:
         """Return the strategic loss table: does member j err on agent i after her move?"""
         if self.radius is not None:
             return hypotheses.losses(self.X, self.reach, self.y.astype(np.bool_), members)
-        return self.accepted(hypotheses, members) != (self.y[:, None] > 0)
+        return np.not_equal(self.accepted(hypotheses, members), self.y[:, None] > 0)
 
     def to_frame(self) -> pd.DataFrame:
         """Return positions, labels and radii as a data frame."""

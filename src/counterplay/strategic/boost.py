@@ -65,8 +65,9 @@ class ConfidenceBoost:
     >>> rng = np.random.default_rng(0)
     >>> rules = LinearClass(rng.normal(size=(64, 3)), rng.normal(size=64))
     >>> people = Agents.from_target(rules, rng.normal(size=(4000, 3)), radius=0.4, target=3)
-    >>> boost = ConfidenceBoost(
-    ...     lambda rng: UnionSamplingLearner(rules, random_state=rng), 4991, 0.025, 0.1, random_state=0)
+    >>> def make(rng):
+    ...     return UnionSamplingLearner(rules, random_state=rng)
+    >>> boost = ConfidenceBoost(make, T=4991, eps=0.025, delta=0.1, random_state=0)
     >>> _ = boost.fit(ApplicantStream(people, "bot_xdelta", random_state=1))
     >>> boost.accepted_, boost.predictor_.loss(people) <= 0.2
     (True, True)

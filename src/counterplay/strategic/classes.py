@@ -67,6 +67,10 @@ class HypothesisClass(ABC):
         """Return which members accept which reported points."""
         return self.predict(reported, members)
 
+    def reported_distances(self, reported: Points, members: Members = None) -> FloatArray:
+        """Return the distances of reported points."""
+        return self.distances(reported, members)
+
     def reaches(self, points: Points, radius: FloatArray, members: Members = None) -> BoolArray:
         """Return whether the agent at point t with ``radius[t]`` is accepted by each member."""
         within: BoolArray = self.distances(points, members) <= np.asarray(radius)[:, None]

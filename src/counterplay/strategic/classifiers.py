@@ -218,10 +218,10 @@ class SamplePlan:
     def summary(self) -> str:
         """Return the plan in words."""
         return (
-            f"{self.n} rules, error at most {self.eps:g} with probability {1 - self.delta:g}: up to "
-            f"{self.repetitions} runs of {self.rounds:,} applicants and {self.validation:,} to "
-            f"validate each, {self.total:,} in all; a single rule as output would need at least "
-            f"{self.single_rule_cost:,.0f} on some populations"
+            f"{self.n} rules, error at most {self.eps:g} with probability {1 - self.delta:g}: "
+            f"up to {self.repetitions} runs of {self.rounds:,} applicants and "
+            f"{self.validation:,} to validate each, {self.total:,} in all; a single rule as output "
+            f"would need at least {self.single_rule_cost:,.0f} on some populations"
         )
 
     def to_frame(self) -> pd.DataFrame:
@@ -236,8 +236,8 @@ class UnionSamplingClassifier:
     """Learn a union of two rules with error at most eps, knowing beforehand what it takes.
 
     The front door for platforms that see features only after submission: it plans the number of
-    applicants, runs :class:`UnionSamplingLearner` and, with ``boost=True``, validates the outcome on
-    fresh applicants.
+    applicants, runs :class:`UnionSamplingLearner` and, with ``boost=True``, validates the outcome
+    on fresh applicants.
 
     Parameters
     ----------

@@ -223,10 +223,11 @@ class DeltaOnlyElimination(VersionSpaceLearner):
         if feedback.y == 0:
             keep = ~self.hypotheses.accepts(reported, self.alive)[0]
             if keep[mine].all():  # rounding put delta just outside the rule that accepted it
-                d = np.where(mine, self.hypotheses.distances(reported, self.alive)[0], np.inf)
+                d = self.hypotheses.reported_distances(reported, self.alive)[0]
+                d = np.where(mine, d, np.inf)
                 keep[np.argmin(d)] = False
         elif self.manipulation == "ball":
-            row = self.hypotheses.distances(reported, self.alive)[0]
+            row = self.hypotheses.reported_distances(reported, self.alive)[0]
             keep = mistake_filter(row, float(row[mine].min()), feedback.y, feedback.yhat)
         else:
             keep = ~mine

@@ -200,6 +200,10 @@ class TabulatedClass(HypothesisClass):
         """Return which members accept which points of the original space."""
         return self.hypotheses.accepts(reported, members)
 
+    def reported_distances(self, reported: Points, members: Members = None) -> FloatArray:
+        """Return the distances of points of the original space."""
+        return self.hypotheses.reported_distances(reported, members)
+
     def nearest(self, points: Points, members: ArrayLike) -> Points:
         """Return the nearest accepted point in the original space."""
         return self.hypotheses.nearest(self.points[self.check_points(points)], members)

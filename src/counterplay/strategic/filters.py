@@ -142,7 +142,7 @@ def safe_set_filter(
     if y == 0:
         keep = ~(rules[:, x] | rules[:, delta])
     elif yhat == 0:
-        keep = (rules & ~np.asarray(published, dtype=np.bool_)).any(axis=1)
+        keep = np.asarray((rules & ~np.asarray(published, dtype=np.bool_)).any(axis=1))
     return keep
 
 

@@ -282,7 +282,7 @@ def gaming_report(
     >>> model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
     >>> report = gaming_report(model, X, y, radius=[0.0, 2.0], costs=1 / X.std(axis=0))
     >>> report.to_frame()["accuracy"].round(3).tolist()
-    [0.988, 0.743]
+    [0.988, 0.842]
 
     References
     ----------

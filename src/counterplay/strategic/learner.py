@@ -8,6 +8,7 @@ Source: spec 02 sections 2.2, 2.4 and 3.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -145,8 +146,9 @@ class VersionSpaceLearner(Learner):
         """Go to the point of a round after ``published`` was published, for fast simulation."""
         self._published, self._row = published, None
 
+    @abstractmethod
     def _choose(self, x: Any) -> UnionPredictor:
-        raise NotImplementedError
+        """Return the union of rules to publish; ``x`` is None unless the setting reveals it."""
 
     def observe(self, feedback: Feedback) -> None:
         """Remove the rules that the round contradicts."""

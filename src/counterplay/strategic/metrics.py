@@ -123,7 +123,7 @@ def _norm(size: FloatArray, norm: float) -> FloatArray:
         total: FloatArray = size.sum(axis=1)
         return total
     if norm == 2:
-        return np.sqrt((size * size).sum(axis=1))
+        return np.asarray(np.sqrt((size * size).sum(axis=1)))
     largest: FloatArray = size.max(axis=1)
     return largest
 

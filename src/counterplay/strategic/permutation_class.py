@@ -89,7 +89,7 @@ class PermutationMetric(Metric):
         special = ~(points > 0).any(axis=1)  # the origin or a basis vector
         if special.any():
             rows = points[special]
-            at_basis = (rows < 0).any(axis=1)[:, None]
+            at_basis = (rows < 0).any(axis=1, keepdims=True)
             out[special] = np.where(
                 at_basis, np.where(rows[:, members] < 0, 0.0, math.sqrt(2.0)), 1.0
             )

@@ -44,7 +44,7 @@ class Predictor(ABC):
 
     def predict(self, points: Points) -> NDArray[np.int8]:
         """Return the decision, 0 or 1, on points as they are reported."""
-        return (self.distance(points) == 0).astype(np.int8)
+        return np.asarray(self.distance(points) == 0, dtype=np.int8)
 
     def accepted(self, agents: Agents) -> BoolArray:
         """Return which agents are accepted after their move."""
@@ -151,12 +151,12 @@ class UnionPredictor(Predictor):
 
     def predict(self, points: Points) -> NDArray[np.int8]:
         """Return the decision on points as they stand."""
-        return self.hypotheses.predict(points, self.members).any(axis=1).astype(np.int8)
+        accepted = self.hypotheses.predict(points, self.members)
+        return np.asarray(accepted.any(axis=1), dtype=np.int8)
 
     def accepted_points(self) -> BoolArray:
         """Return the points of a finite space that some member accepts."""
-        union: BoolArray = self.hypotheses.positive_sets()[self.members].any(axis=0)
-        return union
+        return np.asarray(self.hypotheses.positive_sets()[self.members].any(axis=0))
 
 
 class AllNegative(Predictor):

@@ -345,7 +345,8 @@ def run_protocol(
     --------
     >>> from counterplay.strategic import SequentialElimination, instances, run_protocol
     >>> instance = instances.star_instance(10)
-    >>> run_protocol(instance.adversary(), SequentialElimination(instance.hypotheses), T=20).mistakes
+    >>> learner = SequentialElimination(instance.hypotheses)
+    >>> run_protocol(instance.adversary(), learner, T=20).mistakes
     9
 
     References

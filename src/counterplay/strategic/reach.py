@@ -50,7 +50,7 @@ class Reach:
     >>> from sklearn.linear_model import LogisticRegression
     >>> model = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
     >>> reach = acceptance_distance(model, [[0.0], [2.0]])
-    >>> reach.upper.round(6), reach.exact
+    >>> reach.upper.round(3), reach.exact
     (array([1.5, 0. ]), True)
 
     References
@@ -68,12 +68,13 @@ class Reach:
     def surely(self, radius: FloatArray) -> BoolArray:
         """Return who is certainly accepted when able to spend ``radius``."""
         if self.attained:
-            return self.upper <= radius
-        return (self.upper < radius) | (self.upper == 0)
+            return np.less_equal(self.upper, radius)
+        near: BoolArray = np.logical_or(self.upper < radius, self.upper == 0)
+        return near
 
     def possibly(self, radius: FloatArray) -> BoolArray:
         """Return who may be accepted when able to spend ``radius``; the others certainly not."""
-        return self.surely(radius) if self.exact else self.lower <= radius
+        return self.surely(radius) if self.exact else np.less_equal(self.lower, radius)
 
 
 class BinaryModel:
@@ -102,7 +103,7 @@ class BinaryModel:
     @property
     def wanted(self) -> int:
         """Position of the positive class."""
-        return self.classes.tolist().index(self.positive)
+        return int(np.flatnonzero(self.classes == self.positive)[0])
 
     def accepts(self, rows: FloatArray) -> BoolArray:
         """Return which rows the model accepts."""

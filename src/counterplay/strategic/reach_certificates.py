@@ -16,7 +16,6 @@ from counterplay.core.validation import FloatArray
 from counterplay.strategic.metrics import NormMetric
 from counterplay.strategic.reach_linear import diagonal_steps, unwrap
 from counterplay.strategic.trees import (
-    LeafBoxes,
     ensemble_lower_bound,
     histogram_leaves,
     sklearn_leaves,
@@ -86,21 +85,15 @@ def _boosting(
     if type(model).__name__ == "GradientBoostingClassifier":
         trees = [stage[0].tree_ for stage in model.estimators_]
         rate = sign * model.learning_rate
-        leaves: LeafBoxes | None = sklearn_leaves(trees, [rate * t.value[:, 0, 0] for t in trees])
+        leaves = sklearn_leaves(trees, [rate * t.value[:, 0, 0] for t in trees])
         sums = sum(rate * tree.predict(z.astype(np.float32))[:, 0] for tree in trees)
     else:
-        leaves = histogram_leaves(model)
-        if leaves is None:
+        found = histogram_leaves(model, sign)
+        if found is None:
             return None
-        leaves = LeafBoxes(
-            leaves.tree_start,
-            leaves.leaf_start,
-            leaves.feature,
-            leaves.low,
-            leaves.high,
-            sign * leaves.value,
-        )
-        sums = sign * (model.decision_function(_named(model, z)) - float(np.ravel(model._baseline_prediction)[0]))
+        leaves = found
+        start = float(np.ravel(model._baseline_prediction)[0])
+        sums = sign * (model.decision_function(_named(model, z)) - start)
     base = sign * model.decision_function(_named(model, z)) - sums
     if not np.allclose(base, base[0], rtol=1e-6, atol=1e-6):
         return None  # the initial model is not a constant

@@ -95,7 +95,7 @@ def affine_step(step: Any, width: int) -> tuple[FloatArray, FloatArray] | None:
 
 
 def diagonal_steps(steps: list[Any], width: int) -> tuple[FloatArray, FloatArray] | None:
-    """Return ``(a, c)`` with ``z = a * x + c`` if all steps act on each feature alone, else None."""
+    """Return ``(a, c)`` with ``z = a * x + c`` if all steps act on features alone, else None."""
     a, c = np.ones(width), np.zeros(width)
     for step in steps:
         part = affine_step(step, width)
@@ -105,9 +105,7 @@ def diagonal_steps(steps: list[Any], width: int) -> tuple[FloatArray, FloatArray
     return a, c
 
 
-def _shift_scale(
-    shift: Any, scale: Any, width: int
-) -> tuple[FloatArray, FloatArray]:
+def _shift_scale(shift: Any, scale: Any, width: int) -> tuple[FloatArray, FloatArray]:
     a = np.ones(width) if scale is None else 1.0 / np.asarray(scale, dtype=np.float64)
     return a, -np.asarray(shift, dtype=np.float64) * a
 

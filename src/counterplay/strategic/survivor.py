@@ -46,8 +46,9 @@ class LongestSurvivor:
     Attributes
     ----------
     predictor_:
-        The survivor (the current predictor if the environment ended before). With StrategicHalving a :class:`MedianMapPredictor`, usable only where x is
-        known before the rule is shown.
+        The survivor (the current predictor if the environment ended before). With
+        StrategicHalving a :class:`MedianMapPredictor`, usable only where x is known before the rule
+        is shown.
     rounds_, mistakes_:
         What it took.
     certified_:
@@ -136,8 +137,8 @@ class LongestSurvivor:
         self.certified_ = streak >= self.length
         if not self.certified_ and played >= limit:
             raise NotRealizableError(
-                f"no predictor survived {self.length} agents within {limit} rounds: the learner made"
-                f" {self.mistakes_} mistakes instead of at most {self.mistakes}",
+                f"no predictor survived {self.length} agents within {limit} rounds: the learner "
+                f"made {self.mistakes_} mistakes instead of at most {self.mistakes}",
                 round=played,
             )
         self.predictor_ = self.learner.frozen()  # type: ignore[attr-defined]  # see __init__

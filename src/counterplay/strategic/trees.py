@@ -69,7 +69,7 @@ def _tree_scores(tree: Any, positive: Any | None) -> FloatArray:
     classes = list(tree.classes_)
     wanted = 1 if positive is None else classes.index(positive)
     predicted = np.argmax(tree.tree_.value[:, 0, :], axis=1)
-    return (predicted == wanted).astype(np.float64)
+    return np.asarray(predicted == wanted, dtype=np.float64)
 
 
 def sklearn_leaves(trees: list[Any], scores: list[FloatArray]) -> LeafBoxes:
@@ -82,14 +82,15 @@ def sklearn_leaves(trees: list[Any], scores: list[FloatArray]) -> LeafBoxes:
         down = np.nextafter(nearest, np.float32(-np.inf))
         high = np.where(nearest.astype(np.float64) <= split, nearest, down).astype(np.float64)
         low = np.nextafter(high.astype(np.float32), np.float32(np.inf)).astype(np.float64)
-        parts.append(
-            _walk(tree.children_left, tree.children_right, tree.feature, high, low, score)
-        )
+        parts.append(_walk(tree.children_left, tree.children_right, tree.feature, high, low, score))
     return _stack(parts)
 
 
-def histogram_leaves(model: Any) -> LeafBoxes | None:
-    """Return the leaves of a fitted HistGradientBoostingClassifier, None for categorical splits."""
+def histogram_leaves(model: Any, sign: float = 1.0) -> LeafBoxes | None:
+    """Return the leaves of a fitted HistGradientBoostingClassifier, values times ``sign``.
+
+    None if it has categorical splits.
+    """
     parts = []
     for stage in model._predictors:
         nodes = stage[0].nodes
@@ -101,7 +102,8 @@ def histogram_leaves(model: Any) -> LeafBoxes | None:
         high = nodes["num_threshold"].astype(np.float64)
         low = np.nextafter(high, np.inf)
         feature = nodes["feature_idx"].astype(np.int64)
-        parts.append(_walk(left, right, feature, high, low, nodes["value"].astype(np.float64)))
+        value = sign * nodes["value"].astype(np.float64)
+        parts.append(_walk(left, right, feature, high, low, value))
     return _stack(parts)
 
 
@@ -221,9 +223,7 @@ def _first_crossing(
         for t in range(n_trees):
             first, last = tree_start[t], tree_start[t + 1]
             part = distance[first:last]
-            _leaf_distances(
-                rows[i], first, last, leaf_start, feature, low, high, costs, norm, part
-            )
+            _leaf_distances(rows[i], first, last, leaf_start, feature, low, high, costs, norm, part)
             order = np.argsort(part)
             best = value[first + order[0]]
             for k in order:  # several leaves may be at distance 0 after rounding

@@ -13,6 +13,7 @@ import math
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
@@ -207,7 +208,7 @@ def inclusion_probability(m: int) -> float:
     return float(np.mean(1.0 - (1.0 - 1.0 / m) ** union_levels(m)))
 
 
-def pair_loss(wrong: IntArray, m: int, y: IntArray, size: int = 2) -> FloatArray:
+def pair_loss(wrong: IntArray, m: int, y: NDArray[Any], size: int = 2) -> FloatArray:
     """Return the probability that a union of ``size`` random rules errs on each agent.
 
     ``wrong`` counts the erring rules among the m: a positive agent is lost only if all drawn rules
@@ -221,7 +222,7 @@ def pair_loss(wrong: IntArray, m: int, y: IntArray, size: int = 2) -> FloatArray
 
 
 def epoch_losses(
-    losses: BoolArray, y: IntArray, epochs: list[tuple[int, IntArray]], size: int = 2
+    losses: BoolArray, y: NDArray[Any], epochs: list[tuple[int, IntArray]], size: int = 2
 ) -> FloatArray:
     """Return the expected loss per agent of a union of random rules at a random time.
 

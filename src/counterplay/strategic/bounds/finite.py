@@ -128,9 +128,9 @@ def halving_pac_rounds(n: int, eps: float, delta: float) -> int:
 
 
 def sequential_pac_rounds(n: int, eps: float, delta: float) -> int:
-    """Most rounds until SequentialElimination has a rule with error at most eps: n ceil(ln(n/d)/eps).
+    """Most rounds until SequentialElimination has a rule with error at most eps.
 
-    Valid in all settings and for any manipulation.
+    n ceil(ln(n/delta)/eps); valid in all settings and for any manipulation.
 
     >>> sequential_pac_rounds(256, eps=0.05, delta=0.1)
     40192
