@@ -48,7 +48,7 @@ class FiniteClass:
 
     Use it whenever the hypotheses can be listed: a catalogue of rules, the labelings of a pool by
     thresholds, boxes or halfspaces, a committee of fitted classifiers. Build it with one of the
-    class methods below; the plain constructor takes packed words.
+    class methods below; the plain constructor takes packed words and makes the arrays read-only.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class FiniteClass:
             weights=None if weights is None else check_weights(weights, exact=exact),
             point_weights=_point_weights(point_weights),
             points=_coordinates(points),
-            params=None if params is None else _columns(np.asarray(params, dtype=np.float64)),
+            params=None if params is None else _columns(np.array(params, dtype=np.float64)),
             names=None if names is None else tuple(str(name) for name in names),
         )
 
