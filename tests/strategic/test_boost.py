@@ -126,8 +126,14 @@ def test_sample_plan_and_front_door() -> None:
         assert model.accepted_
         assert model.predictor_.loss(people) <= 0.2
         assert model.validation_interval_.low <= model.predictor_.loss(people)
-    plain = UnionSamplingClassifier(rules, eps=0.05, constant="refined", boost=False, random_state=0)
+    plain = UnionSamplingClassifier(
+        rules, eps=0.05, constant="refined", boost=False, random_state=0
+    )
     plain.fit(ApplicantStream(people, "bot_xdelta", random_state=0))
     assert plain.accepted_ is None
-    assert plain.agents_used_ == plain.plan().total == bounds.union_sampling_rounds(64, 0.05, "refined")
+    assert (
+        plain.agents_used_
+        == plain.plan().total
+        == bounds.union_sampling_rounds(64, 0.05, "refined")
+    )
     assert plain.plan().to_frame().loc[0, "total"] == plain.agents_used_

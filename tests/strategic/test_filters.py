@@ -42,7 +42,7 @@ def test_safe_filter_is_the_search_over_all_radii(
     row: list[int], rho: int, low: int, width: int, y: int, yhat: int
 ) -> None:
     d = np.array(row, dtype=float)
-    radii = GRID[(GRID >= low) & (GRID <= low + width)]
+    radii = GRID[(low <= GRID) & (low + width >= GRID)]
     explains = radii[(rho <= radii) == (yhat == 1)]
     if explains.size == 0:
         return  # such a round cannot happen
@@ -86,9 +86,7 @@ def test_learners_with_the_safe_filter_keep_the_target(make: type) -> None:
         rows = rng.integers(0, 6, size=(150, n)).astype(float)
         radius = rng.integers(1, 5, size=150).astype(float)
         agents = Agents.from_target(DistanceTableClass(n), rows, radius=radius, target=4)
-        learner = make(
-            DistanceTableClass(n), filter="safe", radius_range=(1, 4), random_state=seed
-        )
+        learner = make(DistanceTableClass(n), filter="safe", radius_range=(1, 4), random_state=seed)
         play(learner, Applicants(agents))
         assert 4 in learner.version_space
 

@@ -75,7 +75,10 @@ def lazy_runs() -> list[np.ndarray]:
     catalogue = instances.online_lb_instance(16).hypotheses
     runs = []
     for seed in range(400):
-        learner, adversary = MWMR(catalogue, random_state=seed), instances.OnlineAdversary(catalogue)
+        learner, adversary = (
+            MWMR(catalogue, random_state=seed),
+            instances.OnlineAdversary(catalogue),
+        )
         parts = []
         while learner.remaining > 1:
             parts.append(play_rounds(learner, adversary, Setting.BOT_XDELTA, 40))

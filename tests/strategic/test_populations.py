@@ -44,7 +44,9 @@ def test_proper_population_by_enumeration(n: int) -> None:
             expected = 3 * EPS if size == 1 and members != (1,) else 0.0
             assert exact_loss(population, union) == pytest.approx(expected, abs=1e-12)
             assert population.loss(union) == pytest.approx(expected, abs=1e-12)
-    pairs = [exact_loss(population, UnionPredictor(rules, [i, j])) for i in range(n) for j in range(n)]
+    pairs = [
+        exact_loss(population, UnionPredictor(rules, [i, j])) for i in range(n) for j in range(n)
+    ]
     assert np.mean(pairs) == pytest.approx(3 * EPS * (n - 1) / n**2, abs=1e-12)
     assert population.space_loss(n, 2) == pytest.approx(3 * EPS * (n - 1) / n**2, abs=1e-12)
     assert population.space_loss(n, 1) == pytest.approx(3 * EPS * (n - 1) / n, abs=1e-12)
@@ -199,7 +201,7 @@ def test_euclidean_subtraction_would_miss_the_closed_ball() -> None:
     points = agents.X / population.hypotheses.metric.z
     basis = np.eye(7)
     euclid = np.sqrt(((points[:, None, :] - basis[None]) ** 2).sum(axis=2))
-    tight = agents.X == agents.X[:, [0]] + 1  # exactly on the boundary
+    tight = agents.X[:, [0]] + 1 == agents.X  # exactly on the boundary
     assert (euclid[tight] <= np.repeat(agents.radius, 7).reshape(-1, 7)[tight]).mean() < 0.99
     assert agents.accepted(population.hypotheses)[tight].all()
 
@@ -244,9 +246,7 @@ def test_output_loss_is_the_mean_over_epochs() -> None:
     population = instances.conservative_lb_instance(12, 0.05, target=4)
     learner = UnionSamplingLearner(population.hypotheses, random_state=0)
     simulate(ApplicantStream(population, "bot_xdelta", random_state=0), learner, T=200)
-    total = np.mean(
-        [population.loss(learner.output(seed)) for seed in range(3000)]
-    )
+    total = np.mean([population.loss(learner.output(seed)) for seed in range(3000)])
     assert total == pytest.approx(population.output_loss(learner), rel=0.1)
 
 
