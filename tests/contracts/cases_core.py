@@ -20,12 +20,15 @@ from counterplay.core.dimensions import (
 )
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.halfspaces import halfspaces_2d, halfspaces_lp
+from counterplay.core.inclusion import OneInclusionGraph
 from counterplay.core.online import (
+    SOA,
     Doubling,
     ExploreThenCommit,
     FollowLazyLeader,
     FollowPerturbedLeader,
     FollowTheLeader,
+    Halving,
     Hedge,
     MaximalCouplingSampler,
     ScalarLearner,
@@ -41,6 +44,14 @@ from counterplay.core.stats import (
 )
 from counterplay.core.transcript import Transcript
 from counterplay.core.version_space import Observation, VersionSpace
+from counterplay.core.votes import (
+    hash_blocks,
+    majority,
+    margins,
+    minority_counts,
+    plurality,
+    random_blocks,
+)
 
 LINE = FiniteClass.thresholds(range(5))
 SQUARE = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
@@ -80,6 +91,104 @@ ONLINE = {
         Doubling,
         lambda: MaximalCouplingSampler(Hedge()),
     )
+}
+
+
+def replay(learner: Any) -> list[Any]:
+    """Show a learner over a class the labels of one threshold."""
+    truth = LINE.labels[2]
+    return [learner.update(x, int(truth[x])) for x in range(5)] + [learner.predict(0)]
+
+
+CLASS_LEARNERS = {
+    f"online.{kind.__name__}": {
+        "make": lambda kind=kind: kind(LINE),
+        "run": replay,
+        "bad": {
+            "unknown point": lambda kind=kind: kind(LINE).predict(99),
+            "label 2": lambda kind=kind: kind(LINE).update(0, 2),
+        },
+    }
+    for kind in (Halving, SOA)
+}
+
+VOTES = {
+    "votes.Partition": {
+        "make": lambda: random_blocks(10, 3, random_state=0),
+        "run": lambda partition: (partition.sizes, list(partition)),
+    },
+    "votes.random_blocks": {
+        "args": {"n_rows": 10, "n_blocks": 3, "random_state": 0},
+        "bad": {
+            "more blocks than rows": lambda: random_blocks(2, 3),
+            "neither blocks nor sizes": lambda: random_blocks(10),
+        },
+        "no_example": "shown by Partition",
+    },
+    "votes.hash_blocks": {
+        "args": {"X": SQUARE, "n_blocks": 3},
+        "bad": {
+            "no blocks": lambda: hash_blocks(SQUARE, 0),
+            "NaN": lambda: hash_blocks([[math.nan]], 3),
+            "wrong number of labels": lambda: hash_blocks(SQUARE, 3, y=[1]),
+        },
+    },
+    "votes.Vote": {
+        "make": lambda: plurality([["a", "b"], ["a", "c"]]),
+        "no_example": "shown by plurality",
+    },
+    "votes.plurality": {
+        "args": {"votes": [["a", "b"], ["a", "c"]]},
+        "bad": {
+            "no voters": lambda: plurality(np.zeros((0, 2))),
+            "unknown class": lambda: plurality([["a"]], classes=["b"]),
+        },
+    },
+    "votes.majority": {
+        "args": {"votes": [[1, 0], [1, 1], [0, 0]]},
+        "bad": {
+            "label 2": lambda: majority([[2]]),
+            "forbidden tie": lambda: majority([[1], [0]], tie="raise"),
+        },
+    },
+    "votes.margins": {
+        "args": {"votes": [[1, 0], [1, 1]]},
+        "bad": {"no voters": lambda: margins(np.zeros((0, 2)))},
+        "no_example": "one subtraction",
+    },
+    "votes.minority_counts": {
+        "args": {"votes": [[1, 0], [1, 1]]},
+        "bad": {"label 2": lambda: minority_counts([[2]])},
+        "no_example": "one count",
+    },
+}
+
+INCLUSION = {
+    "inclusion.OneInclusionGraph": {
+        "make": lambda: OneInclusionGraph(LINE),
+        "run": lambda graph: (graph.orient().head, graph.predict(2, [0, 0, 0, 1, 1])),
+        "bad": {
+            "label 2": lambda: OneInclusionGraph([[0, 2]]),
+            "equal keys": lambda: OneInclusionGraph([[0, 1]], keys=["a", "a"]),
+            "unknown method": lambda: OneInclusionGraph(LINE).orient("guess"),
+        },
+    },
+    "inclusion.Orientation": {
+        "make": lambda: OneInclusionGraph(LINE).orient(),
+        "no_example": "returned by OneInclusionGraph.orient",
+    },
+    "inclusion.FractionalOrientation": {
+        "make": lambda: OneInclusionGraph(LINE).orient_fractional(),
+        "no_example": "returned by OneInclusionGraph.orient_fractional",
+    },
+    "inclusion.Prediction": {
+        "make": lambda: OneInclusionGraph(LINE).predict(2, [0, 0, 0, 1, 1]),
+        "no_example": "shown by OneInclusionGraph",
+    },
+    "inclusion.peel_orientation": {
+        "args": {"n_vertices": 3, "first": np.array([0, 1]), "second": np.array([1, 2])},
+        "no_example": "the method 'peel' of OneInclusionGraph.orient",
+    },
 }
 
 DIMENSIONS = {
@@ -196,6 +305,100 @@ CLASSES = {
     },
 }
 
+SMALL_GRAPH = OneInclusionGraph(LINE)
+INCLUSION = {
+    "inclusion.OneInclusionGraph": {
+        "make": lambda: OneInclusionGraph(LINE),
+        "run": lambda graph: (graph.edges, graph.orient().head, graph.predict(0, [0, 0, 0, 1, 1])),
+        "bad": {
+            "no rows": lambda: OneInclusionGraph(np.zeros((0, 2))),
+            "equal keys": lambda: OneInclusionGraph(LINE, keys=[0, 0, 1, 2, 3]),
+            "wrong number of labels": lambda: SMALL_GRAPH.predict(0, [0, 1]),
+        },
+    },
+    "inclusion.Orientation": {
+        "make": lambda: OneInclusionGraph(LINE).orient(),
+        "no_example": "returned by OneInclusionGraph.orient",
+    },
+    "inclusion.FractionalOrientation": {
+        "make": lambda: OneInclusionGraph(LINE).orient_fractional(),
+        "no_example": "returned by OneInclusionGraph.orient_fractional",
+    },
+    "inclusion.Prediction": {
+        "make": lambda: SMALL_GRAPH.predict(0, [0, 0, 0, 1, 1]),
+        "no_example": "returned by OneInclusionGraph.predict",
+    },
+    "inclusion.peel_orientation": {
+        "args": {"n_vertices": 3, "first": np.array([0, 1]), "second": np.array([1, 2])}
+    },
+}
+
+VOTES = {
+    "votes.Partition": {"make": lambda: random_blocks(10, 3, random_state=0), "run": list},
+    "votes.random_blocks": {
+        "args": {"n_rows": 10, "n_blocks": 3, "random_state": 0},
+        "bad": {
+            "more blocks than rows": lambda: random_blocks(2, 3),
+            "no blocks": lambda: random_blocks(2, 0),
+        },
+    },
+    "votes.hash_blocks": {
+        "args": {"X": SQUARE, "n_blocks": 3},
+        "bad": {
+            "NaN": lambda: hash_blocks([[math.nan]], 3),
+            "no blocks": lambda: hash_blocks(SQUARE, 0),
+        },
+    },
+    "votes.Vote": {
+        "make": lambda: plurality([[0, 1], [1, 1], [1, 2]]),
+        "run": lambda vote: (vote.labels, vote.gap, vote.tolerance),
+        "no_example": "shown by plurality",
+    },
+    "votes.plurality": {
+        "args": {"votes": [[0, 1], [1, 1], [1, 2]]},
+        "bad": {"nobody votes": lambda: plurality(np.zeros((0, 2)))},
+    },
+    "votes.majority": {
+        "args": {"votes": [[0, 1], [1, 1]], "tie": 0},
+        "bad": {
+            "label 2": lambda: majority([[2]]),
+            "tie": lambda: majority([[0], [1]], tie="raise"),
+        },
+    },
+    "votes.margins": {
+        "args": {"votes": [[0, 1], [1, 1]]},
+        "bad": {"nobody votes": lambda: margins(np.zeros((0, 2)))},
+    },
+    "votes.minority_counts": {
+        "args": {"votes": [[0, 1], [1, 1]]},
+        "bad": {"one axis": lambda: minority_counts([0, 1])},
+    },
+}
+
+
+def feed(learner: Halving | SOA) -> list[Any]:
+    """Contradict the learner three times and record what it says."""
+    path = []
+    for point in (2, 1, 0):
+        label = learner.predict(point)
+        learner = learner.updated(point, 1 - label)
+        path.append([label, learner.key(), learner.predict(np.arange(5))])
+    return path
+
+
+COPYABLE = {
+    f"online.{kind.__name__}": {
+        "make": lambda kind=kind: kind(FiniteClass.thresholds(range(5))),
+        "run": feed,
+        "bad": {
+            "no such point": lambda kind=kind: kind(LINE).predict(5),
+            "label 2": lambda kind=kind: kind(LINE).updated(0, 2),
+            "tie 2": lambda kind=kind: kind(LINE, tie=2),
+        },
+    }
+    for kind in (Halving, SOA)
+}
+
 STATS = {
     "stats.Interval": {"make": lambda: Interval(0.5, 0.4, 0.6)},
     "stats.binomial_p_value": {
@@ -232,8 +435,14 @@ STATS = {
 
 CASES = {
     **ONLINE,
+    **CLASS_LEARNERS,
+    **VOTES,
+    **INCLUSION,
     **DIMENSIONS,
     **CLASSES,
+    **INCLUSION,
+    **VOTES,
+    **COPYABLE,
     **STATS,
     "online.LazyChain": {
         "make": lambda: ShrinkingDartboard().chain(LOSSES),

@@ -17,6 +17,9 @@ def test_pack_unpack_and_popcount(length: int) -> None:
     assert words.dtype == np.uint64
     np.testing.assert_array_equal(bits.unpack_rows(words, length), rows)
     np.testing.assert_array_equal(bits.popcount(words), rows.sum(1))
+    np.testing.assert_array_equal(bits.transpose_words(words, length), bits.pack_rows(rows.T))
+    np.testing.assert_array_equal(bits.pack_columns(rows), bits.pack_rows(rows.T))
+    np.testing.assert_array_equal(bits.pack_columns(rows.T), words)
     assert bits.words_to_int(words[0]) == bits.mask_to_int(rows[0])
     np.testing.assert_array_equal(bits.int_to_words(bits.mask_to_int(rows[1]), length), words[1])
 

@@ -119,7 +119,7 @@ def test_nearly_collinear_points_are_not_mixed_up() -> None:
 
 def test_halfspaces_lp_in_three_dimensions() -> None:
     corners = np.array(list(product([0.0, 1.0], repeat=3)))
-    assert len(halfspaces_lp(corners)) == 104  # threshold functions of three variables
+    assert len(FiniteClass.halfspaces_lp(corners)) == 104  # threshold functions of three variables
 
 
 def test_small_classes() -> None:

@@ -320,7 +320,7 @@ def test_solver_on_subsets() -> None:
     rows = np.vstack([rows, rows[:3]])  # repeated rows must not count twice
     cls = FiniteClass.from_matrix(rows)
     solver = dim.LittlestoneSolver(cls)
-    assert solver.dimension(solver.full) == solver.dimension()
+    assert solver.dimension(2**17 - 1) == solver.dimension(solver.full) == solver.dimension()
     for _ in range(40):
         mask = rng.random(17) < 0.5
         expected = brute_littlestone(frozenset(map(tuple, rows[mask].tolist())))

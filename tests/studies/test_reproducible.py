@@ -104,9 +104,12 @@ def test_all_four_ways_store_the_same(tmp_path: Path) -> None:
         assert contents(tmp_path / f"{name}.sqlite") == expected, name
 
 
-def test_ctrl_c_leaves_a_consistent_store(tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", ["joblib", pytest.param("ray", marks=pytest.mark.slow)])
+def test_ctrl_c_leaves_a_consistent_store(tmp_path: Path, backend: str) -> None:
+    if backend == "ray":
+        pytest.importorskip("ray", reason="the Ray backend needs ray")
     store = tmp_path / "studies.sqlite"
-    process = start(store, "--jobs", "2", "--quiet", pause=0.3)
+    process = start(store, "--jobs", "2", "--quiet", "--backend", backend, pause=0.5)
     wait_for_rows(store, 2)
     os.killpg(process.pid, signal.SIGINT)  # what a terminal does
     _, errors = process.communicate(timeout=60)

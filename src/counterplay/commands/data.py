@@ -30,6 +30,7 @@ def data(as_json: Json = False) -> None:
 
     table = Table("name", "kind", "rows", "here", "description", "where", box=None, pad_edge=False)
     table.columns[2].justify = "right"
+    table.columns[-1].overflow = "fold"
     for row in rows:
         here = "[green]yes[/]" if row["available"] else "[dim]no[/]"
         count = f"{row['rows']:,}" if isinstance(row["rows"], int) else str(row["rows"] or "")

@@ -36,6 +36,30 @@ def pack_rows(rows: ArrayLike) -> Words:
     return words
 
 
+def transpose_words(words: Words, length: int) -> Words:
+    """Transpose a packed bit matrix with ``length`` columns; rows of the result are packed, too.
+
+    >>> transpose_words(pack_rows([[1, 0], [1, 1]]), 2)
+    array([[3],
+           [2]], dtype=uint64)
+    """
+    n = words.shape[0]
+    raw = np.ascontiguousarray(words, dtype=np.dtype("<u8")).view(np.uint8)
+    by_byte = np.ascontiguousarray(raw[:, : (length + 7) // 8].T)
+    columns = np.zeros((by_byte.shape[0] * 8, (n + 63) // 64 * 8), dtype=np.uint8)
+    for bit in range(8):  # byte row b holds columns 8b to 8b + 7
+        packed = np.packbits((by_byte >> bit) & 1, axis=1, bitorder="little")
+        columns[bit::8, : packed.shape[1]] = packed
+    result: Words = columns[:length].view(np.dtype("<u8")).astype(np.uint64, copy=False)
+    return result
+
+
+def pack_columns(rows: ArrayLike) -> Words:
+    """Pack the columns of a boolean matrix."""
+    array = np.asarray(rows, dtype=np.bool_)
+    return transpose_words(pack_rows(array), array.shape[1])
+
+
 def unpack_rows(words: Words, length: int) -> BoolArray:
     """Undo :func:`pack_rows` for rows of ``length`` labels."""
     raw = np.ascontiguousarray(words, dtype=np.dtype("<u8")).view(np.uint8)

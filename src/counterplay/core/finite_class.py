@@ -25,6 +25,7 @@ from counterplay.core.bits import (
     as_indices,
     pack_rows,
     popcount,
+    transpose_words,
     unique_rows,
     unpack_rows,
     words_to_int,
@@ -191,6 +192,13 @@ class FiniteClass:
         return cls.from_matrix(halfspaces_2d(points), points=points)
 
     @classmethod
+    def halfspaces_lp(cls, points: ArrayLike) -> FiniteClass:
+        """All labelings of a few points in any dimension by halfspaces, by linear programs."""
+        from counterplay.core.halfspaces import halfspaces_lp
+
+        return cls.from_matrix(halfspaces_lp(points), points=points)
+
+    @classmethod
     def singletons(cls, n_points: int, *, include_empty: bool = False) -> FiniteClass:
         """One hypothesis per point, 1 there and 0 elsewhere; optionally the all-zero one, last."""
         return cls.from_matrix(build.singletons(n_points, include_empty))
@@ -252,7 +260,7 @@ class FiniteClass:
     @cached_property
     def columns(self) -> Words:
         """For each point the members that label it 1, packed: shape (P, ceil(N / 64))."""
-        return _frozen(pack_rows(np.ascontiguousarray(self.labels.T)))
+        return _frozen(transpose_words(self.packed, self.n_points))
 
     @cached_property
     def column_ints(self) -> tuple[int, ...]:
@@ -453,9 +461,12 @@ class FiniteClass:
             gathered = self.columns[indices[low:high]]
             words[part] = np.bitwise_or.reduceat(gathered, indptr[part] - low, axis=0)
             start = stop
-        rows = unpack_rows(words, len(self)).T
         return replace(
-            self, packed=pack_rows(rows), n_points=words.shape[0], point_weights=None, points=None
+            self,
+            packed=transpose_words(words, len(self)),
+            n_points=words.shape[0],
+            point_weights=None,
+            points=None,
         )
 
     def induced_by_graph(self, adjacency: Any) -> FiniteClass:

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.optimize import linprog
@@ -296,30 +297,39 @@ def peel_orientation(n_vertices: int, first: IntArray, second: IntArray) -> IntA
     """Orient edges by removing a vertex of smallest degree (smallest index on ties) at a time.
 
     The remaining edges of the removed vertex point to it. Returns the head of every edge.
+
+    >>> peel_orientation(3, np.array([0, 1]), np.array([1, 2]))   # a path 0 - 1 - 2
+    array([0, 1])
     """
-    head = np.full(first.size, -1, dtype=np.int64)
     ends = np.concatenate([first, second])
     order = np.argsort(ends, kind="stable")
-    starts = np.searchsorted(ends[order], np.arange(n_vertices + 1)).tolist()
-    incident = (order % max(first.size, 1)).tolist()
-    other = np.concatenate([second, first])[order].tolist()
-    degree = np.diff(starts).tolist()
-    heads = head.tolist()
-    heap = [(d, v) for v, d in enumerate(degree)]
+    starts = np.searchsorted(ends[order], np.arange(n_vertices + 1))
+    incident = order % max(first.size, 1)
+    other = np.concatenate([second, first])[order]
+    heads: IntArray = _peel(n_vertices, starts, incident, other, first.size)
+    return heads
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+def _peel(n, starts, incident, other, n_edges):  # type: ignore[no-untyped-def]  # compiled by numba
+    head = np.full(n_edges, -1, dtype=np.int64)
+    degree = np.diff(starts)
+    removed = np.zeros(n, dtype=np.bool_)
+    heap = [degree[v] * n + v for v in range(n)]  # sorts by degree, then by index
     heapq.heapify(heap)
-    removed = [False] * n_vertices
-    while heap:
-        d, v = heapq.heappop(heap)
-        if removed[v] or d != degree[v]:
+    while len(heap) > 0:
+        entry = heapq.heappop(heap)
+        v = entry % n
+        if removed[v] or entry // n != degree[v]:
             continue
         removed[v] = True
         for slot in range(starts[v], starts[v + 1]):
             u = other[slot]
             if not removed[u]:
-                heads[incident[slot]] = v
+                head[incident[slot]] = v
                 degree[u] -= 1
-                heapq.heappush(heap, (degree[u], u))
-    return np.array(heads, dtype=np.int64)
+                heapq.heappush(heap, degree[u] * n + u)
+    return head
 
 
 def _flow_orientation(n: int, ends: IntArray, head: IntArray, least: int, worst: int) -> IntArray:

@@ -78,6 +78,9 @@ def random_blocks(
     """Cut a random permutation of the rows into blocks; the remainder is dropped.
 
     Give either ``n_blocks`` (all of size floor(n_rows / n_blocks)) or ``sizes``.
+
+    >>> int(random_blocks(23, 11, random_state=0).sizes.sum())
+    22
     """
     n = check_int(n_rows, "n_rows", low=0)
     if (n_blocks is None) == (sizes is None):
@@ -247,13 +250,21 @@ def majority(votes: ArrayLike, *, tie: Tie = 1) -> BoolArray:
 
 
 def margins(votes: ArrayLike) -> IntArray:
-    """Votes for 1 minus votes for 0 at each point."""
+    """Votes for 1 minus votes for 0 at each point.
+
+    >>> margins([[1, 0], [1, 0], [0, 0]])
+    array([ 1, -3])
+    """
     twice, n = _twice_ones(votes)
     return twice - n
 
 
 def minority_counts(votes: ArrayLike) -> IntArray:
-    """Number of voters on the smaller side at each point."""
+    """Number of voters on the smaller side at each point.
+
+    >>> minority_counts([[1, 0], [1, 0], [0, 0]])
+    array([1, 0])
+    """
     twice, n = _twice_ones(votes)
     return np.minimum(twice // 2, n - twice // 2)
 

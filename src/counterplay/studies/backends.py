@@ -6,6 +6,7 @@ A backend is a generator: tasks in, outcomes out, in the order in which they fin
 from __future__ import annotations
 
 import importlib
+import socket
 from collections.abc import Generator, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -93,11 +94,24 @@ def _connect(ray: Any, jobs: int, address: str | None) -> None:
     }
     if address is None:
         options |= {"num_cpus": jobs, "include_dashboard": False}
+    else:
+        _check_reachable(address)
     try:
         ray.init(address=address, **options)
     except (ConnectionError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise InvalidInputError(f"no Ray cluster answers at {address!r}: {reason}") from error
+
+
+def _check_reachable(address: str) -> None:
+    """Knock at ``[ray://]HOST:PORT`` first: Ray itself would wait for many minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdigit()):
+        return  # "auto" and the like
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise InvalidInputError(f"no Ray cluster answers at {address!r}: {error}") from error
 
 
 def _ray_answer(ray: Any, reference: Any, task: Task) -> Outcome:

@@ -15,10 +15,20 @@ from typing import cast
 import numpy as np
 from numba import njit
 
-from counterplay.core.bits import Words, pack_rows, popcount, unique_rows, unpack_rows
+from counterplay.core.bits import (
+    Words,
+    int_to_mask,
+    int_to_words,
+    mask_to_int,
+    pack_columns,
+    unique_rows,
+    words_to_int,
+)
 from counterplay.core.dimensions.shatter_search import popcount_word
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import IntArray
+
+_COMPILED_FROM = 20_000  # words to count at once
 
 
 @dataclass(frozen=True)
@@ -91,13 +101,13 @@ class LittlestoneSolver:
     """Littlestone dimensions of subsets of one class, with a memory shared by all questions.
 
     Use it when many version spaces of the same class are asked about, as SOA does. Subsets are
-    packed words over the members of the class (``full`` is the whole class).
+    packed words over the members of the class, or Python ints with one bit per member.
 
     Examples
     --------
     >>> solver = LittlestoneSolver(FiniteClass.singletons(6))
-    >>> solver.dimension()
-    1
+    >>> solver.dimension(), solver.dimension(0b000100), solver.dimension(0)
+    (1, 0, -1)
     """
 
     def __init__(self, cls: FiniteClass) -> None:
@@ -106,14 +116,17 @@ class LittlestoneSolver:
         self._first: IntArray = first
         self._inverse: IntArray = inverse
         self._distinct = first.size == len(cls)
-        columns = pack_rows(np.ascontiguousarray(cls.labels[first].T))
-        self._full = pack_rows(np.ones(first.size, dtype=np.bool_))
-        points, _ = _splitting(self._full, columns, np.arange(cls.n_points), first.size)
-        self._points: IntArray = points[_distinct_splits(self._full, columns, points)]
-        self._columns: Words = np.ascontiguousarray(columns[self._points])
-        self._all = np.arange(self._points.size, dtype=np.int64)
-        self._bounds: dict[bytes, tuple[int, int]] = {}
-        self._splits: dict[tuple[bytes, int], int] = {}
+        words = cls.columns if self._distinct else pack_columns(cls.labels[first])
+        self._full = (1 << first.size) - 1
+        points: dict[int, int] = {}  # one point for each way to split the class
+        for point, column in enumerate(map(words_to_int, words)):
+            if 0 < column < self._full:
+                points.setdefault(self._full ^ column if column & 1 else column, point)
+        self._points = list(points.values())
+        self._words: Words = np.ascontiguousarray(words[self._points])
+        self._columns = [words_to_int(column) for column in self._words]
+        self._bounds: dict[int, tuple[int, int]] = {}
+        self._splits: dict[tuple[int, int], int] = {}
 
     def __repr__(self) -> str:
         return f"LittlestoneSolver({self.cls!r})"
@@ -121,25 +134,21 @@ class LittlestoneSolver:
     @property
     def full(self) -> Words:
         """The whole class as packed words."""
-        return pack_rows(np.ones(len(self.cls), dtype=np.bool_))
+        return int_to_words((1 << len(self.cls)) - 1, len(self.cls))
 
-    def dimension(self, members: Words | None = None) -> int:
+    def dimension(self, members: Words | int | None = None) -> int:
         """Littlestone dimension of a subset of the class (default: all of it); -1 if empty."""
-        V = self._full if members is None else self._internal(members)
-        return self._dimension(V)
+        return self._dimension(self._internal(members))
 
-    def at_least(self, members: Words, d: int) -> bool:
+    def at_least(self, members: Words | int, d: int) -> bool:
         """Whether the subset has Littlestone dimension ``d`` or more."""
         V = self._internal(members)
-        return d < 0 or self._at_least(V, d, int(popcount(V)), self._all)
+        return d < 0 or self._at_least(V, d, V.bit_count(), self._all())
 
-    def tree(self, members: Words | None = None) -> MistakeTree:
+    def tree(self, members: Words | int | None = None) -> MistakeTree:
         """A shattered mistake tree of the largest depth for a subset (default: the class)."""
-        V = self._full if members is None else self._internal(members)
-        representative = self._first.copy()
-        if members is not None:
-            present = np.flatnonzero(unpack_rows(members, len(self.cls)))
-            representative[self._inverse[present[::-1]]] = present[::-1]
+        V = self._internal(members)
+        representative = self._representatives(members)
         d = self._dimension(V)
         if d < 0:
             return MistakeTree((), ())
@@ -149,131 +158,132 @@ class LittlestoneSolver:
         while stack:
             part, depth, node = stack.pop()
             if depth == 0:
-                row = np.argmax(unpack_rows(part, self._first.size))
-                leaves[node - 2**d] = int(representative[row])
+                lowest = (part & -part).bit_length() - 1
+                leaves[node - 2**d] = int(representative[lowest])
                 continue
             column = self._split(part, depth)
-            points[node - 1] = int(self._points[column])
-            stack.append((part & ~self._columns[column], depth - 1, 2 * node))
-            stack.append((part & self._columns[column], depth - 1, 2 * node + 1))
+            points[node - 1] = self._points[column]
+            one = part & self._columns[column]
+            stack += [(part ^ one, depth - 1, 2 * node), (one, depth - 1, 2 * node + 1)]
         return MistakeTree(tuple(points), tuple(leaves))
 
-    def _internal(self, members: Words) -> Words:
+    def _internal(self, members: Words | int | None) -> int:
         """Translate a set of members into a set of distinct rows."""
+        if members is None:
+            return self._full
+        value = members if isinstance(members, int) else words_to_int(members)
         if self._distinct:
-            return members
+            return value
         mask = np.zeros(self._first.size, dtype=np.bool_)
-        mask[self._inverse[unpack_rows(members, len(self.cls))]] = True
-        return pack_rows(mask)
+        mask[self._inverse[int_to_mask(value, len(self.cls))]] = True
+        return mask_to_int(mask)
 
-    def _dimension(self, V: Words) -> int:
-        size = int(popcount(V))
+    def _representatives(self, members: Words | int | None) -> IntArray:
+        """For each distinct row one member that has it, from the subset where possible."""
+        chosen = self._first.copy()
+        if members is not None and not self._distinct:
+            value = members if isinstance(members, int) else words_to_int(members)
+            present = np.flatnonzero(int_to_mask(value, len(self.cls)))[::-1]
+            chosen[self._inverse[present]] = present
+        return chosen
+
+    def _all(self) -> IntArray:
+        return np.arange(len(self._columns), dtype=np.int64)
+
+    def _dimension(self, V: int) -> int:
+        size = V.bit_count()
         if size <= 1:
             return size - 1
-        low, high = self._bounds.get(V.tobytes(), (1, size.bit_length() - 1))
-        while low < high and self._at_least(V, low + 1, size, self._all):
+        low, high = self._bounds.get(V, (1, size.bit_length() - 1))
+        while low < high and self._at_least(V, low + 1, size, self._all()):
             low += 1
         return low
 
-    def _at_least(self, V: Words, d: int, size: int, candidates: IntArray) -> bool:
+    def _at_least(self, V: int, d: int, size: int, candidates: IntArray) -> bool:
         if d <= 1 or size < 1 << d:
             return size >= 1 << d
-        key = V.tobytes()
-        low, high = self._bounds.get(key, (1, size.bit_length() - 1))
+        low, high = self._bounds.get(V, (1, size.bit_length() - 1))
         if d <= low or d > high:
             return d <= low
         column = self._find_split(V, d, size, candidates)
         if column is None:
-            self._bounds[key] = (low, d - 1)
+            self._bounds[V] = (low, d - 1)
             return False
-        self._splits[key, d] = column
-        self._bounds[key] = (d, high)
+        self._splits[V, d] = column
+        self._bounds[V] = (d, high)
         return True
 
-    def _find_split(self, V: Words, d: int, size: int, candidates: IntArray) -> int | None:
+    def _find_split(self, V: int, d: int, size: int, candidates: IntArray) -> int | None:
         """A column with Littlestone dimension d - 1 or more on both sides, or None."""
-        splitting, smaller = _splitting(V, self._columns, candidates, size)
-        usable = np.flatnonzero(smaller >= 1 << (d - 1))
-        if usable.size == 0:
-            return None
-        if d == 2:  # two sides with two distinct rows each have dimension 1
-            return int(splitting[usable[np.argmax(smaller[usable])]])
-        if splitting.size > 1:
-            kept = _distinct_splits(V, self._columns, splitting)
-            splitting, smaller = splitting[kept], smaller[kept]
-        order = np.argsort(-smaller, kind="stable")
-        for index in order[: np.count_nonzero(smaller >= 1 << (d - 1))]:
-            column, count = int(splitting[index]), int(smaller[index])
-            small, large = V & self._columns[column], V & ~self._columns[column]
-            if int(popcount(small)) != count:
-                small, large = large, small
-            if self._at_least(small, d - 1, count, splitting) and self._at_least(
-                large, d - 1, size - count, splitting
+        if d <= 2:  # sides with two distinct rows have dimension 1
+            return self._first_split(V, size, d, candidates)
+        usable, candidates = self._usable(V, size, 1 << (d - 1), candidates)
+        usable.sort(reverse=True)
+        tried = set()
+        for count, column in usable:
+            one = V & self._columns[column]
+            zero = V ^ one
+            small, large = (one, zero) if one.bit_count() == count else (zero, one)
+            if small in tried:
+                continue
+            tried.add(small)
+            if self._at_least(small, d - 1, count, candidates) and self._at_least(
+                large, d - 1, size - count, candidates
             ):
                 return column
         return None
 
-    def _split(self, V: Words, d: int) -> int:
+    def _first_split(self, V: int, size: int, need: int, candidates: IntArray) -> int | None:
+        """The first column with ``need`` rows of V or more on both sides."""
+        if candidates.size * self._words.shape[1] >= _COMPILED_FROM:
+            usable, _ = self._usable(V, size, need, candidates)
+            return usable[0][1] if usable else None
+        for column in candidates.tolist():
+            if need <= (V & self._columns[column]).bit_count() <= size - need:
+                return int(column)
+        return None
+
+    def _usable(
+        self, V: int, size: int, need: int, candidates: IntArray
+    ) -> tuple[list[tuple[int, int]], IntArray]:
+        """(Smaller side, column) of the splits with ``need`` rows on both sides; what to try below.
+
+        Few short columns are counted as Python ints, many long ones by compiled code.
+        """
+        if candidates.size * self._words.shape[1] < _COMPILED_FROM:
+            usable = []
+            for column in candidates.tolist():
+                ones = (V & self._columns[column]).bit_count()
+                smaller = ones if 2 * ones <= size else size - ones
+                if smaller >= need:
+                    usable.append((smaller, column))
+            return usable, candidates
+        splitting, counts = _splitting(int_to_words(V, self._first.size), self._words, candidates)
+        counts = np.minimum(counts, size - counts)
+        enough = counts >= need
+        pairs = zip(counts[enough].tolist(), splitting[enough].tolist())
+        return list(pairs), splitting[counts > 0]
+
+    def _split(self, V: int, d: int) -> int:
         """The column at the root of a tree of depth d for V, which has one."""
-        size = int(popcount(V))
-        key = V.tobytes()
-        if (key, d) not in self._splits:
-            need = 1 << (d - 1)
-            splitting, smaller = _splitting(V, self._columns, self._all, size)
-            if d == 1:
-                self._splits[key, d] = int(splitting[np.argmax(smaller)])
-            else:
-                column = self._find_split(V, d, size, splitting[smaller >= need])
-                self._splits[key, d] = cast(int, column)
-        return self._splits[key, d]
-
-
-def _distinct_splits(V: Words, columns: Words, candidates: IntArray) -> IntArray:
-    """Positions in ``candidates`` of columns that split V in pairwise different ways."""
-    rows, hashes = _canonical_splits(V, columns, candidates)
-    order = np.argsort(hashes, kind="stable")
-    same_hash = hashes[order[1:]] == hashes[order[:-1]]
-    repeated = np.zeros(order.size, dtype=np.bool_)
-    suspects = np.flatnonzero(same_hash)  # equal hashes: compare the rows themselves
-    equal = (rows[order[suspects + 1]] == rows[order[suspects]]).all(axis=1)
-    repeated[suspects[equal] + 1] = True
-    return np.sort(order[~repeated])
+        if (V, d) not in self._splits:
+            size = V.bit_count()
+            self._splits[V, d] = cast(int, self._find_split(V, d, size, self._all()))
+        return self._splits[V, d]
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
-def _splitting(V, columns, candidates, size):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Candidates that split V, and the size of the smaller part of each split."""
+def _splitting(V, columns, candidates):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Candidates with a 1 somewhere in V, and how many."""
     kept = np.empty(candidates.size, dtype=np.int64)
-    smaller = np.empty(candidates.size, dtype=np.int64)
+    counts = np.empty(candidates.size, dtype=np.int64)
     found = 0
     for candidate in candidates:
         ones = 0
         for w in range(V.size):
             ones += popcount_word(V[w] & columns[candidate, w])
-        if 0 < ones < size:
+        if ones > 0:
             kept[found] = candidate
-            smaller[found] = min(ones, size - ones)
+            counts[found] = ones
             found += 1
-    return kept[:found], smaller[:found]
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
-def _canonical_splits(V, columns, candidates):  # type: ignore[no-untyped-def]  # compiled by numba
-    """For each candidate the part of V without V's first member, and a hash of that part."""
-    first_word = 0
-    while V[first_word] == 0:
-        first_word += 1
-    first_bit = V[first_word] & (~V[first_word] + np.uint64(1))
-    rows = np.empty((candidates.size, V.size), dtype=np.uint64)
-    hashes = np.empty(candidates.size, dtype=np.uint64)
-    for index in range(candidates.size):
-        column = columns[candidates[index]]
-        flip = (column[first_word] & first_bit) != 0
-        mixed = np.uint64(0x9E3779B97F4A7C15)
-        for w in range(V.size):
-            word = V[w] & ~column[w] if flip else V[w] & column[w]
-            rows[index, w] = word
-            mixed = (mixed ^ word) * np.uint64(0xBF58476D1CE4E5B9)
-            mixed = mixed ^ (mixed >> np.uint64(31))
-        hashes[index] = mixed
-    return rows, hashes
+    return kept[:found], counts[:found]

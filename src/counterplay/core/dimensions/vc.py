@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.bits import pack_rows, popcount, unique_rows
+from counterplay.core.bits import Words, pack_columns, popcount, unique_rows
 from counterplay.core.dimensions.shatter_search import search_bitsets, search_lists
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.finite_class import FiniteClass
@@ -106,20 +106,20 @@ def vc_dimension(
     Vapnik and Chervonenkis (1971), "On the uniform convergence of relative frequencies".
     """
     values = as_values(cls)
-    n_points = values.shape[1]
-    apart = _conflict_matrix(conflicts, n_points)
+    apart = _conflict_matrix(conflicts, values.shape[1])
     steps = 0 if budget is None else check_positive_int(budget, "budget")
-    columns = _useful_columns(values, dedupe=apart is None)
+    ones, zeros = pack_columns(values == 1), pack_columns(values == 0)
+    columns = _useful_columns(ones, zeros, dedupe=apart is None)
+    ones, zeros = ones[columns], zeros[columns]
     if apart is None:
         apart = np.zeros((0, 0), dtype=np.bool_)
     else:
         apart = np.ascontiguousarray(apart[np.ix_(columns, columns)])
     limit = min(int(values.shape[0]).bit_length() - 1, columns.size)
     cut = min(limit, _BITSET_DEPTH)
-    by_point = np.ascontiguousarray(values[:, columns].T)
-    ones, zeros = pack_rows(by_point == 1), pack_rows(by_point == 0)
     chosen, witnesses, done = search_bitsets(ones, zeros, apart, cut, steps)
     if done and chosen.size == cut < limit:
+        by_point = np.ascontiguousarray(values[:, columns].T)
         chosen, witnesses, done = search_lists(by_point, apart, limit, steps)
     return Shattering(
         tuple(int(columns[c]) for c in chosen), tuple(int(w) for w in witnesses), bool(done)
@@ -149,16 +149,14 @@ def _conflict_matrix(conflicts: ArrayLike | None, n_points: int) -> BoolArray | 
     return matrix
 
 
-def _useful_columns(values: Values, *, dedupe: bool) -> IntArray:
+def _useful_columns(ones: Words, zeros: Words, *, dedupe: bool) -> IntArray:
     """Columns that take both labels, the most balanced first; one of each kind if asked."""
-    by_point = np.ascontiguousarray(values.T)
-    ones, zeros = pack_rows(by_point == 1), pack_rows(by_point == 0)
     smaller = np.minimum(popcount(ones), popcount(zeros))
     columns = np.flatnonzero(smaller > 0)
-    if dedupe:  # a column and its complement shatter the same sets
-        flip = by_point[columns, 0] != 0
-        first = np.where(flip[:, None], zeros[columns], ones[columns])
-        second = np.where(flip[:, None], ones[columns], zeros[columns])
+    if dedupe and columns.size:  # a column and its complement shatter the same sets
+        flip = (ones[columns, :1] & np.uint64(1)) != 0
+        first = np.where(flip, zeros[columns], ones[columns])
+        second = np.where(flip, ones[columns], zeros[columns])
         columns = columns[unique_rows(np.hstack([first, second]))[0]]
     ordered: IntArray = columns[np.argsort(-smaller[columns], kind="stable")]
     return ordered
