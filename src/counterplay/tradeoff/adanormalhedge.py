@@ -122,7 +122,7 @@ class AdaNormalHedge(WatchedLearner):
         plan = plain_plan(len(l1), starts, marginals, maximal_coupling(marginals))
         return self._with_standins(plan, l1, l2, activity)
 
-    def guarantees(self) -> dict[str, float]:
+    def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
         """Return the sleeping regret bound for an expert that is always active."""
         late = 0
         if self.oracle is not None and self.oracle.granularity == "round":

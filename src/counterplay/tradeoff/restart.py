@@ -163,6 +163,10 @@ class RestartAtReset(DeactivationLearner):
 
     _allows_resets: ClassVar[bool] = True
 
+    def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
+        """Return nothing in advance; see ``bounds.restart_sleeping`` for given segments."""
+        return {}
+
     def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
         super()._learn(l1, l2, active_next)
         if self._watchdog is not None and self._watchdog.is_reset(self.rounds + 1):
