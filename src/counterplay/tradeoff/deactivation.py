@@ -132,8 +132,9 @@ class DeactivationLearner(WatchedLearner):
         return int(self._standin[self._current])
 
     def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
-        self._sum += np.where(self._active, l1, 1.0)
+        pseudo = np.where(self._active, l1, 1.0)
         self._move(l1, l2, active_next)
+        self._sum += pseudo
         if (self.rounds + 1 - self._since) % self.grid.B == 0:
             self._engine.update(self._sum / self.grid.B)
             self._sum[:] = 0.0

@@ -188,12 +188,12 @@ class ReactivationLearner(WatchedLearner):
         return bool((self._active & ~self._epoch_active).any())
 
     def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
-        self._sum += np.where(self._active, l1, 1.0)
+        pseudo = np.where(self._active, l1, 1.0)
         self._move(l1, l2, active_next)
+        self._sum += pseudo
         if (self.rounds + 1) % self.grid.B == 0:
-            pseudo = self._sum / self.grid.B
             _charge(
-                self._epoch_active, pseudo, self._probs,
+                self._epoch_active, self._sum / self.grid.B, self._probs,
                 self._table, self._shares, self._group, self._size,
             )  # fmt: skip
             self._sum[:] = 0.0
