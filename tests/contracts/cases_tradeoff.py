@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from counterplay import tradeoff as to
-from counterplay.tradeoff import instances
 
 T, K, C = 120, 3, 0.2
 RNG = np.random.default_rng(0)
@@ -15,21 +14,10 @@ L1, L2 = RNG.random((T, K)), np.clip(RNG.normal(C, 0.2, (T, K)), 0, 1)
 L2[:, 0] = np.minimum(L2[:, 0], C)
 PATH = np.repeat([0, 2, 1, 0], T // 4)
 ACTIVE = np.ones((T, K), dtype=bool)
-LOSSES = RNG.random((30, K))
 
 
 def oracle(**extra: Any) -> to.CusumOracle:
     return to.CusumOracle(C, 4.0, **extra)
-
-
-def scalar(learner: Any) -> Any:
-    """Use a learner over experts in a stream and on a batch."""
-    learner.reset(K, len(LOSSES), 0)
-    path = []
-    for row in LOSSES:
-        path.append(learner.act())
-        learner.update(row)
-    return path, learner.marginals(LOSSES), learner.sample(LOSSES, 2, random_state=0)
 
 
 def bicriteria(learner: Any) -> Any:
@@ -86,28 +74,6 @@ def tax(t: int, actions: Any) -> Any:
 BATCHES = [(np.zeros((4, 1)), np.array([0, 1, 1, 0]))]
 BAD_LOSS = {"loss above one": lambda: to.EpochLearner(T, K, B=5).run(L1 + 1, L2, c=C)}
 
-SCALAR: dict[str, dict[str, Any]] = {
-    "Doubling": {"make": lambda: to.Doubling()},
-    "ExploreThenCommit": {
-        "make": lambda: to.ExploreThenCommit(5),
-        "bad": {"nothing given": lambda: to.ExploreThenCommit()},
-    },
-    "FollowLazyLeader": {
-        "make": lambda: to.FollowLazyLeader(),
-        "bad": {"no noise": lambda: to.FollowLazyLeader(0.0)},
-    },
-    "FollowPerturbedLeader": {"make": lambda: to.FollowPerturbedLeader()},
-    "FollowTheLeader": {"make": lambda: to.FollowTheLeader()},
-    "Hedge": {
-        "make": lambda: to.Hedge(),
-        "bad": {"negative step": lambda: to.Hedge(-1.0), "word": lambda: to.Hedge("fast")},  # type: ignore[arg-type]  # deliberately wrong
-    },
-    "MaximalCouplingSampler": {"make": lambda: to.MaximalCouplingSampler(to.Hedge())},
-    "ShrinkingDartboard": {
-        "make": lambda: to.ShrinkingDartboard(),
-        "bad": {"rate of one": lambda: to.ShrinkingDartboard(1.0)},
-    },
-}
 LEARNERS: dict[str, dict[str, Any]] = {
     "AdaNormalHedge": {
         "make": lambda: to.AdaNormalHedge(T, K, B=5, oracle=oracle(resets=60), random_state=0)
@@ -147,8 +113,6 @@ LEARNERS: dict[str, dict[str, Any]] = {
         "bad": {"negative price": lambda: to.ScalarizedLearner(-1.0, T, K)},
     },
 }
-for case in SCALAR.values():
-    case["run"] = scalar
 for case in LEARNERS.values():
     case["run"] = bicriteria
 
@@ -214,7 +178,6 @@ INSTANCES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 CASES: dict[str, dict[str, Any]] = {
-    **SCALAR,
     **LEARNERS,
     **{f"bounds.{name}": {"args": arguments} for name, arguments in BOUNDS.items()},
     **{f"instances.{name}": {"args": arguments} for name, arguments in INSTANCES.items()},
@@ -348,8 +311,4 @@ CASES: dict[str, dict[str, Any]] = {
         "bad": {"nobody": lambda: to.sleeping_regret(L1, PATH, ~ACTIVE)},
     },
     "stints": {"args": {"path": PATH}, "bad": {"empty": lambda: to.stints([])}},
-    "instances.SwitchTax": {
-        "make": lambda: instances.SwitchTax(K, C, 0.5, 10),
-        "run": lambda secondary: secondary.played(PATH),
-    },
 }

@@ -159,6 +159,25 @@ def test_around_models() -> None:
     assert np.array_equal(restored.predict(X[:5]), live.predict(X[:5]))
 
 
+def test_around_river_models() -> None:
+    pytest.importorskip("river", reason="river is not installed")
+    from river import datasets, dummy, naive_bayes, tree
+
+    models = [naive_bayes.GaussianNB(), tree.HoeffdingTreeClassifier(), dummy.NoChangeClassifier()]
+    live = ChampionChallenger(
+        models, HarmBudget(0.1, 15.0), horizon=800, policy="adaptive", random_state=0
+    )
+    right = total = 0
+    for x, y in list(datasets.Phishing())[:800]:
+        right += live.predict_one(x) == y
+        total += 1
+        live.observe_one(x, y)
+    report = live.report()
+    assert report.played[0] == total - right
+    assert report.primary.argmin() == report.live_rounds.argmax()
+    assert report.harm_excess <= report.harm_bound
+
+
 def test_nobody_left_is_said_plainly() -> None:
     live = ChampionChallenger(n_models=2, horizon=200, harm_rate=0.1, burst=2.0, random_state=0)
     with warnings.catch_warnings(record=True) as caught:

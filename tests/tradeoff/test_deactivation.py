@@ -83,6 +83,8 @@ def test_stints_and_secondary_regret_keep_their_bounds(
     bound = bounds.deactivation_secondary(thr, run.expected_switches, D, c)
     assert run.secondary_regret(clip=False) <= bound
     if kind == "doubling":
+        assert run.expected_switches <= run.guarantees["expected switches"]
+        assert bound <= run.guarantees["secondary regret"] + 1e-9
         rounds = run.active.sum(axis=0)
         limits = [bounds.deactivation_sleeping(int(n), K, 15) for n in rounds]
         assert (run.sleeping_regret(clip=False) <= limits).all()

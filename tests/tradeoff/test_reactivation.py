@@ -194,6 +194,8 @@ def test_secondary_bound_on_random_instances(seed: int) -> None:
         grid.T, learner.K, grid.B, oracle.threshold, oracle.c, D, len(run.activity.resets) - 1
     )
     assert run.secondary_regret(clip=False) <= bound
+    assert run.guarantees["secondary regret"] == pytest.approx(bound)
+    assert run.expected_switches <= run.guarantees["expected switches"]
 
 
 @pytest.mark.claim("09.34")

@@ -105,6 +105,21 @@ def test_paths_and_streams() -> None:
 
 
 @pytest.mark.claim("09.28")
+def test_an_error_in_a_stream_changes_nothing() -> None:
+    learner = DeactivationLearner(50, 2, B=5, oracle=CusumOracle(0.1, 1.0), random_state=0)
+    for _ in range(2):
+        learner.update([0.1, 0.2], [0.5, 0.5])
+    learner.act()
+    before = learner.to_json()
+    for _ in range(2):
+        with pytest.raises(InvalidInputError, match="round 3: every expert is deactivated"):
+            learner.update([0.1, 0.2], [0.5, 0.5])
+        assert learner.to_json() == before
+    learner.update([0.1, 0.2], [0.0, 0.5])  # one of them behaves: go on
+    assert learner.active.tolist() == [True, False]
+
+
+@pytest.mark.claim("09.28")
 def test_shapes_must_match_the_learner() -> None:
     with pytest.raises(InvalidInputError, match="T=10 rounds and K=4"):
         EpochLearner(10, 4, B=1).run(GOOD, GOOD, c=0.5)

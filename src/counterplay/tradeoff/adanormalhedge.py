@@ -106,11 +106,12 @@ class AdaNormalHedge(WatchedLearner):
         return int(self._standin[self._current])
 
     def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
-        self._sum += np.where(self._active, l1, 1.0)
+        pseudo = np.where(self._active, l1, 1.0)
         self._move(l1, l2, active_next)
+        self._sum += pseudo
         if (self.rounds + 1) % self.grid.B == 0:
-            pseudo = self._sum / self.grid.B
-            _charge(pseudo, self._epoch_active, self._probs, self._regret, self._scale)
+            average = self._sum / self.grid.B
+            _charge(average, self._epoch_active, self._probs, self._regret, self._scale)
             self._sum[:] = 0.0
 
     def _plan(self, l1: FloatArray, l2: FloatArray, activity: OracleRun | None) -> Plan:
@@ -122,7 +123,7 @@ class AdaNormalHedge(WatchedLearner):
         plan = plain_plan(len(l1), starts, marginals, maximal_coupling(marginals))
         return self._with_standins(plan, l1, l2, activity)
 
-    def guarantees(self) -> dict[str, float]:
+    def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
         """Return the sleeping regret bound for an expert that is always active."""
         late = 0
         if self.oracle is not None and self.oracle.granularity == "round":

@@ -8,7 +8,6 @@ coupling; spec 09, sections 3.4, 3.10 and 9.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.errors import InvalidInputError, ProtocolError
-from counterplay.core.online.state import Stateful, pack
+from counterplay.core.online.state import Stateful
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
     FloatArray,
@@ -71,8 +70,9 @@ class ChampionChallenger(Stateful):
     Parameters
     ----------
     models:
-        Fitted models with a ``predict`` method, for ``predict`` and ``observe``. Leave it out to
-        feed losses to ``step`` yourself.
+        Fitted models with a ``predict`` method, for ``predict`` and ``observe``; or streaming
+        models such as river's, for ``predict_one`` and ``observe_one``. Leave it out to feed
+        losses to ``step`` yourself.
     budget:
         A ``HarmBudget``; or pass ``harm_rate`` and ``burst``.
     n_models:
@@ -266,6 +266,26 @@ class ChampionChallenger(Stateful):
         )
         return self.step(l1[0], l2[0])
 
+    def predict_one(self, x: Any) -> Any:
+        """Return the live model's prediction for one example, for models such as river's."""
+        return self._require_models()[self._live].predict_one(x)
+
+    def observe_one(self, x: Any, y: Any) -> int:
+        """Judge all models on one example, then let each of them learn from it.
+
+        For streaming models with ``predict_one`` and ``learn_one``; a model that cannot predict
+        yet (None) counts as wrong.
+        """
+        models = self._require_models()
+        guesses = [model.predict_one(x) for model in models]
+        live = self.step(
+            [float(self.primary(y, guess)) for guess in guesses],
+            [float(self.secondary(y, guess)) for guess in guesses],
+        )
+        for model in models:
+            model.learn_one(x, y)
+        return live
+
     def report(self) -> ChampionReport:
         """Return everything a person wants to know so far."""
         watchdog = self._watchdog
@@ -291,10 +311,6 @@ class ChampionChallenger(Stateful):
             regret_bound=self._learner.guarantees()["sleeping regret"],
             trace=self._trace.to_array(),
         )
-
-    def to_json(self) -> str:
-        """Return the state as JSON text, without models and loss functions."""
-        return json.dumps(pack(self))
 
     @classmethod
     def from_json(

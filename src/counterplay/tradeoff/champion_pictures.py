@@ -39,7 +39,7 @@ def _live_panel(report: ChampionReport, ax: Axes) -> None:
     if downs:
         rounds, who = zip(*downs)
         ax.plot(rounds, who, "x", color="black", markersize=6, label="taken down")
-        ax.legend(fontsize=8, loc="lower right")
+        ax.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0)
     ax.set_ylim(-0.6, report.primary.size - 0.4)
     if report.primary.size <= 12:
         ax.set_yticks(range(report.primary.size))

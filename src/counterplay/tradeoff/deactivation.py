@@ -14,6 +14,7 @@ from counterplay.core.errors import InvalidInputError
 from counterplay.core.online import ScalarLearner
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import BoolArray, FloatArray
+from counterplay.tradeoff import bounds
 from counterplay.tradeoff.epoch_learner import Anytime, anytime, check_learner, epoch_plan
 from counterplay.tradeoff.model import EpochGrid, EpochRule
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
@@ -131,11 +132,27 @@ class DeactivationLearner(WatchedLearner):
         return int(self._standin[self._current])
 
     def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
-        self._sum += np.where(self._active, l1, 1.0)
+        pseudo = np.where(self._active, l1, 1.0)
         self._move(l1, l2, active_next)
+        self._sum += pseudo
         if (self.rounds + 1 - self._since) % self.grid.B == 0:
             self._engine.update(self._sum / self.grid.B)
             self._sum[:] = 0.0
+
+    def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
+        """Return the bounds with the doubling dartboard, for an expert that is always active."""
+        if self.learner is not None or self.anytime != "doubling":
+            return {}
+        most = bounds.doubling_switches(self.grid.E, self.K)
+        found = {
+            "sleeping regret": bounds.deactivation_sleeping(self.T, self.K, self.grid.B),
+            "expected switches": most,
+        }
+        if activity is not None and self.oracle is not None:
+            found["secondary regret"] = bounds.deactivation_secondary(
+                self.oracle.threshold, most, activity.deactivating_rounds, self.oracle.c
+            )
+        return found
 
     def _plan(self, l1: FloatArray, l2: FloatArray, activity: OracleRun | None) -> Plan:
         assert activity is not None  # a watched learner always knows who is active

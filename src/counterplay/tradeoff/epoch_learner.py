@@ -125,12 +125,15 @@ class EpochLearner(BicriteriaLearner):
         losses, starts = self._combine(l1, l2), self.grid.starts
         return epoch_plan(self.learner, losses, starts[starts < len(l1)], self.grid)
 
-    def guarantees(self) -> dict[str, float]:
+    def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
         """Return the bounds of Thm. thm:alg for ``ShrinkingDartboard`` with its default rate."""
         grid, learner = self.grid, self.learner
         if not isinstance(learner, ShrinkingDartboard) or learner.eta is not None:
             return {}
-        found = {"primary regret": bounds.epoch_primary(self.T, self.K, grid.B)}
+        found = {
+            "primary regret": bounds.epoch_primary(self.T, self.K, grid.B),
+            "expected switches": bounds.dartboard_switches(grid.E, self.K),
+        }
         if self.threshold is not None:
             found["secondary regret"] = bounds.epoch_secondary(
                 self.T, self.K, grid.B, self.threshold
@@ -207,14 +210,17 @@ class LazyHedge(EpochLearner):
             random_state=random_state,
         )  # fmt: skip
 
-    def guarantees(self) -> dict[str, float]:
-        """Return the bounds that hold for the step in use."""
+    def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
+        """Return the bounds that hold for the rate in use."""
         rate = self.learner.eta if isinstance(self.learner, ShrinkingDartboard) else None
-        if not rate:
+        if not rate or rate > 0.5:  # the bounds use ln(1/(1-eta)) <= eta + eta**2
             return {}
-        found = {"primary regret": rate * self.T + math.log(self.K) / rate}
+        most = math.log(self.K) + self.T * (rate + rate**2)
+        found = {
+            "primary regret": rate * self.T + math.log(self.K) / rate,
+            "expected switches": most,
+        }
         if self.threshold is not None:
-            most = math.log(self.K) + self.T * (rate + rate**2)
             found["secondary regret"] = self.threshold * (most + 1)
         return found
 

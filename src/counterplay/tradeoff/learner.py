@@ -195,8 +195,14 @@ class BicriteriaLearner(Stateful, ABC):
         paths = plan.sample(n, rng) if n else np.empty((0, plan.T), dtype=np.int32)
         return self._result(primary, secondary, c, plan, paths, activity)
 
-    def guarantees(self) -> dict[str, float]:
-        """Return the learner's proven bounds by name, as far as its parameters determine them."""
+    def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
+        """Return the learner's proven bounds by name, as far as they are determined.
+
+        Parameters
+        ----------
+        activity:
+            Who was active when, for bounds that depend on the number of deactivations.
+        """
         return {}
 
     def _run_adaptive(
@@ -256,8 +262,9 @@ class BicriteriaLearner(Stateful, ABC):
         rate = c if c is not None or self.oracle is None else self.oracle.c
         budget = None if self.oracle is None else self.oracle.threshold
         return RunResult(
-            repr(self), l1, l2, rate, budget, plan, paths, activity, suffered, self.guarantees()
-        )
+            repr(self), l1, l2, rate, budget, plan, paths, activity, suffered,
+            self.guarantees(activity),
+        )  # fmt: skip
 
     def _activity(self, l2: FloatArray, active: ArrayLike | None) -> OracleRun | None:
         """Who is active when: from outside, from the oracle, or everybody (None)."""

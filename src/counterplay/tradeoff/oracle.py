@@ -245,10 +245,15 @@ class CusumOracle(Stateful):
             raise InvalidInputError(f"l2 must have shape ({self.K},), got {loss.shape}")
         check_loss_matrix(loss[None, :], "secondary")
         off = np.zeros(self.K, dtype=bool)
+        parts = (self._level, self._since, self._caught, self._excess, self.active)
+        before = [part.copy() for part in parts]
         emptied = _observe(
             loss, self.c, limit_of(self.threshold), self.round, self._acts_after(self.round),
-            self._level, self._since, self._caught, self._excess, self.active, off,
+            *parts, off,
         )  # fmt: skip
+        if emptied and self.on_empty == "error":  # leave everything as it was
+            for part, old in zip(parts, before):
+                part[...] = old
         self._handle_empty(self.round if emptied else -1)
         self.round += 1
         for h in np.flatnonzero(off):

@@ -188,12 +188,12 @@ class ReactivationLearner(WatchedLearner):
         return bool((self._active & ~self._epoch_active).any())
 
     def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
-        self._sum += np.where(self._active, l1, 1.0)
+        pseudo = np.where(self._active, l1, 1.0)
         self._move(l1, l2, active_next)
+        self._sum += pseudo
         if (self.rounds + 1) % self.grid.B == 0:
-            pseudo = self._sum / self.grid.B
             _charge(
-                self._epoch_active, pseudo, self._probs,
+                self._epoch_active, self._sum / self.grid.B, self._probs,
                 self._table, self._shares, self._group, self._size,
             )  # fmt: skip
             self._sum[:] = 0.0
@@ -228,15 +228,23 @@ class ReactivationLearner(WatchedLearner):
         groups = _run_epochs(pseudo, active, fresh, self.base, marginals, keep, potential)
         return ReactivationTrace(self.base, marginals, keep, potential, groups)
 
-    def guarantees(self) -> dict[str, float]:
-        """Return the sleeping regret bound for an expert that is always active."""
+    def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
+        """Return the bounds of Thm. thm:ub; the sleeping regret is for an always active expert."""
         if self.eta is not None or not self.restore:
             return {}
         late = 0
         if self.oracle is not None and self.oracle.granularity == "round":
             late = self.oracle.segments(self.T, self.grid.B)
-        bound = bounds.reactivation_sleeping(self.T, self.K, self.grid.B, self.T, late)
-        return {"sleeping regret": bound}
+        T, K, B = self.T, self.K, self.grid.B
+        found = {"sleeping regret": bounds.reactivation_sleeping(T, K, B, T, late)}
+        if activity is not None and self.oracle is not None:
+            downs = len({event.off_from // B for event in activity.events})
+            resets, oracle = len(activity.resets) - 1, self.oracle
+            found["expected switches"] = bounds.reactivation_draws(self.grid.E, K, downs, resets)
+            found["secondary regret"] = bounds.reactivation_secondary(
+                T, K, B, oracle.threshold, oracle.c, downs, resets
+            )
+        return found
 
 
 @dataclass(frozen=True)

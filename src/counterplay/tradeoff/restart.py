@@ -108,9 +108,9 @@ class RestartOnDeactivation(WatchedLearner):
         return self._current
 
     def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
-        self._sum += l1[self._experts]
         before = self._active
         self._move(l1, l2, active_next)
+        self._sum += l1[self._experts]
         if not np.array_equal(self._active, before):
             self._begin_block(self.rounds + 1)
         elif (self.rounds + 1 - self._since) % self.grid.B == 0:
@@ -162,6 +162,10 @@ class RestartAtReset(DeactivationLearner):
     """
 
     _allows_resets: ClassVar[bool] = True
+
+    def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
+        """Return nothing in advance; see ``bounds.restart_sleeping`` for given segments."""
+        return {}
 
     def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
         super()._learn(l1, l2, active_next)

@@ -12,6 +12,7 @@ from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.tradeoff.epoch_learner import EpochLearner
 from counterplay.tradeoff.model import EpochRule
+from counterplay.tradeoff.oracle import OracleRun
 
 
 class ScalarizedLearner(EpochLearner):
@@ -61,6 +62,6 @@ class ScalarizedLearner(EpochLearner):
         mixed: FloatArray = (l1 + self.lam * l2) / (1 + self.lam)
         return mixed
 
-    def guarantees(self) -> dict[str, float]:
+    def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
         """Return nothing: mixing the losses promises nothing about either of them."""
         return {}

@@ -96,8 +96,8 @@ class WatchedLearner(BicriteriaLearner):
 
     def _move(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
         """Take in the losses and update activity and stand-ins for the next round."""
+        following = self._next_activity(l2, active_next)  # raises before anything has changed
         self._primary += l1
-        following = self._next_activity(l2, active_next)
         if not np.array_equal(following, self._active):
             self._standin = next_map(
                 self._standin, following, self._scores(), restore=self._restores()

@@ -123,8 +123,7 @@ class Hedge(ScalarLearner):
                 self._check_values(matrix)
         else:
             self._check_values(matrix)
-            steps = np.array([self._step_in(i + 1, n_experts) for i in range(rounds)])
-            varying_step_marginals(matrix, steps, result)
+            varying_step_marginals(matrix, self._steps(rounds, n_experts), result)
         return result
 
     def chain(self, losses: ArrayLike, *, horizon: int | None = None) -> LazyChain:
@@ -143,6 +142,13 @@ class Hedge(ScalarLearner):
         if isinstance(self.eta, str) or callable(self.eta):
             return None
         return float(self.eta)
+
+    def _steps(self, rounds: int, K: int) -> FloatArray:
+        """``_step_in`` for the rounds 1, 2, ..."""
+        if callable(self.eta):
+            return np.array([float(self.eta(i)) for i in range(1, rounds + 1)])
+        first = decreasing_step(K, 1) / self._width
+        return first / np.sqrt(np.arange(1, rounds + 1))
 
     def _step_in(self, i: int, K: int) -> float:
         if callable(self.eta):
