@@ -13,6 +13,7 @@ from counterplay.principal import (
     Bins,
     Context,
     Decision,
+    EmpiricalMeanForecaster,
     EventFamilies,
     FollowRecommendation,
     LinearContractOracle,
@@ -275,6 +276,49 @@ def test_decision_events_make_decisions_unbiased():
     assert paid.mean() <= min(loss.mean(), 0.3) + 0.02
 
 
+def test_base_forecasts_are_kept_where_they_are_unbiased():
+    """With a large tolerance a right model stays untouched; a wrong one is corrected anyway."""
+    T = 1500
+    rng = np.random.default_rng(1)
+    x = rng.random(T)
+    y = (rng.random(T) < x).astype(int)
+
+    def right(context):
+        return [1 - context, context]
+
+    def wrong(context):
+        return [1 - context**2, context**2]
+
+    for model, tolerance in ((right, 30.0), (wrong, 30.0), (wrong, 0.1)):
+        forecaster = UnbiasedForecaster(
+            2, events=[Bins(1, 5)], base=model, horizon=T, tolerance=tolerance, random_state=0
+        )
+        made = forecaster.forecast_sequence(y, contexts=x.tolist())
+        given = np.array([model(value) for value in x])
+        same = (made == given).all(axis=1).mean()
+        assert forecaster.certificate().holds
+        bins = np.minimum((given[:, 1] * 5).astype(int), 4)
+        own = sum(abs((given[bins == b, 1] - y[bins == b]).sum()) for b in range(5)) / T
+        ours = forecaster.bias_report()["alpha"].sum() / 2  # both outcomes count there
+        if model is right:
+            assert same == 1.0
+            assert ours == pytest.approx(own)
+        else:
+            assert same < 0.6
+            assert ours < own / (2 if tolerance > 1 else 5)
+    learning = UnbiasedForecaster(2, base=EmpiricalMeanForecaster(), random_state=0)
+    learning.forecast_sequence(y[:100])
+    assert learning._base.rounds_ == 100
+
+
+def test_binary_forecasts_avoid_the_extremes():
+    y = (np.random.default_rng(3).random(500) < 0.7).astype(int)
+    made = UnbiasedForecaster(2, events=[Always()], horizon=500, random_state=0).forecast_sequence(
+        y
+    )
+    assert ((made == 0.0) | (made == 1.0)).mean() < 0.05
+
+
 def test_parameters_behave_as_in_scikit_learn():
     forecaster = UnbiasedForecaster(3, horizon=10, random_state=2)
     copy = clone(forecaster)
@@ -292,7 +336,7 @@ def test_parameters_behave_as_in_scikit_learn():
         ({"n_outcomes": 0}, "n_outcomes must be at least 1"),
         ({"n_outcomes": 3, "inner": "bisection"}, "needs two outcomes"),
         ({"n_outcomes": 3, "inner": "simplex"}, "inner must be one of"),
-        ({"n_outcomes": 3, "tolerance": 2.0}, "tolerance must be in"),
+        ({"n_outcomes": 3, "tolerance": 0.0}, "tolerance must be in"),
         ({"n_outcomes": 3, "events": []}, "at least one family"),
         ({"n_outcomes": 3, "events": [Decision([[0.0, 1.0]])]}, "must have 3 columns"),
         ({"n_outcomes": 3, "horizon": 0}, "horizon must be at least 1"),

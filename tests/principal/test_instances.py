@@ -121,13 +121,13 @@ def test_threshold_and_balance_of_fair_walks():
 
 
 def test_values_of_the_secret_paths():
-    long = 20_000
+    long = 6_000
     for first, share, worth in (("M", 0.5, 1 / 4), ("H", 0.6, 1 / 5)):
         instance = secret_information_instance(long, first, random_state=0)
         mechanism = ConstantMechanism(instance.game, share, recommendation=1, random_state=0)
         play = simulate(mechanism.run(instance.states), SecretInfoAgent(random_state=0))
-        assert play.principal_values.mean() == pytest.approx(worth, abs=0.01)
-        assert play.stage.agent_values(play["a"]).mean() == pytest.approx(0.0, abs=0.01)
+        assert play.principal_values.mean() == pytest.approx(worth, abs=0.02)
+        assert play.stage.agent_values(play["a"]).mean() == pytest.approx(0.0, abs=0.02)
 
 
 def test_secret_agent_returns_to_learning_when_the_states_get_unbalanced():

@@ -36,7 +36,7 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.principal.events import Always, EventFamilies, EventFamily, Events, MostLikely
-from counterplay.principal.games import check_states
+from counterplay.principal.games import check_forecasts, check_states
 from counterplay.principal.minimax import METHODS, Method, Mixture, solve_minimax
 from counterplay.principal.potential import Potential, n_rates_for
 
@@ -185,6 +185,10 @@ class UnbiasedForecaster(Forecaster):
     events:
         Event families, functions ``(forecast, context) -> hashable``, or an :class:`Events`
         object. Default: every round, and the most likely outcome.
+    base:
+        A forecast to stay close to: another :class:`Forecaster` (which learns alongside) or a
+        function of the context. Whenever its forecast is unbiased enough it is used as it is, so
+        a good model keeps its sharpness and gets the guarantee. Default: the forecast before.
     horizon:
         Number of rounds, if known. Without it the guarantee holds at every time and costs a
         logarithm of a logarithm more.
@@ -192,7 +196,8 @@ class UnbiasedForecaster(Forecaster):
         How the minimax step is solved, see :func:`solve_minimax`.
     tolerance:
         Gap asked of the minimax step, as a multiple of K / T. Smaller is less biased and slower;
-        the guarantee holds for every value up to 1.
+        larger keeps more of the base. The bounds hold for every value and grow with the logarithm
+        of 1 + tolerance.
     max_evaluations:
         Limit of the minimax step; the gap actually reached is recorded.
     allocation:
@@ -203,8 +208,9 @@ class UnbiasedForecaster(Forecaster):
     Notes
     -----
     Guarantee (spec 07, A2): with probability at least 1 - delta, for all events and outcomes,
-    ``|R| <= min_k (eta_k Q + L / eta_k)`` with ``L <= ln(2 K G / delta)``, that is at most
-    ``max(4 L, 2.13 sqrt(Q L))``, where Q is at most the number of rounds the event was active.
+    ``|R| <= min_k (eta_k Q + L / eta_k)`` with ``L = ln((1 + tolerance) K G / delta)``, that is at
+    most ``max(4 L, 2.13 sqrt(Q L))``, where Q is at most the number of rounds the event was active
+    and ``K = 2 |outcomes| |events|``.
 
     Examples
     --------
@@ -228,6 +234,7 @@ class UnbiasedForecaster(Forecaster):
         n_outcomes: int | None = None,
         *,
         events: EventsLike | None = None,
+        base: Forecaster | Callable[[Any], ArrayLike] | None = None,
         horizon: int | None = None,
         inner: Method = "auto",
         tolerance: float = 0.1,
@@ -237,6 +244,7 @@ class UnbiasedForecaster(Forecaster):
     ) -> None:
         self.n_outcomes = n_outcomes
         self.events = events
+        self.base = base
         self.horizon = horizon
         self.inner: Method = inner
         self.tolerance = tolerance
@@ -251,6 +259,7 @@ class UnbiasedForecaster(Forecaster):
         fresh = UnbiasedForecaster(
             n_outcomes,
             events=events,
+            base=self.base,
             horizon=self.horizon if self.horizon is not None else horizon,
             inner=self.inner,
             tolerance=self.tolerance,
@@ -270,7 +279,7 @@ class UnbiasedForecaster(Forecaster):
         check_choice(self.inner, "inner", METHODS)
         if self.inner == "bisection" and n != 2:
             raise InvalidInputError(f"inner='bisection' needs two outcomes, got {n}")
-        check_real(self.tolerance, "tolerance", low=0.0, high=1.0, open_low=True)
+        check_real(self.tolerance, "tolerance", low=0.0, open_low=True)
         check_positive_int(self.max_evaluations, "max_evaluations")
         check_choice(self.allocation, "allocation", ("lazy", "dense"))
         if self.horizon is not None:
@@ -289,6 +298,9 @@ class UnbiasedForecaster(Forecaster):
         self.budget_ = self.potential_.start
         self.worst_gap_ = 0.0
         self._rng = generator(self.random_state)
+        self._base: Forecaster | None = None
+        if isinstance(self.base, Forecaster):
+            self._base = self.base.started(n, self.events_, self.horizon, self._rng)
         self._seeds = np.full((1, n), 1.0 / n)
         self._support = np.empty((0, n))
         self._mixture: Mixture | None = None
@@ -336,11 +348,22 @@ class UnbiasedForecaster(Forecaster):
                 self.gain,
                 int(self.n_outcomes),
                 self.tolerance_,
-                seeds=self._seeds,
+                seeds=self._all_seeds(context),
+                near=self.base is not None,
                 method=self.inner,
                 max_evaluations=int(self.max_evaluations),
             )
         return self._mixture
+
+    def _all_seeds(self, context: Any) -> FloatArray:
+        if self._base is not None:
+            first = self._base.forecast(context)
+        elif self.base is not None and not isinstance(self.base, Forecaster):
+            assert self.n_outcomes is not None
+            first = check_forecasts(self.base(context), int(self.n_outcomes))[0]
+        else:
+            return self._seeds
+        return np.vstack([first, self._seeds[(self._seeds != first).any(axis=1)]])
 
     def distribution(self, context: Any = None) -> tuple[FloatArray, FloatArray]:
         """Return the points and weights from which the coming forecast is drawn."""
@@ -379,6 +402,8 @@ class UnbiasedForecaster(Forecaster):
         self.budget_ += max(mixture.gap, tolerance)
         self.rounds_ += 1
         self._seeds = self._next_seeds(point, mixture.points)
+        if self._base is not None:
+            self._base.update(outcome)
         self._drawn, self._mixture, self._context = None, None, None
         return self
 

@@ -162,11 +162,10 @@ def random_contract_game(
     """
     n, m = check_positive_int(n_actions, "n_actions"), check_positive_int(n_states, "n_states")
     rng = generator(random_state)
-    gaps = rng.uniform(0.04, 0.5 / n, size=n)
-    costs: FloatArray = np.cumsum(gaps) - gaps[0]
-    level = np.sort(rng.uniform(0.0, 0.6, size=n))[:, None]
-    values = np.clip(level + rng.uniform(0.0, 0.4, size=(n, m)), 0.0, 1.0)
-    return LinearContractGame(values, costs)
+    costs: FloatArray = np.linspace(0.0, 0.35, n) + rng.uniform(0.0, 0.1 / n, size=n)
+    effort = np.linspace(0.0, 1.0, n) ** rng.uniform(0.5, 1.0)
+    noise = rng.uniform(0.6, 1.0, size=(n, m)) * rng.uniform(0.5, 1.0, size=m)
+    return LinearContractGame(np.clip(effort[:, None] * noise, 0.0, 1.0), costs)
 
 
 def prosecutor_game() -> PersuasionGame:

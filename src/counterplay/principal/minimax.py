@@ -52,6 +52,7 @@ def solve_minimax(
     tol: float,
     *,
     seeds: FloatArray | None = None,
+    near: bool = False,
     method: Method = "auto",
     max_evaluations: int = 400,
 ) -> Mixture:
@@ -68,6 +69,8 @@ def solve_minimax(
     seeds:
         Forecasts (rows) tried first. If the first one alone has a small enough gap it is returned;
         the others become the first cuts. The support of the round before is a good choice.
+    near:
+        Stay as close to the first seed as is easily found, instead of re-using the other seeds.
     method:
         ``"auto"``: bisection for two outcomes, cutting planes otherwise. ``"hedge"``: the textbook
         loop, for cross-checks; it needs of the order of 1/tol^2 evaluations.
@@ -90,7 +93,7 @@ def solve_minimax(
         if gap <= tol:
             return Mixture(seeds[:1].copy(), np.ones(1), gap, tried)
     if chosen == "bisection":
-        return _bisect(gain, tol, tried, seeds)
+        return _bisect(gain, tol, tried, seeds[:1] if near and seeds is not None else seeds)
     if chosen == "hedge":
         return _hedge(gain, n, tol, max_evaluations, tried)
     first = seeds if tried and seeds is not None else np.full((1, n), 1.0 / n)
@@ -103,43 +106,100 @@ def mixture_gap(points: FloatArray, weights: FloatArray, gains: FloatArray) -> f
     return held - float((weights @ gains).min())
 
 
+@dataclass(frozen=True)
+class _Side:
+    """A binary forecast with its gain; ``slope`` is g_1 - g_0."""
+
+    mu: float
+    point: FloatArray
+    g: FloatArray
+
+    @property
+    def slope(self) -> float:
+        return float(self.g[1] - self.g[0])
+
+
 def _bisect(gain: Gain, tol: float, evaluations: int, seeds: FloatArray | None) -> Mixture:
-    """Two outcomes: h = g_1 - g_0 changes sign between two forecasts as close as needed."""
-    ends = [0.0, 1.0]
-    if seeds is not None and len(seeds) == 2:  # the bracket of the round before, if it still is one
-        ends = sorted(seeds[:, 1].tolist())
-    lo, g_lo = _binary(gain, ends[0])
-    hi, g_hi = _binary(gain, ends[1])
-    evaluations += 2
-    if ends != [0.0, 1.0] and not (g_lo[1] < g_lo[0] and g_hi[1] > g_hi[0]):
-        return _bisect(gain, tol, evaluations, None)
-    if g_lo[1] >= g_lo[0]:
-        return Mixture(lo[None, :], np.ones(1), 0.0, evaluations)
-    if g_hi[1] <= g_hi[0]:
-        return Mixture(hi[None, :], np.ones(1), 0.0, evaluations)
+    """Two outcomes: bracket a change of sign of g_1 - g_0 from - to +, then halve the bracket."""
+    tried = [0.5] if seeds is None or not len(seeds) else seeds[:, 1].tolist()
+    sides = [_side(gain, mu) for mu in tried]
+    bracket = _old_bracket(sides)
+    if bracket is None:
+        low, high, steps = _search(gain, sides[0])
+        evaluations += len(sides) - 1 + steps
+    else:
+        low, high = bracket
+        evaluations += len(sides) - 1
+    if low is None or high is None:
+        end = high if low is None else low
+        assert end is not None
+        return _near_end(gain, tol, end, evaluations)
     while True:
-        h_lo, h_hi = g_lo[1] - g_lo[0], g_hi[1] - g_hi[0]
-        weight = h_hi / (h_hi - h_lo)  # on lo: makes the mean of h zero
-        width = hi[1] - lo[1]
-        mu = 0.5 * (lo[1] + hi[1])
-        if weight * -h_lo * width <= tol or width <= 1e-14 or mu in (lo[1], hi[1]):
+        weight = high.slope / (high.slope - low.slope)  # on low: makes the mean slope zero
+        width, mu = high.mu - low.mu, 0.5 * (low.mu + high.mu)
+        if -weight * low.slope * width <= tol or width <= 1e-14 or mu in (low.mu, high.mu):
             break
-        mid, g_mid = _binary(gain, mu)
+        middle = _side(gain, mu)
         evaluations += 1
-        if g_mid[1] == g_mid[0]:
-            return Mixture(mid[None, :], np.ones(1), 0.0, evaluations)
-        if g_mid[1] < g_mid[0]:
-            lo, g_lo = mid, g_mid
+        if middle.slope == 0.0:
+            return Mixture(middle.point[None, :], np.ones(1), 0.0, evaluations)
+        if middle.slope < 0.0:
+            low = middle
         else:
-            hi, g_hi = mid, g_mid
-    points, weights = np.array([lo, hi]), np.array([weight, 1.0 - weight])
-    gap = mixture_gap(points, weights, np.array([g_lo, g_hi]))
-    return Mixture(points, weights, gap, evaluations)
+            high = middle
+    points, weights = np.array([low.point, high.point]), np.array([weight, 1.0 - weight])
+    return Mixture(
+        points, weights, mixture_gap(points, weights, np.array([low.g, high.g])), evaluations
+    )
 
 
-def _binary(gain: Gain, mu: float) -> tuple[FloatArray, FloatArray]:
+def _side(gain: Gain, mu: float) -> _Side:
     point = np.array([1.0 - mu, mu])
-    return point, gain(point)
+    return _Side(mu, point, gain(point))
+
+
+def _old_bracket(sides: list[_Side]) -> tuple[_Side, _Side] | None:
+    """Neighbouring seeds with a change of sign from - to +."""
+    ordered = sorted(sides, key=lambda side: side.mu)
+    for low, high in zip(ordered, ordered[1:]):
+        if low.slope < 0.0 < high.slope:
+            return low, high
+    return None
+
+
+def _search(gain: Gain, start: _Side) -> tuple[_Side | None, _Side | None, int]:
+    """Walk from ``start`` with growing steps to a change of sign; None on a side means: not found.
+
+    All visited beliefs are multiples of 1/64 or ends, so that they recur from round to round.
+    """
+    rising = start.slope < 0.0
+    here, step, count = start, 1.0 / 64.0, 0
+    while True:
+        grid = math.floor(here.mu / step) + 1 if rising else math.ceil(here.mu / step) - 1
+        mu = min(max(grid * step, 0.0), 1.0)
+        if mu == here.mu:  # already at the end
+            return (here, None, count) if rising else (None, here, count)
+        there = _side(gain, mu)
+        count += 1
+        if rising and there.slope > 0.0:
+            return here, there, count
+        if not rising and there.slope < 0.0:
+            return there, here, count
+        if mu in (0.0, 1.0) or there.slope == 0.0:
+            return (there, None, count) if rising else (None, there, count)
+        here, step = there, min(2.0 * step, 0.5)
+
+
+def _near_end(gain: Gain, tol: float, end: _Side, evaluations: int) -> Mixture:
+    """No change of sign up to the end: stay as far from it as the tolerance allows."""
+    if end.slope == 0.0 or tol <= 0.0:
+        return Mixture(end.point[None, :], np.ones(1), 0.0, evaluations)
+    room = min(0.999 * tol / abs(end.slope), 0.5)
+    inner = _side(gain, end.mu - room if end.mu > 0.5 else end.mu + room)
+    gap = float(inner.g @ inner.point - inner.g.min())
+    if gap <= tol:
+        return Mixture(inner.point[None, :], np.ones(1), gap, evaluations + 1)
+    return Mixture(end.point[None, :], np.ones(1), 0.0, evaluations + 1)
 
 
 def _hedge(gain: Gain, n: int, tol: float, limit: int, evaluations: int) -> Mixture:
