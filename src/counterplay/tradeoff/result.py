@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.online.chain import Int32Array
-from counterplay.core.stats import Interval, mean_interval
 from counterplay.core.transcript import Transcript
 from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.tradeoff.metrics import count_switches, sleeping_sums
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from counterplay.core.stats import Interval
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,8 @@ class RunResult:
 
     def secondary_interval(self, confidence: float = 0.95) -> Interval:
         """Return the unclipped secondary regret with its interval over the drawn paths."""
+        from counterplay.core.stats import mean_interval  # brings in scipy.stats
+
         if self.suffered is None and self.l2 is None:
             raise InvalidInputError("there are no secondary losses")
         suffered = self._realised(self.l2) if self.suffered is None else self.suffered  # type: ignore[arg-type]  # checked above
