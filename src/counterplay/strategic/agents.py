@@ -1,0 +1,254 @@
+"""People who move if that turns a no into a yes: their positions, abilities and true labels.
+
+An agent is at ``x``, can reach every point within her own radius ``r`` (or in her own set ``u``),
+and has a true label that does not change when she moves. She moves if and only if she is rejected
+where she stands and accepted somewhere in her reach.
+Source: spec 02 sections 2.1 to 2.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from counterplay.core.validation import BoolArray, FloatArray, check_labels01, check_real
+from counterplay.errors import InvalidInputError
+from counterplay.strategic.classes import HypothesisClass
+from counterplay.strategic.metrics import Points
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Agents:
+    """Agents as arrays: positions, true labels and abilities.
+
+    Use :meth:`from_target` for a population in which one rule of the catalogue is perfect.
+
+    Parameters
+    ----------
+    X:
+        ``(m, d)`` features, or ``(m,)`` point numbers for classes over a finite space.
+    y:
+        ``(m,)`` true labels, 0 or 1; 1 is the outcome agents want.
+    radius:
+        ``(m,)`` non-negative radii (a number means the same for all). The learner never sees them.
+    sets:
+        Instead of a radius: sparse boolean ``(m, N)`` matrix of the points each agent can report,
+        for classes over a finite space. Her own point always counts as included.
+    atol:
+        Tolerance added to each radius; default none: the ball is closed and exact.
+
+    Examples
+    --------
+    >>> from counterplay.strategic import LinearClass
+    >>> agents = Agents(X=[[0.0], [0.4]], y=[0, 1], radius=[0.3, 0.7])
+    >>> rule = LinearClass([[1.0]], [1.0])
+    >>> agents.accepted(rule)[:, 0]  # 0.4 + 0.7 reaches the threshold 1
+    array([False,  True])
+
+    References
+    ----------
+    Spec 02 sections 2.2 to 2.4.
+    """
+
+    X: Points
+    y: NDArray[np.int8]
+    radius: FloatArray | None
+    sets: Any
+    atol: float
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        radius: ArrayLike | None = None,
+        sets: Any = None,
+        atol: float = 0.0,
+    ) -> None:
+        self.X = np.array(X)
+        if self.X.ndim not in (1, 2):
+            raise InvalidInputError(f"X must have one or two axes, got shape {self.X.shape}")
+        if self.X.ndim == 1 and not np.issubdtype(self.X.dtype, np.integer):
+            raise InvalidInputError(
+                "X with one axis means point numbers and must contain integers; "
+                "for one feature pass a column, X[:, None]"
+            )
+        m = self.X.shape[0]
+        self.y = np.array(check_labels01(y))
+        if self.y.shape != (m,):
+            raise InvalidInputError(f"X has {m} rows but y has shape {self.y.shape}")
+        if (radius is None) == (sets is None):
+            raise InvalidInputError("pass either radius or sets, exactly one of them")
+        self.atol = check_real(atol, "atol", low=0.0)
+        self.radius = None if radius is None else _check_radius(radius, m)
+        self.sets = None if sets is None else _check_sets(sets, self.X)
+        self.X.setflags(write=False)
+        self.y.setflags(write=False)
+
+    @classmethod
+    def from_target(
+        cls,
+        hypotheses: HypothesisClass,
+        X: Points,
+        *,
+        target: int,
+        radius: ArrayLike | None = None,
+        sets: Any = None,
+    ) -> Agents:
+        """Return agents whose true label is what rule ``target`` decides after their move.
+
+        With these labels the rule ``target`` is perfect against the manipulating population, which
+        is what "realizable" means; labels are in general not a function of the features (trap T18).
+        """
+        points = hypotheses.check_points(np.asarray(X))
+        draft = cls(X=points, y=np.zeros(len(points), np.int8), radius=radius, sets=sets)
+        return cls(X=points, y=draft.accepted(hypotheses, [target])[:, 0], radius=radius, sets=sets)
+
+    def __len__(self) -> int:
+        return int(self.y.size)
+
+    def __repr__(self) -> str:
+        how = "radius" if self.radius is not None else "sets"
+        return f"Agents({len(self)} agents with {how}, {int(self.y.sum())} positive)"
+
+    @property
+    def reach(self) -> FloatArray:
+        """Radius plus tolerance, for ball agents."""
+        if self.radius is None:
+            raise InvalidInputError("these agents have manipulation sets, not radii")
+        return self.radius + self.atol if self.atol else self.radius
+
+    def take(self, index: ArrayLike) -> Agents:
+        """Return the agents with the given numbers, in that order."""
+        i = np.asarray(index)
+        other = object.__new__(Agents)  # the parts of checked arrays need no second check
+        for name in ("X", "y", "radius", "sets"):
+            value = getattr(self, name)
+            if value is not None:
+                value = value[i]
+                if isinstance(value, np.ndarray):
+                    value.setflags(write=False)
+            setattr(other, name, value)
+        other.atol = self.atol
+        return other
+
+    def blocks(self, size: int) -> Iterator[Agents]:
+        """Yield the agents in consecutive blocks of at most ``size``."""
+        for start in range(0, len(self), size):
+            yield self.take(np.arange(start, min(start + size, len(self))))
+
+    def accepted(self, hypotheses: HypothesisClass, members: ArrayLike | None = None) -> BoolArray:
+        """Return which agents are accepted, after their move, by which members."""
+        if self.radius is not None:
+            return hypotheses.reaches(self.X, self.reach, members)
+        positive = hypotheses.positive_sets()
+        if members is not None:
+            positive = positive[hypotheses.check_members(members)]
+        touched: BoolArray = np.asarray(self.sets @ positive.T.astype(np.int64)) > 0
+        return touched
+
+    def losses(self, hypotheses: HypothesisClass, members: ArrayLike | None = None) -> BoolArray:
+        """Return the strategic loss table: does member j err on agent i after her move?"""
+        if self.radius is not None:
+            return hypotheses.losses(self.X, self.reach, self.y.astype(np.bool_), members)
+        return np.not_equal(self.accepted(hypotheses, members), self.y[:, None] > 0)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return positions, labels and radii as a data frame."""
+        import pandas as pd
+
+        X = self.X if self.X.ndim == 2 else self.X[:, None]
+        names = [f"x{j}" for j in range(X.shape[1])] if self.X.ndim == 2 else ["point"]
+        frame = pd.DataFrame(X, columns=names)
+        frame["y"] = self.y
+        frame["reach"] = self.radius if self.radius is not None else self.sets.sum(axis=1)
+        return frame
+
+
+def loss_table(hypotheses: HypothesisClass, agents: Agents) -> BoolArray:
+    """Return the strategic losses of all members (columns) on all agents (rows).
+
+    This one table contains everything there is to know about a catalogue and a population. For
+    linear rules it costs about as much as the matrix product in it.
+
+    Parameters
+    ----------
+    hypotheses:
+        The catalogue.
+    agents:
+        The population.
+
+    Examples
+    --------
+    >>> from counterplay.strategic import ThresholdClass
+    >>> agents = Agents(X=[[0.0], [1.0], [2.0]], y=[0, 0, 1], radius=0.5)
+    >>> loss_table(ThresholdClass([1.0, 2.0]), agents).mean(axis=0).round(3)
+    array([0.333, 0.   ])
+
+    References
+    ----------
+    Spec 02 section 2.1.
+    """
+    return agents.losses(hypotheses)
+
+
+def realizable_mask(agents: Agents, hypotheses: HypothesisClass) -> BoolArray:
+    """Return which members make no mistake on any of the agents.
+
+    Parameters
+    ----------
+    agents:
+        The population.
+    hypotheses:
+        The catalogue.
+
+    Examples
+    --------
+    >>> from counterplay.strategic import ThresholdClass
+    >>> agents = Agents(X=[[0.0], [1.0], [2.0]], y=[0, 0, 1], radius=0.5)
+    >>> realizable_mask(agents, ThresholdClass([1.0, 2.0]))
+    array([False,  True])
+
+    References
+    ----------
+    Spec 02 section 2.4.
+    """
+    perfect = np.ones(hypotheses.n, dtype=np.bool_)
+    for block in agents.blocks(max(1, 4_000_000 // hypotheses.n)):
+        perfect &= ~block.losses(hypotheses).any(axis=0)
+    return perfect
+
+
+def _check_radius(radius: ArrayLike, m: int) -> FloatArray:
+    raw: Any = radius
+    try:
+        r = np.array(np.broadcast_to(np.asarray(raw, dtype=np.float64), (m,)))
+    except ValueError:
+        raise InvalidInputError(
+            f"radius must be one number or one per agent ({m}), got shape {np.shape(raw)}"
+        ) from None
+    bad = ~np.isfinite(r) | (r < 0)
+    if bad.any():
+        i = int(np.flatnonzero(bad)[0])
+        raise InvalidInputError(f"radius must be finite and not negative; agent {i} has {r[i]}")
+    r.setflags(write=False)
+    return r
+
+
+def _check_sets(sets: Any, X: Points) -> sp.csr_array:
+    u = sp.csr_array(sets).astype(np.int64)
+    if X.ndim != 1:
+        raise InvalidInputError("manipulation sets need point numbers, X with one axis")
+    if u.shape[0] != X.size:
+        raise InvalidInputError(f"there are {X.size} agents but {u.shape[0]} manipulation sets")
+    if X.size and (X.min() < 0 or X.max() >= u.shape[1]):
+        raise InvalidInputError(f"points must be between 0 and {u.shape[1] - 1}")
+    own = sp.csr_array((np.ones(X.size, np.int64), (np.arange(X.size), X)), shape=u.shape)
+    both = sp.csr_array((u + own) > 0).astype(np.int64)
+    both.sort_indices()
+    return both

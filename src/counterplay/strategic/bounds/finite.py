@@ -1,0 +1,277 @@
+"""Guarantees for finite catalogues, with explicit constants and resolved logarithms.
+
+``n`` is the number of rules, ``T`` of rounds. Where the theorem's constant can be improved, the
+argument ``constant`` chooses between ``"thesis"`` and ``"refined"`` (ours, tested).
+Source: spec 02 sections 1, 3 and 4.7; trap T4 for the bases of the logarithms.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from counterplay.core.validation import (
+    check_choice,
+    check_int,
+    check_open_fraction,
+    check_positive_int,
+)
+
+Constant = Literal["thesis", "refined"]
+_CONSTANTS: tuple[Constant, ...] = ("thesis", "refined")
+
+
+def halving_mistakes(n: int) -> int:
+    """Most mistakes StrategicHalving makes on a realizable sequence: floor(log2 n).
+
+    Thm. thm:halving; no learner has a smaller worst case.
+
+    >>> halving_mistakes(500)
+    8
+    """
+    return check_positive_int(n, "n").bit_length() - 1
+
+
+def sequential_mistakes(n: int) -> int:
+    """Most mistakes SequentialElimination makes on a realizable sequence: n - 1.
+
+    >>> sequential_mistakes(500)
+    499
+    """
+    return check_positive_int(n, "n") - 1
+
+
+def random_order_mistakes(n: int) -> float:
+    """Expected mistakes of SequentialElimination in a secret random order: at most (n - 1)/2.
+
+    It holds for every realizable sequence fixed in advance (trap T3).
+
+    >>> random_order_mistakes(500)
+    249.5
+    """
+    return (check_positive_int(n, "n") - 1) / 2
+
+
+def mwmr_mistakes(n: int, T: int, constant: Constant = "thesis") -> float:
+    """Expected mistakes of MWMR in T rounds: min(sqrt(4 T ln n), n - 1).
+
+    Thm. thm:mw; the refined constant is 2 instead of 4 under the root (ours).
+
+    >>> round(mwmr_mistakes(64, 64), 2), round(mwmr_mistakes(64, 64, "refined"), 2)
+    (32.63, 23.07)
+    """
+    check_positive_int(n, "n")
+    check_int(T, "T", low=0)
+    factor = 4 if check_choice(constant, "constant", _CONSTANTS) == "thesis" else 2
+    return float(min(math.sqrt(factor * T * math.log(n)), n - 1))
+
+
+def online_lower_bound(n: int, T: int, delta: float, constant: Constant = "thesis") -> float:
+    """Mistakes that any learner who sees x afterwards makes with probability 1 - delta.
+
+    Against an adversary who fixes the perfect rule last: min(T / (5 n ln(n/delta)), n - 1) by
+    Thm. thm:x-end-online, and min(T / (2(n+2) ln(n/delta) + 1), n - 1) from its proof (refined).
+
+    >>> round(online_lower_bound(16, 1000, 0.05), 2), online_lower_bound(16, 10**6, 0.05)
+    (2.17, 15.0)
+    """
+    check_int(n, "n", low=2)
+    check_int(T, "T", low=0)
+    log = math.log(n / check_open_fraction(delta, "delta"))
+    thesis = check_choice(constant, "constant", _CONSTANTS) == "thesis"
+    rounds = 5 * n * log if thesis else 2 * (n + 2) * log + 1
+    return float(min(T / rounds, n - 1))
+
+
+def lazy_adversary_rounds(n: int) -> int:
+    """Expected rounds in which the lazy adversary forces n - 1 mistakes on MWMR: n(n+1)/2 - 1.
+
+    >>> lazy_adversary_rounds(16)
+    135
+    """
+    return check_positive_int(n, "n") * (n + 1) // 2 - 1
+
+
+def survivor_length(mistakes: int, eps: float, delta: float) -> int:
+    """Rounds a predictor must survive so that its error is at most eps: ceil(ln((B+1)/delta)/eps).
+
+    B = ``mistakes``. Lemma lmm:mistake2pac with B + 1 predictors instead of B (trap T2).
+
+    >>> survivor_length(8, eps=0.05, delta=0.1)
+    90
+    """
+    b = check_int(mistakes, "mistakes", low=0)
+    eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
+    return math.ceil(math.log((b + 1) / delta) / eps)
+
+
+def survivor_rounds(mistakes: int, eps: float, delta: float) -> int:
+    """Most rounds LongestSurvivor needs: (B + 1) times the length of a survival.
+
+    >>> survivor_rounds(8, eps=0.05, delta=0.1)
+    810
+    """
+    return (mistakes + 1) * survivor_length(mistakes, eps, delta)
+
+
+def halving_pac_rounds(n: int, eps: float, delta: float) -> int:
+    """Most rounds until the median map has error at most eps with probability 1 - delta.
+
+    Thm. thm:x-first-pac, for the map of trap T1.
+
+    >>> halving_pac_rounds(256, eps=0.05, delta=0.1)
+    810
+    """
+    return survivor_rounds(halving_mistakes(n), eps, delta)
+
+
+def sequential_pac_rounds(n: int, eps: float, delta: float) -> int:
+    """Most rounds until SequentialElimination has a rule with error at most eps.
+
+    n ceil(ln(n/delta)/eps); valid in all settings and for any manipulation.
+
+    >>> sequential_pac_rounds(256, eps=0.05, delta=0.1)
+    40192
+    """
+    return survivor_rounds(sequential_mistakes(n), eps, delta)
+
+
+def union_sampling_error(n: int, T: int, constant: Constant = "thesis") -> float:
+    """Expected error of UnionSamplingLearner after T rounds: 320 log2(n) ln(n) / T.
+
+    Lemma lmm:alg-exp; refined (ours): 5 floor(log2 n) ln(n) / T.
+
+    >>> union_sampling_error(1024, 20_000, "refined").__round__(4)
+    0.0173
+    """
+    check_positive_int(n, "n")
+    check_positive_int(T, "T")
+    return _union_sampling_total(n, constant) / T
+
+
+def union_sampling_rounds(n: int, eps: float, constant: Constant = "thesis") -> int:
+    """Rounds after which the expected error of UnionSamplingLearner is at most eps.
+
+    >>> union_sampling_rounds(64, 0.025), union_sampling_rounds(64, 0.025, "refined")
+    (319403, 4991)
+    """
+    check_positive_int(n, "n")
+    total = _union_sampling_total(n, constant)
+    return max(1, math.ceil(total / check_open_fraction(eps, "eps")))
+
+
+def _union_sampling_total(n: int, constant: Constant) -> float:
+    if check_choice(constant, "constant", _CONSTANTS) == "thesis":
+        return 320 * math.log2(n) * math.log(n)
+    return 5 * math.floor(math.log2(n)) * math.log(n)
+
+
+def union_sampling_factor(m: int) -> float:
+    """Exact constant of union sampling with m rules left: worst loss of the output per progress.
+
+    The largest ratio, over all numbers of wrong rules and both labels, of the loss of a random pair
+    to floor(log2 m) times the expected share of rules removed. It is at most 5, reached at m = 3;
+    this is where the refined constant comes from (ours).
+
+    >>> union_sampling_factor(3).__round__(6), union_sampling_factor(64).__round__(3)
+    (5.0, 2.349)
+    """
+    check_int(m, "m", low=2)
+    levels = 2 ** np.arange(m.bit_length() - 1)
+    above = (1.0 - np.arange(m + 1) / m)[:, None] ** levels  # P(rank of the nearest draw >= j)
+    rank = (above[:-1] - above[1:]).mean(axis=1)  # law of the rank, averaged over the levels
+    kappa = np.arange(1, m)
+    removed_negative = np.cumsum(rank * np.arange(1, m + 1))[:-1] / m
+    removed_positive = np.cumsum((rank * np.arange(m, 0, -1))[::-1])[:-1] / m
+    loss_negative, loss_positive = 1 - (1 - kappa / m) ** 2, (kappa / m) ** 2
+    worst = max(
+        float((loss_negative / removed_negative).max()),
+        float((loss_positive / removed_positive).max()),
+    )
+    return worst / levels.size
+
+
+def boost_repetitions(delta: float) -> int:
+    """Runs that ConfidenceBoost needs at most: ceil(log2(2/delta)), so that 2^-R <= delta/2.
+
+    Base 2: with the natural logarithm the guarantee fails (trap T4).
+
+    >>> boost_repetitions(0.1), boost_repetitions(0.01)
+    (5, 8)
+    """
+    return math.ceil(math.log2(2 / check_open_fraction(delta, "delta")))
+
+
+def boost_validation_size(eps: float, delta: float) -> int:
+    """Fresh agents for each validation: ceil(3 ln(4R/delta) / (2 eps)).
+
+    >>> boost_validation_size(0.025, 0.1)
+    318
+    """
+    r = boost_repetitions(delta)
+    return math.ceil(3 * math.log(4 * r / delta) / (2 * check_open_fraction(eps, "eps")))
+
+
+def boost_rounds(T: int, eps: float, delta: float) -> int:
+    """Most agents ConfidenceBoost uses: R (T + m0).
+
+    >>> boost_rounds(4991, 0.025, 0.1)
+    26545
+    """
+    check_positive_int(T, "T")
+    return boost_repetitions(delta) * (T + boost_validation_size(eps, delta))
+
+
+def quantile_probe_error(n: int, T: int) -> float:
+    """Expected error of QuantileProbe after T rounds: 4 (floor(log2 n) + 1) ln(n) / T (ours).
+
+    >>> round(quantile_probe_error(64, 10_000), 4)
+    0.0116
+    """
+    check_positive_int(n, "n")
+    return 4 * (halving_mistakes(n) + 1) * math.log(n) / check_positive_int(T, "T")
+
+
+def quantile_probe_rounds(n: int, eps: float) -> int:
+    """Rounds after which the expected error of QuantileProbe is at most eps.
+
+    >>> quantile_probe_rounds(64, 0.01)
+    11645
+    """
+    check_positive_int(n, "n")
+    total = 4 * (halving_mistakes(n) + 1) * math.log(n)
+    return max(1, math.ceil(total / check_open_fraction(eps, "eps")))
+
+
+def proper_lower_bound(n: int, eps: float) -> float:
+    """Agents that every learner with a single rule as output needs: (floor(n/2) - 1) / (6 eps).
+
+    With x seen only afterwards, for confidence 7/8 (Thm. thm:x-end-pac-proper, traps T5, T6).
+
+    >>> round(proper_lower_bound(256, 0.01))
+    2117
+    """
+    check_int(n, "n", low=3)
+    return (n // 2 - 1) / (6 * check_open_fraction(eps, "eps"))
+
+
+def information_lower_bound(
+    n: int, eps: float, case: Literal["conservative", "blind", "non_ball"] = "conservative"
+) -> float:
+    """Agents needed to identify the perfect rule with probability 3/4, with explicit constants.
+
+    n / (192 eps (ln(16 n^2/eps) + 2)) for conservative learners who see only reported features
+    (Thm. thm:delta-csv) and for unknown manipulation sets (Thm. thm:non-ball), without the + 2 when
+    nothing is seen (Thm. thm:x-delta-never). Small for moderate n: look at the growth, not at the
+    constant (trap T16).
+
+    >>> round(information_lower_bound(256, 0.01), 1)
+    6.5
+    """
+    check_int(n, "n", low=2)
+    check_open_fraction(eps, "eps")
+    check_choice(case, "case", ("conservative", "blind", "non_ball"))
+    log = math.log(16 * n**2 / eps) + (0 if case == "blind" else 2)
+    return n / (192 * eps * log)

@@ -1,0 +1,208 @@
+"""Catalogues of candidate rules, seen through the distance to acceptance.
+
+For an agent who can move by at most ``r`` only one number per rule matters: ``d(x, h)``, how far
+she is from the nearest point that ``h`` accepts. She is accepted exactly if ``d(x, h) <= r``, and
+the distance to a union of rules is the smallest of their distances. Learners therefore see rows of
+distances and never features.
+Source: Eq. eq:dist, spec 02 sections 2.1 and 2.2.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_float_array
+from counterplay.errors import InvalidInputError
+from counterplay.strategic.metrics import Metric, Points
+
+Members: TypeAlias = "ArrayLike | None"
+
+
+class HypothesisClass(ABC):
+    """A finite catalogue of rules that knows the exact distance to acceptance of each.
+
+    Subclasses implement :meth:`distances` in closed form where one exists. Points are rows of
+    features, or point numbers for classes over a finite space.
+    """
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Number of hypotheses."""
+
+    @property
+    @abstractmethod
+    def metric(self) -> Metric | None:
+        """What a move costs; None if only distances to the rules are known."""
+
+    @abstractmethod
+    def distances(self, points: Points, members: Members = None) -> FloatArray:
+        """Return ``d(x, h)`` for every point (rows) and every member (columns; default: all)."""
+
+    @abstractmethod
+    def nearest(self, points: Points, members: ArrayLike) -> Points:
+        """Return, for point t, a nearest point that member ``members[t]`` accepts."""
+
+    @abstractmethod
+    def check_points(self, points: Points) -> Points:
+        """Return the points in canonical form, or raise an error that names the bad one."""
+
+    def __len__(self) -> int:
+        return self.n
+
+    def predict(self, points: Points, members: Members = None) -> BoolArray:
+        """Return which members accept which points as they stand: ``d(x, h) == 0``."""
+        accepted: BoolArray = self.distances(points, members) == 0
+        return accepted
+
+    def shown(self, points: Points) -> Points:
+        """Return the points as they look when they are reported without a move."""
+        return points
+
+    def accepts(self, reported: Points, members: Members = None) -> BoolArray:
+        """Return which members accept which reported points."""
+        return self.predict(reported, members)
+
+    def reported_distances(self, reported: Points, members: Members = None) -> FloatArray:
+        """Return the distances of reported points."""
+        return self.distances(reported, members)
+
+    def reaches(self, points: Points, radius: FloatArray, members: Members = None) -> BoolArray:
+        """Return whether the agent at point t with ``radius[t]`` is accepted by each member."""
+        within: BoolArray = self.distances(points, members) <= np.asarray(radius)[:, None]
+        return within
+
+    def losses(
+        self, points: Points, radius: FloatArray, y: BoolArray, members: Members = None
+    ) -> BoolArray:
+        """Return whether each member errs on each ball agent with label ``y``."""
+        accepted = self.reaches(points, radius, members)
+        return np.not_equal(accepted, np.asarray(y, dtype=np.bool_)[:, None], out=accepted)
+
+    def positive_sets(self) -> BoolArray:
+        """Return the accepted points of every member, for classes over a finite space only."""
+        raise InvalidInputError(
+            f"{type(self).__name__} has no finite list of points; manipulation sets need a class "
+            "over a finite space such as FiniteMetricClass"
+        )
+
+    def check_members(self, members: ArrayLike) -> IntArray:
+        """Return hypothesis numbers as int64, or raise an error that names a wrong one."""
+        index = np.atleast_1d(np.asarray(members))
+        if index.size and not np.issubdtype(index.dtype, np.integer):
+            raise InvalidInputError(f"hypothesis numbers must be integers, got {index.dtype}")
+        index = index.astype(np.int64, copy=False)
+        bad = (index < 0) | (index >= self.n)
+        if bad.any():
+            raise InvalidInputError(
+                f"hypothesis {int(index[bad][0])} does not exist; there are {self.n}, "
+                f"numbered 0 to {self.n - 1}"
+            )
+        return index
+
+    def duplicates(self, points: Points) -> IntArray:
+        """Return, per hypothesis, the first one with the same distances on ``points``.
+
+        Duplicates are legal; they only inflate the logarithm in the bounds. The distinct members
+        are those with ``duplicates(points)[i] == i``.
+        """
+        _, first, inverse = np.unique(
+            self.distances(points), axis=1, return_index=True, return_inverse=True
+        )
+        return first[inverse.reshape(-1)].astype(np.int64)
+
+
+class DistanceTableClass(HypothesisClass):
+    """A class known only through its rows of distances: the row is the point.
+
+    Use it when the distances come from somewhere else (a simulator, a solver, a survey of efforts).
+
+    Parameters
+    ----------
+    n:
+        Number of hypotheses; every point is a row of ``n`` distances, ``numpy.inf`` allowed.
+
+    Examples
+    --------
+    >>> catalogue = DistanceTableClass(3)
+    >>> catalogue.distances([[1.0, 0.0, 2.5]], members=[0, 2])
+    array([[1. , 2.5]])
+
+    References
+    ----------
+    Spec 02 section 2.1.
+    """
+
+    def __init__(self, n: int) -> None:
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise InvalidInputError(f"n must be an integer of at least 1, got {n!r}")
+        self._n = int(n)
+
+    def __repr__(self) -> str:
+        return f"DistanceTableClass(n={self._n})"
+
+    @property
+    def n(self) -> int:
+        """Number of hypotheses."""
+        return self._n
+
+    @property
+    def metric(self) -> None:
+        """Not known."""
+        return None
+
+    def check_points(self, points: Points) -> Points:
+        """Return rows of non-negative distances."""
+        rows = np.atleast_2d(np.asarray(points, dtype=np.float64))
+        if rows.ndim != 2 or rows.shape[1] != self._n:
+            raise InvalidInputError(
+                f"points must be rows of {self._n} distances, got shape {rows.shape}"
+            )
+        bad = np.isnan(rows) | (rows < 0)
+        if bad.any():
+            i, j = (int(v) for v in np.argwhere(bad)[0])
+            raise InvalidInputError(
+                f"distances must not be NaN or negative; row {i}, hypothesis {j} is {rows[i, j]}"
+            )
+        return rows
+
+    def distances(self, points: Points, members: Members = None) -> FloatArray:
+        """Return the stored distances."""
+        rows = self.check_points(points)
+        return rows if members is None else rows[:, self.check_members(members)]
+
+    def nearest(self, points: Points, members: ArrayLike) -> Points:
+        """Return the row of someone accepted by the member, infinitely far from all others."""
+        chosen = self.check_members(members)
+        out = np.full((chosen.size, self._n), np.inf)
+        out[np.arange(chosen.size), chosen] = 0.0
+        return out
+
+
+def check_features(points: Points, width: int | None = None) -> FloatArray:
+    """Return rows of finite features, with ``width`` columns if given."""
+    rows = check_float_array(np.atleast_2d(np.asarray(points, dtype=np.float64)), "X", ndim=2)
+    if width is not None and rows.shape[1] != width:
+        raise InvalidInputError(f"X must have {width} features, got {rows.shape[1]}")
+    return rows
+
+
+def check_indices(points: Points, size: int) -> IntArray:
+    """Return point numbers below ``size``."""
+    index: Any = np.atleast_1d(np.asarray(points))
+    if index.ndim != 1 or (index.size and not np.issubdtype(index.dtype, np.integer)):
+        raise InvalidInputError(
+            f"points must be a list of point numbers below {size}, got shape {index.shape} of "
+            f"{index.dtype}"
+        )
+    bad = (index < 0) | (index >= size)
+    if bad.any():
+        raise InvalidInputError(
+            f"point {int(index[bad][0])} does not exist; there are {size}, numbered 0 to {size - 1}"
+        )
+    checked: IntArray = index.astype(np.int64)
+    return checked

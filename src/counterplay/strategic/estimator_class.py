@@ -1,0 +1,209 @@
+"""Any fitted classifiers as a catalogue: agents imitate people they have seen.
+
+No formula gives the distance to the acceptance region of an arbitrary model, but people do not
+solve optimisation problems either: they copy somebody who was accepted. The manipulation model is
+"move to an accepted point of a known pool, or stay".
+Source: spec 02 section 2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.neighbors import BallTree
+
+from counterplay.core.class_builders import from_estimators
+from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.errors import InvalidInputError
+from counterplay.strategic.classes import HypothesisClass, Members, check_features, check_indices
+from counterplay.strategic.metrics import NormMetric, Points
+
+_TREE_METRICS = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}
+
+
+class EstimatorClass(HypothesisClass):
+    """A catalogue of fitted classifiers; agents move to accepted points of a pool.
+
+    Use it for forests, boosting, nets or anything else with ``predict``. It is a model of
+    manipulation **within the pool**: an agent is accepted where she stands, or she copies a pool
+    point that the classifier accepts. With a larger pool the distances can only shrink.
+
+    Parameters
+    ----------
+    estimators:
+        Fitted binary classifiers.
+    pool:
+        ``(N, d)`` points that agents can move to, for example past applicants.
+    positive:
+        The class that counts as accepted; default: the larger one.
+    norm, costs:
+        What a move costs, see :class:`NormMetric`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> pool = np.arange(6.0)[:, None]
+    >>> trees = [DecisionTreeClassifier().fit(pool, pool[:, 0] >= t) for t in (2, 4)]
+    >>> EstimatorClass(trees, pool).distances([[0.5], [3.0]])
+    array([[1.5, 3.5],
+           [0. , 1. ]])
+
+    References
+    ----------
+    Spec 02 section 2.2.
+    """
+
+    def __init__(
+        self,
+        estimators: Sequence[Any],
+        pool: ArrayLike,
+        positive: Any | None = None,
+        norm: float = 2,
+        costs: ArrayLike | None = None,
+    ) -> None:
+        self.estimators = tuple(estimators)
+        self.pool = check_features(np.asarray(pool, dtype=np.float64)).copy()
+        if self.pool.shape[0] == 0:
+            raise InvalidInputError("pool must contain at least one point")
+        self.positive = positive
+        self._metric = NormMetric(norm, costs)
+        accepted = from_estimators(self.estimators, self.pool, positive)
+        self._members = [np.flatnonzero(row) for row in accepted]
+        self._trees = [self._tree(index) for index in self._members]
+        self.pool.setflags(write=False)
+
+    def __repr__(self) -> str:
+        return f"EstimatorClass(n={self.n}, pool={self.pool.shape[0]}, {self._metric!r})"
+
+    @property
+    def n(self) -> int:
+        """Number of classifiers."""
+        return len(self.estimators)
+
+    @property
+    def metric(self) -> NormMetric:
+        """Price of a move."""
+        return self._metric
+
+    def check_points(self, points: Points) -> Points:
+        """Return rows of finite features."""
+        return check_features(points, self.pool.shape[1])
+
+    def predict(self, points: Points, members: Members = None) -> BoolArray:
+        """Return the decisions of the classifiers on the points as they stand."""
+        chosen = range(self.n) if members is None else self.check_members(members)
+        rows = self.check_points(points)
+        return from_estimators([self.estimators[i] for i in chosen], rows, self.positive).T
+
+    def distances(self, points: Points, members: Members = None) -> FloatArray:
+        """Return 0 where accepted, else the distance to the nearest accepted pool point."""
+        rows = self.check_points(points)
+        chosen = np.arange(self.n) if members is None else self.check_members(members)
+        out = np.column_stack([self._query(rows, int(i))[0] for i in chosen])
+        out[self.predict(rows, chosen)] = 0.0
+        return out
+
+    def nearest(self, points: Points, members: ArrayLike) -> Points:
+        """Return the nearest accepted pool point, or the point itself where it is accepted."""
+        rows, chosen = self.check_points(points).copy(), self.check_members(members)
+        for i in np.unique(chosen):
+            here = np.flatnonzero(chosen == i)
+            here = here[~self.predict(rows[here], [i])[:, 0]]
+            if here.size and self._members[i].size:
+                rows[here] = self.pool[self._query(rows[here], int(i))[1]]
+        return rows
+
+    def _scaled(self, rows: FloatArray) -> FloatArray:
+        return rows if self._metric.costs is None else rows * self._metric.costs
+
+    def _tree(self, index: IntArray) -> BallTree | None:
+        frozen = self._metric.costs is not None and np.isinf(self._metric.costs).any()
+        if index.size == 0 or frozen:
+            return None
+        return BallTree(self._scaled(self.pool[index]), metric=_TREE_METRICS[self._metric.norm])
+
+    def _query(self, rows: FloatArray, i: int) -> tuple[FloatArray, IntArray]:
+        """Return distance and pool number of the nearest accepted pool point of classifier i."""
+        index, tree = self._members[i], self._trees[i]
+        if index.size == 0:
+            return np.full(rows.shape[0], np.inf), np.zeros(rows.shape[0], dtype=np.int64)
+        if tree is not None:
+            d, which = tree.query(self._scaled(rows), k=1)
+            return d[:, 0], index[which[:, 0]]
+        table = self._metric.pairwise(rows, self.pool[index])
+        best = np.argmin(table, axis=1)
+        return table[np.arange(rows.shape[0]), best], index[best]
+
+
+class TabulatedClass(HypothesisClass):
+    """A catalogue evaluated once on a fixed list of points; points are then row numbers.
+
+    Use it when the same applicants are played many times: the distances are computed once.
+
+    Parameters
+    ----------
+    hypotheses:
+        Any catalogue.
+    points:
+        The points; afterwards point i of the new class is row i of them.
+
+    Examples
+    --------
+    >>> from counterplay.strategic import LinearClass
+    >>> table = TabulatedClass(LinearClass([[1.0], [2.0]], [1.0, 6.0]), [[0.0], [4.0]])
+    >>> table.distances([1, 0])
+    array([[0., 0.],
+           [1., 3.]])
+
+    References
+    ----------
+    Spec 02 section 2.1.
+    """
+
+    def __init__(self, hypotheses: HypothesisClass, points: Points) -> None:
+        self.hypotheses = hypotheses
+        self.points = hypotheses.check_points(points)
+        self.table = hypotheses.distances(self.points)
+        self.table.setflags(write=False)
+
+    def __repr__(self) -> str:
+        return f"TabulatedClass({self.hypotheses!r}, points={self.table.shape[0]})"
+
+    @property
+    def n(self) -> int:
+        """Number of hypotheses."""
+        return self.hypotheses.n
+
+    @property
+    def metric(self) -> None:
+        """Not defined between row numbers."""
+        return None
+
+    def check_points(self, points: Points) -> Points:
+        """Return row numbers."""
+        return check_indices(points, self.table.shape[0])
+
+    def distances(self, points: Points, members: Members = None) -> FloatArray:
+        """Return the stored distances."""
+        rows = self.table[self.check_points(points)]
+        return rows if members is None else rows[:, self.check_members(members)]
+
+    def shown(self, points: Points) -> Points:
+        """Return the points in the original space."""
+        return np.asarray(self.points[self.check_points(points)])
+
+    def accepts(self, reported: Points, members: Members = None) -> BoolArray:
+        """Return which members accept which points of the original space."""
+        return self.hypotheses.accepts(reported, members)
+
+    def reported_distances(self, reported: Points, members: Members = None) -> FloatArray:
+        """Return the distances of points of the original space."""
+        return self.hypotheses.reported_distances(reported, members)
+
+    def nearest(self, points: Points, members: ArrayLike) -> Points:
+        """Return the nearest accepted point in the original space."""
+        return self.hypotheses.nearest(self.points[self.check_points(points)], members)

@@ -1,0 +1,186 @@
+"""Strategic Halving: learn from agents who game you, when you see them before you decide.
+
+Every rule is ranked by how far the agent must move to be accepted by it. Publishing the median one
+halves the candidates at each mistake, whatever the agents' unknown abilities are: a false positive
+shows that the perfect rule is farther, a false negative that it is closer.
+Source: Alg. alg:halving, Thm. thm:halving, spec 02 sections 3.1 and 3.7.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from counterplay.core.seeds import RandomState
+from counterplay.core.validation import check_choice
+from counterplay.errors import InformationError
+from counterplay.strategic.bounds import halving_mistakes
+from counterplay.strategic.classes import HypothesisClass
+from counterplay.strategic.learner import Filter, Marginals, OnEmpty, VersionSpaceLearner
+from counterplay.strategic.metrics import Points
+from counterplay.strategic.predictors import (
+    AllNegative,
+    MedianMapPredictor,
+    PositiveSet,
+    Predictor,
+    UnionPredictor,
+    median_positions,
+    median_rank,
+)
+from counterplay.strategic.protocol import Learner
+from counterplay.strategic.settings import Feedback, Setting
+
+
+class StrategicHalving(VersionSpaceLearner):
+    """Publish the rule of median distance; at most floor(log2 n) mistakes.
+
+    Use it when you see each agent's features before you decide which rule to show her (setting
+    ``"x_delta"``). Nothing needs to be known about the agents' abilities.
+
+    Parameters
+    ----------
+    hypotheses:
+        The catalogue of n rules.
+    median:
+        ``"lower"`` or ``"upper"`` median for an even number of rules; the guarantee is the same.
+    filter, radius_range, on_empty:
+        See :class:`VersionSpaceLearner`; the guarantee holds for both filters.
+
+    Notes
+    -----
+    Guarantee: on every realizable sequence at most floor(log2 n) mistakes (Thm. thm:halving), and
+    no learner can do better in the worst case. Each mistake leaves at most half of the rules.
+
+    Examples
+    --------
+    An adversary forces exactly floor(log2 100) = 6 mistakes, not one more.
+
+    >>> from counterplay.strategic import instances, play
+    >>> instance = instances.threshold_line(100)
+    >>> play(StrategicHalving(instance.hypotheses), instance.adversary()).mistakes
+    6
+
+    References
+    ----------
+    Alg. alg:halving and Thm. thm:halving, spec 02 section 3.1.
+    """
+
+    needs: ClassVar[Setting] = Setting.X_DELTA
+    deterministic: ClassVar[bool] = True
+    conservative: ClassVar[bool] = True  # of its version space, see trap T1
+
+    def __init__(
+        self,
+        hypotheses: HypothesisClass,
+        *,
+        median: Literal["lower", "upper"] = "lower",
+        filter: Filter = "mistake",
+        radius_range: tuple[float, float] = (0.0, math.inf),
+        on_empty: OnEmpty = "raise",
+        random_state: RandomState = None,
+    ) -> None:
+        self.median: Literal["lower", "upper"] = check_choice(median, "median", ("lower", "upper"))
+        super().__init__(
+            hypotheses,
+            filter=filter,
+            radius_range=radius_range,
+            on_empty=on_empty,
+            random_state=random_state,
+        )
+
+    def mistake_bound(self, rounds: int | None = None) -> float:
+        """Return floor(log2 n)."""
+        return float(halving_mistakes(self.hypotheses.n))
+
+    def frozen(self) -> MedianMapPredictor:
+        """Return the map from x to the median rule of the current version space."""
+        return MedianMapPredictor(self.hypotheses, self.alive, self.median)
+
+    def _choose(self, x: Any) -> UnionPredictor:
+        if x is None:
+            raise InformationError("StrategicHalving needs the features x before it publishes")
+        alive = self.alive
+        self._row = self.hypotheses.distances(np.asarray(x)[None], alive)[0]
+        position = median_positions(self._row[None], self.median)
+        return UnionPredictor(self.hypotheses, alive[position])
+
+    def block_ranks(self, size: int, count: int) -> Any:
+        """Return the rank of the published rule in each of ``count`` rounds."""
+        return np.full(count, median_rank(size, self.median))
+
+
+class MajorityHalving(Learner):
+    """Classic Halving as a baseline: publish the majority vote of the rules still possible.
+
+    It does not know that agents move. On some instances the majority accepts nobody for ever, so it
+    errs in every round; use :class:`StrategicHalving` instead.
+
+    Parameters
+    ----------
+    hypotheses:
+        A catalogue over a finite space.
+
+    Examples
+    --------
+    200 mistakes in 200 rounds, where sequential elimination makes 9.
+
+    >>> from counterplay.strategic import instances, play
+    >>> instance = instances.star_instance(10)
+    >>> play(MajorityHalving(instance.hypotheses), instance.adversary(), 200).mistakes
+    200
+
+    References
+    ----------
+    Example eg:x-after-det, spec 02 sections 3.7 and 4.1.
+    """
+
+    needs: ClassVar[Setting] = Setting.BOT_XDELTA
+    deterministic: ClassVar[bool] = True
+    conservative: ClassVar[bool] = True
+
+    def __init__(self, hypotheses: HypothesisClass) -> None:
+        self.hypotheses = hypotheses
+        hypotheses.positive_sets()  # raises for classes without a finite space
+        self._inner = _Remover(hypotheses)
+
+    def __repr__(self) -> str:
+        return f"MajorityHalving({self.hypotheses!r}, {self._inner.version_space!r})"
+
+    @property
+    def remaining(self) -> int:
+        """Number of rules still possible."""
+        return self._inner.remaining
+
+    def preview(self) -> Predictor:
+        """Return the majority vote: points accepted by more than half of the rules."""
+        votes = self.hypotheses.positive_sets()[self._inner.alive]
+        points: Points = np.flatnonzero(2 * votes.sum(axis=0) > votes.shape[0])
+        if points.size == 0:
+            return AllNegative(votes.shape[1])
+        assert self.hypotheses.metric is not None
+        return PositiveSet(self.hypotheses.metric, points, votes.shape[1])
+
+    def publish(self, x: Any = None) -> Predictor:
+        """Return the majority vote."""
+        self._published = self.preview()
+        return self._published
+
+    def observe(self, feedback: Feedback) -> None:
+        """Remove the rules that a mistake contradicts."""
+        rows = self.hypotheses.distances(np.asarray(feedback.x)[None], self._inner.alive)[0]
+        rho = float(self._published.distance(np.asarray(feedback.x)[None])[0])
+        self._inner.remove(self._inner.surviving(rows, rho, feedback.y, feedback.yhat), feedback)
+
+    def marginals(self) -> Marginals:
+        """Return the law of the published rule."""
+        silent = isinstance(self.preview(), AllNegative)
+        return Marginals(np.zeros(self.hypotheses.n), all_negative=float(silent))
+
+
+class _Remover(VersionSpaceLearner):
+    """Keeps a version space for a learner that publishes something else than unions of rules."""
+
+    def _choose(self, x: Any) -> UnionPredictor:
+        raise NotImplementedError

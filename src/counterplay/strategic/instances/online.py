@@ -1,0 +1,199 @@
+"""Online instances: a catalogue together with the adversary that makes a bound tight.
+
+Source: spec 02 sections 3.4, 4.1, 4.2 and 4.8.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from counterplay.core.validation import check_int, check_positive_int
+from counterplay.strategic.box_classes import ThresholdClass
+from counterplay.strategic.classes import DistanceTableClass, HypothesisClass
+from counterplay.strategic.finite_classes import FiniteMetricClass
+from counterplay.strategic.instances.adversaries import (
+    HalvingAdversary,
+    MWMRAdversary,
+    OnlineAdversary,
+    StarAdversary,
+)
+from counterplay.strategic.protocol import Environment
+
+
+@dataclass(frozen=True)
+class OnlineInstance:
+    """A catalogue and the adversary that goes with it.
+
+    Parameters
+    ----------
+    name:
+        Name of the instance.
+    hypotheses:
+        The catalogue.
+
+    Examples
+    --------
+    >>> star_instance(4)
+    OnlineInstance(name='star', hypotheses=FiniteMetricClass(n=4, points=5))
+
+    References
+    ----------
+    Spec 02 section 4.
+    """
+
+    name: str
+    hypotheses: HypothesisClass
+    _adversary: Callable[..., Environment] = field(repr=False)
+
+    def adversary(self, **options: Any) -> Environment:
+        """Return a new adversary; options are those of the adversary's class."""
+        return self._adversary(self.hypotheses, **options)
+
+
+def threshold_line(n: int) -> OnlineInstance:
+    """Return n thresholds on a line with an adversary that forces floor(log2 n) mistakes.
+
+    Every agent stands at 0, so the distances are 1..n; the adversary answers so that the larger
+    part of the rules survives each mistake.
+
+    Parameters
+    ----------
+    n:
+        Number of thresholds.
+
+    Examples
+    --------
+    >>> from counterplay.strategic import StrategicHalving, play
+    >>> instance = threshold_line(1000)
+    >>> play(StrategicHalving(instance.hypotheses), instance.adversary()).mistakes
+    9
+
+    References
+    ----------
+    Spec 02 section 4.8.
+    """
+    check_positive_int(n, "n")
+    return OnlineInstance("threshold line", ThresholdClass(np.arange(1, n + 1)), HalvingAdversary)
+
+
+def star_instance(n: int) -> OnlineInstance:
+    """Return n singletons on the leaves of a star, where seeing x first is worth n - 2 mistakes.
+
+    Point 0 is the centre at distance 1 from every leaf; leaves are at distance 2 from each other.
+    Rule i accepts leaf i + 1 only. The adversary knows the published rule in advance.
+
+    Parameters
+    ----------
+    n:
+        Number of leaves and rules.
+
+    Examples
+    --------
+    >>> from counterplay.strategic import SequentialElimination, play
+    >>> instance = star_instance(7)
+    >>> play(SequentialElimination(instance.hypotheses), instance.adversary(), 6).mistakes
+    6
+
+    References
+    ----------
+    Example eg:x-after-det, spec 02 section 4.1.
+    """
+    check_positive_int(n, "n")
+    dist = np.full((n + 1, n + 1), 2.0)
+    dist[0, :] = dist[:, 0] = 1.0
+    np.fill_diagonal(dist, 0.0)
+    leaves = np.hstack([np.zeros((n, 1), dtype=np.bool_), np.eye(n, dtype=np.bool_)])
+    return OnlineInstance(
+        "star", FiniteMetricClass(dist, leaves, check_metric=False), StarAdversary
+    )
+
+
+def online_lb_instance(n: int) -> OnlineInstance:
+    """Return the instance on which every learner without x errs n - 1 times, given time.
+
+    Points: 0 is the origin, 1..n the basis vectors e_i, n+1..2n the points 0.9 e_i; rule i accepts
+    e_i only. The adversary sees the law of the next rule and sends an agent at 0.9 e_i for the
+    likeliest i. The distances are a literal table (trap T7).
+
+    Parameters
+    ----------
+    n:
+        Number of rules, at least 2.
+
+    Examples
+    --------
+    >>> from counterplay.strategic import MWMR, play
+    >>> instance = online_lb_instance(8)
+    >>> learner = MWMR(instance.hypotheses, random_state=0)
+    >>> play(learner, instance.adversary(mode="lazy"), 500).mistakes
+    7
+
+    References
+    ----------
+    Thm. thm:x-end-online, App. app:x-end-online, spec 02 section 4.2.
+    """
+    check_int(n, "n", low=2)
+    e, near = slice(1, n + 1), slice(n + 1, 2 * n + 1)
+    dist = np.zeros((2 * n + 1, 2 * n + 1))
+    dist[0, e], dist[0, near] = 1.0, 0.9
+    dist[e, 0], dist[near, 0] = 1.0, 0.9
+    dist[e, e] = math.sqrt(2.0)
+    dist[near, near] = 0.9 * math.sqrt(2.0)
+    dist[e, near] = dist[near, e] = math.sqrt(1.81)
+    index = np.arange(n)
+    dist[1 + index, n + 1 + index] = dist[n + 1 + index, 1 + index] = 0.1
+    np.fill_diagonal(dist, 0.0)
+    positive = np.zeros((n, 2 * n + 1), dtype=np.bool_)
+    positive[index, 1 + index] = True
+    return OnlineInstance(
+        "online lower bound",
+        FiniteMetricClass(dist, positive, check_metric=False),
+        OnlineAdversary,
+    )
+
+
+def mwmr_worst_case(n: int, T: int) -> OnlineInstance:
+    """Return the exact worst case of MWMR in T rounds: an adversary that plays the optimal k.
+
+    With t rounds and m rules left, exactly k(t, m) rules are wrong on the agent; k comes from the
+    dynamic programme of :func:`counterplay.strategic.worst_case_mistakes`.
+
+    Parameters
+    ----------
+    n:
+        Number of rules.
+    T:
+        Number of rounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterplay.strategic import MWMR, play, worst_case_mistakes
+    >>> instance = mwmr_worst_case(16, 16)
+    >>> runs = [play(MWMR(instance.hypotheses, random_state=i), instance.adversary()).mistakes
+    ...         for i in range(200)]
+    >>> abs(np.mean(runs) - worst_case_mistakes(16, 16)[-1]) < 0.5
+    np.True_
+
+    References
+    ----------
+    Spec 02 section 3.4 (ours).
+    """
+    check_positive_int(n, "n")
+    check_positive_int(T, "T")
+    return OnlineInstance("worst case of MWMR", DistanceTableClass(n), _Worst(T))
+
+
+@dataclass(frozen=True)
+class _Worst:
+    """Makes the adversary for a fixed number of rounds (a class, so that it can be pickled)."""
+
+    T: int
+
+    def __call__(self, hypotheses: DistanceTableClass, **options: Any) -> MWMRAdversary:
+        return MWMRAdversary(hypotheses, self.T, **options)

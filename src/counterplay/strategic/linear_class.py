@@ -1,0 +1,200 @@
+"""Scorecards: linear rules with the exact distance to their acceptance region.
+
+Halfspace ``w . x >= b``: an agent needs ``max(0, b - w . x)`` divided by the dual norm of ``w``
+(per unit of cost). Loss tables are computed in blocks that stay in the cache, so that a table for
+many agents and rules costs about as much as the matrix product in it.
+Source: spec 02 sections 2.1 and 2.2.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterplay.core.validation import BoolArray, FloatArray, check_float_array
+from counterplay.errors import InvalidInputError
+from counterplay.strategic.classes import HypothesisClass, Members, check_features
+from counterplay.strategic.metrics import NormMetric, Points
+
+_BLOCK_CELLS = 1 << 17  # one megabyte of scores at a time
+
+
+class LinearClass(HypothesisClass):
+    """A catalogue of linear rules "accept if w . x >= b".
+
+    Use it for scorecards, and for any fitted linear classifiers (:meth:`from_estimators`).
+
+    Parameters
+    ----------
+    weights:
+        ``(n, d)`` array, one rule per row.
+    thresholds:
+        ``(n,)`` array; rule i accepts ``x`` if ``weights[i] . x >= thresholds[i]``.
+    norm:
+        How effort adds up over features: 1, 2 or ``numpy.inf``.
+    costs:
+        Price of one unit of each feature; ``numpy.inf`` for a feature that cannot be moved.
+
+    Notes
+    -----
+    The distance is exact: ``max(0, b - w . x) / ||w / costs||_dual``. A rule without movable weight
+    (for example ``w = 0``) is either accepted for free or out of reach.
+
+    Examples
+    --------
+    >>> catalogue = LinearClass(weights=[[3.0, 4.0], [1.0, 0.0]], thresholds=[10.0, 1.0])
+    >>> catalogue.distances([[0.0, 0.0], [2.0, 1.0]])
+    array([[2., 1.],
+           [0., 0.]])
+    >>> LinearClass([[3.0, 4.0]], [10.0], costs=[1.0, float("inf")]).distances([[0.0, 1.0]])
+    array([[2.]])
+
+    References
+    ----------
+    Eq. eq:dist, spec 02 section 2.2.
+    """
+
+    def __init__(
+        self,
+        weights: ArrayLike,
+        thresholds: ArrayLike,
+        norm: float = 2,
+        costs: ArrayLike | None = None,
+    ) -> None:
+        self.weights = check_float_array(weights, "weights", ndim=2).copy()
+        self.thresholds = check_float_array(thresholds, "thresholds", ndim=1).copy()
+        if self.weights.shape[0] == 0:
+            raise InvalidInputError("weights must contain at least one rule")
+        if self.thresholds.size != self.weights.shape[0]:
+            raise InvalidInputError(
+                f"there are {self.weights.shape[0]} rules but {self.thresholds.size} thresholds"
+            )
+        self._metric = NormMetric(norm, costs)
+        if self._metric.costs is not None and self._metric.costs.size != self.weights.shape[1]:
+            raise InvalidInputError(
+                f"there are {self.weights.shape[1]} features but {self._metric.costs.size} costs"
+            )
+        dual = self._metric.dual(self.weights)
+        with np.errstate(divide="ignore"):
+            self._inverse_dual = 1.0 / dual
+        self._moves = self._metric.move(self.weights)
+        for array in (self.weights, self.thresholds, self._inverse_dual, self._moves):
+            array.setflags(write=False)
+
+    @classmethod
+    def from_estimators(
+        cls, estimators: list[object], norm: float = 2, costs: ArrayLike | None = None
+    ) -> LinearClass:
+        """Build the catalogue from fitted binary linear classifiers (``coef_``, ``intercept_``).
+
+        The larger class counts as accepted. Pipelines with affine steps (scalers, PCA) are folded
+        into weights on the original features.
+        """
+        from counterplay.strategic.reach_linear import affine_rule
+
+        rules = [affine_rule(estimator) for estimator in estimators]
+        if not rules:
+            raise InvalidInputError("estimators must contain at least one fitted classifier")
+        return cls(
+            np.array([w for w, _ in rules]),
+            np.array([-b for _, b in rules]),
+            norm=norm,
+            costs=costs,
+        )
+
+    def __repr__(self) -> str:
+        return f"LinearClass(n={self.n}, features={self.weights.shape[1]}, {self._metric!r})"
+
+    @property
+    def n(self) -> int:
+        """Number of rules."""
+        return int(self.weights.shape[0])
+
+    @property
+    def metric(self) -> NormMetric:
+        """Price of a move."""
+        return self._metric
+
+    def check_points(self, points: Points) -> Points:
+        """Return rows of finite features."""
+        return check_features(points, self.weights.shape[1])
+
+    def distances(self, points: Points, members: Members = None) -> FloatArray:
+        """Return the exact cost of being accepted."""
+        gap, inverse = self._gaps(points, members)
+        with np.errstate(invalid="ignore"):
+            out = np.maximum(gap, 0.0) * inverse
+        if np.isinf(inverse).any():
+            out[:, np.isinf(inverse)] = np.where(gap[:, np.isinf(inverse)] <= 0, 0.0, np.inf)
+        return out
+
+    def predict(self, points: Points, members: Members = None) -> BoolArray:
+        """Return ``w . x >= b`` for every point and member."""
+        accepted: BoolArray = self._gaps(points, members)[0] <= 0
+        return accepted
+
+    def reaches(self, points: Points, radius: FloatArray, members: Members = None) -> BoolArray:
+        """Return whether each agent is accepted by each member, without a table of distances."""
+        return self._blockwise(points, radius, np.zeros(len(radius), dtype=np.bool_), members)
+
+    def losses(
+        self, points: Points, radius: FloatArray, y: BoolArray, members: Members = None
+    ) -> BoolArray:
+        """Return whether each member errs on each agent, without a table of distances."""
+        return self._blockwise(points, radius, np.asarray(y, dtype=np.bool_), members)
+
+    def _blockwise(
+        self, points: Points, radius: FloatArray, y: BoolArray, members: Members
+    ) -> BoolArray:
+        rows, w, b, inverse = self._parts(points, members)
+        r = np.ascontiguousarray(radius, dtype=np.float64)
+        out = np.empty((rows.shape[0], w.shape[0]), dtype=np.bool_)
+        block = max(1, _BLOCK_CELLS // w.shape[0])
+        scores = np.empty((min(block, rows.shape[0]), w.shape[0]))
+        columns = np.ascontiguousarray(w.T)
+        for start in range(0, rows.shape[0], block):
+            stop = min(start + block, rows.shape[0])
+            part = scores[: stop - start]
+            np.matmul(rows[start:stop], columns, out=part)
+            _accepted_xor(part, b, inverse, r[start:stop], y[start:stop], out[start:stop])
+        return out
+
+    def nearest(self, points: Points, members: ArrayLike) -> Points:
+        """Return the point on the boundary of the member that is cheapest to reach."""
+        rows, chosen = self.check_points(points), self.check_members(members)
+        gap = self.thresholds[chosen] - np.einsum("ij,ij->i", rows, self.weights[chosen])
+        moves = np.where(gap[:, None] > 0, gap[:, None] * self._moves[chosen], 0.0)
+        return np.asarray(rows + moves)
+
+    def _parts(
+        self, points: Points, members: Members
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        rows: FloatArray = self.check_points(points)
+        if members is None:
+            return rows, self.weights, self.thresholds, self._inverse_dual
+        chosen = self.check_members(members)
+        return rows, self.weights[chosen], self.thresholds[chosen], self._inverse_dual[chosen]
+
+    def _gaps(self, points: Points, members: Members) -> tuple[FloatArray, FloatArray]:
+        rows, w, b, inverse = self._parts(points, members)
+        gap = rows @ w.T
+        np.subtract(b, gap, out=gap)
+        return gap, inverse
+
+
+@numba.njit(cache=True)
+def _accepted_xor(
+    scores: FloatArray,
+    b: FloatArray,
+    inverse: FloatArray,
+    radius: FloatArray,
+    y: BoolArray,
+    out: BoolArray,
+) -> None:
+    """Write ``(distance <= radius) != y`` for a block of scores ``w . x``."""
+    for i in range(scores.shape[0]):
+        r, label = radius[i], y[i]
+        for j in range(scores.shape[1]):
+            gap = b[j] - scores[i, j]
+            out[i, j] = ((gap <= 0.0) | (gap * inverse[j] <= r)) != label

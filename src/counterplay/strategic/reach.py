@@ -1,0 +1,257 @@
+"""How far is everybody from being accepted by a fitted model, and where would they go?
+
+Exact for linear models and decision trees (also behind scalers), certified from below and above
+for tree ensembles, nearest neighbours, Gaussian kernels and neural nets, and from above for any
+other model with ``predict``.
+Source: spec 02 sections 2.1 to 2.3, issue "gaming report".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterplay.core.validation import BoolArray, FloatArray, check_float_array, check_real
+from counterplay.errors import InvalidInputError
+from counterplay.strategic.box_classes import RuleSetClass
+from counterplay.strategic.linear_class import LinearClass
+from counterplay.strategic.metrics import NormMetric
+from counterplay.strategic.reach_certificates import certified_lower_bound, lipschitz_lower_bound
+from counterplay.strategic.reach_linear import diagonal_steps, find_affine_rule, unwrap
+from counterplay.strategic.reach_search import search_moves
+from counterplay.strategic.trees import positive_leaf_boxes
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """Distances to acceptance by a fitted model, from below and from above.
+
+    Parameters
+    ----------
+    lower:
+        Certified lower bounds; 0 for who is accepted already.
+    upper:
+        Cost of a move that works; infinite if none was found.
+    goals:
+        Where that move leads.
+    exact:
+        Whether both agree for everybody.
+    attained:
+        Whether the distance itself suffices (closed acceptance region) or must be exceeded by an
+        arbitrarily small amount (open region, as for linear models that accept scores above 0).
+    method:
+        How it was obtained.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> model = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> reach = acceptance_distance(model, [[0.0], [2.0]])
+    >>> reach.upper.round(3), reach.exact
+    (array([1.5, 0. ]), True)
+
+    References
+    ----------
+    Spec 02 section 2.1.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    goals: FloatArray
+    exact: bool
+    attained: bool
+    method: str
+
+    def surely(self, radius: FloatArray) -> BoolArray:
+        """Return who is certainly accepted when able to spend ``radius``."""
+        if self.attained:
+            return np.less_equal(self.upper, radius)
+        near: BoolArray = np.logical_or(self.upper < radius, self.upper == 0)
+        return near
+
+    def possibly(self, radius: FloatArray) -> BoolArray:
+        """Return who may be accepted when able to spend ``radius``; the others certainly not."""
+        return self.surely(radius) if self.exact else np.less_equal(self.lower, radius)
+
+
+class BinaryModel:
+    """A fitted binary classifier with a named positive class, called with plain arrays."""
+
+    def __init__(self, model: Any, positive: Any | None = None) -> None:
+        if not hasattr(model, "predict"):
+            raise InvalidInputError(f"{type(model).__name__} has no predict method")
+        self.model = model
+        classes = getattr(model, "classes_", None)
+        if classes is None:
+            _, final = unwrap(model)
+            classes = getattr(final, "classes_", np.array([0, 1]))
+        self.classes = np.asarray(classes)
+        if self.classes.size != 2:
+            raise InvalidInputError(
+                f"the model has {self.classes.size} classes; a gaming report needs exactly two"
+            )
+        self.positive = self.classes[1] if positive is None else positive
+        if self.positive not in self.classes.tolist():
+            raise InvalidInputError(
+                f"positive={positive!r} is not among the classes {self.classes.tolist()}"
+            )
+        self.names = getattr(model, "feature_names_in_", None)
+
+    @property
+    def wanted(self) -> int:
+        """Position of the positive class."""
+        return int(np.flatnonzero(self.classes == self.positive)[0])
+
+    def accepts(self, rows: FloatArray) -> BoolArray:
+        """Return which rows the model accepts."""
+        accepted: BoolArray = np.asarray(self.model.predict(self.as_input(rows))) == self.positive
+        return accepted
+
+    def as_input(self, rows: FloatArray) -> Any:
+        """Return the rows in the form the model was fitted with."""
+        if self.names is None:
+            return rows
+        import pandas as pd
+
+        return pd.DataFrame(rows, columns=self.names)
+
+
+def acceptance_distance(
+    model: Any,
+    X: ArrayLike,
+    *,
+    positive: Any | None = None,
+    norm: float = 2,
+    costs: ArrayLike | None = None,
+    pool: ArrayLike | None = None,
+    lipschitz: float | None = None,
+) -> Reach:
+    """Return how far each row of ``X`` is from being accepted by a fitted binary classifier.
+
+    Parameters
+    ----------
+    model:
+        Fitted scikit-learn classifier, pipeline or search.
+    X:
+        ``(m, d)`` numeric features.
+    positive:
+        The class people want; default: the larger one.
+    norm, costs:
+        What a move costs, see :class:`NormMetric`.
+    pool:
+        Points that may be copied by the search for moves; default: ``X`` itself.
+    lipschitz:
+        For models without a certificate of their own: a bound on the Euclidean slope of
+        ``decision_function``.
+
+    Notes
+    -----
+    Exact for linear models behind affine steps and for decision trees behind scalers. Certified
+    lower bounds for random forests, extra trees, gradient boosting, k nearest neighbours, Gaussian
+    SVMs and multi-layer perceptrons. For all others the lower bound is 0 and only the upper one,
+    from moves that were tried, is informative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 4))
+    >>> forest = RandomForestClassifier(30, random_state=0).fit(X, X[:, 0] + X[:, 1] > 0)
+    >>> reach = acceptance_distance(forest, X)
+    >>> reach.method, bool((reach.lower <= reach.upper).all())
+    ('tree ensemble', True)
+
+    References
+    ----------
+    Spec 02 section 2.2.
+    """
+    metric = NormMetric(norm, costs)
+    rows = check_float_array(np.asarray(X, dtype=np.float64), "X", ndim=2)
+    if metric.costs is not None and metric.costs.size != rows.shape[1]:
+        raise InvalidInputError(
+            f"X has {rows.shape[1]} features but there are {metric.costs.size} costs"
+        )
+    wrapped = BinaryModel(model, positive)
+    accepted = wrapped.accepts(rows)
+    found = _linear(wrapped, rows, metric, accepted) or _tree(wrapped, rows, metric, accepted)
+    if found is not None:
+        return found
+    others = rows if pool is None else check_float_array(pool, "pool", ndim=2)
+    return _searched(wrapped, rows, metric, accepted, others, lipschitz)
+
+
+def _linear(
+    model: BinaryModel, rows: FloatArray, metric: NormMetric, accepted: BoolArray
+) -> Reach | None:
+    rule = find_affine_rule(model.model)
+    if rule is None or rule[0].size != rows.shape[1]:
+        return None
+    w, b = rule if model.wanted == 1 else (-rule[0], -rule[1])
+    scores = rows @ w + b
+    clear = np.abs(scores) > 1e-9 * (1.0 + np.abs(rows) @ np.abs(w) + abs(b))
+    if ((scores > 0) != accepted)[clear].any():
+        return None  # coef_ does not tell how the model decides
+    catalogue = LinearClass(w[None], [-b], norm=metric.norm, costs=metric.costs)
+    d = np.where(accepted, 0.0, catalogue.distances(rows)[:, 0])
+    goals = rows.copy()
+    move = ~accepted & np.isfinite(d)
+    if move.any():
+        away = catalogue.nearest(rows[move], np.zeros(int(move.sum()), dtype=np.int64)) - rows[move]
+        # A hair beyond the boundary, because scores must be positive.
+        goals[move] += away * (1 + 1e-9) + 1e-12 * np.sign(away)
+    return Reach(d, d, goals, True, model.wanted == 0, "linear model")
+
+
+def _tree(
+    model: BinaryModel, rows: FloatArray, metric: NormMetric, accepted: BoolArray
+) -> Reach | None:
+    steps, final = unwrap(model.model)
+    scaling = diagonal_steps(steps, rows.shape[1])
+    single = type(final).__name__ in ("DecisionTreeClassifier", "ExtraTreeClassifier")
+    if not single or scaling is None:
+        return None
+    a, c = scaling
+    lower, upper = positive_leaf_boxes(final, model.positive)
+    boxes = RuleSetClass([((lower - c) / a, (upper - c) / a)], metric.norm, metric.costs)
+    d = np.where(accepted, 0.0, boxes.distances(rows)[:, 0])
+    goals = rows.copy()
+    move = ~accepted & np.isfinite(d)
+    if move.any():
+        goals[move] = boxes.nearest(rows[move], np.zeros(int(move.sum()), dtype=np.int64))
+        missed = np.flatnonzero(move)[~model.accepts(goals[move])]  # by rounding in the scaler
+        goals[missed] += 1e-6 * (goals[missed] - rows[missed])
+    return Reach(d, d, goals, True, True, "decision tree")
+
+
+def _searched(
+    model: BinaryModel,
+    rows: FloatArray,
+    metric: NormMetric,
+    accepted: BoolArray,
+    pool: FloatArray,
+    lipschitz: float | None,
+) -> Reach:
+    lower, upper = np.zeros(rows.shape[0]), np.zeros(rows.shape[0])
+    goals = rows.copy()
+    method = "search only"
+    rejected = np.flatnonzero(~accepted)
+    if rejected.size:
+        part = rows[rejected]
+        upper[rejected], goals[rejected] = search_moves(model.accepts, part, pool, metric)
+        if lipschitz is not None:
+            slope = check_real(lipschitz, "lipschitz", low=0.0)
+            sign = 1.0 if model.wanted == 1 else -1.0
+            scores = sign * model.model.decision_function(model.as_input(part))
+            gap = np.maximum(-scores, 0.0)
+            lower[rejected] = lipschitz_lower_bound(gap, slope, metric, np.ones(rows.shape[1]))
+            method = "Lipschitz constant"
+        else:
+            certified = certified_lower_bound(model.model, part, metric, model.wanted)
+            if certified is not None:
+                lower[rejected], method = certified
+        lower[rejected] = np.minimum(lower[rejected], upper[rejected])
+    return Reach(lower, upper, goals, False, True, method)

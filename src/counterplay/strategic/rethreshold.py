@@ -1,0 +1,192 @@
+"""What to deploy instead: the same linear model with a threshold that expects people to move.
+
+If everybody can spend the same effort r, raising the threshold by r times the dual norm of the
+weights gives every applicant, after her move, exactly the decision she had before without moving.
+If abilities differ, the best threshold for given data is found exactly in one pass over the sorted
+scores.
+Source: issue "closed-form re-threshold"; spec 02 section 2.1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterplay.core.validation import FloatArray, check_float_array, check_real
+from counterplay.errors import InvalidInputError
+from counterplay.strategic.metrics import NormMetric
+from counterplay.strategic.reach import BinaryModel
+from counterplay.strategic.reach_linear import find_affine_rule, unwrap
+
+
+def rethreshold(
+    model: Any,
+    radius: float,
+    *,
+    positive: Any | None = None,
+    norm: float = 2,
+    costs: ArrayLike | None = None,
+) -> Any:
+    """Return a copy of a fitted linear model whose threshold expects moves of size ``radius``.
+
+    Use it when all applicants can afford about the same effort: deploying the copy among gaming
+    applicants gives the decisions of the original among honest ones.
+
+    Parameters
+    ----------
+    model:
+        Fitted binary linear classifier, or a pipeline of affine steps that ends with one.
+    radius:
+        Effort everybody can afford.
+    positive:
+        The class people want; default: the larger one.
+    norm, costs:
+        What a move costs, see :class:`NormMetric`.
+
+    Notes
+    -----
+    Guarantee: for every applicant with exactly this radius, the copy's decision after her move
+    equals the original's decision on her true features. The copy is a model of the same class with
+    another ``intercept_``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.preprocessing import scale
+    >>> from counterplay.strategic import gaming_report
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = scale(X)
+    >>> naive = LogisticRegression().fit(X, y)
+    >>> gaming_report(naive, X, y, radius=[0, 1]).to_frame()["accuracy"].round(3).tolist()
+    [0.988, 0.923]
+    >>> ready = rethreshold(naive, radius=1)
+    >>> gaming_report(ready, X, y, radius=[1]).to_frame()["accuracy"].round(3).tolist()
+    [0.988]
+
+    References
+    ----------
+    Spec 02 section 2.1.
+    """
+    r = check_real(radius, "radius", low=0.0)
+    w, sign = _rule(model, positive)
+    slope = float(NormMetric(norm, costs).dual(w[None])[0])
+    return _shifted(model, -sign * r * slope)
+
+
+def fit_threshold(
+    model: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    radius: ArrayLike,
+    *,
+    positive: Any | None = None,
+    norm: float = 2,
+    costs: ArrayLike | None = None,
+) -> Any:
+    """Return a copy of a fitted linear model with the best threshold for applicants who move.
+
+    Use it when abilities differ, or when the original threshold was not the best one.
+
+    Parameters
+    ----------
+    model:
+        Fitted binary linear classifier, or a pipeline of affine steps that ends with one.
+    X, y:
+        Applicants with their true labels.
+    radius:
+        Effort each applicant can afford: one number, or one per applicant.
+    positive:
+        The class people want; default: the larger one.
+    norm, costs:
+        What a move costs, see :class:`NormMetric`.
+
+    Notes
+    -----
+    Guarantee: no other threshold for the same weights has a higher gamed accuracy on (X, y). Among
+    equally good ones it takes the middle of the widest gap between scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from counterplay.strategic import gaming_report
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 3))
+    >>> y = (X[:, 0] + 0.3 * rng.normal(size=500) > 0).astype(int)
+    >>> able = rng.exponential(1.0, size=500)
+    >>> naive = LogisticRegression().fit(X, y)
+    >>> ready = fit_threshold(naive, X, y, able)
+    >>> [gaming_report(m, X, y, 1, ability=able).to_frame()["accuracy"].round(2).item()
+    ...  for m in (naive, ready)]
+    [0.71, 0.78]
+
+    References
+    ----------
+    Spec 02 section 2.1.
+    """
+    rows = check_float_array(np.asarray(X, dtype=np.float64), "X", ndim=2)
+    wrapped = BinaryModel(model, positive)
+    labels = np.asarray(y)
+    if labels.shape != (rows.shape[0],):
+        raise InvalidInputError(f"X has {rows.shape[0]} rows but y has shape {labels.shape}")
+    r = np.broadcast_to(np.asarray(radius, dtype=np.float64), labels.shape)
+    if not np.isfinite(r).all() or (r < 0).any():
+        raise InvalidInputError("radius must contain finite numbers of at least 0")
+    w, sign = _rule(model, positive)
+    slope = float(NormMetric(norm, costs).dual(w[None])[0])
+    rule = find_affine_rule(model)
+    assert rule is not None
+    scores = sign * (rows @ rule[0] + rule[1]) + r * slope  # the best score each can show
+    cut = best_cut(scores, labels == wrapped.positive)
+    return _shifted(model, -sign * cut)
+
+
+def best_cut(scores: FloatArray, qualified: Any) -> float:
+    """Return the cut c for which "score > c" is right most often.
+
+    >>> best_cut(np.array([0.0, 1.0, 3.0, 4.0]), np.array([False, False, True, True]))
+    2.0
+    """
+    order = np.argsort(scores)
+    s, y = scores[order], np.asarray(qualified, dtype=np.bool_)[order]
+    # right[k]: the k lowest are rejected, the others accepted
+    right = np.concatenate([[0], np.cumsum(~y)]) + np.concatenate([np.cumsum(y[::-1])[::-1], [0]])
+    ends = np.concatenate([[s[0] - 2.0], s, [s[-1] + 2.0]])
+    width = np.diff(ends)
+    right = np.where(width > 0, right, -1)  # equal scores cannot be separated
+    best = np.flatnonzero(right == right.max())
+    k = int(best[np.argmax(width[best])])
+    return float((ends[k] + ends[k + 1]) / 2)
+
+
+def _rule(model: Any, positive: Any | None) -> tuple[FloatArray, float]:
+    """Return the weights in original features and +1 if the larger class is wanted, else -1."""
+    rule = find_affine_rule(model)
+    if rule is None:
+        raise InvalidInputError(
+            f"{type(model).__name__} is no fitted binary linear model (possibly after affine "
+            "steps); only those can be re-thresholded in closed form"
+        )
+    return rule[0], 1.0 if BinaryModel(model, positive).wanted == 1 else -1.0
+
+
+def _shifted(model: Any, shift: float) -> Any:
+    """Return a copy whose decision function is larger by ``shift`` everywhere."""
+    fresh = copy.deepcopy(model)
+    _, final = unwrap(fresh)
+    before = find_affine_rule(model)
+    with contextlib.suppress(AttributeError, TypeError):  # caught by the comparison below
+        final.intercept_ = np.asarray(final.intercept_, dtype=np.float64) + shift
+    after = find_affine_rule(fresh)
+    assert before is not None
+    if after is None or not np.isclose(after[1] - before[1], shift, rtol=1e-6, atol=1e-9):
+        raise InvalidInputError(
+            f"the intercept of {type(final).__name__} cannot be changed after fitting; "
+            "use LogisticRegression, LinearSVC, RidgeClassifier or another linear model"
+        )
+    return fresh

@@ -1,0 +1,219 @@
+"""From few mistakes to a small error: stop when a predictor has survived long enough.
+
+A learner that changes only when it errs and errs at most B times has at most B + 1 predictors. One
+that survives s = ceil(ln((B+1)/delta)/eps) independent agents in a row has error at most eps with
+probability 1 - delta. What survives must be one fixed predictor: for StrategicHalving it is the map
+from x to the median rule, not the rule of any round (trap T1).
+Source: Lemma lmm:mistake2pac, Thm. thm:x-first-pac, App. app:mistake2pac, spec 02 section 3.2.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from counterplay.core.validation import check_int, check_open_fraction
+from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.strategic.bounds import survivor_length, survivor_rounds
+from counterplay.strategic.predictors import Mixture, Predictor
+from counterplay.strategic.protocol import (
+    Environment,
+    Learner,
+    StrategicTranscript,
+    check_match,
+    join_transcripts,
+)
+from counterplay.strategic.settings import Feedback, Setting
+from counterplay.strategic.simulation import simulate_rounds
+
+
+class LongestSurvivor:
+    """Run a conservative learner until one of its predictors has survived long enough.
+
+    Use it to turn StrategicHalving or SequentialElimination into one predictor with error at most
+    eps with probability 1 - delta, for independent agents.
+
+    Parameters
+    ----------
+    learner:
+        A conservative learner with a mistake bound and a method ``frozen()`` that returns the fixed
+        predictor of its current state.
+    eps, delta:
+        Error at most ``eps`` with probability at least 1 - ``delta``.
+    mistakes:
+        Mistake bound B; default: the learner's own.
+
+    Attributes
+    ----------
+    predictor_:
+        The survivor (the current predictor if the environment ended before). With
+        StrategicHalving a :class:`MedianMapPredictor`, usable only where x is known before the rule
+        is shown.
+    rounds_, mistakes_:
+        What it took.
+    certified_:
+        Whether the survivor survived long enough; False only if the environment ended before.
+    transcript_:
+        The rounds.
+
+    Notes
+    -----
+    Guarantee: at most (B + 1) s rounds, and then error at most eps with probability 1 - delta
+    (Lemma lmm:mistake2pac, with B + 1 instead of B: trap T2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterplay.strategic import Agents, ApplicantStream, LinearClass, StrategicHalving
+    >>> rng = np.random.default_rng(0)
+    >>> rules = LinearClass(rng.normal(size=(256, 4)), rng.normal(size=256))
+    >>> people = Agents.from_target(rules, rng.normal(size=(5000, 4)), radius=0.3, target=9)
+    >>> search = LongestSurvivor(StrategicHalving(rules), eps=0.05, delta=0.1)
+    >>> _ = search.fit(ApplicantStream(people, "x_delta", random_state=0))
+    >>> search.rounds_ <= 810, search.predictor_.loss(people) <= 0.05
+    (True, True)
+
+    References
+    ----------
+    Lemma lmm:mistake2pac and Thm. thm:x-first-pac, spec 02 section 3.2.
+    """
+
+    predictor_: Predictor
+    rounds_: int
+    mistakes_: int
+    certified_: bool
+    transcript_: StrategicTranscript
+
+    def __init__(
+        self, learner: Learner, eps: float, delta: float, mistakes: int | None = None
+    ) -> None:
+        self.learner = learner
+        self.eps = check_open_fraction(eps, "eps")
+        self.delta = check_open_fraction(delta, "delta")
+        if not learner.conservative or not hasattr(learner, "frozen"):
+            raise InvalidInputError(
+                f"{type(learner).__name__} changes its rule without a mistake, so nothing survives;"
+                " use StrategicHalving, SequentialElimination or make_conservative"
+            )
+        if getattr(learner, "filter", "mistake") == "safe":
+            raise InvalidInputError(
+                "the safe filter also learns from correct rounds; use 'mistake'"
+            )
+        bound = learner.mistake_bound() if mistakes is None else mistakes
+        if bound is None:
+            raise InvalidInputError("the learner has no mistake bound; pass mistakes=")
+        self.mistakes = check_int(int(bound), "mistakes", low=0)
+
+    def __repr__(self) -> str:
+        return (
+            f"LongestSurvivor({type(self.learner).__name__}, eps={self.eps:g}, "
+            f"delta={self.delta:g}, mistakes={self.mistakes})"
+        )
+
+    @property
+    def length(self) -> int:
+        """Rounds that the survivor must survive."""
+        return survivor_length(self.mistakes, self.eps, self.delta)
+
+    def fit(
+        self, environment: Environment, setting: Setting | str | None = None
+    ) -> LongestSurvivor:
+        """Play until a predictor has survived; agents must be independent."""
+        chosen = check_match(self.learner, environment, setting)
+        environment.start()
+        limit = survivor_rounds(self.mistakes, self.eps, self.delta)
+        parts: list[StrategicTranscript] = []
+        streak = played = 0
+        while streak < self.length and played < limit:
+            part = simulate_rounds(self.learner, environment, chosen, self.length - streak)
+            parts.append(part)
+            played += len(part)
+            rounds = part.mistake_rounds
+            streak = len(part) - 1 - int(rounds[-1]) if rounds.size else streak + len(part)
+            if len(part) == 0:
+                break  # no more agents
+        self.transcript_ = join_transcripts(parts)
+        self.rounds_, self.mistakes_ = played, self.transcript_.mistakes
+        self.certified_ = streak >= self.length
+        if not self.certified_ and played >= limit:
+            raise NotRealizableError(
+                f"no predictor survived {self.length} agents within {limit} rounds: the learner "
+                f"made {self.mistakes_} mistakes instead of at most {self.mistakes}",
+                round=played,
+            )
+        self.predictor_ = self.learner.frozen()  # type: ignore[attr-defined]  # see __init__
+        return self
+
+
+def make_conservative(learner: Learner) -> Learner:
+    """Wrap a deterministic learner so that it forgets every round without a mistake.
+
+    The wrapped learner changes on mistakes only and has the same mistake bound, which
+    :class:`LongestSurvivor` needs.
+
+    Parameters
+    ----------
+    learner:
+        A deterministic learner.
+
+    Examples
+    --------
+    >>> from counterplay.strategic import StrategicHalving, instances, play
+    >>> instance = instances.threshold_line(32)
+    >>> halving = StrategicHalving(instance.hypotheses, filter="safe")
+    >>> play(make_conservative(halving), instance.adversary()).mistakes
+    5
+
+    References
+    ----------
+    App. app:mistake2pac, spec 02 section 3.2.
+    """
+    if not learner.deterministic:
+        raise InvalidInputError(
+            f"{type(learner).__name__} is randomised; only deterministic learners can be made "
+            "conservative"
+        )
+    return _Conservative(learner)
+
+
+class _Conservative(Learner):
+    """Restores the state of a learner after every correct round."""
+
+    conservative = True
+    deterministic = True
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+        self.hypotheses = getattr(learner, "hypotheses", None)
+        self.needs = learner.needs  # type: ignore[misc]  # the same needs as what is wrapped
+        self.ball_only = learner.ball_only  # type: ignore[misc]  # likewise
+
+    def __repr__(self) -> str:
+        return f"make_conservative({self.learner!r})"
+
+    @property
+    def remaining(self) -> int | None:
+        """Number of rules still possible."""
+        return self.learner.remaining
+
+    def mistake_bound(self, rounds: int | None = None) -> float | None:
+        """Return the bound of the wrapped learner."""
+        return self.learner.mistake_bound(rounds)
+
+    def frozen(self) -> Predictor:
+        """Return the fixed predictor of the current state, if the wrapped learner has one."""
+        found: Predictor = self.learner.frozen()  # type: ignore[attr-defined]  # duck-typed
+        return found
+
+    def publish(self, x: Any = None) -> Predictor | Mixture:
+        """Publish what the wrapped learner publishes."""
+        shared = {id(self.hypotheses): self.hypotheses}
+        self._before = copy.deepcopy(self.learner, shared)
+        return self.learner.publish(x)
+
+    def observe(self, feedback: Feedback) -> None:
+        """Learn from a mistake; forget a correct round."""
+        if feedback.mistake:
+            self.learner.observe(feedback)
+        else:
+            self.learner = self._before
