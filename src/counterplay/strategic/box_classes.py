@@ -338,6 +338,8 @@ def _box_distances(
                             total += price * price
                         else:
                             total = max(total, price)
+                        # Outside stays outside, also where the square of a tiny excess vanishes.
+                        total = max(total, 5e-324)
                         if total >= limit:
                             break
                 if total < limit:

@@ -92,6 +92,9 @@ class HypothesisClass(ABC):
 
     def check_members(self, members: ArrayLike) -> IntArray:
         """Return hypothesis numbers as int64, or raise an error that names a wrong one."""
+        if isinstance(members, np.ndarray) and members.dtype == np.int64 and members.ndim == 1:
+            if members.size == 0 or (members.min() >= 0 and members.max() < self.n):
+                return members
         index = np.atleast_1d(np.asarray(members))
         if index.size and not np.issubdtype(index.dtype, np.integer):
             raise InvalidInputError(f"hypothesis numbers must be integers, got {index.dtype}")
@@ -162,9 +165,8 @@ class DistanceTableClass(HypothesisClass):
             raise InvalidInputError(
                 f"points must be rows of {self._n} distances, got shape {rows.shape}"
             )
-        bad = np.isnan(rows) | (rows < 0)
-        if bad.any():
-            i, j = (int(v) for v in np.argwhere(bad)[0])
+        if not (rows >= 0).all():
+            i, j = (int(v) for v in np.argwhere(~(rows >= 0))[0])
             raise InvalidInputError(
                 f"distances must not be NaN or negative; row {i}, hypothesis {j} is {rows[i, j]}"
             )
@@ -204,5 +206,5 @@ def check_indices(points: Points, size: int) -> IntArray:
         raise InvalidInputError(
             f"point {int(index[bad][0])} does not exist; there are {size}, numbered 0 to {size - 1}"
         )
-    checked: IntArray = index.astype(np.int64)
+    checked: IntArray = index.astype(np.int64, copy=False)
     return checked

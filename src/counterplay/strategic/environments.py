@@ -284,7 +284,7 @@ def react(
         return Reaction(y=y, yhat=int(yes[0]), delta=reported[0], moved=moved)
     distance = float(predictor.distance(X)[0])
     accepted = distance <= agents.radius[index] + agents.atol
-    moved = accepted and not predictor.predict(X)[0]
+    moved = accepted and distance > 0
     delta = predictor.nearest(X)[0] if moved else predictor.shown(X)[0]
     return Reaction(y=y, yhat=int(accepted), delta=delta, moved=bool(moved))
 

@@ -222,8 +222,9 @@ def _tree(
     move = ~accepted & np.isfinite(d)
     if move.any():
         goals[move] = boxes.nearest(rows[move], np.zeros(int(move.sum()), dtype=np.int64))
-        missed = np.flatnonzero(move)[~model.accepts(goals[move])]  # by rounding in the scaler
-        goals[missed] += 1e-6 * (goals[missed] - rows[missed])
+        inside = goals[move] + 1e-6 * (goals[move] - rows[move])  # a hair beyond the border
+        works = model.accepts(inside)
+        goals[np.flatnonzero(move)[works]] = inside[works]
     return Reach(d, d, goals, True, True, "decision tree")
 
 
@@ -253,5 +254,6 @@ def _searched(
             certified = certified_lower_bound(model.model, part, metric, model.wanted)
             if certified is not None:
                 lower[rejected], method = certified
+                lower[rejected] *= 1 - 1e-9  # room for rounding in scalers and scores
         lower[rejected] = np.minimum(lower[rejected], upper[rejected])
     return Reach(lower, upper, goals, False, True, method)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from counterplay.core.validation import BoolArray, FloatArray
+from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.strategic.metrics import NormMetric
 
 Accepts = Callable[[FloatArray], BoolArray]
@@ -39,26 +39,26 @@ def search_moves(
     movable = np.ones(rows.shape[1], dtype=np.bool_)
     if metric.costs is not None:
         movable = np.isfinite(metric.costs)
-    for candidate in _candidates(rows, accepted, metric, movable, neighbours):
-        works = accepts(candidate)
-        if not works.any():
-            continue
-        start, end = rows[works], candidate[works]
-        end = _walk_back(accepts, start, end, steps)
-        end = _reset_features(accepts, start, end)
-        end = _walk_back(accepts, start, end, steps)
-        cost = metric.length(end - start)
-        index = np.flatnonzero(works)
-        better = cost < best[index]
-        best[index[better]] = cost[better]
-        goals[index[better]] = end[better]
+    which, end = _candidates(rows, accepted, metric, movable, neighbours)
+    works = accepts(end)
+    which, end = which[works], end[works]
+    if which.size == 0:
+        return best, goals
+    start = rows[which]
+    end = _walk_back(accepts, start, end, steps)
+    end = _reset_features(accepts, start, end)
+    end = _walk_back(accepts, start, end, steps)
+    cost = metric.length(end - start)
+    order = np.lexsort((cost, which))  # by row, the cheapest move of each first
+    first = order[np.unique(which[order], return_index=True)[1]]
+    best[which[first]], goals[which[first]] = cost[first], end[first]
     return best, goals
 
 
 def _candidates(
     rows: FloatArray, accepted: FloatArray, metric: NormMetric, movable: BoolArray, count: int
-) -> list[FloatArray]:
-    """Return, for the k-th nearest accepted points, the rows with their movable features copied."""
+) -> tuple[IntArray, FloatArray]:
+    """Return row numbers and the rows with the movable features of accepted points copied."""
     k = min(count, accepted.shape[0])
     nearest = np.empty((rows.shape[0], k), dtype=np.int64)
     free = NormMetric(metric.norm, None if metric.costs is None else metric.costs[movable])
@@ -67,7 +67,8 @@ def _candidates(
         part = rows[start : start + block][:, movable]
         d = free.pairwise(part, accepted[:, movable])
         nearest[start : start + block] = np.argpartition(d, k - 1, axis=1)[:, :k]
-    return [np.where(movable, accepted[nearest[:, j]], rows) for j in range(k)]
+    which = np.repeat(np.arange(rows.shape[0]), k)
+    return which, np.where(movable, accepted[nearest.reshape(-1)], rows[which])
 
 
 def _walk_back(accepts: Accepts, start: FloatArray, end: FloatArray, steps: int) -> FloatArray:

@@ -179,12 +179,14 @@ def _shifted(model: Any, shift: float) -> Any:
     """Return a copy whose decision function is larger by ``shift`` everywhere."""
     fresh = copy.deepcopy(model)
     _, final = unwrap(fresh)
-    before = find_affine_rule(model)
+    wrapped = BinaryModel(model)
     with contextlib.suppress(AttributeError, TypeError):  # caught by the comparison below
         final.intercept_ = np.asarray(final.intercept_, dtype=np.float64) + shift
-    after = find_affine_rule(fresh)
-    assert before is not None
-    if after is None or not np.isclose(after[1] - before[1], shift, rtol=1e-6, atol=1e-9):
+    rule = find_affine_rule(model)
+    assert rule is not None
+    origin = wrapped.as_input(np.zeros((1, rule[0].size)))
+    before, after = (float(np.ravel(m.decision_function(origin))[0]) for m in (model, fresh))
+    if not np.isclose(after - before, shift, rtol=1e-6, atol=1e-9):
         raise InvalidInputError(
             f"the intercept of {type(final).__name__} cannot be changed after fitting; "
             "use LogisticRegression, LinearSVC, RidgeClassifier or another linear model"

@@ -42,8 +42,8 @@ class LeafBoxes:
 def positive_leaf_boxes(tree: Any, positive: Any | None = None) -> tuple[FloatArray, FloatArray]:
     """Return closed boxes (lower, upper) whose union is what a fitted decision tree accepts.
 
-    scikit-learn trees compare 32-bit features with the threshold; the boxes end at the last 32-bit
-    number on each side, so every point of a box is accepted by the tree itself.
+    scikit-learn trees round features to 32 bits first; the boxes end exactly where that rounding
+    changes the side, so every point of a box is accepted by the tree itself, and no other.
 
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> tree = DecisionTreeClassifier().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 0])
@@ -76,14 +76,27 @@ def sklearn_leaves(trees: list[Any], scores: list[FloatArray]) -> LeafBoxes:
     """Return the leaves of ``tree_`` objects with one score per node."""
     parts = []
     for tree, score in zip(trees, scores):
-        split = tree.threshold
-        with np.errstate(over="ignore"):
-            nearest = split.astype(np.float32)
-        down = np.nextafter(nearest, np.float32(-np.inf))
-        high = np.where(nearest.astype(np.float64) <= split, nearest, down).astype(np.float64)
-        low = np.nextafter(high.astype(np.float32), np.float32(np.inf)).astype(np.float64)
+        high, low = _split_ends(tree.threshold)
         parts.append(_walk(tree.children_left, tree.children_right, tree.feature, high, low, score))
     return _stack(parts)
+
+
+def _split_ends(split: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the last number that goes left at each split and the first that goes right.
+
+    Trees round features to 32 bits before they compare, so the border lies half-way between two
+    neighbouring 32-bit numbers.
+    """
+    with np.errstate(over="ignore"):
+        nearest = split.astype(np.float32)
+        left = np.where(nearest <= split, nearest, np.nextafter(nearest, np.float32(-np.inf)))
+        left = left.astype(np.float32)
+        right = np.nextafter(left, np.float32(np.inf))
+        middle = (left.astype(np.float64) + right.astype(np.float64)) / 2
+        goes_left = middle.astype(np.float32) <= left
+    high = np.where(goes_left, middle, np.nextafter(middle, -np.inf))
+    low = np.where(goes_left, np.nextafter(middle, np.inf), middle)
+    return high, low
 
 
 def histogram_leaves(model: Any, sign: float = 1.0) -> LeafBoxes | None:

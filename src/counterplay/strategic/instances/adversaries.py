@@ -28,8 +28,9 @@ class _Adversary(Environment):
 
     def _answer(self, predictor: Predictor, radius: float, y: int) -> Reaction:
         point = np.asarray(self._x)[None]
-        accepted = float(predictor.distance(point)[0]) <= radius
-        moved = bool(accepted and not predictor.predict(point)[0])
+        distance = float(predictor.distance(point)[0])
+        accepted = distance <= radius
+        moved = accepted and distance > 0
         delta = predictor.nearest(point)[0] if moved else point[0]
         return Reaction(y=y, yhat=int(accepted), delta=delta, moved=moved)
 

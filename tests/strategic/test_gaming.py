@@ -1,0 +1,242 @@
+"""The gaming report, re-thresholding, and the value of information."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from counterplay.errors import InvalidInputError
+from counterplay.strategic import (
+    LinearClass,
+    NormMetric,
+    fit_threshold,
+    gaming_report,
+    rethreshold,
+    value_of_information,
+)
+from counterplay.strategic.rethreshold import best_cut
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[np.ndarray, ...]:
+    X, y = load_breast_cancer(return_X_y=True)
+    parts = train_test_split(StandardScaler().fit_transform(X), y, random_state=0)
+    return tuple(parts)
+
+
+@pytest.mark.claim("02.34")
+@pytest.mark.parametrize(
+    "model",
+    [LogisticRegression(max_iter=1000), DecisionTreeClassifier(random_state=0), LinearSVC()],
+    ids=["logistic", "tree", "svm"],
+)
+def test_report_counts_what_happens(model: Any, data: tuple[np.ndarray, ...]) -> None:
+    X_train, X, y_train, y = data
+    model.fit(X_train, y_train)
+    radii = [0.0, 0.5, 1.0, 2.0]
+    report = gaming_report(model, X, y, radius=radii)
+    frame = report.to_frame().set_index("radius")
+    assert frame.loc[0.0, "accuracy"] == model.score(X, y)
+    assert (frame["false_positives"].diff().dropna() >= 0).all()
+    assert (frame["false_negatives"].diff().dropna() <= 0).all()
+    for r in radii:
+        moves = report.moves(r)
+        reported = X.copy()
+        reported[moves.index] = X[moves.index] + moves[list(report.names)].to_numpy()
+        paid = NormMetric().length(reported - X)
+        assert (paid <= r * (1 + 1e-6) + 1e-9).all()
+        decided = model.predict(reported)  # let the model decide on what people report
+        assert np.mean(decided == y) == pytest.approx(frame.loc[r, "accuracy"])
+        assert int(((decided == 1) & (y == 0)).sum()) == frame.loc[r, "false_positives"]
+        assert int(((decided == 0) & (y == 1)).sum()) == frame.loc[r, "false_negatives"]
+        assert len(moves) == frame.loc[r, "moved"]
+        assert paid[y == 1].mean() == pytest.approx(frame.loc[r, "social_burden"], abs=1e-6)
+        assert (moves["cost"] > 0).all()
+    assert (frame["accuracy_low"] == frame["accuracy"]).all()
+    assert (frame["accuracy_high"] == frame["accuracy"]).all()
+    assert ((frame["ci_low"] <= frame["accuracy"]) & (frame["accuracy"] <= frame["ci_high"])).all()
+
+
+@pytest.mark.claim("02.34")
+def test_uncertain_reports_bracket_the_truth(data: tuple[np.ndarray, ...]) -> None:
+    X_train, X, y_train, y = data
+    forest = RandomForestClassifier(20, random_state=0).fit(X_train, y_train)
+    report = gaming_report(forest, X, y, radius=[0.0, 1.0, 3.0], pool=X_train)
+    frame = report.to_frame()
+    assert frame.loc[0, "accuracy"] == forest.score(X, y)
+    assert (frame["accuracy_low"] <= frame["accuracy"]).all()
+    assert (frame["accuracy"] <= frame["accuracy_high"]).all()
+    assert not frame["exact"].any()
+    assert "tree ensemble" in report.summary()
+    assert "[" in report.summary()
+
+
+def test_abilities_groups_and_frames(data: tuple[np.ndarray, ...]) -> None:
+    X_train, X, y_train, y = data
+    model = LogisticRegression(max_iter=1000).fit(X_train, y_train)
+    able = np.where(np.arange(len(y)) % 2 == 0, 0.0, 2.0)
+    report = gaming_report(model, X, y, radius=1.0, ability=able)
+    groups = report.by_group(np.where(able > 0, "able", "not able")).set_index("group")
+    assert groups.loc["not able", "moved"] == 0
+    assert groups.loc["able", "moved"] > 0
+    plain = gaming_report(model, X[able > 0], y[able > 0], radius=2.0).to_frame()
+    assert groups.loc["able", "accuracy"] == plain.loc[0, "accuracy"]
+    assert report.burden_to_acceptance >= 0
+    frame = pd.DataFrame(X_train, columns=[f"f{j}" for j in range(X.shape[1])])
+    named = LogisticRegression(max_iter=1000).fit(frame, y_train)
+    test = pd.DataFrame(X, columns=frame.columns)
+    moves = gaming_report(named, test, y, radius=1.0).moves(1.0)
+    assert list(moves.columns[2:4]) == ["f0", "f1"]
+
+
+def test_immovable_features_do_not_move(data: tuple[np.ndarray, ...]) -> None:
+    X_train, X, y_train, y = data
+    model = LogisticRegression(max_iter=1000).fit(X_train, y_train)
+    costs = np.ones(X.shape[1])
+    costs[:5] = np.inf
+    free = gaming_report(model, X, y, radius=1.0)
+    bound = gaming_report(model, X, y, radius=1.0, costs=costs)
+    assert (bound.moves(1.0).iloc[:, 2:7] == 0).all(axis=None)
+    assert bound.to_frame().loc[0, "moved"] <= free.to_frame().loc[0, "moved"]
+
+
+def test_plot_shows_honest_and_gamed(data: tuple[np.ndarray, ...]) -> None:
+    X_train, X, y_train, y = data
+    model = LogisticRegression(max_iter=1000).fit(X_train, y_train)
+    ax = gaming_report(model, X, y, radius=[0.0, 1.0]).plot()
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "accuracy when gamed" in labels
+    assert "accuracy if honest" in labels
+
+
+@pytest.mark.claim("02.36")
+@pytest.mark.parametrize("norm", [1, 2, np.inf])
+@pytest.mark.parametrize("positive", [1, 0])
+def test_rethreshold_restores_every_honest_decision(
+    norm: float, positive: int, data: tuple[np.ndarray, ...]
+) -> None:
+    X_train, X, y_train, y = data
+    costs = np.linspace(0.5, 2.0, X.shape[1])
+    for model in (
+        LogisticRegression(max_iter=1000),
+        RidgeClassifier(),
+        make_pipeline(StandardScaler(), LinearSVC()),
+    ):
+        model.fit(X_train, y_train)
+        before = model.predict(X).copy()
+        for radius in (0.0, 0.7, 2.0):
+            ready = rethreshold(model, radius, positive=positive, norm=norm, costs=costs)
+            report = gaming_report(
+                ready, X, y, radius=radius, positive=positive, norm=norm, costs=costs
+            )
+            after = report.reach.surely(radius * report.ability)
+            assert np.array_equal(after, before == positive)
+            assert report.to_frame().loc[0, "accuracy"] == model.score(X, y)
+        assert np.array_equal(model.predict(X), before)  # the original is untouched
+
+
+@pytest.mark.claim("02.36")
+def test_fit_threshold_is_optimal_among_all_thresholds() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        X = rng.integers(-3, 4, size=(40, 2)).astype(float)
+        y = (X[:, 0] + rng.normal(size=40) > 0).astype(int)
+        if y.min() == y.max():
+            continue
+        radius = rng.exponential(1.0, size=40)
+        model = LogisticRegression().fit(X, y)
+        ready = fit_threshold(model, X, y, radius)
+        gamed = gaming_report(ready, X, y, 1.0, ability=radius).to_frame().loc[0, "accuracy"]
+        scores = model.decision_function(X) + radius * np.linalg.norm(model.coef_)
+        cuts = np.concatenate([[-1e9], np.sort(scores), [1e9]])
+        middle = (cuts[1:] + cuts[:-1]) / 2
+        best = max(np.mean((scores > c) == y) for c in middle)
+        assert gamed == pytest.approx(best)
+
+
+def test_best_cut_never_splits_equal_scores() -> None:
+    scores = np.array([1.0, 1.0, 1.0, 2.0])
+    cut = best_cut(scores, np.array([False, True, False, True]))
+    assert 1.0 < cut < 2.0
+
+
+def test_models_without_closed_form_are_refused() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    with pytest.raises(InvalidInputError, match="re-thresholded in closed form"):
+        rethreshold(RandomForestClassifier(5).fit(X, y), 1.0)
+    with pytest.raises(InvalidInputError, match="radius"):
+        rethreshold(LogisticRegression().fit(X, y), -1.0)
+    kernel = SVC(kernel="linear").fit(X, y)
+    try:
+        ready = rethreshold(kernel, 1.0)
+    except InvalidInputError as error:
+        assert "cannot be changed" in str(error)
+    else:  # it may work in some versions, but then it must be right
+        report = gaming_report(ready, X, y, radius=1.0)
+        assert report.to_frame().loc[0, "accuracy"] == kernel.score(X, y)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"radius": -1.0}, "radius"),
+        ({"radius": []}, "radius"),
+        ({"radius": "far"}, "radius"),
+        ({"radius": 1.0, "y": [0, 1]}, "rows but y"),
+        ({"radius": 1.0, "y": [2] * 60}, "but the model knows"),
+        ({"radius": 1.0, "ability": [1.0]}, "ability"),
+        ({"radius": 1.0, "confidence": 1.5}, "confidence"),
+    ],
+)
+def test_bad_reports_are_refused(kwargs: dict, message: str) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = LogisticRegression().fit(X, y)
+    with pytest.raises(InvalidInputError, match=message):
+        gaming_report(model, X, **{"y": y, **kwargs})
+
+
+def test_value_of_information_orders_the_settings() -> None:
+    rng = np.random.default_rng(1)
+    rules = LinearClass(rng.normal(size=(100, 4)), rng.normal(size=100))
+    X = rng.normal(size=(500, 4))
+    study = value_of_information(
+        rules, X, radius=rng.exponential(0.5, 500), repeats=8, random_state=0
+    )
+    frame = study.to_frame().set_index("learner")
+    assert frame.loc["StrategicHalving", "mistakes"] <= 6
+    assert frame.loc["StrategicHalving", "mistakes_high"] < frame.loc["MWMR", "mistakes"]
+    assert frame.loc["MWMR", "mistakes_high"] < frame.loc["SequentialElimination", "mistakes_low"]
+    assert "saves" in study.summary()
+    assert study.plot().get_xlabel() == "mistakes on 500 applicants"
+    again = value_of_information(rules, X, radius=0.5, targets=[3, 3], random_state=1)
+    assert set(again.runs["target"]) == {3}
+    with pytest.raises(InvalidInputError, match="no learner named"):
+        study.mistakes("Oracle")
+
+
+def test_value_of_information_with_real_labels_starts_over() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    rng = np.random.default_rng(0)
+    models = []
+    for _ in range(20):
+        rows = rng.choice(len(y), size=200)
+        models.append(LogisticRegression(C=0.1).fit(X[rows], y[rows]))
+    rules = LinearClass.from_estimators(models)
+    study = value_of_information(rules, X, radius=0.2, y=y, repeats=2, random_state=0)
+    assert study.oracle_error <= study.naive_error
+    assert (study.runs["mistakes"] < 0.3 * len(y)).all()
+    assert (study.runs["target"] == -1).all()

@@ -1,0 +1,230 @@
+"""The information contract, enforced by the runner."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from counterplay.errors import InformationError, InvalidInputError, ProtocolError, UnknownNameError
+from counterplay.strategic import (
+    MWMR,
+    Agents,
+    Applicants,
+    ApplicantStream,
+    BlindElimination,
+    DeltaOnlyElimination,
+    EmpiricalPopulation,
+    Feedback,
+    Learner,
+    LinearClass,
+    Mixture,
+    QuantileProbe,
+    SequentialElimination,
+    Setting,
+    StrategicHalving,
+    UnionPredictor,
+    UnionSamplingLearner,
+    bounds,
+    instances,
+    play,
+    run_protocol,
+    simulate,
+)
+
+
+def population(n: int = 20, m: int = 200, seed: int = 0) -> tuple[LinearClass, Agents]:
+    rng = np.random.default_rng(seed)
+    rules = LinearClass(rng.normal(size=(n, 3)), rng.normal(size=n))
+    radius = rng.exponential(0.5, size=m)
+    return rules, Agents.from_target(rules, rng.normal(size=(m, 3)), radius=radius, target=3)
+
+
+class Spy(Learner):
+    """Publishes one rule and writes down everything it is told."""
+
+    needs: ClassVar[Setting] = Setting.BOT_BOT
+
+    def __init__(self, rules: LinearClass) -> None:
+        self.rules = rules
+        self.contexts: list[Any] = []
+        self.feedback: list[Feedback] = []
+
+    def publish(self, x: Any = None) -> UnionPredictor:
+        self.contexts.append(x)
+        return UnionPredictor(self.rules, [0])
+
+    def observe(self, feedback: Feedback) -> None:
+        self.feedback.append(feedback)
+
+
+@pytest.mark.claim("02.22")
+@pytest.mark.parametrize(
+    ("setting", "before", "x", "delta"),
+    [
+        ("x_delta", True, True, True),
+        ("bot_xdelta", False, True, True),
+        ("bot_delta", False, False, True),
+        ("bot_bot", False, False, False),
+    ],
+)
+def test_the_runner_hides_what_the_setting_hides(
+    setting: str, before: bool, x: bool, delta: bool
+) -> None:
+    rules, agents = population()
+    spy = Spy(rules)
+    play(spy, Applicants(agents, setting))
+    assert all((context is not None) == before for context in spy.contexts)
+    assert all((feedback.x is not None) == x for feedback in spy.feedback)
+    assert all((feedback.delta is not None) == delta for feedback in spy.feedback)
+    if x:
+        assert all(np.array_equal(f.x, row) for f, row in zip(spy.feedback, agents.X))
+    if delta:
+        reported, accepted = UnionPredictor(rules, [0]).respond(agents)
+        assert all(np.array_equal(f.delta, row) for f, row in zip(spy.feedback, reported))
+        assert [f.yhat for f in spy.feedback] == accepted.astype(int).tolist()
+    assert not any(hasattr(feedback, "radius") for feedback in spy.feedback)
+
+
+@pytest.mark.claim("02.22")
+@pytest.mark.parametrize(
+    ("make", "allowed"),
+    [
+        (StrategicHalving, {"x_delta"}),
+        (QuantileProbe, {"x_delta"}),
+        (MWMR, {"x_delta", "bot_xdelta"}),
+        (UnionSamplingLearner, {"x_delta", "bot_xdelta"}),
+        (DeltaOnlyElimination, {"x_delta", "bot_xdelta", "bot_delta"}),
+        (SequentialElimination, {"x_delta", "bot_xdelta", "bot_delta", "bot_bot"}),
+        (BlindElimination, {"x_delta", "bot_xdelta", "bot_delta", "bot_bot"}),
+    ],
+)
+@pytest.mark.parametrize("run", [play, lambda a, b: simulate(b, a)])
+def test_learners_are_refused_where_they_see_too_little(
+    make: Any, allowed: set[str], run: Any
+) -> None:
+    rules, agents = population(n=6, m=30)
+    for setting in Setting:
+        if setting.value in allowed:
+            run(make(rules), Applicants(agents, setting))
+        else:
+            with pytest.raises(InformationError, match="reveals less"):
+                run(make(rules), Applicants(agents, setting))
+
+
+@pytest.mark.claim("02.22")
+def test_without_feedback_only_labels_and_decisions_matter() -> None:
+    """Two populations with the same labels and decisions give the same transcript."""
+    star = instances.star_instance(6).hypotheses
+    rng = np.random.default_rng(0)
+    points = rng.integers(1, 7, size=300)
+    here = Agents(X=points, y=points == 4, radius=0.0)
+    # The same decisions for every singleton rule: agents at the centre who reach nothing else
+    # cannot be told apart by what is seen, so replace positions by relabelled leaves.
+    shift = np.array([0, 2, 3, 1, 4, 6, 5])
+    there = Agents(X=shift[points], y=points == 4, radius=0.0)
+    order = [1, 2, 0, 3, 5, 4]  # rule i of the first run is rule order[i] of the second
+    one = play(SequentialElimination(star), Applicants(here, "bot_bot"))
+    two = play(SequentialElimination(star, order=order), Applicants(there, "bot_bot"))
+    assert one.to_frame().equals(two.to_frame())
+
+
+@pytest.mark.claim("02.22")
+def test_a_learner_that_reads_hidden_fields_gets_none_or_an_error() -> None:
+    rules, agents = population(n=6, m=60)
+
+    class Greedy(MWMR):
+        needs: ClassVar[Setting] = Setting.BOT_BOT  # lies about its needs
+
+    with pytest.raises(InformationError, match="hides them"):
+        play(Greedy(rules, random_state=0), Applicants(agents, "bot_bot"))
+
+
+def test_mixtures_are_drawn_afresh_for_every_agent() -> None:
+    rules, agents = population(n=6, m=400)
+
+    class Coin(Spy):
+        def publish(self, x: Any = None) -> Any:
+            half = [(0.5, UnionPredictor(self.rules, [0])), (0.5, UnionPredictor(self.rules, [1]))]
+            return Mixture(half)
+
+    games = [play(Coin(rules), Applicants(agents, "bot_bot"), random_state=s) for s in (0, 0, 1)]
+    assert np.array_equal(games[0]["yhat"], games[1]["yhat"])
+    assert not np.array_equal(games[0]["yhat"], games[2]["yhat"])
+    mixture = Mixture([(0.5, UnionPredictor(rules, [0])), (0.5, UnionPredictor(rules, [1]))])
+    each = [UnionPredictor(rules, [i]).loss(agents) for i in (0, 1)]
+    assert mixture.loss(agents) == pytest.approx(np.mean(each))
+    measured = np.mean([g["mistake"].mean() for g in games])
+    assert abs(measured - mixture.loss(agents)) < 4 * np.sqrt(0.25 / 1200)
+
+
+def test_games_continue_and_endless_games_need_a_length() -> None:
+    rules, agents = population()
+    learner = StrategicHalving(rules)
+    first = play(learner, Applicants(agents.take(np.arange(100))))
+    second = play(learner, Applicants(agents.take(np.arange(100, 200))))
+    whole = play(StrategicHalving(rules), Applicants(agents))
+    assert first.mistakes + second.mistakes == whole.mistakes
+    with pytest.raises(ProtocolError, match="no end"):
+        play(learner, ApplicantStream(agents))
+    with pytest.raises(ProtocolError, match="no end"):
+        simulate(ApplicantStream(agents), learner)
+    with pytest.raises(UnknownNameError, match="x_delta"):
+        Applicants(agents, "xdelta")
+
+
+def test_protocol_order_is_checked() -> None:
+    rules, agents = population()
+    with pytest.raises(ProtocolError, match="before publish"):
+        StrategicHalving(rules).observe(Feedback(y=0, yhat=0))
+    with pytest.raises(ProtocolError, match="arrive"):
+        Applicants(agents).react(UnionPredictor(rules, [0]))
+
+
+def test_stream_is_reproducible_and_never_repeats() -> None:
+    _, agents = population()
+    one = ApplicantStream(agents, random_state=4)
+    two = ApplicantStream(EmpiricalPopulation(agents), random_state=4)
+    a = np.concatenate([one.next_agents(k).X for k in (1, 5, 4096, 3, 9000)])
+    b = two.next_agents(13105).X
+    assert np.array_equal(a, b)
+    assert one.used == two.used == 13105
+
+
+def test_shuffled_applicants_are_a_permutation() -> None:
+    rules, agents = population()
+    environment = Applicants(agents, "bot_xdelta", shuffle=True, random_state=0)
+    one = play(MWMR(rules, random_state=0), environment)
+    two = play(MWMR(rules, random_state=0), environment)
+    assert one["y"].sum() == two["y"].sum() == agents.y.sum()
+    assert not np.array_equal(one["y"], two["y"])
+
+
+def test_distance_learners_are_refused_on_manipulation_sets() -> None:
+    population = instances.nonball_lb_instance(5, 0.05, target=1)
+    stream = ApplicantStream(population, "x_delta", random_state=0)
+    with pytest.raises(InformationError, match="no balls"):
+        play(StrategicHalving(population.hypotheses), stream, 10)
+    listed = Applicants(population.sample(10, random_state=0), "x_delta")
+    with pytest.raises(InformationError, match="no balls"):
+        simulate(listed, StrategicHalving(population.hypotheses))
+
+
+def test_run_protocol_is_play() -> None:
+    rules, agents = population()
+    one = run_protocol(Applicants(agents), StrategicHalving(rules), T=50, setting="x_delta")
+    two = play(StrategicHalving(rules), Applicants(agents), 50)
+    assert one.to_frame().equals(two.to_frame())
+    assert f"at most {bounds.halving_mistakes(20)}" in one.summary()
+    assert "of 20 rules left" in one.summary()
+
+
+def test_transcript_plots_mistakes_and_bound() -> None:
+    rules, agents = population()
+    game = play(StrategicHalving(rules), Applicants(agents))
+    ax = game.plot()
+    assert ax.get_xlabel() == "round"
+    assert ax.lines[0].get_ydata()[-1] == game.mistakes
+    with pytest.raises(InvalidInputError):
+        play(StrategicHalving(rules), Applicants(agents), rounds=-1)
