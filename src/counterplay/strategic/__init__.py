@@ -73,6 +73,18 @@ from counterplay.strategic.survivor import LongestSurvivor, make_conservative
 from counterplay.strategic.union_sampling import ProperUnionSampling, UnionSamplingLearner
 from counterplay.strategic.value_of_information import ValueOfInformation, value_of_information
 
+# Known and unknown manipulation graphs (infinite classes).
+from counterplay.strategic.graphs.manipulation_graph import Action, LocalGraph, ManipulationGraph
+from counterplay.strategic.graphs.response import (
+    induced_predictions,
+    is_realizable,
+    respond,
+    stackelberg_regret,
+    strategic_accuracy,
+)
+from counterplay.strategic.graphs.strategic_erm import StrategicERM, finite_erm
+from counterplay.strategic.linear_classifier import StrategicLinearClassifier
+
 __all__ = [
     "MWMR",
     "Agents",
@@ -147,4 +159,15 @@ __all__ = [
     "simulate",
     "value_of_information",
     "worst_case_mistakes",
+    "Action",
+    "LocalGraph",
+    "ManipulationGraph",
+    "StrategicERM",
+    "StrategicLinearClassifier",
+    "finite_erm",
+    "induced_predictions",
+    "is_realizable",
+    "respond",
+    "stackelberg_regret",
+    "strategic_accuracy",
 ]
