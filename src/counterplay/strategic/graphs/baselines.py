@@ -10,11 +10,16 @@ from counterplay.core.errors import ProtocolError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online.copyable import OnlineLearner
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int, check_positive_int
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_int,
+    check_positive_int,
+)
 from counterplay.core.version_space import VersionSpace
 from counterplay.strategic.graphs.environment import After, Before, GraphLearner, Mode
 from counterplay.strategic.graphs.experts import RealizabilityError
-from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 
 
 class BiasedMajorityVote(GraphLearner):

@@ -86,7 +86,7 @@ def pac_T_realizable(
 
     def enough(T: int) -> bool:
         left = math.log(2) + log_G + log_sauer(d, 2 * T * (k + 1)) - eps * T / 2 * math.log(2)
-        return T >= 8 / eps and left <= math.log(delta)
+        return 8 / eps <= T and left <= math.log(delta)
 
     return _smallest(enough)
 

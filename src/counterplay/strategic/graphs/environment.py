@@ -150,9 +150,7 @@ class GraphGame:
         learner.observe(after)
         return rule, after
 
-    def play(
-        self, learner: GraphLearner, nodes: Iterable[int], y: Any
-    ) -> GraphTranscript:
+    def play(self, learner: GraphLearner, nodes: Iterable[int], y: Any) -> GraphTranscript:
         """Play a fixed sequence of agents."""
         rows = []
         labels = check_labels01(list(y))

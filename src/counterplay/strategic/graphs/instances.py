@@ -160,7 +160,9 @@ class _StarAdversary(GraphAdversary):
         for c in range(self.d):
             alive = set(range(1, self.k + 1))
             for _ in range(4 * self.k + 8):
-                agent = _Lazy(learner, game, lambda rule, c=c, alive=alive: self._pick(rule, c, alive))
+                agent = _Lazy(
+                    learner, game, lambda rule, c=c, alive=alive: self._pick(rule, c, alive)
+                )
                 if not agent.play():
                     break
                 rows.append(agent.row)

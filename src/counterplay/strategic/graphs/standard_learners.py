@@ -195,7 +195,9 @@ class SingletonLearner:
         if points.ndim == 2:
             labels = [self.point is not None and tuple(row) == self.point for row in points]
         else:
-            labels = [self.point is not None and item == self.point for item in np.atleast_1d(points)]
+            labels = [
+                self.point is not None and item == self.point for item in np.atleast_1d(points)
+            ]
         return np.array(labels, dtype=np.uint8)
 
     def updated(self, z: Any, y: int) -> SingletonLearner:

@@ -138,8 +138,10 @@ class _Listed:
     """Alive graphs of an explicit class."""
 
     def __init__(self, graphs: GraphClass) -> None:
-        listed = graphs if isinstance(graphs, ExplicitGraphClass) else (
-            ExplicitGraphClass.from_graphs(list(graphs.graphs()))
+        listed = (
+            graphs
+            if isinstance(graphs, ExplicitGraphClass)
+            else (ExplicitGraphClass.from_graphs(list(graphs.graphs())))
         )
         self.tensor = listed.tensor
         self.alive = np.ones(len(listed), dtype=np.bool_)

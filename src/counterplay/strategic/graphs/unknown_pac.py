@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def probe(
-    graph: ManipulationGraph, nodes: ArrayLike, random_state: RandomState = None
-) -> IntArray:
+def probe(graph: ManipulationGraph, nodes: ArrayLike, random_state: RandomState = None) -> IntArray:
     """Where agents go when everything but their own node is accepted: a random neighbour.
 
     >>> probe(ManipulationGraph.from_lists([[1], []]), [0, 1, 0], random_state=0)
@@ -51,7 +49,9 @@ def probe(
     """
     x = np.asarray(nodes, dtype=np.int64)
     degrees = graph.degrees[x]
-    pick = np.floor(generator(random_state).random(x.size) * np.maximum(degrees, 1)).astype(np.int64)
+    pick = np.floor(generator(random_state).random(x.size) * np.maximum(degrees, 1)).astype(
+        np.int64
+    )
     start = np.minimum(graph.indptr[x] + pick, max(0, graph.indices.size - 1))
     moved = graph.indices[start] if graph.indices.size else x
     return np.where(degrees > 0, moved, x).astype(np.int64)
@@ -138,9 +138,7 @@ class UnknownGraphPACRealizable:
     ug-pac-rel.
     """
 
-    def __init__(
-        self, hypotheses: FiniteClass, graphs: GraphClass, *, delta: float = 0.05
-    ) -> None:
+    def __init__(self, hypotheses: FiniteClass, graphs: GraphClass, *, delta: float = 0.05) -> None:
         _check_nodes(hypotheses, graphs)
         self.hypotheses, self.graphs = hypotheses, graphs
         self.delta = check_open_fraction(delta, "delta")
@@ -163,8 +161,10 @@ class UnknownGraphPACRealizable:
     def _fit_listed(
         self, graphs: GraphClass, x: IntArray, v: IntArray, y: BoolArray
     ) -> tuple[ManipulationGraph, int, int]:
-        listed = graphs if isinstance(graphs, ExplicitGraphClass) else ExplicitGraphClass.from_graphs(
-            list(graphs.graphs())
+        listed = (
+            graphs
+            if isinstance(graphs, ExplicitGraphClass)
+            else ExplicitGraphClass.from_graphs(list(graphs.graphs()))
         )
         fits = _consistent(listed.tensor, x, v)
         if not fits.any():
@@ -261,8 +261,10 @@ def proxy_graph(
             _best_candidate(sources, candidates, x, v, k) for sources, candidates in graphs.blocks
         )
         return graphs.build(choice), choice
-    listed = graphs if isinstance(graphs, ExplicitGraphClass) else ExplicitGraphClass.from_graphs(
-        list(graphs.graphs())
+    listed = (
+        graphs
+        if isinstance(graphs, ExplicitGraphClass)
+        else ExplicitGraphClass.from_graphs(list(graphs.graphs()))
     )
     moved = v != x
     misses = (~listed.tensor[:, x[moved], v[moved]]).sum(axis=1)
@@ -272,9 +274,7 @@ def proxy_graph(
     return listed.graph(index), index
 
 
-def consistent_graph(
-    graphs: ExplicitGraphClass, nodes: ArrayLike, moved_to: ArrayLike
-) -> int:
+def consistent_graph(graphs: ExplicitGraphClass, nodes: ArrayLike, moved_to: ArrayLike) -> int:
     """Baseline: the last graph that contains all observed arcs, whatever its degree.
 
     >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], [], []]),
@@ -372,7 +372,9 @@ def _check_nodes(hypotheses: FiniteClass, graphs: GraphClass) -> None:
 def _pairs(nodes: ArrayLike, moved_to: ArrayLike) -> tuple[IntArray, IntArray]:
     x, v = np.asarray(nodes, dtype=np.int64), np.asarray(moved_to, dtype=np.int64)
     if x.shape != v.shape or x.ndim != 1 or x.size == 0:
-        raise InvalidInputError(f"nodes and moves must be equally long, got {x.shape} and {v.shape}")
+        raise InvalidInputError(
+            f"nodes and moves must be equally long, got {x.shape} and {v.shape}"
+        )
     return x, v
 
 
