@@ -2,8 +2,8 @@
 
 Someone at x is accepted by w.z >= b after moving iff the support function max over reachable z of
 w.z is at least b. Training on it instead of w.x is the whole difference. When everybody can move
-equally far, it is a shift of the offset of ordinary logistic regression; otherwise a gradient method
-finds the direction, and the offset is then set exactly. Source: spec 03, section 3.2.
+equally far, it is a shift of the offset of ordinary logistic regression; otherwise a gradient
+method finds the direction, and the offset is then set exactly. Source: spec 03, section 3.2.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DUAL = {1: np.inf, 2: 2, np.inf: 1}
 _TINY = 1e-12
 
 
-class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
+class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
     """Logistic regression for applicants who game it.
 
     Use it like ``LogisticRegression`` when you know how far people can move: everybody within a
@@ -95,7 +95,7 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         graph: ManipulationGraph | LocalGraph | None = None,
     ) -> StrategicLinearClassifier:
         """Fit to original features; ``graph`` replaces the radius where it is given."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        rows, y = validate_data(self, X, y, dtype=np.float64)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if kind != "binary" or self.classes_.size > 2:
@@ -106,10 +106,12 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             raise InvalidInputError("y contains only one class; two are needed")
         if self.norm not in _DUAL:
             raise InvalidInputError(f"norm must be 1, 2 or inf, got {self.norm!r}")
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = _check_sample_weight(
+            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+        )
         labels = codes == 1
-        radius = self._radii(len(X)) if graph is None else None
-        w, support = self._direction(X, labels, weights, radius, graph)
+        radius = self._radii(len(rows)) if graph is None else None
+        w, support = self._direction(rows, labels, weights, radius, graph)
         self._set_rule(w, support, labels, weights)
         return self
 
@@ -161,8 +163,8 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     def decision_function(self, X: ArrayLike) -> FloatArray:
         """Signed score of reported features; accepted from 0 on."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        scores: FloatArray = X @ self.coef_[0] + self.intercept_[0]
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        scores: FloatArray = rows @ self.coef_[0] + self.intercept_[0]
         return scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

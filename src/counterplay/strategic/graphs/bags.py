@@ -82,8 +82,8 @@ def merge_bags(
     owner = np.array([number[key] for key in keys], dtype=np.int64)
     bags = [np.frombuffer(key, dtype=members[0].dtype) for key in number]
     starts = np.cumsum([0, *(bag.size for bag in bags)]).astype(np.int64)
-    positive = np.bincount(owner, weights=weights * y, minlength=len(bags))
-    negative = np.bincount(owner, weights=weights * ~y, minlength=len(bags))
+    positive = np.bincount(owner, weights=weights * y, minlength=len(bags)).astype(np.float64)
+    negative = np.bincount(owner, weights=weights * ~y, minlength=len(bags)).astype(np.float64)
     return BagSample(points, starts, np.concatenate(bags), positive, negative)
 
 

@@ -46,8 +46,7 @@ class BiasedMajorityVote(GraphLearner):
         """Accept nodes with enough votes."""
         self.round += 1
         votes = self.hypotheses.labels[self.space.alive].sum(axis=0)
-        rule: BoolArray = votes * (self.k + 2) >= len(self.space)
-        return rule
+        return np.asarray(votes * (self.k + 2) >= len(self.space), dtype=np.bool_)
 
     def observe(self, after: After) -> None:
         """Delete the hypotheses that are refuted by a mistake."""
@@ -93,7 +92,7 @@ class StrategyUnawareOnline(GraphLearner):
 class HedgeOverH(GraphLearner):
     """Hedge over the induced labels of a finite class; fully informed, agnostic.
 
-    >>> from counterplay.strategic import GraphGame
+    >>> from counterplay.strategic import GraphGame, ManipulationGraph
     >>> graph = ManipulationGraph.from_lists([[1], []])
     >>> rules = FiniteClass.from_matrix([[0, 0], [0, 1]])
     >>> learner = HedgeOverH(rules, horizon=50, random_state=0)
@@ -117,7 +116,8 @@ class HedgeOverH(GraphLearner):
         """Follow a drawn hypothesis' decision about this agent; nobody moves."""
         if before.bag is None or before.x is None:
             raise ProtocolError("HedgeOverH must see the agent's neighbourhood first")
-        self._induced = self.hypotheses.labels[:, before.bag].any(axis=1).astype(np.float64)
+        labels = self.hypotheses.labels[:, before.bag]
+        self._induced = np.asarray(labels.any(axis=1), dtype=np.float64)
         rule = np.zeros(n, dtype=np.bool_)
         rule[before.x] = bool(self._induced[self.hedge.act()])
         return rule

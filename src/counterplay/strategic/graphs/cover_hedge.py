@@ -1,8 +1,8 @@
 """Agnostic online learning on a known graph: Hedge over all ways to flip a realizable learner.
 
-An expert is a set of at most M rounds in which the realizable learner's decision is flipped. There are
-about T^M of them, but experts whose learner is in the same state and that have used equally many flips
-behave alike, so masses are kept per state and unseen rounds only multiply them. This is exact.
+An expert is a set of at most M rounds in which the realizable learner's decision is flipped. There
+are about T^M of them, but experts whose learner is in the same state and that have used equally
+many flips behave alike, so masses are kept per state and unseen rounds only multiply them.
 Source: App. app:online-agn, Alg. alg:expert-cover, Prop. res:agn-online, spec 03, section 3.10.
 """
 

@@ -1,8 +1,8 @@
 """Weighted copies of an online learner, the state behind the reductions.
 
-Copies are made on mistakes, dropped when they contradict every hypothesis, and merged when they will
-behave alike from now on. Weights are exact fractions on request; in floating point they are kept
-normalised. Source: spec 03, sections 3.3 and 3.4.
+Copies are made on mistakes, dropped when they contradict every hypothesis, and merged when they
+will behave alike from now on. Weights are exact fractions on request; in floating point they are
+kept normalised. Source: spec 03, sections 3.3 and 3.4.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +18,9 @@ from numpy.typing import ArrayLike
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
+
+Block: TypeAlias = tuple[tuple[int, ...], tuple[dict[int, tuple[int, ...]], ...]]
+"""Source nodes of a block, and its candidates: node to out-neighbours."""
 
 
 class GraphClass(ABC):
@@ -84,7 +88,8 @@ class ExplicitGraphClass(GraphClass):
     @property
     def degrees(self) -> IntArray:
         """Out-degrees, shape (g, n)."""
-        return self.tensor.sum(axis=2)
+        degrees: IntArray = self.tensor.sum(axis=2)
+        return degrees
 
     def graph(self, index: int) -> ManipulationGraph:
         """One of the graphs."""
@@ -119,7 +124,7 @@ class ProductGraphClass(GraphClass):
     """
 
     n: int
-    blocks: tuple[tuple[tuple[int, ...], tuple[dict[int, tuple[int, ...]], ...]], ...]
+    blocks: tuple[Block, ...]
 
     def __post_init__(self) -> None:
         seen: set[int] = set()

@@ -47,6 +47,7 @@ def halfspace_2d_exact(sample: BagSample) -> HalfspaceFit:
     centre = sample.points.mean(axis=0)
     directions = _generic_directions(sample.points)
     best: tuple[float, FloatArray, float] | None = None
+    loss: float
     step = max(1, _BLOCK // max(1, sample.position.size))
     for start in range(0, len(directions), step):
         block = directions[start : start + step]
@@ -116,7 +117,7 @@ def halfspace_milp(sample: BagSample, *, time_limit: float = 60.0) -> HalfspaceF
     w = result.x[:p] / scale
     fit = _refit(sample, w)
     gap = float(result.mip_gap or 0.0) if result.mip_gap is not None else 0.0
-    return HalfspaceFit(fit.weights, fit.threshold, fit.loss, result.status == 0, gap)
+    return HalfspaceFit(fit.weights, fit.threshold, fit.loss, bool(result.status == 0), gap)
 
 
 def halfspace_heuristic(

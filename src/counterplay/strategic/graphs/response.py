@@ -89,7 +89,8 @@ def strategic_accuracy(
     """
     labels = check_labels01(y)
     right = induced_predictions(model, X, graph) == labels.astype(np.bool_)
-    return float(np.average(right, weights=sample_weight))
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    return float(np.average(right, weights=weights))
 
 
 def stackelberg_regret(

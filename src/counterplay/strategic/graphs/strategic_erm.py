@@ -36,7 +36,7 @@ _EXACT_POINTS = 450  # distinct points up to which all directions in the plane a
 _MILP_BAGS = 60
 
 
-class StrategicERM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
+class StrategicERM(ClassifierMixin, BaseEstimator):
     """Fit the rule with the fewest errors after people have moved along a manipulation graph.
 
     Use it when the cheap moves are known: ``fit(X, y, graph=...)``. Fitting is exact for finite
@@ -45,8 +45,8 @@ class StrategicERM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # unt
     Parameters
     ----------
     backend:
-        ``"auto"``, ``"finite"`` (needs ``hypotheses``), ``"threshold1d"``, ``"halfspace"`` (the best
-        halfspace method for the data), ``"halfspace2d_exact"``, ``"halfspace_milp"`` or
+        ``"auto"``, ``"finite"`` (needs ``hypotheses``), ``"threshold1d"``, ``"halfspace"`` (the
+        best halfspace method for the data), ``"halfspace2d_exact"``, ``"halfspace_milp"`` or
         ``"halfspace_heuristic"``.
     hypotheses:
         For ``"finite"``: functions from feature rows to 0/1, or fitted classifiers.
@@ -117,7 +117,7 @@ class StrategicERM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # unt
         """Fit to original features; without a graph (or ``neighbors`` function) nobody moves."""
         if self.backend not in _BACKENDS:
             raise UnknownNameError.among("backend", str(self.backend), _BACKENDS)
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        rows, y = validate_data(self, X, y, dtype=np.float64)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if kind != "binary" or self.classes_.size > 2:
@@ -126,10 +126,12 @@ class StrategicERM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # unt
             )
         if self.classes_.size < 2:
             raise InvalidInputError("y contains only one class; two are needed")
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = _check_sample_weight(
+            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+        )
         moves = graph if neighbors is None else LocalGraph(neighbors, k=np.iinfo(np.int32).max)
         used = weights > 0
-        sample = _sample(X[used], codes[used] == 1, weights[used], moves)
+        sample = _sample(rows[used], codes[used] == 1, weights[used], moves)
         self.backend_ = self._choose(sample)
         if self.backend_ == "finite":
             self._fit_finite(sample)
@@ -140,8 +142,8 @@ class StrategicERM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # unt
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Decide on reported features."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        accepted = self._accept(X)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        accepted = self._accept(rows)
         labels: NDArray[Any] = self.classes_[accepted.astype(np.int64)]
         return labels
 
@@ -157,10 +159,10 @@ class StrategicERM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # unt
     def decision_function(self, X: ArrayLike) -> FloatArray:
         """How far inside the accepted region a reported point is (not for finite classes)."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
         if self.backend_ == "finite":
-            return np.where(self._accept(X), 1.0, -1.0)
-        scores: FloatArray = X @ self.coef_ - self.threshold_
+            return np.where(self._accept(rows), 1.0, -1.0)
+        scores: FloatArray = rows @ self.coef_ - self.threshold_
         return scores
 
     def _choose(self, sample: BagSample) -> str:

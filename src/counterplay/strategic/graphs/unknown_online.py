@@ -1,9 +1,9 @@
 """Online learning when the graph is one of many: majority neighbourhoods and a reduction.
 
-The printed algorithm errs for ever on a three-node instance; the bag used after a false negative must
-hold only nodes that were below the threshold, and the agent's own node must be treated as a
-neighbour. ``literal=True`` keeps the printed version for comparison. Source: Alg. alg:ug-online, Thm.
-thm:ug-online, spec 03, section 3.9 and traps 1 to 3.
+The printed algorithm errs for ever on a three-node instance; the bag used after a false negative
+must hold only nodes that were below the threshold, and the agent's own node must be treated as a
+neighbour. ``literal=True`` keeps the printed version for comparison.
+Source: Alg. alg:ug-online, Thm. thm:ug-online, spec 03, section 3.9 and traps 1 to 3.
 """
 
 from __future__ import annotations
@@ -81,8 +81,11 @@ class UnknownGraphOnline(GraphLearner):
         self.k = check_int(graphs.k if k is None else k, "k", low=0)
         self.eager, self.literal = eager and not literal, literal
         self.reduction = Red2OnlinePMF(learner, 2 * self.k, exact=exact)
-        product = isinstance(graphs, ProductGraphClass)
-        self.candidates: Any = _Blocks(graphs) if product else _Listed(graphs)
+        self.candidates: Any
+        if isinstance(graphs, ProductGraphClass):
+            self.candidates = _Blocks(graphs)
+        else:
+            self.candidates = _Listed(graphs)
         self.types = {"a": 0, "b": 0, "c": 0}
         self.round = 0
         self._x = -1

@@ -1,9 +1,9 @@
 """Learning an unknown graph from one random neighbour per example, and a rule on top of it.
 
-Publishing the rule "everything but x" makes the agent at x move to a uniformly random neighbour. Many
-graphs contain what was seen; the right one is found by also asking for few arcs (realizable case), or
-by a loss that trades missed moves against degree (agnostic case). Source: Sec. sec:highlight-ug-pac,
-Thm. thm:ug-pac-rel and thm:ug-pac-agn, spec 03, sections 3.6 to 3.8.
+Publishing the rule "everything but x" makes the agent at x move to a uniformly random neighbour.
+Many graphs contain what was seen; the right one is found by also asking for few arcs (realizable
+case), or by a loss that trades missed moves against degree (agnostic case). Source: Sec.
+sec:highlight-ug-pac, Thm. thm:ug-pac-rel and thm:ug-pac-agn, spec 03, sections 3.6 to 3.8.
 """
 
 from __future__ import annotations
@@ -147,6 +147,7 @@ class UnknownGraphPACRealizable:
         """Fit to (x, v, y); raises ``RealizabilityError`` when no pair explains everything."""
         x, v = _pairs(nodes, moved_to)
         labels = check_labels01(y).astype(np.bool_)
+        choice: Any
         if isinstance(self.graphs, ProductGraphClass):
             graph, choice, h = self._fit_product(self.graphs, x, v, labels)
         else:
@@ -214,7 +215,8 @@ class UnknownGraphPACAgnostic:
     Examples
     --------
     >>> truth = ManipulationGraph.from_lists([[1], [], []])
-    >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[2], [], []]), truth])
+    >>> other = ManipulationGraph.from_lists([[2], [], []])
+    >>> graphs = ExplicitGraphClass.from_graphs([other, truth])
     >>> rules = FiniteClass.from_matrix([[0, 1, 0], [0, 0, 1]])
     >>> fit = UnknownGraphPACAgnostic(rules, graphs).fit([0, 1], [1, 1], [0, 1, 2], [1, 1, 0])
     >>> fit.choice, fit.loss
@@ -290,7 +292,7 @@ def consistent_graph(graphs: ExplicitGraphClass, nodes: ArrayLike, moved_to: Arr
     return int(fits[-1])
 
 
-class NeighborhoodLearner(BaseEstimator):  # type: ignore[misc]  # untyped base
+class NeighborhoodLearner(BaseEstimator):
     """Learn the set of items each person likes from one click per visit.
 
     Use it for recommenders: candidate taste models are graphs from people (or clusters) to items,
@@ -381,8 +383,8 @@ def _pairs(nodes: ArrayLike, moved_to: ArrayLike) -> tuple[IntArray, IntArray]:
 def _consistent(tensor: BoolArray, x: IntArray, v: IntArray) -> BoolArray:
     """Graphs with every observed arc and no arc at nodes where somebody stayed."""
     moved = v != x
-    result: BoolArray = tensor[:, x[moved], v[moved]].all(axis=1)
-    return result & ~tensor[:, x[~moved], :].any(axis=(1, 2))
+    arcs = np.asarray(tensor[:, x[moved], v[moved]].all(axis=1), dtype=np.bool_)
+    return arcs & ~np.asarray(tensor[:, x[~moved], :].any(axis=(1, 2)), dtype=np.bool_)
 
 
 def _misses(graph: ManipulationGraph, x: IntArray, v: IntArray) -> float:
@@ -454,7 +456,8 @@ def proxy_loss(
 ) -> float:
     """Population proxy 2 E[Pr(v not in N_G)] + (E|N_G| - E|N_G*|)/k; needs the true graph.
 
-    >>> proxy_loss(ManipulationGraph.from_lists([[], []]), ManipulationGraph.from_lists([[1], []]), 1)
+    >>> nothing, truth = (ManipulationGraph.from_lists(arcs) for arcs in ([[], []], [[1], []]))
+    >>> proxy_loss(nothing, truth, k=1)
     0.5
     """
     A, B = candidate.adjacency.toarray(), truth.adjacency.toarray()
