@@ -34,7 +34,7 @@ def test_smoothing_changes_a_transcript_by_at_most_pT(p: float) -> None:
                 history.append(2 * rule + int(agent <= rule))
             key = tuple(history)
             out[key] = out.get(key, 0.0) + float(np.prod(law[list(agents)]))
-        keys = sorted({k for k in product(range(4), repeat=T)})
+        keys = list(product(range(4), repeat=T))
         return np.array([out.get(k, 0.0) for k in keys])
 
     distance = total_variation(transcript_law(base), transcript_law(mixed))

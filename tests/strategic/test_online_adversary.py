@@ -154,12 +154,9 @@ def test_bad_combinations_are_refused() -> None:
     catalogue = instances.online_lb_instance(4).hypotheses
     with pytest.raises(InvalidInputError, match="only then"):
         instances.OnlineAdversary(catalogue, mode="lazy", target=1)
+    star = instances.star_instance(3)
+    silent = type("Silent", (MajorityHalving,), {"preview": property()})(star.hypotheses)
     with pytest.raises(InformationError, match="preview"):
-        star = instances.star_instance(3)
-        play(
-            type("Silent", (MajorityHalving,), {"preview": property()})(star.hypotheses),
-            star.adversary(),
-            1,
-        )
+        play(silent, star.adversary(), 1)
     with pytest.raises(InformationError, match="draws its rules at random"):
         MWMR(catalogue, random_state=0).preview()

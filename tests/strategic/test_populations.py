@@ -271,13 +271,14 @@ def test_proper_instance_needs_three_rules_and_supports_are_small() -> None:
         instances.proper_lb_instance(2, 0.01)
     with pytest.raises(InvalidInputError, match="too many to list"):
         instances.proper_lb_instance(12, 0.01).support()
+    population = instances.proper_lb_instance(4, 0.01)
+    median_map = MedianMapPredictor(population.hypotheses, [0, 1])
     with pytest.raises(InvalidInputError, match="no closed form"):
-        population = instances.proper_lb_instance(4, 0.01)
-        population.loss(MedianMapPredictor(population.hypotheses, [0, 1]))
+        population.loss(median_map)
+    probe = QuantileProbe(population.hypotheses, random_state=0)
+    probe.version_space.observe_mask([False, True, True, True])
+    probe.version_space.tick()
     with pytest.raises(InvalidInputError, match="lost the perfect rule"):
-        probe = QuantileProbe(population.hypotheses, random_state=0)
-        probe.version_space.observe_mask([False, True, True, True])
-        probe.version_space.tick()
         population.output_loss(probe)
 
 

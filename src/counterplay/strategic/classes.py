@@ -92,9 +92,13 @@ class HypothesisClass(ABC):
 
     def check_members(self, members: ArrayLike) -> IntArray:
         """Return hypothesis numbers as int64, or raise an error that names a wrong one."""
-        if isinstance(members, np.ndarray) and members.dtype == np.int64 and members.ndim == 1:
-            if members.size == 0 or (members.min() >= 0 and members.max() < self.n):
-                return members
+        if (
+            isinstance(members, np.ndarray)
+            and members.dtype == np.int64
+            and members.ndim == 1
+            and (members.size == 0 or (members.min() >= 0 and members.max() < self.n))
+        ):
+            return members  # the usual case, without conversions
         index = np.atleast_1d(np.asarray(members))
         if index.size and not np.issubdtype(index.dtype, np.integer):
             raise InvalidInputError(f"hypothesis numbers must be integers, got {index.dtype}")

@@ -67,6 +67,10 @@ class GamingReport:
     names: tuple[str, ...]
     confidence: float = 0.95
 
+    def __repr__(self) -> str:
+        radii = ", ".join(f"{r:g}" for r in self.radius[:8])
+        return f"GamingReport({self.qualified.size} applicants, radius=[{radii}], {self.reach!r})"
+
     def to_frame(self) -> pd.DataFrame:
         """Return one row per radius.
 

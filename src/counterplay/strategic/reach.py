@@ -65,6 +65,10 @@ class Reach:
     attained: bool
     method: str
 
+    def __repr__(self) -> str:
+        how = "exact" if self.exact else "lower and upper bounds"
+        return f"Reach({self.upper.size} applicants, {self.method}, {how})"
+
     def surely(self, radius: FloatArray) -> BoolArray:
         """Return who is certainly accepted when able to spend ``radius``."""
         if self.attained:

@@ -271,7 +271,7 @@ def value_of_information(
                     "target": target if labels is None else -1,
                     "mistakes": game.mistakes,
                     "remaining": learner.remaining,
-                    "error": _final_error(learner, agents, losses),
+                    "error": final_error(learner, agents, losses),
                     "last_mistake": int(game.mistake_rounds[-1]) + 1 if game.mistakes else 0,
                 }
             )
@@ -280,7 +280,7 @@ def value_of_information(
     )
 
 
-def _final_error(learner: Any, agents: Agents, losses: FloatArray) -> float:
+def final_error(learner: Any, agents: Agents, losses: FloatArray) -> float:
     """Return the error, on all applicants, of what the learner would publish after the last one."""
     if hasattr(learner, "frozen"):
         final: Predictor = learner.frozen()

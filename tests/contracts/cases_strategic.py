@@ -1,0 +1,564 @@
+"""Contract cases of counterplay.strategic."""
+
+import networkx as nx
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from counterplay.strategic import (
+    MWMR,
+    Agents,
+    AllNegative,
+    Applicants,
+    ApplicantStream,
+    BlindElimination,
+    BoxClass,
+    ConfidenceBoost,
+    DeltaOnlyElimination,
+    DistanceTableClass,
+    EmpiricalPopulation,
+    EstimatorClass,
+    Feedback,
+    FiniteMetricClass,
+    GraphMetric,
+    GraphMetricClass,
+    LinearClass,
+    LongestSurvivor,
+    MajorityHalving,
+    Marginals,
+    MedianMapPredictor,
+    Mixture,
+    NonStrategicERM,
+    NormMetric,
+    OracleERM,
+    PermutationMetric,
+    PermutationMetricClass,
+    PositiveSet,
+    ProperUnionSampling,
+    QuantileProbe,
+    Reaction,
+    RuleSetClass,
+    SequentialElimination,
+    Setting,
+    StrategicHalving,
+    StrategicHalvingClassifier,
+    TableMetric,
+    TabulatedClass,
+    ThresholdClass,
+    UnionPredictor,
+    UnionSamplingClassifier,
+    UnionSamplingLearner,
+    acceptance_distance,
+    bounds,
+    distinct_members,
+    exact_mistake_bound,
+    fit_threshold,
+    gaming_report,
+    instances,
+    loss_table,
+    make_conservative,
+    mistake_filter,
+    play,
+    realizable_mask,
+    rethreshold,
+    run_protocol,
+    safe_filter,
+    simulate,
+    value_of_information,
+    worst_case_mistakes,
+)
+
+LINE = [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
+RULES = [[0, 0, 1], [0, 1, 1]]
+
+
+def linear(n=12):
+    rng = np.random.default_rng(0)
+    return LinearClass(rng.normal(size=(n, 3)), rng.normal(size=n))
+
+
+def people(m=60):
+    rng = np.random.default_rng(1)
+    return Agents.from_target(
+        linear(), rng.normal(size=(m, 3)), radius=rng.exponential(0.5, m), target=4
+    )
+
+
+def applicants(setting):
+    return Applicants(people(), setting)
+
+
+def fitted(model=None):
+    agents = people(200)
+    return (model or LogisticRegression()).fit(agents.X, agents.y)
+
+
+def report():
+    agents = people()
+    return gaming_report(fitted(), agents.X, agents.y, radius=[0.0, 0.5])
+
+
+def run_in(setting):
+    return lambda learner: play(learner, applicants(setting)).to_frame()
+
+
+def make_union(rng):
+    return UnionSamplingLearner(linear(), random_state=rng)
+
+
+def boosted():
+    return ConfidenceBoost(make_union, T=50, eps=0.1, delta=0.5, random_state=0)
+
+
+def study():
+    return value_of_information(linear(), people().X, radius=0.3, repeats=2, random_state=0)
+
+
+NORM = {"norm 3": lambda: NormMetric(norm=3), "cost 0": lambda: NormMetric(costs=[0.0])}
+STREAM = {"setting": "bot_xdelta", "random_state": 0}
+
+CLASSES = {
+    "BoxClass": {
+        "make": lambda: BoxClass([[0.0, 0.0]], [[1.0, 2.0]]),
+        "run": lambda c: c.distances([[2.0, 3.0]]),
+        "bad": {"empty box": lambda: BoxClass([[1.0]], [[0.0]])},
+    },
+    "DistanceTableClass": {
+        "make": lambda: DistanceTableClass(3),
+        "run": lambda c: c.distances([[1.0, 0.0, 2.0]]),
+        "bad": {
+            "no rules": lambda: DistanceTableClass(0),
+            "negative distance": lambda: DistanceTableClass(1).distances([[-1.0]]),
+        },
+    },
+    "EstimatorClass": {
+        "make": lambda: EstimatorClass([fitted()], people().X),
+        "run": lambda c: c.distances(people().X[:5]),
+        "bad": {"no estimators": lambda: EstimatorClass([], [[0.0]])},
+    },
+    "FiniteMetricClass": {
+        "make": lambda: FiniteMetricClass(LINE, RULES),
+        "run": lambda c: c.distances([0, 1]),
+        "bad": {
+            "not symmetric": lambda: FiniteMetricClass([[0, 1], [2, 0]], [[0, 1]]),
+            "no rules": lambda: FiniteMetricClass(LINE, np.empty((0, 3))),
+            "unknown point": lambda: FiniteMetricClass(LINE, RULES).distances([3]),
+        },
+    },
+    "GraphMetric": {
+        "make": lambda: GraphMetric(nx.path_graph(4)),
+        "run": lambda m: m.pairwise([0], [3]),
+        "bad": {"directed": lambda: GraphMetric(nx.DiGraph([(0, 1)]))},
+    },
+    "GraphMetricClass": {
+        "make": lambda: GraphMetricClass(nx.path_graph(3), RULES),
+        "run": lambda c: c.distances([0, 1]),
+        "bad": {"wrong width": lambda: GraphMetricClass(nx.path_graph(3), [[0, 1]])},
+    },
+    "LinearClass": {
+        "make": linear,
+        "run": lambda c: c.distances(people().X),
+        "bad": {
+            "NaN": lambda: LinearClass([[np.nan]], [0.0]),
+            "thresholds": lambda: LinearClass([[1.0]], [0.0, 1.0]),
+            "norm": lambda: LinearClass([[1.0]], [0.0], norm=4),
+        },
+    },
+    "NormMetric": {
+        "make": lambda: NormMetric(1, [1.0, np.inf]),
+        "run": lambda m: m.length([[1.0, 0.0]]),
+        "bad": NORM,
+    },
+    "PermutationMetric": {
+        "make": lambda: PermutationMetric(4),
+        "run": lambda m: m.pairwise([[0, 1, 2, 3]], [[3, 2, 1, 0]]),
+        "bad": {"n = 1": lambda: PermutationMetric(1)},
+    },
+    "PermutationMetricClass": {
+        "make": lambda: PermutationMetricClass(4),
+        "run": lambda c: c.distances([[0, 1, 2, 3]]),
+        "bad": {"features": lambda: PermutationMetricClass(3).distances([[0.5, 1.0, 2.0]])},
+    },
+    "RuleSetClass": {
+        "make": lambda: RuleSetClass.from_trees([fitted(DecisionTreeClassifier(random_state=0))]),
+        "run": lambda c: c.distances(people().X),
+        "bad": {"no rules": lambda: RuleSetClass([])},
+    },
+    "TableMetric": {
+        "make": lambda: TableMetric(LINE),
+        "run": lambda m: m.pairwise([0], [2]),
+        "bad": {"triangle": lambda: TableMetric([[0, 1, 5], [1, 0, 1], [5, 1, 0]])},
+    },
+    "TabulatedClass": {
+        "make": lambda: TabulatedClass(linear(), people().X),
+        "run": lambda c: c.distances([0, 1]),
+        "bad": {"unknown row": lambda: TabulatedClass(linear(), people().X).distances([60])},
+    },
+    "ThresholdClass": {
+        "make": lambda: ThresholdClass([1.0, 2.0]),
+        "run": lambda c: c.distances([[0.0]]),
+        "bad": {"NaN": lambda: ThresholdClass([np.nan])},
+    },
+}
+
+PREDICTORS = {
+    "AllNegative": {"make": AllNegative, "run": lambda f: f.loss(people())},
+    "MedianMapPredictor": {
+        "make": lambda: MedianMapPredictor(linear(), [0, 3, 4]),
+        "run": lambda f: f.loss(people()),
+        "bad": {"no members": lambda: MedianMapPredictor(linear(), [])},
+    },
+    "Mixture": {
+        "make": lambda: Mixture([(1.0, UnionPredictor(linear(), [1]))]),
+        "run": lambda f: f.loss(people()),
+        "bad": {"weights": lambda: Mixture([(0.5, AllNegative())])},
+    },
+    "PositiveSet": {
+        "make": lambda: PositiveSet(TableMetric(LINE), np.array([0, 2])),
+        "run": lambda f: f.distance(np.array([0, 1])),
+        "bad": {"nothing": lambda: PositiveSet(TableMetric(LINE), np.array([], dtype=int))},
+    },
+    "UnionPredictor": {
+        "make": lambda: UnionPredictor(linear(), [1, 2]),
+        "run": lambda f: f.loss(people()),
+        "bad": {"unknown rule": lambda: UnionPredictor(linear(), [99])},
+    },
+}
+
+LEARNERS = {
+    "BlindElimination": {
+        "make": lambda: BlindElimination(linear(), order="random", random_state=0),
+        "run": run_in("bot_bot"),
+    },
+    "ConfidenceBoost": {
+        "make": boosted,
+        "run": lambda b: b.fit(ApplicantStream(people(), **STREAM)).validation_losses_,
+        "bad": {"delta": lambda: ConfidenceBoost(make_union, T=5, eps=0.1, delta=1.0)},
+    },
+    "DeltaOnlyElimination": {
+        "make": lambda: DeltaOnlyElimination(linear(), random_state=0),
+        "run": run_in("bot_delta"),
+        "bad": {"choice": lambda: DeltaOnlyElimination(linear(), choice="best")},
+    },
+    "LongestSurvivor": {
+        "make": lambda: LongestSurvivor(StrategicHalving(linear()), 0.1, 0.1),
+        "run": lambda s: (
+            s.fit(ApplicantStream(people(), "x_delta", random_state=0)).rounds_,
+            s.predictor_.members,
+        ),
+        "bad": {"not conservative": lambda: LongestSurvivor(MWMR(linear()), 0.1, 0.1)},
+    },
+    "MWMR": {
+        "make": lambda: MWMR(linear(), random_state=0),
+        "run": run_in("bot_xdelta"),
+        "bad": {"filter": lambda: MWMR(linear(), filter="all")},
+    },
+    "MajorityHalving": {
+        "make": lambda: MajorityHalving(instances.star_instance(4).hypotheses),
+        "run": lambda f: play(f, instances.star_instance(4).adversary(), 5).to_frame(),
+        "bad": {"no finite space": lambda: MajorityHalving(linear())},
+    },
+    "NonStrategicERM": {
+        "make": lambda: NonStrategicERM(linear()),
+        "run": lambda e: e.fit(people()).losses_,
+    },
+    "OracleERM": {"make": lambda: OracleERM(linear()), "run": lambda e: e.fit(people()).losses_},
+    "ProperUnionSampling": {
+        "make": lambda: ProperUnionSampling(linear(), random_state=0),
+        "run": run_in("bot_xdelta"),
+    },
+    "QuantileProbe": {
+        "make": lambda: QuantileProbe(linear(), random_state=0),
+        "run": run_in("x_delta"),
+        "bad": {"output": lambda: QuantileProbe(linear(), output="best")},
+    },
+    "SequentialElimination": {
+        "make": lambda: SequentialElimination(linear()),
+        "run": run_in("bot_bot"),
+        "bad": {"order": lambda: SequentialElimination(linear(), order=[0])},
+    },
+    "StrategicHalving": {
+        "make": lambda: StrategicHalving(linear()),
+        "run": run_in("x_delta"),
+        "bad": {
+            "median": lambda: StrategicHalving(linear(), median="mean"),
+            "setting": lambda: play(StrategicHalving(linear()), applicants("bot_bot")),
+            "radius range": lambda: StrategicHalving(linear(), radius_range=(2, 1)),
+        },
+    },
+    "StrategicHalvingClassifier": {
+        "make": lambda: StrategicHalvingClassifier(linear()),
+        "run": lambda c: c.partial_fit_round([0.0, 0.0, 0.0]).members,
+        "bad": {"order of calls": lambda: StrategicHalvingClassifier(linear()).observe(1, yhat=0)},
+    },
+    "UnionSamplingClassifier": {
+        "make": lambda: UnionSamplingClassifier(
+            linear(), eps=0.5, delta=0.5, constant="refined", random_state=0
+        ),
+        "run": lambda c: c.fit(ApplicantStream(people(), **STREAM)).members_,
+        "bad": {"eps": lambda: UnionSamplingClassifier(linear(), eps=0.0)},
+    },
+    "UnionSamplingLearner": {
+        "make": lambda: UnionSamplingLearner(linear(), random_state=0),
+        "run": run_in("bot_xdelta"),
+        "bad": {"output first": lambda: UnionSamplingLearner(linear()).output()},
+    },
+}
+
+GAME = {
+    "Agents": {
+        "make": people,
+        "run": lambda a: a.losses(linear()),
+        "bad": {
+            "labels -1/+1": lambda: Agents([[0.0]], [-1], radius=0.0),
+            "negative radius": lambda: Agents([[0.0]], [1], radius=-1.0),
+            "neither radius nor sets": lambda: Agents([[0.0]], [1]),
+        },
+    },
+    "ApplicantStream": {
+        "make": lambda: ApplicantStream(people(), **STREAM),
+        "run": lambda s: s.next_agents(10).X,
+        "bad": {"setting": lambda: ApplicantStream(people(), "everything")},
+    },
+    "Applicants": {
+        "make": lambda: applicants("x_delta"),
+        "run": lambda a: a.next_agents(5).X,
+        "bad": {"tie": lambda: Applicants(people(), tie="last")},
+    },
+    "EmpiricalPopulation": {
+        "make": lambda: EmpiricalPopulation(people()),
+        "run": lambda p: p.sample(5, random_state=0).X,
+    },
+    "Feedback": {"make": lambda: Feedback(y=1, yhat=0)},
+    "Marginals": {"make": lambda: Marginals(np.ones(3) / 3)},
+    "Reaction": {"make": lambda: Reaction(y=1, yhat=0)},
+    "Setting": {"make": lambda: Setting.X_DELTA, "bad": {"unknown": lambda: Setting.of("all")}},
+    "StrategicTranscript": {
+        "make": lambda: play(StrategicHalving(linear()), applicants("x_delta"))
+    },
+    "SamplePlan": {"make": lambda: UnionSamplingClassifier(linear(), eps=0.1).plan()},
+    "play": {
+        "args": lambda: {
+            "learner": StrategicHalving(linear()),
+            "environment": applicants("x_delta"),
+            "random_state": 0,
+        },
+        "bad": {"rounds": lambda: play(MWMR(linear()), applicants("x_delta"), rounds=-1)},
+    },
+    "run_protocol": {
+        "args": lambda: {
+            "environment": applicants("x_delta"),
+            "learner": StrategicHalving(linear()),
+            "T": 5,
+            "rng": 0,
+        },
+        "bad": {"endless": lambda: run_protocol(ApplicantStream(people()), MWMR(linear()))},
+    },
+    "simulate": {
+        "args": lambda: {
+            "environment": applicants("x_delta"),
+            "learner": UnionSamplingLearner(linear(), random_state=0),
+            "random_state": 0,
+        },
+        "bad": {"endless": lambda: simulate(ApplicantStream(people()), MWMR(linear()))},
+    },
+    "make_conservative": {
+        "args": lambda: {"learner": StrategicHalving(linear(), random_state=0)},
+        "bad": {"randomised": lambda: make_conservative(MWMR(linear()))},
+    },
+}
+
+FUNCTIONS = {
+    "GamingReport": {"make": report, "bad": {"radius": lambda: report().moves(-1.0)}},
+    "Reach": {"make": lambda: acceptance_distance(fitted(), people().X)},
+    "ValueOfInformation": {"make": study},
+    "acceptance_distance": {
+        "args": lambda: {"model": fitted(), "X": people().X},
+        "bad": {"no model": lambda: acceptance_distance(None, people().X)},
+    },
+    "distinct_members": {
+        "args": lambda: {"hypotheses": linear(), "points": people().X},
+        "bad": {"width": lambda: distinct_members(linear(), [[0.0]])},
+    },
+    "exact_mistake_bound": {
+        "args": {"dist": LINE, "positive": RULES, "setting": "x_delta"},
+        "bad": {"setting": lambda: exact_mistake_bound(LINE, RULES, "bot_bot")},
+    },
+    "fit_threshold": {
+        "args": lambda: {"model": fitted(), "X": people().X, "y": people().y, "radius": 0.3},
+        "bad": {"radius": lambda: fit_threshold(fitted(), people().X, people().y, -1.0)},
+    },
+    "gaming_report": {
+        "args": lambda: {"model": fitted(), "X": people().X, "y": people().y, "radius": 0.3},
+        "bad": {"radius": lambda: gaming_report(fitted(), people().X, people().y, -1.0)},
+    },
+    "loss_table": {
+        "args": lambda: {"hypotheses": linear(), "agents": people()},
+        "bad": {"width": lambda: loss_table(LinearClass([[1.0]], [0.0]), people())},
+    },
+    "mistake_filter": {
+        "args": {"row": [1.0, 2.0], "rho": 1.0, "y": 0, "yhat": 1},
+        "bad": {"NaN": lambda: mistake_filter([np.nan], 1.0, 0, 1)},
+    },
+    "realizable_mask": {
+        "args": lambda: {"agents": people(), "hypotheses": linear()},
+        "bad": {"width": lambda: realizable_mask(people(), LinearClass([[1.0]], [0.0]))},
+    },
+    "rethreshold": {
+        "args": lambda: {"model": fitted(), "radius": 1.0},
+        "bad": {"tree": lambda: rethreshold(fitted(DecisionTreeClassifier()), 1.0)},
+    },
+    "safe_filter": {
+        "args": {"row": [1.0, 2.0], "rho": 1.0, "y": 0, "yhat": 0},
+        "bad": {"label": lambda: safe_filter([1.0], 1.0, 2, 0)},
+    },
+    "safe_set_filter": {
+        "args": lambda: {
+            "positive": np.eye(3, dtype=bool),
+            "published": np.array([True, False, False]),
+            "x": 1,
+            "delta": 0,
+            "y": 0,
+            "yhat": 1,
+        },
+    },
+    "value_of_information": {
+        "args": lambda: {
+            "hypotheses": linear(),
+            "X": people().X,
+            "radius": 0.3,
+            "repeats": 2,
+            "random_state": 0,
+        },
+        "bad": {
+            "repeats": lambda: value_of_information(linear(), people().X, radius=0.3, repeats=0)
+        },
+    },
+    "worst_case_mistakes": {
+        "args": {"n": 8, "T": 10},
+        "bad": {"n": lambda: worst_case_mistakes(0, 3)},
+    },
+}
+
+BOUNDS = {
+    "bounds.boost_repetitions": {"args": {"delta": 0.1}},
+    "bounds.boost_rounds": {"args": {"T": 100, "eps": 0.1, "delta": 0.1}},
+    "bounds.boost_validation_size": {"args": {"eps": 0.1, "delta": 0.1}},
+    "bounds.halving_mistakes": {"args": {"n": 100}},
+    "bounds.halving_pac_rounds": {"args": {"n": 100, "eps": 0.1, "delta": 0.1}},
+    "bounds.information_lower_bound": {
+        "args": {"n": 100, "eps": 0.01},
+        "bad": {"case": lambda: bounds.information_lower_bound(10, 0.1, "all")},
+    },
+    "bounds.lazy_adversary_rounds": {"args": {"n": 16}},
+    "bounds.mwmr_mistakes": {
+        "args": {"n": 64, "T": 100},
+        "bad": {"constant": lambda: bounds.mwmr_mistakes(4, 4, "best")},
+    },
+    "bounds.online_lower_bound": {"args": {"n": 16, "T": 1000, "delta": 0.05}},
+    "bounds.proper_lower_bound": {"args": {"n": 100, "eps": 0.01}},
+    "bounds.quantile_probe_error": {"args": {"n": 100, "T": 1000}},
+    "bounds.quantile_probe_rounds": {"args": {"n": 100, "eps": 0.1}},
+    "bounds.random_order_mistakes": {"args": {"n": 100}},
+    "bounds.sequential_mistakes": {"args": {"n": 100}},
+    "bounds.sequential_pac_rounds": {"args": {"n": 100, "eps": 0.1, "delta": 0.1}},
+    "bounds.survivor_length": {"args": {"mistakes": 8, "eps": 0.1, "delta": 0.1}},
+    "bounds.survivor_rounds": {"args": {"mistakes": 8, "eps": 0.1, "delta": 0.1}},
+    "bounds.union_sampling_error": {"args": {"n": 100, "T": 1000}},
+    "bounds.union_sampling_factor": {"args": {"m": 20}},
+    "bounds.union_sampling_rounds": {"args": {"n": 100, "eps": 0.1}},
+}
+
+
+def star():
+    return instances.star_instance(4).hypotheses
+
+
+def online():
+    return instances.online_lb_instance(4).hypotheses
+
+
+def population(make, n=6, **options):
+    return {
+        "make": lambda: make(n, **options),
+        "run": lambda p: p.sample(20, random_state=0).y,
+    }
+
+
+INSTANCES = {
+    "instances.BlindInstance": population(instances.blind_lb_instance, eps=0.02),
+    "instances.ConservativeInstance": population(instances.conservative_lb_instance, eps=0.02),
+    "instances.HalvingAdversary": {
+        "make": lambda: instances.HalvingAdversary(ThresholdClass([1.0, 2.0, 3.0])),
+        "run": lambda a: play(StrategicHalving(a.hypotheses), a).to_frame(),
+    },
+    "instances.LinearBanditEnv": {
+        "make": lambda: instances.LinearBanditEnv(4, 1, 0.01),
+        "run": lambda b: b.pull([1, 0, 1, 0], 20, random_state=0),
+        "bad": {"p = 0": lambda: instances.LinearBanditEnv(4, 1, 0.0)},
+    },
+    "instances.MWMRAdversary": {
+        "make": lambda: instances.MWMRAdversary(DistanceTableClass(4), T=6),
+        "run": lambda a: play(MWMR(a.hypotheses, random_state=0), a).to_frame(),
+        "bad": {"T = 0": lambda: instances.MWMRAdversary(DistanceTableClass(4), T=0)},
+    },
+    "instances.NonBallInstance": population(instances.nonball_lb_instance, eps=0.02),
+    "instances.OnlineAdversary": {
+        "make": lambda: instances.OnlineAdversary(online()),
+        "run": lambda a: play(MWMR(a.hypotheses, random_state=0), a, 20).to_frame(),
+        "bad": {"target": lambda: instances.OnlineAdversary(online(), target=1)},
+    },
+    "instances.OnlineInstance": {"make": lambda: instances.star_instance(3)},
+    "instances.ProperInstance": population(instances.proper_lb_instance, eps=0.02),
+    "instances.SparseWrong": population(instances.sparse_wrong, share=0.2),
+    "instances.StarAdversary": {
+        "make": lambda: instances.StarAdversary(star()),
+        "run": lambda a: play(SequentialElimination(a.hypotheses), a, 8).to_frame(),
+        "bad": {
+            "randomised learner": lambda: play(
+                MWMR(star(), random_state=0), instances.StarAdversary(star()), 3
+            )
+        },
+    },
+    "instances.bernoulli_kl": {"args": {"p": 0.5, "q": 0.25}},
+    "instances.blind_lb_instance": {
+        "args": {"n": 6, "eps": 0.02},
+        "bad": {"eps": lambda: instances.blind_lb_instance(6, 0.5)},
+    },
+    "instances.conservative_lb_instance": {
+        "args": {"n": 6, "eps": 0.02},
+        "bad": {"eps": lambda: instances.conservative_lb_instance(6, 0.5)},
+    },
+    "instances.kl_divergence": {"args": {"p": [0.5, 0.5], "q": [0.25, 0.75]}},
+    "instances.kl_table": {"args": {"n": 6, "k": 2, "p": 0.001}},
+    "instances.mwmr_worst_case": {
+        "args": {"n": 6, "T": 5},
+        "bad": {"T": lambda: instances.mwmr_worst_case(6, 0)},
+    },
+    "instances.nonball_lb_instance": {
+        "args": {"n": 6, "eps": 0.02},
+        "bad": {"eps": lambda: instances.nonball_lb_instance(6, 0.5)},
+    },
+    "instances.online_lb_instance": {
+        "args": {"n": 6},
+        "bad": {"n": lambda: instances.online_lb_instance(1)},
+    },
+    "instances.proper_lb_instance": {
+        "args": {"n": 6, "eps": 0.02},
+        "bad": {"n": lambda: instances.proper_lb_instance(2, 0.02)},
+    },
+    "instances.sparse_wrong": {
+        "args": {"n": 20, "share": 0.1},
+        "bad": {"share": lambda: instances.sparse_wrong(20, 0.99)},
+    },
+    "instances.star_instance": {
+        "args": {"n": 6},
+        "bad": {"n": lambda: instances.star_instance(0)},
+    },
+    "instances.threshold_line": {
+        "args": {"n": 6},
+        "bad": {"n": lambda: instances.threshold_line(0)},
+    },
+}
+
+CASES = {**CLASSES, **PREDICTORS, **LEARNERS, **GAME, **FUNCTIONS, **BOUNDS, **INSTANCES}
