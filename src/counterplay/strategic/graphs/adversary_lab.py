@@ -6,7 +6,6 @@ make. Source: spec 03, sections 4.3 and 6 (checks 8 and 9).
 
 from __future__ import annotations
 
-import copy
 from functools import cache
 from itertools import product
 
@@ -15,7 +14,7 @@ import numpy as np
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, check_positive_int
-from counterplay.strategic.graphs.environment import Before, GraphGame, GraphLearner, Mode
+from counterplay.strategic.graphs.environment import GraphGame, GraphLearner, Mode
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 
 _MOST_NODES = 12
@@ -72,13 +71,8 @@ def _mistakes(
     learner: GraphLearner, graph: ManipulationGraph, game: GraphGame, x: int, y: int
 ) -> list[GraphLearner]:
     """The learner after each way in which agent (x, y) makes it err."""
-    trial = copy.deepcopy(learner)
-    before = (
-        Before(x, graph.closed(x))
-        if game.mode is Mode.FI
-        else (Before(x) if game.mode is Mode.UG else Before())
-    )
-    rule = np.asarray(trial.publish(before, graph.n), dtype=np.bool_)
+    trial = learner.copy()
+    rule = np.asarray(trial.publish(game.announce(x), graph.n), dtype=np.bool_)
     if rule[x]:
         places = [x]
     else:
@@ -88,8 +82,8 @@ def _mistakes(
     for v in places:
         if int(rule[v]) == y:
             continue
-        state = copy.deepcopy(trial)
-        state.observe(game._after(x, int(v), int(rule[v]), y, state.mode))
+        state = trial.copy()
+        state.observe(game.reveal(x, int(v), int(rule[v]), y, state.mode))
         results.append(state)
     return results
 

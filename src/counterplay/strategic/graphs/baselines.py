@@ -52,11 +52,11 @@ class BiasedMajorityVote(GraphLearner):
         """Delete the hypotheses that are refuted by a mistake."""
         if after.yhat == after.y:
             return
-        labels = self.hypotheses.labels
+        labels, keep = self.hypotheses.labels, np.zeros(len(self.hypotheses), dtype=np.bool_)
         if after.y == 0:
-            keep = ~labels[:, after.v]
+            keep |= ~labels[:, after.v]
         else:
-            keep = labels[:, after.bag].any(axis=1)
+            keep |= labels[:, after.bag].any(axis=1)
         if not keep[self.space.alive].any():
             raise RealizabilityError(f"round {self.round}: every hypothesis is refuted",
                                      round=self.round)  # fmt: skip

@@ -64,6 +64,10 @@ class AgnosticCoverHedge(GraphLearner):
     """
 
     mode = Mode.FI
+    open_problem = (
+        "agnostic learning with hidden features or unknown graphs is an open problem, there is no "
+        "algorithm to run"
+    )
 
     def __init__(
         self, learner: OnlineLearner, M: int, horizon: int, random_state: RandomState = None
@@ -145,16 +149,12 @@ def _flipped(learner: Red2OnlineFI | None, bag: Any, label: int) -> Red2OnlineFI
     """The realizable learner after it was told that its decision was wrong; None: it is dead."""
     if learner is None:
         return None
-    copy = object.__new__(Red2OnlineFI)
-    copy.__dict__.update(learner.__dict__)
-    experts = object.__new__(type(learner.experts))
-    experts.__dict__.update(learner.experts.__dict__)
-    copy.experts = experts
+    twin = learner.copy()
     try:
-        copy.update(bag, label)
+        twin.update(bag, label)
     except RealizabilityError:
         return None
-    return copy
+    return twin
 
 
 def _key(learner: Red2OnlineFI | None) -> Hashable:

@@ -6,6 +6,7 @@ that a learner cannot cheat. Source: Sec. sec:model-uncertainty, spec 03, sectio
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -55,6 +56,15 @@ class GraphLearner(ABC):
     """An online learner on a graph with nodes 0 to n-1; conservative: changes on mistakes only."""
 
     mode: Mode
+    open_problem: str = ""
+    """Why no version for other modes exists, where that is unknown to science."""
+
+    def copy(self) -> GraphLearner:
+        """An independent copy in the same state."""
+        return copy.deepcopy(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(mode={self.mode.name})"
 
     @abstractmethod
     def publish(self, before: Before, n: int) -> BoolArray:
@@ -142,11 +152,11 @@ class GraphGame:
         if self.mode not in _NEEDS[learner.mode]:
             raise InformationError(
                 f"{type(learner).__name__} needs {learner.mode.name} feedback, this game gives "
-                f"{self.mode.name}"
+                f"{self.mode.name}" + (f"; {learner.open_problem}" if learner.open_problem else "")
             )
-        rule = np.asarray(learner.publish(self._before(x), self.graph.n), dtype=np.bool_)
+        rule = np.asarray(learner.publish(self.announce(x), self.graph.n), dtype=np.bool_)
         v = respond(rule, x, self.graph, self.tie, self._rng)
-        after = self._after(x, v, int(rule[v]), y, learner.mode)
+        after = self.reveal(x, v, int(rule[v]), y, learner.mode)
         learner.observe(after)
         return rule, after
 
@@ -165,14 +175,16 @@ class GraphGame:
             {"learner": type(learner).__name__, "mode": self.mode.name},
         )
 
-    def _before(self, x: int) -> Before:
+    def announce(self, x: int) -> Before:
+        """What is told before the rule is published."""
         if self.mode is Mode.FI:
             return Before(x, self.graph.closed(x))
         if self.mode is Mode.UG:
             return Before(x)
         return Before()
 
-    def _after(self, x: int, v: int, yhat: int, y: int, wanted: Mode) -> After:
+    def reveal(self, x: int, v: int, yhat: int, y: int, wanted: Mode) -> After:
+        """What a learner of mode ``wanted`` is told after the agent has moved."""
         if wanted in (Mode.UG, Mode.UG_AFTER):
             return After(y, yhat, v, x)
         if wanted is Mode.PMF_V:

@@ -7,6 +7,7 @@ kept normalised. Source: spec 03, sections 3.3 and 3.4.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Hashable, Iterable
 from fractions import Fraction
 from typing import Any
@@ -51,7 +52,15 @@ class Experts:
         one: Any = Fraction(1) if exact else 1.0
         self.entries: list[tuple[OnlineLearner, Any]] = [(learner, one)]
         self.dropped: Any = one * 0
-        self._tables: dict[int, Any] = {}
+
+    def copy(self) -> Experts:
+        """An independent copy; learners never change, so they are shared."""
+        twin = copy.copy(self)
+        twin.entries = list(self.entries)
+        return twin
+
+    def __repr__(self) -> str:
+        return f"Experts({len(self)} learners)"
 
     def __len__(self) -> int:
         return len(self.entries)

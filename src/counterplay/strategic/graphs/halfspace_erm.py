@@ -47,7 +47,6 @@ def halfspace_2d_exact(sample: BagSample) -> HalfspaceFit:
     centre = sample.points.mean(axis=0)
     directions = _generic_directions(sample.points)
     best: tuple[float, FloatArray, float] | None = None
-    loss: float
     step = max(1, _BLOCK // max(1, sample.position.size))
     for start in range(0, len(directions), step):
         block = directions[start : start + step]
@@ -132,7 +131,7 @@ def halfspace_heuristic(
     labels = np.array(signs, dtype=np.bool_)
     best: HalfspaceFit | None = None
     for restart in range(restarts):
-        w = rng.normal(size=Z.shape[1])
+        w: FloatArray = rng.normal(size=Z.shape[1])
         if restart == 0:  # start from everybody's original point: the first of the bag
             w = _mean_direction(sample, Z, labels, bags)
         for _ in range(20):

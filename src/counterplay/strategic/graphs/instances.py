@@ -216,7 +216,7 @@ class _Lazy:
             return False
         x, y = chosen
         v = respond(rule, x, self.game.graph, "first")
-        self.learner.observe(self.game._after(x, v, int(rule[v]), y, self.learner.mode))
+        self.learner.observe(self.game.reveal(x, v, int(rule[v]), y, self.learner.mode))
         self.row = (x, v, int(rule[v]), y)
         return True
 
@@ -262,10 +262,12 @@ def group_singletons(n: int) -> GraphInstance:
     def node(i: int, j: int) -> int:
         return i * n + j
 
-    blocks: tuple[Block, ...] = tuple(
-        ((node(0, j),), ({}, *({node(0, j): (node(i, j),)} for i in range(1, n + 1))))
-        for j in range(n)
-    )
+    def block(j: int) -> Block:
+        arcs: list[dict[int, tuple[int, ...]]] = [{node(0, j): (node(i, j),)} for i in rest]
+        return (node(0, j),), ({}, *arcs)
+
+    rest = range(1, n + 1)
+    blocks = tuple(block(j) for j in range(n))
     rows = np.zeros((n, (n + 1) * n), dtype=np.bool_)
     for i in range(1, n + 1):
         rows[i - 1, i * n : (i + 1) * n] = True

@@ -102,10 +102,14 @@ class ManipulationGraph:
         n = self.indptr.size - 1
         if n < 1:
             raise InvalidInputError("a manipulation graph needs at least one node")
-        if self.indices.size and (self.indices.min() < 0 or self.indices.max() >= n):
-            raise InvalidInputError(f"arcs must lead to nodes 0 to {n - 1}")
         degrees = np.diff(self.indptr)
         sources = np.repeat(np.arange(n), degrees)
+        outside = np.flatnonzero((self.indices < 0) | (self.indices >= n))
+        if outside.size:
+            raise InvalidInputError(
+                f"node {sources[outside[0]]} has an arc to {self.indices[outside[0]]}; arcs must "
+                f"lead to nodes 0 to {n - 1}"
+            )
         loops = np.flatnonzero(sources == self.indices)
         if loops.size:
             raise InvalidInputError(
@@ -354,7 +358,8 @@ def _affordable(actions: Sequence[Action], budget: float, p: int) -> FloatArray:
                 )
         totals = extended
     moves = np.unique(np.array([change for change, _ in totals]), axis=0)
-    return moves[(moves != 0).any(axis=1)]
+    changed: FloatArray = moves[(moves != 0).any(axis=1)]
+    return changed
 
 
 def _ranges(actions: Sequence[Action], X: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -8,9 +8,10 @@ thm:fu-online, spec 03, sections 3.3 and 3.4.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -76,6 +77,12 @@ class Red2OnlineFI(GraphLearner):
         )
         self.round = 0
         self._bag: Any = None
+
+    def copy(self) -> Self:
+        """An independent copy in the same state."""
+        twin = copy.copy(self)
+        twin.experts = self.experts.copy()
+        return twin
 
     @property
     def guarantee_lost(self) -> bool:
@@ -174,6 +181,13 @@ class Red2OnlinePMF(GraphLearner):
             learner, exact=exact, merge=merge, prune=prune, max_experts=max_experts
         )
         self.round = 0
+        self._rule: BoolArray | None = None
+
+    def copy(self) -> Self:
+        """An independent copy in the same state."""
+        twin = copy.copy(self)
+        twin.experts = self.experts.copy()
+        return twin
 
     @property
     def guarantee_lost(self) -> bool:
@@ -199,7 +213,9 @@ class Red2OnlinePMF(GraphLearner):
     def publish(self, before: Before, n: int) -> BoolArray:
         """Accept every node to which enough weight says yes."""
         self.round += 1
-        return self.accepts(np.arange(n))
+        if self._rule is None or self._rule.size != n:  # the rule changes on mistakes only
+            self._rule = self.accepts(np.arange(n))
+        return self._rule.copy()
 
     def observe(self, after: After) -> None:
         """Update on a mistake."""
@@ -219,10 +235,12 @@ class Red2OnlinePMF(GraphLearner):
                 return None
             return [(learner.updated(v, 0), weight / 2)]
 
+        self._rule = None
         self.experts.replace(change, self.round)
 
     def update_false_negative(self, bag: Any) -> None:
         """An agent with label 1 and this closed neighbourhood was rejected."""
+        self._rule = None
         self.experts.replace(lambda a, w: split_on(a, w, bag), self.round)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import BoolArray, IntArray, check_labels01
+from counterplay.core.validation import BoolArray, IntArray, check_int, check_labels01
 from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
 
 Tie: TypeAlias = "Literal['uniform', 'first'] | Callable[[IntArray], int]"
@@ -34,6 +34,11 @@ def respond(
     (2, 0, 0)
     """
     accepted = np.asarray(labels, dtype=np.bool_)
+    if tie not in ("first", "uniform") and not callable(tie):
+        raise InvalidInputError(f"tie must be 'uniform', 'first' or a callable, got {tie!r}")
+    if accepted.shape != (graph.n,):
+        raise InvalidInputError(f"labels must be one per node ({graph.n}), got {accepted.shape}")
+    x = check_int(x, "x", low=0, high=graph.n - 1)
     if accepted[x]:
         return int(x)
     options = graph.neighbors(x)
@@ -44,12 +49,10 @@ def respond(
         return int(options[0])
     if tie == "uniform":
         return int(generator(random_state).choice(options))
-    if callable(tie):
-        chosen = int(tie(options))
-        if chosen not in options:
-            raise InvalidInputError(f"the tie rule chose node {chosen}, which is no accepted one")
-        return chosen
-    raise InvalidInputError(f"tie must be 'uniform', 'first' or a callable, got {tie!r}")
+    chosen = int(tie(options))
+    if chosen not in options:
+        raise InvalidInputError(f"the tie rule chose node {chosen}, which is no accepted one")
+    return chosen
 
 
 def induced_predictions(
@@ -143,6 +146,8 @@ def accept_function(model: Any) -> Callable[[NDArray[np.float64]], BoolArray]:
             raise InvalidInputError(
                 f"the rule returned shape {labels.shape} for {len(Z)} rows; expected one label each"
             )
+        if classes is None and not np.isin(labels, (0, 1)).all():
+            raise InvalidInputError("the rule returned labels other than 0 and 1")
         return np.asarray(labels == positive, dtype=np.bool_)
 
     return accept

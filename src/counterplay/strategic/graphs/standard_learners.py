@@ -97,16 +97,18 @@ class WinnowLearner:
 
     @property
     def mistake_bound(self) -> float:
-        """2 + 3 r (1 + log2(p / r)), at least r (Littlestone 1988, promotion factor 2)."""
-        if self.p <= self.r:
-            return float(self.p)
-        return min(float(self.p), 2 + 3 * self.r * (1 + math.log2(self.p / self.r)))
+        """2 r (log2 theta + 1) + p / theta (Littlestone 1988, Winnow1 with factor 2)."""
+        return 2 * self.r * (math.log2(self._theta) + 1) + self.p / self._theta
+
+    @property
+    def _theta(self) -> float:
+        return max(1.0, self.p / 2)
 
     def predict(self, Z: Any) -> Any:
         """Accept when the weights (powers of two) of the set bits reach p / 2."""
         bits = np.atleast_2d(np.asarray(Z, dtype=np.float64))
         powers = np.array([0.0 if w < 0 else 2.0**w for w in self.weights])
-        return (bits @ powers >= max(1.0, self.p / 2)).astype(np.uint8)
+        return (bits @ powers >= self._theta).astype(np.uint8)
 
     def updated(self, z: Any, y: int) -> WinnowLearner:
         """Double the weights of set bits on a false no, drop them on a false yes."""

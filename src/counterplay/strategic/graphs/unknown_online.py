@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.errors import ProtocolError
+from counterplay.core.errors import InvalidInputError, ProtocolError
 from counterplay.core.online.copyable import OnlineLearner
 from counterplay.core.validation import BoolArray, IntArray, check_int
 from counterplay.strategic.graphs.environment import After, Before, GraphLearner, Mode
@@ -79,6 +79,11 @@ class UnknownGraphOnline(GraphLearner):
         exact: bool = False,
     ) -> None:
         self.k = check_int(graphs.k if k is None else k, "k", low=0)
+        if self.k < graphs.k:
+            raise InvalidInputError(
+                f"k={self.k} but a candidate graph has out-degree {graphs.k}; the bound needs k to "
+                "cover all candidates"
+            )
         self.eager, self.literal = eager and not literal, literal
         self.reduction = Red2OnlinePMF(learner, 2 * self.k, exact=exact)
         self.candidates: Any
