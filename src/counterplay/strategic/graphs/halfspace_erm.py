@@ -131,8 +131,8 @@ def halfspace_heuristic(
     labels = np.array(signs, dtype=np.bool_)
     best: HalfspaceFit | None = None
     for restart in range(restarts):
-        w: FloatArray = rng.normal(size=Z.shape[1])
-        if restart == 0:  # start from everybody's original point: the first of the bag
+        w = np.asarray(rng.normal(size=Z.shape[1]))
+        if restart == 0:  # start from the direction between the classes
             w = _mean_direction(sample, Z, labels, bags)
         for _ in range(20):
             rows, y, weights = _witness_sample(sample, Z @ w, labels, bags)
