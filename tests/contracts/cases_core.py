@@ -93,104 +93,6 @@ ONLINE = {
     )
 }
 
-
-def replay(learner: Any) -> list[Any]:
-    """Show a learner over a class the labels of one threshold."""
-    truth = LINE.labels[2]
-    return [learner.update(x, int(truth[x])) for x in range(5)] + [learner.predict(0)]
-
-
-CLASS_LEARNERS = {
-    f"online.{kind.__name__}": {
-        "make": lambda kind=kind: kind(LINE),
-        "run": replay,
-        "bad": {
-            "unknown point": lambda kind=kind: kind(LINE).predict(99),
-            "label 2": lambda kind=kind: kind(LINE).update(0, 2),
-        },
-    }
-    for kind in (Halving, SOA)
-}
-
-VOTES = {
-    "votes.Partition": {
-        "make": lambda: random_blocks(10, 3, random_state=0),
-        "run": lambda partition: (partition.sizes, list(partition)),
-    },
-    "votes.random_blocks": {
-        "args": {"n_rows": 10, "n_blocks": 3, "random_state": 0},
-        "bad": {
-            "more blocks than rows": lambda: random_blocks(2, 3),
-            "neither blocks nor sizes": lambda: random_blocks(10),
-        },
-        "no_example": "shown by Partition",
-    },
-    "votes.hash_blocks": {
-        "args": {"X": SQUARE, "n_blocks": 3},
-        "bad": {
-            "no blocks": lambda: hash_blocks(SQUARE, 0),
-            "NaN": lambda: hash_blocks([[math.nan]], 3),
-            "wrong number of labels": lambda: hash_blocks(SQUARE, 3, y=[1]),
-        },
-    },
-    "votes.Vote": {
-        "make": lambda: plurality([["a", "b"], ["a", "c"]]),
-        "no_example": "shown by plurality",
-    },
-    "votes.plurality": {
-        "args": {"votes": [["a", "b"], ["a", "c"]]},
-        "bad": {
-            "no voters": lambda: plurality(np.zeros((0, 2))),
-            "unknown class": lambda: plurality([["a"]], classes=["b"]),
-        },
-    },
-    "votes.majority": {
-        "args": {"votes": [[1, 0], [1, 1], [0, 0]]},
-        "bad": {
-            "label 2": lambda: majority([[2]]),
-            "forbidden tie": lambda: majority([[1], [0]], tie="raise"),
-        },
-    },
-    "votes.margins": {
-        "args": {"votes": [[1, 0], [1, 1]]},
-        "bad": {"no voters": lambda: margins(np.zeros((0, 2)))},
-        "no_example": "one subtraction",
-    },
-    "votes.minority_counts": {
-        "args": {"votes": [[1, 0], [1, 1]]},
-        "bad": {"label 2": lambda: minority_counts([[2]])},
-        "no_example": "one count",
-    },
-}
-
-INCLUSION = {
-    "inclusion.OneInclusionGraph": {
-        "make": lambda: OneInclusionGraph(LINE),
-        "run": lambda graph: (graph.orient().head, graph.predict(2, [0, 0, 0, 1, 1])),
-        "bad": {
-            "label 2": lambda: OneInclusionGraph([[0, 2]]),
-            "equal keys": lambda: OneInclusionGraph([[0, 1]], keys=["a", "a"]),
-            "unknown method": lambda: OneInclusionGraph(LINE).orient("guess"),
-        },
-    },
-    "inclusion.Orientation": {
-        "make": lambda: OneInclusionGraph(LINE).orient(),
-        "no_example": "returned by OneInclusionGraph.orient",
-    },
-    "inclusion.FractionalOrientation": {
-        "make": lambda: OneInclusionGraph(LINE).orient_fractional(),
-        "no_example": "returned by OneInclusionGraph.orient_fractional",
-    },
-    "inclusion.Prediction": {
-        "make": lambda: OneInclusionGraph(LINE).predict(2, [0, 0, 0, 1, 1]),
-        "no_example": "shown by OneInclusionGraph",
-    },
-    "inclusion.peel_orientation": {
-        "args": {"n_vertices": 3, "first": np.array([0, 1]), "second": np.array([1, 2])},
-        "no_example": "the method 'peel' of OneInclusionGraph.orient",
-    },
-}
-
 DIMENSIONS = {
     "dimensions.LittlestoneSolver": {
         "make": lambda: LittlestoneSolver(LINE),
@@ -435,9 +337,6 @@ STATS = {
 
 CASES = {
     **ONLINE,
-    **CLASS_LEARNERS,
-    **VOTES,
-    **INCLUSION,
     **DIMENSIONS,
     **CLASSES,
     **INCLUSION,
