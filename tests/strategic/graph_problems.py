@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 
@@ -60,6 +61,7 @@ def play_until_quiet(
     raise AssertionError("the learner never stops making mistakes")
 
 
+@cache
 def naive_littlestone(rows: frozenset[tuple[bool, ...]], n: int) -> int:
     """The definition, for tiny classes."""
     if not rows:

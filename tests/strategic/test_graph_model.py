@@ -5,7 +5,6 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
-from strategic.graph_problems import random_graph
 
 from counterplay.core.errors import CounterplayWarning
 from counterplay.core.finite_class import FiniteClass
@@ -35,6 +34,7 @@ from counterplay.strategic import (
     stackelberg_regret,
     strategic_accuracy,
 )
+from strategic.graph_problems import random_graph
 
 TWO = FiniteClass.from_matrix([[0, 0], [0, 1]])
 ARC = ManipulationGraph.from_lists([[1], []])
@@ -72,7 +72,8 @@ def test_ties_are_uniform_on_request() -> None:
     rng = np.random.default_rng(0)
     places = [respond([0, 1, 1, 1], 0, star, "uniform", rng) for _ in range(3000)]
     counts = np.bincount(places, minlength=4)
-    assert counts[0] == 0 and (np.abs(counts[1:] - 1000) < 5 * np.sqrt(3000 * 2 / 9)).all()
+    assert counts[0] == 0
+    assert (np.abs(counts[1:] - 1000) < 5 * np.sqrt(3000 * 2 / 9)).all()
 
 
 class Spy(GraphLearner):
@@ -101,7 +102,9 @@ def test_each_mode_reveals_what_it_says_and_nothing_else() -> None:
         before, after = spy.before[0], spy.after[0]
         assert before.x == before_x.get(mode)
         assert (before.bag is not None) == (mode is Mode.FI)
-        assert after.y == 1 and after.v == 0 and after.yhat == 0
+        assert after.y == 1
+        assert after.v == 0
+        assert after.yhat == 0
         assert (after.x is None) == (mode is Mode.PMF_V)
         assert (after.bag is None) == (mode in (Mode.UG, Mode.UG_AFTER))
 
@@ -116,7 +119,8 @@ def test_hidden_feature_feedback_shows_the_neighbourhood_of_where_the_agent_went
     graph = ManipulationGraph.from_lists([[1, 2], [], [1]])
     spy = Accept2(Mode.PMF_V)
     GraphGame(graph, Mode.PMF_X).round(spy, 0, 1)  # the game knows x; the learner asked for less
-    assert spy.after[0].x is None and spy.after[0].v == 2
+    assert spy.after[0].x is None
+    assert spy.after[0].v == 2
     assert spy.after[0].bag.tolist() == [2, 1]
 
 
@@ -230,7 +234,8 @@ def test_the_same_graph_from_lists_matrix_and_networkx() -> None:
         ManipulationGraph.from_matrix(matrix),
         ManipulationGraph.from_networkx(digraph),
     ):
-        assert [graph.neighbors(x).tolist() for x in range(3)] == lists and graph.k == 2
+        assert [graph.neighbors(x).tolist() for x in range(3)] == lists
+        assert graph.k == 2
 
 
 def test_actions_reach_exactly_what_the_budget_allows() -> None:

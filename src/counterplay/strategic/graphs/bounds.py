@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from counterplay.core.validation import (
+    FloatArray,
+    IntArray,
     check_int,
     check_open_fraction,
     check_positive_int,
@@ -64,11 +67,12 @@ def vc_induced_upper(d: int, k: int, log_G: float = 0.0) -> int:
     """
     d, k = check_int(d, "d", low=0), check_int(k, "k", low=0)
     log_G = check_real(log_G, "log_G", low=0.0)
-    n, last = 1, 0
-    while n <= 4 * last + 64 * (d + 1) + 4 * log_G:
-        if n * math.log(2) <= log_sauer(d, n * (k + 1)) + log_G + 1e-12:
-            last = n
-        n += 1
+    last, limit = 0, 0
+    while limit < 4 * last + 64 * (d + 1) + 4 * log_G:
+        limit = int(4 * last + 64 * (d + 1) + 4 * log_G) + 1
+        n = np.arange(1, limit + 1)
+        fits = np.flatnonzero(n * math.log(2) <= _log_sauer_many(d, n * (k + 1)) + log_G + 1e-12)
+        last = int(n[fits[-1]]) if fits.size else 0
     return last
 
 
@@ -160,10 +164,15 @@ def log_sauer(d: int, m: int) -> float:
     16
     """
     d, m = check_int(d, "d", low=0), check_int(m, "m", low=0)
-    if d >= m:
-        return m * math.log(2)
-    terms = [gammaln(m + 1) - gammaln(i + 1) - gammaln(m - i + 1) for i in range(d + 1)]
-    return float(logsumexp(terms))
+    return float(_log_sauer_many(d, np.array([m]))[0])
+
+
+def _log_sauer_many(d: int, m: IntArray) -> FloatArray:
+    i = np.arange(d + 1)[:, None]
+    with np.errstate(invalid="ignore"):
+        terms = gammaln(m + 1) - gammaln(i + 1) - gammaln(np.maximum(m - i, 0) + 1)
+    few: FloatArray = logsumexp(np.where(i <= m, terms, -np.inf), axis=0)
+    return np.where(d >= m, m * math.log(2), few)
 
 
 def _smallest(enough) -> int:  # type: ignore[no-untyped-def]  # a predicate of one int

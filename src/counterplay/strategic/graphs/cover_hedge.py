@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,8 @@ class AgnosticCoverHedge(GraphLearner):
         self._states: dict[tuple[Hashable, int], tuple[Red2OnlineFI | None, int, float]] = {
             (_key(start), 0): (start, 0, 0.0)
         }
+        self._decisions: dict[tuple[Hashable, bytes], bool] = {}
+        self._flips: dict[tuple[Hashable, bytes], tuple[Red2OnlineFI | None, Hashable]] = {}
         self.round = 0
         self.probability = 0.0
         self._bag: Any = None
@@ -105,16 +108,16 @@ class AgnosticCoverHedge(GraphLearner):
     def observe(self, after: After) -> None:
         """Charge every expert its loss and move to the next round."""
         branches: dict[tuple[Hashable, int], tuple[Red2OnlineFI | None, int, float]] = {}
-        for learner, used, mass in self._states.values():
-            says = _says(learner, self._bag)
+        for (name, _), (learner, used, mass) in self._states.items():
+            says = self._says(name, learner, self._bag)
             for flip in (False, True):
                 if flip and used >= self.M:
                     continue
                 said = says != flip
                 loss = self.eta * float(said != bool(after.y))
-                state = _flipped(learner, self._bag, int(said)) if flip else learner
+                state, new = self._flip(name, learner, said) if flip else (learner, name)
                 count = used + int(flip)
-                key = (_key(state), count)
+                key = (new, count)
                 old = branches.get(key)
                 value = mass - loss if old is None else float(np.logaddexp(old[2], mass - loss))
                 branches[key] = (state, count, value)
@@ -125,8 +128,8 @@ class AgnosticCoverHedge(GraphLearner):
     def _probability(self, bag: Any) -> float:
         left = self.T - self.round - 1
         yes, everything = [], []
-        for learner, used, mass in self._states.values():
-            says = _says(learner, bag)
+        for (name, _), (learner, used, mass) in self._states.items():
+            says = self._says(name, learner, bag)
             keep = mass + _log_choices(left, self.M - used)
             everything.append(keep)
             if says:
@@ -140,9 +143,21 @@ class AgnosticCoverHedge(GraphLearner):
             return 0.0
         return float(np.exp(np.logaddexp.reduce(yes) - np.logaddexp.reduce(everything)))
 
+    def _says(self, name: Hashable, learner: Red2OnlineFI | None, bag: Any) -> bool:
+        """The state's own decision; states are few, so each is asked once per bag."""
+        where = (name, np.asarray(bag).tobytes())
+        if where not in self._decisions:
+            self._decisions[where] = learner is not None and learner.decide(bag)
+        return self._decisions[where]
 
-def _says(learner: Red2OnlineFI | None, bag: Any) -> bool:
-    return learner is not None and learner.decide(bag)
+    def _flip(
+        self, name: Hashable, learner: Red2OnlineFI | None, said: bool
+    ) -> tuple[Red2OnlineFI | None, Hashable]:
+        where = (name, np.asarray(self._bag).tobytes())
+        if where not in self._flips:
+            state = _flipped(learner, self._bag, int(said))
+            self._flips[where] = state, _key(state)
+        return self._flips[where]
 
 
 def _flipped(learner: Red2OnlineFI | None, bag: Any, label: int) -> Red2OnlineFI | None:
@@ -165,11 +180,10 @@ def _key(learner: Red2OnlineFI | None) -> Hashable:
     return tuple(sorted(shares))
 
 
+@lru_cache(maxsize=65536)
 def _log_choices(n: int, most: int) -> float:
     """ln of the number of subsets of at most ``most`` of ``n`` rounds."""
     if most < 0:
         return -math.inf
-    terms = [
-        float(gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1)) for j in range(min(most, n) + 1)
-    ]
-    return float(np.logaddexp.reduce(terms))
+    j = np.arange(min(most, n) + 1)
+    return float(np.logaddexp.reduce(gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1)))

@@ -34,7 +34,8 @@ class Experts:
     exact:
         Keep weights as fractions.
     merge, prune:
-        Merge equal experts; drop dead ones. Both change no prediction.
+        Merge equal experts (changes no prediction); drop dead ones, whose votes then do not count
+        (keeps the guarantee: weights only fall).
     max_experts:
         Keep only the heaviest ones; gives up the guarantee and records the dropped weight.
     """

@@ -36,7 +36,8 @@ class Red2OnlineFI(GraphLearner):
     exact:
         Keep weights as fractions.
     merge, prune, max_experts:
-        See ``Experts``; merging and pruning change no prediction.
+        Merge equal experts (changes no prediction), drop dead ones (keeps the guarantee), keep at
+        most so many (gives the guarantee up).
 
     Notes
     -----
