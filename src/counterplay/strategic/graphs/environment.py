@@ -24,7 +24,15 @@ from counterplay.strategic.graphs.response import Tie, respond
 
 
 class Mode(Enum):
-    """What the learner sees before and after it publishes its rule."""
+    """What the learner sees before and after it publishes its rule.
+
+    FI: the agent and its neighbourhood before the decision. PMF_X: the agent afterwards. PMF_V:
+    only where it went, afterwards. UG: the agent before, neighbourhoods never. UG_AFTER: the agent
+    and its move afterwards, neighbourhoods never.
+
+    >>> [mode.name for mode in Mode]
+    ['FI', 'PMF_X', 'PMF_V', 'UG', 'UG_AFTER']
+    """
 
     FI = "fi"
     PMF_X = "pmf_x"
@@ -86,7 +94,12 @@ _NEEDS = {  # modes whose feedback contains that of the key
 
 @dataclass(frozen=True)
 class GraphTranscript(Transcript):
-    """Rounds on a manipulation graph: who came, where they went, what was decided."""
+    """Rounds on a manipulation graph: who came, where they went, what was decided.
+
+    >>> columns = {"x": [0, 1], "v": [1, 1], "yhat": [1, 0], "y": [0, 1]}
+    >>> GraphTranscript({name: np.array(c) for name, c in columns.items()}, {}).mistakes
+    2
+    """
 
     @property
     def mistakes(self) -> int:
@@ -146,6 +159,9 @@ class GraphGame:
     ) -> None:
         self.graph, self.mode, self.tie = graph, mode, tie
         self._rng = generator(random_state)
+
+    def __repr__(self) -> str:
+        return f"GraphGame({self.graph!r}, {self.mode.name})"
 
     def round(self, learner: GraphLearner, x: int, y: int) -> tuple[BoolArray, After]:
         """Play one agent; return the published rule and what was revealed."""

@@ -180,6 +180,8 @@ def graph_loss(
     >>> graph_loss(ManipulationGraph.from_lists([[1], []]), ManipulationGraph.from_lists([[], []]))
     0.5
     """
+    if candidate.n != truth.n:
+        raise InvalidInputError(f"the graphs have {candidate.n} and {truth.n} nodes")
     different = (candidate.adjacency != truth.adjacency).sum(axis=1) > 0
     weights = None if distribution is None else np.asarray(distribution, dtype=np.float64)
     values: FloatArray = np.asarray(different, dtype=np.float64).reshape(-1)

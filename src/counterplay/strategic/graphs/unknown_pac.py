@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.finite_class import FiniteClass
@@ -27,6 +26,7 @@ from counterplay.core.validation import (
     check_choice,
     check_labels01,
     check_open_fraction,
+    check_positive_int,
 )
 from counterplay.strategic.graphs.experts import RealizabilityError
 from counterplay.strategic.graphs.graph_classes import (
@@ -47,7 +47,7 @@ def probe(graph: ManipulationGraph, nodes: ArrayLike, random_state: RandomState 
     >>> probe(ManipulationGraph.from_lists([[1], []]), [0, 1, 0], random_state=0)
     array([1, 1, 1])
     """
-    x = np.asarray(nodes, dtype=np.int64)
+    x = check_nodes(nodes, graph.n)
     degrees = graph.degrees[x]
     pick = np.floor(generator(random_state).random(x.size) * np.maximum(degrees, 1)).astype(
         np.int64
@@ -75,6 +75,13 @@ class UnknownGraphFit:
         With probability ``1 - delta`` the empirical graph loss is at most this (realizable only).
     used_labels:
         Whether the labels took part in choosing the graph.
+
+    Examples
+    --------
+    >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], []])])
+    >>> rules = FiniteClass.from_matrix([[0, 1], [0, 0]])
+    >>> print(UnknownGraphPACAgnostic(rules, graphs).fit([0], [1], [0, 1], [1, 1]).summary()[:41])
+    graph 0: misses 0.000 of the moves, mean
     """
 
     graph: ManipulationGraph
@@ -142,6 +149,9 @@ class UnknownGraphPACRealizable:
         _check_nodes(hypotheses, graphs)
         self.hypotheses, self.graphs = hypotheses, graphs
         self.delta = check_open_fraction(delta, "delta")
+
+    def __repr__(self) -> str:
+        return f"UnknownGraphPACRealizable({self.hypotheses!r}, delta={self.delta})"
 
     def fit(self, nodes: ArrayLike, moved_to: ArrayLike, y: ArrayLike) -> UnknownGraphFit:
         """Fit to (x, v, y); raises ``RealizabilityError`` when no pair explains everything."""
@@ -232,6 +242,9 @@ class UnknownGraphPACAgnostic:
         _check_nodes(hypotheses, graphs)
         self.hypotheses, self.graphs = hypotheses, graphs
 
+    def __repr__(self) -> str:
+        return f"UnknownGraphPACAgnostic({self.hypotheses!r})"
+
     def fit(
         self, nodes: ArrayLike, moved_to: ArrayLike, label_nodes: ArrayLike, y: ArrayLike
     ) -> UnknownGraphFit:
@@ -292,7 +305,7 @@ def consistent_graph(graphs: ExplicitGraphClass, nodes: ArrayLike, moved_to: Arr
     return int(fits[-1])
 
 
-class NeighborhoodLearner(BaseEstimator):
+class NeighborhoodLearner:
     """Learn the set of items each person likes from one click per visit.
 
     Use it for recommenders: candidate taste models are graphs from people (or clusters) to items,
@@ -324,6 +337,9 @@ class NeighborhoodLearner(BaseEstimator):
     ) -> None:
         self.graphs = graphs
         self.mode = mode
+
+    def __repr__(self) -> str:
+        return f"NeighborhoodLearner(mode={self.mode!r})"
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, slates: Sequence[ArrayLike] | None = None
@@ -369,6 +385,17 @@ def _check_nodes(hypotheses: FiniteClass, graphs: GraphClass) -> None:
         raise InvalidInputError(
             f"rules are on {hypotheses.n_points} nodes, graphs on {graphs.n}; they must agree"
         )
+
+
+def check_nodes(nodes: ArrayLike, n: int) -> IntArray:
+    """Return node numbers as integers; raises for the first one outside 0 to n-1."""
+    x = np.asarray(nodes, dtype=np.int64)
+    outside = np.flatnonzero((x < 0) | (x >= n))
+    if outside.size:
+        raise InvalidInputError(
+            f"entry {outside[0]} is node {x.flat[outside[0]]}; nodes are 0 to {n - 1}"
+        )
+    return x
 
 
 def _pairs(nodes: ArrayLike, moved_to: ArrayLike) -> tuple[IntArray, IntArray]:
@@ -460,6 +487,7 @@ def proxy_loss(
     >>> proxy_loss(nothing, truth, k=1)
     0.5
     """
+    k = check_positive_int(k, "k")
     A, B = candidate.adjacency.toarray(), truth.adjacency.toarray()
     p = np.full(len(A), 1 / len(A)) if distribution is None else distribution
     missed = (B & ~A).sum(axis=1) / np.maximum(B.sum(axis=1), 1)
