@@ -264,3 +264,9 @@ def test_transcripts_count_both_kinds_of_mistakes() -> None:
     game = GraphTranscript({name: np.array(values) for name, values in columns.items()}, {})
     assert (game.mistakes, game.false_positives, game.false_negatives) == (2, 1, 1)
     assert "2 mistakes" in game.summary()
+
+
+def test_a_graph_can_be_rebuilt_from_its_own_matrix() -> None:
+    again = ManipulationGraph.from_matrix(ARC.adjacency, features=[[0.0], [2.0]])
+    assert again.neighbors(0).tolist() == [1]
+    assert ARC.neighbors(0).tolist() == [1]

@@ -159,7 +159,7 @@ class ManipulationGraph:
         cls, adjacency: Any, *, features: ArrayLike | None = None, k: int = -1
     ) -> ManipulationGraph:
         """Build a graph from a dense or sparse adjacency matrix; entry (x, z) is the arc x -> z."""
-        matrix = sparse.csr_array(adjacency)
+        matrix = sparse.csr_array(adjacency, copy=True)  # a graph's own matrix is read-only
         if matrix.shape[0] != matrix.shape[1]:
             raise InvalidInputError(f"the adjacency matrix must be square, got {matrix.shape}")
         matrix.eliminate_zeros()
