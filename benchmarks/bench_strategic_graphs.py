@@ -29,6 +29,11 @@ def timed(job):
     return result, time.perf_counter() - start
 
 
+def best_of(repeats: int, job):
+    runs = [timed(job) for _ in range(repeats)]
+    return runs[0][0], min(seconds for _, seconds in runs)
+
+
 def exact_plane(T: int = 80, k: int = 3) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(T, 2))
@@ -38,6 +43,7 @@ def exact_plane(T: int = 80, k: int = 3) -> None:
     w = np.array([1.0, 0.5])
     scores = np.array([(graph.features[graph.closed(i)] @ w).max() for i in range(T)])
     y = (scores > np.median(scores)).astype(int) ^ (rng.random(T) < 0.1)
+    StrategicERM("halfspace2d_exact").fit(X[:9], np.arange(9) % 2, graph=graph)  # compile
     exact, ours = timed(lambda: StrategicERM("halfspace2d_exact").fit(X, y, graph=graph))
     print(f"best halfspace in the plane, T={T}, k={k}, 10 % noise")
     print(f"  all directions       {ours:8.2f} s   {round(exact.loss_ * T)} errors, optimal")
@@ -80,8 +86,8 @@ def budget_workload(n: int = 6000, m: int = 2000, p: int = 10, radius: float = 0
     w = rng.normal(size=p) / np.sqrt(p)
     X = rng.normal(size=(n + m, p))
     y = (X @ w + 0.3 * rng.normal(size=n + m) > 0).astype(int)
-    model, ours = timed(lambda: StrategicLinearClassifier(radius).fit(X[:n], y[:n]))
-    (u, b), reference = timed(lambda: strategic_hinge(X[:n], y[:n], radius))
+    model, ours = best_of(5, lambda: StrategicLinearClassifier(radius).fit(X[:n], y[:n]))
+    (u, b), reference = best_of(5, lambda: strategic_hinge(X[:n], y[:n], radius))
 
     def accuracy(weights, offset) -> float:
         gamed = X[n:] @ weights + offset + radius * np.linalg.norm(weights) >= 0
@@ -130,7 +136,9 @@ def littlestone(r: int = 40, k: int = 4) -> None:
 
 def hidden_round(n: int = 2000) -> None:
     rng = np.random.default_rng(3)
-    rules = FiniteClass.from_matrix(rng.random((2000, n)) < 0.3)
+    points = rng.normal(size=(n, 2))
+    w, b = rng.normal(size=(2000, 2)), 0.5 * rng.normal(size=2000)
+    rules = FiniteClass.from_matrix(w @ points.T >= b[:, None])  # a trace of halfspaces
     lists = [rng.choice(np.delete(np.arange(n), x), 4, replace=False) for x in range(n)]
     graph = ManipulationGraph.from_lists(lists)
     truth = graph.induced(rules.labels[7][None, :])[0]
@@ -138,7 +146,7 @@ def hidden_round(n: int = 2000) -> None:
     learner = Red2OnlinePMF(Halving(rules), 4)
     game = GraphGame(graph, Mode.PMF_V)
     played, seconds = timed(lambda: game.play(learner, nodes, truth[nodes]))
-    print(f"hidden features, {n} nodes, 2000 rules, Halving experts: {played.summary()}")
+    print(f"hidden features, {n} nodes, 2000 halfspaces, Halving experts: {played.summary()}")
     print(f"  {1e3 * seconds / 300:.2f} ms per round (bar: 50)")
 
 

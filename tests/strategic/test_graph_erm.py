@@ -122,7 +122,8 @@ def test_local_graphs_and_listed_graphs_give_the_same_rule() -> None:
     y = (X[:, 0] + 0.3 * rng.normal(size=30) > 0).astype(int)
     shift = LocalGraph(lambda x: x + np.array([[0.4, 0.0], [0.0, 0.4]]), k=2)
     lists = [[30 + 2 * i, 31 + 2 * i] for i in range(30)] + [[] for _ in range(60)]
-    moved = np.concatenate([[[*x, 0.4, 0.0], [*x, 0.0, 0.4]] for x in X])
+    steps = np.array([[0.4, 0.0], [0.0, 0.4]])
+    moved = np.concatenate([x + steps for x in X])
     listed = ManipulationGraph.from_lists(lists, features=np.vstack([X, moved]))
     a = StrategicERM("halfspace2d_exact").fit(X, y, graph=shift)
     b = StrategicERM("halfspace2d_exact").fit(X, y, graph=listed)

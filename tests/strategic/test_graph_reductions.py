@@ -312,7 +312,9 @@ def test_mistakes_scale_with_log_k_and_with_k() -> None:
 def test_a_round_costs_about_a_few_votes() -> None:
     rng = np.random.default_rng(8)
     n = 2000
-    rules = FiniteClass.from_matrix(rng.random((2000, n)) < 0.3)
+    points = rng.normal(size=(n, 2))
+    w, b = rng.normal(size=(2000, 2)), 0.5 * rng.normal(size=2000)
+    rules = FiniteClass.from_matrix(w @ points.T >= b[:, None])  # a trace of halfspaces
     graph = random_graph(rng, n, 4)
     truth = graph.induced(rules.labels[7][None, :])[0]
     learner = Red2OnlinePMF(Halving(rules), 4)

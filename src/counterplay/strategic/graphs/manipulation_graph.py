@@ -285,7 +285,12 @@ class ManipulationGraph:
         nodes = self.node_of(X)
         sizes = self.degrees[nodes] + 1
         pointers = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        flat = np.concatenate([self.closed(int(x)) for x in nodes])
+        flat = np.empty(pointers[-1], dtype=np.int64)
+        flat[pointers[:-1]] = nodes
+        others = np.ones(flat.size, dtype=np.bool_)
+        others[pointers[:-1]] = False
+        shift = np.repeat(self.indptr[nodes] - pointers[:-1] - 1, sizes)
+        flat[others] = self.indices[(np.arange(flat.size) + shift)[others]]
         used, position = np.unique(flat, return_inverse=True)
         assert self.features is not None
         return self.features[used], pointers, position.reshape(-1).astype(np.int64)
