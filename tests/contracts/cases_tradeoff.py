@@ -1,386 +1,355 @@
 """Contract cases of counterplay.tradeoff."""
 
-import math
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 
-from counterplay.tradeoff import (
-    AdaNormalHedge,
-    BicriteriaLearner,
-    CallableSecondary,
-    ChampionChallenger,
-    CumulativeLossLearner,
-    CusumOracle,
-    Deactivation,
-    DeactivationLearner,
-    EpochGrid,
-    EpochLearner,
-    HarmBudget,
-    Instance,
-    LazyHedge,
-    Phase,
-    ReactivationLearner,
-    RestartAtReset,
-    RestartOnDeactivation,
-    RiverExperts,
-    ScalarizedLearner,
-    SwitchTax,
-    burst_check,
-    burst_threshold,
-    check_bounded_burst,
-    check_stint_budget,
-    count_switches,
-    cusum,
-    error_rate,
-    frontier,
-    impossibility_phases,
-    impossibility_report,
-    instances,
-    minimax,
-    missed_positives,
-    primary_regret,
-    required_budget,
-    required_rate,
-    secondary_regret,
-    sleeping_regret,
-    stints,
-)
+from counterplay import tradeoff as to
+from counterplay.tradeoff import instances
 
-T, K = 120, 3
+T, K, C = 120, 3, 0.2
 RNG = np.random.default_rng(0)
-L1 = RNG.random((T, K))
-L2 = np.full((T, K), 0.1)
-L2[20:30, 0] = 1.0
-LONG = np.full((T + 1, K), 0.1)
-EVEN = np.full((T, K), 1 / K)
-PATH = [0, 0, 1, 1, 2]
-WATCHDOG = {"c": 0.2, "threshold": 4.0}
+L1, L2 = RNG.random((T, K)), np.clip(RNG.normal(C, 0.2, (T, K)), 0, 1)
+L2[:, 0] = np.minimum(L2[:, 0], C)
+PATH = np.repeat([0, 2, 1, 0], T // 4)
+ACTIVE = np.ones((T, K), dtype=bool)
+LOSSES = RNG.random((30, K))
 
 
-def softmin(first: Any, second: Any) -> Any:
-    """Weigh the experts by the sum of their cumulative losses."""
-    weights = np.exp(-0.1 * (first + second))
-    return weights / weights.sum(axis=-1, keepdims=True)
+def oracle(**extra: Any) -> to.CusumOracle:
+    return to.CusumOracle(C, 4.0, **extra)
 
 
-def tax(t: int, actions: Any) -> Any:
-    """Charge a round after a switch."""
-    return np.full(2, float(len(actions) > 0 and t % 2))
+def scalar(learner: Any) -> Any:
+    """Use a learner over experts in a stream and on a batch."""
+    learner.reset(K, len(LOSSES), 0)
+    path = []
+    for row in LOSSES:
+        path.append(learner.act())
+        learner.update(row)
+    return path, learner.marginals(LOSSES), learner.sample(LOSSES, 2, random_state=0)
 
 
-class Always:
-    """A model in the style of river that gives one answer."""
+def bicriteria(learner: Any) -> Any:
+    """Play a few rounds, and a complete run."""
+    path = []
+    for t in range(25):
+        path.append(learner.act())
+        learner.update(L1[t], L2[t])
+    return path, learner.run(L1, L2, c=C).paths
 
-    def __init__(self, answer: bool) -> None:
+
+def rule(L1: Any, L2: Any) -> Any:
+    return np.full(K, 1 / K)
+
+
+def live() -> to.ChampionChallenger:
+    return to.ChampionChallenger(
+        n_models=K, horizon=T, harm_rate=C, burst=2.0, review_every=40, random_state=0
+    )
+
+
+def steps(champion: to.ChampionChallenger) -> Any:
+    return [champion.step(a, b) for a, b in zip(L1[:60], L2[:60])]
+
+
+def used() -> to.ChampionChallenger:
+    champion = live()
+    steps(champion)
+    return champion
+
+
+class Constant:
+    """A model that always says the same."""
+
+    def __init__(self, answer: int) -> None:
         self.answer = answer
 
-    def predict_one(self, x: Any) -> bool:
+    def predict(self, X: Any) -> Any:
+        return np.full(len(X), self.answer)
+
+    def predict_one(self, x: Any) -> int:
         return self.answer
 
     def learn_one(self, x: Any, y: Any) -> None: ...
 
-
-def stream(learner: BicriteriaLearner) -> list[int]:
-    """Play round by round."""
-    path = []
-    for t in range(T):
-        path.append(int(learner.act()))
-        learner.update(L1[t], L2[t])
-    return path
+    def __repr__(self) -> str:
+        return f"Constant({self.answer})"
 
 
-def learner_case(make: Any) -> dict[str, Any]:
-    """Return the case of a learner: streaming, and what every learner must refuse."""
-    return {
-        "make": make,
-        "run": stream,
-        "bad": {
-            "NaN loss": lambda: make().update([0.1, math.nan, 0.1], [0.1, 0.1, 0.1]),
-            "loss above one": lambda: make().update([0.1, 1.5, 0.1], [0.1, 0.1, 0.1]),
-            "wrong number of experts": lambda: make().update([0.1, 0.1], [0.1, 0.1]),
-            "longer than the horizon": lambda: make().run(LONG, LONG, c=0.2),
-            "different shapes": lambda: make().run(L1, L2[:, :2], c=0.2),
-        },
-    }
+def tax(t: int, actions: Any) -> Any:
+    return np.full(K, 0.5 if t % 2 else 0.1)
 
 
-def champion() -> ChampionChallenger:
-    """Return a small champion-challenger loop."""
-    return ChampionChallenger(
-        n_models=K, horizon=T, harm_rate=0.2, burst=5.0, review_every=10, random_state=0
-    )
+BATCHES = [(np.zeros((4, 1)), np.array([0, 1, 1, 0]))]
+BAD_LOSS = {"loss above one": lambda: to.EpochLearner(T, K, B=5).run(L1 + 1, L2, c=C)}
 
-
-def serve(live: ChampionChallenger) -> list[int]:
-    """Run the loop to its horizon."""
-    path = []
-    for t in range(T):
-        path.append(int(live.current))
-        live.step(primary=L1[t], secondary=L2[t])
-    return path
-
-
-def report_after_use() -> Any:
-    """Return the report of a loop that ran."""
-    live = champion()
-    serve(live)
-    return live.report()
-
-
-LEARNERS = {
-    "EpochLearner": learner_case(lambda: EpochLearner(T, K, B=10, random_state=0)),
-    "LazyHedge": learner_case(lambda: LazyHedge(T, K, threshold=4.0, random_state=0)),
-    "ScalarizedLearner": learner_case(lambda: ScalarizedLearner(0.5, T, K, random_state=0)),
-    "CumulativeLossLearner": {
-        **learner_case(lambda: CumulativeLossLearner(softmin, T, K, random_state=0)),
-        "no_json": "the rule is a function of the user, which has no JSON form",
+SCALAR: dict[str, dict[str, Any]] = {
+    "Doubling": {"make": lambda: to.Doubling()},
+    "ExploreThenCommit": {
+        "make": lambda: to.ExploreThenCommit(5),
+        "bad": {"nothing given": lambda: to.ExploreThenCommit()},
     },
-    "DeactivationLearner": learner_case(
-        lambda: DeactivationLearner(T, K, B=10, oracle=CusumOracle(**WATCHDOG), random_state=0)
-    ),
-    "ReactivationLearner": learner_case(
-        lambda: ReactivationLearner(T, K, B=4, oracle=CusumOracle(**WATCHDOG), random_state=0)
-    ),
-    "RestartOnDeactivation": learner_case(
-        lambda: RestartOnDeactivation(T, K, B=10, oracle=CusumOracle(**WATCHDOG), random_state=0)
-    ),
-    "RestartAtReset": learner_case(
-        lambda: RestartAtReset(T, K, B=10, oracle=CusumOracle(**WATCHDOG), random_state=0)
-    ),
-    "AdaNormalHedge": learner_case(
-        lambda: AdaNormalHedge(T, K, B=10, oracle=CusumOracle(**WATCHDOG), random_state=0)
-    ),
-    "ChampionChallenger": {
-        "make": champion,
-        "run": serve,
-        "bad": {
-            "no models": lambda: ChampionChallenger(n_models=0, horizon=T, harm_rate=0.1, burst=5),
-            "rate above one": lambda: ChampionChallenger(
-                n_models=2, horizon=T, harm_rate=1.5, burst=5
-            ),
-            "NaN loss": lambda: champion().step(primary=[0, math.nan, 0], secondary=[0, 0, 0]),
-            "wrong number of losses": lambda: champion().step(primary=[0, 0], secondary=[0, 0]),
-        },
+    "FollowLazyLeader": {
+        "make": lambda: to.FollowLazyLeader(),
+        "bad": {"no noise": lambda: to.FollowLazyLeader(0.0)},
     },
-    "CusumOracle": {
-        "make": lambda: CusumOracle(**WATCHDOG),
-        "run": lambda oracle: oracle.judge(L2),
-        "bad": {
-            "rate above one": lambda: CusumOracle(c=1.5, threshold=1.0),
-            "negative threshold": lambda: CusumOracle(c=0.5, threshold=-1.0),
-            "NaN loss": lambda: CusumOracle(**WATCHDOG).judge(np.full((4, 2), math.nan)),
-        },
+    "FollowPerturbedLeader": {"make": lambda: to.FollowPerturbedLeader()},
+    "FollowTheLeader": {"make": lambda: to.FollowTheLeader()},
+    "Hedge": {
+        "make": lambda: to.Hedge(),
+        "bad": {"negative step": lambda: to.Hedge(-1.0), "word": lambda: to.Hedge("fast")},  # type: ignore[arg-type]  # deliberately wrong
     },
-    "RiverExperts": {
-        "make": lambda: RiverExperts([Always(True), Always(False)]),
-        "run": lambda experts: experts.replay([({"x": 1}, True), ({"x": 2}, False)]),
-        "bad": {
-            "no models": lambda: RiverExperts([]),
-            "not a model": lambda: RiverExperts([3]),
-        },
+    "MaximalCouplingSampler": {"make": lambda: to.MaximalCouplingSampler(to.Hedge())},
+    "ShrinkingDartboard": {
+        "make": lambda: to.ShrinkingDartboard(),
+        "bad": {"rate of one": lambda: to.ShrinkingDartboard(1.0)},
     },
 }
-
-OBJECTS = {
-    "Instance": {
-        "make": lambda: Instance(L1, L2, c=0.1, delta=0.5, alpha=0.5),
+LEARNERS: dict[str, dict[str, Any]] = {
+    "AdaNormalHedge": {
+        "make": lambda: to.AdaNormalHedge(T, K, B=5, oracle=oracle(resets=60), random_state=0)
+    },
+    "CumulativeLossLearner": {
+        "make": lambda: to.CumulativeLossLearner(rule, T, K, random_state=0),
+        "restore": lambda text: to.CumulativeLossLearner.from_json(text, rule),
+        "bad": {"uses time": lambda: to.CumulativeLossLearner(lambda a, b, t: a, T, K)},  # type: ignore[arg-type,misc]  # deliberately wrong
+    },
+    "DeactivationLearner": {
+        "make": lambda: to.DeactivationLearner(T, K, B=5, oracle=oracle(), random_state=0),
         "bad": {
-            "different shapes": lambda: Instance(L1, L2[:, :2], c=0.1, delta=0.5, alpha=0.5),
-            "NaN": lambda: Instance(L1 * math.nan, L2, c=0.1, delta=0.5, alpha=0.5),
-            "rate above one": lambda: Instance(L1, L2, c=1.5, delta=0.5, alpha=0.5),
+            "resets": lambda: to.DeactivationLearner(T, K, B=5, oracle=oracle(resets=10)),
+            "no epoch length": lambda: to.DeactivationLearner(T, K),
         },
     },
-    "EpochGrid": {
-        "make": lambda: EpochGrid(10, 4),
+    "EpochLearner": {
+        "make": lambda: to.EpochLearner(T, K, B=5, random_state=0),
+        "bad": {**BAD_LOSS, "epoch too long": lambda: to.EpochLearner(T, K, B=T + 1)},
+    },
+    "LazyHedge": {
+        "make": lambda: to.LazyHedge(T, K, threshold=4.0, random_state=0),
+        "bad": {"no budget": lambda: to.LazyHedge(T, K)},
+    },
+    "ReactivationLearner": {
+        "make": lambda: to.ReactivationLearner(T, K, B=3, oracle=oracle(resets=60), random_state=0),
+        "bad": {"too short": lambda: to.ReactivationLearner(T, K, B=50)},
+    },
+    "RestartAtReset": {
+        "make": lambda: to.RestartAtReset(T, K, B=5, oracle=oracle(resets=50), random_state=0)
+    },
+    "RestartOnDeactivation": {
+        "make": lambda: to.RestartOnDeactivation(T, K, B=5, oracle=oracle(), random_state=0)
+    },
+    "ScalarizedLearner": {
+        "make": lambda: to.ScalarizedLearner(0.5, T, K, random_state=0),
+        "bad": {"negative price": lambda: to.ScalarizedLearner(-1.0, T, K)},
+    },
+}
+for case in SCALAR.values():
+    case["run"] = scalar
+for case in LEARNERS.values():
+    case["run"] = bicriteria
+
+BOUNDS: dict[str, dict[str, Any]] = {
+    "adanormalhedge_sleeping": {
+        "T": 1000, "K": 4, "B": 5, "active_rounds": 500, "late_segments": 2,
+    },
+    "balanced_epochs": {"T": 1000, "K": 5, "threshold": 10.0},
+    "binomial_minimum": {"E": 10, "K": 3},
+    "burst_pair_minimax": {"m": 60},
+    "coupling_secondary": {"threshold": 4.0, "total_variation": 2.5},
+    "cumulative_trap": {"T": 10**6, "alpha": 0.8},
+    "dartboard_loss": {"best": 20.0, "K": 4, "eta": 0.1},
+    "dartboard_redraws": {"best": 20.0, "K": 4, "eta": 0.1},
+    "dartboard_regret": {"E": 100, "K": 4},
+    "dartboard_switches": {"E": 100, "K": 4},
+    "deactivation_secondary": {"threshold": 4.0, "switches": 3.0, "deactivations": 2, "c": 0.2},
+    "deactivation_sleeping": {"active_rounds": 100, "K": 4, "B": 5},
+    "decreasing_hedge_regret": {"m": 100, "K": 4},
+    "doubling_regret": {"m": 100, "K": 4},
+    "doubling_switches": {"m": 100, "K": 4},
+    "epoch_primary": {"T": 1000, "K": 4, "B": 10},
+    "epoch_secondary": {"T": 1000, "K": 4, "B": 10, "threshold": 5.0},
+    "hedge_regret": {"T": 1000, "K": 4},
+    "impossibility_average": {"T": 1000},
+    "impossibility_worst": {"T": 1000},
+    "ladder_secondary": {
+        "lengths": [10.0, 90.0], "excess": [0.5, 0.1], "sleeping": [5.0, -10.0]
+    },
+    "ladder_target": {"K": 4, "ratio": 5.0},
+    "lazy_hedge_primary": {"T": 1000, "K": 4, "threshold": 5.0},
+    "lazy_hedge_rate": {"T": 1000, "K": 4, "threshold": 5.0},
+    "lazy_hedge_secondary": {"T": 1000, "K": 4, "threshold": 5.0},
+    "lazy_leader_loss": {"best": 20.0, "K": 4, "eps": 0.1},
+    "lazy_leader_switches": {"loss": 30.0, "eps": 0.1},
+    "minimum_constant": {"E": 100, "K": 4},
+    "reactivation_draws": {"E": 100, "K": 4, "deactivations": 2, "resets": 1},
+    "reactivation_epochs": {"K": 10},
+    "reactivation_secondary": {
+        "T": 1000, "K": 4, "B": 5, "threshold": 4.0, "c": 0.2, "deactivations": 2, "resets": 1,
+    },
+    "reactivation_sleeping": {"T": 1000, "K": 4, "B": 5, "active_rounds": 500, "late_segments": 2},
+    "restart_sleeping": {"active_rounds": [100, 200], "K": 4, "B": 5},
+    "stint_secondary": {
+        "threshold": 4.0, "c": 0.2, "switches": 3, "resets": 1, "deactivations": 2,
+    },
+    "switch_tax": {"T": 1000, "K": 4, "B": 10, "delta": 0.5},
+}  # fmt: skip
+INSTANCES: dict[str, dict[str, Any]] = {
+    "adaptive_switch_tax": {
+        "T": 100, "alpha": 0.5, "K": 3, "c": 0.2, "delta": 0.5, "random_state": 0,
+    },
+    "burst": {"T": 4096, "alpha": 0.4, "K": 4, "N": 1},
+    "burst_pair": {"T": 400, "alpha": 0.5},
+    "calm": {"T": 400, "alpha": 0.5, "K": 3, "random_state": 0},
+    "classification_losses": {"a": 0.5, "b": 0.25},
+    "cumulative_trap": {"T": 2000, "alpha": 0.5, "c": 0.5, "world": 2, "random_state": 0},
+    "deactivation_ladder": {"T": 4096, "alpha": 0.3, "K": 3},
+    "impossibility_worlds": {"T": 100},
+    "prefix_star": {"T": 1000, "alpha": 0.4, "K": 3, "T_h": 200},
+    "random_bounded": {"T": 60, "K": 3, "c": 0.3, "threshold": 2.0, "random_state": 0},
+    "staggered": {"T": 1000, "alpha": 0.3, "K": 4},
+}  # fmt: skip
+
+CASES: dict[str, dict[str, Any]] = {
+    **SCALAR,
+    **LEARNERS,
+    **{f"bounds.{name}": {"args": arguments} for name, arguments in BOUNDS.items()},
+    **{f"instances.{name}": {"args": arguments} for name, arguments in INSTANCES.items()},
+    "AdaptiveSecondary": {},
+    "BicriteriaLearner": {},
+    "BurstCheck": {"make": lambda: to.burst_check(L2, C, 2.0)},
+    "CallableSecondary": {
+        "make": lambda: to.CallableSecondary(tax, K),
+        "run": lambda secondary: secondary.played(PATH),
+        "bad": {"not a function": lambda: to.CallableSecondary(3, K)},  # type: ignore[arg-type]  # deliberately wrong
+    },
+    "ChampionChallenger": {
+        "make": live,
+        "run": steps,
         "bad": {
-            "epoch longer than the horizon": lambda: EpochGrid(10, 11),
-            "empty epoch": lambda: EpochGrid(10, 0),
+            "unknown policy": lambda: to.ChampionChallenger(
+                n_models=2,
+                horizon=99,
+                harm_rate=0.1,
+                burst=1.0,
+                policy="bold",  # type: ignore[arg-type]  # deliberately wrong
+            ),
+            "no models": lambda: to.ChampionChallenger(horizon=9, harm_rate=0.1, burst=1.0),
+            "loss above one": lambda: live().step([0.0, 0.0, 2.0], [0.0, 0.0, 0.0]),
         },
+    },
+    "ChampionReport": {"make": lambda: used().report()},
+    "CusumOracle": {
+        "make": lambda: oracle(resets=50).start(K, T),
+        "run": lambda watchdog: [watchdog.update(row) for row in L2[:40]],
+        "bad": {
+            "unsorted resets": lambda: oracle(resets=[0, 9, 3]),
+            "rate above one": lambda: to.CusumOracle(1.5, 1.0),
+        },
+    },
+    "Deactivation": {"make": lambda: to.Deactivation(8, 1, 3, 4.5, 9)},
+    "EpochGrid": {
+        "make": lambda: to.EpochGrid(100, 7),
+        "bad": {"epoch too long": lambda: to.EpochGrid(10, 11)},
     },
     "HarmBudget": {
-        "make": lambda: HarmBudget(rate=0.1, burst=20.0),
-        "bad": {
-            "negative rate": lambda: HarmBudget(rate=-0.1, burst=20.0),
-            "NaN burst": lambda: HarmBudget(rate=0.1, burst=math.nan),
-        },
+        "make": lambda: to.HarmBudget(0.1, 5.0),
+        "bad": {"negative burst": lambda: to.HarmBudget(0.1, -1.0)},
+    },
+    "ImpossibilityReport": {"make": lambda: to.impossibility_report(L1, L2, C)},
+    "Instance": {
+        "make": lambda: to.Instance(L1, L2, C, 0.5, 0.5, {"name": "small"}),
+        "bad": {"different shapes": lambda: to.Instance(L1, L2[:5], C, 0.5, 0.5)},
+    },
+    "Minimax": {"make": lambda: to.minimax(to.impossibility_phases(), 1 / 16)},
+    "OracleRun": {"make": lambda: oracle().judge(L2)},
+    "Phase": {"make": lambda: to.Phase("start", 1.0, (0.0, 1.0), (0.1, 0.2))},
+    "Plan": {
+        "make": lambda: to.EpochLearner(T, K, B=5).plan(L1),
+        "run": lambda plan: (plan.expected(L1), plan.sample(2, random_state=0)),
+    },
+    "ReactivationTrace": {
+        "make": lambda: to.ReactivationLearner(T, K, B=3, oracle=oracle()).trace(L1, L2)
+    },
+    "RiverExperts": {
+        "make": lambda: to.RiverExperts([Constant(0), Constant(1)]),
+        "run": lambda experts: experts.replay([({"x": 1}, 1), ({"x": 2}, 0)]),
+        "bad": {"no model": lambda: to.RiverExperts([])},
+    },
+    "RunResult": {
+        "make": lambda: to.EpochLearner(T, K, B=5, random_state=0).run(L1, L2, c=C),
+        "run": lambda result: (result.R1, result.R2, result.sleep, result.report()),
     },
     "SwitchTax": {
-        "make": lambda: SwitchTax(K=2, c=0.2, delta=0.5, B=10),
-        "bad": {"no experts": lambda: SwitchTax(K=0, c=0.2, delta=0.5, B=10)},
+        "make": lambda: to.SwitchTax(K, C, 0.5, 10),
+        "run": lambda secondary: (secondary.played(PATH), secondary.realise(PATH)),
+        "bad": {"too large": lambda: to.SwitchTax(K, 0.7, 0.5, 10)},
     },
-    "CallableSecondary": {
-        "make": lambda: CallableSecondary(tax, K=2),
-        "run": lambda secondary: secondary.played([0, 0, 1, 1]),
-    },
-    "Deactivation": {
-        "make": lambda: Deactivation(round=8, expert=1, start=2, excess=2.5, off_from=9),
-    },
-    "OracleRun": {"make": lambda: CusumOracle(**WATCHDOG).judge(L2)},
-    "BurstCheck": {"make": lambda: burst_check(L2, c=0.2, threshold=4.0)},
-    "ChampionReport": {"make": report_after_use},
-    "ImpossibilityReport": {"make": lambda: impossibility_report(L1, L2)},
-    "Minimax": {"make": lambda: minimax(impossibility_phases(), c=1 / 16)},
-    "Phase": {"make": lambda: Phase("start", 0.5, l1=(0.25, 0.75), l2=(0.0, 0.1))},
-    "Plan": {
-        "make": lambda: EpochLearner(T, K, B=10).plan(L1),
-        "run": lambda plan: plan.expected(L1),
-    },
-    "ReactivationTrace": {"make": lambda: ReactivationLearner(T, K, B=4).trace(L1, L2)},
-    "RunResult": {
-        "make": lambda: EpochLearner(T, K, B=10, random_state=0).run(L1, L2, c=0.2),
-    },
-}
-
-FUNCTIONS = {
-    "anytime": {"args": {"kind": "doubling"}},
-    "burst_check": {
-        "args": {"l2": L2, "c": 0.2, "threshold": 4.0},
-        "bad": {"rate above one": lambda: burst_check(L2, 1.2, 4.0)},
-    },
-    "burst_pair_phases": {"args": {"m": 600}},
+    "anytime": {"args": {"kind": "doubling"}, "bad": {"unknown": lambda: to.anytime("x")}},  # type: ignore[arg-type]  # deliberately wrong
+    "burst_check": {"args": {"l2": L2, "c": C, "threshold": 2.0}},
+    "burst_pair_phases": {"args": {"m": 60.0}},
     "burst_threshold": {
-        "args": {"T": 10_000, "delta": 0.5, "alpha": 0.5},
-        "bad": {"alpha above one": lambda: burst_threshold(100, 0.5, 1.5)},
+        "args": {"T": 100, "delta": 0.5, "alpha": 0.5},
+        "bad": {"delta above one": lambda: to.burst_threshold(100, 2.0, 0.5)},
     },
     "check_bounded_burst": {
-        "args": {"l2": L2, "c": 0.2, "delta": 0.5, "alpha": 0.5},
-        "bad": {"empty": lambda: check_bounded_burst(np.zeros((0, 2)), 0.2, 0.5, 0.5)},
+        "args": {"l2": L2, "c": C, "delta": 0.5, "alpha": 0.5},
+        "bad": {"NaN": lambda: to.check_bounded_burst([[np.nan]], C, 0.5, 0.5)},
     },
     "check_stint_budget": {
-        "args": {"l2_played": [1.0, 0.0, 1.0, 0.0, 1.0], "path": PATH, "c": 0.5, "threshold": 1.0},
-        "bad": {"wrong length": lambda: check_stint_budget([1.0], PATH, 0.5, 1.0)},
+        "args": {"l2_played": L2[:, 0], "path": PATH, "c": C, "threshold": 3.0},
+        "bad": {"lengths differ": lambda: to.check_stint_budget([0.1], PATH, C, 3.0)},
     },
     "count_switches": {
         "args": {"paths": PATH},
-        "bad": {"not experts": lambda: count_switches([0.5, 1.5])},
+        "bad": {"negative expert": lambda: to.count_switches([-1, 0])},
     },
-    "cusum": {
-        "args": {"l2": L2, "c": 0.2},
-        "bad": {"NaN": lambda: cusum([[math.nan]], 0.2), "rate": lambda: cusum(L2, -0.2)},
-    },
+    "cusum": {"args": {"l2": L2, "c": C}, "bad": {"rate": lambda: to.cusum(L2, 2.0)}},
     "error_rate": {
         "args": {"y_true": [0, 1], "y_pred": [1, 1]},
-        "bad": {"lengths": lambda: error_rate([0], [0, 1]), "empty": lambda: error_rate([], [])},
-    },
-    "missed_positives": {
-        "args": {"y_true": [0, 1], "y_pred": [1, 0]},
-        "bad": {"lengths": lambda: missed_positives([0], [0, 1])},
+        "bad": {"lengths differ": lambda: to.error_rate([0], [0, 1])},
     },
     "frontier": {
-        "args": lambda: {"worlds": impossibility_phases(), "c": 1 / 16, "secondary": [0.0]},
-        "bad": {"NaN": lambda: frontier(impossibility_phases(), math.nan, [0.0])},
+        "args": lambda: {"worlds": to.impossibility_phases(), "c": 1 / 16, "secondary": [0.01]}
     },
     "impossibility_phases": {"args": {}},
     "impossibility_report": {
-        "args": {"l1": L1, "l2": L2},
-        "bad": {"different shapes": lambda: impossibility_report(L1, L2[:, :2])},
+        "args": {"l1": L1, "l2": L2, "c": C},
+        "bad": {"different shapes": lambda: to.impossibility_report(L1, L2[:5])},
     },
     "minimax": {
-        "args": lambda: {"worlds": impossibility_phases(), "c": 1 / 16},
-        "bad": {"NaN": lambda: minimax(impossibility_phases(), c=math.nan)},
+        "args": lambda: {"worlds": to.impossibility_phases(), "c": 1 / 16},
+        "bad": {"no worlds": lambda: to.minimax([], 0.1)},
     },
+    "missed_positives": {"args": {"y_true": [0, 1], "y_pred": [0, 0]}},
     "primary_regret": {
-        "args": {"l1": L1, "P": EVEN},
-        "bad": {"not a distribution": lambda: primary_regret(L1, EVEN * 2)},
+        "args": {"l1": L1, "P": PATH},
+        "bad": {"unknown expert": lambda: to.primary_regret(L1, np.full(T, 9))},
     },
-    "secondary_regret": {
-        "args": {"l2": L2, "P": EVEN, "c": 0.2},
-        "bad": {"rate above one": lambda: secondary_regret(L2, EVEN, 1.2)},
+    "replay_losses": {
+        "args": {"models": [Constant(0), Constant(1)], "batches": BATCHES},
+        "bad": {"no model": lambda: to.replay_losses([], BATCHES)},
     },
-    "sleeping_regret": {
-        "args": {"l1": L1, "P": EVEN, "active": np.ones((T, K), dtype=bool)},
-        "bad": {"wrong shape": lambda: sleeping_regret(L1, EVEN, np.ones((T, 1), dtype=bool))},
-    },
-    "replay_losses": {"no_case": "needs fitted models; its doctest and tests/tradeoff use them"},
     "required_budget": {
-        "args": {"l2": L2, "c": 0.2},
-        "bad": {"NaN": lambda: required_budget([[math.nan]], 0.2)},
+        "args": {"l2": L2, "c": C},
+        "bad": {"one axis": lambda: to.required_budget(L2[0], C)},
     },
     "required_rate": {
-        "args": {"l2": L2, "budget": 4.0},
-        "bad": {"negative budget": lambda: required_rate(L2, -1.0)},
+        "args": {"l2": L2, "budget": 2.0},
+        "bad": {"negative": lambda: to.required_rate(L2, -1.0)},
     },
     "rounds_since_switch": {"args": {"paths": PATH}},
-    "stints": {"args": {"path": PATH}, "bad": {"two axes": lambda: stints([[0, 1]])}},
-}
-
-INSTANCES = {
-    "instances.classification_losses": {"args": {"a": 0.5, "b": 0.25}},
-    "instances.impossibility_worlds": {
-        "args": {"T": 96},
-        "bad": {"no rounds": lambda: instances.impossibility_worlds(0)},
+    "secondary_regret": {"args": {"l2": L2, "P": PATH, "c": C}},
+    "sleeping_regret": {
+        "args": {"l1": L1, "P": PATH, "active": ACTIVE},
+        "bad": {"nobody": lambda: to.sleeping_regret(L1, PATH, ~ACTIVE)},
     },
-    "instances.burst_pair": {
-        "args": {"T": 256, "alpha": 0.5},
-        "bad": {"alpha above one": lambda: instances.burst_pair(256, 1.5)},
-    },
-    "instances.adaptive_switch_tax": {
-        "args": {"T": 256, "alpha": 0.5, "K": 3, "c": 0.2, "delta": 0.5, "random_state": 0},
-    },
-    "instances.cumulative_trap": {
-        "args": {"T": 4096, "alpha": 0.8, "c": 0.5, "world": 1, "random_state": 0},
-    },
-    "instances.deactivation_ladder": {"args": {"T": 4096, "alpha": 0.4, "K": 3}},
-    "instances.calm": {"args": {"T": 256, "alpha": 0.5, "K": 3, "random_state": 0}},
-    "instances.burst": {"args": {"T": 1024, "alpha": 0.4, "K": 3}},
-    "instances.prefix_star": {"args": {"T": 1024, "alpha": 0.4, "K": 4, "T_h": 200}},
-    "instances.staggered": {"args": {"T": 1024, "alpha": 0.3, "K": 4}},
-    "instances.random_bounded": {
-        "args": {"T": 256, "K": 3, "c": 0.2, "threshold": 4.0, "random_state": 0},
+    "stints": {"args": {"path": PATH}, "bad": {"empty": lambda: to.stints([])}},
+    "instances.SwitchTax": {
+        "make": lambda: instances.SwitchTax(K, C, 0.5, 10),
+        "run": lambda secondary: secondary.played(PATH),
     },
 }
-
-BOUNDS = {
-    f"bounds.{name}": {"args": arguments}
-    for name, arguments in {
-        "hedge_regret": {"T": 1000, "K": 10},
-        "decreasing_hedge_regret": {"m": 1000, "K": 10},
-        "dartboard_loss": {"best": 50.0, "K": 10, "eta": 0.1},
-        "dartboard_redraws": {"best": 50.0, "K": 10, "eta": 0.1},
-        "dartboard_regret": {"E": 100, "K": 10},
-        "dartboard_switches": {"E": 100, "K": 10},
-        "lazy_leader_loss": {"best": 50.0, "K": 10, "eps": 0.1},
-        "lazy_leader_switches": {"loss": 80.0, "eps": 0.125},
-        "epoch_primary": {"T": 10_000, "K": 10, "B": 100},
-        "epoch_secondary": {"T": 10_000, "K": 10, "B": 100, "threshold": 100.0},
-        "balanced_epochs": {"T": 10_000, "K": 10, "threshold": 25.0},
-        "lazy_hedge_rate": {"T": 10_000, "K": 10, "threshold": 100.0},
-        "lazy_hedge_primary": {"T": 10_000, "K": 10, "threshold": 100.0},
-        "lazy_hedge_secondary": {"T": 10_000, "K": 10, "threshold": 100.0},
-        "doubling_regret": {"m": 100, "K": 10},
-        "doubling_switches": {"m": 100, "K": 10},
-        "coupling_secondary": {"threshold": 10.0, "total_variation": 2.5},
-        "deactivation_sleeping": {"active_rounds": 10_000, "K": 10, "B": 100},
-        "deactivation_secondary": {
-            "threshold": 10.0,
-            "switches": 4.0,
-            "deactivations": 2,
-            "c": 0.25,
-        },
-        "restart_sleeping": {"active_rounds": [5000, 5000], "K": 10, "B": 100},
-        "reactivation_epochs": {"K": 10},
-        "reactivation_sleeping": {
-            "T": 10_000, "K": 10, "B": 100, "active_rounds": 10_000, "late_segments": 1,
-        },
-        "reactivation_draws": {"E": 100, "K": 10, "deactivations": 3, "resets": 1},
-        "reactivation_secondary": {
-            "T": 10_000, "K": 10, "B": 100, "threshold": 50.0, "c": 0.1, "deactivations": 3,
-            "resets": 1,
-        },
-        "stint_secondary": {
-            "threshold": 10.0, "c": 0.25, "switches": 4, "resets": 1, "deactivations": 2,
-        },
-        "impossibility_average": {"T": 144_000},
-        "impossibility_worst": {"T": 120_000},
-        "burst_pair_minimax": {"m": 600.0},
-        "binomial_minimum": {"E": 10, "K": 2},
-        "minimum_constant": {"E": 1000, "K": 4},
-        "switch_tax": {"T": 16_384, "K": 4, "B": 128, "delta": 0.5},
-        "cumulative_trap": {"T": 10**6, "alpha": 0.8},
-        "ladder_secondary": {"lengths": [10, 90], "excess": [0.5, 0.1], "sleeping": [5.0, 10.0]},
-        "ladder_target": {"K": 5, "ratio": 4.0},
-    }.items()
-}  # fmt: skip
-
-CASES = {**LEARNERS, **OBJECTS, **FUNCTIONS, **INSTANCES, **BOUNDS}

@@ -35,12 +35,14 @@ def play(live: ChampionChallenger, error: np.ndarray, harm: np.ndarray) -> np.nd
 
 
 @pytest.mark.claim("09.31")
+@pytest.mark.parametrize("policy", ["guaranteed", "adaptive"])
 @pytest.mark.parametrize("seed", range(12))
-def test_harm_keeps_its_bound_on_every_path(seed: int) -> None:
+def test_harm_keeps_its_bound_on_every_path(seed: int, policy: str) -> None:
     error, harm = stream(seed)
     live = ChampionChallenger(
-        n_models=4, horizon=1200, harm_rate=0.1, burst=5.0 + seed, random_state=seed
-    )
+        n_models=4, horizon=1200, harm_rate=0.1, burst=5.0 + seed, random_state=seed,
+        policy=policy,  # type: ignore[arg-type]  # parametrised
+    )  # fmt: skip
     path = play(live, error, harm)
     report = live.report()
     played = harm[np.arange(1200), path]
@@ -79,10 +81,36 @@ def test_report_agrees_with_brute_force() -> None:
     assert "would have been enough" in report.summary()
 
 
+def test_adaptive_policy_finds_the_best_allowed_model_faster() -> None:
+    regret = {}
+    for policy in ("guaranteed", "adaptive"):
+        found = []
+        for seed in range(6):
+            error, harm = stream(seed)
+            live = ChampionChallenger(
+                n_models=4, horizon=1200, harm_rate=0.1, burst=8.0, random_state=seed,
+                policy=policy,  # type: ignore[arg-type]  # literals
+            )  # fmt: skip
+            play(live, error, harm)
+            report = live.report()
+            assert report.sleeping.max() <= report.regret_bound
+            found.append(report.sleeping.max())
+        regret[policy] = np.mean(found)
+    assert regret["adaptive"] < 0.5 * regret["guaranteed"]
+
+
 @pytest.mark.claim("09.32")
-def test_restored_stream_continues_exactly() -> None:
+@pytest.mark.parametrize("policy", ["guaranteed", "adaptive"])
+def test_restored_stream_continues_exactly(policy: str) -> None:
     error, harm = stream(1)
-    live = ChampionChallenger(n_models=4, horizon=1200, harm_rate=0.1, burst=8.0, random_state=0)
+    live = ChampionChallenger(
+        n_models=4,
+        horizon=1200,
+        harm_rate=0.1,
+        burst=8.0,
+        random_state=0,
+        policy=policy,  # type: ignore[arg-type]  # parametrised
+    )
     play(live, error[:500], harm[:500])
     text = live.to_json()
     json.loads(text)

@@ -244,6 +244,22 @@ def test_activity_from_outside_equals_the_watchdog(misbehaving: Maker) -> None:
     assert np.array_equal(path, outside.run(l1, l2, active=mask, c=c).path)
 
 
+@pytest.mark.claim("09.36")
+def test_adanormalhedge_keeps_its_bound() -> None:
+    ratios = []
+    for seed in range(80):
+        l1, l2, other = random_instance(seed)
+        learner = AdaNormalHedge(other.T, other.K, B=other.grid.B, oracle=other.oracle)
+        run = learner.run(l1, l2, n_rep=0)
+        late = len(run.activity.resets) if other.oracle.granularity == "round" else 0
+        limit = [
+            bounds.adanormalhedge_sleeping(other.T, other.K, other.grid.B, int(n), late)
+            for n in run.active.sum(axis=0)
+        ]
+        ratios.append((run.sleeping_regret(clip=False) / limit).max())
+    assert max(ratios) <= 1
+
+
 def test_baselines_on_burst() -> None:
     """Restarting loses what was learned; AdaNormalHedge keeps it but switches more."""
     T, K, alpha = 2**15, 8, 0.4

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.neighbors import BallTree
 
 from counterplay.core.class_builders import from_estimators
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
@@ -120,7 +119,9 @@ class EstimatorClass(HypothesisClass):
     def _scaled(self, rows: FloatArray) -> FloatArray:
         return rows if self._metric.costs is None else rows * self._metric.costs
 
-    def _tree(self, index: IntArray) -> BallTree | None:
+    def _tree(self, index: IntArray) -> Any:
+        from sklearn.neighbors import BallTree
+
         frozen = self._metric.costs is not None and np.isinf(self._metric.costs).any()
         if index.size == 0 or frozen:
             return None

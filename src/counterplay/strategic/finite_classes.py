@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
@@ -250,7 +249,9 @@ def _check_positive(positive: ArrayLike, size: int) -> BoolArray:
 
 
 def _check_graph(graph: Any) -> sp.csr_array:
-    if isinstance(graph, nx.Graph):
+    if hasattr(graph, "is_directed"):  # a networkx graph
+        import networkx as nx
+
         if graph.is_directed():
             raise InvalidInputError("a directed graph is no metric; pass an undirected one")
         graph = nx.to_scipy_sparse_array(graph, dtype=np.float64, format="csr")

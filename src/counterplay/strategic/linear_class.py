@@ -8,16 +8,18 @@ Source: spec 02 sections 2.1 and 2.2.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.validation import BoolArray, FloatArray, check_float_array
+from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_float_array
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_features
 from counterplay.strategic.metrics import NormMetric, Points
 
-_BLOCK_CELLS = 1 << 17  # one megabyte of scores at a time
+_BLOCK_CELLS = 1 << 15  # a quarter of a megabyte of scores at a time: stays in the cache
 
 
 class LinearClass(HypothesisClass):
@@ -81,6 +83,7 @@ class LinearClass(HypothesisClass):
         self._moves = self._metric.move(self.weights)
         for array in (self.weights, self.thresholds, self._inverse_dual, self._moves):
             array.setflags(write=False)
+        self._recent: tuple[IntArray, FloatArray, FloatArray, FloatArray] | None = None
 
     @classmethod
     def from_estimators(
@@ -173,8 +176,16 @@ class LinearClass(HypothesisClass):
         rows: FloatArray = self.check_points(points)
         if members is None:
             return rows, self.weights, self.thresholds, self._inverse_dual
+        if self._recent is not None and members is self._recent[0]:
+            return rows, *self._recent[1:]
         chosen = self.check_members(members)
-        return rows, self.weights[chosen], self.thresholds[chosen], self._inverse_dual[chosen]
+        parts = self.weights[chosen], self.thresholds[chosen], self._inverse_dual[chosen]
+        if members is chosen and not chosen.flags.writeable:
+            self._recent = (chosen, *parts)  # the same version space is asked for every round
+        return rows, *parts
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_recent": None}
 
     def _gaps(self, points: Points, members: Members) -> tuple[FloatArray, FloatArray]:
         rows, w, b, inverse = self._parts(points, members)

@@ -157,7 +157,8 @@ class ValueOfInformation:
             lines.append(
                 f"  {words} ({learner}): {row['mistakes']:.1f} mistakes "
                 f"[{row['mistakes_low']:.1f}, {row['mistakes_high']:.1f}], "
-                f"{row['remaining']:.1f} rules left"
+                f"{row['remaining']:.1f} rules left, the rule at the end errs on "
+                f"{row['error']:.1%}"
             )
         best = frame["mistakes"]
         lines.append(

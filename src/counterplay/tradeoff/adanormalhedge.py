@@ -17,6 +17,7 @@ from counterplay.core.online.chain import pick
 from counterplay.core.online.coupling import coupled_draw, maximal_coupling
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.tradeoff import bounds
 from counterplay.tradeoff.model import EpochGrid, EpochRule
 from counterplay.tradeoff.oracle import CusumOracle, Granularity, OracleRun
 from counterplay.tradeoff.plan import Plan, epoch_averages, plain_plan
@@ -36,7 +37,8 @@ class AdaNormalHedge(WatchedLearner):
 
     Notes
     -----
-    Sleeping regret ``O(sqrt(T_h B ln K))`` for every expert. No bound on the switches is known.
+    Sleeping regret at most ``B sqrt(3 E_h ln(K (5/2 + 3/2 ln(1 + E))))`` for every expert, with E
+    epochs of which ``E_h`` have the expert active. No bound on the switches is known.
 
     Examples
     --------
@@ -119,6 +121,14 @@ class AdaNormalHedge(WatchedLearner):
         _run_epochs(pseudo, np.ascontiguousarray(activity.active[starts]), marginals)
         plan = plain_plan(len(l1), starts, marginals, maximal_coupling(marginals))
         return self._with_standins(plan, l1, l2, activity)
+
+    def guarantees(self) -> dict[str, float]:
+        """Return the sleeping regret bound for an expert that is always active."""
+        late = 0
+        if self.oracle is not None and self.oracle.granularity == "round":
+            late = self.oracle.segments(self.T, self.grid.B)
+        bound = bounds.adanormalhedge_sleeping(self.T, self.K, self.grid.B, self.T, late)
+        return {"sleeping regret": bound}
 
 
 @njit(cache=True)

@@ -296,6 +296,25 @@ def reactivation_secondary(
     return budget * draws + overshoot * (deactivations + resets + 1)
 
 
+def adanormalhedge_sleeping(
+    T: int, K: int, B: int, active_rounds: int, late_segments: int = 0
+) -> float:
+    """Sleeping regret of ``AdaNormalHedge`` (Luo and Schapire 2015, Thm. 1).
+
+    ``B sqrt(3 E_h ln(K (5/2 + 3/2 ln(1 + E))))`` with ``E_h`` epochs in which the expert is active;
+    ``late_segments`` as in ``reactivation_sleeping``.
+
+    >>> round(adanormalhedge_sleeping(T=10_000, K=10, B=100, active_rounds=10_000), 1)
+    3692.8
+    """
+    length = check_positive_int(B, "B")
+    E = _epochs(T, length)
+    late = check_int(late_segments, "late_segments", low=0)
+    mine = math.ceil(check_int(active_rounds, "active_rounds", low=0) / length) + late
+    log = _log(K) + math.log(2.5 + 1.5 * math.log1p(E))
+    return length * (math.sqrt(3 * min(E, mine) * log) + late)
+
+
 def stint_secondary(
     threshold: float, c: float, switches: int, resets: int, deactivations: int
 ) -> float:

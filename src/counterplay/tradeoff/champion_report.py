@@ -119,15 +119,17 @@ class ChampionReport:
     def summary(self) -> str:
         """Return the state of affairs in a few lines."""
         best = int(self.primary.argmin())
+        regret = "" if self.nobody_left else f" (guaranteed below {self.regret_bound:.4g})"
+        harm = "" if self.nobody_left else f" (guaranteed below {self.harm_bound:.4g})"
         lines = [
             f"round {self.rounds} of {self.horizon}: model {self.current} is live, "
             f"{self.switches} switches, {len(self.deactivations)} take-downs, "
             f"{self.reviews} reviews",
             f"primary loss {self.played[0]:.4g}; best single model {best}: "
             f"{self.primary[best]:.4g}; largest regret to an allowed model "
-            f"{self.sleeping.max():.4g} (guaranteed below {self.regret_bound:.4g})",
+            f"{self.sleeping.max():.4g}{regret}",
             f"harm {self.played[1]:.4g}, tolerated {self.harm_rate * self.rounds:.4g}: "
-            f"{self.harm_excess:+.4g} (guaranteed below {self.harm_bound:.4g})",
+            f"{self.harm_excess:+.4g}{harm}",
         ]
         if self.violators:
             named = ", ".join(f"{h} ({self.needed_burst[h]:.4g})" for h in self.violators)

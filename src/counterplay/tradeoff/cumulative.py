@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
+from counterplay.core.errors import InvalidInputError, ProtocolError
 from counterplay.core.online.chain import independent_chain, pick
 from counterplay.core.online.follow_lazy_leader import cumulative_before
 from counterplay.core.seeds import RandomState
@@ -68,6 +68,20 @@ class CumulativeLossLearner(BicriteriaLearner):
         self.rule = _check_rule(rule)
         self.reset()
 
+    def _stored_params(self) -> dict[str, Any]:
+        return {name: value for name, value in self.get_params().items() if name != "rule"}
+
+    @classmethod
+    def _revive(cls, params: dict[str, Any]) -> Self:
+        return cls(_no_rule, **params)
+
+    @classmethod
+    def from_json(cls, text: str, rule: Rule | None = None) -> Self:
+        """Restore a stored learner; pass its rule again, a function cannot be stored."""
+        restored = super().from_json(text)
+        restored.rule = _no_rule if rule is None else _check_rule(rule)
+        return restored
+
     def _start(self) -> None:
         self._sums = np.zeros((2, self.K))
 
@@ -97,6 +111,10 @@ class CumulativeLossLearner(BicriteriaLearner):
                 )
         chain = independent_chain(marginals)
         return plain_plan(len(l1), np.arange(len(l1)), marginals, chain)
+
+
+def _no_rule(L1: FloatArray, L2: FloatArray) -> FloatArray:
+    raise ProtocolError("the rule was not stored; pass it to from_json")
 
 
 def _check_rule(rule: Rule) -> Rule:

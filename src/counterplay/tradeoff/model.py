@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.errors import AssumptionWarning, InvalidInputError
+from counterplay.core.online.exponential import all_inside, first_outside
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -32,7 +33,6 @@ from counterplay.core.validation import (
 )
 
 EpochRule = Literal["thesis", "balanced"] | int
-_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -288,18 +288,27 @@ def check_losses(l1: ArrayLike, l2: ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 def check_loss_matrix(losses: ArrayLike, which: str) -> FloatArray:
     """Return a loss array ``(T, K)`` in [0, 1]; overshoots up to 1e-12 are clipped."""
-    array = check_float_array(losses, f"{which} losses", ndim=2)
+    try:
+        array = np.ascontiguousarray(losses, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{which} losses must be an array of numbers: {error}") from None
+    if array.ndim != 2 or np.ndim(losses) != 2:
+        raise InvalidInputError(f"{which} losses must have 2 axes, got shape {np.shape(losses)}")
     if array.size == 0:
         raise InvalidInputError(f"{which} losses must not be empty, got shape {array.shape}")
-    low, high = float(array.min()), float(array.max())
-    if low < -_TOLERANCE or high > 1 + _TOLERANCE:
-        outside = (array < -_TOLERANCE) | (array > 1 + _TOLERANCE)
-        row, expert = (int(i) for i in np.argwhere(outside)[0])
+    if all_inside(array.reshape(-1), 0.0, 1.0):
+        return array
+    bad = first_outside(array.reshape(-1), 0.0, 1.0)
+    if bad >= 0:
+        row, expert = divmod(bad, array.shape[1])
+        value = array[row, expert]
+        if not np.isfinite(value):
+            where = f"entry ({row}, {expert})"
+            raise InvalidInputError(f"{which} losses must be finite; {where} is {value}")
         raise InvalidInputError(
-            f"{which} losses must lie in [0,1]; row {row} expert {expert} "
-            f"is {array[row, expert]:.2f}"
+            f"{which} losses must lie in [0,1]; row {row} expert {expert} is {value:.2f}"
         )
-    return array if low >= 0 and high <= 1 else np.clip(array, 0.0, 1.0)
+    return np.clip(array, 0.0, 1.0)
 
 
 def check_active(active: ArrayLike, T: int, K: int) -> BoolArray:

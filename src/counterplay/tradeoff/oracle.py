@@ -264,6 +264,12 @@ class CusumOracle(Stateful):
         i = int(np.searchsorted(self._resets, t))
         return i < self._resets.size and int(self._resets[i]) == t
 
+    def segments(self, T: int, B: int = 1) -> int:
+        """Return how many stretches the resets cut ``T`` rounds into."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AssumptionWarning)  # told when the oracle starts
+            return int(aligned_resets(reset_rounds(self.resets, T), T, B).size)
+
     def judge(self, l2: ArrayLike, *, B: int = 1, granularity: Granularity = "round") -> OracleRun:
         """Return what the watchdog does on recorded losses; leaves a running stream alone.
 

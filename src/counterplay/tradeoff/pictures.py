@@ -82,7 +82,7 @@ def watchdog(result: RunResult, ax: Axes) -> None:
                 ax.axvspan(start, start + length, color=colour(h), alpha=0.12, linewidth=0)
     if result.threshold is not None:
         ax.axhline(result.threshold, label="burst budget", **THEORY)
-        ax.legend(fontsize=8, loc="upper left")
+        ax.legend(fontsize=8, loc="center right")
     ax.set_ylabel("excess over the\nrate (CUSUM)")
 
 

@@ -230,13 +230,12 @@ class ReactivationLearner(WatchedLearner):
 
     def guarantees(self) -> dict[str, float]:
         """Return the sleeping regret bound for an expert that is always active."""
-        late = self.oracle is not None and self.oracle.granularity == "round"
-        segments = 0
-        if late and self.oracle is not None:
-            segments = self.oracle.clone().start(self.K, self.T, B=self.grid.B)._resets.size
         if self.eta is not None or not self.restore:
             return {}
-        bound = bounds.reactivation_sleeping(self.T, self.K, self.grid.B, self.T, segments)
+        late = 0
+        if self.oracle is not None and self.oracle.granularity == "round":
+            late = self.oracle.segments(self.T, self.grid.B)
+        bound = bounds.reactivation_sleeping(self.T, self.K, self.grid.B, self.T, late)
         return {"sleeping regret": bound}
 
 

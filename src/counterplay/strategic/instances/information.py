@@ -10,10 +10,9 @@ Source: App. app:delta-csv, app:x-delta-never, app:non-ball, spec 02 sections 4.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from counterplay.core.seeds import RandomState, generator
@@ -28,6 +27,9 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Case = Literal["conservative", "blind", "non_ball"]
 
@@ -62,6 +64,8 @@ def kl_table(n: int, k: int, p: float, case: Case = "conservative") -> pd.DataFr
     ----------
     Eq. eq:kl-in-csv, eq:kl-out-csv, eq:kl-in, eq:kl-out, spec 02 section 4.7.
     """
+    import pandas as pd
+
     check_int(n, "n", low=2)
     check_choice(case, "case", ("conservative", "blind", "non_ball"))
     check_int(k, "k", low=1, high=n - 1 if case == "blind" else n)

@@ -36,13 +36,17 @@ _POPULATIONS = (
 
 
 def _grid(scale: Scale) -> list[Params]:
-    n, T, runs = (256, 4000, 4) if scale == "quick" else (1024, 20_000, 20)
-    return [
-        {"population": name, "levels": levels, "n": n, "T": T, "replicate": i}
-        for name in _POPULATIONS
-        for levels in ("powers", "one")
-        for i in range(runs)
-    ]
+    cells: list[Params] = []
+    for name in _POPULATIONS:
+        large = scale == "full" or name == "sparse 1 %, negative"
+        n, T = (1024, 20_000) if large else (256, 4000)
+        runs = 20 if scale == "full" else (2 if large else 4)
+        cells += [
+            {"population": name, "levels": levels, "n": n, "T": T, "replicate": i}
+            for levels in ("powers", "one")
+            for i in range(runs)
+        ]
+    return cells
 
 
 def _cell(params: Params, seed: int) -> Record:
@@ -90,9 +94,9 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
         Verdict(
             "02.14",
             "Publishing single rules only breaks the constant on sparse mistakes.",
-            f"{naive:.2f} against {float(means['powers']['sparse 1 %, negative']):.2f}",
-            "several times larger",
-            naive > 2 * float(means["powers"]["sparse 1 %, negative"]),
+            f"{naive:.2f}, unions {float(means['powers']['sparse 1 %, negative']):.2f}",
+            "> 5",
+            naive > 5,
         ),
         Verdict(
             "02.14",
@@ -108,7 +112,7 @@ def _figure(frame: pd.DataFrame) -> Figure:
     """Left: error times T / (floor(log2 n) ln n), the constant that is measured, against the
     theorem's 320 and our 5. Right: the exact constant for every size of the version space.
     """
-    figure, (left, right) = panels(2)
+    figure, (left, right) = panels(2, height=4.4)
     names = list(_POPULATIONS)
     for shift, (levels, label), color, marker in (
         (-0.1, ("powers", "unions of 1, 2, 4, .."), PALETTE[0], "o"),
@@ -125,7 +129,9 @@ def _figure(frame: pd.DataFrame) -> Figure:
     left.axvline(320, label="theorem's constant 320", **THEORY)
     left.set_yticks(range(len(names)), names)
     left.set(xscale="log", xlabel="measured constant", title="Union sampling in practice")
-    left.legend(fontsize=8, loc="lower right")
+    figure.legend(
+        *left.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9
+    )
     m = np.arange(2, 400)
     right.plot(m, [bounds.union_sampling_factor(int(v)) for v in m], color=PALETTE[0])
     right.axhline(5, **{**THEORY, "linestyle": ":"})

@@ -118,7 +118,7 @@ def _figure(frame: pd.DataFrame) -> Figure:
     """
     sizes = sorted(frame["n"].unique())
     sizes = [sizes[0], sizes[-1]]
-    figure, axes = panels(len(sizes))
+    figure, axes = panels(len(sizes), height=4.6)
     labels = {
         "last": "last rule of StrategicHalving",
         "single": "one rule (union sampling)",
@@ -144,7 +144,8 @@ def _figure(frame: pd.DataFrame) -> Figure:
             ylabel="error of the output / eps",
             title=f"{n} rules",
         )
-        ax.legend(fontsize=8)
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=3, fontsize=9)
     return figure
 
 

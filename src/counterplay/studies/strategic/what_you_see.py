@@ -111,7 +111,7 @@ def _figure(frame: pd.DataFrame) -> Figure:
     ax.plot(n, np.log2(n), label="log2 n", **{**THEORY, "linestyle": ":"})
     labels = {
         "nothing": "nothing seen: SequentialElimination",
-        "x after": "features seen afterwards: MWMR, T = n^2",
+        "x after": "features seen afterwards: MWMR",
         "x before": "features seen first: StrategicHalving",
     }
     for (seen, label), marker, color in zip(labels.items(), "s^o", PALETTE):
