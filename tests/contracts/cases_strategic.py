@@ -5,6 +5,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
+from contracts.graph_cases import GRAPH_CASES
 from counterplay.strategic import (
     MWMR,
     Agents,
@@ -562,3 +563,4 @@ INSTANCES = {
 }
 
 CASES = {**CLASSES, **PREDICTORS, **LEARNERS, **GAME, **FUNCTIONS, **BOUNDS, **INSTANCES}
+CASES |= GRAPH_CASES

@@ -41,9 +41,66 @@ from counterplay.strategic.finite_classes import (
     distinct_members,
 )
 from counterplay.strategic.gaming import GamingReport, gaming_report
+
+# Known and unknown manipulation graphs (infinite classes).
+from counterplay.strategic.graphs import bounds as graph_bounds
+from counterplay.strategic.graphs import instances as graph_instances
+from counterplay.strategic.graphs.adversary_lab import (
+    minimax_mistakes,
+    worst_case_mistakes_on_graph,
+)
+from counterplay.strategic.graphs.baselines import (
+    BiasedMajorityVote,
+    HedgeOverH,
+    StrategyUnawareERM,
+    StrategyUnawareOnline,
+)
+from counterplay.strategic.graphs.cover_hedge import AgnosticCoverHedge
+from counterplay.strategic.graphs.environment import (
+    GraphGame,
+    GraphLearner,
+    GraphTranscript,
+    Mode,
+)
+from counterplay.strategic.graphs.experts import RealizabilityError
+from counterplay.strategic.graphs.graph_classes import (
+    ExplicitGraphClass,
+    GraphClass,
+    ProductGraphClass,
+    graph_loss,
+)
+from counterplay.strategic.graphs.manipulation_graph import Action, LocalGraph, ManipulationGraph
+from counterplay.strategic.graphs.red2online import Red2OnlineFI, Red2OnlinePMF
+from counterplay.strategic.graphs.response import (
+    induced_predictions,
+    is_realizable,
+    respond,
+    stackelberg_regret,
+    strategic_accuracy,
+)
+from counterplay.strategic.graphs.standard_learners import (
+    DisjunctionElimination,
+    GridThreshold,
+    PerceptronLearner,
+    SingletonLearner,
+    WinnowLearner,
+)
+from counterplay.strategic.graphs.strategic_erm import StrategicERM, finite_erm
+from counterplay.strategic.graphs.unknown_online import UnknownGraphOnline
+from counterplay.strategic.graphs.unknown_pac import (
+    NeighborhoodLearner,
+    UnknownGraphFit,
+    UnknownGraphPACAgnostic,
+    UnknownGraphPACRealizable,
+    consistent_graph,
+    probe,
+    proxy_graph,
+    proxy_loss,
+)
 from counterplay.strategic.halving import MajorityHalving, StrategicHalving
 from counterplay.strategic.learner import Marginals, VersionSpaceLearner
 from counterplay.strategic.linear_class import LinearClass
+from counterplay.strategic.linear_classifier import StrategicLinearClassifier
 from counterplay.strategic.metrics import Metric, NormMetric, TableMetric
 from counterplay.strategic.mwmr import MWMR, worst_case_mistakes
 from counterplay.strategic.permutation_class import PermutationMetric, PermutationMetricClass
@@ -75,76 +132,121 @@ from counterplay.strategic.value_of_information import ValueOfInformation, value
 
 __all__ = [
     "MWMR",
+    "Action",
     "Agents",
+    "AgnosticCoverHedge",
     "AllNegative",
     "ApplicantStream",
     "Applicants",
+    "BiasedMajorityVote",
     "BlindElimination",
     "BoxClass",
     "ConfidenceBoost",
     "DeltaOnlyElimination",
+    "DisjunctionElimination",
     "DistanceTableClass",
     "EmpiricalPopulation",
     "Environment",
     "EstimatorClass",
+    "ExplicitGraphClass",
     "Feedback",
     "FiniteMetricClass",
     "GamingReport",
+    "GraphClass",
+    "GraphGame",
+    "GraphLearner",
     "GraphMetric",
     "GraphMetricClass",
+    "GraphTranscript",
+    "GridThreshold",
+    "HedgeOverH",
     "HypothesisClass",
     "Learner",
     "LinearClass",
+    "LocalGraph",
     "LongestSurvivor",
     "MajorityHalving",
+    "ManipulationGraph",
     "Marginals",
     "MedianMapPredictor",
     "Metric",
     "Mixture",
+    "Mode",
+    "NeighborhoodLearner",
     "NonStrategicERM",
     "NormMetric",
     "OracleERM",
+    "PerceptronLearner",
     "PermutationMetric",
     "PermutationMetricClass",
     "Population",
     "PositiveSet",
     "Predictor",
+    "ProductGraphClass",
     "ProperUnionSampling",
     "QuantileProbe",
     "Reach",
     "Reaction",
+    "RealizabilityError",
+    "Red2OnlineFI",
+    "Red2OnlinePMF",
     "RuleSetClass",
     "SamplePlan",
     "SequentialElimination",
     "Setting",
+    "SingletonLearner",
+    "StrategicERM",
     "StrategicHalving",
     "StrategicHalvingClassifier",
+    "StrategicLinearClassifier",
     "StrategicTranscript",
+    "StrategyUnawareERM",
+    "StrategyUnawareOnline",
     "TableMetric",
     "TabulatedClass",
     "ThresholdClass",
     "UnionPredictor",
     "UnionSamplingClassifier",
     "UnionSamplingLearner",
+    "UnknownGraphFit",
+    "UnknownGraphOnline",
+    "UnknownGraphPACAgnostic",
+    "UnknownGraphPACRealizable",
     "ValueOfInformation",
     "VersionSpaceLearner",
+    "WinnowLearner",
     "acceptance_distance",
     "bounds",
+    "consistent_graph",
     "distinct_members",
     "exact_mistake_bound",
+    "finite_erm",
     "fit_threshold",
     "gaming_report",
+    "graph_bounds",
+    "graph_instances",
+    "graph_loss",
+    "induced_predictions",
     "instances",
+    "is_realizable",
     "loss_table",
     "make_conservative",
+    "minimax_mistakes",
     "mistake_filter",
     "play",
+    "probe",
+    "proxy_graph",
+    "proxy_loss",
     "realizable_mask",
+    "respond",
     "rethreshold",
     "run_protocol",
     "safe_filter",
     "safe_set_filter",
     "simulate",
+    "stackelberg_regret",
+    "strategic_accuracy",
     "value_of_information",
     "worst_case_mistakes",
+    "worst_case_mistakes_on_graph",
 ]

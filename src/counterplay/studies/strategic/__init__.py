@@ -1,6 +1,7 @@
 """Studies of the strategic area: what you see decides what you pay."""
 
 from counterplay.studies.strategic.finite import FINITE
+from counterplay.studies.strategic.graphs import STUDIES as GRAPHS
 from counterplay.studies.study import Area
 
 AREA = Area(
@@ -15,5 +16,5 @@ AREA = Area(
         "learner for each situation, the adversary that shows it cannot be done better, and a "
         "report for the model you already have."
     ),
-    studies=FINITE,
+    studies=FINITE + GRAPHS,
 )

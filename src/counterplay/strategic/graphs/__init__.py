@@ -1,0 +1,1 @@
+"""Manipulation graphs: known and unknown moves, infinite classes. Source: spec 03."""

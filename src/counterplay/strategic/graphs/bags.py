@@ -1,0 +1,117 @@
+"""Samples as weighted bags: what strategic empirical risk minimisation sees.
+
+The induced label of x is the OR of the rule over N[x], so a sample is a multiset of bags of points
+with labels. Equal bags with equal labels are merged, weights added. Source: spec 03, section 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from counterplay.core.validation import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class BagSample:
+    """Weighted bags over a list of distinct points.
+
+    Attributes
+    ----------
+    points:
+        Distinct points, shape (q, p).
+    pointers, position:
+        Bag t holds the points ``position[pointers[t]:pointers[t + 1]]``.
+    positive, negative:
+        Total weight of label 1 and of label 0 of each bag.
+    """
+
+    points: FloatArray
+    pointers: IntArray
+    position: IntArray
+    positive: FloatArray
+    negative: FloatArray
+
+    @property
+    def n_bags(self) -> int:
+        """Number of distinct bags."""
+        return int(self.positive.size)
+
+    @property
+    def total(self) -> float:
+        """Weight of the whole sample."""
+        return float(self.positive.sum() + self.negative.sum())
+
+    def bag(self, t: int) -> IntArray:
+        """Points of bag t."""
+        return self.position[self.pointers[t] : self.pointers[t + 1]]
+
+    def any(self, accepted: BoolArray) -> BoolArray:
+        """Whether some point of each bag is accepted; ``accepted`` has shape (..., q)."""
+        result: BoolArray = np.logical_or.reduceat(
+            accepted[..., self.position], self.pointers[:-1], axis=-1
+        )
+        return result
+
+    def maxima(self, scores: FloatArray) -> FloatArray:
+        """Largest score in each bag; ``scores`` has shape (..., q)."""
+        result: FloatArray = np.maximum.reduceat(
+            scores[..., self.position], self.pointers[:-1], axis=-1
+        )
+        return result
+
+    def loss(self, accepted: BoolArray) -> FloatArray:
+        """Strategic loss of rules given by their labels on the points, shape (..., q)."""
+        induced = self.any(accepted)
+        result: FloatArray = induced @ self.negative + (~induced) @ self.positive
+        return result
+
+
+def merge_bags(
+    points: FloatArray,
+    pointers: IntArray,
+    position: IntArray,
+    y: BoolArray,
+    weights: FloatArray,
+) -> BagSample:
+    """Merge rows with the same bag."""
+    members = [np.unique(position[pointers[t] : pointers[t + 1]]) for t in range(y.size)]
+    keys = [bag.tobytes() for bag in members]
+    number = {key: i for i, key in enumerate(sorted(set(keys)))}
+    owner = np.array([number[key] for key in keys], dtype=np.int64)
+    bags = [np.frombuffer(key, dtype=members[0].dtype) for key in number]
+    starts = np.cumsum([0, *(bag.size for bag in bags)]).astype(np.int64)
+    positive = np.bincount(owner, weights=weights * y, minlength=len(bags)).astype(np.float64)
+    negative = np.bincount(owner, weights=weights * ~y, minlength=len(bags)).astype(np.float64)
+    return BagSample(points, starts, np.concatenate(bags), positive, negative)
+
+
+def best_threshold(
+    maxima: FloatArray, positive: FloatArray, negative: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Best threshold on bag maxima for each row of ``maxima``: (losses, thresholds).
+
+    A bag is accepted iff its maximum is at least the threshold. Equal maxima are never separated.
+    """
+    order = np.argsort(-maxima, axis=-1, kind="stable")
+    sorted_maxima = np.take_along_axis(maxima, order, axis=-1)
+    gain = np.cumsum((negative - positive)[order], axis=-1)
+    before = np.concatenate([np.zeros((*gain.shape[:-1], 1)), gain], axis=-1)
+    may_cut = np.concatenate(
+        [
+            np.ones((*gain.shape[:-1], 1), dtype=np.bool_),
+            sorted_maxima[..., 1:] < sorted_maxima[..., :-1],
+            np.ones((*gain.shape[:-1], 1), dtype=np.bool_),
+        ],
+        axis=-1,
+    )
+    losses = np.where(may_cut, before + positive.sum(), np.inf)
+    best = losses.argmin(axis=-1)
+    padded = np.concatenate(
+        [sorted_maxima[..., :1] + 2.0, sorted_maxima, sorted_maxima[..., -1:] - 2.0], axis=-1
+    )
+    upper = np.take_along_axis(padded, best[..., None], axis=-1)[..., 0]
+    lower = np.take_along_axis(padded, best[..., None] + 1, axis=-1)[..., 0]
+    least = np.take_along_axis(losses, best[..., None], axis=-1)[..., 0]
+    return least, (upper + lower) / 2

@@ -1,0 +1,159 @@
+"""What people would do instead on a manipulation graph. Source: spec 03, section 3.5."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from counterplay.core.errors import ProtocolError
+from counterplay.core.finite_class import FiniteClass
+from counterplay.core.online.copyable import OnlineLearner
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_int,
+    check_positive_int,
+)
+from counterplay.core.version_space import VersionSpace
+from counterplay.strategic.graphs.environment import After, Before, GraphLearner, Mode
+from counterplay.strategic.graphs.experts import RealizabilityError
+
+
+class BiasedMajorityVote(GraphLearner):
+    """Accept a node when a 1/(k+2) share of the remaining hypotheses does; finite classes only.
+
+    At most ln|H| / -ln(1 - 1/(k+2)) mistakes, which the reductions improve on.
+
+    >>> from counterplay.strategic import GraphGame, graph_instances
+    >>> instance = graph_instances.halving_trap(5, 2)
+    >>> learner = BiasedMajorityVote(instance.hypotheses, k=2)
+    >>> game = GraphGame(instance.graph, Mode.PMF_X)
+    >>> game.play(learner, instance.nodes, instance.labels).mistakes
+    5
+    """
+
+    mode = Mode.PMF_V
+
+    def __init__(self, hypotheses: FiniteClass, k: int) -> None:
+        self.hypotheses, self.k = hypotheses, check_int(k, "k", low=0)
+        self.space = VersionSpace(hypotheses)
+        self.round = 0
+
+    def publish(self, before: Before, n: int) -> BoolArray:
+        """Accept nodes with enough votes."""
+        self.round += 1
+        votes = self.hypotheses.labels[self.space.alive].sum(axis=0)
+        return np.asarray(votes * (self.k + 2) >= len(self.space), dtype=np.bool_)
+
+    def observe(self, after: After) -> None:
+        """Delete the hypotheses that are refuted by a mistake."""
+        if after.yhat == after.y:
+            return
+        labels, keep = self.hypotheses.labels, np.zeros(len(self.hypotheses), dtype=np.bool_)
+        if after.y == 0:
+            keep |= ~labels[:, after.v]
+        else:
+            keep |= labels[:, after.bag].any(axis=1)
+        if not keep[self.space.alive].any():
+            raise RealizabilityError(f"round {self.round}: every hypothesis is refuted",
+                                     round=self.round)  # fmt: skip
+        self.space.observe_mask(keep)
+
+
+class StrategyUnawareOnline(GraphLearner):
+    """Run a standard learner on what is reported, as if nobody moved.
+
+    >>> from counterplay.core.online import SOA
+    >>> learner = StrategyUnawareOnline(SOA(FiniteClass.singletons(3)))
+    >>> learner.publish(Before(), 3)
+    array([False, False, False])
+    """
+
+    mode = Mode.PMF_V
+
+    def __init__(self, learner: OnlineLearner) -> None:
+        self.learner = learner
+
+    def publish(self, before: Before, n: int) -> BoolArray:
+        """The learner's own prediction at every node."""
+        return np.asarray(self.learner.predict(np.arange(n)), dtype=np.bool_)
+
+    def observe(self, after: After) -> None:
+        """Feed the reported node with its label; contradictions are ignored."""
+        if after.yhat != after.y:
+            changed = self.learner.updated(after.v, after.y)
+            if not changed.is_dead():
+                self.learner = changed
+
+
+class HedgeOverH(GraphLearner):
+    """Hedge over the induced labels of a finite class; fully informed, agnostic.
+
+    >>> from counterplay.strategic import GraphGame, ManipulationGraph
+    >>> graph = ManipulationGraph.from_lists([[1], []])
+    >>> rules = FiniteClass.from_matrix([[0, 0], [0, 1]])
+    >>> learner = HedgeOverH(rules, horizon=50, random_state=0)
+    >>> GraphGame(graph, Mode.FI).play(learner, [0] * 50, [1] * 50).mistakes < 10
+    True
+    """
+
+    mode = Mode.FI
+
+    def __init__(
+        self, hypotheses: FiniteClass, horizon: int, random_state: RandomState = None
+    ) -> None:
+        from counterplay.core.online import Hedge
+
+        self.hypotheses = hypotheses
+        self.hedge = Hedge()
+        self.hedge.reset(len(hypotheses), check_positive_int(horizon, "horizon"), random_state)
+        self._induced: FloatArray = np.zeros(0)
+
+    def publish(self, before: Before, n: int) -> BoolArray:
+        """Follow a drawn hypothesis' decision about this agent; nobody moves."""
+        if before.bag is None or before.x is None:
+            raise ProtocolError("HedgeOverH must see the agent's neighbourhood first")
+        labels = self.hypotheses.labels[:, before.bag]
+        self._induced = np.asarray(labels.any(axis=1), dtype=np.float64)
+        rule = np.zeros(n, dtype=np.bool_)
+        rule[before.x] = bool(self._induced[self.hedge.act()])
+        return rule
+
+    def observe(self, after: After) -> None:
+        """Charge every hypothesis its strategic loss."""
+        self.hedge.update(np.abs(self._induced - after.y))
+
+
+class StrategyUnawareERM:
+    """The member with the fewest errors if nobody moved.
+
+    >>> rules = FiniteClass.from_matrix([[0, 1], [1, 1]])
+    >>> StrategyUnawareERM(rules).fit([0, 1], [0, 1]).best
+    0
+    """
+
+    def __init__(self, hypotheses: FiniteClass) -> None:
+        self.hypotheses = hypotheses
+        self.best = 0
+
+    def __repr__(self) -> str:
+        return f"StrategyUnawareERM({self.hypotheses!r})"
+
+    def fit(self, nodes: Any, y: Any) -> StrategyUnawareERM:
+        """Minimise the ordinary error on the original nodes."""
+        x = np.asarray(nodes, dtype=np.int64)
+        labels = np.asarray(y, dtype=np.bool_)
+        self.best = int((self.hypotheses.labels[:, x] != labels).sum(axis=1).argmin())
+        return self
+
+
+def random_bits(n: int, random_state: RandomState = None) -> IntArray:
+    """Fair labels for adversaries that do not look at the learner.
+
+    >>> random_bits(4, 0)
+    array([1, 1, 1, 0])
+    """
+    return generator(random_state).integers(0, 2, size=n)

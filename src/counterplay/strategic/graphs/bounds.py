@@ -1,0 +1,189 @@
+"""Guarantees on manipulation graphs with explicit constants. Source: spec 03, section 3."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from counterplay.core.validation import (
+    FloatArray,
+    IntArray,
+    check_int,
+    check_open_fraction,
+    check_positive_int,
+    check_real,
+)
+
+
+def red2online_fi_mistakes(M: float, k: int) -> float:
+    """Most mistakes of ``Red2OnlineFI``: M ln(2(k+1)) / ln(4/3) (Thm. thm:fi-online).
+
+    >>> round(red2online_fi_mistakes(1, 4), 2)
+    8.0
+    """
+    k = check_int(k, "k", low=0)
+    return check_real(M, "M", low=0.0) * math.log(2 * (k + 1)) / math.log(4 / 3)
+
+
+def red2online_pmf_mistakes(M: float, k: int) -> float:
+    """Most mistakes of ``Red2OnlinePMF``: M ln(2(k+1)) / -ln(1 - 1/(4(k+1))) (Thm. thm:fu-online).
+
+    >>> round(red2online_pmf_mistakes(1, 4), 2)
+    44.89
+    """
+    k = check_int(k, "k", low=0)
+    rate = -math.log1p(-1 / (4 * (k + 1)))
+    return check_real(M, "M", low=0.0) * math.log(2 * (k + 1)) / rate
+
+
+def unknown_graph_online_mistakes(M: float, k: int, log_G: float) -> float:
+    """Most mistakes of ``UnknownGraphOnline``: log2|G| plus those of the reduction at 2k.
+
+    >>> round(unknown_graph_online_mistakes(1, 1, math.log(8)), 2)
+    23.59
+    """
+    k = check_int(k, "k", low=0)
+    log_G = check_real(log_G, "log_G", low=0.0)
+    return log_G / math.log(2) + red2online_pmf_mistakes(M, 2 * k)
+
+
+def biased_majority_mistakes(n: int, k: int) -> float:
+    """Most mistakes of ``BiasedMajorityVote``: ln|H| / -ln(1 - 1/(k+2)).
+
+    >>> round(biased_majority_mistakes(9885, 4), 1)
+    50.5
+    """
+    n, k = check_positive_int(n, "n"), check_int(k, "k", low=0)
+    return math.log(n) / -math.log1p(-1 / (k + 2))
+
+
+def vc_induced_upper(d: int, k: int, log_G: float = 0.0) -> int:
+    """Largest n with n ln 2 <= ln Phi_d(n(k+1)) + log_G: bounds the VC dimension after moving.
+
+    >>> [vc_induced_upper(1, k) for k in (1, 2, 4, 8, 16, 64)]
+    [2, 3, 4, 5, 6, 9]
+    """
+    d, k = check_int(d, "d", low=0), check_int(k, "k", low=0)
+    log_G = check_real(log_G, "log_G", low=0.0)
+    last, limit = 0, 0
+    while limit < 4 * last + 64 * (d + 1) + 4 * log_G:
+        limit = int(4 * last + 64 * (d + 1) + 4 * log_G) + 1
+        n = np.arange(1, limit + 1)
+        fits = np.flatnonzero(n * math.log(2) <= _log_sauer_many(d, n * (k + 1)) + log_G + 1e-12)
+        last = int(n[fits[-1]]) if fits.size else 0
+    return last
+
+
+def pac_T_realizable(
+    d: int, k: int, eps: float = 0.1, delta: float = 0.05, log_G: float = 0.0
+) -> int:
+    """Smallest T >= 8/eps with 2 |G| Phi_d(2T(k+1)) 2^(-eps T / 2) <= delta.
+
+    >>> pac_T_realizable(1, 1), pac_T_realizable(3, 64)
+    (313, 1081)
+    """
+    d, k = check_int(d, "d", low=0), check_int(k, "k", low=0)
+    eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
+    log_G = check_real(log_G, "log_G", low=0.0)
+
+    def enough(T: int) -> bool:
+        left = math.log(2) + log_G + log_sauer(d, 2 * T * (k + 1)) - eps * T / 2 * math.log(2)
+        return 8 / eps <= T and left <= math.log(delta)
+
+    return _smallest(enough)
+
+
+def pac_T_agnostic(d: int, k: int, eps: float = 0.1, delta: float = 0.05) -> int:
+    """Smallest T with 4 Phi_d(2T(k+1)) exp(-(eps/2)^2 T / 8) <= delta.
+
+    >>> pac_T_agnostic(1, 1), pac_T_agnostic(3, 16)
+    (53286, 156997)
+    """
+    d, k = check_int(d, "d", low=0), check_int(k, "k", low=0)
+    eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
+
+    def enough(T: int) -> bool:
+        left = math.log(4) + log_sauer(d, 2 * T * (k + 1)) - (eps / 2) ** 2 * T / 8
+        return left <= math.log(delta)
+
+    return _smallest(enough)
+
+
+def graph_T_realizable(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05) -> int:
+    """Examples after which the smallest consistent graph has loss at most eps.
+
+    >>> graph_T_realizable(6, math.log(64))
+    1884
+    """
+    k = check_int(k, "k", low=0)
+    eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
+    log_G = check_real(log_G, "log_G", low=0.0)
+    return math.ceil(max(4 * k, 8) * (math.log(2 / delta) + log_G) / eps)
+
+
+def graph_T_agnostic(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05) -> int:
+    """Examples after which the proxy graph has loss at most 3 k Delta_G + eps.
+
+    >>> graph_T_agnostic(1, math.log(100))
+    14930
+    """
+    k = check_positive_int(k, "k")
+    eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
+    log_G = check_real(log_G, "log_G", low=0.0)
+    return math.ceil(18 * k**2 * (math.log(2 / delta) + log_G) / eps**2)
+
+
+def unknown_graph_T1(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05) -> int:
+    """Size of the first sample of ``UnknownGraphPACAgnostic``: 288 k^2 ln(4|G|/delta) / eps^2.
+
+    >>> unknown_graph_T1(1, math.log(100)), unknown_graph_T1(4, math.log(100))
+    (258832, 4141301)
+    """
+    k = check_positive_int(k, "k")
+    eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
+    log_G = check_real(log_G, "log_G", low=0.0)
+    return math.ceil(288 * k**2 * (math.log(4 / delta) + log_G) / eps**2)
+
+
+def cover_hedge_regret(T: int, M: int) -> float:
+    """Regret of ``AgnosticCoverHedge``: sqrt(T/2 ln N), N = sum of C(T, L) for L <= M.
+
+    >>> round(cover_hedge_regret(100, 12), 1)
+    41.7
+    """
+    T, M = check_positive_int(T, "T"), check_int(M, "M", low=0)
+    return math.sqrt(T / 2 * log_sauer(min(M, T), T))
+
+
+def log_sauer(d: int, m: int) -> float:
+    """ln of Phi_d(m), the number of subsets of at most d of m points.
+
+    >>> round(math.exp(log_sauer(2, 5)))
+    16
+    """
+    d, m = check_int(d, "d", low=0), check_int(m, "m", low=0)
+    return float(_log_sauer_many(d, np.array([m]))[0])
+
+
+def _log_sauer_many(d: int, m: IntArray) -> FloatArray:
+    i = np.arange(d + 1)[:, None]
+    with np.errstate(invalid="ignore"):
+        terms = gammaln(m + 1) - gammaln(i + 1) - gammaln(np.maximum(m - i, 0) + 1)
+    few: FloatArray = logsumexp(np.where(i <= m, terms, -np.inf), axis=0)
+    return np.where(d >= m, m * math.log(2), few)
+
+
+def _smallest(enough) -> int:  # type: ignore[no-untyped-def]  # a predicate of one int
+    high = 1
+    while not enough(high):
+        high *= 2
+    low = high // 2
+    while low + 1 < high:
+        middle = (low + high) // 2
+        if enough(middle):
+            high = middle
+        else:
+            low = middle
+    return high

@@ -1,0 +1,189 @@
+"""Agnostic online learning on a known graph: Hedge over all ways to flip a realizable learner.
+
+An expert is a set of at most M rounds in which the realizable learner's decision is flipped. There
+are about T^M of them, but experts whose learner is in the same state and that have used equally
+many flips behave alike, so masses are kept per state and unseen rounds only multiply them.
+Source: App. app:online-agn, Alg. alg:expert-cover, Prop. res:agn-online, spec 03, section 3.10.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from counterplay.core.errors import InvalidInputError, ProtocolError
+from counterplay.core.online.copyable import OnlineLearner
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.validation import BoolArray, check_int, check_positive_int
+from counterplay.strategic.graphs.environment import After, Before, GraphLearner, Mode
+from counterplay.strategic.graphs.experts import RealizabilityError
+from counterplay.strategic.graphs.red2online import Red2OnlineFI
+
+
+class AgnosticCoverHedge(GraphLearner):
+    """Sublinear regret against the best rule of a class of finite Littlestone dimension.
+
+    Use it with everything known (FI) when no rule is right about everybody.
+
+    Parameters
+    ----------
+    learner:
+        A copyable online learner; it is wrapped in ``Red2OnlineFI``.
+    M:
+        Flips an expert may make: a mistake bound of the wrapped learner on realizable data.
+    horizon:
+        Number of rounds T.
+    random_state:
+        Seed of the draws.
+
+    Notes
+    -----
+    Expected regret at most ``sqrt(T/2 ln N)`` with N = sum of C(T, L) over L <= M; see
+    ``graph_bounds.cover_hedge_regret``. Other information modes are open problems.
+
+    Examples
+    --------
+    >>> from counterplay.core.finite_class import FiniteClass
+    >>> from counterplay.core.online import SOA
+    >>> from counterplay.strategic import GraphGame, ManipulationGraph
+    >>> graph = ManipulationGraph.from_lists([[1], []])
+    >>> rules = FiniteClass.from_matrix([[0, 0], [0, 1]])
+    >>> learner = AgnosticCoverHedge(SOA(rules), M=3, horizon=60, random_state=0)
+    >>> game = GraphGame(graph, Mode.FI)
+    >>> game.play(learner, [0] * 60, [1] * 60).mistakes < 20
+    True
+
+    References
+    ----------
+    S. Ben-David, D. Pal, S. Shalev-Shwartz, Agnostic online learning, COLT 2009.
+    """
+
+    mode = Mode.FI
+    open_problem = (
+        "agnostic learning with hidden features or unknown graphs is an open problem, there is no "
+        "algorithm to run"
+    )
+
+    def __init__(
+        self, learner: OnlineLearner, M: int, horizon: int, random_state: RandomState = None
+    ) -> None:
+        self.M = check_int(M, "M", low=0)
+        self.T = check_positive_int(horizon, "horizon")
+        log_n = _log_choices(self.T, self.M)
+        self.eta = math.sqrt(8 * log_n / self.T)
+        self._rng = generator(random_state)
+        start = Red2OnlineFI(learner, exact=True)
+        self._states: dict[tuple[Hashable, int], tuple[Red2OnlineFI | None, int, float]] = {
+            (_key(start), 0): (start, 0, 0.0)
+        }
+        self._decisions: dict[tuple[Hashable, bytes], bool] = {}
+        self._flips: dict[tuple[Hashable, bytes], tuple[Red2OnlineFI | None, Hashable]] = {}
+        self.round = 0
+        self.probability = 0.0
+        self._bag: Any = None
+
+    @property
+    def n_states(self) -> int:
+        """How many merged states are kept."""
+        return len(self._states)
+
+    def publish(self, before: Before, n: int) -> BoolArray:
+        """Accept exactly this agent with the experts' probability."""
+        if before.bag is None or before.x is None:
+            raise ProtocolError("AgnosticCoverHedge must see the agent's neighbourhood first")
+        if self.round >= self.T:
+            raise InvalidInputError(f"the horizon of {self.T} rounds is over; use a larger one")
+        self._bag = before.bag
+        self.probability = self._probability(before.bag)
+        rule = np.zeros(n, dtype=np.bool_)
+        rule[before.x] = bool(self._rng.random() < self.probability)
+        return rule
+
+    def observe(self, after: After) -> None:
+        """Charge every expert its loss and move to the next round."""
+        branches: dict[tuple[Hashable, int], tuple[Red2OnlineFI | None, int, float]] = {}
+        for (name, _), (learner, used, mass) in self._states.items():
+            says = self._says(name, learner, self._bag)
+            for flip in (False, True):
+                if flip and used >= self.M:
+                    continue
+                said = says != flip
+                loss = self.eta * float(said != bool(after.y))
+                state, new = self._flip(name, learner, said) if flip else (learner, name)
+                count = used + int(flip)
+                key = (new, count)
+                old = branches.get(key)
+                value = mass - loss if old is None else float(np.logaddexp(old[2], mass - loss))
+                branches[key] = (state, count, value)
+        top = max(mass for _, _, mass in branches.values())
+        self._states = {k: (a, c, mass - top) for k, (a, c, mass) in branches.items()}
+        self.round += 1
+
+    def _probability(self, bag: Any) -> float:
+        left = self.T - self.round - 1
+        yes, everything = [], []
+        for (name, _), (learner, used, mass) in self._states.items():
+            says = self._says(name, learner, bag)
+            keep = mass + _log_choices(left, self.M - used)
+            everything.append(keep)
+            if says:
+                yes.append(keep)
+            if used < self.M:
+                flip = mass + _log_choices(left, self.M - used - 1)
+                everything.append(flip)
+                if not says:
+                    yes.append(flip)
+        if not yes:
+            return 0.0
+        return float(np.exp(np.logaddexp.reduce(yes) - np.logaddexp.reduce(everything)))
+
+    def _says(self, name: Hashable, learner: Red2OnlineFI | None, bag: Any) -> bool:
+        """The state's own decision; states are few, so each is asked once per bag."""
+        where = (name, np.asarray(bag).tobytes())
+        if where not in self._decisions:
+            self._decisions[where] = learner is not None and learner.decide(bag)
+        return self._decisions[where]
+
+    def _flip(
+        self, name: Hashable, learner: Red2OnlineFI | None, said: bool
+    ) -> tuple[Red2OnlineFI | None, Hashable]:
+        where = (name, np.asarray(self._bag).tobytes())
+        if where not in self._flips:
+            state = _flipped(learner, self._bag, int(said))
+            self._flips[where] = state, _key(state)
+        return self._flips[where]
+
+
+def _flipped(learner: Red2OnlineFI | None, bag: Any, label: int) -> Red2OnlineFI | None:
+    """The realizable learner after it was told that its decision was wrong; None: it is dead."""
+    if learner is None:
+        return None
+    twin = learner.copy()
+    try:
+        twin.update(bag, label)
+    except RealizabilityError:
+        return None
+    return twin
+
+
+def _key(learner: Red2OnlineFI | None) -> Hashable:
+    if learner is None:
+        return None
+    total = learner.experts.total
+    shares = [(repr(a.key()), Fraction(w) / Fraction(total)) for a, w in learner.experts.entries]
+    return tuple(sorted(shares))
+
+
+@lru_cache(maxsize=65536)
+def _log_choices(n: int, most: int) -> float:
+    """ln of the number of subsets of at most ``most`` of ``n`` rounds."""
+    if most < 0:
+        return -math.inf
+    j = np.arange(min(most, n) + 1)
+    return float(np.logaddexp.reduce(gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1)))

@@ -1,0 +1,188 @@
+"""Finite sets of candidate graphs: listed one by one, or as a product of independent blocks.
+
+Source: spec 03, section 2 (graph class), section 3.6 (product classes).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
+from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
+
+Block: TypeAlias = tuple[tuple[int, ...], tuple[dict[int, tuple[int, ...]], ...]]
+"""Source nodes of a block, and its candidates: node to out-neighbours."""
+
+
+class GraphClass(ABC):
+    """Candidate graphs on nodes 0 to n-1, all of out-degree at most k."""
+
+    n: int
+    k: int
+
+    @property
+    @abstractmethod
+    def log_size(self) -> float:
+        """Natural logarithm of the number of graphs."""
+
+    @abstractmethod
+    def graphs(self) -> Iterator[ManipulationGraph]:
+        """All graphs in order; only for small classes."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExplicitGraphClass(GraphClass):
+    """Candidate graphs as a boolean tensor: ``tensor[g, x, z]`` says whether g has arc x -> z.
+
+    >>> both = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], []]),
+    ...                                        ManipulationGraph.from_lists([[], [0]])])
+    >>> len(both), both.k
+    (2, 1)
+    """
+
+    tensor: BoolArray
+
+    def __post_init__(self) -> None:
+        if self.tensor.ndim != 3 or self.tensor.shape[1] != self.tensor.shape[2]:
+            raise InvalidInputError(f"graphs must be a (g, n, n) array, got {self.tensor.shape}")
+        if len(self.tensor) == 0:
+            raise InvalidInputError("a graph class needs at least one graph")
+        loops = np.diagonal(self.tensor, axis1=1, axis2=2)
+        if loops.any():
+            graph, node = (int(i) for i in np.argwhere(loops)[0])
+            raise InvalidInputError(f"graph {graph} has an arc from node {node} to itself")
+        self.tensor.setflags(write=False)
+
+    @classmethod
+    def from_graphs(cls, graphs: Sequence[ManipulationGraph]) -> ExplicitGraphClass:
+        """Stack graphs on the same nodes."""
+        return cls(np.stack([graph.adjacency.toarray() for graph in graphs]).astype(np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.tensor)
+
+    @property
+    def n(self) -> int:  # type: ignore[override]  # derived, not stored
+        """Number of nodes."""
+        return int(self.tensor.shape[1])
+
+    @property
+    def k(self) -> int:  # type: ignore[override]  # derived, not stored
+        """Largest out-degree of any graph."""
+        return int(self.tensor.sum(axis=2).max())
+
+    @property
+    def log_size(self) -> float:
+        """ln of the number of graphs."""
+        return math.log(len(self))
+
+    @property
+    def degrees(self) -> IntArray:
+        """Out-degrees, shape (g, n)."""
+        degrees: IntArray = self.tensor.sum(axis=2)
+        return degrees
+
+    def graph(self, index: int) -> ManipulationGraph:
+        """One of the graphs."""
+        return ManipulationGraph.from_matrix(self.tensor[index])
+
+    def graphs(self) -> Iterator[ManipulationGraph]:
+        """All graphs in order."""
+        return (self.graph(i) for i in range(len(self)))
+
+    def union(self) -> ManipulationGraph:
+        """The graph with every arc of every candidate."""
+        return ManipulationGraph.from_matrix(self.tensor.any(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class ProductGraphClass(GraphClass):
+    """Independent blocks: each block of source nodes has its own list of candidate arcs.
+
+    Parameters
+    ----------
+    n:
+        Number of nodes.
+    blocks:
+        For each block the source nodes it decides about, and its candidates; a candidate maps some
+        of these nodes to out-neighbours (others get none).
+
+    Examples
+    --------
+    >>> two = ProductGraphClass(3, (((0,), ({}, {0: (1,)}, {0: (2,)})), ((1,), ({}, {1: (2,)}))))
+    >>> round(math.exp(two.log_size)), two.k
+    (6, 1)
+    """
+
+    n: int
+    blocks: tuple[Block, ...]
+
+    def __post_init__(self) -> None:
+        seen: set[int] = set()
+        for sources, candidates in self.blocks:
+            if not candidates:
+                raise InvalidInputError("every block needs at least one candidate")
+            if seen & set(sources):
+                raise InvalidInputError(f"node {min(seen & set(sources))} is in two blocks")
+            seen |= set(sources)
+            for candidate in candidates:
+                for x, targets in candidate.items():
+                    if x not in sources or x in targets:
+                        raise InvalidInputError(f"a candidate has a wrong arc at node {x}")
+                    for z in targets:
+                        check_int(z, "node", low=0, high=self.n - 1)
+
+    @property
+    def k(self) -> int:  # type: ignore[override]  # derived, not stored
+        """Largest out-degree of any candidate."""
+        sizes = [len(t) for _, cands in self.blocks for c in cands for t in c.values()]
+        return max(sizes, default=0)
+
+    @property
+    def log_size(self) -> float:
+        """ln of the number of graphs: the sum over blocks."""
+        return math.fsum(math.log(len(candidates)) for _, candidates in self.blocks)
+
+    def build(self, choice: Sequence[int]) -> ManipulationGraph:
+        """The graph with the given candidate in every block."""
+        lists: list[tuple[int, ...]] = [()] * self.n
+        for (_, candidates), index in zip(self.blocks, choice):
+            for x, targets in candidates[index].items():
+                lists[x] = targets
+        return ManipulationGraph.from_lists(lists)
+
+    def graphs(self) -> Iterator[ManipulationGraph]:
+        """All graphs, the last block fastest; only for small classes."""
+        ranges = [range(len(candidates)) for _, candidates in self.blocks]
+        return (self.build(choice) for choice in product(*ranges))
+
+    def explicit(self) -> ExplicitGraphClass:
+        """The same class listed graph by graph (at most 100,000)."""
+        if self.log_size > math.log(100_000):
+            raise InvalidInputError("the product has more than 100000 graphs; keep it a product")
+        return ExplicitGraphClass.from_graphs(list(self.graphs()))
+
+
+def graph_loss(
+    candidate: ManipulationGraph, truth: ManipulationGraph, distribution: ArrayLike | None = None
+) -> float:
+    """Probability that the two neighbourhoods of a random node differ; needs the true graph.
+
+    >>> graph_loss(ManipulationGraph.from_lists([[1], []]), ManipulationGraph.from_lists([[], []]))
+    0.5
+    """
+    if candidate.n != truth.n:
+        raise InvalidInputError(f"the graphs have {candidate.n} and {truth.n} nodes")
+    different = (candidate.adjacency != truth.adjacency).sum(axis=1) > 0
+    weights = None if distribution is None else np.asarray(distribution, dtype=np.float64)
+    values: FloatArray = np.asarray(different, dtype=np.float64).reshape(-1)
+    return float(np.average(values, weights=weights))

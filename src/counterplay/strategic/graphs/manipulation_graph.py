@@ -1,0 +1,377 @@
+"""Manipulation graphs: who can turn into whom.
+
+An applicant at a node who is rejected there moves along one arc to an accepted node, if there is
+one. Only the closed neighbourhood N[x] = {x} and N(x) of a node ever matters, so everything is
+stored and asked per row. Source: spec 03, section 2.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from counterplay.core.errors import CounterplayWarning, InvalidInputError
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_float_array,
+    check_int,
+    check_real,
+)
+
+
+@dataclass(frozen=True)
+class Action:
+    """A named change of one feature with a cost.
+
+    Parameters
+    ----------
+    name:
+        What a person does, in words.
+    column:
+        The feature that changes.
+    change:
+        By how much, in the feature's own units.
+    cost:
+        What it costs, in the units of the budget.
+    low, high:
+        Values the feature cannot leave; default: the range seen in the data.
+
+    Examples
+    --------
+    >>> Action("close a card", column=1, change=-1, cost=1.0).name
+    'close a card'
+    """
+
+    name: str
+    column: int
+    change: float
+    cost: float
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        check_int(self.column, f"column of action {self.name!r}", low=0)
+        check_real(self.change, f"change of action {self.name!r}")
+        check_real(self.cost, f"cost of action {self.name!r}", low=0.0, open_low=True)
+        if self.change == 0:
+            raise InvalidInputError(f"action {self.name!r} changes nothing; leave it out")
+
+
+@dataclass(frozen=True, eq=False)
+class ManipulationGraph:
+    """A directed graph on nodes 0 to n-1: arcs are the moves people can make.
+
+    Build it with :meth:`from_lists`, :meth:`from_matrix`, :meth:`from_networkx` or, for a table of
+    people and named actions, :meth:`from_actions`.
+
+    Parameters
+    ----------
+    indptr, indices:
+        Out-neighbours in compressed rows, sorted and distinct, without self-loops.
+    features:
+        Coordinates of the nodes, shape (n, p), if they have any.
+    k:
+        Declared bound on the out-degree; default: the largest out-degree.
+
+    Examples
+    --------
+    >>> graph = ManipulationGraph.from_lists([[1, 2], [], [1]])
+    >>> graph.k, graph.closed(0)
+    (2, array([0, 1, 2]))
+    >>> graph.induced(np.array([[0, 1, 0]]))
+    array([[ True,  True,  True]])
+    """
+
+    indptr: IntArray
+    indices: IntArray
+    features: FloatArray | None = None
+    k: int = -1
+    actions: tuple[Action, ...] = ()
+    _rows: dict[bytes, int] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        n = self.indptr.size - 1
+        if n < 1:
+            raise InvalidInputError("a manipulation graph needs at least one node")
+        degrees = np.diff(self.indptr)
+        sources = np.repeat(np.arange(n), degrees)
+        outside = np.flatnonzero((self.indices < 0) | (self.indices >= n))
+        if outside.size:
+            raise InvalidInputError(
+                f"node {sources[outside[0]]} has an arc to {self.indices[outside[0]]}; arcs must "
+                f"lead to nodes 0 to {n - 1}"
+            )
+        loops = np.flatnonzero(sources == self.indices)
+        if loops.size:
+            raise InvalidInputError(
+                f"node {sources[loops[0]]} has an arc to itself; staying is always possible, "
+                "leave self-loops out"
+            )
+        largest = int(degrees.max(initial=0))
+        if self.k == -1:
+            object.__setattr__(self, "k", largest)
+        elif check_int(self.k, "k", low=0) < largest:
+            raise InvalidInputError(
+                f"k={self.k} but node {int(degrees.argmax())} has {largest} arcs"
+            )
+        if self.features is not None:
+            if len(self.features) != n:
+                raise InvalidInputError(f"features must have {n} rows, got {len(self.features)}")
+            self._rows.update({row.tobytes(): i for i, row in enumerate(self.features + 0.0)})
+        for array in (self.indptr, self.indices, self.features):
+            if array is not None:
+                array.setflags(write=False)
+
+    @classmethod
+    def from_lists(
+        cls,
+        neighbors: Sequence[Iterable[int]],
+        *,
+        features: ArrayLike | None = None,
+        k: int = -1,
+    ) -> ManipulationGraph:
+        """Build a graph from one list of out-neighbours per node; duplicate arcs are dropped."""
+        rows = []
+        for x, targets in enumerate(neighbors):
+            given = np.asarray(list(targets), dtype=np.int64)
+            unique = np.unique(given)
+            if unique.size < given.size:
+                warnings.warn(f"node {x} lists an arc twice", CounterplayWarning, stacklevel=2)
+            rows.append(unique)
+        indptr = np.cumsum([0, *(row.size for row in rows)]).astype(np.int64)
+        flat = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+        points = (
+            None if features is None else check_float_array(features, "features", ndim=2).copy()
+        )
+        return cls(indptr, flat.astype(np.int64), points, k)
+
+    @classmethod
+    def from_matrix(
+        cls, adjacency: Any, *, features: ArrayLike | None = None, k: int = -1
+    ) -> ManipulationGraph:
+        """Build a graph from a dense or sparse adjacency matrix; entry (x, z) is the arc x -> z."""
+        matrix = sparse.csr_array(adjacency, copy=True)  # a graph's own matrix is read-only
+        if matrix.shape[0] != matrix.shape[1]:
+            raise InvalidInputError(f"the adjacency matrix must be square, got {matrix.shape}")
+        matrix.eliminate_zeros()
+        matrix.sort_indices()
+        points = (
+            None if features is None else check_float_array(features, "features", ndim=2).copy()
+        )
+        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), points, k)
+
+    @classmethod
+    def from_networkx(cls, graph: Any, *, k: int = -1) -> ManipulationGraph:
+        """Build a graph from a networkx (di)graph whose nodes are 0 to n-1 in order."""
+        import networkx as nx
+
+        return cls.from_matrix(nx.to_scipy_sparse_array(graph, dtype=np.int8), k=k)
+
+    @classmethod
+    def from_actions(
+        cls, X: ArrayLike, actions: Sequence[Action], budget: float
+    ) -> ManipulationGraph:
+        """Nodes are the distinct rows of ``X`` and every point that actions within budget reach.
+
+        An action may be taken several times and combined with others as long as the total cost
+        stays within ``budget``. Features stay within the range seen in ``X`` unless the action says
+        otherwise.
+
+        >>> X = [[2.0, 0.0], [0.0, 1.0]]
+        >>> graph = ManipulationGraph.from_actions(X, [Action("work", 0, 1, cost=1.0)], budget=2.0)
+        >>> graph.features[graph.neighbors(graph.node_of([[0.0, 1.0]])[0])]
+        array([[1., 1.],
+               [2., 1.]])
+        """
+        points = check_float_array(X, "X", ndim=2)
+        limit = check_real(budget, "budget", low=0.0)
+        if not actions:
+            raise InvalidInputError("actions must not be empty; without actions nobody moves")
+        for action in actions:
+            if action.column >= points.shape[1]:
+                raise InvalidInputError(
+                    f"action {action.name!r} changes column {action.column}, but X has "
+                    f"{points.shape[1]} columns"
+                )
+        distinct = np.unique(points + 0.0, axis=0)
+        moves = _affordable(actions, limit, points.shape[1])
+        low, high = _ranges(actions, points)
+        reached = distinct[:, None, :] + moves[None, :, :]
+        inside = ((reached >= low - 1e-12) & (reached <= high + 1e-12)).all(axis=2)
+        nodes, inverse = np.unique(
+            np.concatenate([distinct, reached[inside]]) + 0.0, axis=0, return_inverse=True
+        )
+        inverse = inverse.reshape(-1)
+        sources = np.repeat(inverse[: len(distinct)][:, None], len(moves), axis=1)[inside]
+        targets = inverse[len(distinct) :]
+        n, different = len(nodes), sources != targets
+        matrix = sparse.csr_array(
+            (np.ones(different.sum(), dtype=np.int8), (sources[different], targets[different])),
+            shape=(n, n),
+        )
+        matrix.sum_duplicates()
+        matrix.sort_indices()
+        arcs = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
+        return cls(*arcs, nodes, -1, tuple(actions))
+
+    def __len__(self) -> int:
+        return int(self.indptr.size - 1)
+
+    def __repr__(self) -> str:
+        return f"ManipulationGraph({len(self)} nodes, {self.indices.size} arcs, k={self.k})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return len(self)
+
+    @property
+    def degrees(self) -> IntArray:
+        """Out-degree of every node."""
+        return np.diff(self.indptr)
+
+    def neighbors(self, x: int) -> IntArray:
+        """Open out-neighbourhood N(x)."""
+        x = check_int(x, "node", low=0, high=self.n - 1)
+        return self.indices[self.indptr[x] : self.indptr[x + 1]]
+
+    def closed(self, x: int) -> IntArray:
+        """Closed neighbourhood N[x], x first."""
+        return np.concatenate([[x], self.neighbors(x)]).astype(np.int64)
+
+    @cached_property
+    def adjacency(self) -> Any:
+        """The arcs as a sparse boolean matrix."""
+        data = np.ones(self.indices.size, dtype=np.bool_)
+        return sparse.csr_array((data, self.indices, self.indptr), shape=(self.n, self.n))
+
+    @cached_property
+    def bags(self) -> Any:
+        """Closed neighbourhoods as a sparse 0/1 matrix, one row per node."""
+        return (self.adjacency.astype(np.int32) + sparse.eye_array(self.n, dtype=np.int32)).tocsr()
+
+    def induced(self, labels: ArrayLike) -> BoolArray:
+        """Induced labels max over N[x], for label rows of shape (..., n)."""
+        rows = np.asarray(labels, dtype=np.int32)
+        if rows.shape[-1] != self.n:
+            raise InvalidInputError(f"labels must have {self.n} columns, got shape {rows.shape}")
+        return np.asarray((self.bags @ np.atleast_2d(rows).T).T > 0).reshape(rows.shape)
+
+    def node_of(self, X: ArrayLike) -> IntArray:
+        """Nodes of feature rows; raises for a row that is no node."""
+        if self.features is None:
+            raise InvalidInputError("this graph has no features; use node numbers")
+        rows = check_float_array(X, "X", ndim=2) + 0.0
+        nodes = np.array([self._rows.get(row.tobytes(), -1) for row in rows], dtype=np.int64)
+        if (nodes < 0).any():
+            bad = int(np.flatnonzero(nodes < 0)[0])
+            raise InvalidInputError(f"row {bad} of X is not a node of the graph; build it with X")
+        return nodes
+
+    def bag_points(self, X: ArrayLike) -> tuple[FloatArray, IntArray, IntArray]:
+        """Distinct points, and per row of ``X`` its bag: (points, pointers, point numbers)."""
+        nodes = self.node_of(X)
+        sizes = self.degrees[nodes] + 1
+        pointers = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        flat = np.empty(pointers[-1], dtype=np.int64)
+        flat[pointers[:-1]] = nodes
+        others = np.ones(flat.size, dtype=np.bool_)
+        others[pointers[:-1]] = False
+        shift = np.repeat(self.indptr[nodes] - pointers[:-1] - 1, sizes)
+        flat[others] = self.indices[(np.arange(flat.size) + shift)[others]]
+        used, position = np.unique(flat, return_inverse=True)
+        assert self.features is not None
+        return self.features[used], pointers, position.reshape(-1).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class LocalGraph:
+    """Moves on an infinite domain, given by a function that lists the neighbours of a point.
+
+    Parameters
+    ----------
+    function:
+        ``x -> array (m, p)`` with at most ``k`` rows, none equal to ``x``.
+    k:
+        Bound on the number of neighbours.
+
+    Examples
+    --------
+    >>> shift = LocalGraph(lambda x: x + [[1.0, 0.0]], k=1)
+    >>> shift.closed(np.array([0.0, 2.0]))
+    array([[0., 2.],
+           [1., 2.]])
+    """
+
+    function: Callable[[FloatArray], Any]
+    k: int
+    _cache: dict[bytes, FloatArray] = field(default_factory=dict, repr=False, compare=False)
+
+    def neighbors(self, x: ArrayLike) -> FloatArray:
+        """Open neighbourhood of a point, checked and cached."""
+        point = check_float_array(x, "x", ndim=1)
+        key = point.tobytes()
+        if key not in self._cache:
+            rows = check_float_array(self.function(point), "neighbors", ndim=2)
+            if len(rows) > self.k:
+                raise InvalidInputError(f"{point} has {len(rows)} neighbours, more than k={self.k}")
+            if len(rows) and (rows == point).all(axis=1).any():
+                raise InvalidInputError(f"{point} lists itself as a neighbour; leave it out")
+            self._cache[key] = rows
+        return self._cache[key]
+
+    def closed(self, x: ArrayLike) -> FloatArray:
+        """Closed neighbourhood, the point first."""
+        point = check_float_array(x, "x", ndim=1)
+        return np.vstack([point[None, :], self.neighbors(point)])
+
+    def bag_points(self, X: ArrayLike) -> tuple[FloatArray, IntArray, IntArray]:
+        """Distinct points, and per row of ``X`` its bag: (points, pointers, point numbers)."""
+        bags = [self.closed(row) for row in check_float_array(X, "X", ndim=2)]
+        pointers = np.cumsum([0, *(len(bag) for bag in bags)]).astype(np.int64)
+        points, position = np.unique(np.vstack(bags) + 0.0, axis=0, return_inverse=True)
+        return points, pointers, position.reshape(-1).astype(np.int64)
+
+
+def _affordable(actions: Sequence[Action], budget: float, p: int) -> FloatArray:
+    """Total changes of all multisets of actions within budget, without the empty one."""
+    totals: list[tuple[NDArray[np.float64], float]] = [(np.zeros(p), 0.0)]
+    for action in actions:
+        step = np.zeros(p)
+        step[action.column] = action.change
+        extended = []
+        for change, cost in totals:
+            times = 0
+            while cost + times * action.cost <= budget + 1e-12:
+                extended.append((change + times * step, cost + times * action.cost))
+                times += 1
+            if len(extended) > 100_000:
+                raise InvalidInputError(
+                    "more than 100000 combinations of actions fit the budget; lower the budget"
+                )
+        totals = extended
+    moves = np.unique(np.array([change for change, _ in totals]), axis=0)
+    changed: FloatArray = moves[(moves != 0).any(axis=1)]
+    return changed
+
+
+def _ranges(actions: Sequence[Action], X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    low, high = X.min(axis=0), X.max(axis=0)
+    for action in actions:
+        if action.low is not None:
+            low[action.column] = action.low
+        if action.high is not None:
+            high[action.column] = action.high
+    return low, high

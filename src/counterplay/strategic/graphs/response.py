@@ -1,0 +1,153 @@
+"""What people do on a manipulation graph, and how good a rule is after they have done it.
+
+Source: spec 03, section 2 (response, induced label, strategic loss, Stackelberg regret).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.finite_class import FiniteClass
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.validation import BoolArray, IntArray, check_int, check_labels01
+from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
+
+Tie: TypeAlias = "Literal['uniform', 'first'] | Callable[[IntArray], int]"
+
+
+def respond(
+    labels: ArrayLike,
+    x: int,
+    graph: ManipulationGraph,
+    tie: Tie = "first",
+    random_state: RandomState = None,
+) -> int:
+    """Where an agent at node ``x`` ends up when node z is accepted iff ``labels[z]``.
+
+    >>> graph = ManipulationGraph.from_lists([[1, 2], [], []])
+    >>> respond([0, 0, 1], 0, graph), respond([1, 1, 1], 0, graph), respond([0, 0, 0], 0, graph)
+    (2, 0, 0)
+    """
+    accepted = np.asarray(labels, dtype=np.bool_)
+    if tie not in ("first", "uniform") and not callable(tie):
+        raise InvalidInputError(f"tie must be 'uniform', 'first' or a callable, got {tie!r}")
+    if accepted.shape != (graph.n,):
+        raise InvalidInputError(f"labels must be one per node ({graph.n}), got {accepted.shape}")
+    x = check_int(x, "x", low=0, high=graph.n - 1)
+    if accepted[x]:
+        return int(x)
+    options = graph.neighbors(x)
+    options = options[accepted[options]]
+    if options.size == 0:
+        return int(x)
+    if tie == "first":
+        return int(options[0])
+    if tie == "uniform":
+        return int(generator(random_state).choice(options))
+    chosen = int(tie(options))
+    if chosen not in options:
+        raise InvalidInputError(f"the tie rule chose node {chosen}, which is no accepted one")
+    return chosen
+
+
+def induced_predictions(
+    model: Any, X: ArrayLike, graph: ManipulationGraph | LocalGraph | None = None
+) -> BoolArray:
+    """Whether each person is accepted after moving: max of the rule over N[x].
+
+    ``model`` is a fitted classifier or a function from feature rows to 0/1.
+
+    >>> line = ManipulationGraph.from_lists([[1], []], features=[[0.0], [1.0]])
+    >>> induced_predictions(lambda Z: Z[:, 0] >= 1, [[0.0], [1.0]], line)
+    array([ True,  True])
+    """
+    rule = accept_function(model)
+    if graph is None:
+        return rule(np.asarray(X, dtype=np.float64))
+    points, pointers, position = graph.bag_points(X)
+    accepted = rule(points)
+    result: BoolArray = np.logical_or.reduceat(accepted[position], pointers[:-1])
+    return result
+
+
+def strategic_accuracy(
+    model: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    graph: ManipulationGraph | LocalGraph | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Share of people treated right after they have moved; their label does not move with them.
+
+    >>> line = ManipulationGraph.from_lists([[1], []], features=[[0.0], [1.0]])
+    >>> rule = lambda Z: Z[:, 0] >= 1
+    >>> strategic_accuracy(rule, [[0.0], [1.0]], [0, 1], graph=line)
+    0.5
+    """
+    labels = check_labels01(y)
+    right = induced_predictions(model, X, graph) == labels.astype(np.bool_)
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    return float(np.average(right, weights=weights))
+
+
+def stackelberg_regret(
+    losses: ArrayLike,
+    nodes: Sequence[int],
+    y: ArrayLike,
+    cls: FiniteClass,
+    graph: ManipulationGraph,
+) -> float:
+    """Losses made minus those of the best rule, each rule with its own best responses.
+
+    >>> line = ManipulationGraph.from_lists([[1], []])
+    >>> rules = FiniteClass.from_matrix([[0, 1], [0, 0]])
+    >>> stackelberg_regret([1, 1], [0, 1], [1, 1], rules, line)
+    2.0
+    """
+    labels = check_labels01(y).astype(np.bool_)
+    induced = graph.induced(cls.labels)[:, np.asarray(nodes, dtype=np.int64)]
+    best = int((induced != labels).sum(axis=1).min())
+    return float(np.sum(np.asarray(losses, dtype=np.float64)) - best)
+
+
+def is_realizable(
+    nodes: Sequence[int], y: ArrayLike, cls: FiniteClass, graph: ManipulationGraph
+) -> int | None:
+    """A member with no strategic loss on the sequence, or None.
+
+    >>> line = ManipulationGraph.from_lists([[1], []])
+    >>> is_realizable([0], [1], FiniteClass.from_matrix([[0, 0], [0, 1]]), line)
+    1
+    """
+    labels = check_labels01(y).astype(np.bool_)
+    induced = graph.induced(cls.labels)[:, np.asarray(nodes, dtype=np.int64)]
+    good = np.flatnonzero((induced == labels).all(axis=1))
+    return int(good[0]) if good.size else None
+
+
+def accept_function(model: Any) -> Callable[[NDArray[np.float64]], BoolArray]:
+    """Turn a fitted classifier or a 0/1 function into a boolean function of feature rows."""
+    predict = getattr(model, "predict", None)
+    if predict is None and not callable(model):
+        raise InvalidInputError(f"{model!r} is neither a fitted classifier nor a function")
+    rule = predict if predict is not None else model
+    classes = getattr(model, "classes_", None)
+    positive = 1 if classes is None else classes[-1]
+
+    def accept(Z: NDArray[np.float64]) -> BoolArray:
+        labels = np.asarray(rule(Z))
+        if labels.shape != (len(Z),):
+            raise InvalidInputError(
+                f"the rule returned shape {labels.shape} for {len(Z)} rows; expected one label each"
+            )
+        if classes is None and not np.isin(labels, (0, 1)).all():
+            raise InvalidInputError("the rule returned labels other than 0 and 1")
+        return np.asarray(labels == positive, dtype=np.bool_)
+
+    return accept

@@ -1,0 +1,266 @@
+"""Copyable online learners for infinite and structured classes, to be used as experts.
+
+Each is conservative and cheap to copy, and knows its mistake bound. Over finite classes use ``SOA``
+and ``Halving``. Source: App. app:background, spec 03, section 3.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.validation import (
+    FloatArray,
+    check_positive_int,
+    check_real,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PerceptronLearner:
+    """Halfspaces through the origin with margin ``gamma`` on points of norm at most ``R``.
+
+    The margin must hold on every point that may be fed: whole neighbourhoods, not only originals.
+
+    >>> learner = PerceptronLearner(2, R=1.0, gamma=0.1)
+    >>> learner.mistake_bound, learner.updated([1.0, 0.0], 1).predict([[1.0, 0.0]])
+    (100.0, array([1], dtype=uint8))
+    """
+
+    p: int
+    R: float
+    gamma: float
+    weights: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        check_positive_int(self.p, "p")
+        check_real(self.R, "R", low=0.0, open_low=True)
+        if not (math.isfinite(self.gamma) and self.gamma > 0):
+            raise InvalidInputError(
+                "halfspaces without a margin have infinite Littlestone dimension; give gamma > 0, "
+                "round to a grid (GridThreshold), or use a finite trace (Halving)"
+            )
+        if self.weights is None:
+            object.__setattr__(self, "weights", np.zeros(self.p))
+
+    @property
+    def mistake_bound(self) -> float:
+        """(R / gamma)^2."""
+        return round((self.R / self.gamma) ** 2, 9)
+
+    def predict(self, Z: Any) -> Any:
+        """Accept points with positive score."""
+        assert self.weights is not None
+        return (np.atleast_2d(np.asarray(Z, dtype=np.float64)) @ self.weights > 0).astype(np.uint8)
+
+    def updated(self, z: Any, y: int) -> PerceptronLearner:
+        """Add or subtract the point on a mistake."""
+        if int(self.predict(z)[0]) == y:
+            return self
+        assert self.weights is not None
+        sign = 1.0 if y else -1.0
+        return replace(self, weights=self.weights + sign * np.asarray(z, dtype=np.float64))
+
+    def key(self) -> Hashable:
+        """The weight vector."""
+        assert self.weights is not None
+        return self.weights.tobytes()
+
+    def is_dead(self) -> bool:
+        """Never known to be contradicted."""
+        return False
+
+
+@dataclass(frozen=True)
+class WinnowLearner:
+    """Monotone disjunctions of ``r`` out of ``p`` bits, by multiplicative weights.
+
+    >>> learner = WinnowLearner(8, r=1)
+    >>> learner.predict([[1, 0, 0, 0, 0, 0, 0, 0]]), round(learner.mistake_bound, 1)
+    (array([0], dtype=uint8), 8.0)
+    """
+
+    p: int
+    r: int
+    weights: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_positive_int(self.p, "p")
+        check_positive_int(self.r, "r")
+        if not self.weights:
+            object.__setattr__(self, "weights", (0,) * self.p)
+
+    @property
+    def mistake_bound(self) -> float:
+        """2 r (log2 theta + 1) + p / theta (Littlestone 1988, Winnow1 with factor 2)."""
+        return 2 * self.r * (math.log2(self._theta) + 1) + self.p / self._theta
+
+    @property
+    def _theta(self) -> float:
+        return max(1.0, self.p / 2)
+
+    def predict(self, Z: Any) -> Any:
+        """Accept when the weights (powers of two) of the set bits reach p / 2."""
+        bits = np.atleast_2d(np.asarray(Z, dtype=np.float64))
+        powers = np.array([0.0 if w < 0 else 2.0**w for w in self.weights])
+        return (bits @ powers >= self._theta).astype(np.uint8)
+
+    def updated(self, z: Any, y: int) -> WinnowLearner:
+        """Double the weights of set bits on a false no, drop them on a false yes."""
+        if int(self.predict(z)[0]) == y:
+            return self
+        bits = np.asarray(z).reshape(-1) > 0
+        new = [
+            w if not bit else (-1 if y == 0 or w < 0 else w + 1)
+            for w, bit in zip(self.weights, bits)
+        ]
+        return replace(self, weights=tuple(new))
+
+    def key(self) -> Hashable:
+        """The exponents."""
+        return self.weights
+
+    def is_dead(self) -> bool:
+        """No literal is left."""
+        return all(w < 0 for w in self.weights)
+
+
+@dataclass(frozen=True)
+class DisjunctionElimination:
+    """Monotone disjunctions over ``p`` bits: drop the literals that a negative point sets.
+
+    >>> DisjunctionElimination(3).updated([1, 0, 0], 0).predict([[1, 0, 0], [0, 1, 0]])
+    array([0, 1], dtype=uint8)
+    """
+
+    p: int
+    alive: tuple[bool, ...] = ()
+    contradicted: bool = False
+
+    def __post_init__(self) -> None:
+        check_positive_int(self.p, "p")
+        if not self.alive:
+            object.__setattr__(self, "alive", (True,) * self.p)
+
+    @property
+    def mistake_bound(self) -> float:
+        """p."""
+        return float(self.p)
+
+    def predict(self, Z: Any) -> Any:
+        """Accept when a literal that is left is set."""
+        bits = np.atleast_2d(np.asarray(Z)) > 0
+        return (bits & np.array(self.alive)).any(axis=1).astype(np.uint8)
+
+    def updated(self, z: Any, y: int) -> DisjunctionElimination:
+        """Drop literals on a false yes; a false no contradicts the class."""
+        if int(self.predict(z)[0]) == y:
+            return self
+        if y == 1:
+            return replace(self, contradicted=True)
+        bits = np.asarray(z).reshape(-1) > 0
+        return replace(self, alive=tuple(a and not bool(b) for a, b in zip(self.alive, bits)))
+
+    def key(self) -> Hashable:
+        """The literals that are left."""
+        return self.alive, self.contradicted
+
+    def is_dead(self) -> bool:
+        """A positive point set no literal that is left."""
+        return self.contradicted
+
+
+@dataclass(frozen=True)
+class SingletonLearner:
+    """Rules that accept exactly one point: reject everything until a positive one is seen.
+
+    >>> SingletonLearner().updated(3, 1).predict([2, 3])
+    array([0, 1], dtype=uint8)
+    """
+
+    point: Any = None
+    contradicted: bool = False
+
+    @property
+    def mistake_bound(self) -> float:
+        """One."""
+        return 1.0
+
+    def predict(self, Z: Any) -> Any:
+        """Accept the known point only."""
+        points = np.asarray(Z)
+        if points.ndim == 2:
+            labels = [self.point is not None and tuple(row) == self.point for row in points]
+        else:
+            labels = [
+                self.point is not None and item == self.point for item in np.atleast_1d(points)
+            ]
+        return np.array(labels, dtype=np.uint8)
+
+    def updated(self, z: Any, y: int) -> SingletonLearner:
+        """Remember the first positive point; anything else is a contradiction."""
+        point = tuple(np.asarray(z).tolist()) if np.ndim(z) == 1 else z
+        if int(self.point == point) == y:
+            return self
+        if y == 1 and self.point is None:
+            return SingletonLearner(point)
+        return replace(self, contradicted=True)
+
+    def key(self) -> Hashable:
+        """The point."""
+        return self.point, self.contradicted
+
+    def is_dead(self) -> bool:
+        """Two positive points, or a positive one that became negative."""
+        return self.contradicted
+
+
+@dataclass(frozen=True)
+class GridThreshold:
+    """Thresholds z >= b on the grid 0, 1, ..., N - 1, by bisection.
+
+    >>> GridThreshold(7).mistake_bound
+    3.0
+    """
+
+    N: int
+    low: int = 0
+    high: int = -1
+    """The threshold lies in [low, high]."""
+
+    def __post_init__(self) -> None:
+        check_positive_int(self.N, "N")
+        if self.high == -1:
+            object.__setattr__(self, "high", self.N)
+
+    @property
+    def mistake_bound(self) -> float:
+        """floor(log2(N + 1))."""
+        return float((self.N + 1).bit_length() - 1)
+
+    def predict(self, Z: Any) -> Any:
+        """Accept from the middle of the remaining thresholds on."""
+        cut = (self.low + self.high + 1) // 2
+        return (np.atleast_1d(np.asarray(Z)).reshape(-1) >= cut).astype(np.uint8)
+
+    def updated(self, z: Any, y: int) -> GridThreshold:
+        """Keep the half of the thresholds that agrees."""
+        if int(self.predict(z)[0]) == y:
+            return self
+        value = int(np.asarray(z).reshape(-1)[0])
+        if y == 1:
+            return replace(self, high=min(self.high, value))
+        return replace(self, low=max(self.low, value + 1))
+
+    def key(self) -> Hashable:
+        """The remaining thresholds."""
+        return self.low, self.high
+
+    def is_dead(self) -> bool:
+        """No threshold is left."""
+        return self.low > self.high

@@ -1,0 +1,271 @@
+"""StrategicERM: the rule of a class with the fewest errors after everybody has moved.
+
+Source: Eq. eq:erm, Thm. thm:fi-pac, spec 03, section 3.2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from counterplay.core.errors import InvalidInputError, UnknownNameError
+from counterplay.core.finite_class import FiniteClass
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.validation import BoolArray, FloatArray, check_float_array
+from counterplay.strategic.graphs.bags import BagSample, merge_bags
+from counterplay.strategic.graphs.halfspace_erm import (
+    HalfspaceFit,
+    halfspace_2d_exact,
+    halfspace_heuristic,
+    halfspace_milp,
+    threshold_1d,
+)
+from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
+from counterplay.strategic.graphs.response import induced_predictions
+
+_BACKENDS = (
+    "auto", "finite", "threshold1d", "halfspace", "halfspace2d_exact", "halfspace_milp",
+    "halfspace_heuristic",
+)  # fmt: skip
+_EXACT_POINTS = 450  # distinct points up to which all directions in the plane are tried
+_MILP_BAGS = 60
+
+
+class StrategicERM(ClassifierMixin, BaseEstimator):
+    """Fit the rule with the fewest errors after people have moved along a manipulation graph.
+
+    Use it when the cheap moves are known: ``fit(X, y, graph=...)``. Fitting is exact for finite
+    classes, one feature and two features; ``optimal_`` says whether the result is.
+
+    Parameters
+    ----------
+    backend:
+        ``"auto"``, ``"finite"`` (needs ``hypotheses``), ``"threshold1d"``, ``"halfspace"`` (the
+        best halfspace method for the data), ``"halfspace2d_exact"``, ``"halfspace_milp"`` or
+        ``"halfspace_heuristic"``.
+    hypotheses:
+        For ``"finite"``: functions from feature rows to 0/1, or fitted classifiers.
+    time_limit:
+        Seconds for the MILP.
+    restarts:
+        Restarts of the heuristic.
+    random_state:
+        Seed of the heuristic.
+
+    Attributes
+    ----------
+    loss_:
+        Strategic error rate on the training sample.
+    optimal_:
+        Whether no rule of the class does better on the sample.
+    coef_, threshold_:
+        The halfspace ``coef_ @ z >= threshold_`` (halfspace backends).
+    best_:
+        Index of the chosen hypothesis, ``minimisers_`` all of them (finite backend).
+    backend_:
+        The method that was used.
+
+    Notes
+    -----
+    With d = VCdim(H) and out-degree k, O(d log(kd)/eps^2) examples suffice (Thm. ``thm:fi-pac``);
+    see ``bounds.pac_T_agnostic``. Minimising over halfspaces is NP-hard in general.
+
+    Examples
+    --------
+    >>> from counterplay.strategic import Action, ManipulationGraph, strategic_accuracy
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]]); y = np.array([0, 0, 1, 1])
+    >>> graph = ManipulationGraph.from_actions(X, [Action("study", 0, 1, cost=1.0)], budget=1.0)
+    >>> model = StrategicERM().fit(X, y, graph=graph)
+    >>> strategic_accuracy(model, X, y, graph=graph), model.optimal_
+    (1.0, True)
+
+    References
+    ----------
+    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, chapter
+    "Strategic Classification for Infinite Hypothesis Class".
+    """
+
+    def __init__(
+        self,
+        backend: str = "auto",
+        *,
+        hypotheses: Any = None,
+        time_limit: float = 60.0,
+        restarts: int = 10,
+        random_state: RandomState = None,
+    ) -> None:
+        self.backend = backend
+        self.hypotheses = hypotheses
+        self.time_limit = time_limit
+        self.restarts = restarts
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        graph: ManipulationGraph | LocalGraph | None = None,
+        neighbors: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> StrategicERM:
+        """Fit to original features; without a graph (or ``neighbors`` function) nobody moves."""
+        if self.backend not in _BACKENDS:
+            raise UnknownNameError.among("backend", str(self.backend), _BACKENDS)
+        rows, y = validate_data(self, X, y, dtype=np.float64)
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if kind != "binary" or self.classes_.size > 2:
+            raise InvalidInputError(
+                f"Only binary classification is supported. The type of the target is {kind}."
+            )
+        if self.classes_.size < 2:
+            raise InvalidInputError("y contains only one class; two are needed")
+        weights = _check_sample_weight(
+            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+        )
+        moves = graph if neighbors is None else LocalGraph(neighbors, k=np.iinfo(np.int32).max)
+        used = weights > 0
+        sample = _sample(rows[used], codes[used] == 1, weights[used], moves)
+        self.backend_ = self._choose(sample)
+        if self.backend_ == "finite":
+            self._fit_finite(sample)
+        else:
+            self._keep(self._fit_halfspace(sample), sample)
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Decide on reported features."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        accepted = self._accept(rows)
+        labels: NDArray[Any] = self.classes_[accepted.astype(np.int64)]
+        return labels
+
+    def predict_induced(
+        self, X: ArrayLike, graph: ManipulationGraph | LocalGraph | None = None
+    ) -> NDArray[Any]:
+        """Decide on original features, after people have moved along ``graph``."""
+        check_is_fitted(self)
+        induced = induced_predictions(self, X, graph)
+        labels: NDArray[Any] = self.classes_[induced.astype(np.int64)]
+        return labels
+
+    def decision_function(self, X: ArrayLike) -> FloatArray:
+        """How far inside the accepted region a reported point is (not for finite classes)."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        if self.backend_ == "finite":
+            return np.where(self._accept(rows), 1.0, -1.0)
+        scores: FloatArray = rows @ self.coef_ - self.threshold_
+        return scores
+
+    def _choose(self, sample: BagSample) -> str:
+        if self.backend == "auto" and self.hypotheses is not None:
+            return "finite"
+        if self.backend not in ("auto", "halfspace"):
+            return self.backend
+        p = sample.points.shape[1]
+        if p == 1 and self.backend == "auto":
+            return "threshold1d"
+        if p == 2 and len(sample.points) <= _EXACT_POINTS:
+            return "halfspace2d_exact"
+        if p <= 10 and sample.n_bags <= _MILP_BAGS:
+            return "halfspace_milp"
+        return "halfspace_heuristic"
+
+    def _fit_halfspace(self, sample: BagSample) -> HalfspaceFit:
+        if self.backend_ == "threshold1d":
+            return threshold_1d(sample)
+        if self.backend_ == "halfspace2d_exact":
+            return halfspace_2d_exact(sample)
+        if self.backend_ == "halfspace_milp":
+            return halfspace_milp(sample, time_limit=self.time_limit)
+        rng = generator(self.random_state)
+        return halfspace_heuristic(sample, restarts=self.restarts, rng=rng)
+
+    def _keep(self, fit: HalfspaceFit, sample: BagSample) -> None:
+        self.coef_, self.threshold_ = fit.weights, fit.threshold
+        self.loss_, self.optimal_, self.gap_ = fit.loss / sample.total, fit.optimal, fit.gap
+
+    def _fit_finite(self, sample: BagSample) -> None:
+        if self.hypotheses is None:
+            raise InvalidInputError("backend='finite' needs hypotheses")
+        if isinstance(self.hypotheses, FiniteClass):
+            raise InvalidInputError(
+                "hypotheses must be functions or fitted classifiers; use finite_erm for a "
+                "FiniteClass on graph nodes"
+            )
+        from counterplay.strategic.graphs.response import accept_function
+
+        rows = np.stack([accept_function(h)(sample.points) for h in self.hypotheses])
+        losses = sample.loss(rows)
+        self.best_ = int(losses.argmin())
+        self.minimisers_ = np.flatnonzero(losses <= losses.min() + 1e-12)
+        self.loss_, self.optimal_, self.gap_ = float(losses.min()) / sample.total, True, 0.0
+
+    def _accept(self, X: FloatArray) -> BoolArray:
+        if self.backend_ == "finite":
+            from counterplay.strategic.graphs.response import accept_function
+
+            return accept_function(self.hypotheses[self.best_])(X)
+        accepted: BoolArray = X @ self.coef_ >= self.threshold_
+        return accepted
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def finite_erm(
+    cls: FiniteClass,
+    nodes: ArrayLike,
+    y: ArrayLike,
+    graph: ManipulationGraph,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> tuple[int, float, NDArray[np.int64]]:
+    """Best member of a class on graph nodes: (index, loss, all minimisers).
+
+    >>> line = ManipulationGraph.from_lists([[1], []])
+    >>> finite_erm(FiniteClass.from_matrix([[0, 0], [0, 1]]), [0, 1], [1, 1], line)
+    (1, 0.0, array([1]))
+    """
+    x = np.asarray(nodes, dtype=np.int64)
+    labels = np.asarray(y, dtype=np.bool_)
+    weights = _weights(sample_weight, x.size)
+    distinct, inverse = np.unique(x, return_inverse=True)
+    positive = np.bincount(inverse, weights=weights * labels, minlength=distinct.size)
+    negative = np.bincount(inverse, weights=weights * ~labels, minlength=distinct.size)
+    induced = graph.induced(cls.labels)[:, distinct]
+    losses = induced @ negative + (~induced) @ positive
+    best = int(losses.argmin())
+    return best, float(losses[best]), np.flatnonzero(losses <= losses.min() + 1e-12)
+
+
+def _weights(sample_weight: ArrayLike | None, n: int) -> FloatArray:
+    if sample_weight is None:
+        return np.ones(n)
+    weights = check_float_array(sample_weight, "sample_weight", ndim=1)
+    if weights.shape != (n,) or (weights < 0).any():
+        raise InvalidInputError(f"sample_weight must be {n} non-negative numbers")
+    return weights
+
+
+def _sample(
+    X: FloatArray,
+    y: BoolArray,
+    weights: FloatArray,
+    graph: ManipulationGraph | LocalGraph | None,
+) -> BagSample:
+    if graph is None:
+        points, position = np.unique(X + 0.0, axis=0, return_inverse=True)
+        pointers = np.arange(len(X) + 1)
+        return merge_bags(points, pointers, position.reshape(-1), y, weights)
+    return merge_bags(*graph.bag_points(X), y, weights)

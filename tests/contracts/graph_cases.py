@@ -1,0 +1,326 @@
+"""Contract cases of the manipulation graphs in counterplay.strategic."""
+
+import math
+
+import numpy as np
+
+from counterplay.core.finite_class import FiniteClass
+from counterplay.core.online import SOA, Halving
+from counterplay.strategic import (
+    Action,
+    AgnosticCoverHedge,
+    BiasedMajorityVote,
+    DisjunctionElimination,
+    ExplicitGraphClass,
+    GraphGame,
+    GridThreshold,
+    HedgeOverH,
+    LocalGraph,
+    ManipulationGraph,
+    Mode,
+    NeighborhoodLearner,
+    PerceptronLearner,
+    ProductGraphClass,
+    Red2OnlineFI,
+    Red2OnlinePMF,
+    SingletonLearner,
+    StrategicERM,
+    StrategicLinearClassifier,
+    StrategyUnawareERM,
+    StrategyUnawareOnline,
+    UnknownGraphOnline,
+    UnknownGraphPACAgnostic,
+    UnknownGraphPACRealizable,
+    WinnowLearner,
+    consistent_graph,
+    finite_erm,
+    graph_bounds,
+    graph_instances,
+    graph_loss,
+    induced_predictions,
+    is_realizable,
+    minimax_mistakes,
+    probe,
+    proxy_graph,
+    proxy_loss,
+    respond,
+    stackelberg_regret,
+    strategic_accuracy,
+    worst_case_mistakes_on_graph,
+)
+
+NODES, LABELS = [0, 1, 2, 0], [1, 1, 0, 1]
+
+
+def line():
+    return ManipulationGraph.from_lists([[1], [], []], features=[[0.0], [1.0], [2.0]])
+
+
+def rules():
+    return FiniteClass.from_matrix([[0, 1, 0], [0, 0, 1], [0, 0, 0]])
+
+
+def candidates():
+    return ExplicitGraphClass.from_graphs(
+        [
+            ManipulationGraph.from_lists([[1, 2], [], []]),
+            ManipulationGraph.from_lists([[1], [], []]),
+        ]
+    )
+
+
+def shift(x):
+    return x + np.array([[1.0]])
+
+
+def last_is_large(Z):
+    return Z[:, -1] >= 1
+
+
+def play(mode):
+    return lambda learner: GraphGame(line(), mode).play(learner, NODES, LABELS)
+
+
+def predictions(points):
+    return lambda learner: learner.updated(points[0], 1).predict(points)
+
+
+LEARNERS = {
+    "Red2OnlineFI": {"make": lambda: Red2OnlineFI(SOA(rules())), "run": play(Mode.FI)},
+    "Red2OnlinePMF": {
+        "make": lambda: Red2OnlinePMF(SOA(rules()), 1),
+        "run": play(Mode.PMF_V),
+        "bad": {"k": lambda: Red2OnlinePMF(SOA(rules()), -1)},
+    },
+    "UnknownGraphOnline": {
+        "make": lambda: UnknownGraphOnline(Halving(rules()), candidates()),
+        "run": play(Mode.UG),
+        "bad": {"k": lambda: UnknownGraphOnline(Halving(rules()), candidates(), k=1)},
+    },
+    "AgnosticCoverHedge": {
+        "make": lambda: AgnosticCoverHedge(SOA(rules()), M=2, horizon=9, random_state=0),
+        "run": play(Mode.FI),
+        "bad": {"horizon": lambda: AgnosticCoverHedge(SOA(rules()), M=2, horizon=0)},
+    },
+    "BiasedMajorityVote": {
+        "make": lambda: BiasedMajorityVote(rules(), 1),
+        "run": play(Mode.PMF_V),
+        "bad": {"k": lambda: BiasedMajorityVote(rules(), -1)},
+    },
+    "HedgeOverH": {
+        "make": lambda: HedgeOverH(rules(), 9, random_state=0),
+        "run": play(Mode.FI),
+        "bad": {"horizon": lambda: HedgeOverH(rules(), 0)},
+    },
+    "StrategyUnawareOnline": {
+        "make": lambda: StrategyUnawareOnline(SOA(rules())),
+        "run": play(Mode.PMF_V),
+    },
+    "StrategyUnawareERM": {
+        "make": lambda: StrategyUnawareERM(rules()),
+        "run": lambda model: model.fit(NODES, LABELS).best,
+    },
+    "PerceptronLearner": {
+        "make": lambda: PerceptronLearner(2, 1.0, 0.1),
+        "run": predictions([[1.0, 0.0], [0.0, -1.0]]),
+        "bad": {"no margin": lambda: PerceptronLearner(2, 1.0, 0.0)},
+    },
+    "WinnowLearner": {
+        "make": lambda: WinnowLearner(4, 1),
+        "run": predictions([[1, 0, 0, 0], [0, 1, 1, 0]]),
+        "bad": {"r": lambda: WinnowLearner(4, 0)},
+    },
+    "DisjunctionElimination": {
+        "make": lambda: DisjunctionElimination(3),
+        "run": predictions([[1, 0, 0], [0, 1, 1]]),
+        "bad": {"p": lambda: DisjunctionElimination(0)},
+    },
+    "SingletonLearner": {"make": SingletonLearner, "run": predictions([3, 4])},
+    "GridThreshold": {
+        "make": lambda: GridThreshold(7),
+        "run": predictions([2, 5]),
+        "bad": {"N": lambda: GridThreshold(0)},
+    },
+}
+
+GRAPHS = {
+    "Action": {
+        "make": lambda: Action("close a card", 1, -1, cost=1.0),
+        "bad": {"cost": lambda: Action("free", 0, 1, cost=0.0)},
+    },
+    "ManipulationGraph": {
+        "make": line,
+        "bad": {"self-loop": lambda: ManipulationGraph.from_lists([[0]])},
+    },
+    "LocalGraph": {
+        "make": lambda: LocalGraph(shift, k=1),
+        "bad": {"too many": lambda: LocalGraph(shift, k=0).closed([0.0])},
+    },
+    "ExplicitGraphClass": {
+        "make": candidates,
+        "bad": {"empty": lambda: ExplicitGraphClass(np.zeros((0, 2, 2), dtype=bool))},
+    },
+    "ProductGraphClass": {
+        "make": lambda: ProductGraphClass(3, (((0,), ({}, {0: (1,)})),)),
+        "bad": {"no candidate": lambda: ProductGraphClass(3, (((0,), ()),))},
+    },
+    "GraphGame": {"make": lambda: GraphGame(line(), Mode.FI)},
+    "GraphTranscript": {"make": lambda: play(Mode.FI)(Red2OnlineFI(SOA(rules())))},
+    "Mode": {"no_case": "an enumeration"},
+    "UnknownGraphFit": {
+        "make": lambda: UnknownGraphPACAgnostic(rules(), candidates()).fit([0], [1], [0], [1])
+    },
+    "UnknownGraphPACRealizable": {
+        "make": lambda: UnknownGraphPACRealizable(rules(), candidates()),
+        "run": lambda learner: learner.fit([0, 2], [1, 2], [1, 0]),
+        "bad": {
+            "nodes": lambda: UnknownGraphPACRealizable(FiniteClass.singletons(2), candidates())
+        },
+    },
+    "UnknownGraphPACAgnostic": {
+        "make": lambda: UnknownGraphPACAgnostic(rules(), candidates()),
+        "run": lambda learner: learner.fit([0, 2], [1, 2], [0, 2], [1, 0]),
+        "bad": {"nodes": lambda: UnknownGraphPACAgnostic(FiniteClass.singletons(2), candidates())},
+    },
+}
+
+ESTIMATORS = {
+    "StrategicERM": {
+        "make": lambda: StrategicERM(restarts=2, random_state=0),
+        "bad": {"backend": lambda: StrategicERM("x").fit([[0.0], [1.0]], [0, 1])},
+    },
+    "StrategicLinearClassifier": {
+        "make": lambda: StrategicLinearClassifier(radius=0.5),
+        "bad": {"norm": lambda: StrategicLinearClassifier(norm=3).fit([[0.0], [1.0]], [0, 1])},
+    },
+    "NeighborhoodLearner": {
+        "make": lambda: NeighborhoodLearner(candidates()),
+        "run": lambda learner: learner.fit([0, 0, 0], [1, 1, 2]).predict([0]),
+        "bad": {"no graphs": lambda: NeighborhoodLearner().fit([0], [1])},
+    },
+}
+
+FUNCTIONS = {
+    "respond": {
+        "args": lambda: {"labels": [0, 1, 1], "x": 0, "graph": line(), "random_state": 0},
+        "bad": {"tie": lambda: respond([0, 1, 1], 0, line(), "nearest")},
+    },
+    "induced_predictions": {
+        "args": lambda: {"model": last_is_large, "X": [[0.0], [2.0]], "graph": line()},
+        "bad": {"no rule": lambda: induced_predictions(3, [[0.0]])},
+    },
+    "strategic_accuracy": {
+        "args": lambda: {"model": last_is_large, "X": [[0.0]], "y": [1], "graph": line()},
+        "bad": {"labels": lambda: strategic_accuracy(last_is_large, [[0.0]], [-1], graph=line())},
+    },
+    "stackelberg_regret": {
+        "args": lambda: {"losses": [1], "nodes": [0], "y": [1], "cls": rules(), "graph": line()},
+        "bad": {"labels": lambda: stackelberg_regret([1], [0], [-1], rules(), line())},
+    },
+    "is_realizable": {
+        "args": lambda: {"nodes": [0], "y": [1], "cls": rules(), "graph": line()},
+        "bad": {"labels": lambda: is_realizable([0], [-1], rules(), line())},
+    },
+    "finite_erm": {
+        "args": lambda: {"cls": rules(), "nodes": NODES, "y": LABELS, "graph": line()},
+        "bad": {"weights": lambda: finite_erm(rules(), [0], [1], line(), sample_weight=[-1.0])},
+    },
+    "probe": {
+        "args": lambda: {"graph": line(), "nodes": NODES, "random_state": 0},
+        "bad": {"node": lambda: probe(line(), [7])},
+    },
+    "proxy_graph": {
+        "args": lambda: {"graphs": candidates(), "nodes": [0], "moved_to": [1]},
+        "bad": {"lengths": lambda: proxy_graph(candidates(), [0], [1, 2])},
+    },
+    "proxy_loss": {
+        "args": lambda: {"candidate": line(), "truth": candidates().graph(0), "k": 2},
+        "bad": {"k": lambda: proxy_loss(line(), line(), 0)},
+    },
+    "graph_loss": {
+        "args": lambda: {"candidate": line(), "truth": candidates().graph(0)},
+        "bad": {"sizes": lambda: graph_loss(line(), ManipulationGraph.from_lists([[]]))},
+    },
+    "consistent_graph": {
+        "args": lambda: {"graphs": candidates(), "nodes": [0], "moved_to": [1]},
+        "bad": {"none fits": lambda: consistent_graph(candidates(), [1], [0])},
+    },
+    "minimax_mistakes": {
+        "args": lambda: {"hypotheses": rules(), "graph": line(), "mode": Mode.FI},
+        "bad": {"mode": lambda: minimax_mistakes(rules(), line(), Mode.UG)},
+    },
+    "worst_case_mistakes_on_graph": {
+        "args": lambda: {
+            "learner": Red2OnlineFI(SOA(rules())),
+            "hypotheses": rules(),
+            "graph": line(),
+            "mode": Mode.FI,
+        },
+        "bad": {
+            "most": lambda: worst_case_mistakes_on_graph(
+                Red2OnlineFI(SOA(rules())), rules(), line(), Mode.FI, most=0
+            )
+        },
+    },
+}
+
+BOUNDS = {
+    "graph_bounds.red2online_fi_mistakes": {"args": {"M": 2, "k": 3}},
+    "graph_bounds.red2online_pmf_mistakes": {"args": {"M": 2, "k": 3}},
+    "graph_bounds.unknown_graph_online_mistakes": {"args": {"M": 2, "k": 3, "log_G": 4.0}},
+    "graph_bounds.biased_majority_mistakes": {"args": {"n": 50, "k": 3}},
+    "graph_bounds.vc_induced_upper": {"args": {"d": 2, "k": 3, "log_G": 1.0}},
+    "graph_bounds.pac_T_realizable": {
+        "args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05, "log_G": 1.0}
+    },
+    "graph_bounds.pac_T_agnostic": {"args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05}},
+    "graph_bounds.graph_T_realizable": {
+        "args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}
+    },
+    "graph_bounds.graph_T_agnostic": {
+        "args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}
+    },
+    "graph_bounds.unknown_graph_T1": {
+        "args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}
+    },
+    "graph_bounds.cover_hedge_regret": {"args": {"T": 100, "M": 3}},
+    "graph_bounds.log_sauer": {
+        "args": {"d": 2, "m": 9},
+        "bad": {"d": lambda: graph_bounds.log_sauer(-1, 9)},
+    },
+}
+
+INSTANCES = {
+    "graph_instances.GraphInstance": {
+        "make": lambda: graph_instances.majority_graph_counterexample(),
+        "no_example": "made by the functions of this module, which have examples",
+    },
+    "graph_instances.binary_code_instance": {
+        "args": {"k": 4, "d": 1},
+        "bad": {"k": lambda: graph_instances.binary_code_instance(1)},
+    },
+    "graph_instances.star_singletons": {
+        "args": {"k": 3, "d": 1},
+        "bad": {"k": lambda: graph_instances.star_singletons(1)},
+    },
+    "graph_instances.halving_trap": {
+        "args": {"r": 3, "k": 2},
+        "bad": {"r": lambda: graph_instances.halving_trap(0, 2)},
+    },
+    "graph_instances.group_singletons": {
+        "args": {"n": 3},
+        "bad": {"n": lambda: graph_instances.group_singletons(1)},
+    },
+    "graph_instances.path_AB_C": {
+        "args": {"n": 3},
+        "bad": {"n": lambda: graph_instances.path_AB_C(1)},
+    },
+    "graph_instances.superset_trap": {
+        "args": {"n": 8, "k": 3, "g": 4, "random_state": 0},
+        "bad": {"k": lambda: graph_instances.superset_trap(4, 4, 4)},
+    },
+    "graph_instances.majority_graph_counterexample": {"args": {}},
+    "graph_instances.empty_neighborhoods": {"args": {}},
+}
+
+GRAPH_CASES = {**LEARNERS, **GRAPHS, **ESTIMATORS, **FUNCTIONS, **BOUNDS, **INSTANCES}

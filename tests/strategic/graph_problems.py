@@ -1,0 +1,75 @@
+"""Small random games on manipulation graphs, and an adversary that makes learners err."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+
+from counterplay.core.finite_class import FiniteClass
+from counterplay.strategic import GraphGame, GraphLearner, ManipulationGraph, Mode
+
+
+def random_graph(rng: np.random.Generator, n: int, k: int) -> ManipulationGraph:
+    """Out-degrees uniform on 0..k."""
+    lists = []
+    for x in range(n):
+        others = np.delete(np.arange(n), x)
+        size = int(rng.integers(0, min(k, n - 1) + 1))
+        lists.append(rng.choice(others, size=size, replace=False).tolist())
+    return ManipulationGraph.from_lists(lists, k=k)
+
+
+def random_class(rng: np.random.Generator, m: int, n: int, share: float = 0.4) -> FiniteClass:
+    """Distinct random rows."""
+    rows = rng.random((m, n)) < share
+    return FiniteClass.from_matrix(rows).deduplicated().unique
+
+
+def random_instance(
+    rng: np.random.Generator, n: int = 5, m: int = 6, k: int = 3
+) -> tuple[FiniteClass, ManipulationGraph]:
+    """A class and a graph with at most n nodes, m rules and out-degree k."""
+    nodes = int(rng.integers(2, n + 1))
+    degree = int(rng.integers(1, min(k, nodes - 1) + 1))
+    rules = random_class(rng, int(rng.integers(2, m + 1)), nodes)
+    return rules, random_graph(rng, nodes, degree)
+
+
+def play_until_quiet(
+    learner: GraphLearner,
+    graph: ManipulationGraph,
+    target: np.ndarray,
+    mode: Mode,
+    rng: np.random.Generator,
+    most: int = 400,
+) -> Iterator[tuple[int, int, bool]]:
+    """Agents in random order, random ties, labels of ``target``, until a whole pass is right."""
+    game = GraphGame(graph, mode, tie=lambda options: int(rng.choice(options)))
+    truth = graph.induced(target[None, :])[0]
+    quiet = 0
+    for _ in range(most):
+        if quiet >= 2:
+            return
+        wrong = 0
+        for x in rng.permutation(graph.n).tolist():
+            _, after = game.round(learner, x, int(truth[x]))
+            wrong += after.yhat != after.y
+            yield x, int(truth[x]), after.yhat != after.y
+        quiet = 0 if wrong else quiet + 1
+    raise AssertionError("the learner never stops making mistakes")
+
+
+@cache
+def naive_littlestone(rows: frozenset[tuple[bool, ...]], n: int) -> int:
+    """The definition, for tiny classes."""
+    if not rows:
+        return -1
+    best = 0
+    for x in range(n):
+        one = frozenset(row for row in rows if row[x])
+        if one and len(one) < len(rows):
+            sides = naive_littlestone(one, n), naive_littlestone(rows - one, n)
+            best = max(best, 1 + min(sides))
+    return best

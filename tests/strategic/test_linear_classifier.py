@@ -1,0 +1,148 @@
+"""StrategicLinearClassifier: equivalences, optimal offsets, and gain on gamed data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+
+from counterplay.core.stats import mean_interval
+from counterplay.errors import InvalidInputError
+from counterplay.strategic import (
+    Action,
+    ManipulationGraph,
+    StrategicLinearClassifier,
+    strategic_accuracy,
+)
+
+DUAL = {1: np.inf, 2: 2, np.inf: 1}
+
+
+def cancer(columns: int = 30, seed: int = 0):
+    X, y = load_breast_cancer(return_X_y=True)
+    parts = train_test_split(X[:, :columns], y, random_state=seed)
+    scaler = StandardScaler().fit(parts[0])
+    return scaler.transform(parts[0]), scaler.transform(parts[1]), parts[2], parts[3]
+
+
+def gamed_accuracy(model, X, y, radius, norm: float = 2) -> float:
+    reach = np.asarray(radius) * np.linalg.norm(model.coef_[0], DUAL[norm])
+    return float((((X @ model.coef_[0] + model.intercept_[0] + reach) >= 0) == (y == 1)).mean())
+
+
+@pytest.mark.claim("03.24")
+@pytest.mark.parametrize("norm", [1, 2, np.inf])
+def test_common_radius_is_a_shift_of_logistic_regression(norm: float) -> None:
+    X, _, y, _ = cancer()
+    plain = StrategicLinearClassifier(0.0, norm=norm).fit(X, y)
+    reference = LogisticRegression(max_iter=200).fit(X, y)
+    for radius in (0.3, 1.0, 2.5):
+        model = StrategicLinearClassifier(radius, norm=norm).fit(X, y)
+        np.testing.assert_allclose(model.coef_, reference.coef_, rtol=1e-9)
+        shift = radius * np.linalg.norm(model.coef_[0], DUAL[norm])
+        assert model.intercept_[0] == pytest.approx(plain.intercept_[0] - shift, abs=1e-9)
+        assert model.loss_ == pytest.approx(plain.loss_, abs=1e-12)
+        assert gamed_accuracy(model, X, y, radius, norm) == pytest.approx(1 - model.loss_)
+
+
+@pytest.mark.claim("03.24")
+def test_offset_is_the_best_one_for_the_direction() -> None:
+    X, _, y, _ = cancer()
+    rng = np.random.default_rng(0)
+    radii = rng.exponential(0.5, size=len(X))
+    model = StrategicLinearClassifier(radii).fit(X, y)
+    support = X @ model.coef_[0] + radii * np.linalg.norm(model.coef_)
+    losses = [((support >= b) != (y == 1)).mean() for b in [*support, np.inf]]
+    assert model.loss_ == pytest.approx(min(losses), abs=1e-12)
+    assert ((support + model.intercept_[0] >= 0) != (y == 1)).mean() == pytest.approx(model.loss_)
+
+
+def gains(norm: float, radius: float, columns: int) -> np.ndarray:
+    """Accuracy on gamed test data minus that of plain logistic regression, 12 splits."""
+    result = []
+    for seed in range(12):
+        X, X_test, y, y_test = cancer(columns, seed)
+        naive = LogisticRegression(max_iter=1000).fit(X, y)
+        model = StrategicLinearClassifier(radius, norm=norm).fit(X, y)
+        ours, plain = (gamed_accuracy(m, X_test, y_test, radius, norm) for m in (model, naive))
+        result.append(ours - plain)
+    return np.array(result)
+
+
+@pytest.mark.claim("03.25")
+@pytest.mark.parametrize("columns", [10, 30])
+@pytest.mark.parametrize(("norm", "radius"), [(1, 4.0), (2, 1.0), (2, 2.0), (np.inf, 0.5)])
+def test_better_than_logistic_regression_on_gamed_test_data(
+    norm: float, radius: float, columns: int
+) -> None:
+    gain = gains(norm, radius, columns)
+    assert mean_interval(gain).low > 0.01
+
+
+@pytest.mark.claim("03.25")
+@pytest.mark.parametrize("columns", [10, 30])
+def test_where_people_hardly_move_there_is_nothing_to_gain(columns: int) -> None:
+    gain = gains(2, 0.25, columns)
+    assert abs(gain.mean()) < 0.015  # also not much to lose
+
+
+@pytest.mark.claim("03.25")
+def test_unequal_radii_change_the_direction_for_the_better() -> None:
+    # Feature 1 predicts best but those who lack it can move far; feature 2 is nearly as good.
+    rng = np.random.default_rng(1)
+
+    def sample(n: int):
+        y = rng.integers(0, 2, size=n)
+        X = rng.normal(size=(n, 4)) + 1.5 * y[:, None] * np.array([1.0, 1.0, 0.0, 0.0])
+        return X, y, np.where(y == 1, 0.2, 1.0) * rng.uniform(0.5, 1.5, size=n)
+
+    X, y, radii = sample(2000)
+    X_test, y_test, radii_test = sample(4000)
+    naive = LogisticRegression().fit(X, y)
+    model = StrategicLinearClassifier(radii).fit(X, y)
+    same = StrategicLinearClassifier(float(radii.mean())).fit(X, y)
+    ours = gamed_accuracy(model, X_test, y_test, radii_test)
+    assert ours > gamed_accuracy(naive, X_test, y_test, radii_test) + 0.03
+    assert ours >= gamed_accuracy(same, X_test, y_test, radii_test) - 0.005
+
+
+@pytest.mark.claim("03.25")
+def test_better_than_logistic_regression_on_a_manipulation_graph() -> None:
+    rng = np.random.default_rng(2)
+    X = rng.integers(0, 8, size=(800, 3)).astype(float)
+    y = (X[:, 0] + X[:, 1] + rng.normal(size=800) > 8).astype(int)
+    actions = [Action("polish", 0, 1, cost=1.0), Action("network", 1, 1, cost=2.0)]
+    graph = ManipulationGraph.from_actions(X, actions, budget=3.0)
+    train, test = np.arange(400), np.arange(400, 800)
+    naive = LogisticRegression().fit(X[train], y[train])
+    model = StrategicLinearClassifier().fit(X[train], y[train], graph=graph)
+    ours = strategic_accuracy(model, X[test], y[test], graph=graph)
+    assert ours > strategic_accuracy(naive, X[test], y[test], graph=graph) + 0.05
+    assert strategic_accuracy(model, X[train], y[train], graph=graph) == pytest.approx(
+        1 - model.loss_
+    )
+
+
+def test_a_graph_without_arcs_is_ordinary_classification() -> None:
+    X, _, y, _ = cancer()
+    graph = ManipulationGraph.from_lists([[] for _ in X], features=X)
+    model = StrategicLinearClassifier().fit(X, y, graph=graph)
+    plain = StrategicLinearClassifier().fit(X, y)
+    assert model.loss_ == pytest.approx(plain.loss_, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (StrategicLinearClassifier(-1.0), "negative"),
+        (StrategicLinearClassifier([1.0, 2.0]), "one per row"),
+        (StrategicLinearClassifier(np.nan), "radius"),
+        (StrategicLinearClassifier(1.0, norm=3), "norm"),
+    ],
+)
+def test_bad_parameters(model, words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        model.fit([[0.0], [1.0], [2.0]], [0, 1, 1])
