@@ -10,12 +10,21 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from counterplay.core.errors import InvalidInputError
-from counterplay.core.validation import check_float_array, check_int, check_open_fraction
+from counterplay.core.validation import (
+    check_float_array,
+    check_fraction,
+    check_int,
+    check_open_fraction,
+)
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its confidence interval."""
+    """An estimate with its confidence interval.
+
+    >>> 0.5 in Interval(0.42, 0.31, 0.53)
+    True
+    """
 
     estimate: float
     low: float
@@ -49,13 +58,24 @@ def binomial_p_value(
     probability: float,
     alternative: Literal["two-sided", "less", "greater"] = "two-sided",
 ) -> float:
-    """Exact p-value of ``successes`` out of ``trials`` under the given success probability."""
-    result = stats.binomtest(successes, trials, probability, alternative=alternative)
+    """Exact p-value of ``successes`` out of ``trials`` under the given success probability.
+
+    >>> binomial_p_value(0, 4, 0.5)
+    0.125
+    """
+    n = check_int(trials, "trials", low=1)
+    k = check_int(successes, "successes", low=0, high=n)
+    p = check_fraction(probability, "probability")
+    result = stats.binomtest(k, n, p, alternative=alternative)
     return float(result.pvalue)
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
-    """Student interval for the mean of independent values."""
+    """Student interval for the mean of independent values.
+
+    >>> print(mean_interval([0.0, 1.0]))
+    0.5 [-5.853, 6.853]
+    """
     x = check_float_array(values, "values", ndim=1)
     if x.size < 2:
         raise InvalidInputError("values must contain at least two numbers for an interval")

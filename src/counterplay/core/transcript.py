@@ -47,7 +47,7 @@ class Transcript:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        arrays = {name: np.asarray(column) for name, column in self.columns.items()}
+        arrays = {name: np.array(column) for name, column in self.columns.items()}
         lengths = {name: len(column) for name, column in arrays.items()}
         if len(set(lengths.values())) > 1:
             raise InvalidInputError(f"transcript columns have different lengths: {lengths}")

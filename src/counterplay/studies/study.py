@@ -59,7 +59,8 @@ class Study:
     verdicts:
         Function of the frame of all cells (parameters and record columns) to verdicts.
     figures:
-        Named functions of the same frame to matplotlib figures.
+        Named functions of the same frame to matplotlib figures. The first paragraph of a
+        function's docstring is the caption in the report.
     version:
         Increase it when the meaning of a cell changes; stored cells of other versions are not used.
 

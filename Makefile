@@ -1,0 +1,58 @@
+# Everything runs in .venv, made on first use with Python >= 3.11. Each target installs what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
+JOBS ?= 2
+SINGLE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint bench docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/made:
+	@$(PYTHON) -c 'import sys; sys.exit("counterplay needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/base: $(VENV)/made pyproject.toml constraints.txt
+	@echo "installing counterplay into $(VENV) ..."
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/made pyproject.toml constraints.txt
+	@echo "installing counterplay with everything the tests need into $(VENV) ..."
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/slow: $(VENV)/dev
+	$(PIP) --editable '.[dev,ray]'
+	@touch $@
+
+demo: $(VENV)/base ## run the quick studies of all areas and write build/report.html
+	$(SINGLE) $(BIN)/counterplay run --all --scale quick --jobs $(JOBS)
+	$(BIN)/counterplay report --out build/report.html
+
+test: $(VENV)/dev lint ## lint, then run all tests, doctests and examples with coverage
+	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --require-claims \
+	  --cov --cov-report=term:skip-covered
+
+test-slow: $(VENV)/slow ## long studies and cluster tests
+	$(SINGLE) $(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/dev ## ruff, mypy --strict, import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/dev ## side by side with the alternatives; prints ratios from one run
+	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(SINGLE) $(BIN)/python $$script || exit 1; done
+
+docs: $(VENV)/dev ## build the site into site/
+	$(BIN)/mkdocs build --strict
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) build dist site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

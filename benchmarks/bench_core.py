@@ -1,0 +1,255 @@
+"""Combinatorial core against the plain versions of the same algorithms, in one run.
+
+Each line: what, size, result, our time, the reference's time, how many times faster. The references
+are the algorithms as one would write them first (Python integers, NumPy counting, a flow network
+with one node per edge, side tests pair by pair); the results must agree.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import maximum_flow
+
+from counterplay.core.dimensions import (
+    hollow_star_number,
+    littlestone_dimension,
+    star_number,
+    vc_dimension,
+    vcao,
+    vco,
+)
+from counterplay.core.finite_class import FiniteClass
+from counterplay.core.inclusion import OneInclusionGraph
+from counterplay.core.online import SOA, Halving
+
+
+@dataclass
+class Row:
+    what: str
+    size: str
+    result: str
+    ours: float
+    reference: float | None
+
+    def text(self) -> str:
+        other = "" if self.reference is None else f"{self.reference:9.4f} s"
+        ratio = "" if self.reference is None else f"{self.reference / self.ours:8.1f}x"
+        return (
+            f"{self.what:34} {self.size:26} {self.result:22} {self.ours:9.4f} s {other:>11} {ratio}"
+        )
+
+
+def timed(function: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    result = function()
+    return result, time.perf_counter() - start
+
+
+def halving_trap(r: int, k: int) -> FiniteClass:
+    """Spec 03 section 4.4: |H| grows geometrically, the Littlestone dimension stays 2."""
+    sets: list[list[int]] = [[], [0], [1], [0, 1]]
+    points = 2
+    for _ in range(r):
+        fresh = max(2, -(-len(sets) // (k + 1)))
+        sets += [[points, points + 1 + i] for i in range(fresh)]
+        points += 1 + fresh
+    rows = np.zeros((len(sets), points), dtype=bool)
+    for row, members in zip(rows, sets):
+        row[members] = True
+    return FiniteClass.from_matrix(rows)
+
+
+def littlestone_with_ints(cls: FiniteClass) -> int:
+    columns = list(dict.fromkeys(cls.column_ints))
+    memo: dict[tuple[int, int], bool] = {}
+
+    def at_least(V: int, d: int) -> bool:
+        size = V.bit_count()
+        if d <= 1 or size < 1 << d:
+            return size >= 1 << d
+        if (V, d) not in memo:
+            memo[V, d] = False
+            seen = set()
+            for column in columns:
+                one = V & column
+                small, large = sorted((one, V ^ one), key=int.bit_count)
+                if small.bit_count() < 1 << (d - 1) or small in seen:
+                    continue
+                seen.add(small)
+                if at_least(small, d - 1) and at_least(large, d - 1):
+                    memo[V, d] = True
+                    break
+        return memo[V, d]
+
+    d, full = 0, (1 << len(cls)) - 1
+    while at_least(full, d + 1):
+        d += 1
+    return d
+
+
+def vc_with_counting(cls: FiniteClass) -> int:
+    labels = cls.labels.astype(np.int64)
+    best = 0
+
+    def extend(pattern: np.ndarray, k: int, start: int) -> None:
+        nonlocal best
+        best = max(best, k)
+        if len(labels) < 2 ** (k + 1):
+            return
+        for x in range(start, cls.n_points):
+            if k + cls.n_points - x <= best:
+                return
+            new = 2 * pattern + labels[:, x]
+            if np.bincount(new, minlength=2 ** (k + 1)).all():
+                extend(new, k + 1, x + 1)
+
+    extend(np.zeros(len(labels), dtype=np.int64), 0, 0)
+    return best
+
+
+def edge_node_orientation(graph: OneInclusionGraph) -> int:
+    n, m = graph.n_vertices, graph.n_edges
+    source, sink = n + m, n + m + 1
+    edges = graph.edges
+    for k in range(max(1, -(-m // n)), m + 1):
+        rows = np.concatenate(
+            [np.full(m, source), n + np.arange(m), n + np.arange(m), np.arange(n)]
+        )
+        columns = np.concatenate([n + np.arange(m), edges[:, 0], edges[:, 1], np.full(n, sink)])
+        capacity = np.concatenate([np.ones(3 * m), np.full(n, k)]).astype(np.int32)
+        network = sparse.csr_array((capacity, (rows, columns)), shape=(n + m + 2,) * 2)
+        if maximum_flow(network, source, sink).flow_value == m:
+            return k
+    return 0
+
+
+def halfspaces_pair_by_pair(points: np.ndarray) -> int:
+    rows = [np.zeros(len(points), bool)]
+    for i, j in combinations(range(len(points)), 2):
+        a, b = points[i], points[j]
+        side = (b[0] - a[0]) * (points[:, 1] - a[1]) - (b[1] - a[1]) * (points[:, 0] - a[0]) > 0
+        for first, second in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            row = side.copy()
+            row[i], row[j] = first, second
+            rows.append(row)
+    packed = np.packbits(np.array(rows), axis=1)
+    both = np.vstack([packed, np.packbits(~np.array(rows), axis=1)])
+    return len(np.unique(both, axis=0))
+
+
+def dimension_rows() -> list[Row]:
+    rows = []
+    line = FiniteClass.thresholds(range(127))
+    tree, ours = timed(lambda: littlestone_dimension(line))
+    plain, theirs = timed(lambda: littlestone_with_ints(line))
+    assert tree.value == plain == 7
+    rows.append(Row("Littlestone, thresholds", "127 points", "7 (spec 03: < 10 ms)", ours, theirs))
+    for r, k in ((40, 4), (20, 2), (40, 8)):
+        trap = halving_trap(r, k)
+        _ = trap.columns, trap.column_ints
+        tree, ours = timed(lambda trap=trap: littlestone_dimension(trap))
+        plain, theirs = timed(lambda trap=trap: littlestone_with_ints(trap))
+        assert tree.value == plain == 2
+        size = f"|H|={len(trap)}, k={k}, r={r}"
+        rows.append(Row("Littlestone, halving trap", size, "2 (spec 03: < 60 s)", ours, theirs))
+    rng = np.random.default_rng(0)
+    for m in (12, 25, 40):
+        cls = FiniteClass.halfspaces_2d(rng.normal(size=(m, 2)))
+        result, ours = timed(lambda cls=cls: vc_dimension(cls))
+        plain, theirs = timed(lambda cls=cls: vc_with_counting(cls))
+        assert result.value == plain == 3
+        rows.append(Row("VC, planar halfspaces", f"m={m}, |H|={len(cls)}", "3", ours, theirs))
+    base = rng.normal(size=(5, 2))
+    turn = np.array([[0.0, -1.0], [1.0, 0.0]])
+    pool = np.vstack([base @ np.linalg.matrix_power(turn, r).T for r in range(4)])
+    cls, orbits = FiniteClass.halfspaces_2d(pool), np.tile(np.arange(5), 4)
+    dims, ours = timed(
+        lambda: (vc_dimension(cls).value, vcao(cls, orbits).value, vco(cls, orbits).value)
+    )
+    assert dims == (3, 3, 1)
+    rows.append(Row("VC, VCao, VCo, rotations", f"|H|={len(cls)}, 5 orbits", str(dims), ours, None))
+    pool20 = FiniteClass.halfspaces_2d(rng.normal(size=(20, 2)))
+    for name, function in (("star number", star_number), ("hollow star", hollow_star_number)):
+        result, ours = timed(lambda function=function: function(pool20))
+        rows.append(Row(f"{name}, halfspaces", "m=20, |H|=382", str(result.value), ours, None))
+    return rows
+
+
+def enumeration_rows() -> list[Row]:
+    rows = []
+    for m in (50, 100, 200):
+        points = np.random.default_rng(m).normal(size=(m, 2))
+        cls, ours = timed(lambda points=points: FiniteClass.halfspaces_2d(points))
+        plain, theirs = timed(lambda points=points: halfspaces_pair_by_pair(points))
+        assert len(cls) == plain == m * (m - 1) + 2
+        rows.append(Row("enumerate planar halfspaces", f"m={m}", f"{len(cls)}", ours, theirs))
+    return rows
+
+
+def inclusion_rows() -> list[Row]:
+    rows = []
+    rng = np.random.default_rng(0)
+    classes = [
+        FiniteClass.intervals(range(60)),
+        FiniteClass.halfspaces_2d(rng.normal(size=(52, 2))),
+        FiniteClass.unions_of_intervals(range(15), 2),
+        FiniteClass.halfspaces_2d(rng.normal(size=(160, 2))),
+    ]
+    for cls in classes:
+        graph, edges = timed(lambda cls=cls: OneInclusionGraph(cls))
+        orientation, ours = timed(lambda graph=graph: graph.orient())
+        plain, theirs = timed(lambda graph=graph: edge_node_orientation(graph))
+        assert orientation.max_indegree == plain
+        size = f"V={graph.n_vertices}, E={graph.n_edges}"
+        rows.append(Row("one-inclusion edges", size, "", edges, None))
+        what = f"max in-degree {plain}"
+        rows.append(Row("one-inclusion orientation", size, what, ours, theirs))
+    return rows
+
+
+def online_rows() -> list[Row]:
+    rng = np.random.default_rng(1)
+    trace = FiniteClass.from_matrix(rng.integers(2, size=(2000, 2000)))
+    learner = Halving(trace)
+    _ = trace.columns
+    _, table = timed(lambda: learner.predict(np.arange(2000)))
+    _, copy = timed(lambda: [learner.updated(x, 1 - learner.predict(x)) for x in range(100)])
+    trap = halving_trap(40, 4)
+    soa = SOA(trap)
+    points = [i for i in range(trap.n_points) if trap.point_counts[i] > 2][-40:]
+    wrong, predict = timed(lambda: int(sum(soa.predict(x) for x in points)))
+    return [
+        Row("Halving, all predictions", "2000 points, |H|=2000", "", table, None),
+        Row("Halving, 100 copies", "2000 points, |H|=2000", "", copy, None),
+        Row("SOA, 40 predictions", "|H|=9885", f"{wrong} mistakes", predict, None),
+    ]
+
+
+def warm_up() -> None:
+    small = FiniteClass.intervals(range(4))
+    for function in (vc_dimension, littlestone_dimension, star_number, hollow_star_number):
+        function(small)
+    vcao(small, [0, 0, 1, 1])
+    OneInclusionGraph(small).orient()
+    FiniteClass.halfspaces_2d(np.random.default_rng(0).normal(size=(4, 2)))
+    SOA(small).predict(0)
+    littlestone_dimension(FiniteClass.singletons(1300))  # large enough for the compiled counts
+
+
+def main() -> None:
+    warm_up()
+    print(f"{'what':34} {'size':26} {'result':22} {'counterplay':>11} {'plain':>11}    ratio")
+    for rows in (dimension_rows, enumeration_rows, inclusion_rows, online_rows):
+        for row in rows():
+            print(row.text(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Time of `import counterplay` against importing numpy and scipy.sparse, in fresh processes."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+RUNS = 11
+LIMIT = 1.3
+REFERENCE = "import numpy, scipy.sparse"
+CODE = "import time; t = time.perf_counter(); {}; print(time.perf_counter() - t)"
+AREAS = (
+    "strategic", "contribution", "defection", "labeling", "principal", "elicitation", "tradeoff",
+    "poisoning", "invariance", "datasets",
+)  # fmt: skip
+
+
+def seconds(statement: str) -> float:
+    """Return the time one fresh interpreter needs for the statement, without its own start."""
+    source = importlib.util.find_spec("counterplay")
+    assert source is not None
+    assert source.origin is not None
+    path = os.pathsep.join(
+        filter(None, (str(Path(source.origin).parents[1]), os.environ.get("PYTHONPATH", "")))
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", CODE.format(statement)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(done.stdout)
+
+
+def medians(statements: list[str], runs: int) -> dict[str, float]:
+    """Return the median time of each statement; the runs are interleaved, the first is warm-up."""
+    times: dict[str, list[float]] = {statement: [] for statement in statements}
+    for _ in range(runs + 1):
+        for statement, measured in times.items():
+            measured.append(seconds(statement))
+    return {statement: statistics.median(measured[1:]) for statement, measured in times.items()}
+
+
+def main() -> None:
+    areas = [f"import counterplay.{name}" for name in AREAS if present(name)]
+    result = medians([REFERENCE, "import counterplay", *areas], RUNS)
+    base = result[REFERENCE]
+    print(f"{'statement':<36}{'median ms':>10}{'ratio':>8}")
+    for statement, median in result.items():
+        print(f"{statement:<36}{1000 * median:>10.1f}{median / base:>8.2f}")
+    ratio = result["import counterplay"] / base
+    verdict = "holds" if ratio <= LIMIT else "FAILS"
+    print(f"`import counterplay` takes {ratio:.2f} of the reference; limit {LIMIT}: {verdict}")
+    if ratio > LIMIT:
+        raise SystemExit(1)
+
+
+def present(area: str) -> bool:
+    """Whether the area package exists."""
+    return importlib.util.find_spec(f"counterplay.{area}") is not None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Builds the parts of the site that follow from the repository itself.
+
+The navigation lists the pages that exist. Generated pages: one API page per package, the map from
+claims to tests, the gallery of study figures, the errata overview, contributing and changelog. In
+written pages, `<!-- generated: NAME -->` is replaced by a table, and what stands between
+`<!-- only: AREA -->` and `<!-- end -->` is kept only if that area is part of the library.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).parent))
+
+import pages
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Build the navigation."""
+    docs = Path(config.docs_dir)
+    written = {path.stem for path in (docs / "areas").glob("*.md")}
+    areas = [name for name in pages.SITUATIONS if name in written]
+    areas += sorted(written - set(areas))
+    errata = sorted(path.name for path in (docs / "errata").glob("[0-9]*.md"))
+    config.nav = [
+        {"Home": "index.md"},
+        {"Getting started": "getting-started.md"},
+        {"Areas": [f"areas/{name}.md" for name in areas]},
+        {
+            "Using it": [
+                {"Data sets": "data.md"},
+                {"Studies and reports": "studies.md"},
+                {"Gallery": "gallery.md"},
+                {"Other libraries": "comparison.md"},
+            ]
+        },
+        {
+            "Theory": [
+                {"From theorem to code": "claims.md"},
+                {"Errata of the thesis": ["errata/index.md", *(f"errata/{e}" for e in errata)]},
+            ]
+        },
+        {"Reference": [{name: f"api/{name}.md"} for name in pages.api_packages()]},
+        {
+            "Project": [
+                {"Extending": "extending.md"},
+                {"Contributing": "contributing.md"},
+                {"Changelog": "changelog.md"},
+            ]
+        },
+    ]
+    if not areas:
+        config.nav = [entry for entry in config.nav if "Areas" not in entry]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages and the figures of the gallery."""
+    for uri, content in pages.generated(Path(config.docs_dir)).items():
+        files.append(File.generated(config, uri, content=content))
+    for uri, path in pages.figures().items():
+        files.append(File.generated(config, uri, abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Fill in tables and leave out sections of areas that do not exist."""
+    return pages.fill(markdown)
+
+
+def on_page_content(html: str, page: Page, **_: Any) -> str:
+    """Turn the few reStructuredText habits of docstrings into HTML."""
+    if not page.file.src_uri.startswith("api/"):
+        return html
+    html = re.sub(r":(?:class|func|meth|mod|attr|exc|data):(<code>)", r"\1", html)
+    return html.replace("::</p>", ":</p>")

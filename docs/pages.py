@@ -1,0 +1,362 @@
+"""The generated pages as text, without anything of MkDocs, so that tests can look at them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from counterplay.claims import Claim, parse_claims
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "counterplay"
+
+# In the order of the thesis; the sentence is what a visitor has in mind.
+SITUATIONS = {
+    "strategic": "People adapt their features to be accepted by your classifier.",
+    "contribution": "Several parties must agree how much data each of them brings.",
+    "defection": "Parties leave federated training once their own model is good enough.",
+    "labeling": "Several teams label one pool and nobody should do more than alone.",
+    "principal": "You set a contract or a signal against somebody who learns.",
+    "elicitation": "You want to find what a person prefers by asking few comparisons.",
+    "tradeoff": "You keep the best model live while a harm budget is respected.",
+    "poisoning": "An attacker plants correctly labelled points to flip one prediction.",
+    "invariance": "You wonder whether data augmentation helps or hurts.",
+}
+CHAPTERS = {
+    "02": "strategic", "03": "strategic", "04": "contribution", "05": "defection",
+    "06": "labeling", "07": "principal", "08": "elicitation", "09": "tradeoff", "10": "poisoning",
+    "11": "invariance",
+}  # fmt: skip
+
+
+def present_areas() -> list[str]:
+    """Return the areas whose package exists."""
+    return [name for name in SITUATIONS if (PACKAGE / name / "__init__.py").exists()]
+
+
+def api_packages() -> list[str]:
+    """Return the packages that get a reference page."""
+    return [*present_areas(), "datasets", "core", "studies"]
+
+
+def generated(docs: Path) -> dict[str, str]:
+    """Return every generated page by its path in the site."""
+    found = {f"api/{name}.md": api_page(name) for name in api_packages()}
+    found["claims.md"] = claims_page()
+    found["gallery.md"] = gallery_page()
+    found["errata/index.md"] = errata_page(docs / "errata")
+    found["contributing.md"] = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    found["changelog.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    return found
+
+
+def fill(markdown: str) -> str:
+    """Fill the generated tables of a written page and drop sections of absent areas."""
+    areas = present_areas()
+
+    def keep(match: re.Match[str]) -> str:
+        return match[2] if match[1] in areas else ""
+
+    markdown = re.sub(
+        r"<!-- only: (\w+) -->\n(.*?)<!-- end -->\n?", keep, markdown, flags=re.DOTALL
+    )
+    for name, table in (("areas", areas_table), ("data", data_table), ("studies", studies_table)):
+        marker = f"<!-- generated: {name} -->"
+        if marker in markdown:
+            markdown = markdown.replace(marker, table())
+    return markdown
+
+
+def areas_table() -> str:
+    """Return the table of situations with links to the areas."""
+    lines = ["| your situation | package |", "|---|---|"]
+    for name in present_areas():
+        page = (ROOT / "docs" / "areas" / f"{name}.md").exists()
+        target = f"areas/{name}.md" if page else f"api/{name}.md"
+        lines.append(f"| {SITUATIONS[name]} | [`counterplay.{name}`]({target}) |")
+    return "\n".join(lines) if len(lines) > 2 else "No area is part of this build yet."
+
+
+def data_table() -> str:
+    """Return the table of data sets that can be fetched or loaded."""
+    from counterplay.datasets.bundled import BUNDLED
+    from counterplay.datasets.catalogue import CATALOGUE
+
+    lines = ["| name | what | files in the local folder |", "|---|---|---|"]
+    for name, entry in CATALOGUE.items():
+        files = "<br>or ".join(
+            f"`{name + '/' if form.only_subfolder else ''}{form.files[0]}`{_more(form.files)}"
+            for form in entry.forms
+        )
+        network = "<br>or a download" if entry.remotes else ""
+        lines.append(f"| `{name}` | {entry.title}{_meaning(entry.label_1)} | {files}{network} |")
+    for name, bundled in BUNDLED.items():
+        what = f"{bundled.description}{_meaning(bundled.label_1)}"
+        lines.append(f"| `{name}` | {what} | none: `load` |")
+    return "\n".join(lines)
+
+
+def _meaning(label_1: str) -> str:
+    return f"<br>*1 = {label_1}*" if label_1 else ""
+
+
+def _more(files: tuple[str, ...]) -> str:
+    return f" and {len(files) - 1} more" if len(files) > 1 else ""
+
+
+def studies_table() -> str:
+    """Return the table of studies."""
+    from counterplay.studies.registry import load_areas
+
+    lines = ["| study | what it shows | claims | full scale needs |", "|---|---|---|---|"]
+    for area in load_areas():
+        for study in area.studies:
+            claims = ", ".join(study.claims)
+            needs = study.full_needs or "-"
+            lines.append(f"| `{area.name}/{study.name}` | {study.title} | {claims} | {needs} |")
+    return "\n".join(lines) if len(lines) > 2 else "No study is part of this build yet."
+
+
+def api_page(package: str) -> str:
+    """Return the reference page of a package: its story, then every public name."""
+    if package in ("core", "studies"):
+        return _api_of_modules(package)
+    folder = PACKAGE / package
+    tree = _parse(folder / "__init__.py")
+    story = ast.get_docstring(tree) or ""
+    names = public_names(tree)
+    submodules = [name for name in names if _is_module(folder, name)]
+    rooms = [r for r in ("bounds", "instances") if r not in submodules and _is_module(folder, r)]
+    parts = [f"# counterplay.{package}", _story(story)]
+    parts += [
+        _directive(f"{package}.{name}", heading_level=2, inherited_members=True)
+        for name in names
+        if name not in submodules
+    ]
+    for room in [*submodules, *rooms]:
+        parts += [f"## {package}.{room}", _module_directive(f"{package}.{room}")]
+    return "\n\n".join(parts) + "\n"
+
+
+def _api_of_modules(package: str) -> str:
+    folder = PACKAGE / package
+    story = ast.get_docstring(_parse(folder / "__init__.py")) or ""
+    parts = [f"# counterplay.{package}", _story(story)]
+    hidden = set(SITUATIONS) if package == "studies" else set()
+    for path in sorted(folder.iterdir()):
+        module = path.stem
+        if module.startswith("_") or module in hidden or not _is_module(folder, module):
+            continue
+        parts += [f"## {package}.{module}", _module_directive(f"{package}.{module}")]
+    return "\n\n".join(parts) + "\n"
+
+
+def _directive(name: str, **options: object) -> str:
+    """Return the block that mkdocstrings replaces by the documentation of an object."""
+    lines = [f"::: counterplay.{name}", "    options:"]
+    lines += [f"      {key}: {str(value).lower()}" for key, value in options.items()]
+    return "\n".join(lines)
+
+
+def _module_directive(name: str) -> str:
+    return _directive(name, heading_level=3, show_root_heading=False, show_root_toc_entry=False)
+
+
+def _story(docstring: str) -> str:
+    """Return a module docstring as Markdown."""
+    text = re.sub(r":(?:class|func|meth|mod|attr|exc):(?=`)", "", docstring)
+    return re.sub(r"::(?=\n\n)", ":", text)
+
+
+def public_names(tree: ast.Module) -> list[str]:
+    """Return the names in ``__all__``."""
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if any(isinstance(t, ast.Name) and t.id == "__all__" for t in targets):
+            assert isinstance(node, ast.Assign)
+            return list(ast.literal_eval(node.value))
+    return []
+
+
+def _is_module(folder: Path, name: str) -> bool:
+    return (folder / f"{name}.py").exists() or (folder / name / "__init__.py").exists()
+
+
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def claims_page() -> str:
+    """Return the map from every claim to the tests that check it and the studies that show it."""
+    claims = parse_claims((PACKAGE / "claims.toml").read_text(encoding="utf-8"))
+    tests = claim_tests(ROOT / "tests")
+    studies = _claim_studies()
+    parts = [
+        "# From theorem to code",
+        "Every promise of the library is one entry of `claims.toml`. Each is checked by at least "
+        "one test that carries its id; a promise without a test, or a test with an unknown id, "
+        "fails the test run. Run the tests of one promise with "
+        "`python -m pytest -k NAME` or list all promises with `counterplay claims`.",
+    ]
+    by_area: dict[str, list[Claim]] = defaultdict(list)
+    for claim in claims:
+        by_area[claim.area].append(claim)
+    order = [*SITUATIONS, *(area for area in by_area if area not in SITUATIONS)]
+    for area in order:
+        if by_area[area]:
+            parts.append(f"## {area}")
+            parts.append(_claims_table(by_area[area], tests, studies))
+    if not claims:
+        parts.append("No claim is part of this build yet.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _claims_table(
+    claims: list[Claim], tests: dict[str, list[str]], studies: dict[str, list[str]]
+) -> str:
+    lines = ["| id | promise | source | checked by | shown by |", "|---|---|---|---|---|"]
+    for claim in claims:
+        checked = "<br>".join(map(_breakable, tests.get(claim.id, ["no test yet"])))
+        shown = "<br>".join(map(_breakable, studies.get(claim.id, [])))
+        statement, source = _cell(claim.statement), _cell(claim.source)
+        lines.append(f"| {claim.id} | {statement} | {source} | {checked} | {shown} |")
+    return "\n".join(lines)
+
+
+def _breakable(name: str) -> str:
+    """Return a long name as code that may be broken after a separator."""
+    parts = re.sub(r"(::|[/_-])", r"\1<wbr>", name)
+    return f"<code>{parts}</code>"
+
+
+def _cell(text: str) -> str:
+    """Return text that cannot break out of a Markdown table or be read as markup."""
+    for sign in ("\\", "*", "_", "`", "<", "["):
+        text = text.replace(sign, "\\" + sign)
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def claim_tests(folder: Path) -> dict[str, list[str]]:
+    """Return, for every claim id, the tests marked with it, found without importing them."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(folder.rglob("test_*.py")):
+        where = path.relative_to(folder.parent).as_posix()
+        tree = _parse(path)
+        for claim in _module_claims(tree):
+            found[claim].append(where)
+        for name, node in _functions(tree.body):
+            for claim in _claims_in(node.decorator_list):
+                found[claim].append(f"{where}::{name}")
+    return {claim: list(dict.fromkeys(names)) for claim, names in found.items()}
+
+
+def _functions(
+    body: list[ast.stmt], prefix: str = ""
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield prefix + node.name, node
+            if isinstance(node, ast.ClassDef):
+                yield from _functions(node.body, f"{prefix}{node.name}::")
+
+
+def _module_claims(tree: ast.Module) -> list[str]:
+    marks = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and any(isinstance(t, ast.Name) and t.id == "pytestmark" for t in node.targets)
+    ]
+    return _claims_in(marks)
+
+
+def _claims_in(nodes: list[ast.expr]) -> list[str]:
+    """Return the ids of every ``pytest.mark.claim(...)`` inside the expressions."""
+    ids = []
+    for node in nodes:
+        for call in ast.walk(node):
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+                continue
+            if call.func.attr == "claim":
+                ids += [a.value for a in call.args if isinstance(a, ast.Constant)]
+    return [str(claim) for claim in ids]
+
+
+def _claim_studies() -> dict[str, list[str]]:
+    from counterplay.studies.registry import load_areas
+
+    found: dict[str, list[str]] = defaultdict(list)
+    for area in load_areas():
+        for study in area.studies:
+            for claim in study.claims:
+                found[claim].append(f"{area.name}/{study.name}")
+    return found
+
+
+def figures() -> dict[str, Path]:
+    """Return the study figures that were made by the last run, by their path in the site."""
+    folder = ROOT / "build" / "figures"
+    return {
+        f"figures/{path.parent.name}/{path.name}": path for path in sorted(folder.glob("*/*.svg"))
+    }
+
+
+def gallery_page() -> str:
+    """Return the page that shows every figure of every study."""
+    from counterplay.studies.registry import load_areas
+
+    shown = figures()
+    parts = [
+        "# Gallery",
+        "Figures made by the studies. Theory is dashed; points are measured, with intervals where "
+        "they were simulated.",
+    ]
+    for area in load_areas():
+        blocks = []
+        for study in area.studies:
+            prefix = f"figures/{area.name}/{study.name}-"
+            for uri in (uri for uri in shown if uri.startswith(prefix)):
+                blocks.append(_figure(uri, study.title, f"{area.name}/{study.name}"))
+        if blocks:
+            parts += [f"## {area.title}", '<div class="gallery">', *blocks, "</div>"]
+    if len(parts) == 2:
+        parts.append(
+            '!!! note "No figures in this build"\n'
+            "    The gallery shows what the last run of the studies drew. Run `make demo`, "
+            "then `make docs`."
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def _figure(uri: str, title: str, study: str) -> str:
+    caption = f"{title} <code>counterplay run {study}</code>"
+    return f'<figure><img src="../{uri}" alt="{title}"><figcaption>{caption}</figcaption></figure>'
+
+
+def errata_page(folder: Path) -> str:
+    """Return the overview of what the library does differently from the thesis, and why."""
+    parts = [
+        "# Errata of the thesis",
+        "The library implements Han Shao, *Trustworthy Machine Learning under Social and "
+        "Adversarial Data Sources* (2024). Some statements in it need a correction or a missing "
+        "condition. Each page lists them for one chapter, in our words, with the test that shows "
+        "the problem and what the code does instead.",
+    ]
+    lines = ["| chapter | area | page |", "|---|---|---|"]
+    for path in sorted(folder.glob("[0-9]*.md")):
+        chapter = path.stem[:2]
+        title = next(
+            (
+                line[2:].strip()
+                for line in path.read_text(encoding="utf-8").splitlines()
+                if line.startswith("# ")
+            ),
+            path.stem,
+        )
+        area = CHAPTERS.get(chapter, "")
+        lines.append(f"| {chapter} | {area} | [{title}]({path.name}) |")
+    parts.append("\n".join(lines) if len(lines) > 2 else "No page is part of this build yet.")
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,124 @@
+"""The command line: a table of commands, each in a module that is imported when it is used.
+
+A mistake of the user ends with one sentence and exit code 2, a defect of the program with a
+traceback and exit code 1, Ctrl-C with 130.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from typing import Any, NoReturn
+
+import click
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+import counterplay
+from counterplay.core.errors import CounterplayError, UnknownNameError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "list": ("counterplay.commands.list", "List the areas and their studies."),
+    "run": ("counterplay.commands.run", "Run studies: execute the cells that are missing."),
+    "report": ("counterplay.commands.report", "Write one HTML page from the stored results."),
+    "claims": ("counterplay.commands.claims", "Print every promise of the library."),
+    "data": ("counterplay.commands.data", "List the data sets and where they come from."),
+    "audit": ("counterplay.commands.audit", "Audit your own model and data."),
+    "elicit": ("counterplay.commands.elicit", "Learn a person's preferences by asking."),
+    "studio": ("counterplay.commands.studio", "Open the library in the browser."),
+}
+"""Command name to (module with a Typer ``app``, help line). A module that is not there is left out,
+so a command is added by adding its module."""
+
+
+class _LazyCommand(click.Command):
+    """Stands for a command in the help; imports the module when the command is called."""
+
+    def __init__(self, name: str, module: str, help: str) -> None:
+        super().__init__(name, help=help, short_help=help)
+        self._module = module
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Hand over to the real command."""
+        command = get_command(importlib.import_module(self._module).app)
+        command.name = self.name
+        return command.make_context(info_name, args, parent=parent, **extra)
+
+
+class _Commands(TyperGroup):
+    """The group of all commands whose module exists."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, (module, help_line) in COMMANDS.items():
+            if importlib.util.find_spec(module) is not None:
+                self.add_command(_LazyCommand(name, module, help_line), name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a mistyped name suggests the nearest."""
+        name = args[0]
+        if name not in self.commands and not name.startswith("-"):
+            raise UnknownNameError.among("command", name, self.commands)
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=_Commands,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"counterplay {counterplay.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Machine learning when the data plays back."""
+
+
+def main() -> NoReturn:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line with ``arguments``; return the exit code.
+
+    An error of the library may carry an ``exit_code``; any other is a mistake of the user.
+    """
+    try:
+        code = get_command(app).main(arguments, prog_name="counterplay", standalone_mode=False)
+    except click.ClickException as error:
+        return _say(error.format_message(), 2)
+    except click.exceptions.Abort:
+        return _say("interrupted", 130)
+    except CounterplayError as error:
+        if trace := getattr(error, "trace", ""):
+            typer.echo(trace, err=True)
+        return _say(str(error), int(getattr(error, "exit_code", 2)))
+    return code if isinstance(code, int) else 0
+
+
+def _say(message: str, code: int) -> int:
+    typer.echo(f"counterplay: {message}", err=True)
+    return code

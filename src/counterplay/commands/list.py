@@ -1,0 +1,55 @@
+"""``counterplay list``: the areas and their studies."""
+
+from __future__ import annotations
+
+import typer
+
+from counterplay.commands.options import Json, print_json
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def list_studies(as_json: Json = False) -> None:
+    """List the areas and their studies."""
+    from counterplay.studies.registry import load_areas
+
+    areas = load_areas()
+    if as_json:
+        print_json(
+            [
+                {
+                    "area": area.name,
+                    "title": area.title,
+                    "studies": [
+                        {
+                            "id": f"{area.name}/{study.name}",
+                            "title": study.title,
+                            "claims": list(study.claims),
+                            "full_needs": study.full_needs,
+                        }
+                        for study in area.studies
+                    ],
+                }
+                for area in areas
+            ]
+        )
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    for area in areas:
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+        for study in area.studies:
+            needs = (
+                f" [dim](full scale needs {escape(study.full_needs)})[/]"
+                if study.full_needs
+                else ""
+            )
+            table.add_row(f"  {area.name}/{study.name}", escape(study.title) + needs)
+        console.print(f"[bold]{area.name}[/]  {escape(area.title)}")
+        console.print(table)
+    if not areas:
+        console.print("no area is installed")

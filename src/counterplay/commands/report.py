@@ -1,0 +1,153 @@
+"""``counterplay report``: one HTML page from the stored results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from counterplay.commands.options import (
+    OUT,
+    Address,
+    Fresh,
+    Jobs,
+    Json,
+    Out,
+    Quiet,
+    Seed,
+    StorePath,
+    UseBackend,
+    print_json,
+    store_path,
+)
+
+if TYPE_CHECKING:
+    from counterplay.report import Report
+    from counterplay.studies.registry import RegisteredStudy
+    from counterplay.studies.store import Store
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def report(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[AREA | AREA/NAME]...", help="What to show; default: everything."),
+    ] = None,
+    run: Annotated[bool, typer.Option("--run", help="Execute missing cells first.")] = False,
+    scale: Annotated[
+        Literal["quick", "full"] | None,
+        typer.Option("--scale", help="Default: full where it is complete, else quick."),
+    ] = None,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    backend: UseBackend = "joblib",
+    address: Address = None,
+    store: StorePath = None,
+    out: Out = OUT,
+    fresh: Fresh = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write one self-contained HTML page, OUT/report.html, from the stored results."""
+    from counterplay.studies.threads import limit_new_libraries
+
+    limit_new_libraries()
+    from counterplay.report import render_html
+    from counterplay.studies.registry import load_areas, select, studies_of
+    from counterplay.studies.runner import CellError, run_studies, worker_count
+    from counterplay.studies.store import Store
+
+    entries = select(targets) if targets else studies_of(load_areas())
+    talk = not (quiet or as_json)
+    failed: CellError | None = None
+    with Store(store_path(store, out), create=run) as opened:
+        if run:
+            try:
+                run_studies(
+                    entries,
+                    opened,
+                    scale=scale or "quick",
+                    seed=seed,
+                    jobs=jobs,
+                    backend=backend,
+                    address=address,
+                    fresh=fresh,
+                    progress=talk,
+                )
+            except CellError as error:
+                failed = error
+        content = _collect(entries, opened, scale, seed, worker_count(jobs), talk)
+    path = _write(content, render_html(content), out)
+    if as_json:
+        print_json(_as_json(content, path))
+    elif talk:
+        _print(content, path)
+    if failed is not None:
+        raise failed
+
+
+def _collect(
+    entries: list[RegisteredStudy],
+    store: Store,
+    scale: Literal["quick", "full"] | None,
+    seed: int,
+    jobs: int,
+    talk: bool,
+) -> Report:
+    from counterplay.core.progress import progress_bar
+    from counterplay.report import build_report
+
+    with progress_bar(talk) as bar:
+        line = bar.add_task("verdicts and figures", total=len(entries))
+        return build_report(
+            entries, store, scale=scale, seed=seed, jobs=jobs, on_study=lambda: bar.advance(line)
+        )
+
+
+def _write(content: Report, page: str, out: Path) -> Path:
+    """Write the page, and its figures as files beside it."""
+    from counterplay.core.files import write_atomic
+    from counterplay.studies.results import figure_folder
+
+    for section in content.areas:
+        for study in section.studies:
+            for figure in study.figures:
+                figure.files.write(figure_folder(study.entry, out), study.entry.study.name)
+    return write_atomic(out / "report.html", page)
+
+
+def _print(content: Report, path: Path) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    total = content.holds + content.fails
+    color = "green" if not content.fails else "bold red"
+    console.print(f"[{color}]{content.holds} of {total} verdicts hold[/]")
+    for study in content.missing:
+        stale = study.incomplete is not None and study.incomplete.stale
+        reason = "computed by other code, add --run --fresh" if stale else "not run yet, add --run"
+        console.print(f"[yellow]left out[/] {study.entry.id} ({reason})")
+    console.print(f"report  {path}", markup=False)
+
+
+def _as_json(content: Report, path: Path) -> dict[str, Any]:
+    return {
+        "report": str(path),
+        "holds": content.holds,
+        "fails": content.fails,
+        "areas": [
+            {
+                "area": section.area.name,
+                "claims": len(section.claims),
+                "studies": len(section.studies),
+                "complete": len(section.results),
+                "holds": section.holds,
+                "fails": section.fails,
+            }
+            for section in content.areas
+        ],
+        "missing": [study.entry.id for study in content.missing],
+    }

@@ -1,0 +1,162 @@
+"""VC dimension with a shattered set as certificate, also for partial classes and orbits.
+
+Depth-first search over shattered sets. Every subset of a shattered set is shattered, so a point
+that cannot extend a set is never tried again below it; the rows stay sorted by the labels they
+give to the current set, and a point extends it if it splits every group. Rows that are undefined
+(value 2) at a point leave the search below it, which is how orbits with a non-constant label are
+handled. Source: spec 03 section 3.1, spec 11 sections 2.3 and 3.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterplay.core.bits import Words, pack_columns, popcount, unique_rows
+from counterplay.core.dimensions.shatter_search import search_bitsets, search_lists
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.finite_class import FiniteClass
+from counterplay.core.validation import BoolArray, IntArray, check_positive_int
+
+Values = NDArray[np.uint8]
+_BITSET_DEPTH = 10  # groups of rows as bit sets up to here: 2^10 sets of N bits
+
+
+@dataclass(frozen=True)
+class Shattering:
+    """A largest shattered set, with one hypothesis for each of its labelings.
+
+    Attributes
+    ----------
+    points:
+        The shattered points (columns).
+    witnesses:
+        2^d members; number r gives the points the binary digits of r, the first point the most
+        significant one.
+    exact:
+        False if the search was cut off by its budget: the dimension may then be larger.
+    """
+
+    points: tuple[int, ...]
+    witnesses: tuple[int, ...]
+    exact: bool = True
+
+    @property
+    def value(self) -> int:
+        """The dimension: the number of shattered points."""
+        return len(self.points)
+
+    def __int__(self) -> int:
+        return self.value
+
+    def verify(self, cls: FiniteClass | ArrayLike) -> bool:
+        """Check against the class (or matrix of 0, 1 and 2) that the points are shattered."""
+        values = as_values(cls)
+        d = self.value
+        if len(set(self.points)) != d or len(self.witnesses) != 2**d:
+            return False
+        wanted = (np.arange(2**d)[:, None] >> np.arange(d - 1, -1, -1)) & 1
+        found = values[np.ix_(np.array(self.witnesses, int), np.array(self.points, int))]
+        return bool((found == wanted).all())
+
+    def summary(self) -> str:
+        """One sentence with the dimension and the set."""
+        relation = "is" if self.exact else "is at least"
+        return f"VC dimension {relation} {self.value}; shattered points: {list(self.points)}"
+
+
+def vc_dimension(
+    cls: FiniteClass | ArrayLike,
+    *,
+    conflicts: ArrayLike | None = None,
+    budget: int | None = None,
+) -> Shattering:
+    """Find the VC dimension and a largest shattered set.
+
+    Use it on classes with up to some 10^5 members and a small dimension; the time is about the
+    number of shattered sets.
+
+    Parameters
+    ----------
+    cls:
+        A class, or a matrix with values 0, 1 and 2 for "undefined" (a partial class: such a row
+        does not count at that point).
+    conflicts:
+        Symmetric boolean matrix (P, P): pairs of points that must not both be in the set.
+    budget:
+        Most sets to visit; the result then has ``exact=False`` if the search was not finished.
+
+    Returns
+    -------
+    Shattering
+        ``value`` is the dimension; ``verify(cls)`` checks the certificate.
+
+    Examples
+    --------
+    >>> pool = np.random.default_rng(0).normal(size=(30, 2))
+    >>> halfspaces = FiniteClass.halfspaces_2d(pool)
+    >>> result = vc_dimension(halfspaces)
+    >>> result.value, result.verify(halfspaces)
+    (3, True)
+
+    References
+    ----------
+    Vapnik and Chervonenkis (1971), "On the uniform convergence of relative frequencies".
+    """
+    values = as_values(cls)
+    apart = _conflict_matrix(conflicts, values.shape[1])
+    steps = 0 if budget is None else check_positive_int(budget, "budget")
+    ones, zeros = pack_columns(values == 1), pack_columns(values == 0)
+    columns = _useful_columns(ones, zeros, dedupe=apart is None)
+    ones, zeros = ones[columns], zeros[columns]
+    if apart is None:
+        apart = np.zeros((0, 0), dtype=np.bool_)
+    else:
+        apart = np.ascontiguousarray(apart[np.ix_(columns, columns)])
+    limit = min(int(values.shape[0]).bit_length() - 1, columns.size)
+    cut = min(limit, _BITSET_DEPTH)
+    chosen, witnesses, done = search_bitsets(ones, zeros, apart, cut, steps)
+    if done and chosen.size == cut < limit:
+        by_point = np.ascontiguousarray(values[:, columns].T)
+        chosen, witnesses, done = search_lists(by_point, apart, limit, steps)
+    return Shattering(
+        tuple(int(columns[c]) for c in chosen), tuple(int(w) for w in witnesses), bool(done)
+    )
+
+
+def as_values(cls: FiniteClass | ArrayLike) -> Values:
+    """Return a class or matrix as uint8 with entries 0, 1 and 2 (undefined)."""
+    if isinstance(cls, FiniteClass):
+        return cls.labels.view(np.uint8)
+    values = np.asarray(cls)
+    if values.ndim != 2 or values.shape[0] == 0:
+        raise InvalidInputError(f"a class needs at least one row, got shape {values.shape}")
+    if not np.isin(values, (0, 1, 2)).all():
+        raise InvalidInputError("a class must contain only 0, 1, and 2 for undefined")
+    return values.astype(np.uint8)
+
+
+def _conflict_matrix(conflicts: ArrayLike | None, n_points: int) -> BoolArray | None:
+    if conflicts is None:
+        return None
+    matrix = np.asarray(conflicts, dtype=np.bool_)
+    if matrix.shape != (n_points, n_points):
+        raise InvalidInputError(f"conflicts must have shape ({n_points}, {n_points})")
+    if (matrix != matrix.T).any():
+        raise InvalidInputError("conflicts must be symmetric")
+    return matrix
+
+
+def _useful_columns(ones: Words, zeros: Words, *, dedupe: bool) -> IntArray:
+    """Columns that take both labels, the most balanced first; one of each kind if asked."""
+    smaller = np.minimum(popcount(ones), popcount(zeros))
+    columns = np.flatnonzero(smaller > 0)
+    if dedupe and columns.size:  # a column and its complement shatter the same sets
+        flip = (ones[columns, :1] & np.uint64(1)) != 0
+        first = np.where(flip, zeros[columns], ones[columns])
+        second = np.where(flip, ones[columns], zeros[columns])
+        columns = columns[unique_rows(np.hstack([first, second]))[0]]
+    ordered: IntArray = columns[np.argsort(-smaller[columns], kind="stable")]
+    return ordered

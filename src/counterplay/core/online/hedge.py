@@ -1,0 +1,173 @@
+"""Hedge (exponential weights): the standard learner for experts with losses.
+
+Each expert's probability falls exponentially in its cumulative loss. The expert is drawn afresh in
+every round, so the played expert changes often; the lazy variants are in ``shrinking_dartboard``
+and ``coupling``. Source: Littlestone and Warmuth 1989; spec 09, sections 3.5 and 3.11.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.online.chain import LazyChain, independent_chain, normalise, pick
+from counterplay.core.online.exponential import (
+    REBUILD,
+    advance,
+    fixed_step_marginals,
+    rebuild,
+    varying_step_marginals,
+)
+from counterplay.core.online.learner import ScalarLearner
+from counterplay.core.validation import FloatArray, check_positive_int, check_real
+
+
+class Hedge(ScalarLearner):
+    """Exponential weights: play expert ``h`` with probability proportional to ``exp(-eta L_h)``.
+
+    Use it when switching the expert costs nothing. Where it does, use ``ShrinkingDartboard`` or
+    wrap this learner in ``MaximalCouplingSampler``: same probabilities, far fewer switches.
+
+    Parameters
+    ----------
+    eta:
+        Step size. None: ``sqrt(8 ln K / horizon)``, the best tuning for a known horizon.
+        ``"decreasing"``: ``sqrt(2 ln K / i)`` in round ``i = 1, 2, ...``, for an unknown horizon.
+        A number, or a function of the round ``i = 1, 2, ...`` that does not increase.
+    loss_range:
+        Smallest and largest possible loss; the automatic steps are divided by its width.
+
+    Notes
+    -----
+    Guarantee for losses in [0, 1], any sequence: expected regret at most ``sqrt(T ln K / 2)`` with
+    the default step, and at most ``1.07 sqrt(m ln K)`` after every number ``m`` of rounds with
+    the decreasing one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> losses = np.random.default_rng(0).random((1000, 10))
+    >>> P = Hedge().marginals(losses)
+    >>> round(float((P * losses).sum() - losses.sum(axis=0).min()), 1)  # bound: 33.9
+    14.8
+
+    References
+    ----------
+    N. Littlestone and M. Warmuth, The weighted majority algorithm, 1989.
+    """
+
+    _state: ClassVar[tuple[str, ...]] = (*ScalarLearner._state, "_step", "_cumulative", "_weights")
+    _step: float | None  # None when it varies from round to round
+    _cumulative: FloatArray
+    _weights: FloatArray
+
+    def __init__(
+        self,
+        eta: float | Literal["decreasing"] | Callable[[int], float] | None = None,
+        *,
+        loss_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        if isinstance(eta, str) and eta != "decreasing":
+            raise InvalidInputError(f"eta must be a number, 'decreasing' or None, got {eta!r}")
+        if eta is not None and not isinstance(eta, str) and not callable(eta):
+            check_real(eta, "eta", low=0.0)
+        if not loss_range[0] < loss_range[1]:
+            raise InvalidInputError(f"loss_range must be an interval (low, high), got {loss_range}")
+        self.eta = eta
+        self.loss_range = loss_range
+        self._range = loss_range
+
+    def _start(self) -> None:
+        self._cumulative = np.zeros(self.K)
+        self._weights = np.ones(self.K)
+        self._step = self._fixed_step(self.K, self.horizon)
+
+    def probs(self) -> FloatArray:
+        """Return the distribution of the coming choice."""
+        self._check_started()
+        self._refresh()
+        return normalise(self._weights)
+
+    def _draw(self) -> int:
+        self._refresh()
+        return pick(self._weights, self._rng.random(2)[1])
+
+    def _learn(self, loss: FloatArray) -> None:
+        if self._step is None:
+            self._cumulative += loss
+            return
+        advance(self._cumulative, self._weights, loss, self._step, self._reach(self._step))
+        if (self.rounds + 1) % REBUILD == 0:
+            rebuild(self._cumulative, self._weights, self._step)
+
+    def _refresh(self) -> None:
+        """With a varying step the weights are a function of the round: compute them now."""
+        if self._step is None:
+            rebuild(self._cumulative, self._weights, self._step_in(self.rounds + 1, self.K))
+
+    def marginals(
+        self, losses: ArrayLike, *, horizon: int | None = None, out: FloatArray | None = None
+    ) -> FloatArray:
+        """Return the exact probabilities in every round; see ``ScalarLearner.marginals``."""
+        matrix = self._matrix(losses)
+        rounds, n_experts = matrix.shape
+        result = np.empty_like(matrix) if out is None else out
+        step = self._fixed_step(n_experts, horizon or rounds)
+        if step is not None:
+            fixed_step_marginals(matrix, step, self._reach(step), result)
+        else:
+            steps = np.array([self._step_in(i + 1, n_experts) for i in range(rounds)])
+            varying_step_marginals(matrix, steps, result)
+        return result
+
+    def chain(self, losses: ArrayLike, *, horizon: int | None = None) -> LazyChain:
+        """Return the law of the path: independent draws from the marginals."""
+        return independent_chain(self.marginals(losses, horizon=horizon))
+
+    def _fixed_step(self, K: int, horizon: int | None) -> float | None:
+        """Return the constant step, or None when it varies from round to round."""
+        if self.eta is None:
+            if horizon is None:
+                raise InvalidInputError(
+                    "Hedge needs a horizon to set its step; pass horizon to reset, "
+                    "a number as eta, or eta='decreasing'"
+                )
+            return hedge_step(K, horizon) / self._width
+        if isinstance(self.eta, str) or callable(self.eta):
+            return None
+        return float(self.eta)
+
+    def _step_in(self, i: int, K: int) -> float:
+        if callable(self.eta):
+            return float(self.eta(i))
+        return decreasing_step(K, i) / self._width
+
+    @property
+    def _width(self) -> float:
+        return self.loss_range[1] - self.loss_range[0]
+
+    def _reach(self, step: float) -> float:
+        return step * max(abs(self.loss_range[0]), abs(self.loss_range[1]))
+
+
+def hedge_step(K: int, horizon: int) -> float:
+    """Step of Hedge for a known horizon: ``sqrt(8 ln K / T)``.
+
+    >>> round(hedge_step(10, 10000), 5)
+    0.04292
+    """
+    return math.sqrt(8 * math.log(check_positive_int(K, "K")) / check_positive_int(horizon, "T"))
+
+
+def decreasing_step(K: int, i: int) -> float:
+    """Step of Hedge in round ``i`` for an unknown horizon: ``sqrt(2 ln K / i)``.
+
+    >>> round(decreasing_step(10, 1), 5)
+    2.14597
+    """
+    return math.sqrt(2 * math.log(check_positive_int(K, "K")) / check_positive_int(i, "i"))

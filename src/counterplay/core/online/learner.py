@@ -1,0 +1,172 @@
+"""What every learner over K experts with one loss per expert and round has in common.
+
+Streaming: ``reset``, then in every round ``act`` (whom to play) and ``update`` (all losses).
+Batch, on losses fixed in advance: ``marginals`` (exact probabilities), ``chain`` (exact law of the
+path) and ``sample`` (many paths at once). One path of ``sample`` agrees with streaming.
+Source: spec 09, section 3 (common protocol).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterplay.core.errors import InvalidInputError, ProtocolError
+from counterplay.core.online.chain import Int32Array, LazyChain
+from counterplay.core.online.exponential import first_outside
+from counterplay.core.online.state import Stateful
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.validation import FloatArray, check_float_array, check_positive_int
+
+
+class ScalarLearner(Stateful, ABC):
+    """Base class of learners that play one of K experts per round and then see all losses.
+
+    Subclasses define ``probs`` and ``_learn`` for streaming, and ``marginals`` or ``chain`` for
+    batches. Losses lie in [0, 1] unless the subclass says otherwise.
+    """
+
+    _state: ClassVar[tuple[str, ...]] = ("K", "horizon", "rounds", "_choice", "_rng")
+
+    K: int = 0
+    """Number of experts; zero before ``reset``."""
+    horizon: int | None = None
+    """Number of rounds the learner is tuned for, if it needs one."""
+    rounds: int = 0
+    """Rounds seen since ``reset``."""
+    _choice: int = -1  # expert of the current round; -1 before it was drawn
+    _rng: np.random.Generator
+    _range: tuple[float, float] = (0.0, 1.0)
+
+    def reset(self, K: int, horizon: int | None = None, random_state: RandomState = None) -> Self:
+        """Start anew with ``K`` experts; returns the learner itself.
+
+        Parameters
+        ----------
+        K:
+            Number of experts.
+        horizon:
+            Number of rounds to come, for learners whose step depends on it.
+        random_state:
+            None, an int or a ``numpy.random.Generator``.
+        """
+        self.K = check_positive_int(K, "K")
+        self.horizon = None if horizon is None else check_positive_int(horizon, "horizon")
+        self.rounds = 0
+        self._choice = -1
+        self._rng = generator(random_state)
+        self._start()
+        return self
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Set up the state of a subclass after ``reset``."""
+
+    @abstractmethod
+    def probs(self) -> FloatArray | None:
+        """Return the distribution of the coming choice, or None where it is not tracked."""
+
+    def act(self) -> int:
+        """Return the expert to play in this round; asking twice gives the same answer."""
+        if self._choice < 0:
+            self._check_started()
+            self._choice = self._draw()
+        return self._choice
+
+    @abstractmethod
+    def _draw(self) -> int:
+        """Choose the expert of a new round."""
+
+    def update(self, loss: ArrayLike) -> None:
+        """Reveal the losses of all experts and end the round.
+
+        Parameters
+        ----------
+        loss:
+            Vector of length ``K``, in [0, 1] (values off by at most 1e-12 are tolerated).
+        """
+        vector = self._vector(loss)
+        self._learn(vector)
+        self.rounds += 1
+        self._choice = -1
+
+    @abstractmethod
+    def _learn(self, loss: FloatArray) -> None:
+        """Take in a checked loss vector."""
+
+    def marginals(
+        self, losses: ArrayLike, *, horizon: int | None = None, out: FloatArray | None = None
+    ) -> FloatArray:
+        """Return the exact probability of every expert in every round of a fixed sequence.
+
+        Parameters
+        ----------
+        losses:
+            Array ``(E, K)``: one row per round.
+        horizon:
+            Horizon the learner is tuned for; the number of rows by default.
+        out:
+            Array to write into, for sequences that fill much of the memory.
+        """
+        result = self.chain(losses, horizon=horizon).marginals
+        return result if out is None else _copy_into(out, result)
+
+    @abstractmethod
+    def chain(self, losses: ArrayLike, *, horizon: int | None = None) -> LazyChain:
+        """Return the exact law of the learner's path on a fixed loss sequence."""
+
+    def sample(
+        self,
+        losses: ArrayLike,
+        n_rep: int = 1,
+        *,
+        horizon: int | None = None,
+        random_state: RandomState = None,
+    ) -> Int32Array:
+        """Draw ``n_rep`` paths on a fixed loss sequence at once, shape ``(n_rep, E)``."""
+        return self.chain(losses, horizon=horizon).sample(n_rep, random_state)
+
+    def expected_switches(self, losses: ArrayLike, *, horizon: int | None = None) -> float:
+        """Return the exact expected number of rounds in which the expert changes."""
+        return self.chain(losses, horizon=horizon).expected_switches
+
+    def _vector(self, loss: ArrayLike) -> FloatArray:
+        """Return a checked loss vector; the clip of tiny overshoots never moves a good value."""
+        self._check_started()
+        vector = np.ascontiguousarray(loss, dtype=np.float64)
+        if vector.shape != (self.K,):
+            raise InvalidInputError(f"loss must have shape ({self.K},), got {vector.shape}")
+        low, high = self._range
+        bad = first_outside(vector, low, high)
+        if bad >= 0:
+            raise InvalidInputError(
+                f"losses must lie in [{low:g},{high:g}]; expert {bad} is {vector[bad]:.2f}"
+            )
+        return vector
+
+    def _matrix(self, losses: ArrayLike) -> FloatArray:
+        """Return a checked loss matrix."""
+        matrix = check_float_array(losses, "losses", ndim=2)
+        low, high = self._range
+        if matrix.size == 0:
+            raise InvalidInputError(f"losses must not be empty, got shape {matrix.shape}")
+        bad = first_outside(matrix.reshape(-1), low, high)
+        if bad >= 0:
+            row, expert = divmod(bad, matrix.shape[1])
+            raise InvalidInputError(
+                f"losses must lie in [{low:g},{high:g}]; "
+                f"row {row} expert {expert} is {matrix[row, expert]:.2f}"
+            )
+        return matrix
+
+    def _check_started(self) -> None:
+        if self.K == 0:
+            raise ProtocolError(f"call reset(K, horizon) before using {type(self).__name__}")
+
+
+def _copy_into(out: FloatArray, result: FloatArray) -> FloatArray:
+    np.copyto(out, result)
+    return out

@@ -1,0 +1,241 @@
+"""Where finished cells are kept: one SQLite file, one transaction per cell.
+
+The write-ahead log makes a finished cell durable at once, so a killed run loses only what was being
+computed. A cell is stored with the fingerprint of the code that computed it; a store never hands
+out cells of other code (see :meth:`Store.lookup`).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from counterplay.core.errors import StoreError
+from counterplay.studies.codec import decode, encode
+from counterplay.studies.plan import Cell
+from counterplay.studies.provenance import Provenance
+from counterplay.studies.study import Record, Value
+
+FORMAT = 1
+_APPLICATION_ID = 0x636F756E  # "coun": SQLite's own way to say whose file it is
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS cell (
+    study        TEXT    NOT NULL,  -- AREA/NAME
+    params       TEXT    NOT NULL,  -- canonical JSON
+    base_seed    INTEGER NOT NULL,  -- what the user chose with --seed
+    seed         INTEGER NOT NULL,  -- what the cell was given
+    record       TEXT    NOT NULL,  -- canonical JSON
+    version      INTEGER NOT NULL,  -- version of the study
+    fingerprint  TEXT    NOT NULL,  -- of the code of the cell
+    library      TEXT    NOT NULL,
+    "commit"     TEXT,
+    environment  TEXT    NOT NULL,
+    wall_time    REAL    NOT NULL,  -- seconds
+    PRIMARY KEY (study, params, base_seed)
+) WITHOUT ROWID
+"""
+_COLUMNS = (
+    'study, params, base_seed, seed, record, version, fingerprint, library, "commit", '
+    "environment, wall_time"
+)
+
+
+@dataclass(frozen=True)
+class StoredCell:
+    """One row of the store."""
+
+    study: str
+    params: str
+    base_seed: int
+    seed: int
+    record: str
+    version: int
+    fingerprint: str
+    library: str
+    commit: str | None
+    environment: str
+    wall_time: float
+
+    def values(self) -> dict[str, Value]:
+        """Return the record with exactly the numbers the cell returned."""
+        return decode(self.record)
+
+    @property
+    def provenance(self) -> Provenance:
+        """The code and the machine that computed the cell."""
+        return Provenance(self.library, self.commit, self.environment)
+
+    def is_of(self, cell: Cell) -> bool:
+        """Whether the same code would be run for ``cell`` today."""
+        mine = (self.version, self.fingerprint, self.seed)
+        return mine == (cell.version, cell.fingerprint, cell.seed)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """What a store knows about the cells of one study."""
+
+    found: dict[str, StoredCell]
+    """Usable rows by the key of their cell."""
+    missing: list[Cell]
+    stale: list[StoredCell]
+    """Rows for wanted cells that other code computed."""
+
+
+class Store:
+    """A study store; use it as a context manager.
+
+    Parameters
+    ----------
+    path:
+        The SQLite file.
+    create:
+        Create the file (and its folder) when it is not there; otherwise that is an error.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> with Store(pathlib.Path(tempfile.mkdtemp()) / "studies.sqlite") as store:
+    ...     len(list(store.rows()))
+    0
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
+        self.path = Path(path)
+        if not create and not self.path.is_file():
+            raise StoreError(
+                f"there is no study store at {self.path}; "
+                "run 'counterplay run --all' first or name another one with --store"
+            )
+        with self._explained("cannot be opened"):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        try:
+            with self._explained("is not a study store"):
+                self._prepare()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; everything stored is already safe."""
+        self._db.close()
+
+    def lookup(self, cells: Sequence[Cell]) -> Lookup:
+        """Sort the ``cells`` of one study into found, missing, and computed by other code."""
+        result = Lookup({}, [], [])
+        if not cells:
+            return result
+        rows = {row.params: row for row in self.rows(cells[0].study, cells[0].base_seed)}
+        for cell in cells:
+            row = rows.get(cell.key)
+            if row is None:
+                result.missing.append(cell)
+            elif row.is_of(cell):
+                result.found[cell.key] = row
+            else:
+                result.stale.append(row)
+        return result
+
+    def add(self, cell: Cell, record: Record, wall_time: float, origin: Provenance) -> StoredCell:
+        """Store one finished cell in a transaction of its own."""
+        row = StoredCell(
+            study=cell.study,
+            params=cell.key,
+            base_seed=cell.base_seed,
+            seed=cell.seed,
+            record=encode(record),
+            version=cell.version,
+            fingerprint=cell.fingerprint,
+            library=origin.library,
+            commit=origin.commit,
+            environment=origin.environment,
+            wall_time=wall_time,
+        )
+        marks = ", ".join("?" * len(vars(row)))
+        with self._explained("cannot be written"):
+            self._db.execute(
+                f"INSERT OR REPLACE INTO cell ({_COLUMNS}) VALUES ({marks})",
+                tuple(vars(row).values()),
+            )
+        return row
+
+    def discard(self, cells: Iterable[Cell]) -> int:
+        """Forget ``cells`` and every stale cell of their studies, all at once; return how many."""
+        unique = {(cell.study, cell.key, cell.base_seed) for cell in cells}
+        current = {(cell.version, cell.fingerprint, cell.study) for cell in cells}
+        with self._explained("cannot be written"):
+            before = self._db.total_changes
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._db.executemany(
+                    "DELETE FROM cell WHERE study = ? AND params = ? AND base_seed = ?",
+                    sorted(unique),
+                )
+                self._db.executemany(
+                    "DELETE FROM cell WHERE NOT (version = ? AND fingerprint = ?) AND study = ?",
+                    sorted(current),
+                )
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+            return self._db.total_changes - before
+
+    def rows(self, study: str | None = None, base_seed: int | None = None) -> Iterator[StoredCell]:
+        """Yield the stored cells in the order of their keys."""
+        query = (
+            f"SELECT {_COLUMNS} FROM cell WHERE (?1 IS NULL OR study = ?1) "
+            "AND (?2 IS NULL OR base_seed = ?2) ORDER BY study, base_seed, params"
+        )
+        with self._explained("cannot be read"):
+            found = self._db.execute(query, (study, base_seed)).fetchall()
+        return (StoredCell(*row) for row in found)
+
+    def _prepare(self) -> None:
+        (owner,) = self._db.execute("PRAGMA application_id").fetchone()
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if owner == _APPLICATION_ID and version != FORMAT:
+            raise StoreError(
+                f"{self.path} has store format {version}, this version reads format {FORMAT}; "
+                "name another file with --store"
+            )
+        if owner != _APPLICATION_ID and tables:
+            raise StoreError(
+                f"{self.path} is a database of something else; name another file with --store"
+            )
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        if owner == _APPLICATION_ID:
+            return
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("BEGIN IMMEDIATE")
+        self._db.execute(_SCHEMA)
+        self._db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        self._db.execute(f"PRAGMA user_version = {FORMAT}")
+        self._db.execute("COMMIT")
+
+    @contextmanager
+    def _explained(self, problem: str) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(
+                f"{self.path} {problem} ({error}); name another file with --store"
+            ) from error

@@ -1,0 +1,40 @@
+"""Atomic writing leaves either the old or the new content."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from counterplay.core.files import write_atomic
+
+
+def test_writes_text_and_bytes_into_new_folders(tmp_path: Path) -> None:
+    path = write_atomic(tmp_path / "a" / "b.txt", "grün")
+    assert path.read_bytes() == "grün".encode()
+    write_atomic(path, b"\x00\x01")
+    assert path.read_bytes() == b"\x00\x01"
+    assert [p.name for p in path.parent.iterdir()] == ["b.txt"]
+
+
+def test_permissions_follow_the_umask(tmp_path: Path) -> None:
+    old = os.umask(0o027)
+    try:
+        path = write_atomic(tmp_path / "x", "y")
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_failure_keeps_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_atomic(tmp_path / "x", "old")
+
+    def broken(source: str, target: Path) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("counterplay.core.files.os.replace", broken)
+    with pytest.raises(OSError, match="disk full"):
+        write_atomic(path, "new")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]

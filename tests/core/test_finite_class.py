@@ -1,0 +1,208 @@
+"""FiniteClass against plain NumPy on small random matrices."""
+
+import json
+import pickle
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from counterplay.core.finite_class import FiniteClass
+from counterplay.errors import InvalidInputError
+
+matrices = hnp.arrays(bool, st.tuples(st.integers(1, 8), st.integers(0, 7)))
+
+
+@given(matrices, st.data())
+def test_views_restriction_and_questions(rows: np.ndarray, data: st.DataObject) -> None:
+    cls = FiniteClass.from_matrix(rows)
+    n, p = rows.shape
+    np.testing.assert_array_equal(cls.labels, rows)
+    np.testing.assert_array_equal(cls.member_counts, rows.sum(1))
+    np.testing.assert_array_equal(cls.point_counts, rows.sum(0))
+    assert cls.column_ints == tuple(sum(1 << i for i in range(n) if rows[i, j]) for j in range(p))
+    points = data.draw(st.lists(st.integers(0, p - 1), max_size=5) if p else st.just([]))
+    labels = data.draw(st.lists(st.integers(0, 1), min_size=len(points), max_size=len(points)))
+    expected = np.array([all(r[x] == y for x, y in zip(points, labels)) for r in rows])
+    np.testing.assert_array_equal(cls.consistent(points, labels), expected)
+    np.testing.assert_array_equal(cls.restrict(points).labels, rows[:, points])
+    members = data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=4))
+    np.testing.assert_array_equal(cls.select(members).labels, rows[members])
+    np.testing.assert_array_equal(cls.union(members), rows[members].any(0))
+    np.testing.assert_array_equal(cls.intersection(members), rows[members].all(0))
+    np.testing.assert_array_equal(
+        cls.disagreement(members), rows[members].any(0) & ~rows[members].all(0)
+    )
+    target = rows[members[0]]
+    np.testing.assert_array_equal(cls.errors(members[0]).labels, rows ^ target)
+    assert cls.index_of(target) == next(i for i in range(n) if (rows[i] == target).all())
+
+
+@given(matrices, st.data())
+def test_deduplication_adds_weights(rows: np.ndarray, data: st.DataObject) -> None:
+    weights = data.draw(st.lists(st.integers(1, 10**20), min_size=len(rows), max_size=len(rows)))
+    merged = FiniteClass.from_matrix(rows, weights=weights, exact=True).deduplicated()
+    table: dict[tuple[bool, ...], int] = {}
+    for row, weight in zip(rows.tolist(), weights):
+        table[tuple(row)] = table.get(tuple(row), 0) + weight
+    assert [tuple(row) for row in merged.unique.labels.tolist()] == list(table)
+    assert merged.unique.weights is not None
+    assert merged.unique.weights.tolist() == list(table.values())
+    np.testing.assert_array_equal(merged.unique.labels[merged.inverse], rows)
+    np.testing.assert_array_equal(rows[merged.first], merged.unique.labels)
+    assert merged.counts.sum() == len(rows)
+    assert sum(merged.unique.prior) == 1
+
+
+@given(matrices, st.data())
+def test_induced_class_is_or_over_bags(rows: np.ndarray, data: st.DataObject) -> None:
+    p = rows.shape[1]
+    bag = st.lists(st.integers(0, p - 1), max_size=4, unique=True) if p else st.just([])
+    bags = data.draw(st.lists(bag, max_size=6))
+    cls = FiniteClass.from_matrix(rows)
+    expected = np.array([[bool(r[bag].any()) for bag in bags] for r in rows]).reshape(len(rows), -1)
+    np.testing.assert_array_equal(cls.induced(bags).labels, expected)
+    matrix = np.zeros((len(bags), p), dtype=bool)
+    for i, bag in enumerate(bags):
+        matrix[i, bag] = True
+    np.testing.assert_array_equal(cls.induced(matrix).labels, expected)
+    np.testing.assert_array_equal(cls.induced(sparse.csr_array(matrix)).labels, expected)
+
+
+def test_induced_in_several_blocks_of_bags(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.random((70, 40)) < 0.2
+    adjacency = np.triu(rng.random((40, 40)) < 0.2, 1)
+    cls = FiniteClass.from_matrix(rows)
+    expected = (rows.astype(int) @ (adjacency | np.eye(40, dtype=bool)).T) > 0
+    np.testing.assert_array_equal(cls.induced_by_graph(adjacency).labels, expected)
+    monkeypatch.setattr("counterplay.core.finite_class._BAG_BLOCK", 9)
+    np.testing.assert_array_equal(cls.induced_by_graph(adjacency).labels, expected)
+    with pytest.raises(InvalidInputError, match="adjacency"):
+        cls.induced_by_graph(adjacency[:, :3])
+
+
+def test_product_flip_and_intersection_closure() -> None:
+    a, b = FiniteClass.all_labelings(1), FiniteClass.singletons(2)
+    product = FiniteClass.product(a, b)
+    assert product.labels.astype(int).tolist() == [[0, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 1]]
+    assert product.flipped([0]).labels[:, 0].tolist() == [True, True, False, False]
+    assert FiniteClass.boxes([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]).is_intersection_closed()
+    assert not FiniteClass.singletons(3).is_intersection_closed()
+    assert FiniteClass.singletons(3, include_empty=True).is_intersection_closed()
+
+
+def test_error_rates_use_point_weights() -> None:
+    cls = FiniteClass.singletons(3).with_point_weights([1, 1, 2])
+    np.testing.assert_allclose(cls.error_rates(0), [0, 0.5, 0.75])
+    np.testing.assert_allclose(FiniteClass.singletons(4).error_rates([0, 0, 0, 0]), 0.25)
+
+
+def test_estimators_on_a_pool() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    models = [LogisticRegression().fit(X[i:], y[i:]) for i in range(3)]
+    models.append(DecisionTreeClassifier(random_state=0).fit(X, y))
+    cls = FiniteClass.from_estimators(models, X[:20], names=["a", "b", "c", "d"])
+    np.testing.assert_array_equal(cls.labels[3], models[3].predict(X[:20]) == "yes")
+    other = FiniteClass.from_estimators(models, X[:20], positive="no")
+    np.testing.assert_array_equal(other.labels, ~cls.labels)
+    with pytest.raises(InvalidInputError, match="maybe"):
+        FiniteClass.from_estimators(models, X[:20], positive="maybe")
+    three = LogisticRegression().fit(X, rng.integers(3, size=60))
+    with pytest.raises(InvalidInputError, match="3 classes"):
+        FiniteClass.from_estimators([three], X)
+    with pytest.raises(InvalidInputError, match="at least one"):
+        FiniteClass.from_estimators([], X)
+
+
+def _examples() -> list[FiniteClass]:
+    return [
+        FiniteClass.thresholds([0.1, 0.2, 0.3]),
+        FiniteClass.from_matrix(
+            np.eye(3),
+            weights=[Fraction(1, 3), 10**40, 0],
+            exact=True,
+            names=["a", "b", "ü"],
+            point_weights=[0.1, 0.2, 0.7],
+        ),
+        FiniteClass.from_matrix(np.ones((2, 65)), weights=[0.1, 1e-300]),
+        FiniteClass.from_matrix(np.ones((1, 0))),
+    ]
+
+
+def _same(a: FiniteClass, b: FiniteClass) -> None:
+    assert a == b
+    assert hash(a) == hash(b)
+    assert a.names == b.names
+    for name in ("point_weights", "points", "params"):
+        x, y = getattr(a, name), getattr(b, name)
+        assert (x is None) == (y is None)
+        if x is not None:
+            np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("cls", _examples(), ids=repr)
+def test_storage_round_trips(cls: FiniteClass, tmp_path: Path) -> None:
+    text = json.dumps(cls.to_dict(), allow_nan=False)
+    _same(cls, FiniteClass.from_dict(json.loads(text)))
+    _same(cls, FiniteClass.load(cls.save(tmp_path / "class.npz")))
+    _ = cls.labels
+    _same(cls, pickle.loads(pickle.dumps(cls)))
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.npz"
+    np.savez(path, a=np.zeros(2))
+    text = tmp_path / "text.npz"
+    text.write_text("hello")
+    for bad in (path, text):
+        with pytest.raises(InvalidInputError, match="not a stored FiniteClass"):
+            FiniteClass.load(bad)
+    with pytest.raises(InvalidInputError, match="not a stored FiniteClass"):
+        FiniteClass.from_dict({"format": "x"})
+
+
+def test_immutable_and_equality() -> None:
+    cls = FiniteClass.singletons(3)
+    with pytest.raises(ValueError, match="read-only"):
+        cls.labels[0, 0] = False
+    with pytest.raises(AttributeError):
+        cls.n_points = 4  # type: ignore[misc]  # the point of the test
+    assert cls != cls.with_weights([1, 1, 1])
+    assert cls.with_weights([1, 1, 1]) == cls.with_weights([1.0, 1.0, 1.0])
+    assert cls != 3
+    assert [row.tolist() for row in cls][1] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: FiniteClass.from_matrix(np.zeros((0, 3))), "at least one hypothesis"),
+        (lambda: FiniteClass.from_matrix([0, 1]), "matrix"),
+        (lambda: FiniteClass.from_matrix([[-1, 1]]), "-1/\\+1"),
+        (lambda: FiniteClass.from_matrix([[0, 1]], weights=[1, 2]), "length 1"),
+        (lambda: FiniteClass.from_matrix([[0], [1]], weights=[1, -2]), "negative"),
+        (lambda: FiniteClass.from_matrix([[0], [1]], weights=[0, 0]), "positive sum"),
+        (lambda: FiniteClass.from_matrix([[0], [1]], weights=[0.5, 1], exact=True), "Fraction"),
+        (lambda: FiniteClass.from_matrix([[0], [1]], weights=[np.nan, 1]), "finite"),
+        (lambda: FiniteClass.from_matrix([[0, 1]], names=["a", "b"]), "names"),
+        (lambda: FiniteClass.singletons(2).consistent([0], [0, 1]), "1 points but 2 labels"),
+        (lambda: FiniteClass.singletons(2).consistent([2], [0]), "between 0 and 1"),
+        (lambda: FiniteClass.singletons(2).index_of([0]), "length 2"),
+        (lambda: FiniteClass.singletons(2).errors([0]), "length 2"),
+        (lambda: FiniteClass.singletons(2).induced(np.ones((1, 3))), "2 columns"),
+    ],
+)
+def test_bad_input(call: Any, words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        call()

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from counterplay.errors import InvalidInputError, UnknownNameError
+from counterplay.studies import registry
+
+
+def test_areas_come_in_the_order_of_the_report(sample):
+    assert list(registry.MODULES)[:9] == [
+        "strategic",
+        "contribution",
+        "defection",
+        "labeling",
+        "principal",
+        "elicitation",
+        "tradeoff",
+        "poisoning",
+        "invariance",
+    ]
+    names = [area.name for area in registry.load_areas()]
+    assert names == [name for name in registry.MODULES if name in names]
+    assert names[-1] == "sample"
+
+
+def test_selection_by_area_and_study_without_repeats(sample):
+    ids = [entry.id for entry in registry.select(["sample/walk", "sample", "sample/walk"])]
+    assert ids == ["sample/walk", "sample/fragile"]
+    assert registry.load_area("sample").title == "Walks of a drunkard"
+
+
+@pytest.mark.parametrize(
+    ("target", "suggestion"),
+    [("sample/wlak", "sample/walk"), ("sampel", "sample"), ("walk", "sample/walk")],
+)
+def test_mistyped_names_suggest_the_nearest(sample, target: str, suggestion: str):
+    with pytest.raises(UnknownNameError, match=f"did you mean '{suggestion}'"):
+        registry.select([target])
+
+
+def test_unknown_area(sample):
+    with pytest.raises(UnknownNameError, match="did you mean 'sample'"):
+        registry.load_area("simple")
+
+
+def test_no_area_at_all(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(registry, "MODULES", {"ghost": "counterplay.studies.ghost"})
+    assert registry.load_areas() == ()
+    with pytest.raises(InvalidInputError, match="no area is installed"):
+        registry.select(["ghost"])
+
+
+def test_a_module_without_an_area_is_not_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(registry, "MODULES", {"store": "counterplay.studies.store"})
+    assert registry.load_areas() == ()
+
+
+def test_listing_imports_no_heavy_package():
+    code = (
+        "import sys; from counterplay import cli; cli.run(['list', '--json']);"
+        "heavy = {'torch', 'flwr', 'ray', 'mo_gymnasium', 'matplotlib.pyplot'} & set(sys.modules);"
+        "sys.exit(', '.join(heavy) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

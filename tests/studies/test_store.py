@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+import sqlite3
+import struct
+from pathlib import Path
+
+import pytest
+
+from counterplay.errors import StoreError
+from counterplay.studies.plan import Cell, plan_cells
+from counterplay.studies.provenance import Provenance
+from counterplay.studies.store import Store
+
+ORIGIN = Provenance("0.1.0", "abc", "Python")
+
+
+@pytest.fixture
+def cells(sample) -> list[Cell]:
+    return plan_cells(sample["walk"], "quick", 0)
+
+
+def test_what_is_added_is_found_exactly(tmp_path: Path, cells: list[Cell]):
+    record = {"x": 0.1 + 0.2, "nan": math.nan, "inf": math.inf, "n": 2**80, "s": "ü", "none": None}
+    with Store(tmp_path / "new" / "s.sqlite") as store:
+        store.add(cells[3], record, 1.5, ORIGIN)
+    with Store(tmp_path / "new" / "s.sqlite", create=False) as store:
+        known = store.lookup(cells)
+    assert [cell.key for cell in known.missing] == [
+        cell.key for i, cell in enumerate(cells) if i != 3
+    ]
+    (row,) = known.found.values()
+    back = row.values()
+    assert struct.pack(">d", back.pop("nan")) == struct.pack(">d", record.pop("nan"))
+    assert back == record
+    assert (row.seed, row.wall_time, row.provenance) == (cells[3].seed, 1.5, ORIGIN)
+
+
+def test_it_writes_ahead(tmp_path: Path):
+    with Store(tmp_path / "s.sqlite"):
+        database = sqlite3.connect(tmp_path / "s.sqlite")
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        database.close()
+
+
+@pytest.mark.parametrize("change", [{"fingerprint": "0" * 16}, {"version": 2}, {"seed": 1}])
+def test_cells_of_other_code_are_stale_not_found(tmp_path: Path, cells: list[Cell], change):
+    with Store(tmp_path / "s.sqlite") as store:
+        store.add(dataclasses.replace(cells[0], **change), {"y": 1}, 0.1, ORIGIN)
+        known = store.lookup(cells)
+    assert not known.found
+    assert [row.params for row in known.stale] == [cells[0].key]
+    assert len(known.missing) == len(cells) - 1
+
+
+def test_discard_forgets_the_cells_and_what_is_stale(tmp_path: Path, cells: list[Cell]):
+    elsewhere = dataclasses.replace(cells[0], key='{"other":1}')
+    old = dataclasses.replace(cells[0], key='{"old":1}', fingerprint="0" * 16)
+    other_study = dataclasses.replace(cells[0], study="sample/other", fingerprint="1" * 16)
+    other_seed = dataclasses.replace(cells[0], base_seed=5)
+    with Store(tmp_path / "s.sqlite") as store:
+        for cell in (cells[0], cells[1], elsewhere, old, other_study, other_seed):
+            store.add(cell, {}, 0.0, ORIGIN)
+        assert store.discard(cells) == 3
+        left = {(row.study, row.params, row.base_seed) for row in store.rows()}
+    assert left == {
+        ("sample/walk", '{"other":1}', 0),
+        ("sample/other", cells[0].key, 0),
+        ("sample/walk", cells[0].key, 5),
+    }
+
+
+def test_missing_file_is_said_so(tmp_path: Path):
+    with pytest.raises(StoreError, match=r"there is no study store at .*none\.sqlite; run"):
+        Store(tmp_path / "none.sqlite", create=False)
+    assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_other_files_are_left_alone(tmp_path: Path):
+    text = tmp_path / "notes.txt"
+    text.write_text("not a database, and long enough to be looked at " * 40)
+    with pytest.raises(StoreError, match=r"notes\.txt is not a study store"):
+        Store(text)
+    other = tmp_path / "other.sqlite"
+    database = sqlite3.connect(other)
+    database.execute("CREATE TABLE mine (x)")
+    database.close()
+    before = other.read_bytes()
+    with pytest.raises(StoreError, match="a database of something else"):
+        Store(other)
+    assert other.read_bytes() == before
+    with pytest.raises(StoreError, match="cannot be opened"):
+        Store(tmp_path / "notes.txt" / "s.sqlite")
+
+
+def test_format_of_a_later_version_is_refused(tmp_path: Path):
+    Store(tmp_path / "s.sqlite").close()
+    database = sqlite3.connect(tmp_path / "s.sqlite")
+    database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(StoreError, match="store format 99"):
+        Store(tmp_path / "s.sqlite")

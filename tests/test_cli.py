@@ -1,0 +1,240 @@
+"""The command line as a user meets it: what is printed where, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+import counterplay
+from counterplay import claims, cli
+from counterplay.commands import claims as claims_command
+from counterplay.studies import registry
+
+SAMPLE = Path(__file__).parent / "studies" / "sample"
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, with the sample area registered."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(SAMPLE))
+    paths = [SAMPLE, Path(counterplay.__file__).resolve().parents[1]]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, paths)))
+    monkeypatch.setattr(registry, "MODULES", {"sample": "sample_area"})
+    monkeypatch.setattr("counterplay.studies.threads.THREAD_VARIABLES", ())
+    return tmp_path
+
+
+def one_sentence(capsys: pytest.CaptureFixture[str]) -> str:
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    text = captured.err.strip()
+    assert text.startswith("counterplay: ")
+    assert "\n" not in text
+    return text.removeprefix("counterplay: ")
+
+
+def test_run_prints_verdicts_and_writes_figures(place: Path, capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["run", "sample/walk", "--jobs", "1"]) == 0
+    output = capsys.readouterr().out
+    assert output.count("holds") == 3
+    assert "12 cells" in output
+    assert (place / "build/figures/sample/walk-spread.png").is_file()
+    assert (place / "build/figures/sample/walk-spread.svg").is_file()
+    assert (place / "build/studies.sqlite").is_file()
+
+
+def test_run_as_json(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["run", "sample/walk", "--jobs", "1", "--seed", "3", "--json"]) == 0
+    captured = capsys.readouterr()
+    (study,) = json.loads(captured.out)
+    assert captured.err == ""
+    assert (study["study"], study["seed"], study["cells"], study["computed"]) == (
+        "sample/walk",
+        3,
+        12,
+        12,
+    )
+    assert study["holds"] is True
+    assert study["verdicts"][0]["claim"] == "00.01"
+    assert all(Path(path).is_file() for path in study["figures"])
+
+
+def test_quiet_prints_nothing(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["run", "sample/walk", "--jobs", "1", "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_two_workers_from_the_command_line(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["run", "sample/walk", "-j", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["computed"] == 12
+
+
+def test_complete_studies_are_shown_when_another_fails(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["run", "--all", "--jobs", "1"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out.count("holds") == 3
+    assert "ZeroDivisionError" in captured.err
+    assert "counterplay: cell sample/fragile(x=2) failed" in captured.err
+
+
+def test_check_turns_a_failed_verdict_into_an_exit_code(monkeypatch: pytest.MonkeyPatch):
+    import sample_area
+
+    arguments = ["run", "sample/walk", "--jobs", "1", "--quiet", "--check"]
+    assert cli.run(arguments) == 0
+    monkeypatch.setattr(sample_area.math, "sqrt", lambda x: 2.0 * x)
+    assert cli.run(arguments) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "sample/wlak"], "did you mean 'sample/walk'?"),
+        (["run", "sampel"], "did you mean 'sample'?"),
+        (["rnu"], "did you mean 'run'?"),
+        (["run"], "name a study (AREA/NAME), an area, or --all"),
+        (["run", "--all", "sample"], "not both"),
+        (["run", "sample", "--jobs", "0"], "jobs"),
+        (["run", "sample", "--seed", "-1"], "seed"),
+        (["run", "sample", "--seed", "x"], "not a valid int"),
+        (["run", "sample", "--scale", "huge"], "'huge' is not one of 'quick', 'full'"),
+        (["run", "sample", "--address", "x"], "--backend ray"),
+        (["run", "sample", "--wrong"], "No such option"),
+        (["run", "sample/fragile", "--scale", "full", "--quiet"], "there is no file three"),
+        (["report"], "there is no study store"),
+    ],
+)
+def test_mistakes_end_with_one_sentence_and_code_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+):
+    assert cli.run(arguments) == 2
+    assert message in one_sentence(capsys)
+
+
+def test_a_store_of_other_code_is_a_mistake_with_a_way_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    arguments = ["run", "sample/walk", "--jobs", "1", "--quiet"]
+    assert cli.run(arguments) == 0
+    monkeypatch.setattr("counterplay.studies.plan.code_fingerprint", lambda cell: "edited")
+    assert cli.run(arguments) == 2
+    assert "add --fresh to recompute" in one_sentence(capsys)
+    assert cli.run([*arguments, "--fresh"]) == 0
+
+
+def test_list(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["list"]) == 0
+    output = capsys.readouterr().out
+    assert "sample/walk" in output
+    assert "Walks of a drunkard" in output
+    assert cli.run(["list", "--json"]) == 0
+    (area,) = json.loads(capsys.readouterr().out)
+    assert [study["id"] for study in area["studies"]] == ["sample/walk", "sample/fragile"]
+
+
+def test_claims(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    listed = claims.parse_claims(
+        "".join(
+            f'[[claim]]\nid="0{i}.01"\narea="{area}"\nstatement="It [holds] {i}."\nsource="Thm."\n'
+            for i, area in enumerate(("sample", "other"))
+        )
+    )
+    monkeypatch.setattr(claims_command, "load_claims", lambda: listed)
+    assert cli.run(["claims"]) == 0
+    output = capsys.readouterr().out
+    assert "It [holds] 0." in output
+    assert "2 claims" in output
+    assert cli.run(["claims", "--json", "--area", "other"]) == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {"id": "01.01", "area": "other", "statement": "It [holds] 1.", "source": "Thm."}
+    ]
+    assert cli.run(["claims", "--area", "othr"]) == 2
+    assert "did you mean 'other'?" in one_sentence(capsys)
+
+
+def test_every_real_claim_is_printed(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["claims", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == len(claims.load_claims())
+
+
+def test_data(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    fake = ModuleType("counterplay.datasets")
+    fake.__spec__ = SimpleNamespace()
+    item = SimpleNamespace(
+        name="iris", kind="table", rows=1500, description="d", available=True, where="here"
+    )
+    fake.list_datasets = lambda: [item]
+    monkeypatch.setitem(sys.modules, "counterplay.datasets", fake)
+    assert cli.run(["data"]) == 0
+    output = capsys.readouterr().out
+    assert "iris" in output
+    assert "1,500" in output
+    assert cli.run(["data", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [vars(item)]
+
+
+def test_help_names_every_command_and_imports_none(capsys: pytest.CaptureFixture[str]):
+    code = (
+        "import sys; from counterplay import cli; cli.run(['--help']);"
+        "sys.exit(', '.join({'numpy', 'counterplay.commands.run'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for name in ("list", "run", "report", "claims", "data"):
+        assert f"│ {name}" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["list", "run", "report", "claims", "data"])
+def test_help_of_each_command(name: str, capsys: pytest.CaptureFixture[str]):
+    assert cli.run([name, "--help"]) == 0
+    output = capsys.readouterr().out
+    assert f"counterplay {name}" in output
+    assert "--install-completion" not in output
+
+
+def test_a_new_command_is_one_row_in_the_table(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (place / "new_command.py").write_text(
+        "import typer\napp = typer.Typer()\n"
+        "@app.command()\ndef ask(n: int): print('asked', n)\n"
+        "@app.command()\ndef tell(n: int): raise KeyError(n)\n"
+    )
+    monkeypatch.syspath_prepend(str(place))
+    monkeypatch.setitem(cli.COMMANDS, "new", ("new_command", "A group of commands."))
+    monkeypatch.setitem(cli.COMMANDS, "later", ("no_such_module", "Not there yet."))
+    assert cli.run(["new", "ask", "3"]) == 0
+    assert capsys.readouterr().out == "asked 3\n"
+    assert cli.run(["later"]) == 2
+    with pytest.raises(KeyError):  # a defect: main() leaves the traceback to Python, exit code 1
+        cli.run(["new", "tell", "3"])
+
+
+def test_internal_errors_have_a_traceback_and_code_1():
+    code = (
+        "import sys; from counterplay import cli, claims; import counterplay.commands.claims as c;"
+        "c.load_claims = lambda: 1 / 0; sys.argv = ['counterplay', 'claims']; cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "ZeroDivisionError" in done.stderr
+
+
+def test_module_and_script_say_their_version():
+    expected = f"counterplay {counterplay.__version__}\n"
+    command = [sys.executable, "-m", "counterplay", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == expected
+    script = shutil.which("counterplay", path=str(Path(sys.executable).parent))
+    if script is None:
+        pytest.skip("the package is not installed, so there is no script")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == expected

@@ -1,0 +1,122 @@
+"""The site builds without a warning, needs no network, and its code runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from scripts import ROOT, run_python
+
+pages_path = ROOT / "docs" / "pages.py"
+spec = importlib.util.spec_from_file_location("counterplay_docs_pages", pages_path)
+assert spec is not None
+pages = importlib.util.module_from_spec(spec)
+assert spec.loader is not None
+spec.loader.exec_module(pages)
+
+WRITTEN = sorted(path for path in (ROOT / "docs").rglob("*.md"))
+BLOCK = re.compile(r"(<!-- not run -->\n+)?^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def code_of(path: Path) -> list[str]:
+    """Return the Python blocks of a page that are meant to run, of the areas that exist."""
+    text = pages.fill(path.read_text(encoding="utf-8"))
+    return [code for skipped, code in BLOCK.findall(text) if not skipped]
+
+
+@pytest.mark.parametrize("page", [path for path in WRITTEN if code_of(path)], ids=lambda p: p.stem)
+def test_code_in_pages_runs(page: Path, tmp_path: Path) -> None:
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(code_of(page)), encoding="utf-8")
+    run_python([str(script)], tmp_path, 120)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("material")
+    pytest.importorskip("mkdocstrings")
+    folder = tmp_path_factory.mktemp("site")
+    run_python(["-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)], ROOT, 300)
+    return folder
+
+
+def test_strict_build_has_every_page(site: Path) -> None:
+    for uri in (*pages.generated(ROOT / "docs"), "index.md", "getting-started.md", "studies.md"):
+        folder = uri.removesuffix(".md").removesuffix("index")
+        assert (site / folder / "index.html").exists(), uri
+
+
+class Resources(HTMLParser):
+    """Collects what a browser loads by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag in ("script", "img", "iframe", "source"):
+            self.found.append(values.get("src") or "")
+        if tag == "link" and values.get("rel") in ("stylesheet", "preconnect", "icon", "preload"):
+            self.found.append(values.get("href") or "")
+
+
+def test_pages_load_nothing_from_the_network(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        parser = Resources()
+        parser.feed(path.read_text(encoding="utf-8"))
+        outside = [url for url in parser.found if url.startswith(("http:", "https:", "//"))]
+        assert not outside, f"{path.name} loads {outside}"
+    for path in site.rglob("*.css"):
+        assert "fonts.googleapis" not in path.read_text(encoding="utf-8")
+
+
+def test_reference_shows_public_names(site: Path) -> None:
+    html = (site / "api" / "datasets" / "index.html").read_text(encoding="utf-8")
+    for name in ("Dataset", "fetch", "list_datasets", "load"):
+        assert f'id="counterplay.datasets.{name}"' in html
+    assert ":class:" not in html
+
+
+def test_claims_are_found_without_importing(tmp_path: Path) -> None:
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    (folder / "test_a.py").write_text(
+        "import pytest, no_such_module\n"
+        'pytestmark = pytest.mark.claim("01.01")\n'
+        '@pytest.mark.claim("01.02")\n'
+        '@pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.claim("01.03"))])\n'
+        "def test_one(n): ...\n"
+        "class TestTwo:\n"
+        '    @pytest.mark.claim("01.02", "01.04")\n'
+        "    def test_three(self): ...\n"
+    )
+    assert pages.claim_tests(folder) == {
+        "01.01": ["tests/test_a.py"],
+        "01.02": ["tests/test_a.py::test_one", "tests/test_a.py::TestTwo::test_three"],
+        "01.03": ["tests/test_a.py::test_one"],
+        "01.04": ["tests/test_a.py::TestTwo::test_three"],
+    }
+
+
+def test_sections_of_absent_areas_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "present_areas", lambda: ["tradeoff"])
+    kept, dropped = "<!-- only: tradeoff -->\nb\n", "<!-- only: strategic -->\nc\n"
+    text = f"a\n{kept}<!-- end -->\n{dropped}<!-- end -->\nd\n"
+    assert pages.fill(text) == "a\nb\nd\n"
+
+
+def test_every_claim_of_the_map_has_a_test() -> None:
+    assert "no test yet" not in pages.claims_page()
+
+
+def test_markdown_in_a_claim_cannot_break_the_table() -> None:
+    assert pages._cell("|x|_1 <= 2 * `n`") == r"\|x\|\_1 \<= 2 \* \`n\`"
