@@ -12,22 +12,19 @@ at most k+1 real trajectories whose weighted return is exactly its value, rare e
 
 from counterplay.elicitation import baselines, bounds, instances
 from counterplay.elicitation.basis import (
-    Basis,
     barycentric_basis,
     basis_policies,
     spanner_coefficients,
 )
-from counterplay.elicitation.benchmark_policy import Benchmark, find_benchmark
+from counterplay.elicitation.benchmark_policy import find_benchmark
 from counterplay.elicitation.catalogue import Catalogue, undominated
 from counterplay.elicitation.comparisons import (
     Answer,
-    AnswerLog,
     InconsistentAnswers,
-    LoggedAnswer,
     Option,
     Query,
 )
-from counterplay.elicitation.compress import Compression, c4_compress
+from counterplay.elicitation.compress import c4_compress
 from counterplay.elicitation.consistent_set import ConsistentSet
 from counterplay.elicitation.contradictions import fewest_to_set_aside, smallest_conflict
 from counterplay.elicitation.elicitor import PreferenceElicitor, elicit_many
@@ -42,8 +39,6 @@ from counterplay.elicitation.estimators import (
 )
 from counterplay.elicitation.expand_and_compress import expand_and_compress
 from counterplay.elicitation.flow_decomposition import (
-    FlowPaths,
-    PolicyFlow,
     flow_decomposition,
     policy_flow,
 )
@@ -56,7 +51,7 @@ from counterplay.elicitation.oracles import (
     PointSetOracle,
     PolytopeOracle,
 )
-from counterplay.elicitation.planner import Plan, plan
+from counterplay.elicitation.planner import plan
 from counterplay.elicitation.policies import (
     PolicyMixture,
     do_nothing_policy,
@@ -65,10 +60,10 @@ from counterplay.elicitation.policies import (
     value_to_go,
 )
 from counterplay.elicitation.polytope_elicitor import PolytopeElicitor
-from counterplay.elicitation.precision import PrecisionEstimate, estimate_precision
-from counterplay.elicitation.ratios import Ratio, RatioEstimates, estimate_ratios
+from counterplay.elicitation.precision import estimate_precision
+from counterplay.elicitation.ratios import estimate_ratios
 from counterplay.elicitation.refinement import refine_ratios, zone_ratio
-from counterplay.elicitation.results import Contradiction, ElicitationResult
+from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.road_networks import city, from_road_graph
 from counterplay.elicitation.shared_bases import SharedBases
 from counterplay.elicitation.trajectories import WeightedTrajectorySet
@@ -76,36 +71,24 @@ from counterplay.elicitation.users import LinearPreferenceUser, NoisyUser
 
 __all__ = [
     "Answer",
-    "AnswerLog",
-    "Basis",
-    "Benchmark",
     "CallableOracle",
     "Catalogue",
-    "Compression",
     "ConsistentSet",
-    "Contradiction",
     "ElicitationResult",
-    "FlowPaths",
     "InconsistentAnswers",
     "LinearOracle",
     "LinearPreferenceUser",
-    "LoggedAnswer",
     "MDPOracle",
     "MultiObjectiveMDP",
     "NoisyUser",
     "Option",
-    "Plan",
     "PointSetOracle",
-    "PolicyFlow",
     "PolicyMixture",
     "PolytopeElicitor",
     "PolytopeOracle",
-    "PrecisionEstimate",
     "PreferenceElicitor",
     "PreferenceEstimate",
     "Query",
-    "Ratio",
-    "RatioEstimates",
     "SharedBases",
     "WeightedTrajectorySet",
     "add_do_nothing",

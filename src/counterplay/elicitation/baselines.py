@@ -16,7 +16,12 @@ from scipy.optimize import linprog
 
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_float_array, check_positive_int
+from counterplay.core.validation import (
+    FloatArray,
+    check_float_array,
+    check_positive_int,
+    check_same_shape,
+)
 from counterplay.elicitation.catalogue import undominated
 from counterplay.elicitation.comparisons import Answer, User
 from counterplay.elicitation.compress import compress
@@ -97,7 +102,14 @@ def enumerate_support(
 
 
 def compressed_support(mdp: MultiObjectiveMDP, policy: ArrayLike) -> WeightedTrajectorySet:
-    """Return the enumerated support compressed to at most k+1 trajectories."""
+    """Return the enumerated support compressed to at most k+1 trajectories.
+
+    >>> from counterplay.elicitation import instances, plan
+    >>> mdp = instances.random_mdp(0, n_states=4, k=2, horizon=4)
+    >>> policy = plan(mdp, [[1.0, 1.0]]).policies[0]
+    >>> len(enumerate_support(mdp, policy)), len(compressed_support(mdp, policy))
+    (209, 3)
+    """
     full = enumerate_support(mdp, policy)
     kept = compress(full.returns, full.weights)
     return WeightedTrajectorySet(
@@ -111,7 +123,12 @@ def compressed_support(mdp: MultiObjectiveMDP, policy: ArrayLike) -> WeightedTra
 
 @dataclass(frozen=True, eq=False)
 class BaselineResult:
-    """Recommendation of a baseline: weights, item, value and the questions it used."""
+    """Recommendation of a baseline: weights, item, value and the questions it used.
+
+    >>> from counterplay.elicitation import PointSetOracle
+    >>> equal_weights(PointSetOracle([[1.0, 0.0], [0.6, 0.6]])).n_queries
+    0
+    """
 
     weights: FloatArray
     item: Any
@@ -120,7 +137,12 @@ class BaselineResult:
 
 
 def equal_weights(oracle: LinearOracle) -> BaselineResult:
-    """Ask nothing and weigh all objectives equally."""
+    """Ask nothing and weigh all objectives equally.
+
+    >>> from counterplay.elicitation import PointSetOracle
+    >>> equal_weights(PointSetOracle([[1.0, 0.0], [0.6, 0.6]])).item
+    1
+    """
     return _planned(oracle, np.full(oracle.k, 1.0 / oracle.k), 0)
 
 
@@ -156,7 +178,14 @@ def bradley_terry(
     ridge: float = 1e-2,
     random_state: RandomState = None,
 ) -> BaselineResult:
-    """Logistic regression on random comparisons of optimal options (Bradley-Terry)."""
+    """Logistic regression on random comparisons of optimal options (Bradley-Terry).
+
+    >>> from counterplay.elicitation import LinearPreferenceUser, PointSetOracle
+    >>> oracle = PointSetOracle(np.random.default_rng(0).random((200, 3)))
+    >>> found = bradley_terry(oracle, LinearPreferenceUser([1, 0, 0], 0.01), 40, random_state=0)
+    >>> int(found.weights.argmax())
+    0
+    """
     rng = generator(random_state)
     _, values = oracle.argmax(rng.dirichlet(np.ones(oracle.k), size=2 * n_queries))
     differences = values[0::2] - values[1::2]
@@ -170,7 +199,14 @@ def bradley_terry(
 
 
 def logistic_weights(differences: FloatArray, labels: FloatArray, ridge: float) -> FloatArray:
-    """Return non-negative weights of a ridge logistic regression; labels 1, 0 or 1/2 for "same"."""
+    """Return non-negative weights of a ridge logistic regression; labels 1, 0 or 1/2 for "same".
+
+    >>> logistic_weights(np.array([[1.0, -1.0], [0.5, -1.0]]), np.array([1.0, 1.0]), 0.1).tolist()
+    [1.0, 0.0]
+    """
+    differences = check_float_array(differences, "differences", ndim=2)
+    labels = check_float_array(labels, "labels", ndim=1)
+    check_same_shape(differences[:, 0], labels, ("differences[:, 0]", "labels"))
     k = differences.shape[1]
     w = np.full(k, 1.0 / k)
     for _ in range(50):
@@ -193,7 +229,7 @@ def pareto_scan(values: ArrayLike, user: User) -> BaselineResult:
     >>> from counterplay.elicitation import LinearPreferenceUser
     >>> X = np.random.default_rng(0).random((1000, 3))
     >>> pareto_scan(X, LinearPreferenceUser([1.0, 1.0, 1.0], 1e-6)).n_queries
-    29
+    34
     """
     table = check_float_array(values, "values", ndim=2)
     front = undominated(table)

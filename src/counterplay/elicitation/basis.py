@@ -191,6 +191,13 @@ def spanner_coefficients(oracle: LinearOracle, basis: Basis) -> FloatArray:
     """Return, for each basis option, the largest |coefficient| any option has; entry 0 is nan.
 
     Costs ``2(d-1)`` directions. These numbers turn errors of the ratios into a certificate.
+
+    Examples
+    --------
+    >>> from counterplay.elicitation import PointSetOracle
+    >>> oracle = PointSetOracle([[1.0, 0.0], [0.5, 0.5], [0.0, 0.6]])
+    >>> spanner_coefficients(oracle, basis_policies(oracle, [1.0, 0.0])).round(3).tolist()
+    [nan, 1.0]
     """
     sizes, _, _ = _extreme_coefficients(oracle, basis.values)
     return np.concatenate([[np.nan], sizes])

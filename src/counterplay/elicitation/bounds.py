@@ -11,10 +11,12 @@ import numpy as np
 
 from counterplay.core.validation import (
     FloatArray,
+    check_float_array,
     check_int,
     check_open_fraction,
     check_positive_int,
     check_real,
+    check_same_shape,
 )
 
 
@@ -84,7 +86,8 @@ def ratio_error(alpha_hat: float, eps_over_x: float) -> float:
     >>> ratio_error(1.5, 0.01)
     0.015
     """
-    return max(1.0, alpha_hat) * check_real(eps_over_x, "eps_over_x", low=0.0)
+    ratio = check_real(alpha_hat, "alpha_hat", low=0.0)
+    return max(1.0, ratio) * check_real(eps_over_x, "eps_over_x", low=0.0)
 
 
 def ratio_error_thesis(k: int, eps: float, best_value: float) -> float:
@@ -93,7 +96,9 @@ def ratio_error_thesis(k: int, eps: float, best_value: float) -> float:
     >>> ratio_error_thesis(3, 0.01, 1.0)
     0.36
     """
-    return 4 * check_positive_int(k, "k") ** 2 * eps / best_value
+    precision = check_real(eps, "eps", low=0.0)
+    best = check_real(best_value, "best_value", low=0.0, open_low=True)
+    return 4 * check_positive_int(k, "k") ** 2 * precision / best
 
 
 def spread_factor(k: int, d: int) -> float:
@@ -112,7 +117,7 @@ def regret_thesis_basis(k: int, d: int, eps: float) -> float:
     >>> round(regret_thesis_basis(2, 2, 0.01), 3)
     0.08
     """
-    return max(2 * k, 4 * k * spread_factor(k, d)) * eps
+    return max(2 * k, 4 * k * spread_factor(k, d)) * check_real(eps, "eps", low=0.0)
 
 
 def regret_barycentric(k: int, d: int, eps: float, C: float = 1.5) -> float:
@@ -121,7 +126,9 @@ def regret_barycentric(k: int, d: int, eps: float, C: float = 1.5) -> float:
     >>> regret_barycentric(6, 6, 0.01)
     1.8
     """
-    return max(2 * k, 4 * k * C * (check_positive_int(d, "d") - 1)) * eps
+    n, rank = check_positive_int(k, "k"), check_positive_int(d, "d")
+    largest = check_real(C, "C", low=1.0)
+    return max(2 * n, 4 * n * largest * (rank - 1)) * check_real(eps, "eps", low=0.0)
 
 
 def barycentric_swaps(k: int, d: int, C: float = 1.5) -> float:
@@ -130,16 +137,21 @@ def barycentric_swaps(k: int, d: int, C: float = 1.5) -> float:
     >>> round(barycentric_swaps(4, 4), 2)
     11.26
     """
-    return (check_positive_int(d, "d") - 1) * math.log(k) / math.log(C) + 1
+    base = check_real(C, "C", low=1.0, open_low=True)
+    n, rank = check_positive_int(k, "k"), check_positive_int(d, "d")
+    return (rank - 1) * math.log(n) / math.log(base) + 1
 
 
 def certificate(coefficients: FloatArray, errors: FloatArray) -> float:
     """Regret in units of x: 2 sum_i max|c_i| E_i, from quantities that are known afterwards.
 
-    >>> float(certificate(np.array([1.0, 1.5]), np.array([0.01, 0.02])))
+    >>> certificate(np.array([1.0, 1.5]), np.array([0.01, 0.02]))
     0.08
     """
-    return 2 * float(np.dot(coefficients, errors))
+    c = check_float_array(coefficients, "coefficients", ndim=1)
+    e = check_float_array(errors, "errors", ndim=1)
+    check_same_shape(c, e, ("coefficients", "errors"))
+    return 2 * float(np.dot(c, e))
 
 
 def fibonacci_factor(d: int) -> int:
@@ -170,6 +182,11 @@ def truncated_gap(
     >>> round(truncated_gap(k=2, d_delta=1, scale=1.0, norm_w=1.0, ratio_error=0.0, delta=0.1), 4)
     0.1414
     """
+    check_positive_int(k, "k")
+    check_positive_int(d_delta, "d_delta")
+    for name, number in (("scale", scale), ("norm_w", norm_w), ("ratio_error", ratio_error)):
+        check_real(number, name, low=0.0)
+    check_real(delta, "delta", low=0.0, open_low=True)
     eta = 4 * (2 * k) * scale**2 * d_delta * ratio_error / delta**2
     if scale * math.sqrt(d_delta) * norm_w * eta > 1 / 3:
         return math.inf
@@ -184,7 +201,8 @@ def truncation_bias_gap(k: int, delta: float, norm_w: float) -> float:
     >>> truncation_bias_gap(4, 0.1, 2.0)
     0.4
     """
-    return math.sqrt(k) * delta * norm_w
+    size = check_real(norm_w, "norm_w", low=0.0)
+    return math.sqrt(check_positive_int(k, "k")) * check_real(delta, "delta", low=0.0) * size
 
 
 def trajectory_set_size(k: int) -> int:
@@ -202,7 +220,7 @@ def flow_paths(n_edges: int, n_vertices: int) -> int:
     >>> flow_paths(27980, 982)
     27000
     """
-    return n_edges - n_vertices + 2
+    return check_positive_int(n_edges, "n_edges") - check_positive_int(n_vertices, "n_vertices") + 2
 
 
 def sample_size(k: int, accuracy: float, delta: float) -> int:
@@ -212,7 +230,8 @@ def sample_size(k: int, accuracy: float, delta: float) -> int:
     958
     """
     eps = check_real(accuracy, "accuracy", low=0.0, open_low=True)
-    return math.ceil(math.log(2 * k / check_open_fraction(delta, "delta")) / (2 * eps**2))
+    n = check_positive_int(k, "k")
+    return math.ceil(math.log(2 * n / check_open_fraction(delta, "delta")) / (2 * eps**2))
 
 
 def repetitions(questions: int, flip_prob: float, delta: float = 0.05) -> int:

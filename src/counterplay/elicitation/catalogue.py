@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numba import njit
+from numpy.typing import ArrayLike
 
 from counterplay.core.errors import InvalidInputError, UnknownNameError
-from counterplay.core.validation import FloatArray, check_choice
+from counterplay.core.validation import FloatArray, IntArray, check_choice, check_float_array
 from counterplay.elicitation.oracles import PointSetOracle
 
 if TYPE_CHECKING:
@@ -114,8 +115,13 @@ class CatalogueOracle(PointSetOracle):
         return self.catalogue.describe(int(item))
 
 
-def undominated(values: FloatArray) -> FloatArray:
-    """Return the indices of rows that no other row beats in every column (one of equal rows)."""
+def undominated(values: ArrayLike) -> IntArray:
+    """Return the indices of rows that no other row beats in every column (one of equal rows).
+
+    >>> undominated(np.array([[1.0, 0.0], [0.5, 0.5], [0.4, 0.4], [0.0, 1.0]])).tolist()
+    [0, 1, 3]
+    """
+    values = check_float_array(values, "values", ndim=2)
     order = np.lexsort((np.arange(len(values)), -values.sum(axis=1)))
     return np.sort(order[_undominated(np.ascontiguousarray(values[order]))])
 

@@ -28,7 +28,11 @@ T = TypeVar("T")
 
 
 class Answer(StrEnum):
-    """What a person says about two options."""
+    """What a person says about two options.
+
+    >>> Answer.parse("second").swapped() is Answer.FIRST
+    True
+    """
 
     FIRST = "first"
     SECOND = "second"
@@ -73,6 +77,11 @@ class Option:
     ``value`` is the value vector, ``item`` the row, policy or mixture itself, ``trajectories``
     the weighted trajectory set. ``chance`` is the probability of getting the item; otherwise the
     person gets nothing.
+
+    Examples
+    --------
+    >>> Option(np.array([0.2, 0.4]), item=7, chance=0.5, label="the blue car").describe()
+    'with 50 % chance the blue car, otherwise nothing'
     """
 
     value: FloatArray
@@ -92,7 +101,14 @@ class Option:
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A question: which of two options does the person prefer?"""
+    """A question: which of two options does the person prefer?
+
+    Examples
+    --------
+    >>> query = Query(Option(np.array([1.0, 0.0])), Option(np.array([0.4, 0.5])))
+    >>> query.difference.tolist()
+    [0.6, -0.5]
+    """
 
     first: Option
     second: Option

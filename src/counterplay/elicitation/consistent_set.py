@@ -62,6 +62,12 @@ class ConsistentSet:
         self._strict: list[int] = []  # positions of the inequalities that must be strict
         self._cone = self._start()
 
+    def __repr__(self) -> str:
+        return (
+            f"ConsistentSet(k={self.k}, answers={len(self.answers)}, "
+            f"vertices={len(self._cone.rays)}, exact={self.exact})"
+        )
+
     @property
     def vertices(self) -> FloatArray:
         """Weights (m, k) of the vertices; every consistent weight vector is a mixture of them."""

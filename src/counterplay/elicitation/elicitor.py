@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from counterplay.core.errors import (
     AssumptionWarning,
@@ -36,6 +35,7 @@ from counterplay.elicitation.estimators import (
     truncated_preference,
     truncation_delta,
 )
+from counterplay.elicitation.parameters import Parameterised
 from counterplay.elicitation.precision import PrecisionEstimate, precision_procedure
 from counterplay.elicitation.ratios import RatioEstimates, ratio_procedure
 from counterplay.elicitation.refinement import refine_procedure
@@ -45,7 +45,7 @@ from counterplay.elicitation.shared_bases import BasisKind, SharedBases
 from counterplay.elicitation.showroom import Representation
 
 
-class PreferenceElicitor(BaseEstimator):
+class PreferenceElicitor(Parameterised):
     """Find a near-optimal option for one person with a guaranteed number of comparisons.
 
     Use it when the worst case matters or when options are policies of a decision process; for
@@ -129,6 +129,7 @@ class PreferenceElicitor(BaseEstimator):
 
     def fit(self, source: Any, user: User) -> PreferenceElicitor:
         """Ask ``user`` about ``source``; the result is in ``result_``."""
+        self.source = source
         self._open(source)
         self.result_ = self._loop(user)
         self.w_ = None if self.result_.estimate is None else self.result_.estimate.w_hat
@@ -192,6 +193,18 @@ class PreferenceElicitor(BaseEstimator):
         answers = [LoggedAnswer.from_dict(record) for record in state["answers"]]
         elicitor._open(source, answers)
         return elicitor
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        if state.pop("_session", None) is not None:
+            state["_answers"] = self.answers
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        answers = state.pop("_answers", None)
+        vars(self).update(state)
+        if answers is not None:
+            self._open(self.source, answers)
 
     def _loop(self, user: User) -> ElicitationResult:
         session = self._session_or_new()

@@ -28,6 +28,14 @@ class PreferenceEstimate:
 
     ``w_hat`` estimates ``w*/x``, the preference in units of the benchmark's worth. It may have
     negative entries; compare it through inner products with value vectors only.
+
+    Examples
+    --------
+    >>> from counterplay.elicitation import LinearPreferenceUser, PreferenceElicitor
+    >>> items = [[1.0, 0.0], [0.0, 1.0]]
+    >>> found = PreferenceElicitor(items).run(LinearPreferenceUser([1.0, 0.5], 1e-3)).estimate
+    >>> found.weights().round(3).tolist()
+    [0.667, 0.333]
     """
 
     w_hat: FloatArray
@@ -83,14 +91,25 @@ def solve_preference(V: ArrayLike, alpha_hat: ArrayLike, d_used: int | None = No
 
 
 def ratio_matrix(V: ArrayLike, alpha: ArrayLike) -> FloatArray:
-    """Return the thesis' matrix A: row 1 is V_1, row i is ``alpha_{i-1} V_1 - V_i``."""
+    """Return the thesis' matrix A: row 1 is V_1, row i is ``alpha_{i-1} V_1 - V_i``.
+
+    >>> ratio_matrix([[1.0, 0.0], [1.0, 1.0]], [1.5]).tolist()
+    [[1.0, 0.0], [0.5, -1.0]]
+    """
     values = check_float_array(V, "V", ndim=2)
-    rows = np.asarray(alpha)[:, None] * values[0] - values[1:]
+    ratios = check_float_array(alpha, "alpha", ndim=1)
+    if ratios.size != len(values) - 1:
+        raise InvalidInputError(f"alpha must have {len(values) - 1} entries, got {ratios.size}")
+    rows = ratios[:, None] * values[0] - values[1:]
     return np.vstack([values[:1], rows])
 
 
 def truncation_dimension(extents: ArrayLike, delta: float) -> int:
-    """Return d_delta: how many basis options come before the first extent of at most delta."""
+    """Return d_delta: how many basis options come before the first extent of at most delta.
+
+    >>> truncation_dimension([2.0, 0.5, 0.01, 0.3], delta=0.05)
+    2
+    """
     m = check_float_array(extents, "extents", ndim=1)
     thin = np.flatnonzero(m[1:] <= delta)
     return int(thin[0]) + 1 if thin.size else len(m)

@@ -85,9 +85,20 @@ def from_gymnasium(
 
     Examples
     --------
-    >>> mdp = from_gymnasium("deep-sea-treasure-v0", 20, costs=[1])  # doctest: +SKIP
-    >>> mdp.n_states  # doctest: +SKIP
-    60
+    Any object with ``reset``, ``step`` and a discrete action space will do:
+
+    >>> class Corridor:
+    ...     action_space = type("Discrete", (), {"n": 2})
+    ...     def reset(self, seed=None):
+    ...         self.cell = 0
+    ...         return self.cell, {}
+    ...     def step(self, action):
+    ...         self.cell += 1 if action else 0
+    ...         return self.cell, [float(self.cell == 3), -1.0], self.cell == 3, False, {}
+    >>> from counterplay.elicitation import plan
+    >>> mdp = from_gymnasium(Corridor(), 5, costs=[1], objective_names=["prize", "time"])
+    >>> mdp.n_states, mdp.original_value(plan(mdp, [[1.0, 1.0]]).values[0]).tolist()
+    (4, [1.0, 3.0])
     """
     steps = check_positive_int(horizon, "horizon")
     check_choice(method, "method", ("enumerate", "samples"))

@@ -11,10 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
+    check_float_array,
     check_fraction,
     check_int,
     check_positive_int,
@@ -25,7 +27,11 @@ from counterplay.elicitation.mdp import MultiObjectiveMDP, add_do_nothing
 
 @dataclass(frozen=True, eq=False)
 class ValueInstance:
-    """A finite set of value vectors with a user."""
+    """A finite set of value vectors with a user.
+
+    >>> thin_direction(0.1).w.tolist()
+    [1.0, 0.7, 0.9]
+    """
 
     values: FloatArray
     """Value vectors (n, k); row 0 is the benchmark where the instance fixes one."""
@@ -33,6 +39,10 @@ class ValueInstance:
     eps: float
     regret: float | None = None
     """Regret the theory predicts, where there is a closed form."""
+
+    def __post_init__(self) -> None:
+        for array in (self.values, self.w):
+            array.setflags(write=False)
 
 
 def linear_dependence() -> MultiObjectiveMDP:
@@ -46,9 +56,13 @@ def linear_dependence() -> MultiObjectiveMDP:
     return bandit(rewards)
 
 
-def bandit(values: FloatArray) -> MultiObjectiveMDP:
-    """Return the one-step process whose actions have the given values, plus doing nothing."""
-    rows = np.asarray(values, dtype=np.float64)
+def bandit(values: ArrayLike) -> MultiObjectiveMDP:
+    """Return the one-step process whose actions have the given values, plus doing nothing.
+
+    >>> bandit([[1.0, 0.2], [0.1, 0.9]]).n_actions
+    3
+    """
+    rows = check_float_array(values, "values", ndim=2)
     transitions = np.ones((1, len(rows), 1))
     return add_do_nothing(MultiObjectiveMDP(transitions, rows[None], H=1))
 

@@ -61,6 +61,9 @@ class MDPOracle:
         self.scale = mdp.scale
         self.n_calls = 0
 
+    def __repr__(self) -> str:
+        return f"MDPOracle({self.mdp!r})"
+
     @property
     def zero_item(self) -> Any:
         """The policy that does nothing."""
@@ -112,6 +115,9 @@ class PointSetOracle:
         self.scale = float(np.sqrt(self.k) * self.X.max())
         self.n_calls = 0
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.X)} options, {self.k} objectives)"
+
     def argmax(self, W: ArrayLike) -> tuple[list[Any], FloatArray]:
         """Return best row indices and their values; ties go to the lowest index."""
         directions = check_directions(W, self.k)
@@ -154,6 +160,9 @@ class PolytopeOracle:
         self.n_calls = 0
         largest = max(float(self._solve(row)[j]) for j, row in enumerate(np.eye(self.k)))
         self.scale = float(np.sqrt(self.k) * largest)
+
+    def __repr__(self) -> str:
+        return f"PolytopeOracle({len(self.A)} inequalities, {self.k} objectives)"
 
     def argmax(self, W: ArrayLike) -> tuple[list[Any], FloatArray]:
         """Return best points; the item is the point itself."""
@@ -206,6 +215,10 @@ class CallableOracle:
         self.k = check_positive_int(k, "k")
         self.scale = float(scale)
         self.n_calls = 0
+
+    def __repr__(self) -> str:
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return f"CallableOracle({name}, k={self.k}, scale={self.scale:g})"
 
     def argmax(self, W: ArrayLike) -> tuple[list[Any], FloatArray]:
         """Return best items; where the planner does worse than nothing, nothing is taken."""

@@ -63,7 +63,13 @@ class PolicyMixture:
 
 
 def do_nothing_policy(mdp: MultiObjectiveMDP) -> Policy:
-    """Return the policy that always does nothing; its value is zero in every objective."""
+    """Return the policy that always does nothing; its value is zero in every objective.
+
+    >>> from counterplay.elicitation import instances
+    >>> mdp = instances.stationarity()
+    >>> policy_value(mdp, do_nothing_policy(mdp)).tolist()
+    [0.0]
+    """
     action = require_do_nothing(mdp)
     policy = first_available_policy(mdp)
     policy[:, mdp.s0] = action
@@ -146,7 +152,13 @@ def evaluate_policies(mdp: MultiObjectiveMDP, policies: NDArray[Any]) -> FloatAr
 
 
 def value_to_go(mdp: MultiObjectiveMDP, policy: ArrayLike) -> FloatArray:
-    """Return U of shape (H+1, S, k): the value from every state and time on; ``U[H]`` is 0."""
+    """Return U of shape (H+1, S, k): the value from every state and time on; ``U[H]`` is 0.
+
+    >>> from counterplay.elicitation import instances, plan
+    >>> mdp = instances.stationarity()
+    >>> value_to_go(mdp, plan(mdp, [[1.0]]).policies[0])[:, mdp.s0, 0].round(2).tolist()
+    [1.2, 1.1, 1.0, 0.0]
+    """
     checked = check_policy(mdp, policy)
     n, a, k = mdp.R.shape
     values = np.zeros((mdp.H + 1, n, k))
@@ -163,7 +175,13 @@ def value_to_go(mdp: MultiObjectiveMDP, policy: ArrayLike) -> FloatArray:
 
 
 def occupancy(mdp: MultiObjectiveMDP, policy: ArrayLike) -> FloatArray:
-    """Return the probability (H, S, A) of every state and action at every time."""
+    """Return the probability (H, S, A) of every state and action at every time.
+
+    >>> from counterplay.elicitation import instances
+    >>> mdp = instances.good_bad_mediocre()
+    >>> occupancy(mdp, np.zeros((2, 4), dtype=int))[1, :, 0].tolist()
+    [0.0, 0.5, 0.5, 0.0]
+    """
     checked = check_policy(mdp, policy)
     n, a = mdp.n_states, mdp.n_actions
     measure = np.zeros((mdp.H, n, a))

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from counterplay.core.errors import ContradictionError, InvalidInputError, ProtocolError
 from counterplay.core.seeds import RandomState, derive_seed, generator
@@ -27,6 +26,7 @@ from counterplay.elicitation import bounds
 from counterplay.elicitation.adaptive_state import AdaptiveState, OnContradiction, Settings
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query, User
 from counterplay.elicitation.elicitor import read_state
+from counterplay.elicitation.parameters import Parameterised
 from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.shared_bases import SharedBases
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class PolytopeElicitor(BaseEstimator):
+class PolytopeElicitor(Parameterised):
     """Find the option this person wants with a handful of comparisons, with a certificate.
 
     Use it whenever a person chooses from a catalogue or among policies. Questions compare two
@@ -119,6 +119,7 @@ class PolytopeElicitor(BaseEstimator):
 
     def fit(self, source: Any, user: User) -> PolytopeElicitor:
         """Ask ``user`` about ``source``; the result is in ``result_``."""
+        self.source = source
         self._open(source)
         self.result_ = self.run(user)
         return self
@@ -188,6 +189,11 @@ class PolytopeElicitor(BaseEstimator):
         if not self.done:
             raise ProtocolError("there are open questions; call ask() and tell() until done")
         return self.current()
+
+    @property
+    def certificate(self) -> float:
+        """Largest regret of the best option so far, over every consistent preference."""
+        return self._state_or_new().recommendation()[1]
 
     def current(self) -> ElicitationResult:
         """Return the recommendation on the answers so far, with its certificate."""
@@ -278,6 +284,21 @@ class PolytopeElicitor(BaseEstimator):
         if elicitor._asked:
             elicitor._prepare()
         return elicitor
+
+    def __getstate__(self) -> dict[str, Any]:
+        hidden = ("_state", "_query", "_ready", "_asked")
+        state = {name: value for name, value in vars(self).items() if name not in hidden}
+        if hasattr(self, "_state"):
+            state["_saved"] = self.to_json()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        saved = state.pop("_saved", None)
+        vars(self).update(state)
+        if saved is not None:
+            twin = type(self).from_json(saved, self.source)
+            for name in ("_state", "_query", "_ready", "_asked"):
+                setattr(self, name, getattr(twin, name))
 
     def _notes(self, state: AdaptiveState, regret: float) -> tuple[str, ...]:
         notes = []

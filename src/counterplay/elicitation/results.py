@@ -44,6 +44,14 @@ class ElicitationResult:
 
     ``regret_certificate`` bounds the regret as a fraction of the best possible value for this
     person: it holds for every preference that explains the answers.
+
+    Examples
+    --------
+    >>> from counterplay.elicitation import LinearPreferenceUser, PolytopeElicitor
+    >>> user = LinearPreferenceUser([1.0, 1.0], eps=0.01)
+    >>> result = PolytopeElicitor([[1.0, 0.0], [0.7, 0.7], [0.0, 1.0]], random_state=0).run(user)
+    >>> result.index, result.regret_certificate
+    (1, 0.0)
     """
 
     item: Any

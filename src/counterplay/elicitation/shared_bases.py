@@ -67,10 +67,13 @@ class SharedBases:
         self.showroom = Showroom(self.oracle, representation)
         self.C = C
         self.complement = complement
-        self._rng = generator(random_state)
+        self._rng = generator(random_state) if complement == "random" else None
         self._best: tuple[list[Any], FloatArray] | None = None
         self._bases: dict[int, Basis] = {}
         self._coefficients: dict[int, FloatArray] = {}
+
+    def __repr__(self) -> str:
+        return f"SharedBases({self.oracle!r}, kind={self.kind!r}, computed={len(self._bases)})"
 
     def single_best(self) -> tuple[list[Any], FloatArray]:
         """Best item and value of each single objective."""
