@@ -6,6 +6,7 @@ Source: spec 08 sections 2.4 and A9.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -16,7 +17,6 @@ from counterplay.core.seeds import derive_seed
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation import bounds
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query
-from counterplay.elicitation.consistent_set import ConsistentSet
 from counterplay.elicitation.contradictions import fewest_to_set_aside, smallest_conflict
 from counterplay.elicitation.elicitor import PreferenceElicitor, guaranteed_procedure
 from counterplay.elicitation.informative import Choice, most_informative
@@ -24,9 +24,10 @@ from counterplay.elicitation.option_pool import Certificate, OptionPool, clean
 from counterplay.elicitation.results import Contradiction, ElicitationResult
 from counterplay.elicitation.sessions import Session
 from counterplay.elicitation.shared_bases import SharedBases
+from counterplay.elicitation.tolerant_set import TolerantSet
 
 OnContradiction: TypeAlias = Literal["ask", "set_aside", "raise"]
-ADAPTIVE = ("compare", "confirm")
+ADAPTIVE = ("compare", "confirm", "volunteered")
 _PATIENCE = 4  # answers "same" in a row, without progress, before the fallback
 
 
@@ -40,6 +41,7 @@ class Settings:
     fallback: bool
     adaptive_questions: int
     max_rays: int
+    wrong_answers: int
 
 
 class AdaptiveState:
@@ -57,7 +59,9 @@ class AdaptiveState:
         self.seed = seed
         self.pool = OptionPool(shared.oracle, witnesses)
         largest = shared.oracle.scale / np.sqrt(shared.oracle.k)
-        self.consistent = ConsistentSet(shared.oracle.k, largest, settings.max_rays)
+        self.consistent = TolerantSet(
+            shared.oracle.k, largest, settings.max_rays, settings.wrong_answers
+        )
         self.log: list[LoggedAnswer] = []
         self.active: dict[int, tuple[FloatArray, Answer]] = {}
         self.contradictions: list[Contradiction] = []
@@ -94,7 +98,7 @@ class AdaptiveState:
             self.active[number] = (entry.difference, entry.answer)
             if entry.purpose not in ADAPTIVE:
                 self._feed_inner(entry.answer)
-            if not self.consistent.tell(entry.difference, entry.answer):
+            if not self.consistent.tell(number, entry.difference, entry.answer):
                 self._conflict(number)
         if same:
             self._same_in_a_row.append(before)
@@ -157,18 +161,21 @@ class AdaptiveState:
         return bounds.regret_barycentric(k, d, 1.0, self.shared.C)
 
     def _stalled(self) -> bool:
-        asked = sum(entry.purpose in ADAPTIVE for entry in self.log)
+        asked = sum(entry.purpose in ("compare", "confirm") for entry in self.log)
         if asked >= self.settings.adaptive_questions:
             return True
         streak = self._same_in_a_row[-_PATIENCE:]
         return len(streak) == _PATIENCE and self.certificate.regret > 0.9 * streak[0]
 
     def _choose(self) -> Choice | None:
-        asked = {entry.options for entry in self.log if entry.options is not None}
-        pairs = {(min(pair), max(pair)) for pair in asked}
+        pairs = Counter(
+            (min(entry.options), max(entry.options)) for entry in self.log if entry.options
+        )
+        again = self.settings.wrong_answers + 1  # how often the same pair may be asked
+        done = {pair for pair, count in pairs.items() if count >= again}
         rng = np.random.default_rng(derive_seed(self.seed, len(self.log)))
         balance = 2 * self.settings.target_regret
-        return most_informative(self.pool, self.consistent, self.certificate, pairs, balance, rng)
+        return most_informative(self.pool, self.consistent, self.certificate, done, balance, rng)
 
     def _reason(self, choice: Choice) -> str:
         return (
@@ -180,7 +187,7 @@ class AdaptiveState:
 
     def _guaranteed_query(self) -> Query | None:
         """The next question of the guaranteed procedure that earlier answers do not decide."""
-        if not self.settings.fallback or self.inner_failed:
+        if not self.settings.fallback or self.inner_failed or self.settings.wrong_answers:
             return None
         if self.inner is None:
             excess = self.pool.evaluate(self.consistent, self._guarantee_factor()).excess
@@ -241,7 +248,7 @@ class AdaptiveState:
         changed = self.active[number][1] is not answer
         if changed:
             self.active[number] = (self.active[number][0], answer)
-            if self.consistent.reset([self.active[i] for i in self.active]):
+            if self.consistent.reset(self.active):
                 self.contradictions.append(Contradiction(self.open_conflict, (), (number,)))
                 self.to_confirm, self.open_conflict = [], ()
                 return
@@ -252,7 +259,7 @@ class AdaptiveState:
     def _set_aside(self, conflict: tuple[int, ...]) -> None:
         """Ignore the fewest answers that restore consistency."""
         dropped: list[int] = []
-        while not self.consistent.reset([self.active[i] for i in self.active]):
+        while not self.consistent.reset(self.active):
             numbers = list(self.active)
             answers = [self.active[i] for i in numbers]
             for i in fewest_to_set_aside(answers, self.consistent.scale):

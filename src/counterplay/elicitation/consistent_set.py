@@ -104,6 +104,13 @@ class ConsistentSet:
             self._drop_inequalities()
         return True
 
+    def copy(self) -> ConsistentSet:
+        """Return an independent copy."""
+        twin = object.__new__(ConsistentSet)
+        vars(twin).update(vars(self))
+        twin.answers, twin._strict = list(self.answers), list(self._strict)
+        return twin
+
     def reset(self, answers: Sequence[tuple[FloatArray, Answer]]) -> bool:
         """Replace all answers; return False, and change nothing, if they contradict each other."""
         same = any(said is Answer.INDISTINGUISHABLE for _, said in answers)

@@ -330,12 +330,9 @@ def _measure(shared: SharedBases, params: PreferenceElicitor) -> Procedure[_Meas
     asked = benchmark.n_queries
     basis = shared.basis(benchmark.index)
     left = None if cap is None else max(0, cap - asked)
-    ratios = yield from ratio_procedure(room, basis.items, basis.values, max_queries=left)
-    if ratios.suspicious:
-        raise ContradictionError(
-            f"basis option {ratios.suspicious[0] + 2} was preferred although it was diluted to "
-            f"1/{2 * len(items)}; no preference explains that together with the first answers"
-        )
+    ratios = yield from ratio_procedure(
+        room, basis.items, basis.values, max_queries=left, strict=benchmark.n_queries == room.k - 1
+    )
     asked += ratios.n_queries
     precision = None
     wanted = params.precision or (params.delta == "auto" and params.estimator == "truncated")

@@ -27,7 +27,7 @@ from counterplay.core.validation import (
 )
 from counterplay.elicitation.mdp import MultiObjectiveMDP, add_do_nothing
 
-_PLAIN = (bool, int, float, complex, str, bytes, np.ndarray, np.generic, np.random.Generator)
+_PLAIN = (bool, int, float, complex, str, bytes, np.ndarray, np.generic)
 _KNOWN_OBJECTIVES = {
     "deep-sea-treasure": ("treasure", "time"),
     "fruit-tree": ("protein", "carbs", "fats", "vitamins", "minerals", "water"),
@@ -218,12 +218,10 @@ class _Explorer:
         rewards: list[FloatArray] = []
         repeats = 1
         while len(rewards) < repeats:
-            _restore(self.env, snapshots[state])
-            if rewards:
-                _reseed(self.env, self.rng)
-            before = _random_state(self.env)
+            _restore(self.env, snapshots[state])  # but not its random stream, which goes on
+            before = None if rewards else _random_state(self.env)
             observation, reward, terminated, _, _ = self.env.step(action)
-            if len(rewards) == 0 and _random_state(self.env) != before:
+            if before is not None and _random_state(self.env) != before:
                 if not self.samples:
                     raise InvalidInputError(
                         f"action {action} in state {self.keys[state]} uses randomness, so the "
@@ -348,12 +346,18 @@ def _copyable(value: Any) -> bool:
 
 def _save(env: Any) -> dict[str, Any]:
     """Copy the plain attributes of an environment; deepcopy() would restart many of them."""
-    return {n: copy.deepcopy(v) for n, v in vars(env).items() if _copyable(v)}
+    return {name: _copied(value) for name, value in vars(env).items() if _copyable(value)}
 
 
 def _restore(env: Any, snapshot: dict[str, Any]) -> None:
     for name, value in snapshot.items():
-        setattr(env, name, copy.deepcopy(value))
+        setattr(env, name, _copied(value))
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return copy.deepcopy(value) if isinstance(value, list | dict | set | tuple) else value
 
 
 def _random_state(env: Any) -> tuple[Any, ...]:
@@ -366,9 +370,3 @@ def _random_state(env: Any) -> tuple[Any, ...]:
         legacy[1][:4].tolist(),
         random.getstate()[1][-1],
     )
-
-
-def _reseed(env: Any, rng: np.random.Generator) -> None:
-    """Give the restored environment fresh randomness."""
-    if getattr(env, "_np_random", None) is not None:
-        env._np_random = np.random.Generator(np.random.PCG64(rng.integers(2**63)))

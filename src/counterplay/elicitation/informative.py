@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterplay.core.validation import FloatArray, IntArray
-from counterplay.elicitation.consistent_set import ConsistentSet
 from counterplay.elicitation.option_pool import Certificate, OptionPool
+from counterplay.elicitation.tolerant_set import TolerantSet
 
 _SAMPLES = 256
 _CANDIDATES = 32
+_CORNERS = 64
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Choice:
 
 def most_informative(
     pool: OptionPool,
-    consistent: ConsistentSet,
+    consistent: TolerantSet,
     certificate: Certificate,
     asked: AbstractSet[tuple[int, int]],
     balance: float,
@@ -46,7 +47,7 @@ def most_informative(
 
     ``balance`` is what an uneven split costs, in units of relative regret.
     """
-    weights, precision = consistent.sample(_SAMPLES, rng)
+    weights, precision = _spread(consistent, rng)
     candidates = _candidates(pool, consistent, certificate, weights)
     left, right = np.triu_indices(candidates.size, 1)
     fresh = np.array(
@@ -76,8 +77,17 @@ def most_informative(
     )
 
 
+def _spread(consistent: TolerantSet, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Random preferences and some vertices, so that no corner of the set is overlooked."""
+    weights, precision = consistent.sample(_SAMPLES, rng)
+    corners = consistent.vertices
+    if len(corners) > _CORNERS:
+        corners = corners[np.sort(rng.permutation(len(corners))[:_CORNERS])]
+    return np.vstack([weights, corners]), np.append(precision, np.zeros(len(corners)))
+
+
 def _candidates(
-    pool: OptionPool, consistent: ConsistentSet, certificate: Certificate, weights: FloatArray
+    pool: OptionPool, consistent: TolerantSet, certificate: Certificate, weights: FloatArray
 ) -> IntArray:
     """Options that are best for some consistent preference, the most frequent ones first."""
     winners = np.concatenate(

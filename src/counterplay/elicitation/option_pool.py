@@ -15,8 +15,8 @@ import numpy as np
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation.catalogue import undominated
-from counterplay.elicitation.consistent_set import ConsistentSet
 from counterplay.elicitation.oracles import LinearOracle, PointSetOracle
+from counterplay.elicitation.tolerant_set import TolerantSet
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class OptionPool:
         best = worth.max(axis=1, keepdims=True)
         return np.asarray(1.0 - worth[:, positions] / best)
 
-    def evaluate(self, consistent: ConsistentSet, factor: float = 0.0) -> Certificate:
+    def evaluate(self, consistent: TolerantSet, factor: float = 0.0) -> Certificate:
         """Return the option with the smallest largest regret over all consistent preferences.
 
         Both the relative regret and ``regret - factor * eps`` are largest at vertices, so this is
@@ -106,14 +106,14 @@ class OptionPool:
             option, clean(float(worst[option])), int(champion[vertex]), float(loss.max())
         )
 
-    def excesses(self, consistent: ConsistentSet, factor: float) -> FloatArray:
+    def excesses(self, consistent: TolerantSet, factor: float) -> FloatArray:
         """Return, for each option, the largest ``regret - factor * eps`` in absolute units."""
         weights = consistent.vertices
         best = self.best_values(weights)
         loss = best[:, None] - weights @ self.values.T - factor * consistent.precisions[:, None]
         return np.asarray(loss.max(axis=0))
 
-    def worst_regrets(self, consistent: ConsistentSet) -> FloatArray:
+    def worst_regrets(self, consistent: TolerantSet) -> FloatArray:
         """Return the largest relative regret of each option over all consistent preferences."""
         weights = consistent.vertices
         best = self.best_values(weights)

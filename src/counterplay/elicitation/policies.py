@@ -161,17 +161,13 @@ def value_to_go(mdp: MultiObjectiveMDP, policy: ArrayLike) -> FloatArray:
     """
     checked = check_policy(mdp, policy)
     n, a, k = mdp.R.shape
+    if checked.ndim == 2:
+        return np.asarray(_backward_values(*mdp.csr, mdp.R.reshape(-1, k), checked, a))
     values = np.zeros((mdp.H + 1, n, k))
-    rows = np.arange(n) * a
     for t in range(mdp.H - 1, -1, -1):
-        if checked.ndim == 2:
-            chosen = np.maximum(checked[t], 0)
-            reward = mdp.R[np.arange(n), chosen]
-            values[t] = reward + mdp.P[rows + chosen] @ values[t + 1]
-        else:
-            action_values = mdp.R + (mdp.P @ values[t + 1]).reshape(n, a, k)
-            values[t] = np.einsum("sa,sak->sk", checked[t], action_values)
-    return np.asarray(values)
+        action_values = mdp.R + (mdp.P @ values[t + 1]).reshape(n, a, k)
+        values[t] = np.einsum("sa,sak->sk", checked[t], action_values)
+    return values
 
 
 def occupancy(mdp: MultiObjectiveMDP, policy: ArrayLike) -> FloatArray:
@@ -198,6 +194,25 @@ def occupancy(mdp: MultiObjectiveMDP, policy: ArrayLike) -> FloatArray:
 
 def _occupancy_value(mdp: MultiObjectiveMDP, policy: Policy) -> FloatArray:
     return np.asarray(np.einsum("tsa,sak->k", occupancy(mdp, policy), mdp.R))
+
+
+@njit(cache=True)
+def _backward_values(indptr, indices, data, rewards, policy, n_actions):  # type: ignore[no-untyped-def]  # compiled by numba
+    horizon, n = policy.shape
+    k = rewards.shape[1]
+    values = np.zeros((horizon + 1, n, k))
+    for t in range(horizon - 1, -1, -1):
+        later = values[t + 1]
+        for s in range(n):
+            row = np.uint64(s * n_actions + policy[t, s])
+            for j in range(k):
+                values[t, s, j] = rewards[row, j]
+            for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])):
+                weight = data[entry]
+                successor = indices[entry]
+                for j in range(k):
+                    values[t, s, j] += weight * later[successor, j]
+    return values
 
 
 @njit(cache=True)

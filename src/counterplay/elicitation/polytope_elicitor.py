@@ -19,6 +19,7 @@ from counterplay.core.seeds import RandomState, derive_seed, generator
 from counterplay.core.validation import (
     FloatArray,
     check_choice,
+    check_float_array,
     check_int,
     check_real,
 )
@@ -26,9 +27,11 @@ from counterplay.elicitation import bounds
 from counterplay.elicitation.adaptive_state import AdaptiveState, OnContradiction, Settings
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query, User
 from counterplay.elicitation.elicitor import read_state
+from counterplay.elicitation.oracles import PointSetOracle
 from counterplay.elicitation.parameters import Parameterised
 from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.shared_bases import SharedBases
+from counterplay.elicitation.tolerant_set import MAX_WRONG
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,10 +56,15 @@ class PolytopeElicitor(Parameterised):
         again, then set the fewest answers aside), ``"set_aside"`` (at once), or ``"raise"``.
     max_contradictions:
         After this many, the next one raises :class:`ContradictionError`.
+    wrong_answers:
+        The certificate holds even if this many answers are wrong (0, 1 or 2). Informative
+        questions are never redundant, so a slip goes unnoticed unless it is allowed for.
     fallback:
-        Whether the guaranteed procedure takes over when the adaptive questions do not suffice.
+        Whether the guaranteed procedure takes over when the adaptive questions do not suffice
+        (only with ``wrong_answers=0``).
     adaptive_questions:
-        Most adaptive questions; ``k (ceil(log2(2k/target)) + 1)`` by default.
+        Most adaptive questions; ``k (ceil(log2(2k/target)) + 1)`` by default, times
+        ``2 wrong_answers + 1``.
     max_rays:
         Most vertices of the polytope kept exactly; beyond it the certificate stays valid but is
         no longer the smallest possible.
@@ -96,6 +104,7 @@ class PolytopeElicitor(Parameterised):
         target_regret: float = 0.01,
         contradictions: OnContradiction = "ask",
         max_contradictions: int = 10,
+        wrong_answers: int = 0,
         fallback: bool = True,
         adaptive_questions: int | None = None,
         max_rays: int = 4000,
@@ -105,6 +114,7 @@ class PolytopeElicitor(Parameterised):
         self.target_regret = target_regret
         self.contradictions = contradictions
         self.max_contradictions = max_contradictions
+        self.wrong_answers = wrong_answers
         self.fallback = fallback
         self.adaptive_questions = adaptive_questions
         self.max_rays = max_rays
@@ -152,14 +162,15 @@ class PolytopeElicitor(Parameterised):
         state = self._state_or_new()
         if not self._asked or self._query is None:
             raise ProtocolError("call ask() before tell()")
-        entry = self._query.answered(said)
-        kept = list(state.log)
-        try:
-            state.apply(entry)
-        except ContradictionError:
-            self._replay(kept)
-            raise
-        self._forget_query()
+        self._take(state, self._query.answered(said))
+
+    def volunteer(self, first: Any, second: Any, answer: Answer | str) -> None:
+        """Take a comparison the person offers unasked: two rows of the table, or two values."""
+        state = self._state_or_new()
+        entry = LoggedAnswer(
+            self._value_of(first), self._value_of(second), Answer.parse(answer), "volunteered"
+        )
+        self._take(state, entry)
 
     def undo(self) -> None:
         """Take the last answer back."""
@@ -195,13 +206,23 @@ class PolytopeElicitor(Parameterised):
         """Largest regret of the best option so far, over every consistent preference."""
         return self._state_or_new().recommendation()[1]
 
+    def best_guess(self) -> Any:
+        """Return the item with the smallest average regret over the consistent preferences.
+
+        It is usually right long before the certificate is small; it carries no guarantee.
+        """
+        state = self._state_or_new()
+        rng = np.random.default_rng(derive_seed(state.seed, "centre"))
+        weights = state.consistent.likely(256, rng)
+        return state.pool.items[int(state.pool.regrets(weights).mean(axis=0).argmin())]
+
     def current(self) -> ElicitationResult:
         """Return the recommendation on the answers so far, with its certificate."""
         state = self._state_or_new()
         option, regret = state.recommendation()
         pool, room = state.pool, state.shared.showroom
         rng = np.random.default_rng(derive_seed(state.seed, "centre"))
-        weights = state.consistent.sample(256, rng)[0].mean(axis=0)
+        weights = state.consistent.likely(256, rng).mean(axis=0)
         vertices = state.consistent.vertices
         return ElicitationResult(
             item=pool.items[option],
@@ -302,6 +323,12 @@ class PolytopeElicitor(Parameterised):
 
     def _notes(self, state: AdaptiveState, regret: float) -> tuple[str, ...]:
         notes = []
+        suspects = state.consistent.suspects()
+        if suspects:
+            told = " or ".join(
+                " and ".join(str(i + 1) for i in sorted(left_out)) for left_out in suspects
+            )
+            notes.append(f"not all answers can be right; most likely wrong: answer {told}")
         if state.inner is not None:
             notes.append("the guaranteed procedure took over after the adaptive questions")
         if regret > self.target_regret and self._ready and self._query is None:
@@ -318,6 +345,24 @@ class PolytopeElicitor(Parameterised):
                 "objective; add twice this times the sum of the weights to the regret"
             )
         return tuple(notes)
+
+    def _take(self, state: AdaptiveState, entry: LoggedAnswer) -> None:
+        kept = list(state.log)
+        try:
+            state.apply(entry)
+        except ContradictionError:
+            self._replay(kept)
+            raise
+        self._forget_query()
+
+    def _value_of(self, option: Any) -> FloatArray:
+        oracle = self._state_or_new().shared.oracle
+        if isinstance(oracle, PointSetOracle) and isinstance(option, int | np.integer):
+            return oracle.X[check_int(int(option), "option", low=0, high=len(oracle.X) - 1)]
+        value = check_float_array(option, "option", ndim=1)
+        if value.shape != (oracle.k,):
+            raise InvalidInputError(f"the option must have {oracle.k} values, got {value.size}")
+        return value
 
     def _prepare(self) -> None:
         state = self._state_or_new()
@@ -371,9 +416,10 @@ class PolytopeElicitor(Parameterised):
 
     def _settings(self, k: int) -> Settings:
         target = check_real(self.target_regret, "target_regret", low=1e-6, high=1.0, open_high=True)
+        wrong = check_int(self.wrong_answers, "wrong_answers", low=0, high=MAX_WRONG)
         adaptive = self.adaptive_questions
         if adaptive is None:
-            adaptive = bounds.adaptive_questions(k, target)
+            adaptive = bounds.adaptive_questions(k, target) * (2 * wrong + 1)
         return Settings(
             target,
             check_choice(self.contradictions, "contradictions", ("ask", "set_aside", "raise")),
@@ -381,6 +427,7 @@ class PolytopeElicitor(Parameterised):
             bool(self.fallback),
             check_int(adaptive, "adaptive_questions", low=0),
             check_int(self.max_rays, "max_rays", low=2),
+            wrong,
         )
 
 
@@ -388,6 +435,7 @@ _SAVED = (
     "target_regret",
     "contradictions",
     "max_contradictions",
+    "wrong_answers",
     "fallback",
     "adaptive_questions",
     "max_rays",

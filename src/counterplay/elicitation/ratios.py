@@ -136,8 +136,9 @@ def ratio_procedure(
     *,
     C_alpha: float | None = None,
     max_queries: int | None = None,
+    strict: bool = False,
 ) -> Procedure[RatioEstimates]:
-    """Ask the bisection questions of every ratio."""
+    """Ask the bisection questions of every ratio; ``strict`` raises at the first impossible one."""
     limit = 2.0 * values.shape[1] if C_alpha is None else check_real(C_alpha, "C_alpha", low=1.0)
     cap = None if max_queries is None else check_int(max_queries, "max_queries", low=0)
     scale = MeasuringScale(showroom, items, values)
@@ -153,6 +154,12 @@ def ratio_procedure(
         asked += 1
         if answer is Answer.SECOND and ratio.n_queries == 0:
             suspicious.append(i)
+            if strict:
+                raise ContradictionError(
+                    f"basis option {i + 2} was preferred although it was diluted to 1/{limit:g}; "
+                    "no preference explains that together with the first answers",
+                    conflict=(i,),
+                )
         ratios[i] = _narrow(ratio, answer)
         _check_progress(ratios[i], i)
     worthless = False

@@ -37,6 +37,11 @@ class Showroom:
         self.representation = representation
         self._sets: dict[bytes, WeightedTrajectorySet] = {}
 
+    @property
+    def k(self) -> int:
+        """Number of objectives."""
+        return self.oracle.k
+
     def objective_name(self, j: int) -> str:
         """Return the name of objective ``j``."""
         names = getattr(self.mdp or self.oracle, "objective_names", None)
