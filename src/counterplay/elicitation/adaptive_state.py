@@ -18,7 +18,7 @@ from counterplay.core.validation import FloatArray
 from counterplay.elicitation import bounds
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query
 from counterplay.elicitation.contradictions import fewest_to_set_aside, smallest_conflict
-from counterplay.elicitation.elicitor import PreferenceElicitor, guaranteed_procedure
+from counterplay.elicitation.guaranteed_procedure import ProcedureSettings, guaranteed_procedure
 from counterplay.elicitation.informative import Choice, most_informative
 from counterplay.elicitation.option_pool import Certificate, OptionPool, clean
 from counterplay.elicitation.results import Contradiction, ElicitationResult
@@ -201,8 +201,7 @@ class AdaptiveState:
     def _inner_session(self) -> Session[ElicitationResult] | None:
         """The guaranteed procedure, with implied answers filled in."""
         if self.inner is None:
-            params = PreferenceElicitor()
-            self.inner = Session(lambda: guaranteed_procedure(self.shared, params))
+            self.inner = Session(lambda: guaranteed_procedure(self.shared, ProcedureSettings()))
         try:
             while not self.inner.done:
                 implied = self.consistent.implied(self.inner.ask().difference)

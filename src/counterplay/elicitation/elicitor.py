@@ -8,37 +8,16 @@ Source: Thm. thm:est-without-tau, spec 08 section A9.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
-from counterplay.core.errors import (
-    AssumptionWarning,
-    ContradictionError,
-    InvalidInputError,
-    ProtocolError,
-)
+from counterplay.core.errors import InvalidInputError, ProtocolError
 from counterplay.core.seeds import RandomState
-from counterplay.core.validation import FloatArray, check_choice, check_int
-from counterplay.elicitation import bounds
-from counterplay.elicitation.basis import Basis
-from counterplay.elicitation.benchmark_policy import Benchmark, benchmark_procedure
-from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Procedure, Query, User
-from counterplay.elicitation.estimators import (
-    Delta,
-    PreferenceEstimate,
-    nonnegative_preference,
-    solve_preference,
-    truncated_preference,
-    truncation_delta,
-)
+from counterplay.core.validation import check_choice, check_int
+from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query, User
+from counterplay.elicitation.estimators import Delta
+from counterplay.elicitation.guaranteed_procedure import ProcedureSettings, guaranteed_procedure
 from counterplay.elicitation.parameters import Parameterised
-from counterplay.elicitation.precision import PrecisionEstimate, precision_procedure
-from counterplay.elicitation.ratios import RatioEstimates, ratio_procedure
-from counterplay.elicitation.refinement import refine_procedure
 from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.sessions import Session
 from counterplay.elicitation.shared_bases import BasisKind, SharedBases
@@ -238,8 +217,12 @@ class PreferenceElicitor(Parameterised):
                 random_state=self.random_state,
                 representation=self.representation,
             )
-        start = _Start(self, shared)
-        self._session: Session[ElicitationResult] = Session(start, tuple(answers))
+        settings = ProcedureSettings(
+            self.estimator, self.delta, self.refine, self.precision, self.nonneg, self.max_queries
+        )
+        self._session: Session[ElicitationResult] = Session(
+            lambda: guaranteed_procedure(shared, settings), tuple(answers)
+        )
 
     def _check_params(self) -> None:
         check_choice(self.estimator, "estimator", ("full", "truncated"))
@@ -274,185 +257,6 @@ def read_state(text: str, kind: str) -> dict[str, Any]:
     if not isinstance(state, dict) or state.get("kind") != kind or state.get("version") != 1:
         raise InvalidInputError(f"the saved state was not written by {kind} version 1")
     return state
-
-
-@dataclass(frozen=True)
-class _Start:
-    """Starts the procedure from the beginning, with the parameters of an elicitor."""
-
-    params: PreferenceElicitor
-    shared: SharedBases
-
-    def __call__(self) -> Procedure[ElicitationResult]:
-        return guaranteed_procedure(self.shared, self.params)
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """Everything the questions revealed."""
-
-    benchmark: Benchmark
-    basis: Basis
-    ratios: RatioEstimates
-    precision: PrecisionEstimate | None
-    errors: FloatArray
-    n_queries: int
-
-
-def guaranteed_procedure(
-    shared: SharedBases, params: PreferenceElicitor
-) -> Procedure[ElicitationResult]:
-    """Benchmark, ratios, precision and refinement, then the recommendation."""
-    log: list[LoggedAnswer] = []
-    measured = yield from _logged(_measure(shared, params), log)
-    return _recommend(shared, params, measured, tuple(log))
-
-
-def _logged(procedure: Procedure[_Measured], log: list[LoggedAnswer]) -> Procedure[_Measured]:
-    try:
-        query = next(procedure)
-        while True:
-            answer = yield query
-            log.append(query.answered(answer))
-            query = procedure.send(answer)
-    except StopIteration as stop:
-        measured: _Measured = stop.value
-        return measured
-    except ContradictionError as error:
-        raise ContradictionError(str(error), conflict=tuple(log)) from None
-
-
-def _measure(shared: SharedBases, params: PreferenceElicitor) -> Procedure[_Measured]:
-    items, values = shared.single_best()
-    room = shared.showroom
-    cap = params.max_queries
-    benchmark = yield from _capped_benchmark(shared, items, values, cap)
-    asked = benchmark.n_queries
-    basis = shared.basis(benchmark.index)
-    left = None if cap is None else max(0, cap - asked)
-    ratios = yield from ratio_procedure(
-        room, basis.items, basis.values, max_queries=left, strict=benchmark.n_queries == room.k - 1
-    )
-    asked += ratios.n_queries
-    precision = None
-    wanted = params.precision or (params.delta == "auto" and params.estimator == "truncated")
-    if wanted and (cap is None or asked < cap):
-        precision = yield from precision_procedure(room, basis.items[0], basis.values[0])
-        asked += 0 if precision is None else precision.n_queries
-    if params.refine and cap is None:
-        bracket = None if precision is None else (precision.low, precision.high)
-        before = ratios.n_queries
-        ratios = yield from refine_procedure(
-            room, basis.items, basis.values, ratios, params.refine, bracket
-        )
-        asked += ratios.n_queries - before
-    return _Measured(benchmark, basis, ratios, precision, _errors(ratios, precision), asked)
-
-
-def _capped_benchmark(
-    shared: SharedBases, items: list[Any], values: FloatArray, cap: int | None
-) -> Procedure[Benchmark]:
-    """The benchmark questions, or as many of them as the cap allows."""
-    n = len(items) if cap is None else min(len(items), cap + 1)
-    benchmark = yield from benchmark_procedure(shared.showroom, items[:n], values[:n])
-    return benchmark
-
-
-def _errors(ratios: RatioEstimates, precision: PrecisionEstimate | None) -> FloatArray:
-    """Guaranteed errors: from the brackets and, where it was measured, from the precision."""
-    errors = ratios.errors
-    if precision is not None:
-        for i, ratio in enumerate(ratios.ratios):
-            if ratio.settled:
-                errors[i] = min(errors[i], bounds.ratio_error(ratio.estimate, precision.high))
-    return errors
-
-
-def _recommend(
-    shared: SharedBases,
-    params: PreferenceElicitor,
-    measured: _Measured,
-    log: tuple[LoggedAnswer, ...],
-) -> ElicitationResult:
-    basis, ratios = measured.basis, measured.ratios
-    alpha = ratios.alpha_hat
-    w_hat, d_used = _estimate(shared, params, measured)
-    notes = []
-    if params.nonneg:
-        projected = nonnegative_preference(basis.values, alpha, measured.errors)
-        if projected is None:
-            notes.append("no non-negative weights explain the answers; the raw estimate is used")
-        else:
-            w_hat = projected
-    items, values = shared.oracle.argmax(w_hat[None])
-    deviation = np.abs(basis.values[1:] @ w_hat - alpha) + measured.errors
-    certificate = min(
-        1.0, bounds.certificate(shared.coefficients(measured.benchmark.index), deviation)
-    )
-    notes += _warnings(shared, measured, certificate)
-    estimate = PreferenceEstimate(
-        w_hat,
-        basis.values,
-        basis.directions,
-        basis.extents,
-        alpha,
-        measured.benchmark.index,
-        measured.n_queries,
-        measured.errors,
-        d_used,
-    )
-    return ElicitationResult(
-        item=items[0],
-        value=values[0],
-        regret_certificate=certificate,
-        n_queries=len(log),
-        method="guaranteed",
-        label=shared.showroom.label(items[0], values[0]),
-        objective_names=tuple(shared.showroom.objective_name(j) for j in range(shared.oracle.k)),
-        answers=log,
-        weights=estimate.weights(),
-        estimate=estimate,
-        single_values=shared.single_best()[1],
-        notes=tuple(notes),
-    )
-
-
-def _estimate(
-    shared: SharedBases, params: PreferenceElicitor, measured: _Measured
-) -> tuple[FloatArray, int]:
-    basis, alpha = measured.basis, measured.ratios.alpha_hat
-    if params.estimator == "full":
-        return solve_preference(basis.values, alpha), basis.d
-    k = shared.oracle.k
-    high = 1.0 if measured.precision is None else measured.precision.high
-    delta = truncation_delta(
-        params.delta,
-        k=k,
-        d=basis.d,
-        scale=shared.oracle.scale,
-        norm_w=1.0 / float(np.linalg.norm(basis.values[0])),
-        ratio_error=2 * k * high,
-    )
-    return truncated_preference(basis.values, alpha, basis.extents, delta)
-
-
-def _warnings(shared: SharedBases, measured: _Measured, certificate: float) -> list[str]:
-    notes = []
-    if measured.ratios.benchmark_worthless:
-        notes.append(
-            "the person cannot tell the yardstick from nothing, so nothing could be measured; any "
-            f"option is within {2 * shared.oracle.k} times the person's precision of the best"
-        )
-        warnings.warn(notes[-1], AssumptionWarning, stacklevel=2)
-    elif certificate >= 1.0 and measured.basis.d > 1:
-        notes.append("the person's precision is too coarse for these options: no useful guarantee")
-    error = getattr(getattr(shared.oracle, "mdp", None), "value_error", 0.0)
-    if error:
-        notes.append(
-            f"values were estimated from samples and may be off by {error:.3g} in each objective; "
-            "add twice this times the sum of the weights to the regret"
-        )
-    return notes
 
 
 def elicit_many(

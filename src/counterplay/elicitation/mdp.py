@@ -7,9 +7,9 @@ Source: Sec. sec:model-momdp, spec 08 section 2.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,19 @@ from scipy import sparse
 
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, FloatArray, check_float_array, check_int
+from counterplay.elicitation.mdp_input import (
+    ROW_SUM_TOLERANCE,
+    Transitions,
+    check_rewards,
+    check_transition_rows,
+    objective_indices,
+    read_rewards,
+    read_transitions,
+    to_benefits,
+)
 
 if TYPE_CHECKING:
     import networkx as nx
-
-Transitions: TypeAlias = Any
-"""Dense (S, A, S), sparse (S*A, S), a list of A sparse (S, S), or a function of (s, a)."""
-
-_ROW_SUM_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +103,7 @@ class MultiObjectiveMDP:
 
     def __post_init__(self, costs: Sequence[int | str], rescale: bool) -> None:
         mask = None if self.action_mask is None else np.array(self.action_mask, dtype=bool)
-        rewards = _read_rewards(self.R, mask)
+        rewards = read_rewards(self.R, mask)
         n_states, n_actions, k = rewards.shape
         if mask is None:
             mask = np.ones((n_states, n_actions), dtype=bool)
@@ -109,15 +114,15 @@ class MultiObjectiveMDP:
         _set(self, H=check_int(self.H, "H", low=1), s0=check_int(self.s0, "s0"))
         if not 0 <= self.s0 < n_states:
             raise InvalidInputError(f"s0 must be a state in 0..{n_states - 1}, got {self.s0}")
-        _set(self, P=_read_transitions(self.P, mask), action_mask=mask)
+        _set(self, P=read_transitions(self.P, mask), action_mask=mask)
         names = tuple(self.objective_names) or tuple(f"objective {j}" for j in range(k))
         if len(names) != k:
             raise InvalidInputError(f"objective_names must have {k} entries, got {len(names)}")
         _set(self, objective_names=names)
-        cost_columns = _objective_indices(costs, names, "costs")
+        cost_columns = objective_indices(costs, names, "costs")
         scales = np.ones(k) if self.scales is None else check_float_array(self.scales, "scales")
         rewards[~mask] = 0.0
-        rewards, factors = _to_benefits(rewards, mask, self.do_nothing, cost_columns, rescale)
+        rewards, factors = to_benefits(rewards, mask, self.do_nothing, cost_columns, rescale)
         _set(self, R=rewards, scales=scales * factors)
         _set(self, cost_objectives=tuple(sorted({*self.cost_objectives, *cost_columns})))
         self._validate()
@@ -191,8 +196,8 @@ class MultiObjectiveMDP:
         return from_road_graph(graph, source, target, horizon, **options)
 
     def _validate(self) -> None:
-        _check_transition_rows(self.P, self.action_mask)
-        _check_rewards(self.R, self.action_mask)
+        check_transition_rows(self.P, self.action_mask)
+        check_rewards(self.R, self.action_mask)
         reachable = reachable_states(self)
         stuck = np.flatnonzero(reachable & ~self.action_mask.any(axis=1))
         if stuck.size:
@@ -268,159 +273,6 @@ def _set(mdp: MultiObjectiveMDP, **fields: Any) -> None:
         object.__setattr__(mdp, name, value)
 
 
-def _read_rewards(rewards: Any, mask: BoolArray | None) -> FloatArray:
-    if callable(rewards):
-        if mask is None:
-            raise InvalidInputError("a reward function needs action_mask, which gives S and A")
-        rows = [[rewards(s, a) for a in range(mask.shape[1])] for s in range(mask.shape[0])]
-        rewards = rows
-    array = check_float_array(rewards, "R", ndim=3).copy()
-    if min(array.shape) < 1:
-        raise InvalidInputError(
-            f"R must have shape (S, A, k) without empty axes, got {array.shape}"
-        )
-    return array
-
-
-def _read_transitions(transitions: Transitions, mask: BoolArray) -> Any:
-    n_states, n_actions = mask.shape
-    shape = (n_states * n_actions, n_states)
-    if callable(transitions):
-        matrix = _enumerate_transitions(transitions, mask)
-    elif isinstance(transitions, list | tuple) and transitions and sparse.issparse(transitions[0]):
-        matrix = _stack_actions(transitions, n_states, n_actions)
-    elif sparse.issparse(transitions):
-        matrix = sparse.csr_array(transitions, dtype=np.float64)
-    else:
-        dense = check_float_array(transitions, "P")
-        if dense.shape not in {(n_states, n_actions, n_states), shape}:
-            raise InvalidInputError(
-                f"P must have shape {(n_states, n_actions, n_states)}, got {dense.shape}"
-            )
-        matrix = sparse.csr_array(dense.reshape(shape))
-    if matrix.shape != shape:
-        raise InvalidInputError(f"P must have shape {shape} as a sparse array, got {matrix.shape}")
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    return matrix
-
-
-def _enumerate_transitions(function: Callable[[int, int], Any], mask: BoolArray) -> Any:
-    n_states, n_actions = mask.shape
-    rows, columns, data = [], [], []
-    for s, a in np.argwhere(mask):
-        outcome = function(int(s), int(a))
-        pairs = outcome.items() if isinstance(outcome, dict) else enumerate(np.ravel(outcome))
-        for successor, probability in pairs:
-            if not 0 <= successor < n_states:
-                raise InvalidInputError(
-                    f"P({s}, {a}) names the successor {successor}, outside 0..{n_states - 1}"
-                )
-            rows.append(s * n_actions + a)
-            columns.append(successor)
-            data.append(float(probability))
-    return sparse.csr_array((data, (rows, columns)), shape=(n_states * n_actions, n_states))
-
-
-def _stack_actions(matrices: Sequence[Any], n_states: int, n_actions: int) -> Any:
-    if len(matrices) != n_actions:
-        raise InvalidInputError(f"P must list {n_actions} matrices, one per action")
-    for a, matrix in enumerate(matrices):
-        if matrix.shape != (n_states, n_states):
-            raise InvalidInputError(
-                f"P[{a}] must have shape {(n_states, n_states)}, got {matrix.shape}"
-            )
-    parts = [matrix.tocoo() for matrix in matrices]
-    rows = np.concatenate([part.row * n_actions + a for a, part in enumerate(parts)])
-    columns = np.concatenate([part.col for part in parts])
-    data = np.concatenate([part.data for part in parts])
-    shape = (n_states * n_actions, n_states)
-    return sparse.csr_array((data, (rows, columns)), shape=shape, dtype=np.float64)
-
-
-def _objective_indices(
-    names: Sequence[int | str], known: tuple[str, ...], argument: str
-) -> tuple[int, ...]:
-    indices = []
-    for name in names:
-        if isinstance(name, str):
-            if name not in known:
-                raise InvalidInputError(f"{argument} names {name!r}, which is no objective")
-            indices.append(known.index(name))
-        else:
-            indices.append(check_int(name, argument, low=0, high=len(known) - 1))
-    return tuple(indices)
-
-
-def _to_benefits(
-    rewards: FloatArray,
-    mask: BoolArray,
-    do_nothing: int | None,
-    costs: tuple[int, ...],
-    rescale: bool,
-) -> tuple[FloatArray, FloatArray]:
-    factors = np.ones(rewards.shape[2])
-    paid = mask.copy()
-    if do_nothing is not None:
-        paid[:, do_nothing] = False
-    for j in costs:
-        amounts = rewards[..., j][paid]
-        if (amounts < 0).any() and (amounts > 0).any():
-            raise InvalidInputError(
-                f"the costs of objective {j} have both signs, from {amounts.min():g} to "
-                f"{amounts.max():g}; give costs as non-negative numbers"
-            )
-        largest = float(np.abs(amounts).max(initial=0.0))
-        if largest == 0:
-            raise InvalidInputError(f"objective {j} is a cost but never costs anything")
-        rewards[..., j] = np.where(paid, 1.0 - np.abs(rewards[..., j]) / largest, 0.0)
-        factors[j] = largest
-    if rescale:
-        for j in range(rewards.shape[2]):
-            largest = float(rewards[..., j].max())
-            if j not in costs and largest > 0:
-                rewards[..., j] /= largest
-                factors[j] = largest
-    return rewards, factors
-
-
-def _check_transition_rows(matrix: Any, mask: BoolArray) -> None:
-    n_actions = mask.shape[1]
-    if not np.isfinite(matrix.data).all():
-        row = int(
-            np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))[
-                np.flatnonzero(~np.isfinite(matrix.data))[0]
-            ]
-        )
-        raise InvalidInputError(f"P at (s, a) = {divmod(row, n_actions)} is not finite")
-    negative = np.flatnonzero(matrix.data < 0)
-    if negative.size:
-        row = int(np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))[negative[0]])
-        raise InvalidInputError(
-            f"P at (s, a) = {divmod(row, n_actions)} contains the negative probability "
-            f"{matrix.data[negative[0]]:g}"
-        )
-    sums = np.asarray(matrix.sum(axis=1)).ravel()
-    wrong = np.flatnonzero(mask.ravel() & (np.abs(sums - 1.0) > _ROW_SUM_TOLERANCE))
-    if wrong.size:
-        row = int(wrong[0])
-        raise InvalidInputError(
-            f"P at (s, a) = {divmod(row, n_actions)} sums to {sums[row]:.12g}, not to 1"
-        )
-
-
-def _check_rewards(rewards: FloatArray, mask: BoolArray) -> None:
-    outside = np.argwhere(((rewards < 0) | (rewards > 1)) & mask[:, :, None])
-    if outside.size:
-        s, a, j = (int(i) for i in outside[0])
-        raise InvalidInputError(
-            f"R at (s, a) = ({s}, {a}), objective {j}, is {rewards[s, a, j]:g}, outside [0, 1]; "
-            "pass rescale=True, or costs=[...] for objectives to be kept small"
-        )
-    if not (rewards[mask] > 0).any():
-        raise InvalidInputError("all rewards are 0, so there is nothing to prefer")
-
-
 def _is_do_nothing(mdp: MultiObjectiveMDP, action: int) -> str | None:
     """Return what is wrong with ``action`` as a do-nothing action, or None."""
     column = mdp.action_mask[:, action]
@@ -429,7 +281,7 @@ def _is_do_nothing(mdp: MultiObjectiveMDP, action: int) -> str | None:
     if (mdp.R[mdp.s0, action] != 0).any():
         return f"must pay 0, but R is {mdp.R[mdp.s0, action].tolist()}"
     row = mdp.P[[mdp.s0 * mdp.n_actions + action]].toarray()[0]
-    if abs(row[mdp.s0] - 1.0) > _ROW_SUM_TOLERANCE:
+    if abs(row[mdp.s0] - 1.0) > ROW_SUM_TOLERANCE:
         return f"must stay in s0 with probability 1, but stays with {row[mdp.s0]:g}"
     return None
 

@@ -358,7 +358,9 @@ class PolytopeElicitor(Parameterised):
     def _value_of(self, option: Any) -> FloatArray:
         oracle = self._state_or_new().shared.oracle
         if isinstance(oracle, PointSetOracle) and isinstance(option, int | np.integer):
-            return oracle.X[check_int(int(option), "option", low=0, high=len(oracle.X) - 1)]
+            return np.asarray(
+                oracle.X[check_int(int(option), "option", low=0, high=len(oracle.X) - 1)]
+            )
         value = check_float_array(option, "option", ndim=1)
         if value.shape != (oracle.k,):
             raise InvalidInputError(f"the option must have {oracle.k} values, got {value.size}")
