@@ -32,8 +32,7 @@ $(VENV)/slow: $(VENV)/dev
 	@touch $@
 
 demo: $(VENV)/base ## run the quick studies of all areas and write build/report.html
-	$(SINGLE) $(BIN)/counterplay run --all --scale quick --jobs $(JOBS)
-	$(BIN)/counterplay report --out build/report.html
+	$(BIN)/counterplay report --run --refresh --scale quick --jobs $(JOBS)
 
 test: $(VENV)/dev lint ## lint, then run all tests, doctests and examples with coverage
 	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --require-claims \

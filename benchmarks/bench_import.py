@@ -62,7 +62,8 @@ def main() -> None:
 
 def present(area: str) -> bool:
     """Whether the area package exists."""
-    return importlib.util.find_spec(f"counterplay.{area}") is not None
+    spec = importlib.util.find_spec(f"counterplay.{area}")
+    return spec is not None and spec.origin is not None
 
 
 if __name__ == "__main__":

@@ -126,8 +126,16 @@ def test_a_store_of_other_code_is_a_mistake_with_a_way_out(
     assert cli.run(arguments) == 0
     monkeypatch.setattr("counterplay.studies.plan.code_fingerprint", lambda cell: "edited")
     assert cli.run(arguments) == 2
-    assert "add --fresh to recompute" in one_sentence(capsys)
-    assert cli.run([*arguments, "--fresh"]) == 0
+    assert "add --refresh to recompute" in one_sentence(capsys)
+    assert cli.run([*arguments, "--refresh"]) == 0
+
+
+def test_studies_whose_extra_is_missing_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("counterplay.studies.registry.extra_is_installed", lambda extra: False)
+    assert cli.run(["run", "sample/walk", "--quiet"]) == 2
+    assert "pip install 'counterplay[" in one_sentence(capsys)
 
 
 def test_list(capsys: pytest.CaptureFixture[str]):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import importlib.util
 import re
 import sys
@@ -26,9 +28,40 @@ BLOCK = re.compile(r"(<!-- not run -->\n+)?^```python[^\n]*\n(.*?)^```", re.MULT
 
 
 def code_of(path: Path) -> list[str]:
-    """Return the Python blocks of a page that are meant to run, of the areas that exist."""
+    """Return the Python blocks of a page that can run, of the areas that exist.
+
+    A block that uses names which the page does not define is a sketch; only its imports are run.
+    """
     text = pages.fill(path.read_text(encoding="utf-8"))
-    return [code for skipped, code in BLOCK.findall(text) if not skipped]
+    known = set(dir(builtins)) | {"__name__"}
+    found = []
+    for skipped, code in BLOCK.findall(text):
+        tree = ast.parse(code)
+        if skipped:
+            continue
+        bound, used = names_of(tree)
+        if used - bound - known:
+            tree.body = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
+            bound = names_of(tree)[0]
+        known |= bound
+        found.append(ast.unparse(tree))
+    return [code for code in found if code]
+
+
+def names_of(tree: ast.Module) -> tuple[set[str], set[str]]:
+    """Return the names a piece of code binds and the names it reads."""
+    bound: set[str] = set()
+    used: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, ast.alias):
+            bound.add(node.asname or node.name.partition(".")[0])
+    return bound, used
 
 
 @pytest.mark.parametrize("page", [path for path in WRITTEN if code_of(path)], ids=lambda p: p.stem)
@@ -36,6 +69,21 @@ def test_code_in_pages_runs(page: Path, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     script.write_text("\n".join(code_of(page)), encoding="utf-8")
     run_python([str(script)], tmp_path, 120)
+
+
+def test_sketches_only_import(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python\nimport math\nx = math.pi\n```\n"
+        "```python\nfrom json import dumps\nprint(dumps(my_data))\n```\n"
+        "```python\nprint([x * k for k in range(2)])\n```\n"
+        "<!-- not run -->\n```python\nundefined()\n```\n"
+    )
+    assert code_of(page) == [
+        "import math\nx = math.pi",
+        "from json import dumps",
+        "print([x * k for k in range(2)])",
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,8 @@ def test_import_brings_in_nothing_heavy(module: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("area", AREAS)
 def test_areas_import_no_optional_package(area: str, tmp_path: Path) -> None:
-    if importlib.util.find_spec(f"counterplay.{area}") is None:
+    spec = importlib.util.find_spec(f"counterplay.{area}")
+    if spec is None or spec.origin is None:
         pytest.skip(f"counterplay.{area} is not installed")
     loaded = loaded_by(f"import counterplay.{area}", tmp_path)
     assert loaded.isdisjoint(BEHIND_EXTRAS), f"{area} imports {loaded.intersection(BEHIND_EXTRAS)}"

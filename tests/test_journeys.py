@@ -43,7 +43,8 @@ def missing(script: Path) -> str:
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     for node in imports:
         module = node.module or ""
-        if module.startswith("counterplay.") and importlib.util.find_spec(module) is None:
+        spec = importlib.util.find_spec(module) if module.startswith("counterplay.") else None
+        if module.startswith("counterplay.") and (spec is None or spec.origin is None):
             return f"{module} is not installed"
     extra = re.match(r"extra: (\w+)", ast.get_docstring(tree) or "")
     for module in MODULES_OF_EXTRA[extra[1]] if extra else ():

@@ -76,7 +76,8 @@ def _case_checks(entry: Public) -> list[Check]:
         checks.append(check_result)
     if hasattr(entry.obj, "plot") and not entry.get("no_plot"):
         checks.append(check_plot)
-    if hasattr(entry.obj, "to_json") and hasattr(entry.obj, "from_json"):
+    has_state = hasattr(entry.obj, "to_json") and hasattr(entry.obj, "from_json")
+    if has_state and not entry.get("no_json"):
         checks.append(check_json_state)
     return checks
 

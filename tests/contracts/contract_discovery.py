@@ -37,7 +37,7 @@ AREAS = (
 )
 CASE_KEYS = {
     "make", "run", "data", "args", "bad", "check_estimator", "restore", "may_be_negative",
-    "may_be_nan", "no_example", "no_frame", "no_case", "no_pickle", "no_plot", "mutable",
+    "may_be_nan", "no_example", "no_frame", "no_case", "no_json", "no_pickle", "no_plot", "mutable",
     "any_result",
 }  # fmt: skip
 # Plumbing of core that users never call: a docstring is enough.
@@ -97,10 +97,11 @@ def _kind_of_class(cls: type) -> str:
 
 def discover(area: str) -> list[Public]:
     """Return the public objects of one area, or an empty list if the package does not exist."""
-    if importlib.util.find_spec(f"counterplay.{area}") is None:
+    spec = importlib.util.find_spec(f"counterplay.{area}")
+    if spec is None or spec.origin is None:  # a folder without __init__.py is no package
         return []
     cases = load_cases(area)
-    found = dict(_public_names(area))
+    found = _without_repeats(area, dict(_public_names(area)))
     entries = [
         Public(area, name, obj, cases.get(name), area == "core" and name.split(".")[0] in PLUMBING)
         for name, obj in sorted(found.items(), key=lambda item: item[0])
@@ -109,6 +110,21 @@ def discover(area: str) -> list[Public]:
     if unknown:
         entries.append(Public(area, "(stale cases)", StaleCases(unknown)))
     return entries
+
+
+def _without_repeats(area: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what core already has, and all but the shortest name of the same object."""
+    kept: dict[str, Any] = {}
+    seen: set[int] = set()
+    for name in sorted(found, key=lambda name: (name.count("."), name)):
+        obj = found[name]
+        if inspect.isclass(obj) or inspect.isroutine(obj):
+            home = getattr(obj, "__module__", "") or ""
+            if id(obj) in seen or (area != "core" and home.startswith("counterplay.core.")):
+                continue
+            seen.add(id(obj))
+        kept[name] = obj
+    return kept
 
 
 class StaleCases:

@@ -222,7 +222,9 @@ def test_discovery_finds_public_names_and_stale_cases(monkeypatch: pytest.Monkey
     exec("def helper():\n    'Help.'\n\ndef _hidden(): ...", vars(area.tools))
     monkeypatch.setattr(discovery.importlib, "import_module", lambda name: area)
     monkeypatch.setattr(
-        discovery.importlib.util, "find_spec", lambda name: name == area.__name__ or None
+        discovery.importlib.util,
+        "find_spec",
+        lambda name: types.SimpleNamespace(origin="x") if name == area.__name__ else None,
     )
     monkeypatch.setattr(discovery, "load_cases", lambda area: {"Frozen": {}, "gone": {}})
     entries = discovery.discover("fake")

@@ -57,12 +57,24 @@ def test_other_code_is_detected_and_fresh_recomputes(tmp_path: Path, sample):
     with Store(tmp_path / "s.sqlite") as store:
         run_studies([entry], store, jobs=1, progress=False)
         newer = changed(entry, version=2)
-        with pytest.raises(StoreError, match=r"holds 12 cells of sample/walk .* --fresh"):
+        with pytest.raises(StoreError, match=r"holds 12 cells of sample/walk .* --refresh"):
             run_studies([newer], store, jobs=1, progress=False)
         assert all(row.version == 1 for row in store.rows())
         assert run_studies([newer], store, jobs=1, fresh=True, progress=False).computed == {
             "sample/walk": 12
         }
+        assert all(row.version == 2 for row in store.rows())
+
+
+def test_refresh_recomputes_only_what_other_code_computed(tmp_path: Path, sample):
+    entry = sample["walk"]
+    with Store(tmp_path / "s.sqlite") as store:
+        run_studies([entry], store, jobs=1, progress=False)
+        again = run_studies([entry], store, jobs=1, refresh=True, progress=False)
+        assert again.computed == {"sample/walk": 0}
+        newer = changed(entry, version=2)
+        summary = run_studies([newer], store, jobs=1, refresh=True, progress=False)
+        assert summary.computed == {"sample/walk": 12}
         assert all(row.version == 2 for row in store.rows())
 
 

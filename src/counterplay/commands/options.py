@@ -23,6 +23,9 @@ StorePath = Annotated[
     Path | None, typer.Option("--store", help="Study store; default: OUT/studies.sqlite.")
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Recompute what is already stored.")]
+Refresh = Annotated[
+    bool, typer.Option("--refresh", help="Recompute only what other code has computed.")
+]
 ScaleOption = Annotated[
     Literal["quick", "full"], typer.Option("--scale", help="Seconds, or what a paper prints.")
 ]

@@ -15,15 +15,18 @@ from counterplay.commands.options import (
     Json,
     Out,
     Quiet,
+    Refresh,
     Seed,
     StorePath,
     UseBackend,
     print_json,
     store_path,
 )
+from counterplay.commands.run import can_run
 
 if TYPE_CHECKING:
     from counterplay.report import Report
+    from counterplay.report.content import StudySection
     from counterplay.studies.registry import RegisteredStudy
     from counterplay.studies.store import Store
 
@@ -48,6 +51,7 @@ def report(
     store: StorePath = None,
     out: Out = OUT,
     fresh: Fresh = False,
+    refresh: Refresh = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -67,7 +71,7 @@ def report(
         if run:
             try:
                 run_studies(
-                    entries,
+                    can_run(entries, talk),
                     opened,
                     scale=scale or "quick",
                     seed=seed,
@@ -75,6 +79,7 @@ def report(
                     backend=backend,
                     address=address,
                     fresh=fresh,
+                    refresh=refresh,
                     progress=talk,
                 )
             except CellError as error:
@@ -127,10 +132,18 @@ def _print(content: Report, path: Path) -> None:
     color = "green" if not content.fails else "bold red"
     console.print(f"[{color}]{content.holds} of {total} verdicts hold[/]")
     for study in content.missing:
-        stale = study.incomplete is not None and study.incomplete.stale
-        reason = "computed by other code, add --run --fresh" if stale else "not run yet, add --run"
-        console.print(f"[yellow]left out[/] {study.entry.id} ({reason})")
+        console.print(f"left out {study.entry.id} ({_why_missing(study)})", markup=False)
     console.print(f"report  {path}", markup=False)
+
+
+def _why_missing(study: StudySection) -> str:
+    from counterplay.studies.registry import extra_is_installed
+
+    if not extra_is_installed(study.entry.study.extra):
+        return f"needs counterplay[{study.entry.study.extra}]"
+    if study.incomplete is not None and study.incomplete.stale:
+        return "computed by other code, add --run --refresh"
+    return "not run yet, add --run"
 
 
 def _as_json(content: Report, path: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from counterplay.commands.options import (
     Json,
     Out,
     Quiet,
+    Refresh,
     ScaleOption,
     Seed,
     StorePath,
@@ -22,7 +23,7 @@ from counterplay.commands.options import (
     print_json,
     store_path,
 )
-from counterplay.core.errors import InvalidInputError
+from counterplay.core.errors import InvalidInputError, MissingDependencyError
 
 if TYPE_CHECKING:
     from counterplay.studies.registry import RegisteredStudy
@@ -48,6 +49,7 @@ def run(
     store: StorePath = None,
     out: Out = OUT,
     fresh: Fresh = False,
+    refresh: Refresh = False,
     check: Annotated[
         bool, typer.Option("--check", help="Exit with code 3 when a verdict fails.")
     ] = False,
@@ -61,8 +63,8 @@ def run(
     from counterplay.studies.runner import CellError, run_studies, worker_count
     from counterplay.studies.store import Store
 
-    entries = _chosen(targets or [], everything)
     talk = not (quiet or as_json)
+    entries = can_run(_chosen(targets or [], everything), talk)
     failed: CellError | None = None
     with Store(store_path(store, out)) as opened:
         try:
@@ -75,6 +77,7 @@ def run(
                 backend=backend,
                 address=address,
                 fresh=fresh,
+                refresh=refresh,
                 progress=talk,
             )
         except CellError as error:
@@ -101,6 +104,20 @@ def _chosen(targets: list[str], everything: bool) -> list[RegisteredStudy]:
             "name a study (AREA/NAME), an area, or --all; 'counterplay list' shows what there is"
         )
     return select(targets)
+
+
+def can_run(entries: list[RegisteredStudy], talk: bool) -> list[RegisteredStudy]:
+    """Leave out studies whose extra is not installed and say so; raise when none is left."""
+    from counterplay.studies.registry import split_by_extra
+
+    ready, waiting = split_by_extra(entries)
+    if waiting and not ready:
+        study = waiting[0].study
+        raise MissingDependencyError.for_extra(f"what {waiting[0].id} needs", study.extra or "all")
+    if talk:
+        for entry in waiting:
+            typer.echo(f"left out {entry.id}: needs counterplay[{entry.study.extra}]", err=True)
+    return ready
 
 
 def _complete(

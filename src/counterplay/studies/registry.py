@@ -29,6 +29,15 @@ MODULES: dict[str, str] = {
 }
 """Area name to the module that describes it, in the order of the report."""
 
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "convex": ("cvxpy", "clarabel"),
+    "data": ("pyarrow", "PIL"),
+    "federated": ("torch", "flwr"),
+    "gym": ("mo_gymnasium",),
+    "river": ("river",),
+}
+"""Extra to the packages it brings."""
+
 
 @dataclass(frozen=True)
 class RegisteredStudy:
@@ -69,6 +78,27 @@ def select(targets: Sequence[str]) -> list[RegisteredStudy]:
         for entry in _matching(target):
             chosen.setdefault(entry.id, entry)
     return list(chosen.values())
+
+
+def split_by_extra(
+    entries: Sequence[RegisteredStudy],
+) -> tuple[list[RegisteredStudy], list[RegisteredStudy]]:
+    """Return the studies that can run here, and those whose extra is not installed."""
+    ready = [entry for entry in entries if extra_is_installed(entry.study.extra)]
+    return ready, [entry for entry in entries if not extra_is_installed(entry.study.extra)]
+
+
+def extra_is_installed(extra: str | None) -> bool:
+    """Whether the packages of an extra can be imported; nothing is imported.
+
+    >>> extra_is_installed(None)
+    True
+    """
+    if extra is None:
+        return True
+    if extra not in EXTRAS:
+        raise UnknownNameError.among("extra", extra, EXTRAS)
+    return all(importlib.util.find_spec(package) is not None for package in EXTRAS[extra])
 
 
 def _matching(target: str) -> list[RegisteredStudy]:

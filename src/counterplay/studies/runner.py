@@ -60,6 +60,7 @@ def run_studies(
     backend: Backend = "joblib",
     address: str | None = None,
     fresh: bool = False,
+    refresh: bool = False,
     progress: bool = True,
 ) -> RunSummary:
     """Execute every cell of ``entries`` that is not in ``store`` yet.
@@ -81,6 +82,8 @@ def run_studies(
         here).
     fresh:
         Recompute: forget the stored cells of these studies at this scale, and stale ones.
+    refresh:
+        Recompute only what other code computed, instead of stopping with an error.
     progress:
         Whether to show a progress bar on standard error.
 
@@ -100,6 +103,8 @@ def run_studies(
     plans = [(entry, plan_cells(entry, scale, seed)) for entry in entries]
     if fresh:
         store.discard([cell for _, cells in plans for cell in cells])
+    elif refresh:
+        _discard_stale(store, [cells for _, cells in plans])
     summary = RunSummary()
     todo: list[tuple[RegisteredStudy, Cell]] = []
     stale: list[StoredCell] = []
@@ -116,6 +121,14 @@ def run_studies(
         if failures:
             raise CellError(failures, summary)
     return summary
+
+
+def _discard_stale(store: Store, plans: Sequence[Sequence[Cell]]) -> None:
+    """Forget the stored cells that other code computed."""
+    for cells in plans:
+        stale = {row.params for row in store.lookup(cells).stale}
+        if stale:
+            store.discard([cell for cell in cells if cell.key in stale])
 
 
 def _execute(
@@ -168,7 +181,7 @@ def stale_error(store: Store, stale: Sequence[StoredCell]) -> StoreError:
     commit = f", commit {row.commit[:10]}" if row.commit else ""
     return StoreError(
         f"{store.path} holds {len(stale)} cells of {', '.join(studies)} computed by other code "
-        f"(version {row.library}{commit}); add --fresh to recompute them, "
+        f"(version {row.library}{commit}); add --refresh to recompute them, "
         "or name another file with --store"
     )
 

@@ -84,6 +84,8 @@ class Study:
     verdicts: Callable[[pd.DataFrame], Sequence[Verdict]]
     figures: Mapping[str, Callable[[pd.DataFrame], Figure]] = field(default_factory=dict)
     version: int = 1
+    extra: str | None = None
+    """Extra of the package without which no cell can run, such as ``"federated"``."""
     full_needs: str | None = None
     """What the full scale needs beyond a CPU, such as ``"a GPU"`` or ``"the CIFAR-10 data"``."""
 

@@ -20,11 +20,24 @@ _FAST = {"reassoc", "contract", "arcp", "nsz"}
 
 
 @njit(cache=True)
+def all_inside(values: FloatArray, low: float, high: float) -> bool:
+    """Whether all values lie in the range, without any tolerance."""
+    outside = 0
+    for h in range(values.size):  # counting compiles to vector instructions, searching does not
+        value = values[h]
+        if not (value >= low and value <= high):
+            outside += 1
+    return outside == 0
+
+
+@njit(cache=True)
 def first_outside(loss: FloatArray, low: float, high: float) -> int:
     """Return the index of the first loss outside the range (or not a number), else -1."""
-    for h in range(loss.size):
-        if not (low - 1e-12 <= loss[h] <= high + 1e-12):
-            return h
+    below, above = low - 1e-12, high + 1e-12
+    if not all_inside(loss, below, above):
+        for h in range(loss.size):
+            if not (below <= loss[h] <= above):
+                return h
     return -1
 
 
@@ -70,10 +83,19 @@ def advance(
 
 
 @njit(cache=True, fastmath=_FAST)
-def fixed_step_marginals(losses: FloatArray, step: float, reach: float, out: FloatArray) -> None:
-    """Write ``softmax(-step * cumulative loss before the round)`` for every round."""
+def fixed_step_marginals(
+    losses: FloatArray, step: float, low: float, high: float, out: FloatArray
+) -> bool:
+    """Write ``softmax(-step * cumulative loss before the round)`` for every round.
+
+    Losses are checked on the way, while they are in the cache; returns whether all of them lie in
+    ``[low, high]``.
+    """
     rounds, n_experts = losses.shape
+    reach = step * max(abs(low), abs(high))
+    below, above = low - 1e-12, high + 1e-12
     cumulative, weights = np.zeros(n_experts), np.ones(n_experts)
+    outside = np.zeros(n_experts)
     for t in range(rounds):
         if t % REBUILD == 0:
             rebuild(cumulative, weights, step)
@@ -83,7 +105,9 @@ def fixed_step_marginals(losses: FloatArray, step: float, reach: float, out: Flo
         scale = 1.0 / total
         for h in range(n_experts):
             out[t, h] = weights[h] * scale
+            outside[h] += 0.0 if (losses[t, h] >= below) & (losses[t, h] <= above) else 1.0
         advance(cumulative, weights, losses[t], step, reach)
+    return bool(outside.sum() == 0.0)
 
 
 @njit(cache=True, fastmath=_FAST)

@@ -114,13 +114,15 @@ class Hedge(ScalarLearner):
         self, losses: ArrayLike, *, horizon: int | None = None, out: FloatArray | None = None
     ) -> FloatArray:
         """Return the exact probabilities in every round; see ``ScalarLearner.marginals``."""
-        matrix = self._matrix(losses)
+        matrix = self._raw_matrix(losses)
         rounds, n_experts = matrix.shape
         result = np.empty_like(matrix) if out is None else out
         step = self._fixed_step(n_experts, horizon or rounds)
         if step is not None:
-            fixed_step_marginals(matrix, step, self._reach(step), result)
+            if not fixed_step_marginals(matrix, step, *self._range, result):
+                self._check_values(matrix)
         else:
+            self._check_values(matrix)
             steps = np.array([self._step_in(i + 1, n_experts) for i in range(rounds)])
             varying_step_marginals(matrix, steps, result)
         return result

@@ -19,7 +19,7 @@ from counterplay.core.online.chain import Int32Array, LazyChain
 from counterplay.core.online.exponential import first_outside
 from counterplay.core.online.state import Stateful
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_float_array, check_positive_int
+from counterplay.core.validation import FloatArray, check_positive_int
 
 
 class ScalarLearner(Stateful, ABC):
@@ -149,10 +149,24 @@ class ScalarLearner(Stateful, ABC):
 
     def _matrix(self, losses: ArrayLike) -> FloatArray:
         """Return a checked loss matrix."""
-        matrix = check_float_array(losses, "losses", ndim=2)
+        matrix = self._raw_matrix(losses)
+        self._check_values(matrix)
+        return matrix
+
+    def _raw_matrix(self, losses: ArrayLike) -> FloatArray:
+        """Return a loss matrix of the right shape whose values are not yet checked."""
+        try:
+            matrix = np.ascontiguousarray(losses, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"losses must be an array of numbers: {error}") from None
+        if matrix.ndim != 2 or matrix.size == 0:
+            raise InvalidInputError(
+                f"losses must not be empty and have two axes, got shape {matrix.shape}"
+            )
+        return matrix
+
+    def _check_values(self, matrix: FloatArray) -> None:
         low, high = self._range
-        if matrix.size == 0:
-            raise InvalidInputError(f"losses must not be empty, got shape {matrix.shape}")
         bad = first_outside(matrix.reshape(-1), low, high)
         if bad >= 0:
             row, expert = divmod(bad, matrix.shape[1])
@@ -160,7 +174,6 @@ class ScalarLearner(Stateful, ABC):
                 f"losses must lie in [{low:g},{high:g}]; "
                 f"row {row} expert {expert} is {matrix[row, expert]:.2f}"
             )
-        return matrix
 
     def _check_started(self) -> None:
         if self.K == 0:

@@ -95,10 +95,11 @@ class ShrinkingDartboard(ScalarLearner):
         self, losses: ArrayLike, *, horizon: int | None = None, out: FloatArray | None = None
     ) -> FloatArray:
         """Return the exact probabilities in every round; see ``ScalarLearner.marginals``."""
-        matrix = self._matrix(losses)
+        matrix = self._raw_matrix(losses)
         step = self._step_for(matrix.shape[1], horizon or len(matrix))
         result = np.empty_like(matrix) if out is None else out
-        fixed_step_marginals(matrix, step, step, result)
+        if not fixed_step_marginals(matrix, step, *self._range, result):
+            self._check_values(matrix)
         return result
 
     def chain(self, losses: ArrayLike, *, horizon: int | None = None) -> LazyChain:

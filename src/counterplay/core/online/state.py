@@ -52,6 +52,15 @@ class Stateful:
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
 
+    def _stored_params(self) -> dict[str, Any]:
+        """The parameters that go into the stored text; all of them by default."""
+        return self.get_params()
+
+    @classmethod
+    def _revive(cls, params: dict[str, Any]) -> Self:
+        """Build an object from its stored parameters, before its state is set."""
+        return cls(**params)
+
     def to_json(self) -> str:
         """Return parameters and running state as JSON text; ``from_json`` restores them."""
         return json.dumps(pack(self))
@@ -88,7 +97,7 @@ def pack(value: Any, seen: list[np.random.Generator] | None = None) -> Any:
     if isinstance(value, np.random.Generator):
         return _pack_generator(value, seen)
     if isinstance(value, Stateful):
-        params = pack(value.get_params(), seen)
+        params = pack(value._stored_params(), seen)
         state = {name: getattr(value, name) for name in value._state if hasattr(value, name)}
         return {"__object__": type(value).__name__, "params": params, "state": pack(state, seen)}
     if isinstance(value, tuple):
@@ -144,7 +153,7 @@ def _unpack_object(value: dict[str, Any], seen: dict[int, np.random.Generator]) 
     name = value["__object__"]
     if name not in Stateful._known:
         raise UnknownNameError.among("storable object", name, Stateful._known)
-    result = Stateful._known[name](**unpack(value["params"], seen))
+    result = Stateful._known[name]._revive(unpack(value["params"], seen))
     for key, item in value["state"].items():
         if key not in result._state:
             raise InvalidInputError(f"a stored {name} has no part named {key!r}")

@@ -1,0 +1,191 @@
+"""Three parties in a circle, each helped only by its neighbour: no whole-number stable plan.
+
+Party ``i`` needs bits that party ``i-1`` sees as features. Whether a stable whole-number plan
+exists depends on a parity, so targets are handled as exact fractions.
+Source: Thm. thm:eqintexist, sec:proofofeqexist, app:general-consruction, spec 04 section 4.1.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from numbers import Rational
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterplay.contribution.coverage import miss_probability
+from counterplay.contribution.game import CollabGame, crossing_level
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.validation import FloatArray, check_float_array, check_positive_int
+from counterplay.errors import InfeasibleError, InvalidInputError
+
+
+class CyclePACGame(CollabGame):
+    """The PAC game on a circle: ``u_i = 1 - 1/2 (1 - 1/d)^(theta_i + theta_{i-1})``, three parties.
+
+    Use it as the example in which nobody's plan holds: for odd ``samples_needed`` no whole-number
+    stable plan exists. ``d=1`` with ``upper=1`` is the simple version of the proof.
+
+    Parameters
+    ----------
+    d:
+        Number of hidden bits per party.
+    mu:
+        Common target; a ``fractions.Fraction`` or a string such as ``"7/9"`` is exact. A float
+        that is a value of the utility up to rounding is read as that value.
+    integral:
+        Whether contributions are whole numbers. Otherwise fractions are rounded at random.
+    upper:
+        Cap, 1 for the simple construction.
+
+    Notes
+    -----
+    With ``m = samples_needed``: odd ``m`` means no stable plan, even ``m`` exactly
+    ``(m/2, m/2, m/2)``.
+
+    References
+    ----------
+    Blum, Haghtalab, Phillips, Shao (2021), Thm. 2.
+
+    Examples
+    --------
+    >>> CyclePACGame(3, "4/5").samples_needed, CyclePACGame(3, "7/9").samples_needed
+    (3, 2)
+    """
+
+    def __init__(
+        self,
+        d: int,
+        mu: Rational | str | float,
+        integral: bool = True,
+        *,
+        upper: ArrayLike | None = None,
+    ) -> None:
+        self.d = check_positive_int(d, "d")
+        self.target = _exact_target(mu, self.d)
+        super().__init__(3, float(self.target), integral=integral, upper=upper)
+        if self.target > 1 or (self.target == 1 and self.d > 1):
+            raise InfeasibleError(
+                f"agent 0 cannot reach mu={self.target} alone: sup of u_0 is 1; ask for less"
+            )
+        self.samples_needed = samples_needed(self.target, self.d)
+        self._validate()
+
+    def with_mu(self, mu: ArrayLike) -> Self:
+        """Return the same game with another common target."""
+        values = np.unique(check_float_array(mu, "mu"))
+        if values.size != 1:
+            raise InvalidInputError("the cycle game has one target for all three parties")
+        return type(self)(self.d, float(values[0]), self.integral, upper=self.upper)
+
+    def next_odd(self) -> CyclePACGame:
+        """Return this game if ``samples_needed`` is odd, else the one with one sample more."""
+        if self.samples_needed % 2 == 1:
+            return self
+        harder = (1 - Fraction(1, self.d)) * self.target + Fraction(1, self.d)
+        return CyclePACGame(self.d, harder, self.integral, upper=self.upper)
+
+    def exact_utility(self, own: int, neighbour: int) -> Fraction:
+        """Return the utility of whole-number contributions as an exact fraction."""
+        return 1 - Fraction(self.d - 1, self.d) ** (own + neighbour) / 2
+
+    def well_behaved_constants(
+        self, C: ArrayLike | None = None, *, samples: int = 256, random_state: RandomState = 0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return exact constants; for ``d=1`` they are 1/2 and ``(1 - C)/2``: zero at C = 1."""
+        corner, q = self._corner(C), 1.0 / self.d
+        neighbour = np.roll(miss_probability(np.array(q), corner), 1)
+        cell = np.maximum(np.ceil(corner) - 1.0, 0.0)
+        return np.full(3, 0.5 * q), 0.5 * neighbour * q * (1.0 - q) ** cell
+
+    def _utilities(self, theta: FloatArray) -> FloatArray:
+        missed = miss_probability(np.array(1.0 / self.d), theta)
+        return 1.0 - 0.5 * missed * np.roll(missed, 1, axis=1)
+
+    def _best_response(self, i: int, theta: FloatArray) -> float:
+        if self.integral:
+            return max(0.0, self.samples_needed - float(theta[i - 1]))
+        missed = float(miss_probability(np.array(1.0 / self.d), theta[i - 1]))
+        keep = 1.0 - 1.0 / self.d
+        return crossing_level(
+            lambda t: 1.0 - 0.5 * missed * keep**t, float(self.mu[i]), integral=False
+        )
+
+    def _sup_alone(self, i: int) -> float:
+        return 1.0
+
+
+def samples_needed(mu: Rational | str | float, d: int) -> int:
+    """Return the smallest ``m`` with ``1 - (1 - 1/d)^m / 2 >= mu``, in exact arithmetic.
+
+    The formula ``ceil(log(2(1-mu)) / log(1-1/d))`` in floating point is wrong whenever ``mu`` is
+    itself a value of the utility, which is the interesting case.
+
+    >>> samples_needed("7/9", 3)
+    2
+    """
+    size = check_positive_int(d, "d")
+    target, miss, m = _exact_target(mu, size), Fraction(1), 0
+    if target > 1 or (target == 1 and size > 1):
+        raise InfeasibleError(f"no number of samples reaches mu={target}; ask for less than 1")
+    while 1 - miss / 2 < target:
+        miss, m = miss * Fraction(size - 1, size), m + 1
+    return m
+
+
+def sample_cycle(
+    d: int, theta: ArrayLike, random_state: RandomState = None, *, draws: int = 1
+) -> FloatArray:
+    """Simulate the cycle: draw hidden bits and samples, classify optimally, return accuracies.
+
+    Returns ``(draws, 3)``: the accuracy of the best classifier on each party's distribution.
+
+    >>> sample_cycle(3, [2, 1, 0], 0, draws=40_000).mean(axis=0).round(2).tolist()
+    [0.78, 0.85, 0.67]
+    """
+    size, rng = check_positive_int(d, "d"), generator(random_state)
+    levels = check_float_array(theta, "theta", ndim=1)
+    if levels.shape != (3,) or (levels < 0).any():
+        raise InvalidInputError("theta must be three non-negative numbers")
+    bits = rng.integers(0, 2, size=(draws, 3, size))
+    known = np.zeros((draws, 3, size), dtype=bool)
+    for party in range(3):
+        extra = rng.random(draws) < levels[party] - np.floor(levels[party])
+        count = np.floor(levels[party]).astype(int) + extra
+        index = rng.integers(0, size, size=(draws, int(count.max(initial=0))))
+        row, column = np.nonzero(np.arange(index.shape[1]) < count[:, None])
+        point = index[row, column]
+        known[row, party, point] = True  # the feature shows the party's own bit
+        known[row, party - 1, point] = True  # the label is the neighbour's bit
+    guess = rng.integers(0, 2, size=bits.shape)
+    answer = np.where(known, bits, guess)
+    right = (answer == bits).mean(axis=2)
+    return np.roll(right, 1, axis=1)  # party i is tested on the bits of party i-1
+
+
+def _exact_target(mu: Rational | str | float, d: int) -> Fraction:
+    """Read ``mu`` exactly; snap a float to the utility value it is the rounding of."""
+    if isinstance(mu, float | np.floating):
+        if not np.isfinite(mu):
+            raise InvalidInputError(f"mu must be finite, got {mu}")
+        return _snap(float(mu), d)
+    try:
+        return Fraction(mu)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"mu must be a number or a fraction such as '7/9', got {mu!r}"
+        ) from None
+
+
+def _snap(mu: float, d: int) -> Fraction:
+    exact = Fraction(mu)
+    miss = Fraction(1)
+    for _ in range(100_000):
+        value = 1 - miss / 2
+        if abs(float(value) - mu) <= 4 * np.spacing(max(abs(mu), 0.5)):
+            return value
+        if value > exact or (d == 1 and miss == 0):
+            return exact
+        miss *= Fraction(d - 1, d)
+    return exact

@@ -1,0 +1,240 @@
+"""Utilities measured with any scikit-learn classifier: train on what the parties bring, score.
+
+Subsamples are nested and common to all questions (the first ``m_j`` rows of one permutation per
+repeat), so that estimates hardly ever fall when somebody contributes more. Every number has a
+standard error, and "undecided" is an answer. Source: spec 04 section 2.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from counterplay.contribution.game import CollabGame
+from counterplay.core.seeds import RandomState, spawn
+from counterplay.core.validation import (
+    FloatArray,
+    check_open_fraction,
+    check_positive_int,
+)
+from counterplay.errors import InvalidInputError
+
+
+@dataclass(frozen=True)
+class MeasuredResponse:
+    """Best response of one party with its uncertainty.
+
+    ``low`` is the largest contribution that surely fails plus one, ``high`` the smallest that
+    surely reaches the target (None if no contribution surely does).
+    """
+
+    agent: int
+    estimate: int
+    low: int
+    high: int | None
+    outcome: Literal["decided", "undecided"]
+
+
+class EmpiricalGame(CollabGame):
+    """A data-sharing game whose utilities are measured by training and scoring a classifier.
+
+    Use it when you have the parties' data and a model. Contributions are numbers of training rows.
+
+    Parameters
+    ----------
+    datasets:
+        One ``(X, y)`` per party.
+    estimator:
+        Any scikit-learn classifier; cloned for each fit.
+    mu:
+        Target accuracies on the parties' own hold-out rows.
+    n_repeats:
+        Independent splits and permutations that every utility is averaged over.
+    test_size:
+        Fraction of each party's rows held out.
+    integral:
+        Whether contributions are whole numbers. Otherwise a fraction is rounded at random, with
+        the same draws for every question.
+    random_state:
+        Seed of splits, permutations and roundings.
+
+    Notes
+    -----
+    Estimates are means over ``n_repeats``; ``standard_errors`` gives their uncertainty. No
+    guarantee of the theory applies to a measured game beyond these intervals.
+
+    References
+    ----------
+    Blum, Haghtalab, Phillips, Shao (2021), Sec. 2 (general utilities).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> game = EmpiricalGame([(X[::2], y[::2]), (X[1::2], y[1::2])], GaussianNB(), mu=0.9)
+    >>> bool(game.utilities([40, 0])[0] > 0.9)
+    True
+    """
+
+    expensive = True
+
+    def __init__(
+        self,
+        datasets: Sequence[tuple[ArrayLike, ArrayLike]],
+        estimator: Any,
+        mu: ArrayLike,
+        *,
+        n_repeats: int = 20,
+        test_size: float = 0.3,
+        integral: bool = True,
+        random_state: RandomState = 0,
+    ) -> None:
+        parties = [_check_party(i, X, y) for i, (X, y) in enumerate(datasets)]
+        if not parties:
+            raise InvalidInputError("datasets must contain at least one party")
+        if len({X.shape[1] for X, _ in parties}) > 1:
+            raise InvalidInputError("all parties must have the same number of columns")
+        self.estimator = estimator
+        self.n_repeats = check_positive_int(n_repeats, "n_repeats")
+        self.classes = np.unique(np.concatenate([y for _, y in parties]))
+        size = check_open_fraction(test_size, "test_size")
+        streams = spawn(random_state, self.n_repeats)
+        self._splits = [_split(parties, size, rng) for rng in streams]
+        self._draws = [rng.random(len(parties)) for rng in streams]
+        self._cache: dict[tuple[int, ...], FloatArray] = {}
+        rows = [len(X) for X, _ in self._splits[0].train]
+        super().__init__(len(parties), mu, integral=integral, upper=rows)
+
+    def standard_errors(self, theta: ArrayLike) -> FloatArray:
+        """Return the standard errors of ``utilities(theta)`` over the repeats."""
+        scores = self.scores(self._vector(theta))
+        return np.asarray(scores.std(axis=0, ddof=1) / np.sqrt(self.n_repeats))
+
+    def scores(self, theta: ArrayLike) -> FloatArray:
+        """Return the accuracies of every repeat, shape ``(n_repeats, k)``."""
+        vector = self._vector(theta)
+        whole = np.floor(vector)
+        rounded = [whole + (draw < vector - whole) for draw in self._draws]
+        return np.stack([self._scored(r, counts) for r, counts in enumerate(rounded)])
+
+    def decide(
+        self, i: int, theta: ArrayLike, confidence: float = 0.95
+    ) -> Literal["satisfied", "unsatisfied", "undecided"]:
+        """Say whether party ``i`` reaches its target, or that the repeats cannot tell."""
+        agent = self.check_agent(i)
+        sample = self.scores(theta)[:, agent]
+        half = (
+            stats.t.ppf(0.5 + confidence / 2, self.n_repeats - 1) if self.n_repeats > 1 else np.inf
+        )
+        half = half * max(sample.std(ddof=1), 1e-12) / np.sqrt(self.n_repeats)
+        if sample.mean() - half >= self.mu[agent]:
+            return "satisfied"
+        return "unsatisfied" if sample.mean() + half < self.mu[agent] else "undecided"
+
+    def measured_response(
+        self, i: int, theta: ArrayLike, confidence: float = 0.95
+    ) -> MeasuredResponse:
+        """Return the best response of ``i`` and the range that the repeats cannot exclude."""
+        agent, vector = self.check_agent(i), self._vector(theta)
+        top = int(self.cap[agent])
+
+        def first(test: Any) -> int | None:
+            low, high = -1, top + 1
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (low, middle) if test(middle) else (middle, high)
+            return None if high > top else high
+
+        def verdict(m: int) -> str:
+            return self.decide(agent, _replace(vector, agent, m), confidence)
+
+        high = first(lambda m: verdict(m) == "satisfied")
+        low = first(lambda m: verdict(m) != "unsatisfied")
+        decided = high is not None and low == high
+        return MeasuredResponse(
+            agent,
+            int(self.best_response(agent, vector)),
+            top + 1 if low is None else low,
+            high,
+            "decided" if decided else "undecided",
+        )
+
+    @property
+    def cap(self) -> FloatArray:
+        """Training rows that each party has."""
+        assert self.upper is not None  # set in __init__
+        return self.upper
+
+    def _utilities(self, theta: FloatArray) -> FloatArray:
+        return np.stack([self.scores(row).mean(axis=0) for row in theta])
+
+    def _best_response(self, i: int, theta: FloatArray) -> float:
+        low, high = -1, int(self.cap[i]) + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            value = self.scores(_replace(theta, i, middle))[:, i].mean()
+            low, high = (low, middle) if value >= self.mu[i] else (middle, high)
+        return float(high) if high <= self.cap[i] else np.inf
+
+    def _sup_alone(self, i: int) -> float:
+        alone = np.zeros(self.k)
+        alone[i] = self.cap[i]
+        return float(self._utilities(alone[None, :])[0, i])
+
+    def _scored(self, repeat: int, counts: FloatArray) -> FloatArray:
+        key = (repeat, *(int(m) for m in counts))
+        if key not in self._cache:
+            self._cache[key] = self._score(self._splits[repeat], key[1:])
+        return self._cache[key]
+
+    def _score(self, split: _Split, counts: tuple[int, ...]) -> FloatArray:
+        from sklearn.base import clone
+
+        X = np.concatenate([a[:m] for (a, _), m in zip(split.train, counts)])
+        y = np.concatenate([b[:m] for (_, b), m in zip(split.train, counts)])
+        if len(y) == 0:  # nothing to learn from: a guess
+            return np.full(self.k, 1.0 / len(self.classes))
+        if len(np.unique(y)) == 1:
+            return np.array([float((b == y[0]).mean()) for _, b in split.test])
+        model = clone(self.estimator).fit(X, y)
+        return np.array([float((model.predict(a) == b).mean()) for a, b in split.test])
+
+
+@dataclass(frozen=True)
+class _Split:
+    train: list[tuple[np.ndarray, np.ndarray]]
+    test: list[tuple[np.ndarray, np.ndarray]]
+
+
+def _split(
+    parties: list[tuple[np.ndarray, np.ndarray]], test_size: float, rng: np.random.Generator
+) -> _Split:
+    train, test = [], []
+    for X, y in parties:
+        order = rng.permutation(len(y))
+        cut = min(max(1, round(test_size * len(y))), len(y) - 1)
+        test.append((X[order[:cut]], y[order[:cut]]))
+        train.append((X[order[cut:]], y[order[cut:]]))
+    return _Split(train, test)
+
+
+def _check_party(i: int, X: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    rows, labels = np.asarray(X), np.asarray(y)
+    if rows.ndim != 2 or labels.ndim != 1 or len(rows) != len(labels) or len(labels) < 2:
+        raise InvalidInputError(
+            f"datasets[{i}] must be a table X and labels y of the same length, at least 2, "
+            f"got shapes {rows.shape} and {labels.shape}"
+        )
+    return rows, labels
+
+
+def _replace(theta: FloatArray, i: int, value: float) -> FloatArray:
+    other = theta.copy()
+    other[i] = value
+    return other

@@ -1,0 +1,219 @@
+"""Which solver answers which question for which game: the choices behind ``plan_contributions``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TypeVar
+
+import numpy as np
+
+from counterplay.contribution.audit import allocation, envy_report
+from counterplay.contribution.coverage import CoverageGame
+from counterplay.contribution.coverage_optimum import coverage_opt_integer, coverage_opt_real
+from counterplay.contribution.coverage_stable import (
+    integer_equilibrium_coverage,
+    optimal_stable_coverage,
+)
+from counterplay.contribution.dynamics import best_response_dynamics
+from counterplay.contribution.envy_free import improve_envy_free, optimal_envy_free_linear
+from counterplay.contribution.equal import equal_allocation, smallest_common_level
+from counterplay.contribution.game import CollabGame
+from counterplay.contribution.linear import LinearGame
+from counterplay.contribution.local_search import descend, shrink, trim_envy_free
+from counterplay.contribution.reports import Allocation
+from counterplay.contribution.social_optimum import socially_optimal_linear
+from counterplay.contribution.stable_linear import optimal_stable_linear
+from counterplay.contribution.stable_milp import stable_linear_milp
+from counterplay.contribution.tabular import TabularGame
+from counterplay.core.seeds import RandomState
+from counterplay.core.validation import FloatArray
+from counterplay.errors import ConvergenceError, InfeasibleError
+
+EXACT_ENVY_FREE = 12
+EXACT_DIRECTED = 40
+GRID = 200_000
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Plans:
+    """The plans of a game with proven bounds and remarks."""
+
+    optimal: Allocation
+    stable: Allocation | None
+    envy_free: Allocation | None
+    equal: Allocation | None
+    bounds: Mapping[str, float]
+    flags: tuple[str, ...]
+
+
+def solve_plans(game: CollabGame, time_limit: float, random_state: RandomState) -> Plans:
+    """Compute all plans of a game with the best solver there is for it."""
+    flags = _flags(game)
+    equal, why = _attempt(lambda: equal_allocation(game))
+    flags += [] if why is None else [f"no equal plan: {why}"]
+    if isinstance(game, LinearGame):
+        optimal, stable, worst, why = _linear(game, time_limit)
+    elif isinstance(game, CoverageGame) and game.extension == "rounding":
+        optimal, stable, worst, why = _coverage(game, random_state)
+    elif _grid_size(game) <= GRID:
+        return _exhaustive(game, equal, flags)
+    else:
+        optimal, stable, worst, why = _generic(game, equal)
+    flags += [] if why is None else [f"no stable plan: {why}"]
+    optimal = _cheapest(game, optimal, [stable, equal])
+    fair = _envy_free(game, stable, equal, time_limit)
+    flags += [] if fair is not None else ["no envy-free plan was found within the caps"]
+    bounds = {"optimal_lower": float(optimal.certificate.get("lower_bound", 0.0))}
+    if worst is not None:
+        bounds["stable_highest"] = worst
+    return Plans(optimal, stable, fair, equal, bounds, tuple(flags))
+
+
+def _linear(
+    game: LinearGame, time_limit: float
+) -> tuple[Allocation, Allocation | None, float | None, str | None]:
+    optimal = socially_optimal_linear(game)
+
+    def solve(sense: int) -> Allocation:
+        if game.is_psd:
+            return optimal_stable_linear(game, sense=1 if sense == 1 else -1)
+        if game.k <= EXACT_DIRECTED:
+            return stable_linear_milp(game, sense=1 if sense == 1 else -1, time_limit=time_limit)
+        return best_response_dynamics(game, fallback=True).allocation
+
+    stable, why = _attempt(lambda: solve(1))
+    worst, _ = _attempt(lambda: solve(-1))
+    return optimal, stable, None if worst is None else worst.total, why
+
+
+def _coverage(
+    game: CoverageGame, random_state: RandomState
+) -> tuple[Allocation, Allocation | None, float | None, str | None]:
+    if game.integral:
+        optimal = coverage_opt_integer(game)
+        stable, why = _attempt(
+            lambda: integer_equilibrium_coverage(game, random_state=random_state)
+        )
+        totals = () if stable is None else stable.certificate.get("totals_found", ())
+        return optimal, stable, max(totals, default=None), why
+    optimal = coverage_opt_real(game, random_state=random_state)
+    stable, why = _attempt(lambda: optimal_stable_coverage(game, random_state=random_state))
+    worst = None if stable is None else float(stable.certificate["dearest_found"])
+    return optimal, stable, worst, why
+
+
+def _exhaustive(game: CollabGame, equal: Allocation | None, flags: list[str]) -> Plans:
+    if isinstance(game, TabularGame):
+        table = game
+    else:
+        table = TabularGame.from_game(game, [np.arange(int(t) + 1) for t in _grid_top(game)])
+    stable = table.stable
+    found = {
+        "optimal": table.cheapest(table.feasible),
+        "stable": table.cheapest(stable),
+        "envy-free": table.cheapest(table.envy_free),
+    }
+    if found["optimal"] is None:
+        raise InfeasibleError("no plan on the grid satisfies everybody; add higher levels")
+    if found["stable"] is None:
+        flags = [*flags, "no stable plan exists on the grid of contributions (all were checked)"]
+    facts = {"proved": True}
+    plans = {
+        name: None if theta is None else allocation(game, theta, name, facts)
+        for name, theta in found.items()
+    }
+    optimal = plans["optimal"]
+    assert optimal is not None  # checked above
+    bounds = {"optimal_lower": optimal.total}
+    worst = table.cheapest(stable, sense=-1)
+    if worst is not None:
+        bounds["stable_highest"] = game.total(worst)
+    return Plans(optimal, plans["stable"], plans["envy-free"], equal, bounds, tuple(flags))
+
+
+def _generic(
+    game: CollabGame, equal: Allocation | None
+) -> tuple[Allocation, Allocation | None, float | None, str | None]:
+    stable, why = _attempt(lambda: best_response_dynamics(game, fallback=True).allocation)
+    starts: list[FloatArray] = [p.theta for p in (equal, stable) if p is not None]
+    starts.append(np.asarray(game.box if game.upper is None else game.upper))
+    improve = shrink if game.integral else descend
+    theta = min((improve(game, np.array(start)) for start in starts), key=game.total)
+    return allocation(game, theta, "optimal", {"proved": False}), stable, None, why
+
+
+def _envy_free(
+    game: CollabGame, stable: Allocation | None, equal: Allocation | None, time_limit: float
+) -> Allocation | None:
+    candidates = [
+        plan
+        for plan in (stable, equal)
+        if plan is not None and envy_report(game, plan.theta).is_envy_free
+    ]
+    if isinstance(game, LinearGame):
+        if game.k <= EXACT_ENVY_FREE:
+            exact, _ = _attempt(lambda: optimal_envy_free_linear(game, time_limit=time_limit))
+            candidates += [] if exact is None else [exact]
+        else:
+            candidates = [improve_envy_free(game, plan.theta) for plan in candidates]
+    else:
+        trimmed = [trim_envy_free(game, np.array(plan.theta)) for plan in candidates]
+        candidates += [allocation(game, theta, "envy-free", {"proved": False}) for theta in trimmed]
+    if not candidates:
+        return None
+    best = min(candidates, key=lambda plan: plan.total)
+    return replace(best, concept="envy-free")
+
+
+def _cheapest(game: CollabGame, optimal: Allocation, others: list[Allocation | None]) -> Allocation:
+    """A plan found on the way may beat a local search; the optimum is the cheapest of all."""
+    best = min([optimal, *(p for p in others if p is not None)], key=lambda plan: plan.total)
+    if best.total >= optimal.total - 1e-12:
+        return optimal
+    return allocation(game, best.theta, "optimal", optimal.certificate)
+
+
+def _flags(game: CollabGame) -> list[str]:
+    flags = []
+    zero = game.utilities(np.zeros(game.k)) >= game.mu
+    for i in np.flatnonzero(zero):
+        flags.append(f"agent {i} is satisfied without any data (target {game.mu[i]:g})")
+    if game.upper is not None:
+        alone, _ = _attempt(lambda: game.standalone())
+        if alone is None:
+            flags.append("somebody could not reach its target alone, whatever it brings")
+        else:
+            for i in np.flatnonzero(alone > game.upper + 1e-9):
+                flags.append(
+                    f"agent {i} could not reach its target alone below its cap {game.upper[i]:g}"
+                )
+    return flags
+
+
+def _grid_size(game: CollabGame) -> float:
+    if isinstance(game, TabularGame):
+        return 0
+    if game.expensive or not game.integral:
+        return np.inf
+    top, _ = _attempt(lambda: _grid_top(game))
+    return np.inf if top is None else float(prod(int(t) + 1 for t in top))
+
+
+def _grid_top(game: CollabGame) -> FloatArray:
+    """Levels that no cheapest, stable or cheapest envy-free plan exceeds."""
+    if game.upper is not None:
+        return np.asarray(game.upper)
+    budget = smallest_common_level(game) * game.cost.sum()  # what the equal plan costs
+    return np.asarray(np.maximum(np.ceil(budget / np.maximum(game.cost, 1e-12)), game.box))
+
+
+def _attempt(solve: Callable[[], T]) -> tuple[T | None, str | None]:
+    """Return the result, or None and the reason why there is none."""
+    try:
+        return solve(), None
+    except (InfeasibleError, ConvergenceError) as error:
+        return None, str(error)

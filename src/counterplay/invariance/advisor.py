@@ -1,0 +1,386 @@
+"""Should I augment? Measure it on your own data, and say which theorem is at work.
+
+Two fits per fold give all five candidates: the plain classifier, augmentation, either with the
+orbit look-up, and augmentation with a vote over the orbit. Folds are drawn with orbits kept
+together (no look-up possible) and ungrouped (natural use); the difference is what the look-up
+gains. Source: spec 11 sections 5 (E5) and 9.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+
+from counterplay.core.figures import PALETTE, axes_or_new, figure_style
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.stats import binomial_p_value, clopper_pearson
+from counterplay.core.validation import BoolArray, IntArray, check_choice, check_int
+from counterplay.errors import InvalidInputError
+from counterplay.invariance.estimators import (
+    AugmentedClassifier,
+    as_group,
+    augmented_sample,
+    orbit_images,
+)
+from counterplay.invariance.groups import ValidityReport, check_validity
+from counterplay.invariance.model import resolve_conflicts
+from counterplay.invariance.transformations import TransformationSet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+VerdictName = Literal["augment", "do not augment", "use invariant learner", "no difference"]
+MODELS = ("ERM", "DA", "ERM-INV", "DA+INV", "DA+vote")
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The answer to "should I augment?" with the evidence.
+
+    Attributes
+    ----------
+    verdict:
+        "augment", "do not augment", "use invariant learner" or "no difference".
+    reason:
+        Why, with the theorem behind it.
+    best:
+        The candidate with the smallest natural error.
+    errors:
+        Table: natural and orbit-grouped cross-validated error of every candidate with intervals,
+        and the exact p-value of the paired comparison with ERM.
+    invariance_levels:
+        Share of points whose predictions vary over the orbit, for ERM and DA.
+    fit_natural, fit_augmented:
+        Training error of ERM on natural data and of DA on augmented data.
+    validity:
+        Group laws, orbits and label conflicts in the data.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from counterplay.invariance import groups, tic_tac_toe_endgames
+    >>> X, y = tic_tac_toe_endgames()
+    >>> pick = np.random.default_rng(0).permutation(len(X))[:150]
+    >>> advice = augmentation_advisor(
+    ...     DecisionTreeClassifier(random_state=0), X[pick], y[pick], groups.d4((3, 3)),
+    ...     random_state=0)
+    >>> advice.verdict
+    'augment'
+    """
+
+    verdict: VerdictName
+    reason: str
+    best: str
+    errors: tuple[tuple[str, float, float, float, float, float], ...]
+    invariance_levels: tuple[tuple[str, float], ...]
+    fit_natural: float
+    fit_augmented: float
+    validity: ValidityReport
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per candidate."""
+        columns = ["model", "error", "low", "high", "grouped_error", "p_value"]
+        return pd.DataFrame(list(self.errors), columns=columns)
+
+    def summary(self) -> str:
+        """The verdict, the reason and the table."""
+        levels = ", ".join(f"{name} {level:.2f}" for name, level in self.invariance_levels)
+        return "\n".join(
+            [
+                f"Verdict: {self.verdict}.",
+                self.reason,
+                self.validity.summary(),
+                f"Share of points whose prediction varies over the orbit: {levels}.",
+                f"Training error: {self.fit_natural:.3f} on natural data (ERM), "
+                f"{self.fit_augmented:.3f} on augmented data (DA).",
+                self.to_frame().to_string(index=False, float_format=lambda v: f"{v:.3f}"),
+            ]
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Errors of the candidates, natural and with orbits kept together."""
+        with figure_style():
+            axes = axes_or_new(ax)
+            frame = self.to_frame()
+            place = np.arange(len(frame))
+            spread = np.abs(frame[["low", "high"]].to_numpy().T - frame["error"].to_numpy())
+            axes.bar(
+                place - 0.2, frame["error"], 0.38, yerr=spread, capsize=3, color=PALETTE[0],
+                label="natural folds",
+            )  # fmt: skip
+            axes.bar(
+                place + 0.2, frame["grouped_error"], 0.38, color=PALETTE[5],
+                label="orbits kept together",
+            )  # fmt: skip
+            axes.set_xticks(place, frame["model"])
+            axes.set(ylabel="cross-validated error", title=f"Verdict: {self.verdict}")
+            axes.legend()
+        return axes
+
+
+def augmentation_advisor(
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    group: Any,
+    *,
+    n_splits: int = 5,
+    evaluate_on: Literal["natural", "transformed"] = "natural",
+    alpha: float = 0.05,
+    n_images: int = 8,
+    random_state: RandomState = None,
+) -> Advice:
+    """Should I augment my data with these transformations, and what do I do at test time?
+
+    Parameters
+    ----------
+    estimator:
+        Any scikit-learn classifier.
+    X, y:
+        Natural data.
+    group:
+        A group from :mod:`counterplay.invariance.groups`.
+    n_splits:
+        Folds.
+    evaluate_on:
+        "natural": future points look like X. "transformed": they are random images of such
+        points (rotated pictures will come in).
+    alpha:
+        Level of the paired tests behind the verdict (exact sign tests on discordant points).
+    n_images:
+        Random images per point for groups too large to list.
+    random_state:
+        Seed of the folds and of the random images.
+
+    Returns
+    -------
+    Advice
+        With ``verdict``, ``summary()``, ``to_frame()`` and ``plot()``.
+
+    Examples
+    --------
+    Labels that depend on which half is larger do not survive a reversal; the advisor says so.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from counterplay.invariance import groups
+    >>> X = np.random.default_rng(0).normal(size=(300, 4))
+    >>> y = (X[:, 0] > X[:, 3]).astype(int)
+    >>> advice = augmentation_advisor(
+    ...     LogisticRegression(), X, y, groups.sequence_reversal(4), random_state=0)
+    >>> advice.verdict
+    'do not augment'
+    """
+    check_choice(evaluate_on, "evaluate_on", ("natural", "transformed"))
+    folds = check_int(n_splits, "n_splits", low=2)
+    rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
+    if rows.ndim != 2 or labels.shape != (len(rows),):
+        raise InvalidInputError("X must be a matrix and y a list of labels of the same length")
+    transformations = as_group(group, rows.shape[1])
+    rows = np.asarray(transformations.check_points(rows))
+    rng = generator(random_state)
+    split_seed, image_seed = (int(s) for s in rng.integers(2**31, size=2))
+    run = _Comparison(estimator, transformations, n_images, image_seed, evaluate_on)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        natural = run.wrong(
+            rows, labels, StratifiedKFold(folds, shuffle=True, random_state=split_seed)
+        )
+        grouped = run.wrong(
+            rows, labels, StratifiedGroupKFold(folds, shuffle=True, random_state=split_seed)
+        )
+        fit_natural, fit_augmented = run.training_errors(rows, labels)
+    validity = check_validity(transformations, rows, labels)
+    verdict, reason = _decide(natural, alpha, fit_natural, fit_augmented, validity)
+    table = tuple(_row(name, natural, grouped) for name in MODELS)
+    best = min(MODELS, key=lambda name: (natural[name].mean(), MODELS.index(name)))
+    levels = tuple((name, run.levels[name]) for name in ("ERM", "DA"))
+    return Advice(verdict, reason, best, table, levels, fit_natural, fit_augmented, validity)
+
+
+class InvarianceAdvisor(BaseEstimator):  # type: ignore[misc,unused-ignore]  # scikit-learn has no types
+    """The advisor as an object: ``InvarianceAdvisor(base, group).fit(X, y).advice_``.
+
+    Parameters as for :func:`augmentation_advisor`.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from counterplay.invariance import groups
+    >>> X = np.random.default_rng(0).normal(size=(200, 4))
+    >>> y = (X[:, 0] > X[:, 3]).astype(int)
+    >>> advisor = InvarianceAdvisor(LogisticRegression(), groups.sequence_reversal, random_state=0)
+    >>> advisor.fit(X, y).verdict_
+    'do not augment'
+    """
+
+    def __init__(
+        self, base: Any, group: Any = None, n_splits: int = 5, random_state: RandomState = None
+    ) -> None:
+        self.base = base
+        self.group = group
+        self.n_splits = n_splits
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> InvarianceAdvisor:
+        """Run the comparison."""
+        self.advice_ = augmentation_advisor(
+            self.base, X, y, self.group, n_splits=self.n_splits, random_state=self.random_state
+        )
+        self.verdict_ = self.advice_.verdict
+        return self
+
+
+class _Comparison:
+    """Out-of-fold mistakes of the five candidates from two fits per fold."""
+
+    def __init__(
+        self, estimator: Any, group: TransformationSet, n_images: int, seed: int, evaluate_on: str
+    ) -> None:
+        self.estimator, self.group = estimator, group
+        self.n_images, self.seed, self.evaluate_on = n_images, seed, evaluate_on
+        self.levels = {"ERM": 0.0, "DA": 0.0}
+
+    def wrong(self, X: NDArray[Any], y: NDArray[Any], splitter: Any) -> dict[str, BoolArray]:
+        """Whether each candidate is wrong at each point, out of fold."""
+        keys = self.group.orbit_key(X) if self.group.is_group else self.group.point_key(X)
+        numbers: dict[Any, int] = {}
+        ids = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+        wrong = {name: np.zeros(len(X), dtype=np.bool_) for name in MODELS}
+        level = {"ERM": 0.0, "DA": 0.0}
+        kept = ids if isinstance(splitter, StratifiedGroupKFold) else None
+        for train, test in splitter.split(X, y, kept):
+            predictions, varies = self._fold(X, y, ids, train, test)
+            for name, labels in predictions.items():
+                wrong[name][test] = labels != y[test]
+            for name, count in varies.items():
+                level[name] += count / len(X)
+        self.levels = level
+        return wrong
+
+    def _fold(
+        self, X: NDArray[Any], y: NDArray[Any], ids: IntArray, train: IntArray, test: IntArray
+    ) -> tuple[dict[str, NDArray[Any]], dict[str, int]]:
+        images = orbit_images(X[test], self.group, self.n_images, self.seed)
+        asked = self._asked(X[test], images)
+        models = {
+            "ERM": clone(self.estimator).fit(X[train], y[train]),
+            "DA": self._augmented().fit(X[train], y[train]),
+        }
+        table = dict(zip(ids[train].tolist(), resolve_conflicts(
+            np.unique(ids[train], return_inverse=True)[1].reshape(-1), y[train], "majority"
+        ).tolist()))  # fmt: skip
+        seen = np.array([i in table for i in ids[test].tolist()])
+        looked = np.array([table.get(i, y[0]) for i in ids[test].tolist()])
+        out: dict[str, NDArray[Any]] = {}
+        varies: dict[str, int] = {}
+        for name, model in models.items():
+            votes = np.array([model.predict(image) for image in images])
+            varies[name] = int((votes != votes[0]).any(axis=0).sum())
+            out[name] = np.asarray(model.predict(asked))
+            out[f"{name}-INV" if name == "ERM" else f"{name}+INV"] = np.where(
+                seen, looked, out[name]
+            )
+            if name == "DA":
+                out["DA+vote"] = self._vote(model, images, votes)
+        return {name: out[name] for name in MODELS}, varies
+
+    def _asked(self, points: NDArray[Any], images: NDArray[Any]) -> NDArray[Any]:
+        if self.evaluate_on == "natural":
+            return points
+        pick = generator(self.seed).integers(len(images), size=len(points))
+        return np.asarray(images[pick, np.arange(len(points))])
+
+    def _vote(self, model: Any, images: NDArray[Any], votes: NDArray[Any]) -> NDArray[Any]:
+        classes = model.classes_
+        if hasattr(model, "predict_proba"):
+            mean = np.mean([model.predict_proba(image) for image in images], axis=0)
+            return np.asarray(classes[mean.argmax(axis=1)])
+        counts = np.array([(votes == label).sum(axis=0) for label in classes])
+        return np.asarray(classes[counts.argmax(axis=0)])
+
+    def _augmented(self) -> AugmentedClassifier:
+        return AugmentedClassifier(self.estimator, self.group, self.n_images, self.seed)
+
+    def training_errors(self, X: NDArray[Any], y: NDArray[Any]) -> tuple[float, float]:
+        """Error of ERM on its natural and of DA on its augmented training data."""
+        plain = clone(self.estimator).fit(X, y)
+        augmented = self._augmented().fit(X, y)
+        copies, labels, weights = augmented_sample(X, y, self.group, self.n_images, self.seed)
+        miss = np.asarray(augmented.predict(copies)) != labels
+        return float((plain.predict(X) != y).mean()), float(weights[miss].sum() / len(X))
+
+
+def _decide(
+    wrong: dict[str, BoolArray],
+    alpha: float,
+    fit_natural: float,
+    fit_augmented: float,
+    validity: ValidityReport,
+) -> tuple[VerdictName, str]:
+    invariant = min(("ERM-INV", "DA+INV", "DA+vote"), key=lambda name: wrong[name].mean())
+    better = _beats(wrong["DA"], wrong["ERM"], alpha)
+    worse = _beats(wrong["ERM"], wrong["DA"], alpha)
+    setting = _setting(fit_natural, fit_augmented)
+    conflict = (
+        f" {len(validity.conflicts)} points share an orbit with a point of another label: the "
+        "labels are not invariant."
+        if validity.conflicts
+        else ""
+    )
+    reference = "DA" if better else "ERM"
+    if _beats(wrong[invariant], wrong[reference], alpha / 3):  # the best of three candidates
+        why = (
+            "it uses the orbit of the test point, which augmentation cannot (Thm. 11.4: VCo "
+            "instead of VCao samples; Thm. 11.7 for the look-up)"
+        )
+        return "use invariant learner", f"{invariant} beats {reference}: {why}. {setting}{conflict}"
+    if better:
+        why = "the sample size is driven by VCao instead of the VC dimension (Thms. 11.1, 11.3)"
+        return "augment", f"Augmentation lowers the error: {why}. {setting}{conflict}"
+    if worse:
+        why = "learners that only see orbits can need many more samples (Thm. 11.5)"
+        return "do not augment", f"Augmentation raises the error: {why}. {setting}{conflict}"
+    why = "Augmentation changes the error by less than these data can show."
+    return "no difference", f"{why} {setting}{conflict}"
+
+
+def _setting(fit_natural: float, fit_augmented: float) -> str:
+    if fit_augmented <= 0.01:
+        return "The model fits the augmented data: invariantly realizable, setting (i)."
+    if fit_natural <= 0.01:
+        return (
+            "The model fits the natural but not the augmented data: relaxed realizable, setting "
+            "(ii), where augmentation may hurt."
+        )
+    return "The model fits neither natural nor augmented data: agnostic, setting (iii)."
+
+
+def _beats(first: BoolArray, second: BoolArray, alpha: float) -> bool:
+    wins, losses = int((second & ~first).sum()), int((first & ~second).sum())
+    if wins <= losses:
+        return False
+    return binomial_p_value(wins, wins + losses, 0.5, "greater") <= alpha
+
+
+def _p_value(first: BoolArray, second: BoolArray) -> float:
+    wins, losses = int((second & ~first).sum()), int((first & ~second).sum())
+    return binomial_p_value(wins, wins + losses, 0.5) if wins + losses else 1.0
+
+
+def _row(
+    name: str, natural: dict[str, BoolArray], grouped: dict[str, BoolArray]
+) -> tuple[str, float, float, float, float, float]:
+    mistakes = natural[name]
+    interval = clopper_pearson(int(mistakes.sum()), mistakes.size)
+    return (
+        name, float(mistakes.mean()), interval.low, interval.high, float(grouped[name].mean()),
+        _p_value(mistakes, natural["ERM"]),
+    )  # fmt: skip

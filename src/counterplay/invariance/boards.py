@@ -1,0 +1,61 @@
+"""Tic-tac-toe endgames: a small real problem with an exact symmetry.
+
+All boards at which a game can end, x first; the question is whether x has won. The eight symmetries
+of the square do not change the answer. Source: spec 11 section 5 (E5).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterplay.core.validation import FloatArray
+
+_LINES = np.array(
+    [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]]
+)
+
+
+def tic_tac_toe_endgames() -> tuple[FloatArray, NDArray[np.int64]]:
+    """Boards (1 for x, -1 for o, 0 for empty, shape (958, 9)) and whether x has won.
+
+    >>> X, y = tic_tac_toe_endgames()
+    >>> X.shape, int(y.sum())
+    ((958, 9), 626)
+    """
+    boards = np.array(sorted(_endgames()), dtype=np.float64)
+    won = (boards[:, _LINES].sum(axis=2) == 3).any(axis=1)
+    return boards, won.astype(np.int64)
+
+
+def one_hot_boards(X: ArrayLike) -> FloatArray:
+    """One column per cell and content (empty, o, x): shape (n, 27), a (3, 3, 3) image.
+
+    >>> one_hot_boards([[0, 1, -1, 0, 0, 0, 0, 0, 0]])[0, :9]
+    array([1., 0., 0., 0., 0., 1., 0., 1., 0.])
+    """
+    boards = np.asarray(X)
+    hot = boards[:, :, None] == np.array([0, -1, 1])
+    return np.asarray(hot.reshape(len(boards), 27), dtype=np.float64)
+
+
+@lru_cache(maxsize=1)
+def _endgames() -> frozenset[tuple[int, ...]]:
+    ends: set[tuple[int, ...]] = set()
+    seen: set[tuple[int, ...]] = set()
+    stack: list[tuple[tuple[int, ...], int]] = [((0,) * 9, 1)]
+    while stack:
+        board, player = stack.pop()
+        if board in seen:
+            continue
+        seen.add(board)
+        sums = np.array(board)[_LINES].sum(axis=1)
+        if 0 not in board or (np.abs(sums) == 3).any():
+            ends.add(board)
+            continue
+        for cell in range(9):
+            if board[cell] == 0:
+                stack.append(((*board[:cell], player, *board[cell + 1 :]), -player))
+    return frozenset(ends)

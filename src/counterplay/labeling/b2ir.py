@@ -1,0 +1,272 @@
+"""B2IR: make any query algorithm individually rational without extra queries in total.
+
+Agents who would lose by joining first label their own pool alone; then the joint algorithm runs and
+their answers are fed to it for free. Everybody pays the smaller of two numbers: what joining costs
+and what staying alone costs. Source: Alg. alg:basic2ir, Thm. thm:ir, spec 06, sections 3.5, 3.11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterplay.core.errors import InvalidInputError, NotRealizableError, ProtocolError
+from counterplay.core.seeds import RandomState, spawn
+from counterplay.core.validation import IntArray
+from counterplay.core.version_space import VersionSpace
+from counterplay.labeling.algorithm import Query, QueryAlgorithm, State, expected
+from counterplay.labeling.model import Coalition, PoolProblem
+from counterplay.labeling.report import greater
+
+
+class B2IR(QueryAlgorithm):
+    """Wrap a baseline so that nobody expects more queries than alone.
+
+    Use it whenever parties may walk away: it costs never more in total than running the baseline
+    jointly, and strictly less when somebody would have lost.
+
+    Parameters
+    ----------
+    baseline:
+        The query algorithm everybody would run alone, or one per agent. On unions the one with the
+        smallest total is used.
+    infer:
+        Also feed labels for free that all answers so far imply (``B2IRPlus``). Never more queries,
+        for any agent and target. Off by default: the literal algorithm of the chapter.
+    violators:
+        The agents who label alone first, when they are known (for example from
+        ``safe_violators_mc``); None: computed exactly.
+
+    Notes
+    -----
+    Guarantee (Thm. ``thm:ir``): agent i expects ``min(joint_i, alone_i)`` queries, and the total is
+    at most the joint baseline's.
+
+    Examples
+    --------
+    >>> from counterplay.labeling import GBS, instances
+    >>> problem = instances.gbs_violation_7x6()
+    >>> print(GBS().expected_costs(problem).sum(), B2IR(GBS()).expected_costs(problem).sum())
+    2053/527 1597/527
+
+    References
+    ----------
+    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, chapter
+    "Incentives in Collaborative Active Learning", Algorithm alg:basic2ir.
+    """
+
+    def __init__(
+        self,
+        baseline: QueryAlgorithm | Sequence[QueryAlgorithm],
+        *,
+        infer: bool = False,
+        violators: Iterable[int] | None = None,
+    ) -> None:
+        self.baseline = baseline
+        self.infer = infer
+        self.violators = None if violators is None else tuple(sorted(violators))
+
+    def own_baseline(self, agent: int) -> QueryAlgorithm:
+        """What ``agent`` would run alone."""
+        if isinstance(self.baseline, QueryAlgorithm):
+            return self.baseline
+        if agent >= len(self.baseline):
+            raise InvalidInputError(f"agent {agent} has no baseline; pass one per agent")
+        return self.baseline[agent]
+
+    def joint_baseline(self, problem: PoolProblem, coalition: Coalition) -> QueryAlgorithm:
+        """What runs on the union: the baseline with the smallest expected total."""
+        if isinstance(self.baseline, QueryAlgorithm):
+            return self.baseline
+        options = [self.own_baseline(i) for i in range(problem.k)]
+        return min(options, key=lambda option: option.expected_costs(problem, coalition).sum())
+
+    def must_stay_alone(
+        self, problem: PoolProblem, coalition: Iterable[int] | None = None
+    ) -> tuple[int, ...]:
+        """The set S: agents whose joint cost exceeds their cost alone."""
+        members = problem.everybody if coalition is None else problem.check_coalition(coalition)
+        if self.violators is not None:
+            return tuple(i for i in self.violators if i in members)
+        joint = self.joint_baseline(problem, members).expected_costs(problem, members)
+        alone = joint.copy()
+        for i in members:
+            alone[i] = self.own_baseline(i).expected_costs(problem, (i,))[i]
+        return tuple(int(i) for i in np.flatnonzero(greater(joint, alone)))
+
+    def cost_matrix(
+        self, problem: PoolProblem, coalition: Iterable[int] | None = None
+    ) -> NDArray[Any]:
+        """Joint costs, with the columns of S replaced by their costs alone."""
+        members = problem.everybody if coalition is None else problem.check_coalition(coalition)
+        if self.infer:
+            return _replayed_costs(self, problem, members)
+        costs = self.joint_baseline(problem, members).cost_matrix(problem, members)
+        alone = {
+            i: self.own_baseline(i).cost_matrix(problem, (i,))[:, i]
+            for i in self.must_stay_alone(problem, members)
+        }
+        if any(column.dtype != costs.dtype for column in alone.values()):
+            costs = costs.astype(object if problem.is_exact else np.float64)
+        for i, column in alone.items():
+            costs[:, i] = column
+        return costs
+
+    def start(
+        self,
+        problem: PoolProblem,
+        coalition: Iterable[int] | None = None,
+        random_state: RandomState = None,
+    ) -> B2IRState:
+        """Begin a run: first the agents of S alone, then everybody."""
+        members = problem.everybody if coalition is None else problem.check_coalition(coalition)
+        first = self.must_stay_alone(problem, members)
+        streams = spawn(random_state, len(first) + 1)
+        solo = [
+            (i, self.own_baseline(i).start(problem, (i,), streams[n + 1]))
+            for n, i in enumerate(first)
+        ]
+        joint = self.joint_baseline(problem, members).start(problem, members, streams[0])
+        return B2IRState(problem, solo, joint, infer=self.infer)
+
+    def __repr__(self) -> str:
+        return f"B2IR({self.baseline!r}, infer={self.infer})"
+
+
+class B2IRPlus(B2IR):
+    """B2IR that also uses every label implied by what anybody has answered.
+
+    >>> from counterplay.labeling import GBS, instances
+    >>> print(B2IRPlus(GBS(tie_break=[8])).expected_costs(instances.gbs_counterexample(6))[1])
+    5/8
+    """
+
+    def __init__(
+        self,
+        baseline: QueryAlgorithm | Sequence[QueryAlgorithm],
+        *,
+        violators: Iterable[int] | None = None,
+    ) -> None:
+        super().__init__(baseline, infer=True, violators=violators)
+
+    def __repr__(self) -> str:
+        return f"B2IRPlus({self.baseline!r})"
+
+
+class B2IRState(State):
+    """A step-by-step run of B2IR, fit to drive human labelers."""
+
+    def __init__(
+        self,
+        problem: PoolProblem,
+        solo: list[tuple[int, State]],
+        joint: State,
+        *,
+        infer: bool,
+    ) -> None:
+        self.problem = problem
+        self._solo, self._joint, self._infer = solo, joint, infer
+        self._own: dict[tuple[int, int], int] = {}  # labels that agents of S found alone
+        self._alone = {agent for agent, _ in solo}
+        self._space: VersionSpace = problem.version_space()
+        self.free: list[tuple[int, int, int, str]] = []  # agent, column, label, source
+        self._advance()
+
+    @property
+    def rows(self) -> IntArray:
+        """Rows that agree with every answer so far."""
+        return self._space.alive
+
+    def next_query(self) -> Query | None:
+        """Who labels what next."""
+        return self._current().next_query()
+
+    def update(self, x: int, y: int) -> None:
+        """Take an answer, then use up every answer that comes for free."""
+        query = self.next_query()
+        if query is None or query[1] != x:
+            raise ProtocolError(f"column {x} was not asked; answer the column of next_query()")
+        try:
+            self._space.observe_mask(self.problem.H[:, x] == y)
+        except NotRealizableError:
+            raise NotRealizableError(
+                f"label {y} of point {x} (agent {query[0]}) contradicts every labeling that is "
+                "still possible; check the label or use a larger class",
+                item=x,
+            ) from None
+        if self._solo:
+            self._own[query[0], x] = y
+        self._current().update(x, y)
+        self._advance()
+
+    def _current(self) -> State:
+        return self._solo[0][1] if self._solo else self._joint
+
+    def _advance(self) -> None:
+        """Feed free labels until somebody must be asked or the run is over."""
+        while True:
+            while self._solo and self._solo[0][1].next_query() is None:
+                agent, state = self._solo.pop(0)
+                self._remember_pool(agent, state)
+            query = self.next_query()
+            if query is None:
+                return
+            known = self._known(*query)
+            if known is None:
+                return
+            label, source = known
+            self.free.append((*query, label, source))
+            self._current().update(query[1], label)
+
+    def _remember_pool(self, agent: int, state: State) -> None:
+        row = self.problem.H[state.rows[0]]
+        for x in self.problem.agents[agent]:
+            self._own[agent, int(x)] = int(row[x])
+
+    def _known(self, agent: int, x: int) -> tuple[int, str] | None:
+        if not self._solo and agent in self._alone:
+            return self._own[agent, x], "known"
+        if self._infer:
+            labels = self.problem.H[self._space.alive, x]
+            if (labels == labels[0]).all():
+                return int(labels[0]), "inferred"
+        return None
+
+
+def run_costs(
+    algorithm: QueryAlgorithm,
+    problem: PoolProblem,
+    target: int,
+    coalition: Iterable[int] | None = None,
+    random_state: RandomState = None,
+) -> IntArray:
+    """Count the queries of each agent in one step-by-step run against a target row."""
+    state = algorithm.start(problem, coalition, random_state)
+    counts = np.zeros(problem.k, dtype=np.int64)
+    while (query := state.next_query()) is not None:
+        agent, x = query
+        counts[agent] += 1
+        state.update(x, int(problem.H[target, x]))
+    return counts
+
+
+def _replayed_costs(algorithm: B2IR, problem: PoolProblem, members: Coalition) -> NDArray[Any]:
+    """Cost matrix by replaying the run for every target (deterministic baselines only)."""
+    options = [algorithm.own_baseline(i) for i in members]
+    if not all(option.deterministic for option in options) or any(
+        getattr(option, "assignment", "first") == "uniform" for option in options
+    ):
+        raise InvalidInputError(
+            "infer=True needs deterministic baselines with a fixed owner rule for exact costs; "
+            "use infer=False or assignment='first'"
+        )
+    rows = [run_costs(algorithm, problem, h, members) for h in range(problem.N)]
+    return np.array(rows)
+
+
+def total_cost(algorithm: QueryAlgorithm, problem: PoolProblem) -> Any:
+    """Expected queries of everybody together."""
+    return expected(problem, algorithm.cost_matrix(problem)).sum()

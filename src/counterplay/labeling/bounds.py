@@ -1,0 +1,92 @@
+"""Guarantees of joint labelling campaigns as functions. Source: spec 06, sections 3 and 4.2."""
+
+from __future__ import annotations
+
+import math
+
+from counterplay.core.validation import (
+    check_int,
+    check_open_fraction,
+    check_positive_int,
+    check_real,
+)
+
+
+def gbs_queries(optimum: float, smallest_prior: float) -> float:
+    """Most expected queries of GBS: 4 Q* ln(1 / min prior) (Lemma lemma:gbs; Dasgupta 2004).
+
+    >>> round(gbs_queries(3.0, 1 / 8), 2)
+    24.95
+    """
+    smallest = check_real(smallest_prior, "smallest_prior", low=0.0, high=1.0, open_low=True)
+    return 4.0 * check_real(optimum, "optimum", low=0.0) * math.log(1.0 / smallest)
+
+
+def sir_total(ir_total: float, eps: float, m: int, largest_partial: float) -> float:
+    """Expected total of the SIR mixture: at most (1 - eps/m) Q(IR) + eps/m * max Q(O_i).
+
+    With ``largest_partial <= m`` it is at most Q(IR) + eps (Lemma lmm:partsir).
+
+    >>> sir_total(ir_total=4.0, eps=0.5, m=10, largest_partial=10.0)
+    4.3
+    """
+    share = check_real(eps, "eps", low=0.0, high=float(check_positive_int(m, "m"))) / m
+    ir = check_real(ir_total, "ir_total", low=0.0)
+    return (1.0 - share) * ir + share * check_real(largest_partial, "largest_partial", low=0.0)
+
+
+def sir_slack(eps: float, k: int, m: int, gap: float) -> float:
+    """What agent i gains at least in the SIR mixture: eps / (k m) times her gain under O_i.
+
+    >>> sir_slack(eps=1.0, k=2, m=9, gap=0.5)
+    0.027777777777777776
+    """
+    share = check_real(eps, "eps", low=0.0) / (
+        check_positive_int(k, "k") * check_positive_int(m, "m")
+    )
+    return share * check_real(gap, "gap", low=0.0)
+
+
+def counterexample_joint(n: int) -> float:
+    """Agent 1's expected queries under joint GBS on ``gbs_counterexample(n)``; about n/4 + 11/8.
+
+    >>> round(counterexample_joint(40), 4)
+    11.375
+    """
+    n = check_int(n, "n", low=3)
+    middle = math.fsum((level + 1) / (2 * 3.0**level) + level / 3.0**level for level in range(1, n))
+    last = (n + 1) / (4 * 3.0 ** (n - 1)) + (n - 1) / (2 * 3.0 ** (n - 1))
+    return n / 4 + middle + last
+
+
+def counterexample_alone(n: int) -> float:
+    """Agent 1's expected queries alone on ``gbs_counterexample(n)``; tends to 8/3.
+
+    >>> round(counterexample_alone(40), 4)
+    2.6667
+    """
+    n = check_int(n, "n", low=3)
+    middle = math.fsum((6 * level + 7) / (4 * 3.0**level) for level in range(2, n))
+    return 7 / 4 + middle + (6 * n + 1) / (8 * 3.0 ** (n - 1))
+
+
+def monte_carlo_width(pool_size: int, k: int, n_targets: int, delta: float) -> float:
+    """Width of the one-sided bound of ``safe_violators_mc``: |X_i| sqrt(2 ln(k / delta) / M).
+
+    >>> round(monte_carlo_width(pool_size=5, k=2, n_targets=1000, delta=0.05), 4)
+    0.4295
+    """
+    k = check_positive_int(k, "k")
+    ratio = k / check_open_fraction(delta, "delta")
+    targets = check_positive_int(n_targets, "n_targets")
+    return check_positive_int(pool_size, "pool_size") * math.sqrt(2.0 * math.log(ratio) / targets)
+
+
+def halfspace_labelings(m: int) -> int:
+    """Labelings of m points in general position in the plane by halfspaces: m(m-1) + 2.
+
+    >>> halfspace_labelings(200)
+    39802
+    """
+    m = check_positive_int(m, "m")
+    return m * (m - 1) + 2

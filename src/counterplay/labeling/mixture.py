@@ -1,0 +1,247 @@
+"""Strictly better for everybody: an IR protocol, mixed rarely with protocols that favour one agent.
+
+The thesis draws the favouring protocols with tiny fixed probabilities; since all costs are known
+exactly, a linear program finds the weights with the largest smallest gain.
+Source: Lemma lmm:partsir, spec 06, section 3.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from counterplay.core.errors import ConvergenceError, InfeasibleError, InvalidInputError
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.validation import FloatArray, check_choice, check_real
+from counterplay.labeling.algorithm import QueryAlgorithm, State, TreeAlgorithm, expected
+from counterplay.labeling.assumptions import check_assumption1, check_assumption2
+from counterplay.labeling.b2ir import B2IR
+from counterplay.labeling.model import PoolProblem
+from counterplay.labeling.optimal_tree import OptimalTree
+from counterplay.labeling.partial_sir import OptPartialSIR, PrunedPartialSIR
+from counterplay.labeling.report import alone_costs
+
+
+class NotStrictlyImprovable(InfeasibleError):
+    """Some agents cannot gain strictly; ``agents`` lists them."""
+
+    def __init__(self, message: str, agents: Sequence[int]) -> None:
+        super().__init__(message)
+        self.agents = tuple(agents)
+
+
+class Mixture(QueryAlgorithm):
+    """Draw one protocol before the first query, then follow it.
+
+    Parameters
+    ----------
+    components:
+        The protocols.
+    weights:
+        Their probabilities (Fractions keep exact costs exact).
+
+    Examples
+    --------
+    >>> from counterplay.labeling import GBS, FixedOrderScan, instances
+    >>> half = Mixture([GBS(), FixedOrderScan()], [Fraction(1, 2), Fraction(1, 2)])
+    >>> print(half.expected_costs(instances.identical_pools(k=1))[0])
+    59/16
+    """
+
+    deterministic: ClassVar[bool] = False
+
+    def __init__(self, components: Sequence[QueryAlgorithm], weights: Sequence[Any]) -> None:
+        if len(components) != len(weights) or not components:
+            raise InvalidInputError("a mixture needs one weight per component")
+        if any(weight < 0 for weight in weights) or abs(float(sum(weights)) - 1.0) > 1e-9:
+            raise InvalidInputError("mixture weights must be non-negative and sum to 1")
+        self.components = tuple(components)
+        self.weights = tuple(weights)
+
+    def draw(self, random_state: RandomState = None, size: int | None = None) -> Any:
+        """Draw the index of a component (or ``size`` of them)."""
+        probabilities = np.array([float(weight) for weight in self.weights])
+        rng = generator(random_state)
+        return rng.choice(len(self.components), size=size, p=probabilities / probabilities.sum())
+
+    def start(
+        self,
+        problem: PoolProblem,
+        coalition: Iterable[int] | None = None,
+        random_state: RandomState = None,
+    ) -> State:
+        """Commit to a component before any label is seen, then begin its run."""
+        rng = generator(random_state)
+        return self.components[int(self.draw(rng))].start(problem, coalition, rng)
+
+    def cost_matrix(
+        self, problem: PoolProblem, coalition: Iterable[int] | None = None
+    ) -> NDArray[Any]:
+        """Weighted sum of the components' cost matrices."""
+        kind = object if problem.is_exact else np.float64
+        total = np.zeros((problem.N, problem.k), dtype=kind)
+        for component, weight in zip(self.components, self.weights):
+            exact = Fraction(weight) if problem.is_exact else float(weight)
+            if weight:
+                total = total + exact * component.cost_matrix(problem, coalition).astype(kind)
+        return total
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{float(w):.3g} {c!r}" for c, w in zip(self.components, self.weights))
+        return f"{type(self).__name__}({parts})"
+
+
+class SIRMixture(Mixture):
+    """The thesis' mixture: IR with probability 1 - eps/m, favour agent i with eps/(k m) each.
+
+    Use it when every party must gain strictly and a little more work in total is acceptable.
+
+    Parameters
+    ----------
+    ir:
+        An individually rational protocol, such as ``B2IR(GBS())`` or ``OptimalTree()``.
+    partial:
+        One partially SIR protocol per agent.
+    eps:
+        Allowed extra queries in expectation, in (0, m].
+    m:
+        Number of points of the pool.
+
+    Notes
+    -----
+    Guarantee (Lemma ``lmm:partsir``): SIR, and the total is at most that of ``ir`` plus ``eps``.
+
+    Examples
+    --------
+    >>> from counterplay.labeling import GBS, incentive_report, instances
+    >>> problem = instances.gbs_counterexample(6)
+    >>> gbs = GBS(tie_break=[8])
+    >>> mixture = sir_mixture(gbs, problem, eps=Fraction(1, 10))
+    >>> report = incentive_report(mixture, gbs, problem)
+    >>> report.is_sir, [str(slack) for slack in report.slack]
+    (True, ['1/360', '1/480'])
+
+    References
+    ----------
+    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, Lemma
+    lmm:partsir.
+    """
+
+    def __init__(
+        self, ir: QueryAlgorithm, partial: Sequence[QueryAlgorithm], eps: Any, m: int
+    ) -> None:
+        if not 0 < eps <= m:
+            raise InvalidInputError(f"eps must be in (0, {m}], the size of the pool; got {eps}")
+        step = Fraction(eps) / m if isinstance(eps, Fraction | int) else float(eps) / m
+        one: Any = Fraction(1) if isinstance(step, Fraction) else 1.0
+        share = step / len(partial)
+        super().__init__([ir, *partial], [one - step, *[share] * len(partial)])
+        self.eps = eps
+
+
+def sir_mixture(
+    baseline: TreeAlgorithm, problem: PoolProblem, eps: Any, *, allow_weak: bool = False
+) -> SIRMixture:
+    """Build the efficient SIR mixture for ``baseline``: B2IR and the pruned protocols.
+
+    ``OptimalTree`` as baseline gives the mixture for optimal baselines. Raises
+    ``NotStrictlyImprovable`` when an agent cannot gain, unless ``allow_weak``.
+
+    >>> from counterplay.labeling import GBS, instances
+    >>> sir_mixture(GBS(), instances.independent_points(2), eps=1)
+    Traceback (most recent call last):
+    ...
+    counterplay.labeling.mixture.NotStrictlyImprovable: agent 1, agent 2 cannot gain strictly ...
+    """
+    optimal = isinstance(baseline, OptimalTree)
+    check = (
+        check_assumption1(problem, baseline)
+        if isinstance(baseline, OptimalTree)
+        else (check_assumption2(problem))
+    )
+    if not check and not allow_weak:
+        names = ", ".join(problem.name(i) for i in check.failing)
+        raise NotStrictlyImprovable(
+            f"{names} cannot gain strictly from the others' labels; use an IR protocol or "
+            "allow_weak=True",
+            check.failing,
+        )
+    if optimal:
+        assert isinstance(baseline, OptimalTree)
+        partial: list[QueryAlgorithm] = [OptPartialSIR(i, baseline) for i in range(problem.k)]
+        return SIRMixture(baseline, partial, eps, problem.m)
+    pruned = [PrunedPartialSIR(baseline, i) for i in range(problem.k)]
+    return SIRMixture(B2IR(baseline), pruned, eps, problem.m)
+
+
+@dataclass(frozen=True)
+class OptimalMixture:
+    """Mixture weights found by linear programming.
+
+    Attributes
+    ----------
+    mixture:
+        The protocol.
+    smallest_slack:
+        The gain of the agent who gains least (relative to its cost alone if ``relative``).
+    total:
+        Expected queries of everybody.
+    """
+
+    mixture: Mixture
+    smallest_slack: float
+    total: float
+
+
+def optimal_mixture(
+    components: Sequence[QueryAlgorithm],
+    baseline: QueryAlgorithm | list[QueryAlgorithm],
+    problem: PoolProblem,
+    *,
+    eps: float = 0.0,
+    measure: Literal["absolute", "relative"] = "absolute",
+) -> OptimalMixture:
+    """Weights that maximise the smallest gain, spending at most ``eps`` more than component 0.
+
+    Among these, the total is smallest. The first component is the IR protocol.
+
+    >>> from counterplay.labeling import GBS, B2IR, PrunedPartialSIR, instances
+    >>> problem, gbs = instances.gbs_counterexample(10), GBS(tie_break=[12])
+    >>> parts = [B2IR(gbs), PrunedPartialSIR(gbs, 0), PrunedPartialSIR(gbs, 1)]
+    >>> round(optimal_mixture(parts, gbs, problem).smallest_slack, 6)
+    0.214286
+    """
+    eps = check_real(eps, "eps", low=0.0)
+    check_choice(measure, "measure", ("absolute", "relative"))
+    costs = [expected(problem, c.cost_matrix(problem)).astype(np.float64) for c in components]
+    Q: FloatArray = np.stack(costs, axis=1)  # (k, components)
+    alone = expected(problem, alone_costs(baseline, problem)).astype(np.float64)
+    unit = np.ones(problem.k) if measure == "absolute" else np.maximum(alone, 1e-300)
+    total = Q.sum(axis=0)
+    n = Q.shape[1]
+    A = np.block([[Q, unit[:, None]], [total[None, :], np.zeros((1, 1))]])
+    b = np.concatenate([alone, [total[0] + eps]])
+    simplex = np.array([[*np.ones(n), 0.0]])
+    bounds = [(0, None)] * n + [(None, None)]
+    first = linprog([*np.zeros(n), -1.0], A, b, simplex, [1.0], bounds, method="highs")
+    _solved(first)
+    best = -float(first.fun)
+    A2, b2 = np.vstack([A, [*np.zeros(n), -1.0]]), np.append(b, -best + 1e-9)
+    second = linprog([*total, 0.0], A2, b2, simplex, [1.0], bounds, method="highs")
+    weights = (second if second.status == 0 else first).x[:n].clip(0)
+    weights /= weights.sum()
+    mixture = Mixture(components, weights.tolist())
+    return OptimalMixture(mixture, best, float(total @ weights))
+
+
+def _solved(result: Any) -> None:
+    if result.status == 2:
+        raise InfeasibleError("no mixture of these protocols is within the allowed total")
+    if result.status != 0:
+        raise ConvergenceError(f"the linear program stopped: {result.message}")

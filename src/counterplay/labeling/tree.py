@@ -1,0 +1,224 @@
+"""Query trees as flat arrays, and the cost of a target to every agent.
+
+A deterministic query algorithm on a coalition is a tree: an inner node asks one point, each leaf
+is one labeling of the coalition's points. Nodes are numbered so that parents come before children,
+rows of a node are a slice of one permutation, and nothing is recursive, because trees can be as
+deep as the pool is large. Source: spec 06, section 2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.validation import BoolArray, IntArray, check_choice
+from counterplay.labeling.model import LabelMatrix, PoolProblem, Restriction
+
+OwnerRule: TypeAlias = (
+    "Literal['first', 'uniform', 'least_loaded'] | Callable[[list[int], IntArray, int], int]"
+)
+LEAF = -1
+
+
+@dataclass(frozen=True, eq=False)
+class QueryTree:
+    """A query tree over the rows of one (restricted) problem.
+
+    Attributes
+    ----------
+    point:
+        Column asked at each node; -1 at a leaf.
+    children:
+        Child of each node per label, ``(nodes, n_classes)``; -1 where no row goes.
+    lo, hi:
+        Rows of the node: ``rows[lo:hi]``.
+    rows:
+        A permutation of the rows of the problem.
+
+    Examples
+    --------
+    >>> from counterplay.labeling import GBS, instances
+    >>> tree = GBS().tree(instances.threshold_example())
+    >>> tree.n_inner, tree.depth
+    (3, 2)
+    """
+
+    point: IntArray
+    children: IntArray
+    lo: IntArray
+    hi: IntArray
+    rows: IntArray
+
+    @property
+    def n_nodes(self) -> int:
+        """Inner nodes and leaves together."""
+        return int(self.point.size)
+
+    @property
+    def n_inner(self) -> int:
+        """Nodes that ask something."""
+        return int(np.count_nonzero(self.point != LEAF))
+
+    @property
+    def leaves(self) -> IntArray:
+        """Numbers of the leaves."""
+        return np.flatnonzero(self.point == LEAF).astype(np.int64)
+
+    @property
+    def level(self) -> IntArray:
+        """Depth of every node; the root has 0."""
+        steps = np.ones((self.n_nodes, 1), dtype=np.int64)
+        return _down(self.children, steps)[:, 0]
+
+    @property
+    def depth(self) -> int:
+        """Largest number of queries on a path."""
+        return int(self.level.max())
+
+    def query_counts(self) -> IntArray:
+        """Number of queries for every row."""
+        return self.costs(np.ones((self.n_nodes, 1), dtype=np.int64))[:, 0]
+
+    def path(self, H: LabelMatrix, row: int) -> list[tuple[int, int]]:
+        """The (point, label) pairs asked when the target is ``row``."""
+        asked, node = [], 0
+        while self.point[node] != LEAF:
+            x = int(self.point[node])
+            y = int(H[row, x])
+            asked.append((x, y))
+            node = int(self.children[node, y])
+        return asked
+
+    def shares(self, owner_mask: BoolArray, rule: OwnerRule, exact: bool = False) -> NDArray[Any]:
+        """How much of each node's query every agent pays, ``(nodes, k)``."""
+        return owner_shares(self, owner_mask, rule, exact)
+
+    def costs(self, shares: NDArray[Any]) -> NDArray[Any]:
+        """Sum the shares along the path of every row: the cost matrix, ``(rows, k)``."""
+        down = _down if shares.dtype != object else _down.py_func
+        total = down(self.children, shares)
+        costs = np.empty((self.rows.size, shares.shape[1]), dtype=shares.dtype)
+        leaves = self.leaves
+        sizes = self.hi[leaves] - self.lo[leaves]
+        order = np.argsort(self.lo[leaves], kind="stable")
+        costs[self.rows] = np.repeat(total[leaves[order]], sizes[order], axis=0)
+        return costs
+
+
+@njit(cache=True)
+def _down(children: IntArray, shares: NDArray[Any]) -> NDArray[Any]:
+    """For every node the sum of the shares of its proper ancestors."""
+    total = np.zeros_like(shares)
+    for node in range(children.shape[0]):
+        for child in children[node]:
+            if child >= 0:
+                total[child] = total[node] + shares[node]
+    return total
+
+
+def owner_shares(
+    tree: QueryTree, owner_mask: BoolArray, rule: OwnerRule, exact: bool = False
+) -> NDArray[Any]:
+    """Decide who answers at every node; fractional shares when owners are drawn uniformly."""
+    k = owner_mask.shape[0]
+    inner = np.flatnonzero(tree.point != LEAF)
+    owners = owner_mask[:, tree.point[inner]].T
+    if isinstance(rule, str):
+        check_choice(rule, "assignment", ("first", "uniform", "least_loaded"))
+    if rule == "uniform":
+        shares: NDArray[Any] = np.zeros((tree.n_nodes, k), dtype=object if exact else np.float64)
+        counts = owners.sum(axis=1)
+        if exact:
+            for node, row, count in zip(inner, owners, counts):
+                shares[node, row] = Fraction(1, int(count))
+        else:
+            shares[inner] = owners / counts[:, None]
+        return shares
+    shares = np.zeros((tree.n_nodes, k), dtype=np.int32)
+    if rule == "first":
+        shares[inner, owners.argmax(axis=1)] = 1
+        return shares
+    loads = np.zeros((tree.n_nodes, k), dtype=np.int64)
+    for node, row in zip(inner, owners):
+        agent = choose_owner(np.flatnonzero(row).tolist(), loads[node], int(tree.point[node]), rule)
+        shares[node, agent] = 1
+        kids = tree.children[node]
+        loads[kids[kids != LEAF]] = loads[node] + shares[node]
+    return shares
+
+
+def choose_owner(owners: Sequence[int], loads: IntArray, point: int, rule: OwnerRule) -> int:
+    """Pick the owner who answers, given how many queries each agent has answered so far."""
+    if callable(rule):
+        agent = rule(list(owners), loads, point)
+        if agent not in owners:
+            raise InvalidInputError(
+                f"the assignment rule chose agent {agent} for point {point}, "
+                f"which belongs to {list(owners)}"
+            )
+        return int(agent)
+    if rule == "least_loaded":
+        return int(min(owners, key=lambda agent: (loads[agent], agent)))
+    return int(owners[0])
+
+
+def full_costs(problem: PoolProblem, restriction: Restriction, costs: NDArray[Any]) -> NDArray[Any]:
+    """Spread the costs of restricted rows and members over all rows and agents."""
+    full = np.zeros((problem.N, problem.k), dtype=costs.dtype)
+    full[:, list(restriction.members)] = costs[restriction.inverse]
+    return full
+
+
+class TreeBuilder:
+    """Grows a query tree by splitting nodes; node 0 is the root and holds all rows."""
+
+    def __init__(self, n_rows: int, n_classes: int) -> None:
+        self.n_classes = n_classes
+        self._rows = np.arange(n_rows, dtype=np.int64)
+        self._point: list[int] = []
+        self._children: list[list[int]] = []
+        self._spans: list[tuple[int, int]] = []
+        self._add(0, n_rows)
+
+    def rows_of(self, node: int) -> IntArray:
+        """Rows that reach the node."""
+        lo, hi = self._spans[node]
+        return self._rows[lo:hi]
+
+    def split(self, node: int, point: int, labels: NDArray[Any]) -> list[tuple[int, int]]:
+        """Ask ``point`` at ``node``, whose rows have ``labels``; return (child, label) pairs."""
+        lo, hi = self._spans[node]
+        self._point[node] = point
+        self._rows[lo:hi] = self._rows[lo:hi][np.argsort(labels, kind="stable")]
+        added = []
+        for label, count in enumerate(np.bincount(labels, minlength=self.n_classes).tolist()):
+            if count:
+                child = self._add(lo, lo + count)
+                self._children[node][label] = child
+                added.append((child, label))
+                lo += count
+        return added
+
+    def finish(self) -> QueryTree:
+        """Return the tree."""
+        spans = np.array(self._spans, dtype=np.int64)
+        return QueryTree(
+            np.array(self._point, dtype=np.int64),
+            np.array(self._children, dtype=np.int64),
+            spans[:, 0].copy(),
+            spans[:, 1].copy(),
+            self._rows,
+        )
+
+    def _add(self, lo: int, hi: int) -> int:
+        self._point.append(LEAF)
+        self._children.append([LEAF] * self.n_classes)
+        self._spans.append((lo, hi))
+        return len(self._point) - 1

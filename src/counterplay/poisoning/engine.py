@@ -1,0 +1,363 @@
+"""Measure the attackable rate from both sides: real attacks below, certificates above.
+
+A failed attack proves nothing and a certificate may be loose, so a report always carries both. For
+learners with hidden coins the attacker commits before the coins fall: the rate is the maximum over
+attackers of a mean over coins, never a mean of maxima. Source: spec 10, sections 2.6 and 3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import comb
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterplay.core.seeds import derive_seed
+from counterplay.core.stats import Interval, clopper_pearson
+from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int, check_labels01
+from counterplay.errors import InvalidInputError
+from counterplay.poisoning.model import (
+    Attacker,
+    EmptyAttacker,
+    LabelledSet,
+    Target,
+    fresh,
+    is_randomised,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+Certificate = Callable[[Any, Target, LabelledSet, Any, "int | None"], ArrayLike]
+_MAX_POISONS = 1 << 20
+
+
+@dataclass(frozen=True)
+class AttackReport:
+    """What attacks achieved and what certificates exclude, per test point.
+
+    Attributes
+    ----------
+    clean_correct:
+        Probability (over the learner's coins) of being right without poison; 0 or 1 if there are
+        no coins.
+    attacked:
+        Probability of being wrong under the best attack found: a lower bound.
+    certified:
+        Whether no poison within the budget can make the point wrong: an upper bound.
+    n_poison:
+        Rows of the best poison; 0 where no poison was needed or none was found.
+    attacker:
+        Name of the best attacker.
+    poison:
+        The best poison set, or None.
+
+    Examples
+    --------
+    >>> from counterplay.poisoning import GapCuttingAttacker, IntervalTarget, MaxOpenInterval
+    >>> S = LabelledSet(np.linspace(0, 1, 11), np.zeros(11, int))
+    >>> report = attackable_rate(MaxOpenInterval(), IntervalTarget(), S, [[0.35], [0.62]],
+    ...                          [GapCuttingAttacker()])
+    >>> report.atk_lower, report.n_poison.tolist()
+    (1.0, [9, 9])
+    """
+
+    clean_correct: FloatArray
+    attacked: FloatArray
+    certified: BoolArray
+    n_poison: IntArray
+    attacker: tuple[str, ...]
+    poison: tuple[LabelledSet | None, ...]
+    budget: int | None
+    seed: int | None
+
+    @property
+    def err(self) -> float:
+        """Error rate without poison."""
+        return float((1 - self.clean_correct).mean())
+
+    @property
+    def atk_lower(self) -> float:
+        """Rate of points at which a real attack succeeded."""
+        return float(self.attacked.mean())
+
+    @property
+    def atk_upper(self) -> float:
+        """Rate of points without a certificate."""
+        return float((~self.certified).mean())
+
+    def interval(self, name: str, confidence: float = 0.95) -> Interval:
+        """Exact interval for ``"err"``, ``"atk_lower"`` or ``"atk_upper"`` over test points."""
+        values = {
+            "err": 1 - self.clean_correct,
+            "atk_lower": self.attacked,
+            "atk_upper": ~self.certified,
+        }
+        if name not in values:
+            raise InvalidInputError(f"name must be one of {', '.join(values)}, got {name!r}")
+        chosen = np.asarray(values[name], dtype=np.float64)
+        if np.isin(chosen, (0.0, 1.0)).all():
+            return clopper_pearson(int(chosen.sum()), chosen.size, confidence)
+        half = float(np.sqrt(np.log(2 / (1 - confidence)) / (2 * chosen.size)))  # Hoeffding
+        mean = float(chosen.mean())
+        return Interval(mean, max(0.0, mean - half), min(1.0, mean + half), confidence)
+
+    def exposed(self) -> IntArray:
+        """Positions of the points some poison flips, cheapest poison first."""
+        hit = np.flatnonzero((self.attacked > 0) & (self.n_poison > 0))
+        return hit[np.argsort(self.n_poison[hit], kind="stable")].astype(np.int64)
+
+    def summary(self) -> str:
+        """Three lines: error, attacked, certified."""
+        budget = "unlimited" if self.budget is None else str(self.budget)
+        return "\n".join(
+            [
+                f"{len(self.attacked)} test points, poison budget {budget}",
+                f"error without poison    {self.interval('err')}",
+                f"attackable, at least    {self.interval('atk_lower')}",
+                f"attackable, at most     {self.interval('atk_upper')}",
+            ]
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per test point."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "clean_correct": self.clean_correct,
+                "attacked": self.attacked,
+                "certified": self.certified,
+                "n_poison": self.n_poison,
+                "attacker": list(self.attacker),
+            }
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Bars: error, attacked, not certified, with exact intervals."""
+        from counterplay.core.figures import PALETTE, axes_or_new
+
+        axes = axes_or_new(ax)
+        names = ["err", "atk_lower", "atk_upper"]
+        spans = [self.interval(name) for name in names]
+        heights = [span.estimate for span in spans]
+        bars = [
+            [s.estimate - s.low for s in spans],
+            [s.high - s.estimate for s in spans],
+        ]
+        labels = ["wrong without\npoison", "flipped by\na real attack", "not certified\nsafe"]
+        axes.bar(labels, heights, color=PALETTE[:3], yerr=bars, capsize=4)
+        axes.set_ylabel("fraction of test points")
+        axes.set_ylim(0, 1)
+        return axes
+
+
+def attackable_rate(
+    learner: Any,
+    h_star: Target,
+    S: LabelledSet,
+    X_test: ArrayLike,
+    attackers: Sequence[Attacker] = (),
+    budget: int | None = None,
+    n_coins: int = 1,
+    seed: int | None = None,
+    *,
+    certificate: Certificate | None = None,
+    n_jobs: int | None = None,
+) -> AttackReport:
+    """Attack every test point for real and compare with the learner's certificate.
+
+    Parameters
+    ----------
+    learner:
+        A learner of this package or any scikit-learn classifier with 0/1 labels. It is refitted on
+        the training set plus the poison, with everything inside it (scaling, search, ...).
+    h_star:
+        The true labelling function; poison must agree with it.
+    S, X_test:
+        Clean training set and test points.
+    attackers:
+        Tried in order; without coins the first success ends the search.
+    budget:
+        Most poison rows per test point; None is unlimited.
+    n_coins:
+        Fits per poison for learners with coins; the same coins for every attacker.
+    seed:
+        Seed of the coins.
+    certificate:
+        Function ``(fitted, h_star, S, X_test, budget)`` that returns True where no poison can
+        succeed. Default: the learner's own ``certified`` method, or no certificate.
+    n_jobs:
+        Workers of joblib over test points.
+
+    Examples
+    --------
+    >>> from counterplay.poisoning import IntervalTarget, MinClosedInterval
+    >>> S = LabelledSet(np.linspace(0.05, 0.95, 10), np.repeat([0, 1, 0], [3, 4, 3]))
+    >>> report = attackable_rate(MinClosedInterval(), IntervalTarget([0.3, 0.7]), S,
+    ...                          np.linspace(0, 1, 101))
+    >>> report.err == report.atk_upper  # the closure learner is never worse under attack
+    True
+    """
+    points = LabelledSet(np.asarray(X_test), np.zeros(len(np.asarray(X_test)), np.uint8)).X
+    coins = [derive_seed("coins", seed, i) for i in range(check_int(n_coins, "n_coins", low=1))]
+    has_coins = is_randomised(learner) or n_coins > 1
+    team = [EmptyAttacker(), *[a for a in attackers if not isinstance(a, EmptyAttacker)]]
+    truth = np.asarray(h_star(points)).astype(np.uint8)
+    fitted = [_fit(learner, S, coin if has_coins else None) for coin in coins]
+    first = np.mean([_labels(model, points) != truth for model in fitted], axis=0)
+    search = _Search(learner, h_star, S, team[1:], budget, coins, has_coins, fitted)
+    if n_jobs is None or n_jobs == 1:
+        found = [search(points[i : i + 1], int(truth[i]), first[i]) for i in range(len(points))]
+    else:
+        from joblib import Parallel, delayed
+
+        found = Parallel(n_jobs=n_jobs)(
+            delayed(search)(points[i : i + 1], int(truth[i]), first[i]) for i in range(len(points))
+        )
+    return AttackReport(
+        clean_correct=1.0 - first,
+        attacked=np.array([f[0] for f in found], dtype=np.float64),
+        certified=_certified(certificate, fitted[0], h_star, S, points, budget),
+        n_poison=np.array([0 if f[2] is None else len(f[2]) for f in found], dtype=np.int64),
+        attacker=tuple(f[1] for f in found),
+        poison=tuple(f[2] for f in found),
+        budget=budget,
+        seed=seed,
+    )
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Finds the best attack on one test point."""
+
+    learner: Any
+    h_star: Target
+    S: LabelledSet
+    attackers: Sequence[Attacker]
+    budget: int | None
+    coins: Sequence[int]
+    has_coins: bool
+    fitted: Sequence[Any]
+
+    def __call__(self, x0: Any, truth: int, clean: float) -> tuple[float, str, LabelledSet | None]:
+        best: tuple[float, str, LabelledSet | None] = (float(clean), "EmptyAttacker", None)
+        for attacker in self.attackers:
+            if best[0] >= 1.0:
+                break
+            if not attacker.is_applicable(self.h_star, self.S, x0[0]):
+                continue
+            poison = attacker.attack(self.h_star, self.S, x0[0], self.budget)
+            if len(poison) == 0:
+                continue
+            rate = self._error(poison, x0, truth)
+            if rate > best[0]:
+                best = (rate, type(attacker).__name__, poison)
+        return best
+
+    def _error(self, poison: LabelledSet, x0: Any, truth: int) -> float:
+        wrong = []
+        for coin, model in zip(self.coins, self.fitted):
+            if hasattr(model, "partial_refit"):
+                again = model.partial_refit(poison)
+            else:
+                again = _fit(self.learner, self.S + poison, coin if self.has_coins else None)
+            wrong.append(int(_labels(again, x0)[0]) != truth)
+        return float(np.mean(wrong))
+
+
+def _fit(learner: Any, S: LabelledSet, coin: int | None) -> Any:
+    return fresh(learner, coin).fit(S.X, S.y)
+
+
+def _labels(model: Any, X: Any) -> Any:
+    return np.asarray(model.predict(X)).astype(np.uint8)
+
+
+def _certified(
+    certificate: Certificate | None,
+    fitted: Any,
+    h_star: Target,
+    S: LabelledSet,
+    points: Any,
+    budget: int | None,
+) -> BoolArray:
+    if certificate is not None:
+        safe = certificate(fitted, h_star, S, points, budget)
+    elif hasattr(fitted, "certified"):
+        safe = fitted.certified(h_star, S, points, budget)
+    else:
+        safe = np.zeros(len(points))
+    return np.asarray(safe, dtype=np.bool_)
+
+
+def brute_force_region(
+    learner: Any,
+    h_star: ArrayLike,
+    S_idx: ArrayLike,
+    *,
+    points: ArrayLike | None = None,
+    budget: int | None = None,
+    multiset_cap: int = 1,
+) -> BoolArray:
+    """Exact attackable region on a finite domain by trying every clean poison set.
+
+    Use it as the reference for everything else; up to about 14 points.
+
+    Parameters
+    ----------
+    learner:
+        A deterministic learner. It gets positions 0..k-1, or rows of ``points``.
+    h_star:
+        Label row of the target on the k points of the domain.
+    S_idx:
+        Positions of the training points (with repetitions if you like).
+    points:
+        Coordinates of the domain, for learners on the line or in space.
+    budget:
+        Largest poison set.
+    multiset_cap:
+        Copies of each point that may be added; above 1 for learners that react to repetitions
+        (then seen points may be added, too).
+
+    Examples
+    --------
+    >>> from counterplay.core.finite_class import FiniteClass
+    >>> from counterplay.poisoning import OrderedERM
+    >>> brute_force_region(OrderedERM(FiniteClass.singletons(4)), [0, 0, 0, 1], [0])
+    array([False,  True,  True,  True])
+    """
+    target = check_labels01(np.asarray(h_star), "h_star").astype(np.uint8)
+    seen = np.atleast_1d(np.asarray(S_idx, dtype=np.int64))
+    domain = np.arange(len(target)) if points is None else np.asarray(points)
+    region = np.zeros(len(target), dtype=np.bool_)
+    for extra in _poisons(len(target), seen, budget, check_int(multiset_cap, "cap", low=1)):
+        rows = np.concatenate([seen, extra]).astype(np.int64)
+        model = fresh(learner).fit(domain[rows], target[rows])
+        region |= _labels(model, domain) != target
+        if region.all():
+            break
+    return region
+
+
+def _poisons(k: int, seen: IntArray, budget: int | None, cap: int) -> Any:
+    if cap > 1:
+        if (cap + 1) ** k > _MAX_POISONS:
+            raise InvalidInputError(f"{(cap + 1) ** k} poison sets are too many; use fewer points")
+        for counts in product(range(cap + 1), repeat=k):
+            if budget is None or sum(counts) <= budget:
+                yield np.repeat(np.arange(k), counts)
+        return
+    unseen = np.setdiff1d(np.arange(k), seen)
+    most = unseen.size if budget is None else min(budget, unseen.size)
+    total = sum(comb(unseen.size, size) for size in range(most + 1))
+    if total > _MAX_POISONS:
+        raise InvalidInputError(f"{total} poison sets are too many; use fewer points or a budget")
+    for size in range(most + 1):
+        for extra in combinations(unseen.tolist(), size):
+            yield np.array(extra, dtype=np.int64)

@@ -1,0 +1,378 @@
+"""The objects of the game: training sets, targets, learners and attackers.
+
+An attacker sees the training set, the target and one test point, and adds *correctly labelled*
+rows so that the retrained model errs at that point. The base class checks that every poison row
+is clean and that the budget is kept, so no attack can win by cheating. Source: spec 10, section 2.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterplay.core.validation import BoolArray, check_float_array, check_int, check_labels01
+from counterplay.errors import InvalidInputError
+from counterplay.poisoning.errors import BudgetError, NotCleanError, NotRealizableError
+
+Labels: TypeAlias = NDArray[np.uint8]
+Points: TypeAlias = NDArray[Any]
+Target: TypeAlias = Callable[[Any], Any]
+"""A labelling function: ``h_star(X)`` returns 0/1 labels of the rows of X."""
+
+
+@dataclass(frozen=True)
+class LabelledSet:
+    """A multiset of labelled points.
+
+    Use it for training sets and for poison. ``X`` is a float matrix, one row per point, or an
+    integer vector of positions in a finite domain. ``is_poison`` is for evaluation only.
+
+    Parameters
+    ----------
+    X:
+        Points, stored as a read-only array; a plain vector of floats becomes one column.
+    y:
+        Labels 0 and 1, stored as uint8.
+    is_poison:
+        Which rows an attacker added; never shown to learners.
+
+    Examples
+    --------
+    >>> S = LabelledSet([[0.1], [0.9]], [0, 1])
+    >>> len(S + LabelledSet([[0.5]], [0]))
+    3
+    """
+
+    X: Any
+    y: Any
+    is_poison: Any = None
+
+    def __post_init__(self) -> None:
+        X = as_points(self.X)
+        y = check_labels01(np.asarray(self.y), "y").astype(np.uint8)
+        if y.ndim != 1 or len(y) != len(X):
+            raise InvalidInputError(f"X has {len(X)} rows but y has shape {y.shape}")
+        poison = np.zeros(len(y), np.bool_) if self.is_poison is None else self.is_poison
+        poison = np.array(poison, dtype=np.bool_)
+        if poison.shape != y.shape:
+            raise InvalidInputError(f"is_poison must have length {len(y)}, got {poison.shape}")
+        for name, array in (("X", X), ("y", y), ("is_poison", poison)):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __add__(self, other: LabelledSet) -> LabelledSet:
+        """Union of multisets; rows of ``other`` come last."""
+        if len(other) == 0:
+            return self
+        if len(self) == 0:
+            return other
+        if self.X.shape[1:] != other.X.shape[1:]:
+            raise InvalidInputError(f"cannot join points {self.X.shape} and {other.X.shape}")
+        poison = np.concatenate([_mask(self), _mask(other)])
+        return LabelledSet(
+            np.concatenate([self.X, other.X]), np.concatenate([self.y, other.y]), poison
+        )
+
+    def poison(self) -> LabelledSet:
+        """Return the same rows, all marked as poison."""
+        return LabelledSet(self.X, self.y, np.ones(len(self), np.bool_))
+
+    @classmethod
+    def empty(cls, like: Points | None = None) -> LabelledSet:
+        """Return the set without rows, with the columns of ``like``."""
+        points = np.zeros((0, 1)) if like is None else np.asarray(like)[:0]
+        return cls(points, np.zeros(0, np.uint8))
+
+
+def as_points(X: ArrayLike) -> Points:
+    """Return a copy of X as a float matrix, or as an int64 vector of positions."""
+    array = np.asarray(X)
+    if array.ndim == 1 and array.dtype.kind in "iub" and array.size:
+        if array.min() < 0:
+            raise InvalidInputError("positions in a finite domain must not be negative")
+        return array.astype(np.int64)
+    if array.ndim == 1 and array.size == 0 and array.dtype.kind in "iub":
+        return array.astype(np.int64)
+    checked = check_float_array(array, "X")
+    if checked.ndim == 1:
+        checked = checked[:, None]
+    if checked.ndim != 2:
+        raise InvalidInputError(f"X must have two axes, got shape {checked.shape}")
+    return checked.copy()
+
+
+def _mask(sample: LabelledSet) -> BoolArray:
+    return np.asarray(sample.is_poison, dtype=np.bool_)
+
+
+def first_conflict(X: ArrayLike, y: ArrayLike) -> tuple[int, int] | None:
+    """Return two rows with equal points and different labels, or None."""
+    points, labels = np.asarray(X), np.asarray(y)
+    rows = points.reshape(len(points), -1)
+    _, group = np.unique(rows, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    ones = np.bincount(group, weights=labels, minlength=1)
+    mixed = np.flatnonzero((ones > 0) & (ones < np.bincount(group, minlength=1)))
+    if mixed.size == 0:
+        return None
+    here = np.flatnonzero(group == mixed[0])
+    return int(here[labels[here] == 0][0]), int(here[labels[here] == 1][0])
+
+
+class Learner(ABC):
+    """What every learner of this area can do: ``fit(X, y)``, then ``predict(X)``.
+
+    ``randomised`` learners have a ``random_state`` parameter; :meth:`with_coins` gives a copy
+    with other coins. Learners are invariant under permutations of the training rows.
+    """
+
+    randomised: bool = False
+
+    @abstractmethod
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn from labelled points; an empty set is allowed."""
+
+    @abstractmethod
+    def predict(self, X: ArrayLike) -> Labels:
+        """Return a 0/1 label per point."""
+
+    def with_coins(self, seed: int) -> Self:
+        """Return an unfitted copy with other random coins."""
+        other = copy.copy(self)
+        if hasattr(other, "random_state"):
+            other.random_state = seed
+        return other
+
+    def __repr__(self) -> str:
+        return _representation(self)
+
+
+def _representation(item: Any) -> str:
+    """Class name with the parameters of its constructor."""
+    parameters = inspect.signature(type(item).__init__).parameters.values()
+    plain = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    names = [p.name for p in parameters if p.name != "self" and p.kind not in plain]
+    values = ", ".join(f"{n}={_short(getattr(item, n, None))}" for n in names)
+    return f"{type(item).__name__}({values})"
+
+
+def _short(value: Any) -> str:
+    if callable(value) and hasattr(value, "__name__"):
+        return str(value.__name__)
+    text = repr(value)
+    return text if len(text) <= 60 else f"<{type(value).__name__}>"
+
+
+def fresh(learner: Any, seed: int | None = None) -> Any:
+    """Return an unfitted copy of a learner or scikit-learn estimator, with coins from ``seed``."""
+    if isinstance(learner, Learner):
+        return learner.with_coins(seed) if seed is not None else copy.copy(learner)
+    from sklearn.base import clone
+
+    estimator = clone(learner)
+    if seed is not None:
+        coins = {
+            name: seed % (2**32)
+            for name in estimator.get_params()
+            if name == "random_state" or name.endswith("__random_state")
+        }
+        estimator.set_params(**coins)
+    return estimator
+
+
+def is_randomised(learner: Any) -> bool:
+    """Whether the fit depends on coins the attacker does not know."""
+    if isinstance(learner, Learner):
+        return learner.randomised
+    return False
+
+
+def training_set(X: ArrayLike, y: ArrayLike) -> LabelledSet:
+    """Validate training data and refuse equal points with different labels."""
+    S = LabelledSet(np.asarray(X), np.asarray(y))
+    if len(S) and (pair := first_conflict(S.X, S.y)) is not None:
+        raise NotRealizableError(
+            f"rows {pair[0]} and {pair[1]} are the same point with different labels", item=pair
+        )
+    return S
+
+
+class Attacker(ABC):
+    """Adds clean rows to a training set so that the learner errs at one test point.
+
+    Subclasses implement ``_attack``; :meth:`attack` checks cleanliness and budget. An attacker
+    that sees no way returns the empty set.
+    """
+
+    def is_applicable(self, h_star: Target, S: LabelledSet, x0: Points) -> bool:
+        """Whether the attack is meant for this target and data; default yes."""
+        return True
+
+    @abstractmethod
+    def _attack(
+        self, h_star: Target, S: LabelledSet, x0: Points, budget: int | None
+    ) -> LabelledSet:
+        """Propose poison rows; they are checked by :meth:`attack`."""
+
+    def attack(
+        self, h_star: Target, S: LabelledSet, x0: ArrayLike, budget: int | None = None
+    ) -> LabelledSet:
+        """Return clean poison against the test point ``x0``, at most ``budget`` rows."""
+        limit = None if budget is None else check_int(budget, "budget", low=0)
+        point = np.asarray(x0)
+        if limit == 0:
+            return LabelledSet.empty(S.X)
+        poison = self._attack(h_star, S, point, limit)
+        if len(poison) == 0:
+            return LabelledSet.empty(S.X)
+        check_budget(poison, limit)
+        self.check_clean(h_star, poison)
+        return poison.poison()
+
+    def check_clean(self, h_star: Target, poison: LabelledSet) -> None:
+        """Raise :class:`NotCleanError` at the first row that contradicts the target."""
+        check_clean(h_star, poison)
+
+    def __repr__(self) -> str:
+        return _representation(self)
+
+
+def check_clean(h_star: Target, poison: LabelledSet) -> None:
+    """Raise :class:`NotCleanError` at the first row whose label is not the target's."""
+    truth = np.asarray(h_star(poison.X)).astype(np.uint8)
+    wrong = np.flatnonzero(truth != poison.y)
+    if wrong.size:
+        row = int(wrong[0])
+        raise NotCleanError(
+            f"poison row {row} has label {int(poison.y[row])} but the target says "
+            f"{int(truth[row])}; only correctly labelled rows may be added",
+            row=row,
+        )
+
+
+def check_budget(poison: LabelledSet, budget: int | None) -> None:
+    """Raise :class:`BudgetError` if there are more poison rows than allowed."""
+    if budget is not None and len(poison) > budget:
+        raise BudgetError(f"the poison has {len(poison)} rows, the budget is {budget}")
+
+
+class EmptyAttacker(Attacker):
+    """Adds nothing: its success rate is the error rate.
+
+    Examples
+    --------
+    >>> S = LabelledSet([[0.0], [1.0]], [0, 1])
+    >>> len(EmptyAttacker().attack(lambda X: X[:, 0] >= 0.5, S, [0.4]))
+    0
+    """
+
+    def _attack(
+        self, h_star: Target, S: LabelledSet, x0: Points, budget: int | None
+    ) -> LabelledSet:
+        return LabelledSet.empty(S.X)
+
+
+class TableTarget:
+    """A target on a finite domain, given by its label row.
+
+    Examples
+    --------
+    >>> TableTarget([0, 1, 1])([2, 0])
+    array([1, 0], dtype=uint8)
+    """
+
+    def __init__(self, labels: ArrayLike) -> None:
+        self.labels = check_labels01(np.asarray(labels), "labels").astype(np.uint8)
+
+    def __call__(self, X: ArrayLike) -> Labels:
+        """Label the rows of X."""
+        row: Labels = self.labels[np.asarray(X, dtype=np.int64).reshape(-1)]
+        return row
+
+    def __repr__(self) -> str:
+        return f"TableTarget({len(self.labels)} points, {int(self.labels.sum())} positive)"
+
+
+class IntervalTarget:
+    """A union of intervals on the line; without ends it is the empty set.
+
+    Parameters
+    ----------
+    ends:
+        Left and right ends of the intervals, sorted: ``[a1, b1, a2, b2, ...]``.
+    closed:
+        Whether the intervals contain their ends.
+
+    Examples
+    --------
+    >>> IntervalTarget([0.2, 0.8])([[0.2], [0.5], [0.9]])
+    array([1, 1, 0], dtype=uint8)
+    """
+
+    def __init__(self, ends: ArrayLike = (), *, closed: bool = True) -> None:
+        self.ends = check_float_array(np.asarray(ends, dtype=np.float64), "ends", ndim=1)
+        if self.ends.size % 2 or (np.diff(self.ends) < 0).any():
+            raise InvalidInputError("ends must be sorted pairs [a1, b1, a2, b2, ...]")
+        self.closed = closed
+
+    def __call__(self, X: ArrayLike) -> Labels:
+        """Label the rows of X."""
+        x = column(X)
+        inside = np.searchsorted(self.ends, x, side="right") % 2 == 1
+        on_end = np.isin(x, self.ends)
+        return np.where(on_end, self.closed, inside).astype(np.uint8)
+
+    def __repr__(self) -> str:
+        return f"IntervalTarget({self.ends.tolist()}, closed={self.closed})"
+
+
+class LinearTarget:
+    """The half-space ``1[<w, x> + b >= 0]``; the boundary is positive.
+
+    Parameters
+    ----------
+    w, b:
+        Normal and offset.
+    tolerance:
+        Rows with ``|<w, x> + b|`` up to it count as boundary, that is positive.
+
+    Examples
+    --------
+    >>> LinearTarget([1.0, 0.0], -0.5)([[0.5, 0.0], [0.4, 0.0]])
+    array([1, 0], dtype=uint8)
+    """
+
+    def __init__(self, w: ArrayLike, b: float = 0.0, *, tolerance: float = 0.0) -> None:
+        self.w = check_float_array(w, "w", ndim=1)
+        self.b = float(b)
+        self.tolerance = float(tolerance)
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return ``<w, x> + b`` per row."""
+        values: NDArray[np.float64] = np.atleast_2d(np.asarray(X, np.float64)) @ self.w + self.b
+        return values
+
+    def __call__(self, X: ArrayLike) -> Labels:
+        """Label the rows of X."""
+        return (self.decision_function(X) >= -self.tolerance).astype(np.uint8)
+
+    def __repr__(self) -> str:
+        return f"LinearTarget(w={_short(self.w.tolist())}, b={self.b:g})"
+
+
+def column(X: ArrayLike) -> NDArray[np.float64]:
+    """Return one-dimensional data as a vector."""
+    x = check_float_array(np.asarray(X, dtype=np.float64), "X")
+    if x.ndim == 2 and x.shape[1] != 1 and x.size:
+        raise InvalidInputError(f"one column expected, got {x.shape[1]}")
+    return x.reshape(-1)

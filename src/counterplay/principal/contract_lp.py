@@ -1,0 +1,224 @@
+"""Contracts that need not be linear: a payment for every outcome, by linear programming.
+
+For every action the cheapest payments that make it the Agent's best by a margin are a small linear
+program; the Principal takes the action that leaves her most. Payments are rounded to a grid, which
+costs part of the margin.
+Source: the standard program of optimal contracts (Dütting, Roughgarden, Talgam-Cohen 2019); margins
+and rounding are ours, for the stable mechanism of thm:stable.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import linprog
+from scipy.sparse import block_diag, csr_matrix, hstack
+
+from counterplay.core.errors import ConvergenceError, InvalidInputError
+from counterplay.core.validation import FloatArray, IntArray, check_float_array, check_real
+from counterplay.principal.games import (
+    PrincipalAgentGame,
+    check_forecasts,
+    check_utility_range,
+    smallest_cost_gap,
+)
+from counterplay.principal.kernels import TOL, respond
+from counterplay.principal.responses import OracleSpec
+from counterplay.principal.rules import PolicyRule
+
+_PENALTY = 100.0
+
+
+class ContractGame(PrincipalAgentGame):
+    """General contracts: a payment in [0, 1] for every outcome.
+
+    Parameters
+    ----------
+    outcome:
+        ``outcome[a, y]``: code of the outcome of action a in state y.
+    outcome_value:
+        Value of each outcome to the Principal, in [0, 1].
+    costs:
+        Cost of each action, in [0, 1].
+
+    Notes
+    -----
+    A policy is a tuple of payments, one per outcome. The Agent earns ``payment - cost``, the
+    Principal ``value - payment``.
+
+    Examples
+    --------
+    >>> game = ContractGame([[0, 0], [0, 1]], [0.0, 1.0], [0.0, 0.25])
+    >>> game.linear(0.6)
+    (0.0, 0.6)
+    """
+
+    value_range = (-1.0, 1.0)
+
+    def __init__(self, outcome: ArrayLike, outcome_value: ArrayLike, costs: ArrayLike) -> None:
+        codes = np.asarray(outcome)
+        self.outcome_value = check_float_array(outcome_value, "outcome_value", ndim=1)
+        self.costs = check_float_array(costs, "costs", ndim=1)
+        if codes.ndim != 2 or not np.issubdtype(codes.dtype, np.integer) or codes.size == 0:
+            raise InvalidInputError("outcome must be an integer array (actions, states)")
+        if codes.min() < 0 or codes.max() >= self.outcome_value.size:
+            raise InvalidInputError(f"outcome must contain codes 0..{self.outcome_value.size - 1}")
+        if codes.shape[0] != self.costs.size:
+            raise InvalidInputError("outcome must have one row per cost")
+        check_utility_range(self.outcome_value, "outcome_value", 0.0, 1.0)
+        check_utility_range(self.costs, "costs", 0.0, 1.0)
+        self.outcome: IntArray = codes.astype(np.int64)
+        self.n_states = int(codes.shape[1])
+        self.cost_gap = smallest_cost_gap(self.costs)
+
+    def check_policy(self, policy: Any) -> tuple[float, ...]:
+        """Return the payments as a tuple of floats in [0, 1]."""
+        payments = check_float_array(policy, "payments", ndim=1)
+        if payments.size != self.outcome_value.size:
+            raise InvalidInputError(f"give one payment per outcome ({self.outcome_value.size})")
+        check_utility_range(payments, "payments", 0.0, 1.0)
+        return tuple(payments.tolist())
+
+    def linear(self, share: float) -> tuple[float, ...]:
+        """Return the linear contract that pays the given share of the value."""
+        return self.check_policy(share * self.outcome_value)
+
+    def agent_utility(self, policy: Any) -> FloatArray:
+        """Return payment minus cost."""
+        return np.asarray(np.asarray(policy)[self.outcome] - self.costs[:, None])
+
+    def principal_utility(self, policy: Any) -> FloatArray:
+        """Return value minus payment."""
+        return np.asarray((self.outcome_value - np.asarray(policy))[self.outcome])
+
+    def outcome_probabilities(self, forecast: FloatArray) -> FloatArray:
+        """Return F[a, o]: the probability of outcome o after action a."""
+        F = np.zeros((self.costs.size, self.outcome_value.size))
+        np.add.at(F, (np.arange(self.costs.size)[:, None], self.outcome), forecast)
+        return F
+
+    def policy_label(self, policy: Any) -> str:
+        """Return the payments with three digits."""
+        return "(" + ", ".join(f"{p:.3g}" for p in policy) + ")"
+
+    def __repr__(self) -> str:
+        return (
+            f"ContractGame(actions={self.costs.size}, outcomes={self.outcome_value.size}, "
+            f"states={self.n_states})"
+        )
+
+
+def optimal_payments(
+    game: ContractGame, forecast: ArrayLike, *, margin: float = 0.0
+) -> tuple[FloatArray, FloatArray]:
+    """Cheapest payments that make each action the Agent's best response by ``margin``.
+
+    Returns the payments, shape (actions, outcomes), and the Principal's value of each action; minus
+    infinity where no payments in [0, 1] are enough. All actions are one sparse linear program.
+
+    >>> game = ContractGame([[0, 0], [0, 1]], [0.0, 1.0], [0.0, 0.25])
+    >>> payments, value = optimal_payments(game, [0.5, 0.5])
+    >>> payments[1].round(6).tolist(), value.round(6).tolist()
+    ([0.0, 0.5], [0.0, 0.25])
+    """
+    pi = check_forecasts(forecast, game.n_states)[0]
+    gap = check_real(margin, "margin", low=0.0)
+    F = game.outcome_probabilities(pi)
+    n, m = F.shape
+    blocks, sides = [], []
+    for a in range(n):
+        others = np.arange(n) != a
+        blocks.append(F[others] - F[a])
+        sides.append(game.costs[others] - game.costs[a] - gap)
+    if n == 1:
+        return np.zeros((1, m)), F @ game.outcome_value
+    # one shortfall variable per action keeps the program feasible; it must end at zero
+    owner = np.repeat(np.arange(n), n - 1)
+    short = csr_matrix(
+        (-np.ones(owner.size), (np.arange(owner.size), owner)), shape=(len(owner), n)
+    )
+    A = hstack([block_diag(blocks), short]).tocsr()
+    cost = np.concatenate([F.ravel(), np.full(n, _PENALTY)])
+    limits = [(0.0, 1.0)] * (n * m) + [(0.0, None)] * n
+    solved = linprog(cost, A_ub=A, b_ub=np.concatenate(sides), bounds=limits, method="highs")
+    if solved.status != 0:
+        raise ConvergenceError(f"the payment program was not solved: {solved.message}")
+    payments = np.clip(solved.x[: n * m].reshape(n, m), 0.0, 1.0)
+    value = (F * (game.outcome_value - payments)).sum(axis=1)
+    return payments, np.where(solved.x[n * m :] > 1e-9, -np.inf, value)
+
+
+class ContractLPOracle(PolicyRule):
+    """Near-optimal stable contracts with a payment for every outcome.
+
+    Parameters
+    ----------
+    game:
+        A :class:`ContractGame`.
+    P0:
+        Benchmark contracts (tuples of payments), for instance ``[game.linear(p) for p in ...]``.
+    margin:
+        Utility margin of the recommended action before rounding; at most the smallest difference
+        of two costs.
+    parts:
+        Payments are multiples of 1 / parts; needs ``1 / parts < margin``.
+
+    Notes
+    -----
+    (margin - 1/parts, 0)-stable under every forecast: no other action is a near-best response. The
+    loss c is measured round by round.
+
+    Examples
+    --------
+    >>> game = ContractGame([[0, 0], [0, 1]], [0.0, 1.0], [0.0, 0.25])
+    >>> oracle = ContractLPOracle(game, [game.linear(0.5)], margin=0.05, parts=100)
+    >>> oracle.recommend([0.5, 0.5])
+    ((0.0, 0.6), 1)
+    """
+
+    game: ContractGame
+    n_policies = None
+
+    def __init__(self, game: ContractGame, P0: Any, *, margin: float, parts: int = 100) -> None:
+        if not isinstance(game, ContractGame):
+            raise InvalidInputError("ContractLPOracle needs a ContractGame")
+        super().__init__(game, P0)
+        self.margin = check_real(margin, "margin", low=0.0, high=game.cost_gap, open_low=True)
+        self.parts = parts
+        beta = self.margin - 1.0 / parts
+        if beta <= 0.0:
+            raise InvalidInputError(
+                f"1/parts must be below the margin {self.margin:g}; use parts > {1 / self.margin:g}"
+            )
+        self.eps = beta
+        self.spec = OracleSpec(None, beta, beta, 0.0, None)
+        self.max_actions = int(game.costs.size)
+        self.policies: list[tuple[float, ...]] = []
+        self._index: dict[tuple[float, ...], int] = {}
+        self._memory: dict[bytes, tuple[int, int]] = {}
+
+    def decide(self, forecast: FloatArray) -> tuple[int, int]:
+        """Return the index of the rounded payments and the action they are made for."""
+        key = forecast.tobytes()
+        found = self._memory.get(key)
+        if found is None:
+            if len(self._memory) > 10_000:
+                self._memory.clear()
+            found = self._memory[key] = self._solve(forecast)
+        return found
+
+    def _solve(self, forecast: FloatArray) -> tuple[int, int]:
+        payments, value = optimal_payments(self.game, forecast, margin=self.margin)
+        chosen = payments[int(np.argmax(value >= value.max() - TOL))]
+        rounded = tuple((np.rint(chosen * self.parts) / self.parts).tolist())
+        index = self._index.setdefault(rounded, len(self.policies))
+        if index == len(self.policies):
+            self.policies.append(rounded)
+        own = self.game.agent_utility(rounded) @ forecast
+        hers = self.game.principal_utility(rounded) @ forecast
+        return index, int(respond(own, hers, own.size, TOL))
+
+    def __repr__(self) -> str:
+        return f"ContractLPOracle(margin={self.margin:.4g}, parts={self.parts})"

@@ -1,0 +1,317 @@
+"""Mechanisms: forecast, choose a policy, recommend the best response, never look at the Agent.
+
+Source: alg:general-stable, alg:general; spec 07, sections 2.6, A3, A8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.seeds import RandomState, spawn
+from counterplay.core.validation import FloatArray, IntArray, check_int
+from counterplay.principal.decision_events import DecisionEvents
+from counterplay.principal.events import Events
+from counterplay.principal.forecaster import Forecaster, UnbiasedForecaster
+from counterplay.principal.games import PrincipalAgentGame
+from counterplay.principal.protocol import Kind, Mechanism, NatureView, Offer, Session
+from counterplay.principal.responses import best_response
+from counterplay.principal.rules import BestResponseRule, PolicyRule
+
+
+class ForecastMechanism(Mechanism):
+    """A forecaster, a rule from forecasts to policies, and recommendations a*(p, pi).
+
+    Parameters
+    ----------
+    rule:
+        Turns forecasts into policies.
+    forecaster:
+        Any :class:`Forecaster`; default an :class:`UnbiasedForecaster` on the decision events of
+        the rule.
+    random_state:
+        None, an int or a numpy Generator.
+    """
+
+    def __init__(
+        self,
+        rule: PolicyRule,
+        *,
+        forecaster: Forecaster | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.rule = rule
+        self.game = rule.game
+        self.benchmark = rule.benchmark
+        self.forecaster = forecaster if forecaster is not None else UnbiasedForecaster()
+        self.random_state = random_state
+
+    @property
+    def policies(self) -> Sequence[Any]:
+        """Policies that can be offered."""
+        return self.rule.policies
+
+    def events(self) -> Events:
+        """Return the decision events on which the forecaster must be unbiased."""
+        return DecisionEvents(self.rule, optimistic=True)
+
+    def start(self, horizon: int) -> ForecastSession:
+        """Open a new game with a fresh forecaster."""
+        return ForecastSession(self, horizon)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.rule!r})"
+
+
+class StableMechanism(ForecastMechanism):
+    """Forecast, let a stable policy oracle choose, recommend: low policy regret without alignment.
+
+    Use it when an oracle exists (:class:`LinearContractOracle`, :class:`PersuasionOracle`,
+    :class:`FiniteStableOracle`, the LP oracles). It needs an Agent without swap regret and
+    without secret information, and nothing about how he breaks near-ties.
+
+    Parameters
+    ----------
+    oracle:
+        A rule with a guarantee ``spec``.
+    forecaster:
+        Default: :class:`UnbiasedForecaster` on the events E1, E2, E3 of thm:stable.
+    random_state:
+        None, an int or a numpy Generator.
+
+    Notes
+    -----
+    Every transcript satisfies the inequality of thm:stable with explicit constants, see
+    :func:`regret_bound_from_transcript`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterplay.principal import (LinearContractOracle, SpitefulAgent, StableMechanism,
+    ...                                    near_tie_contract, simulate)
+    >>> instance = near_tie_contract(2000, random_state=0)
+    >>> oracle = LinearContractOracle(instance.game, instance.benchmark, horizon=2000)
+    >>> play = simulate(StableMechanism(oracle, random_state=0), SpitefulAgent(), instance.states)
+    >>> play.policy_regret < 0.06
+    True
+
+    References
+    ----------
+    Theorem thm:stable of the thesis.
+    """
+
+    kind: Kind = "stable"
+
+    def __init__(
+        self,
+        oracle: PolicyRule,
+        *,
+        forecaster: Forecaster | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        if oracle.spec is None:
+            raise InvalidInputError(
+                "StableMechanism needs a stable policy oracle; use ForecastMechanism for a rule "
+                "without a guarantee"
+            )
+        super().__init__(oracle, forecaster=forecaster, random_state=random_state)
+        self.spec = oracle.spec
+
+
+class BestResponseMechanism(ForecastMechanism):
+    """Play the best benchmark policy for the forecast, as if it were a common prior (alg:general).
+
+    Needs no oracle, but an Agent whose near-ties do not hurt the Principal (Alignment); the
+    forecaster is unbiased on the events E3 and E4 of thm:general.
+
+    Parameters
+    ----------
+    game, P0:
+        The stage game and the benchmark policies.
+    forecaster, random_state:
+        As in :class:`StableMechanism`.
+    monitor_choice:
+        Whether the forecaster guards the family E4 of the chosen policy; False only to see what
+        goes wrong without it.
+
+    Examples
+    --------
+    >>> from counterplay.principal import (BestResponseMechanism, FollowRecommendation,
+    ...                                    near_tie_contract, simulate)
+    >>> instance = near_tie_contract(1000, random_state=0)
+    >>> mechanism = BestResponseMechanism(instance.game, instance.benchmark, random_state=0)
+    >>> play = simulate(mechanism, FollowRecommendation(), instance.states)
+    >>> play.policy_regret <= play.regret_bound
+    True
+    """
+
+    kind: Kind = "best-response"
+
+    def __init__(
+        self,
+        game: PrincipalAgentGame,
+        P0: Any,
+        *,
+        forecaster: Forecaster | None = None,
+        random_state: RandomState = None,
+        monitor_choice: bool = True,
+    ) -> None:
+        super().__init__(
+            BestResponseRule(game, P0), forecaster=forecaster, random_state=random_state
+        )
+        self.monitor_choice = monitor_choice
+
+    def events(self) -> Events:
+        """Return the families E4 (unless switched off) and E3."""
+        return DecisionEvents(self.rule, optimistic=False, choice=self.monitor_choice)
+
+
+class ConstantMechanism(ForecastMechanism):
+    """Always the same policy; the recommendation follows the forecast, or is fixed, too.
+
+    Parameters
+    ----------
+    game, policy:
+        The stage game and the policy.
+    recommendation:
+        None for a*(policy, forecast), or an action that is recommended every round.
+    P0:
+        Benchmark policies; default the policy itself.
+    """
+
+    def __init__(
+        self,
+        game: PrincipalAgentGame,
+        policy: Any,
+        *,
+        recommendation: int | None = None,
+        P0: Any = None,
+        forecaster: Forecaster | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        rule = _ConstantRule(game, policy, recommendation, P0)
+        super().__init__(rule, forecaster=forecaster, random_state=random_state)
+
+    def __repr__(self) -> str:
+        return f"ConstantMechanism({self.game.policy_label(self.policies[0])})"
+
+
+class ScriptedMechanism(Mechanism):
+    """A mechanism given by a function of the past states; it makes no forecasts.
+
+    Parameters
+    ----------
+    game, policies, P0:
+        The stage game, the policies that can be offered, the benchmark policies.
+    script:
+        ``script(past_states) -> (policy index, recommendation)``.
+    """
+
+    def __init__(
+        self,
+        game: PrincipalAgentGame,
+        policies: Any,
+        P0: Any,
+        script: Callable[[IntArray], tuple[int, int]],
+    ) -> None:
+        self.game = game
+        self._policies = game.check_policies(policies, "policies")
+        self.benchmark = game.check_policies(P0)
+        self.script = script
+
+    @property
+    def policies(self) -> Sequence[Any]:
+        """Policies that can be offered."""
+        return self._policies
+
+    def __repr__(self) -> str:
+        name = getattr(self.script, "__name__", "script")
+        return f"ScriptedMechanism({name}, policies={len(self._policies)})"
+
+    def start(self, horizon: int) -> Session:
+        """Open a new game."""
+        return _ScriptedSession(self)
+
+
+class ForecastSession(Session):
+    """A running :class:`ForecastMechanism`."""
+
+    def __init__(self, mechanism: ForecastMechanism, horizon: int) -> None:
+        self.mechanism = mechanism
+        rng = spawn(mechanism.random_state, 1)[0]
+        self.forecaster = mechanism.forecaster.started(
+            mechanism.game.n_states, mechanism.events(), horizon, rng
+        )
+        self._round = 0
+        self._offer: Offer | None = None
+
+    def view(self, history: IntArray) -> NatureView:
+        """Return the lottery over forecasts and the offers it leads to."""
+        points, weights = self.forecaster.distribution()
+        gains = None
+        if isinstance(self.forecaster, UnbiasedForecaster):
+            gains = weights @ np.array([self.forecaster.gain(point) for point in points])
+        offers = tuple(
+            (float(weight), *self.mechanism.rule.decide(point))
+            for point, weight in zip(points, weights)
+        )
+        return NatureView(self._round, history, points, weights, gains, offers)
+
+    def offer(self) -> Offer:
+        """Draw the forecast and choose."""
+        if self._offer is None:
+            rule = self.mechanism.rule
+            forecast = self.forecaster.forecast()
+            index, action = rule.decide(forecast)
+            _, init, init_action, responses = rule.benchmark_decisions(forecast)
+            self._offer = Offer(
+                rule.policies[index], index, action, forecast, (init, init_action), responses
+            )
+        return self._offer
+
+    def observe(self, y: int) -> None:
+        """Teach the forecaster."""
+        self.offer()
+        self.forecaster.update(y)
+        self._offer = None
+        self._round += 1
+
+
+class _ScriptedSession(Session):
+    def __init__(self, mechanism: ScriptedMechanism) -> None:
+        self.mechanism = mechanism
+        self._past: list[int] = []
+
+    def view(self, history: IntArray) -> NatureView:
+        offer = self.offer()
+        offers = ((1.0, offer.policy_index, offer.recommendation),)
+        return NatureView(len(self._past), history, None, None, None, offers)
+
+    def offer(self) -> Offer:
+        index, action = self.mechanism.script(np.array(self._past, dtype=np.int64))
+        return Offer(self.mechanism.policies[index], index, action)
+
+    def observe(self, y: int) -> None:
+        self._past.append(y)
+
+
+class _ConstantRule(PolicyRule):
+    def __init__(
+        self, game: PrincipalAgentGame, policy: Any, recommendation: int | None, P0: Any
+    ) -> None:
+        chosen = game.check_policy(policy)
+        super().__init__(game, (chosen,) if P0 is None else P0)
+        self.policies = (chosen,)
+        self.n_policies = 1
+        self.max_actions = game.n_actions(chosen)
+        if recommendation is not None:
+            check_int(recommendation, "recommendation", low=0, high=self.max_actions - 1)
+        self.recommendation = recommendation
+
+    def decide(self, forecast: FloatArray) -> tuple[int, int]:
+        if self.recommendation is not None:
+            return 0, self.recommendation
+        return 0, best_response(self.game, self.policies[0], forecast)

@@ -1,0 +1,124 @@
+"""Rules that turn a forecast into a policy: the common shape of oracles and baselines."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.validation import FloatArray, IntArray
+from counterplay.principal.games import PrincipalAgentGame, check_forecasts
+from counterplay.principal.kernels import TOL, benchmark_responses
+from counterplay.principal.responses import OracleSpec
+
+
+class PolicyRule(ABC):
+    """A deterministic map from forecasts to policies, with the benchmark set it competes with.
+
+    Subclass it for your own rule: ``decide`` returns the index of the policy in ``policies`` and
+    the Agent's best response to it. ``policies`` may grow while the rule is used.
+
+    Attributes
+    ----------
+    game, benchmark, policies:
+        The stage game, the benchmark policies P0, and the policies the rule can return.
+    spec:
+        The guarantee (c, eps, beta, gamma), or None if the rule has none.
+    eps:
+        Width of the optimistic ball behind the event family E2.
+    n_policies, max_actions:
+        Number of possible outputs (None if not known in advance) and of actions per policy.
+    """
+
+    spec: OracleSpec | None = None
+    eps: float = 0.0
+    n_policies: int | None
+    max_actions: int
+    policies: Sequence[Any]
+
+    def __init__(self, game: PrincipalAgentGame, P0: Any) -> None:
+        self.game = game
+        self.benchmark = game.check_policies(P0)
+        if len(set(self.benchmark)) != len(self.benchmark):
+            raise InvalidInputError("P0 must not contain a policy twice")
+        self._U0, self._V0 = game.tables(self.benchmark)
+        self.benchmark_sizes = np.array([game.n_actions(p) for p in self.benchmark], dtype=np.int64)
+
+    @abstractmethod
+    def decide(self, forecast: FloatArray) -> tuple[int, int]:
+        """Return (index of the policy, recommended action); the forecast is taken as it is."""
+
+    def __call__(self, forecast: ArrayLike) -> Any:
+        """Return the policy for a forecast."""
+        return self.policies[self.decide(self._check(forecast))[0]]
+
+    def recommend(self, forecast: ArrayLike) -> tuple[Any, int]:
+        """Return the policy for a forecast and the action recommended with it."""
+        index, action = self.decide(self._check(forecast))
+        return self.policies[index], action
+
+    def benchmark_decisions(self, forecast: FloatArray) -> tuple[int, int, int, IntArray]:
+        """Return p*(pi), the optimistic pair, and the best responses to all benchmark policies."""
+        found: tuple[int, int, int, IntArray] = benchmark_responses(
+            self._U0, self._V0, self.benchmark_sizes, forecast, self.eps, TOL
+        )
+        return found
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(benchmarks={len(self.benchmark)})"
+
+    def _check(self, forecast: ArrayLike) -> FloatArray:
+        pi = check_forecasts(forecast, self.game.n_states)
+        if len(pi) != 1:
+            raise InvalidInputError("give one forecast at a time")
+        return np.asarray(pi[0])
+
+
+class BestResponseRule(PolicyRule):
+    """The benchmark policy that is best if the Agent best responds to the forecast (alg:general).
+
+    It tends to sit on a tie of the Agent, so it needs an Agent who breaks near-ties kindly.
+    """
+
+    def __init__(self, game: PrincipalAgentGame, P0: Any) -> None:
+        super().__init__(game, P0)
+        self.policies = self.benchmark
+        self.n_policies = len(self.benchmark)
+        self.max_actions = int(self.benchmark_sizes.max())
+
+    def decide(self, forecast: FloatArray) -> tuple[int, int]:
+        """Return the index of p*(pi) and the best response to it."""
+        star, _, _, responses = self.benchmark_decisions(forecast)
+        return star, int(responses[star])
+
+
+class OptimisticRule(BestResponseRule):
+    """Baseline: the benchmark policy that would be best against an optimistic Agent (unstable).
+
+    Parameters
+    ----------
+    game, P0:
+        The stage game and the benchmark policies.
+    eps:
+        How far from optimal the Agent is hoped to go in the Principal's favour.
+
+    Examples
+    --------
+    >>> from counterplay.principal import LinearContractGame, OptimisticRule
+    >>> game = LinearContractGame(values=[[0, 0], [0, 1]], costs=[0, 0.25])
+    >>> OptimisticRule(game, [0.4, 0.5, 0.6], eps=0.06)([0.5, 0.5])   # he would shirk at 0.4
+    0.4
+    """
+
+    def __init__(self, game: PrincipalAgentGame, P0: Any, eps: float) -> None:
+        super().__init__(game, P0)
+        self.eps = eps
+
+    def decide(self, forecast: FloatArray) -> tuple[int, int]:
+        """Return the index of the optimistic policy and the best response to it."""
+        _, init, _, responses = self.benchmark_decisions(forecast)
+        return init, int(responses[init])

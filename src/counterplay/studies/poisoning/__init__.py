@@ -1,0 +1,26 @@
+"""Studies of clean-label poisoning: same error but different fates, and what certificates buy."""
+
+from counterplay.studies.poisoning.budget import BUDGET
+from counterplay.studies.poisoning.escape import ESCAPE
+from counterplay.studies.poisoning.intervals import INTERVALS
+from counterplay.studies.poisoning.plane import PLANE
+from counterplay.studies.poisoning.proper import PROPER
+from counterplay.studies.poisoning.svm import SVM
+from counterplay.studies.study import Area
+
+AREA = Area(
+    name="poisoning",
+    title="Correct labels, bad intent: clean-label poisoning",
+    story=(
+        "An attacker sees your training data and one test point, and adds rows that are all "
+        "correctly labelled, so that the retrained model errs at that point. The error rate hardly "
+        "moves, so nobody notices. Two learners with the same error can have opposite fates: one "
+        "cannot be moved at all, the other can be steered anywhere. The library measures the "
+        "attackable rate from both sides, real attacks below and certificates above, ships the "
+        "learners that withstand, and wraps any scikit-learn model so that every prediction says "
+        "how many planted rows it survives."
+    ),
+    studies=(INTERVALS, PROPER, SVM, PLANE, BUDGET, ESCAPE),
+)
+
+__all__ = ["AREA"]

@@ -1,0 +1,134 @@
+"""Same error, different attackability: two learners for intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.stats import mean_interval
+from counterplay.poisoning import bounds, gap_costs
+from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+BUDGETS = (0, 1, 2, 5, 20, 100)
+LOW, HIGH = 0.2, 0.8
+
+
+def _grid(scale: Scale) -> Sequence[Params]:
+    sizes = (10, 30, 100, 300, 1000)
+    runs = 30 if scale == "quick" else 1000
+    return [{"m": m, "replicates": runs} for m in sizes]
+
+
+def _cell(params: Params, seed: int) -> Record:
+    m, runs = int(params["m"] or 0), int(params["replicates"] or 0)
+    rng = np.random.default_rng(seed)
+    closed, longest = [], []
+    rates: dict[int, list[float]] = {t: [] for t in BUDGETS}
+    for _ in range(runs):
+        x = rng.random(m)
+        inside = x[(x >= LOW) & (x <= HIGH)]
+        span = float(inside.max() - inside.min()) if inside.size else 0.0
+        closed.append(HIGH - LOW - span)  # error and attackable rate of the smallest interval
+        gaps = np.diff(np.sort(x), prepend=0.0, append=1.0)
+        cost = gap_costs(gaps)
+        for t in BUDGETS:
+            rates[t].append(float(gaps[cost <= t].sum()))
+        longest.append(rates[0][-1])
+    first, second = mean_interval(closed, 0.9999), mean_interval(longest, 0.9999)
+    record: dict[str, float] = {
+        "closed": first.estimate,
+        "closed_low": first.low,
+        "closed_high": first.high,
+        "open_error": second.estimate,
+        "open_low": second.low,
+        "open_high": second.high,
+    }
+    return record | {f"rate_{t}": float(np.mean(rates[t])) for t in BUDGETS}
+
+
+def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
+    found = []
+    for row in frame.itertuples():
+        expected = bounds.closed_interval_error(HIGH - LOW, int(row.m))
+        found.append(
+            Verdict(
+                "10.06",
+                f"smallest closed interval, m = {row.m}: attackable rate equals the error",
+                f"{row.closed:.4g} [{row.closed_low:.4g}, {row.closed_high:.4g}]",
+                f"{expected:.4g}",
+                bool(row.closed_low <= expected <= row.closed_high),
+            )
+        )
+        gap = bounds.largest_gap_error(int(row.m))
+        found.append(
+            Verdict(
+                "10.08",
+                f"longest open interval, m = {row.m}: error without poison",
+                f"{row.open_error:.4g} [{row.open_low:.4g}, {row.open_high:.4g}]",
+                f"{gap:.4g} (attackable: 1)",
+                bool(row.open_low <= gap <= row.open_high),
+            )
+        )
+    rates = frame[[f"rate_{t}" for t in BUDGETS]].to_numpy()
+    found.append(
+        Verdict(
+            "10.09",
+            "the attackable rate of the longest interval rises with the budget",
+            f"smallest step {np.diff(rates, axis=1).min():.3g}",
+            ">= 0",
+            bool((np.diff(rates, axis=1) >= 0).all()),
+        )
+    )
+    return found
+
+
+def _figure(frame: pd.DataFrame) -> Figure:
+    """Two interval learners with almost the same error (left): the smallest closed interval cannot
+    be attacked beyond it, the longest open interval can be attacked everywhere. Right: how the
+    attackable rate of the latter grows with the number of correctly labelled rows."""
+    with figure_style():
+        figure, (left, right) = panels(2, width=5.2)
+        m = frame.m.to_numpy()
+        left.plot(
+            m, frame.closed, "o", color=PALETTE[0], label="smallest closed: error = attackable"
+        )
+        left.plot(m, frame.open_error, "s", color=PALETTE[1], label="longest open: error")
+        left.plot(m, np.ones(len(m)), "s-", color=PALETTE[3], label="longest open: attackable")
+        line = np.unique(np.geomspace(m.min(), m.max(), 60).astype(int))
+        left.plot(line, [bounds.closed_interval_error(0.6, int(n)) for n in line], **THEORY)
+        left.plot(line, [bounds.largest_gap_error(int(n)) for n in line], label="theory", **THEORY)
+        left.set(xscale="log", yscale="log", xlabel="training rows m", ylabel="mass of points")
+        left.set_ylim(top=8)
+        left.legend(fontsize=8, loc="lower left")
+        for i, size in enumerate((100, 1000)):
+            row = frame[frame.m == size].iloc[0]
+            right.plot(BUDGETS, [row[f"rate_{t}"] for t in BUDGETS], "o-", color=PALETTE[i],
+                       label=f"m = {size}")  # fmt: skip
+        right.axhline(1, **THEORY)
+        right.set_xscale("symlog")
+        right.set(xlabel="poison budget t (rows)", ylabel="attackable rate, longest open")
+        right.set_ylim(0, 1.05)
+        right.legend()
+        return figure
+
+
+INTERVALS = Study(
+    name="intervals",
+    title="Same error, different attackability",
+    question=(
+        "Two consistent learners for intervals have error of order 1/m. Does the same hold when "
+        "correct rows are added to fool them? One is never worse under attack, the other loses all."
+    ),
+    claims=("10.06", "10.08", "10.09"),
+    grid=_grid,
+    cell=_cell,
+    verdicts=_verdicts,
+    figures={"rates": _figure},
+)

@@ -1,0 +1,23 @@
+"""Studies of the tradeoff area: what is impossible, what laziness buys, what the watchdog saves."""
+
+from counterplay.studies.study import Area
+from counterplay.studies.tradeoff.epoch_dial import EPOCH_DIAL
+from counterplay.studies.tradeoff.frontier import FRONTIER
+from counterplay.studies.tradeoff.real_stream import REAL_STREAM
+from counterplay.studies.tradeoff.switch_tax import SWITCH_TAX
+from counterplay.studies.tradeoff.watchdog_off import WATCHDOG_OFF
+from counterplay.studies.tradeoff.watchdog_on import WATCHDOG_ON
+
+AREA = Area(
+    name="tradeoff",
+    title="One metric to win, one harm budget to keep",
+    story=(
+        "You run one of several models; each round both its error and the harm it does to the "
+        "people affected are revealed for all of them. You want to be almost as good as the best "
+        "model while the harm stays within a rate. Nobody can promise both in general. It becomes "
+        "possible when no model exceeds the rate by more than a burst budget on any interval and "
+        "you switch rarely; a watchdog that takes models down and lets them come back covers the "
+        "rest."
+    ),
+    studies=(FRONTIER, SWITCH_TAX, WATCHDOG_OFF, WATCHDOG_ON, EPOCH_DIAL, REAL_STREAM),
+)

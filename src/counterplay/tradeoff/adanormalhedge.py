@@ -1,0 +1,184 @@
+"""AdaNormalHedge: a learner without parameters whose sleeping regret adapts to every expert.
+
+Each expert's weight grows with its own regret while it is active; nothing is tuned. By itself it
+switches without restraint; sampled by maximal coupling it is a strong competitor.
+Source: Luo and Schapire 2015, named in the Discussion of the chapter; spec 09, section 3.11.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+from numba import njit
+
+from counterplay.core.online.chain import pick
+from counterplay.core.online.coupling import coupled_draw, maximal_coupling
+from counterplay.core.seeds import RandomState
+from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.tradeoff import bounds
+from counterplay.tradeoff.model import EpochGrid, EpochRule
+from counterplay.tradeoff.oracle import CusumOracle, Granularity, OracleRun
+from counterplay.tradeoff.plan import Plan, epoch_averages, plain_plan
+from counterplay.tradeoff.standins import Fallback
+from counterplay.tradeoff.watched import WatchedLearner
+
+
+class AdaNormalHedge(WatchedLearner):
+    """Sleeping experts without parameters, made lazy by maximal coupling.
+
+    Use it when no bound on the number of switches is needed but none should be wasted.
+
+    Parameters
+    ----------
+    T, K, alpha, B, oracle, fallback, random_state:
+        As for ``ReactivationLearner``; with ``B=1`` it chooses in every round.
+
+    Notes
+    -----
+    Sleeping regret at most ``B sqrt(3 E_h ln(K (5/2 + 3/2 ln(1 + E))))`` for every expert, with E
+    epochs of which ``E_h`` have the expert active. No bound on the switches is known.
+
+    Examples
+    --------
+    >>> from counterplay.tradeoff import CusumOracle
+    >>> from counterplay.tradeoff.instances import burst
+    >>> game = burst(T=8192, alpha=0.4, K=4, N=3)
+    >>> watchdog = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
+    >>> learner = AdaNormalHedge(T=8192, K=4, alpha=0.4, oracle=watchdog)
+    >>> round(float(learner.run(game.l1, game.l2, n_rep=0).sleep.max()))
+    40
+
+    References
+    ----------
+    H. Luo, R. Schapire, Achieving all with no parameters: AdaNormalHedge, COLT 2015.
+    """
+
+    _state: ClassVar[tuple[str, ...]] = (
+        *WatchedLearner._state, "_current", "_sum", "_epoch_active", "_probs", "_regret", "_scale",
+    )  # fmt: skip
+    _current: int
+    _sum: FloatArray
+    _epoch_active: BoolArray
+    _probs: FloatArray
+    _regret: FloatArray  # R: sum of instantaneous regrets
+    _scale: FloatArray  # C: sum of their absolute values
+
+    def __init__(
+        self,
+        T: int,
+        K: int,
+        alpha: float | None = None,
+        *,
+        B: EpochRule = "thesis",
+        oracle: CusumOracle | None = None,
+        fallback: Fallback = "best_primary",
+        random_state: RandomState = None,
+    ) -> None:
+        self._init(T, K, random_state)
+        self._init_watch(oracle, fallback)
+        self.alpha = alpha
+        self.B = B
+        threshold = None if oracle is None else oracle.threshold
+        self.grid = EpochGrid.from_rule(T, B, alpha=alpha, threshold=threshold)
+        self.reset()
+
+    def _granularity(self) -> tuple[int, Granularity]:
+        return self.grid.B, "epoch"
+
+    def _start(self) -> None:
+        super()._start()
+        self._regret, self._scale = np.zeros(self.K), np.zeros(self.K)
+        self._sum, self._probs = np.zeros(self.K), np.full(self.K, 1 / self.K)
+        self._current, self._epoch_active = -1, np.ones(self.K, dtype=bool)
+
+    def _choose(self) -> int:
+        if self.rounds % self.grid.B == 0:
+            previous = self._probs.copy()
+            self._epoch_active = self._active.copy()
+            _distribution(self._regret, self._scale, self._epoch_active, self._probs)
+            keep, draw = self._rng.random(2)
+            if self._current < 0:
+                self._current = pick(self._probs, draw)
+            else:
+                self._current = coupled_draw(previous, self._probs, self._current, keep, draw)
+        return int(self._standin[self._current])
+
+    def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
+        self._sum += np.where(self._active, l1, 1.0)
+        self._move(l1, l2, active_next)
+        if (self.rounds + 1) % self.grid.B == 0:
+            pseudo = self._sum / self.grid.B
+            _charge(pseudo, self._epoch_active, self._probs, self._regret, self._scale)
+            self._sum[:] = 0.0
+
+    def _plan(self, l1: FloatArray, l2: FloatArray, activity: OracleRun | None) -> Plan:
+        assert activity is not None  # a watched learner always knows who is active
+        starts: IntArray = self.grid.starts[self.grid.starts < len(l1)]
+        pseudo = epoch_averages(l1, starts, self.grid.B, activity.active)
+        marginals = np.empty_like(pseudo)
+        _run_epochs(pseudo, np.ascontiguousarray(activity.active[starts]), marginals)
+        plan = plain_plan(len(l1), starts, marginals, maximal_coupling(marginals))
+        return self._with_standins(plan, l1, l2, activity)
+
+    def guarantees(self) -> dict[str, float]:
+        """Return the sleeping regret bound for an expert that is always active."""
+        late = 0
+        if self.oracle is not None and self.oracle.granularity == "round":
+            late = self.oracle.segments(self.T, self.grid.B)
+        bound = bounds.adanormalhedge_sleeping(self.T, self.K, self.grid.B, self.T, late)
+        return {"sleeping regret": bound}
+
+
+@njit(cache=True)
+def _distribution(
+    regret: FloatArray, scale: FloatArray, active: BoolArray, probs: FloatArray
+) -> None:
+    """Half the difference of ``exp(R_+**2 / 3C)`` at R + 1 and R - 1, normalised over the active.
+
+    The largest exponent is taken out first; if every weight is zero the active share equally.
+    """
+    most = 0.0
+    for h in range(regret.size):
+        if active[h]:
+            most = max(most, max(0.0, regret[h] + 1) ** 2 / (3 * (scale[h] + 1)))
+    total, count = 0.0, 0
+    for h in range(regret.size):
+        probs[h] = 0.0
+        if active[h]:
+            count += 1
+            up = max(0.0, regret[h] + 1) ** 2 / (3 * (scale[h] + 1))
+            down = max(0.0, regret[h] - 1) ** 2 / (3 * (scale[h] + 1))
+            probs[h] = math.exp(up - most) - math.exp(down - most)
+            total += probs[h]
+    for h in range(regret.size):
+        if total > 0.0:
+            probs[h] /= total
+        elif active[h]:
+            probs[h] = 1.0 / count
+
+
+@njit(cache=True)
+def _charge(
+    pseudo: FloatArray,
+    active: BoolArray,
+    probs: FloatArray,
+    regret: FloatArray,
+    scale: FloatArray,
+) -> None:
+    expected = 0.0
+    for h in range(pseudo.size):
+        expected += probs[h] * pseudo[h]
+    for h in range(pseudo.size):
+        if active[h]:
+            regret[h] += expected - pseudo[h]
+            scale[h] += abs(expected - pseudo[h])
+
+
+@njit(cache=True)
+def _run_epochs(pseudo: FloatArray, active: BoolArray, marginals: FloatArray) -> None:
+    regret, scale = np.zeros(pseudo.shape[1]), np.zeros(pseudo.shape[1])
+    for m in range(pseudo.shape[0]):
+        _distribution(regret, scale, active[m], marginals[m])
+        _charge(pseudo[m], active[m], marginals[m], regret, scale)

@@ -1,0 +1,187 @@
+"""From models and data to losses: batch models by replay, streaming models round by round.
+
+Source: spec 09, sections 8 and 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.validation import FloatArray, check_positive_int
+from counterplay.tradeoff.model import check_loss_matrix
+
+BatchLoss = Callable[[Any, Any], float]
+
+
+def error_rate(y_true: ArrayLike, y_pred: ArrayLike) -> float:
+    """Share of wrong predictions: the usual primary loss.
+
+    >>> error_rate([1, 0, 1, 1], [1, 1, 0, 1])
+    0.5
+    """
+    truth, guess = _same_length(y_true, y_pred)
+    return float(np.mean(truth != guess))
+
+
+def missed_positives(y_true: ArrayLike, y_pred: ArrayLike) -> float:
+    """Share of all cases that are positive but were not predicted so: a usual secondary loss.
+
+    >>> missed_positives([1, 0, 1, 1], [1, 1, 0, 1])
+    0.25
+    """
+    truth, guess = _same_length(y_true, y_pred)
+    return float(np.mean((truth == 1) & (guess != 1)))
+
+
+def replay_losses(
+    models: Sequence[Any],
+    batches: Iterable[tuple[Any, Any]],
+    *,
+    primary: BatchLoss = error_rate,
+    secondary: BatchLoss = missed_positives,
+) -> tuple[FloatArray, FloatArray]:
+    """Return both losses of every model on every batch, as if each had been in charge.
+
+    Parameters
+    ----------
+    models:
+        Fitted models with a ``predict`` method, such as scikit-learn's.
+    batches:
+        Pairs ``(X, y)``, one per round.
+    primary, secondary:
+        Functions of the true and the predicted labels of a batch, with values in [0, 1].
+
+    Returns
+    -------
+    tuple of arrays
+        Primary and secondary losses, each of shape ``(T, K)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.dummy import DummyClassifier
+    >>> X, y = np.zeros((6, 1)), np.array([0, 1, 0, 0, 1, 1])
+    >>> models = [DummyClassifier(strategy="constant", constant=k).fit(X, y) for k in (0, 1)]
+    >>> l1, l2 = replay_losses(models, [(X[:3], y[:3]), (X[3:], y[3:])])
+    >>> l1.round(2).tolist(), l2.round(2).tolist()
+    ([[0.33, 0.67], [0.67, 0.33]], [[0.33, 0.0], [0.67, 0.0]])
+    """
+    experts = _check_models(models, "predict")
+    rows = [
+        [_pair(primary, secondary, y, model.predict(X)) for model in experts] for X, y in batches
+    ]
+    if not rows:
+        raise InvalidInputError("batches must contain at least one pair (X, y)")
+    losses = np.array(rows)
+    return (
+        check_loss_matrix(losses[:, :, 0], "primary"),
+        check_loss_matrix(losses[:, :, 1], "secondary"),
+    )
+
+
+class RiverExperts:
+    """Streaming models as experts: predict, compare, learn, one example at a time.
+
+    Works with every model that has ``predict_one`` and ``learn_one``, such as river's.
+
+    Parameters
+    ----------
+    models:
+        The experts.
+    primary, secondary:
+        Functions of the true label and one prediction with values in [0, 1]. By default whether
+        the prediction is wrong, and whether a positive was missed. A model that cannot predict
+        yet returns None, which counts as a wrong prediction.
+    learn:
+        Whether every model learns from every example after it was judged.
+
+    Examples
+    --------
+    >>> class Always:
+    ...     def __init__(self, answer): self.answer = answer
+    ...     def predict_one(self, x): return self.answer
+    ...     def learn_one(self, x, y): pass
+    >>> experts = RiverExperts([Always(True), Always(False)])
+    >>> l1, l2 = experts.replay([({"x": 1}, True), ({"x": 2}, False)])
+    >>> l1.tolist(), l2.tolist()
+    ([[0.0, 1.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]])
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Any],
+        *,
+        primary: BatchLoss | None = None,
+        secondary: BatchLoss | None = None,
+        learn: bool = True,
+    ) -> None:
+        self.models = _check_models(models, "predict_one")
+        self.primary = _wrong if primary is None else primary
+        self.secondary = _missed if secondary is None else secondary
+        self.learn = learn
+
+    def __repr__(self) -> str:
+        names = ", ".join(type(model).__name__ for model in self.models)
+        return f"RiverExperts([{names}])"
+
+    def losses(self, x: Mapping[str, Any], y: Any) -> tuple[FloatArray, FloatArray]:
+        """Return both loss vectors on one example; the models then learn from it."""
+        pairs = np.array(
+            [_pair(self.primary, self.secondary, y, m.predict_one(x)) for m in self.models]
+        )
+        if self.learn:
+            for model in self.models:
+                model.learn_one(x, y)
+        both = check_loss_matrix(pairs, "expert")
+        return np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
+
+    def replay(
+        self, stream: Iterable[tuple[Mapping[str, Any], Any]], n: int | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the losses on the first ``n`` examples of a stream, each of shape ``(T, K)``."""
+        limit = None if n is None else check_positive_int(n, "n")
+        rows = [self.losses(x, y) for x, y in islice(stream, limit)]
+        if not rows:
+            raise InvalidInputError("the stream must contain at least one example")
+        first, second = zip(*rows)
+        return np.array(first), np.array(second)
+
+
+def _wrong(y_true: Any, y_pred: Any) -> float:
+    return float(y_pred is None or y_pred != y_true)
+
+
+def _missed(y_true: Any, y_pred: Any) -> float:
+    return float(bool(y_true) and (y_pred is None or not y_pred))
+
+
+def _pair(primary: BatchLoss, secondary: BatchLoss, y: Any, guess: Any) -> tuple[float, float]:
+    return float(primary(y, guess)), float(secondary(y, guess))
+
+
+def _check_models(models: Sequence[Any], method: str) -> tuple[Any, ...]:
+    experts = tuple(models)
+    if not experts:
+        raise InvalidInputError("models must contain at least one model")
+    for position, model in enumerate(experts):
+        if not hasattr(model, method):
+            raise InvalidInputError(
+                f"model {position} ({type(model).__name__}) has no method {method}"
+            )
+    return experts
+
+
+def _same_length(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[Any, Any]:
+    truth, guess = np.asarray(y_true), np.asarray(y_pred)
+    if truth.shape != guess.shape or truth.size == 0:
+        raise InvalidInputError(
+            f"y_true and y_pred must be non-empty and of the same shape, "
+            f"got {truth.shape} and {guess.shape}"
+        )
+    return truth, guess

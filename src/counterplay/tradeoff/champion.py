@@ -1,0 +1,360 @@
+"""Champion and challengers: which model is live, with a metric to win and a harm budget to keep.
+
+Feed the losses of all models round by round; the champion changes rarely, a model whose harm runs
+over its budget is taken down at once, and gets another chance at the next review. The state is a
+few numbers per model and fits into a JSON text. Source: Alg. alg:orc2 and thm:ub with maximal
+coupling; spec 09, sections 3.4, 3.10 and 9.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterplay.core.errors import InvalidInputError, ProtocolError
+from counterplay.core.online.state import Stateful, pack
+from counterplay.core.seeds import RandomState
+from counterplay.core.validation import (
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_fraction,
+    check_positive_int,
+    check_real,
+)
+from counterplay.tradeoff import bounds
+from counterplay.tradeoff.adanormalhedge import AdaNormalHedge
+from counterplay.tradeoff.adapters import BatchLoss, error_rate, missed_positives, replay_losses
+from counterplay.tradeoff.champion_report import ChampionReport, Trace
+from counterplay.tradeoff.oracle import CusumOracle, Deactivation
+from counterplay.tradeoff.reactivation import ReactivationLearner
+
+Policy = Literal["guaranteed", "adaptive"]
+
+
+@dataclass(frozen=True)
+class HarmBudget:
+    """How much harm is tolerated: a rate per round, and bursts above it.
+
+    Parameters
+    ----------
+    rate:
+        Tolerated harm per round, in [0, 1].
+    burst:
+        On any interval a model may exceed the rate by this much in total before it is taken down.
+
+    Examples
+    --------
+    >>> HarmBudget(rate=0.1, burst=20.0)
+    HarmBudget(rate=0.1, burst=20.0)
+    """
+
+    rate: float
+    burst: float
+
+    def __post_init__(self) -> None:
+        check_fraction(self.rate, "rate")
+        check_real(self.burst, "burst", low=0.0)
+
+
+class ChampionChallenger(Stateful):
+    """Decide round by round which of several models is live.
+
+    Use it when one metric decides (error, cost) while a harm metric has a running budget, every
+    change of the live model is a nuisance, and all models can be judged in hindsight.
+
+    Parameters
+    ----------
+    models:
+        Fitted models with a ``predict`` method, for ``predict`` and ``observe``. Leave it out to
+        feed losses to ``step`` yourself.
+    budget:
+        A ``HarmBudget``; or pass ``harm_rate`` and ``burst``.
+    n_models:
+        Number of models, when ``models`` is left out.
+    horizon:
+        Number of rounds to come.
+    harm_rate, burst:
+        Tolerated harm per round, and how much a model may exceed it on any interval.
+    policy:
+        ``"guaranteed"``: ``ReactivationLearner``, with a proven bound on switches in advance.
+        ``"adaptive"``: ``AdaNormalHedge``, which finds the best model several times faster on
+        real streams, with a few more switches and no bound on them in advance.
+    review_every:
+        Every so many rounds all models that were taken down get another chance (rounded up to a
+        multiple of the decision interval); by default a quarter of the horizon.
+    primary, secondary:
+        Losses of a batch of predictions, for ``observe``; see ``replay_losses``.
+    random_state:
+        None, an int or a ``numpy.random.Generator``.
+
+    Notes
+    -----
+    For losses that do not react to the choice: for every model, the expected primary loss exceeds
+    that of the model, summed over the rounds in which it was allowed, by at most
+    ``bounds.reactivation_sleeping`` (or ``bounds.adanormalhedge_sleeping``). On every path, the
+    harm above the rate is at most ``burst (switches + reviews + 1) + (1 - rate) (take-downs +
+    reviews)``. Memory: O(K) numbers (with ``"guaranteed"`` one row of K per distinct history of
+    take-downs), whatever the horizon.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> live = ChampionChallenger(
+    ...     n_models=3, horizon=2000, harm_rate=0.1, burst=10.0, random_state=0)
+    >>> for _ in range(2000):
+    ...     _ = live.step(primary=rng.random(3) * [0.6, 0.5, 0.4], secondary=[0.05, 0.1, 0.13])
+    >>> report = live.report()
+    >>> report.switches, report.harm_excess <= report.harm_bound
+    (5, True)
+
+    References
+    ----------
+    A. Blum, H. Shao, Online learning with primary and secondary losses, NeurIPS 2020.
+    """
+
+    _state: ClassVar[tuple[str, ...]] = (
+        "_learner", "_live", "_switches", "_primary", "_harm", "_played", "_sleep",
+        "_level", "_worst", "_live_rounds", "_downs", "_trace",
+    )  # fmt: skip
+    _learner: ReactivationLearner | AdaNormalHedge
+    _live: int  # the champion of the coming round
+    _switches: list[tuple[int, int]]  # round and new champion, the first one included
+    _primary: FloatArray  # cumulative primary loss of every model
+    _harm: FloatArray  # cumulative harm of every model
+    _played: FloatArray  # cumulative primary loss and harm of the champions
+    _sleep: FloatArray  # regret to every model while it was allowed
+    _level: FloatArray  # CUSUM of every model, never reset
+    _worst: FloatArray  # its maximum so far: the burst that would have been enough
+    _live_rounds: IntArray
+    _downs: int  # rounds in which somebody was taken down
+    _trace: Trace
+
+    def __init__(
+        self,
+        models: Sequence[Any] | None = None,
+        budget: HarmBudget | None = None,
+        *,
+        n_models: int | None = None,
+        horizon: int,
+        harm_rate: float | None = None,
+        burst: float | None = None,
+        policy: Policy = "guaranteed",
+        review_every: int | None = None,
+        primary: BatchLoss = error_rate,
+        secondary: BatchLoss = missed_positives,
+        random_state: RandomState = None,
+    ) -> None:
+        self.models = None if models is None else tuple(models)
+        self.budget = _one_budget(budget, harm_rate, burst)
+        self.n_models = _one_count(self.models, n_models)
+        self.horizon = check_positive_int(horizon, "horizon")
+        self.policy: Policy = check_choice(policy, "policy", ("guaranteed", "adaptive"))
+        self.review_every = review_every
+        self.primary, self.secondary = primary, secondary
+        self.random_state = random_state
+        self._begin()
+
+    def get_params(self) -> dict[str, Any]:
+        """Return what a stored state needs: everything but the models and the loss functions."""
+        return {
+            "n_models": self.n_models,
+            "horizon": self.horizon,
+            "harm_rate": self.budget.rate,
+            "burst": self.budget.burst,
+            "policy": self.policy,
+            "review_every": self.review_every,
+            "random_state": self.random_state,
+        }
+
+    def _begin(self) -> None:
+        K, T = self.n_models, self.horizon
+        longest = max(1, T // bounds.reactivation_epochs(K))
+        B = min(longest, max(1, round(self.budget.burst)))
+        review = self.review_every
+        review = -(-T // 4) if review is None else check_positive_int(review, "review_every")
+        watchdog = CusumOracle(
+            self.budget.rate,
+            self.budget.burst,
+            resets=-(-review // B) * B,
+            granularity="round",
+            on_empty="least_bad",
+        )
+        if self.policy == "adaptive":
+            self._learner = AdaNormalHedge(
+                T, K, B=B, oracle=watchdog, random_state=self.random_state
+            )
+        else:
+            self._learner = ReactivationLearner(
+                T, K, B=B, oracle=watchdog, sampling="coupling", random_state=self.random_state
+            )
+        self._live = self._learner.act()
+        self._switches = [(0, self._live)]
+        self._primary, self._harm = np.zeros(K), np.zeros(K)
+        self._played, self._sleep = np.zeros(2), np.zeros(K)
+        self._level, self._worst = np.zeros(K), np.zeros(K)
+        self._live_rounds = np.zeros(K, dtype=np.int64)
+        self._downs = 0
+        self._trace = Trace()
+
+    @property
+    def current(self) -> int:
+        """The model that is live in the coming round."""
+        return self._live
+
+    @property
+    def rounds(self) -> int:
+        """Rounds seen so far."""
+        return self._learner.rounds
+
+    @property
+    def allowed(self) -> tuple[int, ...]:
+        """Models that may be live in the coming round."""
+        return tuple(int(h) for h in np.flatnonzero(self._learner.active))
+
+    def step(self, primary: ArrayLike, secondary: ArrayLike) -> int:
+        """Report the losses of all models in this round; return who is live in the next one.
+
+        Parameters
+        ----------
+        primary, secondary:
+            Vectors of length ``n_models`` with values in [0, 1].
+        """
+        if self.rounds >= self.horizon:
+            raise ProtocolError(
+                f"the horizon of {self.horizon} rounds is over; build a new ChampionChallenger"
+            )
+        live, active = self._live, self._learner.active
+        events = len(self._watchdog.events)
+        first = np.asarray(primary, dtype=np.float64)
+        second = np.asarray(secondary, dtype=np.float64)
+        self._learner.update(first, second)  # checks the losses before anything changes
+        self._primary += first
+        self._harm += second
+        self._played += (first[live], second[live])
+        self._sleep += active * (first[live] - first)
+        np.maximum(self._level, 0.0, out=self._level)
+        self._level += second - self.budget.rate
+        np.maximum(self._worst, self._level, out=self._worst)
+        self._live_rounds[live] += 1
+        self._downs += len(self._watchdog.events) > events
+        if self.rounds < self.horizon:
+            self._live = self._learner.act()
+            if self._live != live:
+                self._switches.append((self.rounds, self._live))
+        self._trace.add(
+            self.rounds,
+            (*self._played, float(self._primary.min()), self._bound()),
+            last=self.rounds == self.horizon,
+        )
+        return self._live
+
+    def predict(self, X: Any) -> Any:
+        """Return the predictions of the live model."""
+        return self._require_models()[self._live].predict(X)
+
+    def observe(self, X: Any, y: Any) -> int:
+        """Judge all models on one batch with known labels; return who is live in the next round."""
+        l1, l2 = replay_losses(
+            self._require_models(), [(X, y)], primary=self.primary, secondary=self.secondary
+        )
+        return self.step(l1[0], l2[0])
+
+    def report(self) -> ChampionReport:
+        """Return everything a person wants to know so far."""
+        watchdog = self._watchdog
+        return ChampionReport(
+            rounds=self.rounds,
+            horizon=self.horizon,
+            current=self._live,
+            harm_rate=self.budget.rate,
+            burst=self.budget.burst,
+            decision_every=self._learner.grid.B,
+            switch_log=tuple(self._switches),
+            deactivations=tuple(Deactivation(*event) for event in watchdog.events),
+            reviews=self._reviews(),
+            played=(float(self._played[0]), float(self._played[1])),
+            primary=self._primary.copy(),
+            harm=self._harm.copy(),
+            sleeping=self._sleep.copy(),
+            needed_burst=self._worst.copy(),
+            live_rounds=self._live_rounds.copy(),
+            allowed=self._learner.active.copy(),
+            nobody_left=watchdog._warned,
+            harm_bound=self._bound(),
+            regret_bound=self._learner.guarantees()["sleeping regret"],
+            trace=self._trace.to_array(),
+        )
+
+    def to_json(self) -> str:
+        """Return the state as JSON text, without models and loss functions."""
+        return json.dumps(pack(self))
+
+    @classmethod
+    def from_json(
+        cls,
+        text: str,
+        models: Sequence[Any] | None = None,
+        *,
+        primary: BatchLoss = error_rate,
+        secondary: BatchLoss = missed_positives,
+    ) -> Self:
+        """Continue from a stored state; pass the models (and loss functions) again if needed."""
+        restored = super().from_json(text)
+        if models is not None:
+            restored.n_models = _one_count(tuple(models), restored.n_models)
+            restored.models = tuple(models)
+        restored.primary, restored.secondary = primary, secondary
+        return restored
+
+    @property
+    def _watchdog(self) -> CusumOracle:
+        watchdog = self._learner._watchdog
+        assert watchdog is not None  # built with an oracle
+        return watchdog
+
+    def _reviews(self) -> int:
+        resets = self._watchdog._resets
+        return int(np.count_nonzero(resets <= min(self.rounds, self.horizon - 1))) - 1
+
+    def _bound(self) -> float:
+        """What the harm above the rate cannot exceed, given what happened so far."""
+        switches = len(self._switches) - 1
+        return bounds.stint_secondary(
+            self.budget.burst, self.budget.rate, switches, self._reviews(), self._downs
+        )
+
+    def _require_models(self) -> tuple[Any, ...]:
+        if self.models is None:
+            raise ProtocolError("there are no models; pass them to the constructor or from_json")
+        return self.models
+
+
+def _one_budget(
+    budget: HarmBudget | None, harm_rate: float | None, burst: float | None
+) -> HarmBudget:
+    if budget is not None:
+        if harm_rate is not None or burst is not None:
+            raise InvalidInputError("pass either budget, or harm_rate and burst, not both")
+        if not isinstance(budget, HarmBudget):
+            raise InvalidInputError(f"budget must be a HarmBudget, got {budget!r}")
+        return budget
+    if harm_rate is None or burst is None:
+        raise InvalidInputError("pass harm_rate and burst, or budget=HarmBudget(rate, burst)")
+    return HarmBudget(harm_rate, burst)
+
+
+def _one_count(models: tuple[Any, ...] | None, n_models: int | None) -> int:
+    if models is None:
+        if n_models is None:
+            raise InvalidInputError("pass the models or n_models")
+        return check_positive_int(n_models, "n_models")
+    if n_models is not None and n_models != len(models):
+        raise InvalidInputError(f"n_models is {n_models} but there are {len(models)} models")
+    return check_positive_int(len(models), "the number of models")

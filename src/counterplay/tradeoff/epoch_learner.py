@@ -1,0 +1,257 @@
+"""Limited switching: choose an expert per epoch with a lazy learner, play it for the whole epoch.
+
+If no expert's secondary loss exceeds its rate by more than a budget on any interval, then every
+stint on one expert costs at most that budget, and few switches mean little harm.
+Source: section "Algorithm" and Thm. thm:alg; spec 09, section 3.3.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.online import (
+    Doubling,
+    Hedge,
+    MaximalCouplingSampler,
+    ScalarLearner,
+    ShrinkingDartboard,
+)
+from counterplay.core.seeds import RandomState
+from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice, check_real
+from counterplay.tradeoff import bounds
+from counterplay.tradeoff.learner import BicriteriaLearner
+from counterplay.tradeoff.model import EpochGrid, EpochRule
+from counterplay.tradeoff.oracle import OracleRun
+from counterplay.tradeoff.plan import LearnerSampler, Plan, epoch_averages, plain_plan
+
+
+class EpochLearner(BicriteriaLearner):
+    """Play a lazy learner's expert for whole epochs: good on one loss, gentle on the other.
+
+    Use it when all experts keep the burst budget (check with ``check_bounded_burst``), or when the
+    harm depends on how often the expert changes. For experts that misbehave use
+    ``DeactivationLearner`` or ``ReactivationLearner``.
+
+    Parameters
+    ----------
+    T, K:
+        Number of rounds and of experts.
+    alpha:
+        Exponent of the burst budget ``delta * T**alpha``; gives the epoch length ``T**alpha``.
+    B:
+        Epoch length: ``"thesis"`` (``T**alpha``), ``"balanced"`` (the threshold itself, which
+        makes both bounds equal), or a number. 1 means a choice per round.
+    threshold:
+        Burst budget ``delta * T**alpha``, for ``B="balanced"`` and for the guarantees.
+    learner:
+        Any learner over experts; ``ShrinkingDartboard`` by default.
+    random_state:
+        None, an int or a ``numpy.random.Generator``.
+
+    Notes
+    -----
+    With ``ShrinkingDartboard``, E epochs and ``E >= 4 ln K`` (Thm. thm:alg): primary regret at
+    most ``2 sqrt(ln K T B)``, secondary at most ``threshold (2 sqrt(ln K E) + 1)``.
+
+    Examples
+    --------
+    >>> from counterplay.tradeoff.instances import adaptive_switch_tax
+    >>> game = adaptive_switch_tax(T=4096, alpha=0.5, K=4, c=0.2, delta=0.5, random_state=0)
+    >>> lazy = EpochLearner(T=4096, K=4, alpha=0.5, random_state=0)
+    >>> round(lazy.run(game.l1, game.l2, c=game.c, n_rep=200).R2)
+    153
+    >>> from counterplay.core.online import Hedge
+    >>> restless = EpochLearner(T=4096, K=4, alpha=0.5, learner=Hedge(), random_state=0)
+    >>> round(restless.run(game.l1, game.l2, c=game.c, n_rep=200).R2)
+    1289
+
+    References
+    ----------
+    A. Blum, H. Shao, Online learning with primary and secondary losses, NeurIPS 2020.
+    """
+
+    _state: ClassVar[tuple[str, ...]] = (
+        *BicriteriaLearner._state, "_engine", "_current", "_sum",
+    )  # fmt: skip
+    _engine: ScalarLearner  # the learner over epochs that is running
+    _current: int
+    _sum: FloatArray  # losses of the epoch so far
+
+    def __init__(
+        self,
+        T: int,
+        K: int,
+        alpha: float | None = None,
+        *,
+        B: EpochRule = "thesis",
+        threshold: float | None = None,
+        learner: ScalarLearner | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self._init(T, K, random_state)
+        self.alpha = alpha
+        self.B = B
+        self.threshold = threshold
+        self.learner = check_learner(learner)
+        self.grid = EpochGrid.from_rule(T, B, alpha=alpha, threshold=threshold)
+        self.reset()
+
+    def _start(self) -> None:
+        self._engine = self.learner.clone().reset(self.K, self.grid.E, self._rng)
+        self._current, self._sum = -1, np.zeros(self.K)
+
+    def _choose(self) -> int:
+        if self.rounds % self.grid.B == 0:
+            self._current = self._engine.act()
+        return self._current
+
+    def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
+        if active_next is not None:
+            self._see_activity(active_next)
+        self._sum += self._combine(l1, l2)
+        if (self.rounds + 1) % self.grid.B == 0:
+            self._engine.update(self._sum / self.grid.B)
+            self._sum[:] = 0.0
+
+    def _combine(self, l1: FloatArray, l2: FloatArray) -> FloatArray:
+        """The scalar loss the learner over epochs sees."""
+        return l1
+
+    def _plan(self, l1: FloatArray, l2: FloatArray, activity: OracleRun | None) -> Plan:
+        losses, starts = self._combine(l1, l2), self.grid.starts
+        return epoch_plan(self.learner, losses, starts[starts < len(l1)], self.grid)
+
+    def guarantees(self) -> dict[str, float]:
+        """Return the bounds of Thm. thm:alg for ``ShrinkingDartboard`` with its default rate."""
+        grid, learner = self.grid, self.learner
+        if not isinstance(learner, ShrinkingDartboard) or learner.eta is not None:
+            return {}
+        found = {"primary regret": bounds.epoch_primary(self.T, self.K, grid.B)}
+        if self.threshold is not None:
+            found["secondary regret"] = bounds.epoch_secondary(
+                self.T, self.K, grid.B, self.threshold
+            )
+        return found
+
+
+def epoch_plan(
+    learner: ScalarLearner,
+    losses: FloatArray,
+    starts: IntArray,
+    grid: EpochGrid,
+    active: BoolArray | None = None,
+) -> Plan:
+    """Return the law of a scalar learner's choices over epochs of the given losses."""
+    averages = epoch_averages(losses, starts, grid.B, active)
+    marginals = learner.marginals(averages, horizon=grid.E)
+    sampler = LearnerSampler(learner, averages, grid.E)
+    return plain_plan(len(losses), starts, marginals, sampler)
+
+
+class LazyHedge(EpochLearner):
+    """Shrinking Dartboard on every single round, with a step made for the burst budget.
+
+    Use it in place of ``EpochLearner`` when rounding ``T**alpha`` to an integer, or a fixed rhythm
+    of decisions, is unwanted: same rates, no epochs.
+
+    Parameters
+    ----------
+    T, K:
+        Number of rounds and of experts.
+    threshold:
+        Burst budget ``delta * T**alpha``.
+    eta:
+        Shrinking rate; None: ``min(1/2, sqrt(ln K / (max(threshold, 1) T)))``.
+    random_state:
+        None, an int or a ``numpy.random.Generator``.
+
+    Notes
+    -----
+    Primary regret at most ``eta T + ln K / eta``, expected switches at most
+    ``ln K + T (eta + eta**2)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> l1 = np.random.default_rng(0).random((2000, 5))
+    >>> learner = LazyHedge(T=2000, K=5, threshold=20.0)
+    >>> round(learner.run(l1, l1, n_rep=0, c=0.5).expected_switches, 1)
+    5.1
+
+    References
+    ----------
+    Spec 09, section 3.3 (our variant of Thm. thm:alg).
+    """
+
+    def __init__(
+        self,
+        T: int,
+        K: int,
+        *,
+        threshold: float | None = None,
+        eta: float | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        if eta is None:
+            if threshold is None:
+                raise InvalidInputError("LazyHedge needs threshold (the burst budget) or eta")
+            check_real(threshold, "threshold", low=0.0)
+        self.eta = eta
+        rate = bounds.lazy_hedge_rate(T, K, threshold or 0.0) if eta is None else eta
+        super().__init__(
+            T, K, B=1, threshold=threshold, learner=ShrinkingDartboard(rate),
+            random_state=random_state,
+        )  # fmt: skip
+
+    def guarantees(self) -> dict[str, float]:
+        """Return the bounds that hold for the step in use."""
+        rate = self.learner.eta if isinstance(self.learner, ShrinkingDartboard) else None
+        if not rate:
+            return {}
+        found = {"primary regret": rate * self.T + math.log(self.K) / rate}
+        if self.threshold is not None:
+            most = math.log(self.K) + self.T * (rate + rate**2)
+            found["secondary regret"] = self.threshold * (most + 1)
+        return found
+
+
+def check_learner(learner: ScalarLearner | None) -> ScalarLearner:
+    """Return the learner, or the default one."""
+    if learner is None:
+        return ShrinkingDartboard()
+    if not isinstance(learner, ScalarLearner):
+        raise InvalidInputError(
+            f"learner must be a learner over experts such as ShrinkingDartboard(), got {learner!r}"
+        )
+    return learner
+
+
+Anytime = Literal["doubling", "decreasing"]
+
+
+def anytime(kind: Anytime = "doubling", base: ScalarLearner | None = None) -> ScalarLearner:
+    """Return a lazy learner whose regret is small after every number of rounds.
+
+    Parameters
+    ----------
+    kind:
+        ``"doubling"``: restart ``base`` on blocks of 1, 2, 4, ... rounds. ``"decreasing"``: Hedge
+        with decreasing steps, sampled by maximal coupling, without restarts.
+    base:
+        Learner to restart; ``ShrinkingDartboard`` by default. Not used by ``"decreasing"``.
+
+    Examples
+    --------
+    >>> anytime("decreasing")
+    MaximalCouplingSampler(base=Hedge(eta='decreasing'))
+    """
+    check_choice(kind, "kind", ("doubling", "decreasing"))
+    if kind == "doubling":
+        return Doubling(check_learner(base))
+    if base is not None:
+        raise InvalidInputError("anytime('decreasing') brings its own learner; leave base out")
+    return MaximalCouplingSampler(Hedge("decreasing"))

@@ -1,0 +1,429 @@
+"""The watchdog: switches an expert off as soon as its secondary loss exceeds the burst budget.
+
+It keeps one CUSUM per expert. The first kind never switches anybody on again; the second kind
+gives everybody a fresh start at fixed reset times. Source: sections "The first oracle" and "The
+second oracle" of the chapter; spec 09, section 3.6.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike
+
+from counterplay.core.errors import AssumptionWarning, InvalidInputError, ProtocolError
+from counterplay.core.online.state import Stateful
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_fraction,
+    check_positive_int,
+    check_real,
+)
+from counterplay.tradeoff.model import burst_threshold, check_loss_matrix, empty_message, limit_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Granularity = Literal["round", "epoch"]
+Resets = Sequence[int] | int | Literal["weekly", "monthly", "quarterly", "yearly"] | None
+PERIODS = {"weekly": 7, "monthly": 30, "quarterly": 91, "yearly": 365}
+"""Named reset periods, for streams with one round per day."""
+
+
+@dataclass(frozen=True)
+class Deactivation:
+    """One expert switched off: when it was detected, and the interval that gave the reason.
+
+    Examples
+    --------
+    >>> print(Deactivation(round=812, expert=3, start=790, excess=20.4, off_from=813))
+    round 812: expert 3 switched off, 20.4 above the rate since round 790
+    """
+
+    round: int
+    """Round in which the excess was seen."""
+    expert: int
+    start: int
+    """First round of the interval with the largest excess that ends in ``round``."""
+    excess: float
+    off_from: int
+    """First round in which the expert cannot be played: the next round, or the next epoch."""
+
+    def __str__(self) -> str:
+        return (
+            f"round {self.round}: expert {self.expert} switched off, "
+            f"{self.excess:.4g} above the rate since round {self.start}"
+        )
+
+
+@dataclass(frozen=True)
+class OracleRun:
+    """What the watchdog did on a complete sequence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> l2 = np.zeros((20, 2))
+    >>> l2[5:10, 0] = 1.0
+    >>> run = CusumOracle(c=0.5, threshold=2.0).judge(l2)
+    >>> print(run.summary())
+    1 deactivations, 0 resets; active rounds per expert: 10, 20
+    round 9: expert 0 switched off, 2.5 above the rate since round 5
+    """
+
+    active: BoolArray = field(repr=False)
+    """Which experts were active in every round, shape ``(T, K)``."""
+    events: tuple[Deactivation, ...]
+    resets: tuple[int, ...]
+    """Rounds at which everybody was switched on, the first one included."""
+
+    @property
+    def deactivating_rounds(self) -> int:
+        """Number of rounds (or epochs) at whose end at least one expert was switched off."""
+        return len({event.off_from for event in self.events})
+
+    def summary(self) -> str:
+        """Return the number of active rounds per expert and the reason of every deactivation."""
+        rounds = ", ".join(str(n) for n in self.active.sum(axis=0))
+        head = (
+            f"{len(self.events)} deactivations, {len(self.resets) - 1} resets; "
+            f"active rounds per expert: {rounds}"
+        )
+        return "\n".join([head, *map(str, self.events)])
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per deactivation."""
+        import pandas as pd
+
+        columns = ["round", "expert", "start", "excess", "off_from"]
+        return pd.DataFrame([astuple(event) for event in self.events], columns=columns)
+
+
+class CusumOracle(Stateful):
+    """Watchdog that switches off experts whose secondary loss exceeds the burst budget.
+
+    Use it inside ``DeactivationLearner`` (no resets) or ``ReactivationLearner`` (with resets),
+    alone on recorded losses with ``judge``, or in a stream with ``start`` and ``update``.
+
+    Parameters
+    ----------
+    c:
+        Tolerated secondary loss per round.
+    threshold:
+        Burst budget: an expert is switched off when some interval that ends now (and began after
+        the last reset) exceeds the rate ``c`` by strictly more.
+    resets:
+        Rounds at which everybody is switched on again: a list that starts with 0; a period in
+        rounds; or ``"weekly"``, ``"monthly"``, ``"quarterly"``, ``"yearly"`` (7, 30, 91, 365
+        rounds, for one round per day). None: never.
+    granularity:
+        ``"round"``: off from the next round on. ``"epoch"``: off from the next epoch on. None: the
+        learner that uses the oracle decides.
+    on_empty:
+        When the last expert would be switched off: ``"error"``, or ``"least_bad"`` to keep the
+        one with the smallest excess and warn (outside the theory).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> l2 = np.full((1000, 3), 0.1)
+    >>> l2[:, 2] = 0.15
+    >>> run = CusumOracle(c=0.1, threshold=10.0).judge(l2)
+    >>> run.active.sum(axis=0).tolist()
+    [1000, 1000, 201]
+
+    References
+    ----------
+    E. Page, Continuous inspection schemes, 1954.
+    """
+
+    _state: ClassVar[tuple[str, ...]] = (
+        "K", "T", "B", "round", "active", "events",
+        "_level", "_since", "_caught", "_excess", "_resets", "_by_epoch", "_warned",
+    )  # fmt: skip
+
+    K: int = 0
+    T: int = 0
+    B: int = 1
+    round: int = 0
+    """The coming round; all updates before it have been seen."""
+    active: BoolArray
+    """Who may be played in the coming round."""
+    events: list[tuple[int, int, int, float, int]]
+    """Deactivations so far, with the fields of ``Deactivation``."""
+    _level: FloatArray  # CUSUM of every expert
+    _since: IntArray  # first round of the interval behind it
+    _caught: IntArray  # round and start of a violation that waits to take effect; -1: none
+    _excess: FloatArray  # and its excess
+    _resets: IntArray
+    _by_epoch: bool
+    _warned: bool
+
+    def __init__(
+        self,
+        c: float,
+        threshold: float,
+        *,
+        resets: Resets = None,
+        granularity: Granularity | None = None,
+        on_empty: Literal["error", "least_bad"] = "error",
+    ) -> None:
+        self.c = check_fraction(c, "c")
+        self.threshold = check_real(threshold, "threshold", low=0.0)
+        check_choice(granularity, "granularity", ("round", "epoch", None))
+        self.resets = resets
+        self.granularity = granularity
+        self.on_empty = check_choice(on_empty, "on_empty", ("error", "least_bad"))
+        reset_rounds(resets, 1)
+
+    @classmethod
+    def from_burst(
+        cls,
+        c: float,
+        delta: float,
+        alpha: float,
+        T: int,
+        *,
+        resets: Resets = None,
+        granularity: Granularity | None = None,
+        on_empty: Literal["error", "least_bad"] = "error",
+    ) -> Self:
+        """Return the oracle with the threshold ``delta * T**alpha`` of the assumption.
+
+        >>> CusumOracle.from_burst(c=0.1, delta=0.5, alpha=0.5, T=10_000).threshold
+        50.0
+        """
+        budget = burst_threshold(T, delta, alpha)
+        return cls(c, budget, resets=resets, granularity=granularity, on_empty=on_empty)
+
+    def start(self, K: int, T: int, *, B: int = 1, granularity: Granularity = "round") -> Self:
+        """Begin a stream of ``T`` rounds with ``K`` experts, all of them active.
+
+        Parameters
+        ----------
+        K, T:
+            Number of experts and rounds.
+        B:
+            Epoch length; reset times are rounded up to the next epoch start, with a warning.
+        granularity:
+            Used when the oracle was built without one.
+        """
+        self.K, self.T = check_positive_int(K, "K"), check_positive_int(T, "T")
+        self.B = check_positive_int(B, "B")
+        self._resets = aligned_resets(reset_rounds(self.resets, self.T), self.T, self.B)
+        self._by_epoch = (self.granularity or granularity) == "epoch"
+        self.round, self.events, self._warned = 0, [], False
+        self.active = np.ones(self.K, dtype=bool)
+        self._level, self._since = np.zeros(self.K), np.zeros(self.K, dtype=np.int64)
+        self._caught, self._excess = np.full((self.K, 2), -1), np.zeros(self.K)
+        return self
+
+    @property
+    def level(self) -> FloatArray:
+        """Current CUSUM of every expert: the largest excess of an interval that ends now."""
+        return self._level
+
+    def update(self, l2: ArrayLike) -> BoolArray:
+        """Take in the secondary losses of one round; return who has just been switched off.
+
+        After the call ``active`` says who may be played in the next round.
+        """
+        if self.K == 0:
+            raise ProtocolError("call start(K, T) before update")
+        if self.round >= self.T:
+            raise ProtocolError(f"all {self.T} rounds are over; call start for a new stream")
+        loss = np.ascontiguousarray(l2, dtype=np.float64)
+        if loss.shape != (self.K,):
+            raise InvalidInputError(f"l2 must have shape ({self.K},), got {loss.shape}")
+        check_loss_matrix(loss[None, :], "secondary")
+        off = np.zeros(self.K, dtype=bool)
+        emptied = _observe(
+            loss, self.c, limit_of(self.threshold), self.round, self._acts_after(self.round),
+            self._level, self._since, self._caught, self._excess, self.active, off,
+        )  # fmt: skip
+        self._handle_empty(self.round if emptied else -1)
+        self.round += 1
+        for h in np.flatnonzero(off):
+            seen, start = self._caught[h]
+            self.events.append((int(seen), int(h), int(start), float(self._excess[h]), self.round))
+        self._caught[off] = -1
+        if self.is_reset(self.round):
+            _switch_on(self._level, self._caught, self.active)
+        return off
+
+    def is_reset(self, t: int) -> bool:
+        """Whether everybody is switched on before round ``t`` (round 0 counts)."""
+        i = int(np.searchsorted(self._resets, t))
+        return i < self._resets.size and int(self._resets[i]) == t
+
+    def segments(self, T: int, B: int = 1) -> int:
+        """Return how many stretches the resets cut ``T`` rounds into."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AssumptionWarning)  # told when the oracle starts
+            return int(aligned_resets(reset_rounds(self.resets, T), T, B).size)
+
+    def judge(self, l2: ArrayLike, *, B: int = 1, granularity: Granularity = "round") -> OracleRun:
+        """Return what the watchdog does on recorded losses; leaves a running stream alone.
+
+        Parameters
+        ----------
+        l2:
+            Secondary losses, shape ``(T, K)``.
+        B, granularity:
+            As in ``start``.
+        """
+        losses = check_loss_matrix(l2, "secondary")
+        T, K = losses.shape
+        other = self.clone().start(K, T, B=B, granularity=granularity)
+        active = np.empty((T, K), dtype=bool)
+        rows, emptied = _judge(losses, self.c, limit_of(self.threshold), other._schedule(), active)
+        other._handle_empty(emptied)
+        events = tuple(Deactivation(*row) for row in rows)
+        return OracleRun(active, events, tuple(int(t) for t in other._resets))
+
+    def _acts_after(self, t: int) -> int:
+        """What follows round ``t``: the end 3, a reset 2, violations take effect 1, or wait 0."""
+        if t + 1 >= self.T:
+            return 3
+        if self.is_reset(t + 1):
+            return 2
+        return 0 if self._by_epoch and (t + 1) % self.B else 1
+
+    def _schedule(self) -> IntArray:
+        """``_acts_after`` for all rounds."""
+        after = np.arange(1, self.T + 1)
+        acts = np.ones(self.T, dtype=np.int64)
+        if self._by_epoch:
+            acts[after % self.B != 0] = 0
+        acts[self._resets[1:] - 1] = 2
+        acts[-1] = 3
+        return acts
+
+    def _handle_empty(self, emptied: int) -> None:
+        if emptied < 0:
+            return
+        if self.on_empty == "error":
+            raise InvalidInputError(empty_message(emptied + 1))
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"round {emptied + 1}: every expert exceeds the budget; the least bad one stays "
+                f"on, without any guarantee",
+                AssumptionWarning,
+                stacklevel=3,
+            )
+
+
+def reset_rounds(resets: Resets, T: int) -> IntArray:
+    """Return the rounds of the resets before ``T``; the first is 0."""
+    if resets is None:
+        return np.zeros(1, dtype=np.int64)
+    if isinstance(resets, str):
+        check_choice(resets, "resets", tuple(PERIODS))
+        resets = PERIODS[resets]
+    if isinstance(resets, int | np.integer) and not isinstance(resets, bool):
+        return np.arange(0, T, check_positive_int(resets, "resets"))
+    times = np.asarray(resets)
+    if times.ndim != 1 or times.size == 0 or not np.issubdtype(times.dtype, np.integer):
+        raise InvalidInputError(f"resets must be a list of rounds or a period, got {resets!r}")
+    if times[0] != 0:
+        raise InvalidInputError(f"resets must start with round 0, got {int(times[0])}")
+    if (np.diff(times) <= 0).any():
+        raise InvalidInputError(f"resets must be strictly increasing, got {times.tolist()[:20]}")
+    return times[times < T].astype(np.int64)
+
+
+def aligned_resets(times: IntArray, T: int, B: int) -> IntArray:
+    """Round reset times up to the next epoch start; warns when one moves."""
+    rounded = -(-times // B) * B
+    if not np.array_equal(rounded, times):
+        moved = times[rounded != times]
+        warnings.warn(
+            f"{moved.size} reset times are not multiples of the epoch length {B} and were rounded "
+            f"up, for example {moved[0]} to {-(-moved[0] // B) * B}",
+            AssumptionWarning,
+            stacklevel=4,
+        )
+    unique: IntArray = np.unique(rounded[rounded < T])
+    return unique
+
+
+@njit(cache=True)
+def _observe(
+    loss: FloatArray,
+    c: float,
+    limit: float,
+    t: int,
+    acts: int,
+    level: FloatArray,
+    since: IntArray,
+    caught: IntArray,
+    excess: FloatArray,
+    active: BoolArray,
+    off: BoolArray,
+) -> bool:
+    """One round of the watchdog; True when nobody would have been left."""
+    for h in range(loss.size):
+        if level[h] <= 0.0:
+            level[h] = 0.0
+            since[h] = t
+        level[h] += loss[h] - c
+        if active[h] and caught[h, 0] < 0 and level[h] > limit:
+            caught[h, 0], caught[h, 1], excess[h] = t, since[h], level[h]
+    if acts == 0 or acts == 2:
+        return False
+    left, best = 0, -1
+    for h in range(loss.size):
+        if active[h] and caught[h, 0] < 0:
+            left += 1
+        elif active[h] and (best < 0 or level[h] < level[best]):
+            best = h
+    for h in range(loss.size):
+        if caught[h, 0] >= 0:
+            if left > 0 or h != best or acts == 3:  # after the end nobody needs to be left
+                active[h] = False
+                off[h] = True
+            else:
+                caught[h, 0] = -1
+    return left == 0 and acts != 3
+
+
+@njit(cache=True)
+def _switch_on(level: FloatArray, caught: IntArray, active: BoolArray) -> None:
+    level[:] = 0.0
+    caught[:] = -1
+    active[:] = True
+
+
+@njit(cache=True)
+def _judge(
+    losses: FloatArray, c: float, limit: float, acts: IntArray, active: BoolArray
+) -> tuple[list[tuple[int, int, int, float, int]], int]:
+    T, K = losses.shape
+    level, since = np.zeros(K), np.zeros(K, dtype=np.int64)
+    caught, excess = np.full((K, 2), -1), np.zeros(K)
+    on, off = np.ones(K, dtype=np.bool_), np.zeros(K, dtype=np.bool_)
+    emptied = -1
+    events = [(0, 0, 0, 0.0, 0)]
+    events.clear()
+    for t in range(T):
+        active[t] = on
+        off[:] = False
+        none_left = _observe(losses[t], c, limit, t, acts[t], level, since, caught, excess, on, off)
+        if none_left and emptied < 0:
+            emptied = t
+        for h in range(K):
+            if off[h]:
+                events.append((caught[h, 0], h, caught[h, 1], excess[h], t + 1))
+                caught[h] = -1
+        if acts[t] == 2:
+            _switch_on(level, caught, on)
+    return events, emptied

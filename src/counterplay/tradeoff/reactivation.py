@@ -1,0 +1,417 @@
+"""Experts that are switched off and on again: one weight row per history of activity.
+
+For every expert ``h*`` there is a row of weights that only learns while ``h*`` is active, so the
+learner competes with each expert over exactly its own active time. Within a segment the weights
+only shrink, and the choice is kept as in Shrinking Dartboard. Rows of experts with the same history
+are identical and stored once. Source: Alg. alg:orc2, Thm. thm:ub; spec 09, section 3.10, with the
+reset of the stand-ins that is missing in the source.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike
+
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.online.chain import LazyChain, pick
+from counterplay.core.online.coupling import coupled_draw, maximal_coupling
+from counterplay.core.seeds import RandomState
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_real,
+)
+from counterplay.tradeoff import bounds
+from counterplay.tradeoff.model import EpochGrid, EpochRule, check_losses
+from counterplay.tradeoff.oracle import CusumOracle, Granularity, OracleRun
+from counterplay.tradeoff.plan import Plan, epoch_averages, plain_plan
+from counterplay.tradeoff.standins import Fallback
+from counterplay.tradeoff.watched import WatchedLearner
+
+Sampling = Literal["dartboard", "coupling"]
+
+
+class ReactivationLearner(WatchedLearner):
+    """Compete with every expert over its active time, however often it goes and comes back.
+
+    Use it with a watchdog that gives everybody a fresh start now and then.
+
+    Parameters
+    ----------
+    T, K:
+        Number of rounds and of experts.
+    alpha:
+        Gives the epoch length ``T**alpha``.
+    B:
+        Epoch length: ``"thesis"``, ``"balanced"`` (the oracle's threshold), or a number.
+    oracle:
+        The watchdog, with reset times; its default granularity here is ``"epoch"``. None: activity
+        comes from outside and is read at the start of each epoch.
+    eta:
+        Base of the weights in [1/sqrt 2, 1]; None: ``1 - sqrt(2 ln K / E)``.
+    sampling:
+        ``"dartboard"``: keep the choice with the share of weight left, as in the source.
+        ``"coupling"``: same probabilities with the fewest possible switches.
+    fallback:
+        Whom to play for an expert that is switched off; see ``DeactivationLearner``.
+    restore:
+        False leaves experts that come back with their stand-in, as in the source; the guarantee is
+        then lost. Only for showing that.
+    random_state:
+        None, an int or a ``numpy.random.Generator``.
+
+    Notes
+    -----
+    Thm. thm:ub with its constants, losses fixed in advance, E epochs: sleeping regret to an expert
+    active in ``T_h`` rounds at most ``B (2 sqrt(E ln K) + 2 (T_h / B) sqrt(ln K / E))``; secondary
+    regret at most ``4 threshold sqrt(E ln K) + (threshold + (1-c) B) (D + N + 1)`` with ``D``
+    deactivating epochs and ``N`` resets.
+
+    Examples
+    --------
+    >>> from counterplay.tradeoff import CusumOracle
+    >>> from counterplay.tradeoff.instances import burst
+    >>> game = burst(T=8192, alpha=0.4, K=4, N=3)
+    >>> watchdog = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
+    >>> learner = ReactivationLearner(T=8192, K=4, alpha=0.4, oracle=watchdog)
+    >>> round(float(learner.run(game.l1, game.l2, n_rep=0).sleep.max()))  # bound: 4119
+    617
+
+    References
+    ----------
+    A. Blum, Y. Mansour, From external to internal regret, 2007 (time selection functions).
+    A. Blum, H. Shao, Online learning with primary and secondary losses, NeurIPS 2020.
+    """
+
+    _state: ClassVar[tuple[str, ...]] = (
+        *WatchedLearner._state, "_current", "_sum", "_epoch_active", "_probs", "_log_weight",
+        "_group", "_size", "_shares", "_rows",
+    )  # fmt: skip
+    _current: int  # choice of the current epoch
+    _sum: FloatArray  # pseudo losses of the epoch so far
+    _epoch_active: BoolArray  # activity at the start of the epoch
+    _probs: FloatArray  # distribution of the choice
+    _log_weight: FloatArray
+    _group: IntArray  # row of every expert
+    _size: IntArray  # experts per row
+    _shares: FloatArray  # per row: expected pseudo loss of the learner while active
+    _table: FloatArray  # per row and expert: pseudo loss while active
+
+    def __init__(
+        self,
+        T: int,
+        K: int,
+        alpha: float | None = None,
+        *,
+        B: EpochRule = "thesis",
+        oracle: CusumOracle | None = None,
+        eta: float | None = None,
+        sampling: Sampling = "dartboard",
+        fallback: Fallback = "best_primary",
+        restore: bool = True,
+        random_state: RandomState = None,
+    ) -> None:
+        self._init(T, K, random_state)
+        self._init_watch(oracle, fallback)
+        self.alpha = alpha
+        self.B = B
+        self.sampling: Sampling = check_choice(sampling, "sampling", ("dartboard", "coupling"))
+        self.restore = restore
+        threshold = None if oracle is None else oracle.threshold
+        self.grid = EpochGrid.from_rule(T, B, alpha=alpha, threshold=threshold)
+        self.eta = eta
+        self.base = (
+            reactivation_base(self.grid.E, self.K)
+            if eta is None
+            else check_real(eta, "eta", low=1 / math.sqrt(2) - 1e-12, high=1.0)
+        )
+        self.reset()
+
+    def _granularity(self) -> tuple[int, Granularity]:
+        return self.grid.B, "epoch"
+
+    def _restores(self) -> bool:
+        return self.restore
+
+    @property
+    def _rows(self) -> FloatArray:
+        """The rows of the table that are in use, for the stored state."""
+        return self._table[: np.count_nonzero(self._size)]
+
+    @_rows.setter
+    def _rows(self, rows: FloatArray) -> None:
+        self._table = np.zeros((self.K, self.K))
+        self._table[: len(rows)] = rows
+
+    def _start(self) -> None:
+        super()._start()
+        K = self.K
+        self._table, self._shares = np.zeros((K, K)), np.zeros(K)
+        self._group, self._size = np.zeros(K, dtype=np.int64), np.zeros(K, dtype=np.int64)
+        self._size[0] = K
+        self._sum, self._probs = np.zeros(K), np.full(K, 1 / K)
+        self._log_weight, self._epoch_active = np.zeros(K), np.ones(K, dtype=bool)
+        self._current = -1
+
+    def _choose(self) -> int:
+        if self.rounds % self.grid.B == 0:
+            self._open_epoch()
+        return int(self._standin[self._current])
+
+    def _open_epoch(self) -> None:
+        """Compute the distribution of the epoch and draw or keep the choice."""
+        previous, weight_before = self._probs.copy(), self._log_weight.copy()
+        fresh = self._starts_segment()
+        self._epoch_active = self._active.copy()
+        _distribution(
+            self._epoch_active, self.rounds // self.grid.B, math.log(self.base), self.base,
+            self._table, self._shares, self._group, self._size, self._log_weight, self._probs,
+        )  # fmt: skip
+        keep, draw = self._rng.random(2)
+        last = self._current
+        if self.sampling == "coupling" and last >= 0:
+            self._current = coupled_draw(previous, self._probs, last, keep, draw)
+        elif last < 0 or fresh or keep >= math.exp(self._log_weight[last] - weight_before[last]):
+            self._current = pick(self._probs, draw)
+
+    def _starts_segment(self) -> bool:
+        """Whether somebody has just been switched on."""
+        if self._watchdog is not None:
+            return self._watchdog.is_reset(self.rounds)
+        return bool((self._active & ~self._epoch_active).any())
+
+    def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
+        self._sum += np.where(self._active, l1, 1.0)
+        self._move(l1, l2, active_next)
+        if (self.rounds + 1) % self.grid.B == 0:
+            pseudo = self._sum / self.grid.B
+            _charge(
+                self._epoch_active, pseudo, self._probs,
+                self._table, self._shares, self._group, self._size,
+            )  # fmt: skip
+            self._sum[:] = 0.0
+
+    def _plan(self, l1: FloatArray, l2: FloatArray, activity: OracleRun | None) -> Plan:
+        assert activity is not None  # a watched learner always knows who is active
+        trace = self._trace(l1, activity)
+        plan = plain_plan(len(l1), self._starts(l1), trace.marginals, trace.chain(self.sampling))
+        return self._with_standins(plan, l1, l2, activity)
+
+    def trace(
+        self, l1: ArrayLike, l2: ArrayLike, *, active: ArrayLike | None = None
+    ) -> ReactivationTrace:
+        """Return the learner's inner quantities in every epoch: what its proof talks about."""
+        primary, secondary = check_losses(l1, l2)
+        self._check_shape(primary)
+        return self._trace(primary, self._activity(secondary, active))
+
+    def _starts(self, l1: FloatArray) -> IntArray:
+        starts = self.grid.starts
+        return starts[starts < len(l1)]
+
+    def _trace(self, l1: FloatArray, activity: OracleRun) -> ReactivationTrace:
+        starts = self._starts(l1)
+        pseudo = epoch_averages(l1, starts, self.grid.B, activity.active)
+        active = np.ascontiguousarray(activity.active[starts])
+        fresh = np.isin(starts, activity.resets)
+        if self.oracle is None:  # from outside: whoever comes back starts a new segment
+            fresh[1:] = (active[1:] & ~active[:-1]).any(axis=1)
+        marginals, keep = np.empty_like(pseudo), np.zeros_like(pseudo)
+        potential = np.empty(len(pseudo))
+        groups = _run_epochs(pseudo, active, fresh, self.base, marginals, keep, potential)
+        return ReactivationTrace(self.base, marginals, keep, potential, groups)
+
+    def guarantees(self) -> dict[str, float]:
+        """Return the sleeping regret bound for an expert that is always active."""
+        if self.eta is not None or not self.restore:
+            return {}
+        late = 0
+        if self.oracle is not None and self.oracle.granularity == "round":
+            late = self.oracle.segments(self.T, self.grid.B)
+        bound = bounds.reactivation_sleeping(self.T, self.K, self.grid.B, self.T, late)
+        return {"sleeping regret": bound}
+
+
+@dataclass(frozen=True)
+class ReactivationTrace:
+    """Inner quantities of ``ReactivationLearner`` in every epoch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> learner = ReactivationLearner(T=600, K=3, B=10)
+    >>> l1 = np.random.default_rng(0).random((600, 3))
+    >>> trace = learner.trace(l1, l1)
+    >>> bool((trace.potential <= trace.potential_bound + 1e-9).all()), trace.groups
+    (True, 1)
+    """
+
+    base: float
+    marginals: FloatArray = field(repr=False)
+    keep: FloatArray = field(repr=False)
+    """Probability to keep each choice; zero where a segment starts."""
+    potential: FloatArray = field(repr=False)
+    """Logarithm of the sum of all weights at the start of every epoch."""
+    groups: int
+    """Number of different activity histories at the end."""
+
+    @property
+    def potential_bound(self) -> FloatArray:
+        """What the potential never exceeds: ``ln K + m ln eta`` at the start of epoch ``m``."""
+        epochs, K = self.marginals.shape
+        bound: FloatArray = math.log(K) + np.arange(epochs, dtype=np.float64) * math.log(self.base)
+        return bound
+
+    def chain(self, sampling: Sampling) -> LazyChain:
+        """Return the law of the choices."""
+        if sampling == "coupling":
+            return maximal_coupling(self.marginals)
+        return LazyChain(self.marginals, np.minimum(self.keep, 1.0), self.marginals)
+
+
+def reactivation_base(E: int, K: int) -> float:
+    """Default base of the weights: ``1 - sqrt(2 ln K / E)``, at least ``1 / sqrt 2``.
+
+    >>> round(reactivation_base(100, 10), 4)
+    0.7854
+    """
+    need = bounds.reactivation_epochs(K)
+    if need > E:
+        raise InvalidInputError(
+            f"horizon too short: need at least {need} epochs for K={K}, got {E} (lower alpha or B)"
+        )
+    return 1 - math.sqrt(2 * math.log(K) / E)
+
+
+@njit(cache=True)
+def _distribution(
+    active: BoolArray,
+    epoch: int,
+    log_base: float,
+    base: float,
+    table: FloatArray,
+    shares: FloatArray,
+    group: IntArray,
+    size: IntArray,
+    log_weight: FloatArray,
+    probs: FloatArray,
+) -> None:
+    """Split rows whose experts now differ in activity, then compute weights and probabilities."""
+    K = active.size
+    on = np.zeros(K, dtype=np.int64)
+    rows = 0
+    for h in range(K):
+        rows = max(rows, group[h] + 1)
+        if active[h]:
+            on[group[h]] += 1
+    for g in range(rows):
+        if 0 < on[g] < size[g]:
+            new = rows
+            rows += 1
+            table[new], shares[new] = table[g], shares[g]
+            size[new], size[g] = size[g] - on[g], on[g]
+            for h in range(K):
+                if group[h] == g and not active[h]:
+                    group[h] = new
+    best = -np.inf
+    for h in range(K):
+        log_weight[h] = _log_row_sum(h, rows, on, log_base, base, table, shares)
+        log_weight[h] += log_base * epoch - math.log(K)
+        best = max(best, log_weight[h])
+    total = 0.0
+    for h in range(K):
+        probs[h] = math.exp(log_weight[h] - best)
+        total += probs[h]
+    for h in range(K):
+        probs[h] /= total
+
+
+@njit(cache=True)
+def _log_row_sum(
+    h: int,
+    rows: int,
+    count: IntArray,
+    log_base: float,
+    base: float,
+    table: FloatArray,
+    shares: FloatArray,
+) -> float:
+    """Log of the sum over rows, each taken ``count`` times, of the weight of expert ``h``."""
+    most = -np.inf
+    for g in range(rows):
+        if count[g] > 0:
+            most = max(most, log_base * (table[g, h] - base * shares[g]))
+    total = 0.0
+    for g in range(rows):
+        if count[g] > 0:
+            total += count[g] * math.exp(log_base * (table[g, h] - base * shares[g]) - most)
+    return most + math.log(total)
+
+
+@njit(cache=True)
+def _log_sum_exp(values: FloatArray) -> float:
+    most = values.max()
+    return float(most + math.log(np.exp(values - most).sum()))
+
+
+@njit(cache=True)
+def _charge(
+    active: BoolArray,
+    pseudo: FloatArray,
+    probs: FloatArray,
+    table: FloatArray,
+    shares: FloatArray,
+    group: IntArray,
+    size: IntArray,
+) -> None:
+    """Add the pseudo losses of an epoch to the rows whose experts were active."""
+    expected = 0.0
+    for h in range(pseudo.size):
+        expected += probs[h] * pseudo[h]
+    done = np.zeros(pseudo.size, dtype=np.bool_)
+    for h in range(pseudo.size):
+        g = group[h]
+        if active[h] and not done[g]:
+            done[g] = True
+            shares[g] += expected
+            for j in range(pseudo.size):
+                table[g, j] += pseudo[j]
+
+
+@njit(cache=True)
+def _run_epochs(
+    pseudo: FloatArray,
+    active: BoolArray,
+    fresh: BoolArray,
+    base: float,
+    marginals: FloatArray,
+    keep: FloatArray,
+    potential: FloatArray,
+) -> int:
+    epochs, K = pseudo.shape
+    log_base = math.log(base)
+    table, shares = np.zeros((K, K)), np.zeros(K)
+    group, size = np.zeros(K, dtype=np.int64), np.zeros(K, dtype=np.int64)
+    size[0] = K
+    log_weight, before = np.zeros(K), np.zeros(K)
+    for m in range(epochs):
+        before[:] = log_weight
+        _distribution(
+            active[m], m, log_base, base, table, shares, group, size, log_weight, marginals[m]
+        )
+        if m > 0 and not fresh[m]:
+            for h in range(K):
+                keep[m, h] = math.exp(log_weight[h] - before[h])
+        rows = group.max() + 1
+        for h in range(K):
+            before[h] = _log_row_sum(h, rows, size, log_base, base, table, shares)
+        potential[m] = _log_sum_exp(before) + log_base * m - math.log(K)
+        _charge(active[m], pseudo[m], marginals[m], table, shares, group, size)
+    return int(group.max() + 1)

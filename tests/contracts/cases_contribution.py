@@ -1,0 +1,454 @@
+"""Contract cases of counterplay.contribution."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from counterplay.contribution import (
+    CoverageGame,
+    CyclePACGame,
+    EmpiricalGame,
+    FiniteClassPACGame,
+    LinearGame,
+    TabularGame,
+    Tolerances,
+    best_response_dynamics,
+    bounds,
+    cell_histograms,
+    core_set_certificate,
+    coverage_opt_integer,
+    coverage_opt_real,
+    coverage_opt_relaxation,
+    coverage_potential,
+    envy_report,
+    equal_allocation,
+    improve_envy_free,
+    instances,
+    integer_equilibrium_coverage,
+    is_feasible,
+    measure_learning_curves,
+    multiplicative_weights_lp,
+    mw_game_allocation,
+    optimal_envy_free_linear,
+    optimal_stable_coverage,
+    optimal_stable_linear,
+    optimal_stable_linear_cp,
+    plan_contributions,
+    pos_is_one,
+    price_of_anarchy,
+    price_of_fairness,
+    price_of_stability,
+    sample_cycle,
+    samples_needed,
+    socially_optimal_linear,
+    solve_ncp,
+    stability_report,
+    stable_linear_dynamics,
+    stable_linear_milp,
+    training,
+    well_behaved_report,
+)
+
+PAIR = [[1.0, 0.5], [0.5, 1.0]]
+ROWS = [[0.5, 0.5, 0.0], [0.0, 0.25, 0.75]]
+RETURNED = "returned by the functions of the area"
+
+
+def linear() -> LinearGame:
+    return LinearGame(PAIR, 1.0)
+
+
+def coverage(integral: bool = False) -> CoverageGame:
+    return CoverageGame(ROWS, 0.8, integral=integral)
+
+
+@cache
+def parts() -> tuple[tuple[Any, Any], ...]:
+    from sklearn.datasets import load_iris
+
+    X, y = load_iris(return_X_y=True)
+    return tuple((X[i::2], y[i::2]) for i in range(2))
+
+
+def estimator() -> Any:
+    from sklearn.naive_bayes import GaussianNB
+
+    return GaussianNB()
+
+
+@cache
+def cohort() -> training.Cohort:
+    return training.noisy_digits(training.run_keys(0, 2), size=60, train=40)
+
+
+def trained(protocol: Any) -> Any:
+    network = training.MLP()
+    return protocol.fit(network, cohort(), network.init(cohort().keys)).accuracy
+
+
+def curve() -> training.DefectionCurve:
+    network = training.MLP()
+    params = network.init(cohort().keys)
+    return training.defection_curve(
+        training.FedAvg(rounds=2), network, cohort(), params, fractions=(1.0, 0.5)
+    )
+
+
+def utilities(game: Any) -> Any:
+    return game.utilities(np.ones(game.k)), game.best_response_map(np.ones(game.k))
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "LinearGame": {
+        "make": linear,
+        "run": utilities,
+        "bad": {"negative": lambda: LinearGame([[1.0, -1.0], [0.0, 1.0]])},
+    },
+    "CoverageGame": {
+        "make": coverage,
+        "run": utilities,
+        "bad": {"no distribution": lambda: CoverageGame([[0.5, 0.1]], 0.8)},
+    },
+    "CyclePACGame": {
+        "make": lambda: CyclePACGame(3, "4/5"),
+        "run": utilities,
+        "bad": {"target 1": lambda: CyclePACGame(3, 1)},
+    },
+    "FiniteClassPACGame": {
+        "make": lambda: FiniteClassPACGame([[0, 0], [1, 1]], None, np.eye(2), 0.9),
+        "run": utilities,
+        "bad": {"labels": lambda: FiniteClassPACGame([[2]], None, [[1.0]], 0.5)},
+    },
+    "TabularGame": {
+        "make": lambda: TabularGame.from_game(CyclePACGame(3, "4/5")),
+        "run": utilities,
+        "bad": {"levels": lambda: TabularGame([[1, 0]], [[0, 1]], 0.5)},
+    },
+    "EmpiricalGame": {
+        "make": lambda: EmpiricalGame(parts(), estimator(), 0.8, n_repeats=2),
+        "run": lambda game: game.utilities([5, 5]),
+        "bad": {"nobody": lambda: EmpiricalGame([], estimator(), 0.8)},
+    },
+    "CollabGame": {"no_case": "abstract base class"},
+    "Tolerances": {"make": Tolerances},
+    "Allocation": {"make": lambda: socially_optimal_linear(linear()), "no_example": RETURNED},
+    "StabilityReport": {"make": lambda: stability_report(linear(), [1, 1]), "no_example": RETURNED},
+    "EnvyReport": {"make": lambda: envy_report(linear(), [1, 0.5]), "no_example": RETURNED},
+    "GameReport": {"make": lambda: plan_contributions(linear()), "no_example": RETURNED},
+    "WhatIf": {
+        "make": lambda: plan_contributions(linear()).what_if(targets={"0": 2.0}),
+        "no_example": "returned by GameReport.what_if",
+    },
+    "DynamicsResult": {
+        "make": lambda: best_response_dynamics(linear()),
+        "no_example": RETURNED,
+        "no_frame": "transcript() has the frame",
+    },
+    "Relaxation": {
+        "make": lambda: coverage_opt_relaxation(coverage()),
+        "no_example": RETURNED,
+        "no_frame": "one vector and two numbers",
+    },
+    "CoreSetCertificate": {
+        "make": lambda: core_set_certificate(linear(), theta_eq=[2 / 3, 2 / 3]),
+        "no_example": RETURNED,
+        "no_frame": "a handful of numbers",
+    },
+    "ConditionReport": {"make": lambda: pos_is_one(PAIR), "no_example": RETURNED},
+    "WellBehavedReport": {"make": lambda: well_behaved_report(linear()), "no_example": RETURNED},
+    "MeasuredResponse": {
+        "make": lambda: CASES["EmpiricalGame"]["make"]().measured_response(0, [0, 0]),
+        "no_example": "returned by EmpiricalGame.measured_response",
+    },
+    "LearningCurves": {
+        "make": lambda: measure_learning_curves(parts(), estimator(), sizes=[5, 20], n_repeats=2),
+        "no_example": "returned by measure_learning_curves",
+    },
+    "analyse": {"args": lambda: {"game": linear()}, "no_example": "see plan_contributions"},
+    "plan_contributions": {
+        "args": lambda: {"game": linear(), "names": ["a", "b"]},
+        "bad": {"names": lambda: plan_contributions(linear(), names=["a"])},
+    },
+    "is_feasible": {
+        "args": lambda: {"game": linear(), "theta": [1, 1]},
+        "bad": {"length": lambda: is_feasible(linear(), [1])},
+    },
+    "stability_report": {"args": lambda: {"game": linear(), "theta": [1, 1]}},
+    "envy_report": {"args": lambda: {"game": linear(), "theta": [1, 0.5]}},
+    "natural_residual": {
+        "args": lambda: {"game": linear(), "theta": [1, 0.5]},
+        "no_example": "one line, see optimal_stable_linear",
+    },
+    "price_of_stability": {
+        "args": {"stable_total": 3.0, "optimal_total": 2.0},
+        "bad": {"negative": lambda: price_of_stability(-1.0, 1.0)},
+    },
+    "price_of_fairness": {
+        "args": {"envy_free_total": 3.0, "optimal_total": 2.0},
+        "bad": {"negative": lambda: price_of_fairness(-1.0, 1.0)},
+    },
+    "price_of_anarchy": {
+        "args": {"worst_stable_total": 3.0, "optimal_total": 2.0},
+        "bad": {"negative": lambda: price_of_anarchy(1.0, -1.0)},
+        "no_example": "see price_of_stability",
+    },
+    "equal_allocation": {
+        "args": lambda: {"game": linear()},
+        "bad": {"infeasible": lambda: equal_allocation(linear(), [0, 0])},
+    },
+    "socially_optimal_linear": {
+        "args": {"W": PAIR, "mu": 1.0},
+        "bad": {"shape": lambda: socially_optimal_linear([[1.0, 2.0]], 1.0)},
+    },
+    "stable_linear_dynamics": {
+        "args": {"W": PAIR, "mu": 1.0},
+        "bad": {"directed": lambda: stable_linear_dynamics([[1, 0.5], [0, 1]], 1.0)},
+    },
+    "optimal_stable_linear": {
+        "args": {"W": PAIR, "mu": 1.0},
+        "bad": {"sense": lambda: optimal_stable_linear(PAIR, 1.0, sense=2)},  # type: ignore[arg-type]
+    },
+    "optimal_stable_linear_cp": {
+        "args": {"W": PAIR, "mu": 1.0},
+        "bad": {"directed": lambda: optimal_stable_linear_cp([[1, 0.5], [0, 1]], 1.0)},
+    },
+    "stable_linear_milp": {
+        "args": {"W": PAIR, "mu": 1.0},
+        "bad": {"sense": lambda: stable_linear_milp(PAIR, 1.0, sense=0)},  # type: ignore[arg-type]
+    },
+    "optimal_envy_free_linear": {
+        "args": {"W": PAIR, "mu": 1.0},
+        "bad": {"eps = 0": lambda: optimal_envy_free_linear(PAIR, 1.0, eps=0.0)},
+    },
+    "improve_envy_free": {
+        "args": lambda: {"game": linear(), "theta": [1.0, 1.0]},
+        "bad": {"infeasible": lambda: improve_envy_free(linear(), [0.0, 0.0])},
+        "no_example": "see plan_contributions",
+    },
+    "coverage_opt_relaxation": {
+        "args": lambda: {"game": coverage()},
+        "bad": {"solver": lambda: coverage_opt_relaxation(coverage(), solver="x")},  # type: ignore[arg-type]
+    },
+    "coverage_opt_integer": {
+        "args": lambda: {"game": coverage(True)},
+        "bad": {"nodes": lambda: coverage_opt_integer(coverage(), max_nodes=0)},
+    },
+    "coverage_opt_real": {
+        "args": lambda: {"game": coverage(), "n_starts": 1, "random_state": 0},
+        "bad": {"seed": lambda: coverage_opt_real(coverage(), random_state=-1)},
+    },
+    "coverage_potential": {
+        "args": lambda: {"game": coverage(True), "theta": [1, 2]},
+        "bad": {"fraction": lambda: coverage_potential(coverage(), [0.5, 0.0])},
+    },
+    "integer_equilibrium_coverage": {
+        "args": lambda: {"game": coverage(True), "random_state": 0},
+        "bad": {"restarts": lambda: integer_equilibrium_coverage(coverage(), n_restarts=-1)},
+    },
+    "optimal_stable_coverage": {
+        "args": lambda: {"game": coverage(), "n_restarts": 1, "random_state": 0},
+        "bad": {"whole numbers": lambda: optimal_stable_coverage(coverage(True))},
+    },
+    "best_response_dynamics": {
+        "args": lambda: {"game": coverage(), "random_state": 0},
+        "bad": {"mode": lambda: best_response_dynamics(linear(), "fast")},  # type: ignore[arg-type]
+    },
+    "solve_ncp": {
+        "args": lambda: {"game": linear(), "random_state": 0},
+        "bad": {"whole numbers": lambda: solve_ncp(coverage(True))},
+    },
+    "core_set_certificate": {
+        "args": lambda: {"W": PAIR, "mu": 1.0, "theta_eq": [2 / 3, 2 / 3]},
+        "bad": {"not stable": lambda: core_set_certificate(PAIR, 1.0, [1.0, 1.0])},
+    },
+    "pos_is_one": {"args": {"W": PAIR, "mu": 1.0}},
+    "stable_implies_envy_free": {"args": {"W": PAIR}},
+    "well_behaved_report": {
+        "args": lambda: {"game": linear()},
+        "bad": {"corner": lambda: well_behaved_report(linear(), [-1, 1])},
+    },
+    "multiplicative_weights_lp": {
+        "args": {"W": PAIR, "mu": 1.0},
+        "bad": {"eps": lambda: multiplicative_weights_lp(PAIR, 1.0, eps=0.0)},
+    },
+    "mw_game_allocation": {
+        "args": lambda: {"game": linear()},
+        "bad": {"factor": lambda: mw_game_allocation(linear(), 0.5)},
+    },
+    "measure_learning_curves": {
+        "args": lambda: {
+            "datasets": parts(),
+            "estimator": estimator(),
+            "sizes": [5, 20],
+            "n_repeats": 2,
+            "random_state": 0,
+        },
+        "bad": {"sizes": lambda: measure_learning_curves(parts(), estimator(), sizes=[0])},
+    },
+    "cell_histograms": {
+        "args": {"tables": [[[1.0], [2.0]], [[3.0]]], "cells": 2, "random_state": 0},
+        "bad": {"empty": lambda: cell_histograms([])},
+    },
+    "sample_cycle": {
+        "args": {"d": 2, "theta": [1, 0, 1], "random_state": 0},
+        "bad": {"theta": lambda: sample_cycle(2, [1, 0], 0)},
+    },
+    "samples_needed": {
+        "args": {"mu": "7/9", "d": 3},
+        "bad": {"text": lambda: samples_needed("x", 3)},
+    },
+    **{
+        f"bounds.{name}": {"args": {"s": 3}}
+        for name in (
+            "flower_coverage_core_only",
+            "flower_coverage_equal",
+            "flower_coverage_relaxed_opt",
+            "flower_coverage_stable",
+            "flower_linear_envy_free",
+            "flower_linear_opt",
+            "flower_linear_pof",
+            "flower_linear_pos",
+            "flower_linear_stable",
+        )
+    },
+    "bounds.flower_petal_lower_bound": {"args": {}},
+    "bounds.cycle_real_level": {"args": {"mu": 0.9}},
+    "bounds.cycle_equilibria": {"args": {"m": 3}},
+    "bounds.best_response_lipschitz": {"args": {"c1": 0.5, "c2": 0.25}},
+    "bounds.pair_segment_utility": {"args": {"alpha": 0.25}},
+    "instances.Flower": {"make": lambda: instances.flower(2), "no_example": "see flower"},
+    "instances.flower": {"args": {"s": 2}, "bad": {"k": lambda: instances.flower(k=7)}},
+    "instances.k4_segment": {
+        "args": {"alpha": 0.9},
+        "bad": {"alpha": lambda: instances.k4_segment(2.0)},
+    },
+    "instances.random_linear_game": {
+        "args": {"k": 4, "n": 6, "random_state": 0},
+        "bad": {"density": lambda: instances.random_linear_game(density=0.0)},
+    },
+    "instances.random_coverage_game": {"args": {"k": 3, "n": 6, "random_state": 0}},
+    **{
+        f"instances.{name}": {"args": {}}
+        for name in (
+            "directed_triangle",
+            "dominant_but_directed",
+            "identical_linear_pair",
+            "identical_pair",
+            "indefinite",
+            "k4_edges",
+            "simple_cycle",
+            "stable_but_envied",
+            "star_with_one_high_target",
+            "unequal_targets",
+        )
+    },
+    "training.MLP": {
+        "make": lambda: training.MLP(4, 3, 2),
+        "run": lambda network: network.init(training.run_keys(0, 2)),
+        "bad": {"size": lambda: training.MLP(0)},
+    },
+    "training.Network": {"no_case": "abstract base class"},
+    "training.Cohort": {"make": cohort, "no_example": "made by noisy_digits"},
+    "training.Difficulty": {
+        "make": lambda: None,
+        "no_example": "returned by difficulty_scores",
+    },
+    "training.FedAvg": {
+        "make": lambda: training.FedAvg(rounds=2),
+        "run": trained,
+        "bad": {"rounds": lambda: training.FedAvg(rounds=0)},
+    },
+    "training.MWFed": {
+        "make": lambda: training.MWFed(rounds=2),
+        "run": trained,
+        "bad": {"factor": lambda: training.MWFed(c=0.1)},
+    },
+    "training.IndividualTraining": {
+        "make": lambda: training.IndividualTraining(rounds=2, batch_size=8),
+        "run": trained,
+    },
+    "training.TrainingHistory": {
+        "make": lambda: training.FedAvg(rounds=1).fit(
+            training.MLP(), cohort(), training.MLP().init(cohort().keys)
+        ),
+        "no_example": "returned by fit",
+    },
+    "training.DefectionCurve": {"make": curve, "no_example": "returned by defection_curve"},
+    "training.defection_curve": {
+        "args": lambda: {
+            "algorithm": training.FedAvg(rounds=1),
+            "network": training.MLP(),
+            "cohort": cohort(),
+            "params": training.MLP().init(cohort().keys),
+            "fractions": (1.0, 0.5),
+        },
+        "bad": {"share": lambda: cohort().defect(0, 0.0)},
+    },
+    "training.default_defectors": {
+        "args": lambda: {"cohort": cohort()},
+        "no_example": "see defection_curve",
+    },
+    "training.difficulty_scores": {
+        "args": lambda: {
+            "network": training.MLP(),
+            "X": cohort().X,
+            "y": cohort().y,
+            "method": "margin",
+            "n_trials": 2,
+            "max_steps": 10,
+        },
+        "bad": {
+            "no hold-out": lambda: training.difficulty_scores(
+                training.MLP(), cohort().X, cohort().y
+            )
+        },
+    },
+    "training.hard_and_easy": {
+        "args": {"scores": np.arange(20.0)},
+        "bad": {"share": lambda: training.hard_and_easy(np.arange(20.0), share=0.0)},
+    },
+    "training.ideal_loads": {"args": {"log_weights": np.zeros(3), "total": 3.0}},
+    "training.rounded_loads": {
+        "args": {"ideal": np.array([1.5, 1.5]), "rounding": "floor"},
+        "bad": {"rule": lambda: training.rounded_loads(np.ones(2), "up")},  # type: ignore[arg-type]
+    },
+    "training.kept_points": {
+        "args": {"n": 1600, "fraction": 0.01},
+        "bad": {"share": lambda: training.kept_points(10, 0.0)},
+    },
+    "training.mixture_agents": {
+        "args": {"hard": range(40), "easy": range(40, 80), "size": 10, "train": 8},
+        "bad": {"too few": lambda: training.mixture_agents(range(3), range(3), size=10, train=8)},
+    },
+    "training.noisy_digits": {
+        "args": lambda: {"keys": training.run_keys(0, 1), "size": 20, "train": 10},
+        "no_example": "see FedAvg",
+    },
+    "training.pretrain": {
+        "args": lambda: {
+            "network": training.MLP(),
+            "X": cohort().X,
+            "y": cohort().y,
+            "keys": cohort().keys,
+            "steps": 2,
+        },
+        "no_example": "see the digits study",
+    },
+    "training.pretraining_digits": {"args": {"size": 20}, "no_example": "see the digits study"},
+    "training.run_keys": {"args": {"seed": 0, "runs": 3}},
+    "training.split_indices": {
+        "args": {"n": 100, "pool": 50, "pretrain": 20},
+        "bad": {"too many": lambda: training.split_indices(10, 8, 8)},
+    },
+}
+
+CASES["training.Difficulty"]["make"] = lambda: training.difficulty_scores(
+    **CASES["training.difficulty_scores"]["args"]()
+)
+if find_spec("cvxpy") is None:
+    CASES["optimal_stable_linear_cp"] = {"no_case": "cvxpy is not installed"}
+assert bounds  # the module is public as a whole

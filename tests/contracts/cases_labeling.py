@@ -1,0 +1,225 @@
+"""Contract cases of counterplay.labeling."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from counterplay.labeling import (
+    B2IR,
+    GBS,
+    Answer,
+    AssumptionCheck,
+    B2IRPlus,
+    CommitteeSplitStrategy,
+    FixedOrderScan,
+    LabelingSession,
+    LabelQuery,
+    Mixture,
+    OptimalTree,
+    OptPartialSIR,
+    PoolProblem,
+    PrunedPartialSIR,
+    RandomQuery,
+    SIRMixture,
+    check_assumption2,
+    compute_equilibria,
+    incentive_report,
+    instances,
+    optimal_mixture,
+    plan_campaign,
+    run,
+    safe_violators_mc,
+    sir_mixture,
+)
+
+PROBLEM = instances.gbs_violation_7x6()
+
+
+def costs(algorithm: Any) -> Any:
+    return algorithm.cost_matrix(PROBLEM).astype(float)
+
+
+def finish(session: LabelingSession) -> list[int]:
+    points = []
+    while (query := session.ask()) is not None:
+        points.append(query.point)
+        session.tell(query, int(PROBLEM.H[3, query.point]))
+    return points
+
+
+def committee() -> tuple[list[Any], np.ndarray]:
+    from sklearn.tree import DecisionTreeClassifier
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    y = (X[:, 0] > 0).astype(int)
+    rows = rng.integers(0, 30, size=(8, 12))
+    return [DecisionTreeClassifier(random_state=0).fit(X[r], y[r]) for r in rows], X
+
+
+def restored(text: str) -> LabelingSession:
+    session = LabelingSession(PROBLEM, GBS())
+    session.replay(text)
+    return session
+
+
+def parts() -> list[Any]:
+    return [B2IR(GBS()), PrunedPartialSIR(GBS(), 0), PrunedPartialSIR(GBS(), 1)]
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "GBS": {
+        "make": lambda: GBS(tie_break="random", random_state=0),
+        "run": costs,
+        "bad": {"unknown rule": lambda: GBS(assignment="nobody")},
+    },
+    "OptimalTree": {
+        "make": lambda: OptimalTree(tie="random", random_state=0),
+        "run": costs,
+        "bad": {"no states": lambda: OptimalTree(max_states=0)},
+    },
+    "FixedOrderScan": {"make": lambda: FixedOrderScan([2, 0]), "run": costs},
+    "RandomQuery": {"make": lambda: RandomQuery(random_state=0), "run": costs},
+    "B2IR": {"make": lambda: B2IR(GBS()), "run": costs},
+    "B2IRPlus": {"make": lambda: B2IRPlus(GBS()), "run": costs},
+    "PrunedPartialSIR": {
+        "make": lambda: PrunedPartialSIR(GBS(), 0),
+        "run": costs,
+        "bad": {"not a tree": lambda: PrunedPartialSIR(RandomQuery(), 0)},
+    },
+    "OptPartialSIR": {"make": lambda: OptPartialSIR(1), "run": costs},
+    "Mixture": {
+        "make": lambda: Mixture([GBS(), FixedOrderScan()], [0.25, 0.75]),
+        "run": costs,
+        "bad": {"weights": lambda: Mixture([GBS()], [2.0])},
+    },
+    "SIRMixture": {
+        "make": lambda: SIRMixture(B2IR(GBS()), parts()[1:], Fraction(1, 2), 6),
+        "run": costs,
+        "bad": {"eps = 0": lambda: SIRMixture(B2IR(GBS()), parts()[1:], 0, 6)},
+    },
+    "PoolProblem": {
+        "make": lambda: PoolProblem.from_labelings([[0, 1], [1, 1]], agents=[[0], [1]]),
+        "run": lambda problem: problem.entropy(),
+        "bad": {"nobody": lambda: PoolProblem.from_labelings([[0, 1]], agents=[[0]])},
+    },
+    "Restriction": {"make": lambda: PROBLEM.restrict((0,)), "no_example": "made by restrict"},
+    "QueryTree": {"make": lambda: GBS().tree(PROBLEM)},
+    "AssumptionCheck": {
+        "make": lambda: AssumptionCheck((True,), (3,)),
+        "no_example": "returned by check_assumption1 and check_assumption2",
+    },
+    "IncentiveReport": {"make": lambda: incentive_report(GBS(), GBS(), PROBLEM)},
+    "OptimalMixture": {
+        "make": lambda: optimal_mixture(parts(), GBS(), PROBLEM),
+        "no_example": "returned by optimal_mixture",
+    },
+    "SafeViolators": {
+        "make": lambda: safe_violators_mc(PROBLEM, GBS(), n_targets=20, random_state=0),
+        "no_example": "returned by safe_violators_mc",
+    },
+    "CoalitionTable": {"make": lambda: compute_equilibria(PROBLEM, GBS())},
+    "CampaignPlan": {
+        "make": lambda: plan_campaign(
+            np.arange(5.0), owners=[0, 1, 0, 1, 0], hypotheses="thresholds"
+        ),
+        "no_example": "returned by plan_campaign",
+    },
+    "LabelQuery": {"make": lambda: LabelQuery(0, 1, "a", "b")},
+    "Answer": {"make": lambda: Answer(0, 1, 1), "no_example": "a plain record"},
+    "LabelingSession": {
+        "make": lambda: LabelingSession(PROBLEM, B2IR(GBS()), seed=1),
+        "run": finish,
+        "restore": restored,
+        "bad": {"negative seed": lambda: LabelingSession(PROBLEM, GBS(), seed=-1)},
+    },
+    "CommitteeSplitStrategy": {
+        "make": lambda: CommitteeSplitStrategy(committee()[0]),
+        "run": lambda strategy: strategy.query(committee()[1], np.full(30, np.nan)),
+        "bad": {"empty": lambda: CommitteeSplitStrategy([])},
+    },
+    "QueryAlgorithm": {"no_case": "abstract base class"},
+    "check_assumption1": {"args": lambda: {"problem": instances.weak_pruning_trap()}},
+    "check_assumption2": {
+        "args": lambda: {"problem": PROBLEM},
+        "bad": {"agent": lambda: PROBLEM.restrict((9,)) and check_assumption2(PROBLEM)},
+    },
+    "compute_equilibria": {"args": lambda: {"problem": PROBLEM, "baseline": GBS()}},
+    "draw_tree": {
+        "args": lambda: {"problem": PROBLEM, "algorithm": GBS()},
+        "no_case": "returns matplotlib axes",
+    },
+    "incentive_report": {
+        "args": lambda: {"protocol": B2IR(GBS()), "baseline": GBS(), "problem": PROBLEM}
+    },
+    "optimal_cost": {"args": lambda: {"problem": PROBLEM}},
+    "optimal_mixture": {
+        "args": lambda: {"components": parts(), "baseline": GBS(), "problem": PROBLEM},
+        "bad": {"eps": lambda: optimal_mixture(parts(), GBS(), PROBLEM, eps=-1.0)},
+    },
+    "plan_campaign": {
+        "args": lambda: {
+            "pool": np.arange(5.0),
+            "owners": [0, 1, 0, 1, 0],
+            "hypotheses": "thresholds",
+        },
+        "bad": {
+            "owners": lambda: plan_campaign(np.arange(5.0), owners=[0], hypotheses="thresholds")
+        },
+    },
+    "run": {
+        "args": lambda: {
+            "protocol": B2IR(GBS()),
+            "problem": PROBLEM,
+            "labels": PROBLEM.H[2],
+            "random_state": 0,
+        },
+        "bad": {"labels": lambda: run(GBS(), PROBLEM, [1])},
+    },
+    "safe_violators_mc": {
+        "args": lambda: {
+            "problem": PROBLEM,
+            "baseline": GBS(),
+            "n_targets": 20,
+            "random_state": 0,
+        },
+        "bad": {"delta": lambda: safe_violators_mc(PROBLEM, GBS(), delta=1.0)},
+    },
+    "simulate": {"args": lambda: {"protocol": GBS(), "problem": PROBLEM}},
+    "sir_mixture": {
+        "args": lambda: {"baseline": GBS(), "problem": PROBLEM, "eps": Fraction(1, 2)},
+        "bad": {"eps": lambda: sir_mixture(GBS(), PROBLEM, 0)},
+    },
+    "smallest_conflict": {
+        "args": lambda: {
+            "problem": instances.identical_pools(k=1),
+            "answers": [Answer(0, 1, 1), Answer(0, 3, 0)],
+        }
+    },
+    "hypotheses.enumerate_halfspaces_2d": {"args": lambda: {"X": [[0.0, 0], [1, 0], [0, 1]]}},
+    "hypotheses.enumerate_halfspaces_lp": {"args": lambda: {"X": [[0.0, 0], [1, 0], [0, 1]]}},
+    "hypotheses.stumps": {"args": lambda: {"X": [[0.0, 0], [1, 0], [0, 1]]}},
+    "hypotheses.committee": {
+        "args": lambda: dict(zip(("estimators", "X"), committee(), strict=True))
+    },
+    "bounds.gbs_queries": {"args": {"optimum": 3.0, "smallest_prior": 0.1}},
+    "bounds.sir_total": {"args": {"ir_total": 4.0, "eps": 0.5, "m": 9, "largest_partial": 9.0}},
+    "bounds.sir_slack": {"args": {"eps": 0.5, "k": 2, "m": 9, "gap": 0.1}},
+    "bounds.counterexample_joint": {"args": {"n": 6}},
+    "bounds.counterexample_alone": {"args": {"n": 6}},
+    "bounds.monte_carlo_width": {"args": {"pool_size": 5, "k": 2, "n_targets": 100, "delta": 0.05}},
+    "bounds.halfspace_labelings": {"args": {"m": 10}},
+    "instances.threshold_example": {"args": {"five": True}},
+    "instances.gbs_counterexample": {
+        "args": {"n": 5, "delta": Fraction(1, 100)},
+        "bad": {"delta": lambda: instances.gbs_counterexample(5, 0.5)},
+    },
+    "instances.gbs_violation_7x6": {"args": {}},
+    "instances.independent_points": {"args": {"k": 2}},
+    "instances.identical_pools": {"args": {"k": 2, "m": 3}},
+    "instances.correlated_pairs": {"args": {}},
+    "instances.weak_pruning_trap": {"args": {}},
+}

@@ -1,0 +1,321 @@
+"""Contract cases of counterplay.poisoning."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.neighbors import KNeighborsClassifier
+
+from counterplay import poisoning as p
+from counterplay.core.finite_class import FiniteClass
+from counterplay.poisoning import instances
+from counterplay.poisoning.chain import Chain
+
+LINE = FiniteClass.thresholds(range(8))
+X1 = np.linspace(0.05, 0.95, 10)
+Y1 = (X1 > 0.5).astype(int)
+PLANE = np.array([[0.1, 0.6], [-0.3, 0.4], [0.2, -0.5], [-0.4, -0.2]])
+HALF = p.LinearTarget([0.0, 1.0], 0.0)
+S1 = p.LabelledSet(X1, np.zeros(10))
+S2 = p.LabelledSet(PLANE, [1, 1, 0, 0])
+
+
+def zero(X):
+    return np.zeros(len(X))
+
+
+def above(X, x):
+    return X[:, 0] >= x[0]
+
+
+def line_learner(learner):
+    return learner.fit(X1, Y1).predict(X1)
+
+
+def finite(learner):
+    rows = np.tile(np.arange(8), 6)
+    return learner.fit(rows, rows >= 3).predict(np.arange(8))
+
+
+def plane(learner):
+    return learner.fit(PLANE, [1, 1, 0, 0]).predict(PLANE)
+
+
+def attack(game):
+    def run(attacker):
+        poison = attacker.attack(game.target, game.S, game.X_test[0])
+        return poison.X, poison.y
+
+    return run
+
+
+def report():
+    return p.attackable_rate(
+        p.MaxOpenInterval(), p.IntervalTarget(), S1, [[0.33], [0.62]], [p.GapCuttingAttacker()], 30
+    )
+
+
+def curve():
+    return p.CertifiedAccuracy(np.array([0, 3, 5]), np.array([True, True, False]))
+
+
+def exposure():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    return p.poisoning_report(
+        KNeighborsClassifier(1), X, (X[:, 0] > 0).astype(int), n_test=8, random_state=0
+    )
+
+
+CIRCLES = instances.tangent_circles(8, 1e-6, 1, 0)
+CHAIN = instances.convex_chain(2, random_state=1)
+SVM = instances.svm_half_sphere(6, 4, random_state=0)
+MARGIN = instances.margin_half_sphere(30, 3, random_state=0)
+SPHERES = instances.circles_on_spheres(40, 8, 1, 1, 0)
+STAR = instances.hollow_star_singletons(6, 2, 5, 0)
+GAPS = instances.interval_example(8, random_state=0)
+DYADIC = instances.PoisoningGame("plane", HALF, S2, np.array([[0.0, 0.05]]), p.DyadicPathAttacker())
+
+CASES = {
+    # estimators
+    "PartitionClassifier": {"make": lambda: p.PartitionClassifier(n_partitions=5)},
+    "BlockMajorityClassifier": {"make": lambda: p.BlockMajorityClassifier(random_state=0)},
+    "BatchedMLPClassifier": {"make": lambda: p.BatchedMLPClassifier(random_state=0)},
+    # learners
+    "MinClosedInterval": {"make": p.MinClosedInterval, "run": line_learner},
+    "MaxOpenInterval": {
+        "make": p.MaxOpenInterval,
+        "run": line_learner,
+        "bad": {"outside [0, 1]": lambda: p.MaxOpenInterval().fit([2.0], [0])},
+    },
+    "UnionOfIntervals": {
+        "make": p.UnionOfIntervals,
+        "run": line_learner,
+        "bad": {"both labels": lambda: p.UnionOfIntervals().fit([0.5, 0.5], [0, 1])},
+    },
+    "OrderedERM": {
+        "make": lambda: p.OrderedERM(LINE),
+        "run": finite,
+        "bad": {"bad order": lambda: p.OrderedERM(LINE, [0, 0])},
+    },
+    "TreeOrderLearner": {
+        "make": lambda: p.TreeOrderLearner(LINE, 0),
+        "run": finite,
+        "bad": {"VC dimension 2": lambda: p.TreeOrderLearner(FiniteClass.all_labelings(2))},
+    },
+    "CallableTreeOrderLearner": {
+        "make": lambda: p.TreeOrderLearner.from_callable(above, zero),
+        "run": line_learner,
+    },
+    "ClosureLearner": {
+        "make": lambda: p.ClosureLearner("intervals"),
+        "run": line_learner,
+        "bad": {"unknown family": lambda: p.ClosureLearner("circles")},
+    },
+    "CoverLearner": {
+        "make": lambda: p.CoverLearner(0.02, random_state=0),
+        "run": plane,
+        "bad": {"gamma = 0": lambda: p.CoverLearner(0.0)},
+    },
+    "DyadicDirectionLearner": {
+        "make": p.DyadicDirectionLearner,
+        "run": plane,
+        "bad": {"outside": lambda: p.DyadicDirectionLearner().fit([[3.0, 0.0]], [1])},
+    },
+    "HardMarginSVM": {
+        "make": p.HardMarginSVM,
+        "run": plane,
+        "bad": {"not separable": lambda: p.HardMarginSVM().fit([[0.0], [1.0], [2.0]], [0, 1, 0])},
+    },
+    "CircleERM": {
+        "make": lambda: p.CircleERM([[3.0, 0.0, 0.0]], random_state=0),
+        "run": lambda c: c.fit(SPHERES.S.X, SPHERES.S.y).predict(SPHERES.S.X),
+    },
+    "BlockMajority": {
+        "make": lambda: p.BlockMajority(p.OrderedERM(LINE), 1, random_state=0),
+        "run": finite,
+        "bad": {"t = 0": lambda: p.BlockMajority(p.OrderedERM(LINE), 0)},
+    },
+    "SubsampleERM": {
+        "make": lambda: p.SubsampleERM(p.OrderedERM(LINE), 1, 0.5, random_state=0),
+        "run": finite,
+        "bad": {"eps = 2": lambda: p.SubsampleERM(p.OrderedERM(LINE), 1, 2.0)},
+    },
+    "ProjectedMajority": {
+        "make": lambda: p.ProjectedMajority(
+            p.OrderedERM(LINE), 1, 2, p.FiniteProjector(LINE), random_state=0
+        ),
+        "run": finite,
+        "bad": {
+            "k_p = 1": lambda: p.ProjectedMajority(
+                p.OrderedERM(LINE), 1, 1, p.FiniteProjector(LINE)
+            )
+        },
+    },
+    "HashPartitionAggregation": {
+        "make": lambda: p.HashPartitionAggregation(p.MinClosedInterval(), 3),
+        "run": line_learner,
+        "bad": {"no blocks": lambda: p.HashPartitionAggregation(p.MinClosedInterval(), 0)},
+    },
+    "FiniteProjector": {"make": lambda: p.FiniteProjector(LINE)},
+    "ThresholdProjector": {"make": lambda: p.ThresholdProjector([0.0, 1.0])},
+    "HalfspaceProjector": {"make": lambda: p.HalfspaceProjector(PLANE)},
+    "UnitDiscScaler": {
+        "make": p.UnitDiscScaler,
+        "run": lambda s: s.transform(PLANE),
+        "bad": {"radius 0": lambda: p.UnitDiscScaler(radius=0.0)},
+    },
+    # targets and sets
+    "LabelledSet": {
+        "make": lambda: S2,
+        "bad": {"label 2": lambda: p.LabelledSet([[0.0]], [2])},
+    },
+    "TableTarget": {"make": lambda: p.TableTarget([0, 1]), "run": lambda t: t([1, 0])},
+    "IntervalTarget": {
+        "make": lambda: p.IntervalTarget([0.2, 0.5]),
+        "run": lambda t: t(X1),
+        "bad": {"unsorted": lambda: p.IntervalTarget([0.5, 0.2])},
+    },
+    "LinearTarget": {"make": lambda: HALF, "run": lambda t: t(PLANE)},
+    "CircleTarget": {"make": lambda: SPHERES.target, "run": lambda t: t(SPHERES.S.X)},
+    # attackers
+    "EmptyAttacker": {"make": p.EmptyAttacker, "run": attack(GAPS)},
+    "GapCuttingAttacker": {"make": p.GapCuttingAttacker, "run": attack(GAPS)},
+    "HollowStarAttacker": {"make": lambda: STAR.attacker, "run": attack(STAR)},
+    "SphereReflectionAttacker": {
+        "make": lambda: p.SphereReflectionAttacker(1e-6),
+        "run": attack(CIRCLES),
+        "bad": {"eta = 1": lambda: p.SphereReflectionAttacker(1.0)},
+    },
+    "ChainReflectionAttacker": {
+        "make": lambda: p.ChainReflectionAttacker(Chain(2, (0.0, 0.0), 0.3, 1)),
+        "run": lambda a: attack(CHAIN)(CHAIN.attacker),
+    },
+    "OnePointSVMAttacker": {"make": p.OnePointSVMAttacker, "run": attack(SVM)},
+    "MarginReflectionAttacker": {"make": lambda: MARGIN.attacker, "run": attack(MARGIN)},
+    "CircleReflectionAttacker": {"make": lambda: SPHERES.attacker, "run": attack(SPHERES)},
+    "DyadicPathAttacker": {"make": p.DyadicPathAttacker, "run": attack(DYADIC)},
+    "SqueezePairAttacker": {"make": p.SqueezePairAttacker, "run": attack(DYADIC)},
+    "AcrossBoundaryAttacker": {
+        "make": p.AcrossBoundaryAttacker,
+        "run": attack(DYADIC),
+        "bad": {"step 1": lambda: p.AcrossBoundaryAttacker(1.0)},
+    },
+    "PoolGreedyAttacker": {
+        "make": lambda: p.PoolGreedyAttacker(p.HardMarginSVM(), PLANE, [1, 1, 0, 0]),
+        "run": attack(DYADIC),
+        "bad": {"empty pool": lambda: p.PoolGreedyAttacker(p.HardMarginSVM(), PLANE[:0], [])},
+    },
+    # results
+    "AttackReport": {"make": report},
+    "CertifiedAccuracy": {
+        "make": curve,
+        "bad": {"lengths": lambda: p.CertifiedAccuracy(np.array([1]), np.array([True, False]))},
+    },
+    "PartitionCurve": {
+        "make": lambda: p.PartitionCurve(np.array([5]), np.array([0.9]), np.array([0.5]), 2)
+    },
+    "PoisoningReport": {"make": exposure},
+    # functions
+    "attackable_rate": {
+        "args": lambda: {
+            "learner": p.MinClosedInterval(),
+            "h_star": p.IntervalTarget([0.3, 0.7]),
+            "S": p.LabelledSet(X1, p.IntervalTarget([0.3, 0.7])(X1)),
+            "X_test": X1,
+        }
+    },
+    "brute_force_region": {
+        "args": lambda: {"learner": p.OrderedERM(LINE), "h_star": LINE.labels[3], "S_idx": [0]},
+        "bad": {"too many": lambda: p.brute_force_region(p.OrderedERM(LINE), np.zeros(60), [0])},
+    },
+    "worst_case_region": {"args": {"H": LINE, "h_star": LINE.labels[3], "S_idx": [0]}},
+    "disagreement_region": {
+        "args": {"H": LINE, "S": p.LabelledSet([0], [0])},
+        "bad": {"unknown": lambda: p.disagreement_region("circles", S1, X1)},
+    },
+    "disagreement_rate": {"args": {"H": LINE, "S": p.LabelledSet([0], [0])}},
+    "separable": {"args": {"X": PLANE, "y": [1, 1, 0, 0]}},
+    "gap_costs": {
+        "args": {"gaps": [0.5, 0.3, 0.2]},
+        "bad": {"zero gap": lambda: p.gap_costs([0.5, 0.0])},
+    },
+    "open_interval_rate": {"args": {"X": X1, "budget": 2}},
+    "certified_upper_rate": {
+        "args": lambda: {
+            "learner": p.BlockMajority(p.MaxOpenInterval(), 1),
+            "S": p.LabelledSet(np.linspace(0.01, 0.99, 44), np.zeros(44)),
+            "X_test": X1,
+            "truth": np.zeros(10),
+            "n_permutations": 2,
+            "random_state": 0,
+        }
+    },
+    "choose_n_partitions": {
+        "args": lambda: {
+            "estimator": None,
+            "X": np.random.default_rng(0).normal(size=(60, 2)),
+            "y": np.arange(60) % 2,
+            "candidates": (3, 5),
+        }
+    },
+    "poisoning_report": {
+        "args": lambda: {
+            "pipeline": KNeighborsClassifier(1),
+            "X": np.random.default_rng(0).normal(size=(40, 2)),
+            "y": np.arange(40) % 2,
+            "n_test": 4,
+            "random_state": 0,
+        },
+        "bad": {
+            "budget 0": lambda: p.poisoning_report(
+                KNeighborsClassifier(1), PLANE, [0, 1, 0, 1], budget=0
+            )
+        },
+    },
+    "optimal_pac_constant": {
+        "args": {"rate": lambda m: 1 / m},
+        "bad": {"increasing": lambda: p.optimal_pac_constant(lambda m: 1 - 1 / m)},
+    },
+    "expectation_to_tail": {"args": {"c": 0.25}},
+    "star_sample_size": {"args": {"s": 2, "eps": 0.1, "delta": 0.1}},
+    # bounds
+    "bounds.closed_interval_error": {"args": {"p": 0.6, "m": 50}},
+    "bounds.largest_gap_error": {"args": {"m": 50}},
+    "bounds.tree_order_sample_size": {"args": {"eps": 0.1, "delta": 0.1}},
+    "bounds.closure_sample_size": {"args": {"d": 4, "eps": 0.1, "delta": 0.1}},
+    "bounds.star_sample_size": {"args": {"s": 2, "eps": 0.1, "delta": 0.1}},
+    "bounds.union_of_intervals_sample_size": {"args": {"k": 3, "eps": 0.1, "delta": 0.1}},
+    "bounds.grid_cells": {"args": {"n": 2, "rho": 0.5}},
+    "bounds.cover_sample_size": {"args": {"cells": 49, "eps": 0.1, "delta": 0.1}},
+    "bounds.linear2d_sample_size": {"args": {"eps": 0.1, "delta": 0.1}},
+    "bounds.dyadic_rate": {"args": {"eps1": 0.005, "eps2": 0.1, "f": 0.1}},
+    "bounds.dyadic_margin_sample_size": {"args": {"gamma": 0.1, "eps": 0.1, "delta": 0.05}},
+    "bounds.block_majority_sample_size": {"args": {"t": 1, "d": 1, "eps": 0.1, "delta": 0.05}},
+    "bounds.projected_majority_sample_size": {
+        "args": {"t": 1, "d": 1, "k_p": 3, "eps": 0.1, "delta": 0.05}
+    },
+    "bounds.subsample_sample_size": {"args": {"t": 1, "d": 1, "eps": 0.1, "delta": 0.05}},
+    "bounds.optimal_pac_constant": {
+        "args": {"rate": lambda m: 1 / m, "limit": 1000},
+    },
+    "bounds.amplified_size": {"args": {"m": 1000, "delta": 0.1}},
+    "bounds.expectation_to_tail": {"args": {"c": 0.25}},
+    "bounds.hollow_star_rate": {"args": {"k": 11, "m": 5}},
+    "bounds.sphere_reflection_rate": {"args": {"eta": 1e-3, "m": 30}},
+    "bounds.sphere_reflection_eta": {"args": {"tol": 0.01, "m": 30}},
+    "bounds.chain_rate": {"args": {"m": 3}},
+    "bounds.one_point_svm_size": {"args": {"n": 50, "eps": 0.01}},
+    "bounds.circle_rate": {"args": {"m": 200, "t": 4, "d": 1}},
+    "bounds.subsample_size": {"args": {"m": 3000, "t": 1, "eps": 0.1}},
+    # instances
+    "instances.PoisoningGame": {"make": lambda: GAPS},
+    "instances.interval_example": {"args": {"m": 5, "random_state": 0}},
+    "instances.hollow_star_singletons": {"args": {"k": 6, "m": 2, "random_state": 0}},
+    "instances.simplex_set": {"args": {"n": 3}},
+    "instances.tangent_circles": {"args": {"m": 5, "eta": 1e-3, "random_state": 0}},
+    "instances.convex_chain": {"args": {"m": 2, "random_state": 0}},
+    "instances.svm_half_sphere": {"args": {"n": 5, "m_plus": 3, "random_state": 0}},
+    "instances.margin_half_sphere": {"args": {"n": 10, "m_plus": 3, "random_state": 0}},
+    "instances.singletons_and_zero": {"args": {"k": 6, "m": 2, "random_state": 0}},
+    "instances.circles_on_spheres": {"args": {"m": 20, "t": 2, "random_state": 0}},
+}

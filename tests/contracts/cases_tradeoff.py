@@ -1,0 +1,355 @@
+"""Contract cases of counterplay.tradeoff."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from counterplay import tradeoff as to
+from counterplay.tradeoff import instances
+
+T, K, C = 120, 3, 0.2
+RNG = np.random.default_rng(0)
+L1, L2 = RNG.random((T, K)), np.clip(RNG.normal(C, 0.2, (T, K)), 0, 1)
+L2[:, 0] = np.minimum(L2[:, 0], C)
+PATH = np.repeat([0, 2, 1, 0], T // 4)
+ACTIVE = np.ones((T, K), dtype=bool)
+LOSSES = RNG.random((30, K))
+
+
+def oracle(**extra: Any) -> to.CusumOracle:
+    return to.CusumOracle(C, 4.0, **extra)
+
+
+def scalar(learner: Any) -> Any:
+    """Use a learner over experts in a stream and on a batch."""
+    learner.reset(K, len(LOSSES), 0)
+    path = []
+    for row in LOSSES:
+        path.append(learner.act())
+        learner.update(row)
+    return path, learner.marginals(LOSSES), learner.sample(LOSSES, 2, random_state=0)
+
+
+def bicriteria(learner: Any) -> Any:
+    """Play a few rounds, and a complete run."""
+    path = []
+    for t in range(25):
+        path.append(learner.act())
+        learner.update(L1[t], L2[t])
+    return path, learner.run(L1, L2, c=C).paths
+
+
+def rule(L1: Any, L2: Any) -> Any:
+    return np.full(K, 1 / K)
+
+
+def live() -> to.ChampionChallenger:
+    return to.ChampionChallenger(
+        n_models=K, horizon=T, harm_rate=C, burst=2.0, review_every=40, random_state=0
+    )
+
+
+def steps(champion: to.ChampionChallenger) -> Any:
+    return [champion.step(a, b) for a, b in zip(L1[:60], L2[:60])]
+
+
+def used() -> to.ChampionChallenger:
+    champion = live()
+    steps(champion)
+    return champion
+
+
+class Constant:
+    """A model that always says the same."""
+
+    def __init__(self, answer: int) -> None:
+        self.answer = answer
+
+    def predict(self, X: Any) -> Any:
+        return np.full(len(X), self.answer)
+
+    def predict_one(self, x: Any) -> int:
+        return self.answer
+
+    def learn_one(self, x: Any, y: Any) -> None: ...
+
+    def __repr__(self) -> str:
+        return f"Constant({self.answer})"
+
+
+def tax(t: int, actions: Any) -> Any:
+    return np.full(K, 0.5 if t % 2 else 0.1)
+
+
+BATCHES = [(np.zeros((4, 1)), np.array([0, 1, 1, 0]))]
+BAD_LOSS = {"loss above one": lambda: to.EpochLearner(T, K, B=5).run(L1 + 1, L2, c=C)}
+
+SCALAR: dict[str, dict[str, Any]] = {
+    "Doubling": {"make": lambda: to.Doubling()},
+    "ExploreThenCommit": {
+        "make": lambda: to.ExploreThenCommit(5),
+        "bad": {"nothing given": lambda: to.ExploreThenCommit()},
+    },
+    "FollowLazyLeader": {
+        "make": lambda: to.FollowLazyLeader(),
+        "bad": {"no noise": lambda: to.FollowLazyLeader(0.0)},
+    },
+    "FollowPerturbedLeader": {"make": lambda: to.FollowPerturbedLeader()},
+    "FollowTheLeader": {"make": lambda: to.FollowTheLeader()},
+    "Hedge": {
+        "make": lambda: to.Hedge(),
+        "bad": {"negative step": lambda: to.Hedge(-1.0), "word": lambda: to.Hedge("fast")},  # type: ignore[arg-type]  # deliberately wrong
+    },
+    "MaximalCouplingSampler": {"make": lambda: to.MaximalCouplingSampler(to.Hedge())},
+    "ShrinkingDartboard": {
+        "make": lambda: to.ShrinkingDartboard(),
+        "bad": {"rate of one": lambda: to.ShrinkingDartboard(1.0)},
+    },
+}
+LEARNERS: dict[str, dict[str, Any]] = {
+    "AdaNormalHedge": {
+        "make": lambda: to.AdaNormalHedge(T, K, B=5, oracle=oracle(resets=60), random_state=0)
+    },
+    "CumulativeLossLearner": {
+        "make": lambda: to.CumulativeLossLearner(rule, T, K, random_state=0),
+        "restore": lambda text: to.CumulativeLossLearner.from_json(text, rule),
+        "bad": {"uses time": lambda: to.CumulativeLossLearner(lambda a, b, t: a, T, K)},  # type: ignore[arg-type,misc]  # deliberately wrong
+    },
+    "DeactivationLearner": {
+        "make": lambda: to.DeactivationLearner(T, K, B=5, oracle=oracle(), random_state=0),
+        "bad": {
+            "resets": lambda: to.DeactivationLearner(T, K, B=5, oracle=oracle(resets=10)),
+            "no epoch length": lambda: to.DeactivationLearner(T, K),
+        },
+    },
+    "EpochLearner": {
+        "make": lambda: to.EpochLearner(T, K, B=5, random_state=0),
+        "bad": {**BAD_LOSS, "epoch too long": lambda: to.EpochLearner(T, K, B=T + 1)},
+    },
+    "LazyHedge": {
+        "make": lambda: to.LazyHedge(T, K, threshold=4.0, random_state=0),
+        "bad": {"no budget": lambda: to.LazyHedge(T, K)},
+    },
+    "ReactivationLearner": {
+        "make": lambda: to.ReactivationLearner(T, K, B=3, oracle=oracle(resets=60), random_state=0),
+        "bad": {"too short": lambda: to.ReactivationLearner(T, K, B=50)},
+    },
+    "RestartAtReset": {
+        "make": lambda: to.RestartAtReset(T, K, B=5, oracle=oracle(resets=50), random_state=0)
+    },
+    "RestartOnDeactivation": {
+        "make": lambda: to.RestartOnDeactivation(T, K, B=5, oracle=oracle(), random_state=0)
+    },
+    "ScalarizedLearner": {
+        "make": lambda: to.ScalarizedLearner(0.5, T, K, random_state=0),
+        "bad": {"negative price": lambda: to.ScalarizedLearner(-1.0, T, K)},
+    },
+}
+for case in SCALAR.values():
+    case["run"] = scalar
+for case in LEARNERS.values():
+    case["run"] = bicriteria
+
+BOUNDS: dict[str, dict[str, Any]] = {
+    "adanormalhedge_sleeping": {
+        "T": 1000, "K": 4, "B": 5, "active_rounds": 500, "late_segments": 2,
+    },
+    "balanced_epochs": {"T": 1000, "K": 5, "threshold": 10.0},
+    "binomial_minimum": {"E": 10, "K": 3},
+    "burst_pair_minimax": {"m": 60},
+    "coupling_secondary": {"threshold": 4.0, "total_variation": 2.5},
+    "cumulative_trap": {"T": 10**6, "alpha": 0.8},
+    "dartboard_loss": {"best": 20.0, "K": 4, "eta": 0.1},
+    "dartboard_redraws": {"best": 20.0, "K": 4, "eta": 0.1},
+    "dartboard_regret": {"E": 100, "K": 4},
+    "dartboard_switches": {"E": 100, "K": 4},
+    "deactivation_secondary": {"threshold": 4.0, "switches": 3.0, "deactivations": 2, "c": 0.2},
+    "deactivation_sleeping": {"active_rounds": 100, "K": 4, "B": 5},
+    "decreasing_hedge_regret": {"m": 100, "K": 4},
+    "doubling_regret": {"m": 100, "K": 4},
+    "doubling_switches": {"m": 100, "K": 4},
+    "epoch_primary": {"T": 1000, "K": 4, "B": 10},
+    "epoch_secondary": {"T": 1000, "K": 4, "B": 10, "threshold": 5.0},
+    "hedge_regret": {"T": 1000, "K": 4},
+    "impossibility_average": {"T": 1000},
+    "impossibility_worst": {"T": 1000},
+    "ladder_secondary": {
+        "lengths": [10.0, 90.0], "excess": [0.5, 0.1], "sleeping": [5.0, -10.0]
+    },
+    "ladder_target": {"K": 4, "ratio": 5.0},
+    "lazy_hedge_primary": {"T": 1000, "K": 4, "threshold": 5.0},
+    "lazy_hedge_rate": {"T": 1000, "K": 4, "threshold": 5.0},
+    "lazy_hedge_secondary": {"T": 1000, "K": 4, "threshold": 5.0},
+    "lazy_leader_loss": {"best": 20.0, "K": 4, "eps": 0.1},
+    "lazy_leader_switches": {"loss": 30.0, "eps": 0.1},
+    "minimum_constant": {"E": 100, "K": 4},
+    "reactivation_draws": {"E": 100, "K": 4, "deactivations": 2, "resets": 1},
+    "reactivation_epochs": {"K": 10},
+    "reactivation_secondary": {
+        "T": 1000, "K": 4, "B": 5, "threshold": 4.0, "c": 0.2, "deactivations": 2, "resets": 1,
+    },
+    "reactivation_sleeping": {"T": 1000, "K": 4, "B": 5, "active_rounds": 500, "late_segments": 2},
+    "restart_sleeping": {"active_rounds": [100, 200], "K": 4, "B": 5},
+    "stint_secondary": {
+        "threshold": 4.0, "c": 0.2, "switches": 3, "resets": 1, "deactivations": 2,
+    },
+    "switch_tax": {"T": 1000, "K": 4, "B": 10, "delta": 0.5},
+}  # fmt: skip
+INSTANCES: dict[str, dict[str, Any]] = {
+    "adaptive_switch_tax": {
+        "T": 100, "alpha": 0.5, "K": 3, "c": 0.2, "delta": 0.5, "random_state": 0,
+    },
+    "burst": {"T": 4096, "alpha": 0.4, "K": 4, "N": 1},
+    "burst_pair": {"T": 400, "alpha": 0.5},
+    "calm": {"T": 400, "alpha": 0.5, "K": 3, "random_state": 0},
+    "classification_losses": {"a": 0.5, "b": 0.25},
+    "cumulative_trap": {"T": 2000, "alpha": 0.5, "c": 0.5, "world": 2, "random_state": 0},
+    "deactivation_ladder": {"T": 4096, "alpha": 0.3, "K": 3},
+    "impossibility_worlds": {"T": 100},
+    "prefix_star": {"T": 1000, "alpha": 0.4, "K": 3, "T_h": 200},
+    "random_bounded": {"T": 60, "K": 3, "c": 0.3, "threshold": 2.0, "random_state": 0},
+    "staggered": {"T": 1000, "alpha": 0.3, "K": 4},
+}  # fmt: skip
+
+CASES: dict[str, dict[str, Any]] = {
+    **SCALAR,
+    **LEARNERS,
+    **{f"bounds.{name}": {"args": arguments} for name, arguments in BOUNDS.items()},
+    **{f"instances.{name}": {"args": arguments} for name, arguments in INSTANCES.items()},
+    "AdaptiveSecondary": {},
+    "BicriteriaLearner": {},
+    "BurstCheck": {"make": lambda: to.burst_check(L2, C, 2.0)},
+    "CallableSecondary": {
+        "make": lambda: to.CallableSecondary(tax, K),
+        "run": lambda secondary: secondary.played(PATH),
+        "bad": {"not a function": lambda: to.CallableSecondary(3, K)},  # type: ignore[arg-type]  # deliberately wrong
+    },
+    "ChampionChallenger": {
+        "make": live,
+        "run": steps,
+        "bad": {
+            "unknown policy": lambda: to.ChampionChallenger(
+                n_models=2,
+                horizon=99,
+                harm_rate=0.1,
+                burst=1.0,
+                policy="bold",  # type: ignore[arg-type]  # deliberately wrong
+            ),
+            "no models": lambda: to.ChampionChallenger(horizon=9, harm_rate=0.1, burst=1.0),
+            "loss above one": lambda: live().step([0.0, 0.0, 2.0], [0.0, 0.0, 0.0]),
+        },
+    },
+    "ChampionReport": {"make": lambda: used().report()},
+    "CusumOracle": {
+        "make": lambda: oracle(resets=50).start(K, T),
+        "run": lambda watchdog: [watchdog.update(row) for row in L2[:40]],
+        "bad": {
+            "unsorted resets": lambda: oracle(resets=[0, 9, 3]),
+            "rate above one": lambda: to.CusumOracle(1.5, 1.0),
+        },
+    },
+    "Deactivation": {"make": lambda: to.Deactivation(8, 1, 3, 4.5, 9)},
+    "EpochGrid": {
+        "make": lambda: to.EpochGrid(100, 7),
+        "bad": {"epoch too long": lambda: to.EpochGrid(10, 11)},
+    },
+    "HarmBudget": {
+        "make": lambda: to.HarmBudget(0.1, 5.0),
+        "bad": {"negative burst": lambda: to.HarmBudget(0.1, -1.0)},
+    },
+    "ImpossibilityReport": {"make": lambda: to.impossibility_report(L1, L2, C)},
+    "Instance": {
+        "make": lambda: to.Instance(L1, L2, C, 0.5, 0.5, {"name": "small"}),
+        "bad": {"different shapes": lambda: to.Instance(L1, L2[:5], C, 0.5, 0.5)},
+    },
+    "Minimax": {"make": lambda: to.minimax(to.impossibility_phases(), 1 / 16)},
+    "OracleRun": {"make": lambda: oracle().judge(L2)},
+    "Phase": {"make": lambda: to.Phase("start", 1.0, (0.0, 1.0), (0.1, 0.2))},
+    "Plan": {
+        "make": lambda: to.EpochLearner(T, K, B=5).plan(L1),
+        "run": lambda plan: (plan.expected(L1), plan.sample(2, random_state=0)),
+    },
+    "ReactivationTrace": {
+        "make": lambda: to.ReactivationLearner(T, K, B=3, oracle=oracle()).trace(L1, L2)
+    },
+    "RiverExperts": {
+        "make": lambda: to.RiverExperts([Constant(0), Constant(1)]),
+        "run": lambda experts: experts.replay([({"x": 1}, 1), ({"x": 2}, 0)]),
+        "bad": {"no model": lambda: to.RiverExperts([])},
+    },
+    "RunResult": {
+        "make": lambda: to.EpochLearner(T, K, B=5, random_state=0).run(L1, L2, c=C),
+        "run": lambda result: (result.R1, result.R2, result.sleep, result.report()),
+    },
+    "SwitchTax": {
+        "make": lambda: to.SwitchTax(K, C, 0.5, 10),
+        "run": lambda secondary: (secondary.played(PATH), secondary.realise(PATH)),
+        "bad": {"too large": lambda: to.SwitchTax(K, 0.7, 0.5, 10)},
+    },
+    "anytime": {"args": {"kind": "doubling"}, "bad": {"unknown": lambda: to.anytime("x")}},  # type: ignore[arg-type]  # deliberately wrong
+    "burst_check": {"args": {"l2": L2, "c": C, "threshold": 2.0}},
+    "burst_pair_phases": {"args": {"m": 60.0}},
+    "burst_threshold": {
+        "args": {"T": 100, "delta": 0.5, "alpha": 0.5},
+        "bad": {"delta above one": lambda: to.burst_threshold(100, 2.0, 0.5)},
+    },
+    "check_bounded_burst": {
+        "args": {"l2": L2, "c": C, "delta": 0.5, "alpha": 0.5},
+        "bad": {"NaN": lambda: to.check_bounded_burst([[np.nan]], C, 0.5, 0.5)},
+    },
+    "check_stint_budget": {
+        "args": {"l2_played": L2[:, 0], "path": PATH, "c": C, "threshold": 3.0},
+        "bad": {"lengths differ": lambda: to.check_stint_budget([0.1], PATH, C, 3.0)},
+    },
+    "count_switches": {
+        "args": {"paths": PATH},
+        "bad": {"negative expert": lambda: to.count_switches([-1, 0])},
+    },
+    "cusum": {"args": {"l2": L2, "c": C}, "bad": {"rate": lambda: to.cusum(L2, 2.0)}},
+    "error_rate": {
+        "args": {"y_true": [0, 1], "y_pred": [1, 1]},
+        "bad": {"lengths differ": lambda: to.error_rate([0], [0, 1])},
+    },
+    "frontier": {
+        "args": lambda: {"worlds": to.impossibility_phases(), "c": 1 / 16, "secondary": [0.01]}
+    },
+    "impossibility_phases": {"args": {}},
+    "impossibility_report": {
+        "args": {"l1": L1, "l2": L2, "c": C},
+        "bad": {"different shapes": lambda: to.impossibility_report(L1, L2[:5])},
+    },
+    "minimax": {
+        "args": lambda: {"worlds": to.impossibility_phases(), "c": 1 / 16},
+        "bad": {"no worlds": lambda: to.minimax([], 0.1)},
+    },
+    "missed_positives": {"args": {"y_true": [0, 1], "y_pred": [0, 0]}},
+    "primary_regret": {
+        "args": {"l1": L1, "P": PATH},
+        "bad": {"unknown expert": lambda: to.primary_regret(L1, np.full(T, 9))},
+    },
+    "replay_losses": {
+        "args": {"models": [Constant(0), Constant(1)], "batches": BATCHES},
+        "bad": {"no model": lambda: to.replay_losses([], BATCHES)},
+    },
+    "required_budget": {
+        "args": {"l2": L2, "c": C},
+        "bad": {"one axis": lambda: to.required_budget(L2[0], C)},
+    },
+    "required_rate": {
+        "args": {"l2": L2, "budget": 2.0},
+        "bad": {"negative": lambda: to.required_rate(L2, -1.0)},
+    },
+    "rounds_since_switch": {"args": {"paths": PATH}},
+    "secondary_regret": {"args": {"l2": L2, "P": PATH, "c": C}},
+    "sleeping_regret": {
+        "args": {"l1": L1, "P": PATH, "active": ACTIVE},
+        "bad": {"nobody": lambda: to.sleeping_regret(L1, PATH, ~ACTIVE)},
+    },
+    "stints": {"args": {"path": PATH}, "bad": {"empty": lambda: to.stints([])}},
+    "instances.SwitchTax": {
+        "make": lambda: instances.SwitchTax(K, C, 0.5, 10),
+        "run": lambda secondary: secondary.played(PATH),
+    },
+}

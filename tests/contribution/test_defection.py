@@ -1,0 +1,131 @@
+"""Claims 04.32 and 04.33: how far a lone defector gets, and what multiplicative weights leave."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from counterplay.contribution import (
+    envy_report,
+    equal_allocation,
+    instances,
+    is_feasible,
+    multiplicative_weights_lp,
+    mw_game_allocation,
+    optimal_stable_linear,
+    socially_optimal_linear,
+    stability_report,
+)
+from counterplay.contribution.training import (
+    MLP,
+    DefectionCurve,
+    FedAvg,
+    MWFed,
+    default_defectors,
+    defection_curve,
+    noisy_digits,
+    pretrain,
+    pretraining_digits,
+    run_keys,
+)
+from counterplay.core.stats import mean_interval
+from counterplay.errors import InvalidInputError
+
+RUNS = 40
+
+
+@pytest.fixture(scope="module")
+def curves() -> dict[str, DefectionCurve]:
+    """The digits experiment, paired: same data, defectors and seeds for both algorithms."""
+    keys = run_keys(2024, RUNS)
+    cohort, net = noisy_digits(keys), MLP()
+    params = pretrain(net, *pretraining_digits(2024), keys, steps=40)
+    return {
+        type(algorithm).__name__: defection_curve(
+            algorithm, net, cohort, params, fractions=(0.05, 0.01)
+        )
+        for algorithm in (FedAvg(rounds=50), MWFed(rounds=50))
+    }
+
+
+@pytest.mark.claim("04.32")
+@pytest.mark.parametrize("level", [0, 1])
+def test_defectors_fare_worse_under_mw_fed(curves: dict[str, DefectionCurve], level: int) -> None:
+    plain, mw = curves["FedAvg"], curves["MWFed"]
+    assert (plain.defector == mw.defector).all()
+    difference = plain.at[level, :, -1].astype(float) - mw.at[level, :, -1]
+    assert difference.mean() > 0.15
+    assert mean_interval(difference).low > 0
+
+
+@pytest.mark.claim("04.32")
+def test_the_gap_is_carried_by_hard_agents(curves: dict[str, DefectionCurve]) -> None:
+    for level in (0, 1):
+        gap = {
+            group: curves["FedAvg"].rate(agents=agents)[level]
+            - curves["MWFed"].rate(agents=agents)[level]
+            for group, agents in {"hard": (0, 1), "easy": (2, 3)}.items()
+        }
+        assert gap["hard"] > gap["easy"] + 0.1
+    shares = curves["MWFed"].drawn[0] / curves["MWFed"].drawn[0].sum(axis=1, keepdims=True)
+    assert shares[:, :2].sum(axis=1).mean() > 0.85  # hard agents do the work
+
+
+def test_curve_object(curves: dict[str, DefectionCurve]) -> None:
+    curve = curves["FedAvg"]
+    frame = curve.to_frame()
+    assert list(frame["kind"]) == ["at", "at", "by", "by"]
+    assert ((frame["low"] <= frame["rate"]) & (frame["rate"] <= frame["high"])).all()
+    assert (curve.by[:, :, -1] >= curve.at[:, :, -1]).all()
+    assert curve.free_riding_margin(0.0) == 0.01
+    assert curve.free_riding_margin(1.1) == 1.0
+    assert curve.plot() is not None
+    assert set(default_defectors(noisy_digits(run_keys(0, 30), size=12, train=10)).tolist()) <= {
+        0,
+        1,
+        2,
+        3,
+    }
+    with pytest.raises(InvalidInputError, match="defector among"):
+        curve.rate(agents=(9,))
+
+
+@pytest.mark.claim("04.33")
+def test_multiplicative_weights_leave_less_to_withdraw() -> None:
+    shares = []
+    for seed in range(20):
+        game = instances.random_linear_game(20, 30, 0.3, seed)
+        plans = [mw_game_allocation(game, c, 0.001) for c in (1.0, 1.1, 4.0)]
+        for plan in plans:
+            assert is_feasible(game, plan.theta)
+        assert plans[0].total == pytest.approx(equal_allocation(game).total, abs=0.021)
+        shares.append([stability_report(game, p.theta).withdrawable_share for p in plans])
+    equal, mild, strong = np.array(shares).T
+    assert mean_interval(equal - mild).low > 0
+    assert mean_interval(mild - strong).low > 0
+
+
+@pytest.mark.claim("04.33")
+def test_flower_under_multiplicative_weights() -> None:
+    game = instances.flower(10).linear()
+    equal = equal_allocation(game)
+    plan = mw_game_allocation(game, 4.0, 0.001)
+    assert equal.total == pytest.approx(50.5)
+    assert equal.best_response_gap == pytest.approx(0.5)
+    assert plan.total == pytest.approx(52.3, abs=0.5)
+    assert plan.best_response_gap < 0.15
+    assert envy_report(game, equal.theta).is_envy_free
+
+
+@pytest.mark.claim("04.39")
+@pytest.mark.parametrize("eps", [0.3, 0.1, 0.05])
+def test_multiplicative_weights_solve_the_covering_program(eps: float) -> None:
+    for seed in range(4):
+        game = instances.random_linear_game(8, 12, 0.4, seed)
+        opt = socially_optimal_linear(game).total
+        plan = multiplicative_weights_lp(game, eps=eps)
+        assert is_feasible(game, plan.theta)
+        assert opt - 1e-9 <= plan.total <= (1 + eps) * opt
+        assert plan.certificate["lower_bound"] <= opt + 1e-9
+        assert plan.total <= (1 + eps) * plan.certificate["lower_bound"] * (1 + eps)
+    assert optimal_stable_linear(game).total >= opt - 1e-9

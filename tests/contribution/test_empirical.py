@@ -1,0 +1,91 @@
+"""Measured games: learning curves and utilities from data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_iris
+from sklearn.naive_bayes import GaussianNB
+
+from counterplay.contribution import (
+    EmpiricalGame,
+    LinearGame,
+    measure_learning_curves,
+    plan_contributions,
+)
+from counterplay.errors import InfeasibleError, InvalidInputError
+
+
+@pytest.fixture(scope="module")
+def parts() -> list[tuple[np.ndarray, np.ndarray]]:
+    """Three parties that see different digits."""
+    X, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    weights = np.array([[4, 4, 4, 1, 1], [1, 1, 1, 4, 4], [2, 2, 2, 2, 2]], dtype=float)
+    keep = y < 5
+    X, y = X[keep], y[keep]
+    chosen = [rng.choice(len(y), 250, replace=False, p=w[y] / w[y].sum()) for w in weights]
+    return [(X[c], y[c]) for c in chosen]
+
+
+def test_empirical_game_uses_common_random_numbers(
+    parts: list[tuple[np.ndarray, np.ndarray]],
+) -> None:
+    game = EmpiricalGame(parts, GaussianNB(), 0.8, n_repeats=8)
+    again = EmpiricalGame(parts, GaussianNB(), 0.8, n_repeats=8)
+    assert (game.scores([20, 5, 0]) == again.scores([20, 5, 0])).all()
+    assert game.utilities([0, 0, 0]) == pytest.approx(0.2)  # a guess among five digits
+    rising = [game.utilities([n, n, n]).mean() for n in (2, 10, 40, 150)]
+    assert rising == sorted(rising)
+    assert (game.standard_errors([20, 5, 0]) > 0).all()
+    real = EmpiricalGame(parts, GaussianNB(), 0.8, n_repeats=8, integral=False)
+    low, middle, high = (real.scores([t, 0, 0]) for t in (20.0, 20.5, 21.0))
+    from_either = (middle == low).all(axis=1) | (middle == high).all(axis=1)
+    assert from_either.all()
+
+
+def test_measured_best_response_has_an_undecided_range(
+    parts: list[tuple[np.ndarray, np.ndarray]],
+) -> None:
+    game = EmpiricalGame(parts, GaussianNB(), 0.8, n_repeats=8)
+    response = game.measured_response(0, [0, 0, 0])
+    assert response.low <= response.estimate
+    assert response.high is None or response.estimate <= response.high
+    assert game.decide(0, [0, 0, 0]) == "unsatisfied"
+    assert game.decide(0, [150, 150, 150]) == "satisfied"
+    assert response.outcome == ("decided" if response.low == response.high else "undecided")
+    impossible = EmpiricalGame(parts, GaussianNB(), [1.01, 0.5, 0.5], n_repeats=8)
+    assert impossible.measured_response(0, [0, 0, 0]).high is None
+    with pytest.raises(InfeasibleError, match=r"agent 0 cannot reach mu=1\.01 alone"):
+        impossible.standalone()
+
+
+def test_learning_curves_become_a_linear_game(
+    parts: list[tuple[np.ndarray, np.ndarray]],
+) -> None:
+    curves = measure_learning_curves(parts, GaussianNB(), n_repeats=4, random_state=1)
+    assert (np.diff(curves.monotone(), axis=2) >= 0).all()
+    rates, needed = curves.exchange_rates(0.8)
+    assert np.diagonal(rates) == pytest.approx(1.0)
+    assert (rates >= 0).all()
+    assert (needed >= curves.sizes[0]).all()
+    game = LinearGame.from_learning_curves(parts, GaussianNB(), 0.8, n_repeats=4, random_state=1)
+    assert pytest.approx(rates) == game.W
+    assert game.mu == pytest.approx(needed)
+    assert plan_contributions(game).stable is not None
+    assert len(curves.to_frame()) == 9 * curves.sizes.size
+    assert curves.plot(party=1) is not None
+    with pytest.raises(InfeasibleError, match="lower the target"):
+        curves.exchange_rates(1.0)
+    with pytest.raises(InvalidInputError, match="sizes must be"):
+        measure_learning_curves(parts, GaussianNB(), sizes=[10, 9999])
+
+
+def test_bad_datasets() -> None:
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(InvalidInputError, match=r"datasets\[1\]"):
+        EmpiricalGame([(X, y), (X, y[:-1])], GaussianNB(), 0.8)
+    with pytest.raises(InvalidInputError, match="same number of columns"):
+        EmpiricalGame([(X, y), (X[:, :2], y)], GaussianNB(), 0.8)
+    with pytest.raises(InvalidInputError, match="at least one"):
+        EmpiricalGame([], GaussianNB(), 0.8)

@@ -1,0 +1,97 @@
+"""Random finite problems and slow, literal versions of the definitions to compare with."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+
+from counterplay.invariance import FiniteProblem
+
+
+def random_problem(rng, *, max_rows=10, max_orbits=4, max_size=3) -> FiniteProblem:
+    sizes = rng.integers(1, max_size + 1, size=rng.integers(1, max_orbits + 1))
+    orbit = np.repeat(np.arange(sizes.size), sizes)
+    rows = rng.integers(0, 2, size=(rng.integers(1, max_rows + 1), orbit.size))
+    constant = rng.random(len(rows)) < 0.3  # some hypotheses that are constant on all orbits
+    rows[constant] = rng.integers(0, 2, size=(len(rows), sizes.size))[constant][:, orbit]
+    return FiniteProblem(rows, orbit)
+
+
+def brute_vc(rows: np.ndarray) -> int:
+    """VC dimension of the distinct rows by trying all sets of columns."""
+    best = 0
+    for k in range(1, rows.shape[1] + 1):
+        sets = combinations(range(rows.shape[1]), k)
+        if len(rows) < 2**k or not any(len(np.unique(rows[:, s], axis=0)) == 2**k for s in sets):
+            break
+        best = k
+    return best
+
+
+def brute_vcao(problem: FiniteProblem) -> int:
+    best = 0
+    for k in range(1, problem.n_orbits + 1):
+        for columns in combinations(range(problem.n_points), k):
+            different = len(set(problem.orbit[list(columns)])) == k
+            if different and len(np.unique(problem.H[:, columns], axis=0)) == 2**k:
+                best = k
+    return best
+
+
+def brute_vco(problem: FiniteProblem) -> int:
+    best = 0
+    for k in range(1, problem.n_orbits + 1):
+        for orbits in combinations(range(problem.n_orbits), k):
+            labels = set()
+            for row in problem.H:
+                parts = [set(row[problem.orbit == o].tolist()) for o in orbits]
+                if all(len(part) == 1 for part in parts):
+                    labels.add(tuple(part.pop() for part in parts))
+            if len(labels) == 2**k:
+                best = k
+    return best
+
+
+def natural_pairs(problem: FiniteProblem, phi: list[int]):
+    """All (labeling, natural sequence) pairs of a multiset of orbits, from the definition."""
+    pairs = set()
+    members = [np.flatnonzero(problem.orbit == o) for o in phi]
+    for sequence in product(*members):
+        for row in problem.H:
+            labels = tuple(int(row[x]) for x in sequence)
+            table: dict[int, int] = {}
+            if all(table.setdefault(o, f) == f for o, f in zip(phi, labels)):
+                pairs.add((labels, tuple(int(x) for x in sequence)))
+    return sorted(pairs)
+
+
+def naive_mu(problem: FiniteProblem, phi: list[int]) -> float:
+    """The linear program over all of B, without any shortcut."""
+    from scipy.optimize import linprog
+
+    pairs = natural_pairs(problem, phi)
+    vertices = {(f, x[i]) for f, x in pairs for i in range(len(phi))}
+    edges: dict[tuple[tuple[int, ...], int, int], int] = {}
+    for f, z in vertices:
+        for j, orbit in enumerate(phi):
+            if phi.count(orbit) > 1 or problem.orbit[z] != orbit or f[j] == 1:
+                continue
+            if ((*f[:j], 1, *f[j + 1 :]), z) in vertices:
+                edges.setdefault((f, j, z), len(edges))
+    if not edges:
+        return 0.0
+    rows, rhs = [], []
+    for f, x in pairs:
+        row, constant = np.zeros(len(edges) + 1), 0.0
+        row[-1] = -1.0
+        for j, z in enumerate(x):
+            zero = (*f[:j], 0, *f[j + 1 :])
+            if (zero, j, z) in edges:
+                row[edges[zero, j, z]] += 1.0 if f[j] == 0 else -1.0
+                constant += f[j]
+        rows.append(row)
+        rhs.append(-constant)
+    bounds = [(0, 1)] * len(edges) + [(0, None)]
+    cost = np.append(np.zeros(len(edges)), 1.0)
+    return float(linprog(cost, A_ub=np.array(rows), b_ub=rhs, bounds=bounds).fun)

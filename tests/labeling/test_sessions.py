@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from counterplay.errors import ContradictionError, InvalidInputError, ProtocolError
+from counterplay.labeling import (
+    B2IR,
+    GBS,
+    Answer,
+    LabelingSession,
+    PoolProblem,
+    compute_equilibria,
+    instances,
+    plan_campaign,
+    run,
+    simulate,
+    sir_mixture,
+    smallest_conflict,
+)
+
+PLAYTHROUGHS = Path(__file__).parents[1] / "playthroughs"
+
+
+def answer_all(session: LabelingSession, truth: np.ndarray) -> list[tuple[int, int]]:
+    asked = []
+    while (query := session.ask()) is not None:
+        asked.append((query.agent, query.point))
+        session.tell(query, int(truth[query.point]))
+    return asked
+
+
+@pytest.mark.claim("06.32")
+def test_resuming_after_every_answer_changes_nothing() -> None:
+    problem = instances.gbs_counterexample(6)
+    protocol = sir_mixture(GBS(tie_break=[8]), problem, Fraction(4))
+    for h in range(problem.N):
+        truth = problem.H[h]
+        straight = answer_all(LabelingSession(problem, protocol, seed=h), truth)
+        session, asked = LabelingSession(problem, protocol, seed=h), []
+        while (query := session.ask()) is not None:
+            asked.append((query.agent, query.point))
+            session.tell(query, int(truth[query.point]))
+            text = session.to_json()
+            session = LabelingSession(problem, protocol)
+            session.replay(text)
+        assert asked == straight
+        assert np.array_equal(session.labels, truth)
+
+
+@pytest.mark.claim("06.31")
+def test_conflicts_are_smallest() -> None:
+    rng = np.random.default_rng(0)
+    compared = 0
+    while compared < 40:
+        H = rng.integers(0, 2, size=(6, 8))
+        problem = PoolProblem.from_labelings(H, agents=[np.arange(8)])
+        answers = [Answer(0, x, int(rng.integers(2))) for x in rng.permutation(8)[:6]]
+        wrong = np.stack([problem.H[:, a.point] != a.label for a in answers], axis=1)
+        if not wrong.any(axis=1).all():
+            with pytest.raises(InvalidInputError, match="no conflict"):
+                smallest_conflict(problem, answers)
+            continue
+        sizes = [
+            size
+            for size in range(1, 7)
+            if any(wrong[:, list(c)].any(axis=1).all() for c in combinations(range(6), size))
+        ]
+        conflict = smallest_conflict(problem, answers)
+        chosen = [answers.index(answer) for answer in conflict]
+        assert wrong[:, chosen].any(axis=1).all()
+        assert len(conflict) == sizes[0]
+        compared += 1
+
+
+@pytest.mark.claim("06.31")
+def test_wrong_label_is_not_recorded_and_can_be_corrected_or_tolerated() -> None:
+    labels = np.array([[0, 0, 0, 1], [0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 1], [1, 1, 1, 1]])
+    problem = PoolProblem.from_labelings(labels, agents=[[0, 1], [2, 3]])
+    session = LabelingSession(problem, GBS(), seed=0)
+    first = session.ask()
+    assert first is not None
+    with pytest.raises(InvalidInputError, match="not a label"):
+        session.tell(first, "maybe")
+    before = session.to_json()
+    # no hypothesis gives the pair (asked point, impossible label): ask until one side is empty
+    while (query := session.ask()) is not None:
+        alive = problem.H[session.posterior > 0]
+        session.tell(query, int(alive[0, query.point]))
+    assert session.ask() is None
+    with pytest.raises(ProtocolError, match="finished"):
+        session.tell(first, 0)
+    assert before != session.to_json()
+    answered = session.answers[0].point
+    session.retract(answered)
+    again = session.ask()
+    assert again is not None
+    assert again.point == answered
+    session.tolerate_noise(0.2)
+    while (query := session.ask()) is not None:
+        session.tell(query, int(problem.H[4, query.point]))
+    assert np.array_equal(session.labels, problem.H[4])
+    assert (session.confidence > 0.5).all()
+
+
+@pytest.mark.claim("06.31")
+def test_label_outside_the_class_is_explained() -> None:
+    """With three labels, one of them impossible at a point, the answer contradicts the class."""
+    labels = np.array([[0, 0], [0, 1], [1, 1]])
+    problem = PoolProblem.from_labelings(labels, agents=[[0], [1]], n_classes=3)
+    session = LabelingSession(problem, B2IR(GBS()), seed=0, classes=["low", "mid", "high"])
+    query = session.ask()
+    assert query is not None
+    state = session.to_json()
+    with pytest.raises(ContradictionError) as error:
+        session.tell(query, "high")
+    assert len(error.value.conflict) == 1
+    assert session.to_json() == state
+    session.tolerate_noise(0.1)
+    while (query := session.ask()) is not None:
+        session.tell(query, "low")
+    assert session.labels.tolist() == ["low", "low"]
+
+
+@pytest.mark.claim("06.29")
+def test_bad_problems_name_the_item() -> None:
+    good = [[0, 1], [1, 0]]
+    cases = [
+        ({"labels": good, "agents": [[0]]}, "column 1 is owned by nobody"),
+        ({"labels": good, "agents": [[0, 1], []]}, "agent 1 has an empty pool"),
+        ({"labels": good, "agents": [[0, 1, 5]]}, "agent 0 lists column 5"),
+        ({"labels": good, "agents": [[0, 1, 1]]}, "agent 0 lists a column twice"),
+        ({"labels": good, "weights": [1, -2], "agents": [[0, 1]]}, r"weights\[1\] is negative"),
+        ({"labels": good, "weights": [1, np.nan], "agents": [[0, 1]]}, "finite"),
+        ({"labels": good, "weights": [0, 0], "agents": [[0, 1]]}, "positive sum"),
+        ({"labels": [[0, 2]], "agents": [[0, 1]]}, "labeling 0 gives point 1 the label 2"),
+        ({"labels": np.zeros((0, 2)), "agents": [[0, 1]]}, "must not be empty"),
+        ({"labels": good, "weights": [1], "agents": [[0, 1]]}, "length 2"),
+    ]
+    for arguments, message in cases:
+        with pytest.raises(InvalidInputError, match=message):
+            PoolProblem.from_labelings(**arguments)
+
+
+@pytest.mark.claim("06.29")
+def test_contradicting_label_names_point_and_agent() -> None:
+    problem = PoolProblem.from_labelings([[0, 0], [0, 1]], agents=[[0], [1]])
+    state = B2IR(GBS()).start(problem)
+    agent, x = state.next_query() or (0, 0)
+    with pytest.raises(ValueError, match=rf"label 7 of point {x} \(agent {agent}\)"):
+        state.update(x, 7)
+
+
+def test_run_and_simulate_agree() -> None:
+    problem, gbs = instances.gbs_counterexample(5), GBS(tie_break=[7])
+    protocol = B2IR(gbs)
+    costs = simulate(protocol, problem)
+    for h in range(problem.N):
+        transcript = run(protocol, problem, problem.H[h], random_state=0)
+        counts = np.bincount(transcript["agent"], minlength=2)
+        assert np.array_equal(counts, costs[h])
+        assert transcript["entropy_after"][-1] == pytest.approx(0, abs=1e-12)
+    assert np.array_equal(simulate(protocol, problem, np.array([3, 1])), costs[[3, 1]])
+
+
+def test_golden_transcript() -> None:
+    problem = instances.gbs_counterexample(6)
+    game = run(B2IR(GBS(tie_break=[8])), problem, problem.H[5], random_state=0)
+    stored = PLAYTHROUGHS / "labeling_b2ir.txt"
+    assert game.text() + "\n" == stored.read_text(encoding="utf-8")
+
+
+def test_campaign_from_owners_matrix_and_multiclass_committee() -> None:
+    from sklearn.datasets import load_iris
+    from sklearn.tree import DecisionTreeClassifier
+
+    X, y = load_iris(return_X_y=True)
+    rng = np.random.default_rng(0)
+    names = np.array(["setosa", "versicolor", "virginica"])
+    members = []
+    for _ in range(40):
+        rows = rng.integers(0, len(X), 30)
+        members.append(DecisionTreeClassifier(random_state=0).fit(X[rows], names[y[rows]]))
+    pool = rng.choice(len(X), 40, replace=False)
+    plan = plan_campaign(
+        X[pool], owners=["a"] * 20 + ["b"] * 20, hypotheses=members, incentive="sir", eps=0.5
+    )
+    assert plan.report.is_sir
+    truth = members[3].predict(X[pool])
+    session = plan.start(seed=5)
+    while (query := session.ask()) is not None:
+        session.tell(query, truth[query.point])
+        session = plan.resume(session.to_json())
+    assert np.array_equal(session.labels, truth)
+    assert "2 parties, 40 points" in plan.summary()
+    with pytest.raises(InvalidInputError, match="one owner for each"):
+        plan_campaign(X[pool], owners=["a"] * 3, hypotheses=members)
+    with pytest.raises(InvalidInputError, match="do not fit"):
+        plan_campaign(X[pool], owners=["a"] * 40, hypotheses="halfspaces")
+
+
+def test_overlapping_pools_and_drawing() -> None:
+    plan = plan_campaign(
+        np.arange(6.0), owners=[[0, 1, 2, 3], [2, 3, 4, 5]], hypotheses="thresholds"
+    )
+    assert plan.problem.k == 2
+    assert plan.report.is_ir
+    assert plan.plot_tree().texts
+    with pytest.raises(InvalidInputError, match="leaves"):
+        plan_campaign(np.arange(90.0), owners=[0] * 90, hypotheses="thresholds").plot_tree()
+
+
+def test_coalitions_of_three() -> None:
+    problem = instances.identical_pools(k=3, m=7)
+    table = compute_equilibria(problem, GBS(assignment="uniform"))
+    assert table.total((0, 1, 2)) == pytest.approx(3)
+    assert (0, 1, 2) in table.stable
+    gap, shares = table.least_core
+    assert shares.sum() == pytest.approx(3)
+    assert gap <= 1e-9
+    assert not table.core_is_empty
+    assert "core: not empty" in table.summary()
+    assert len(table.to_frame()) == 7

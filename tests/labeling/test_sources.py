@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from counterplay.core.finite_class import FiniteClass
+from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.labeling import GBS, CommitteeSplitStrategy, PoolProblem, bounds, hypotheses
+
+
+def rows(cls: FiniteClass) -> set[bytes]:
+    return {row.tobytes() for row in cls.labels}
+
+
+@pytest.mark.claim("06.25")
+def test_planar_halfspaces() -> None:
+    rng = np.random.default_rng(0)
+    for m in (1, 2, 5, 50, 100):
+        found = hypotheses.enumerate_halfspaces_2d(rng.normal(size=(m, 2)))
+        assert len(found) == len(rows(found)) == bounds.halfspace_labelings(m)
+    for m in (3, 5, 8):
+        X = rng.normal(size=(m, 2))
+        exact, by_lp = hypotheses.enumerate_halfspaces_2d(X), hypotheses.enumerate_halfspaces_lp(X)
+        assert rows(exact) == rows(by_lp)
+    grid = np.array([[0, 0], [1, 0], [2, 0], [0, 1], [1, 1], [1, 1]], dtype=float)
+    exact, by_lp = (
+        hypotheses.enumerate_halfspaces_2d(grid),
+        hypotheses.enumerate_halfspaces_lp(grid),
+    )
+    assert rows(exact) == rows(by_lp)
+
+
+def unit_time(m: int) -> float:
+    X = np.random.default_rng(1).normal(size=(m, 2))
+    problem = PoolProblem.from_class(FiniteClass.halfspaces_2d(X), [np.arange(m)])
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        costs = GBS().cost_matrix(problem)
+        seconds.append(time.perf_counter() - start)
+    return min(seconds) / (problem.m * problem.N * float(costs.sum(axis=1).mean()))
+
+
+@pytest.mark.claim("06.30")
+def test_time_grows_like_rows_times_columns_times_depth() -> None:
+    unit_time(20)  # compile
+    assert unit_time(200) < 3 * unit_time(50)
+
+
+def test_other_sources() -> None:
+    X = np.random.default_rng(2).normal(size=(6, 2))
+    assert len(hypotheses.stumps(X)) <= 2 * 2 * 7
+    assert rows(hypotheses.stumps(X)) <= rows(hypotheses.enumerate_halfspaces_2d(X))
+
+
+def committee_and_pool() -> tuple[list[object], np.ndarray, np.ndarray]:
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(200, 2))
+    y = (X @ [1.0, 0.5] > 0).astype(int)
+    members = []
+    while len(members) < 60:
+        chosen = rng.integers(0, 200, 12)
+        if len(set(y[chosen])) == 2:
+            members.append(LogisticRegression().fit(X[chosen], y[chosen]))
+    return members, X, y
+
+
+def test_strategy_halves_the_committee() -> None:
+    members, X, _ = committee_and_pool()
+    truth = members[5].predict(X)
+    strategy, known = CommitteeSplitStrategy(members), np.full(len(X), np.nan)
+    predictions = np.stack([member.predict(X) for member in members])
+    while True:
+        index, utilities = strategy.query(X, known, return_utilities=True)
+        if utilities[0, index[0]] <= 0:
+            break
+        agree = (predictions[:, ~np.isnan(known)] == truth[~np.isnan(known)]).all(axis=1)
+        ones = predictions[agree].mean(axis=0)
+        best = np.minimum(ones, 1 - ones)[np.isnan(known)].max()
+        assert utilities[0, index[0]] == pytest.approx(best)
+        known[index[0]] = truth[index[0]]
+    alive = (predictions[:, ~np.isnan(known)] == truth[~np.isnan(known)]).all(axis=1)
+    assert (predictions[alive] == truth).all()
+    assert np.isfinite(known).sum() < 20
+
+
+def test_strategy_conventions_and_errors() -> None:
+    members, X, y = committee_and_pool()
+    strategy = CommitteeSplitStrategy(members)
+    assert strategy.query(X, np.full(200, np.nan), batch_size=3).shape == (3,)
+    only = strategy.query(X, np.full(200, np.nan), candidates=[7, 9])
+    assert only[0] in (7, 9)
+    best, metric = strategy.as_modal()(None, X, n_instances=2)
+    assert best.shape == metric.shape == (2,)
+    contradiction = np.full(200, np.nan)
+    contradiction[:60] = 1 - y[:60]
+    with pytest.raises(NotRealizableError, match="tolerance"):
+        strategy.query(X, contradiction)
+    assert CommitteeSplitStrategy(members, tolerance=0.2).query(X, contradiction).shape == (1,)
+    with pytest.raises(InvalidInputError, match="unlabeled"):
+        strategy.query(X, y.astype(float))
+    with pytest.raises(InvalidInputError, match="length 200"):
+        strategy.query(X, [np.nan])
+
+
+def test_modal_loop() -> None:
+    modal = pytest.importorskip("modAL.models", reason="modAL is not installed")
+    members, X, y = committee_and_pool()
+    strategy = CommitteeSplitStrategy(members)
+    learner = modal.ActiveLearner(
+        estimator=members[0],
+        query_strategy=strategy.as_modal(),
+        X_training=X[:10],
+        y_training=y[:10],
+    )
+    index = learner.query(X)[0]
+    assert 0 <= int(index[0]) < 200

@@ -1,0 +1,42 @@
+"""Random classes and samples shared by the tests of the poisoning area."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterplay.core.dimensions import vc_dimension
+from counterplay.core.finite_class import FiniteClass
+
+
+def random_class(rng: np.random.Generator, k: int, n: int) -> FiniteClass:
+    rows = rng.integers(2, size=(n, k))
+    return FiniteClass.from_matrix(
+        np.unique(rows, axis=0)[rng.permutation(len(np.unique(rows, axis=0)))]
+    )
+
+
+def random_vc1_class(rng: np.random.Generator, k: int) -> FiniteClass:
+    """Paths from the root in a random tree, relabelled by a random function: VC dimension 1."""
+    parent = np.array([-1] + [int(rng.integers(-1, i)) for i in range(1, k)])
+    rows = [np.zeros(k, dtype=int)]
+    for i in range(k):
+        row, node = np.zeros(k, dtype=int), i
+        while node >= 0:
+            row[node] = 1
+            node = int(parent[node])
+        rows.append(row)
+    matrix = np.array(rows)[rng.permutation(k + 1)][: int(rng.integers(2, k + 2))]
+    matrix = matrix ^ rng.integers(2, size=k)
+    matrix = matrix[:, rng.permutation(k)]
+    cls = FiniteClass.from_matrix(np.unique(matrix, axis=0))
+    assert vc_dimension(cls).value <= 1
+    return cls
+
+
+def random_sample(rng: np.random.Generator, k: int) -> np.ndarray:
+    return rng.integers(k, size=int(rng.integers(0, k)))
+
+
+def disc(rng: np.random.Generator, n: int) -> np.ndarray:
+    angle, radius = 2 * np.pi * rng.random(n), np.sqrt(rng.random(n))
+    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])

@@ -1,0 +1,291 @@
+"""Learners on finite domains against brute force over every clean poison set."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from counterplay.core.finite_class import FiniteClass
+from counterplay.errors import InvalidInputError
+from counterplay.poisoning import (
+    ClosureLearner,
+    LabelledSet,
+    NotRealizableError,
+    OrderedERM,
+    TableTarget,
+    TreeOrderLearner,
+    UnionOfIntervals,
+    attackable_rate,
+    bounds,
+    brute_force_region,
+    disagreement_rate,
+    disagreement_region,
+    instances,
+    separable,
+    worst_case_region,
+)
+from poisoning.problems import random_class, random_sample, random_vc1_class
+
+
+def errors_of(learner, target, seen) -> np.ndarray:
+    return learner.fit(seen, target[seen]).predict(np.arange(len(target))) != target
+
+
+@pytest.mark.claim("10.01")
+def test_tree_order_region_is_the_error_region() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        H = random_vc1_class(rng, int(rng.integers(3, 8)))
+        target = H.labels[rng.integers(len(H))].astype(np.uint8)
+        learner = TreeOrderLearner(H, int(rng.integers(len(H))))
+        seen = random_sample(rng, H.n_points)
+        region = brute_force_region(learner, target, seen)
+        assert np.array_equal(region, errors_of(learner, target, seen))
+
+
+@pytest.mark.claim("10.02")
+def test_tree_order_only_moves_towards_the_target() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(1000):
+        H = random_vc1_class(rng, 9)
+        target = H.labels[rng.integers(len(H))].astype(np.uint8)
+        learner = TreeOrderLearner(H, int(rng.integers(len(H))))
+        seen, extra = random_sample(rng, 9), random_sample(rng, 9)
+        small = learner.fit(seen, target[seen]).flipped_
+        both = np.concatenate([seen, extra])
+        large = learner.fit(both, target[both]).flipped_
+        wanted = target != learner.f
+        assert (small <= large).all()
+        assert (large <= wanted).all()
+
+
+@pytest.mark.claim("10.03")
+def test_tree_order_tail_is_exact() -> None:
+    eps, delta = 0.2, 0.1
+    weights = np.array([0.04, 0.06, 0.1, 0.05, 0.15, 0.1, 0.2, 0.3])  # chain 0 < 1 < ... in mass
+    k = len(weights)
+    H = FiniteClass.thresholds(range(k), direction="down")
+    f = np.zeros(k, dtype=int)
+    target = np.ones(k, dtype=np.uint8)  # everything is flipped: the chain is 0 <= 1 <= ... <= 7
+    learner = TreeOrderLearner(H, f)
+    order = np.argsort(learner.leq_.sum(axis=0))  # from the bottom to the top of the chain
+    top_mass = np.cumsum(weights[order][::-1])
+    upper = order[::-1][: int(np.argmax(top_mass > eps)) + 1]  # smallest up-set with mass > eps
+    for m in (bounds.tree_order_sample_size(eps, delta), 6):
+        exact = (1 - weights[upper].sum()) ** m
+        rng = np.random.default_rng(m)
+        fails = 0
+        for _ in range(1500):
+            seen = rng.choice(k, size=m, p=weights)
+            fails += weights[errors_of(learner, target, seen)].sum() > eps
+        assert abs(fails / 1500 - exact) <= 4 * np.sqrt(exact * (1 - exact) / 1500) + 1e-9
+        if m > 6:
+            assert exact <= delta
+    assert (1 - eps) ** bounds.tree_order_sample_size(eps, delta, paper=False) <= delta
+
+
+@pytest.mark.claim("10.04")
+def test_tree_order_refuses_what_it_cannot_do() -> None:
+    with pytest.raises(InvalidInputError, match="VC dimension"):
+        TreeOrderLearner(FiniteClass.all_labelings(2))
+    with pytest.raises(InvalidInputError, match="member"):
+        TreeOrderLearner(FiniteClass.thresholds(range(4)), f=[1, 0, 1, 0])
+    with pytest.raises(InvalidInputError, match="member"):
+        TreeOrderLearner(FiniteClass.thresholds(range(4)), f=99)
+    tree = TreeOrderLearner(FiniteClass.singletons(5, include_empty=True), f=[0] * 5)
+    with pytest.raises(NotRealizableError):
+        tree.fit([1, 2], [1, 1])
+    with pytest.raises(NotRealizableError):
+        TreeOrderLearner(FiniteClass.thresholds(range(4)), f=[0, 0, 0, 0]).fit([1, 3], [1, 0])
+
+
+def test_tree_order_from_a_callable_agrees_with_the_matrix() -> None:
+    rng = np.random.default_rng(3)
+    matrix = TreeOrderLearner(FiniteClass.thresholds(range(12)), f=[0] * 12)
+    line = TreeOrderLearner.from_callable(lambda X, x: X[:, 0] >= x[0], lambda X: np.zeros(len(X)))
+    for _ in range(50):
+        target = (np.arange(12) >= rng.integers(13)).astype(np.uint8)
+        seen = random_sample(rng, 12)
+        first = matrix.fit(seen, target[seen]).predict(np.arange(12))
+        second = line.fit(seen.astype(float), target[seen]).predict(np.arange(12.0))
+        assert np.array_equal(first, second)
+
+
+@pytest.mark.claim("10.05")
+def test_closure_region_is_the_error_region_for_any_class() -> None:
+    rng = np.random.default_rng(4)
+    kinds = [FiniteClass.intervals(range(7)), FiniteClass.thresholds(range(7))]
+    kinds += [random_class(rng, 7, 10) for _ in range(60)]
+    assert sum(not H.is_intersection_closed() for H in kinds) > 40
+    for H in kinds:
+        target = H.labels[rng.integers(len(H))].astype(np.uint8)
+        seen = random_sample(rng, H.n_points)
+        learner = ClosureLearner(H)
+        assert np.array_equal(
+            brute_force_region(learner, target, seen), errors_of(learner, target, seen)
+        )
+
+
+@pytest.mark.claim("10.05")
+def test_direct_closures_equal_the_generic_one() -> None:
+    rng = np.random.default_rng(5)
+    grid = np.array([[a, b] for a in range(3) for b in range(3)], dtype=float)
+    cube = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)], dtype=float)
+    rules = [
+        [int(all(x[i] == v for i, v in zip(range(3), rule) if v != 2)) for x in cube]
+        for rule in np.ndindex(3, 3, 3)
+    ] + [[0] * 8]
+    families = [
+        ("boxes", grid, FiniteClass.boxes(grid)),
+        ("intervals", np.arange(6.0)[:, None], FiniteClass.intervals(range(6))),
+        ("conjunctions", cube, FiniteClass.from_matrix(rules).deduplicated().unique),
+    ]
+    for name, points, H in families:
+        assert H.is_intersection_closed()
+        for _ in range(40):
+            target = H.labels[rng.integers(len(H))].astype(np.uint8)
+            seen = random_sample(rng, len(points))
+            generic = ClosureLearner(H).fit(seen, target[seen]).predict(np.arange(len(points)))
+            direct = ClosureLearner(name).fit(points[seen], target[seen]).predict(points)
+            assert np.array_equal(generic, direct), name
+
+
+def test_closure_of_subspaces() -> None:
+    learner = ClosureLearner("subspaces").fit([[1.0, 1.0, 0.0], [0.0, 0.0, 2.0]], [1, 1])
+    assert learner.predict([[2.0, 2.0, 5.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]).tolist() == [
+        1,
+        0,
+        1,
+    ]
+    with pytest.raises(NotRealizableError):
+        ClosureLearner("subspaces").fit([[1.0, 1.0], [2.0, 2.0]], [1, 0])
+
+
+@pytest.mark.claim("10.11")
+def test_ordered_erm_region_is_exact() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(100):
+        H = random_class(rng, 7, int(rng.integers(2, 11)))
+        target = H.labels[rng.integers(len(H))].astype(np.uint8)
+        seen = random_sample(rng, 7)
+        learner = OrderedERM(H, rng.permutation(len(H)))
+        region = learner.attackable_region(target, seen)
+        assert np.array_equal(region, brute_force_region(learner, target, seen))
+        worst = worst_case_region(H, target, seen)
+        assert np.array_equal(worst, disagreement_region(H, LabelledSet(seen, target[seen])))
+        orders = [OrderedERM(H, np.roll(np.arange(len(H)), -i)) for i in range(len(H))]
+        union = np.any([o.attackable_region(target, seen) for o in orders], axis=0)
+        assert np.array_equal(worst, union)  # some order puts each bad hypothesis first
+
+
+@pytest.mark.claim("10.11")
+def test_smallest_poison_of_ordered_erm() -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        H = random_class(rng, 7, 8)
+        target = H.labels[rng.integers(len(H))].astype(np.uint8)
+        seen, x0 = random_sample(rng, 7)[:2], int(rng.integers(7))
+        learner = OrderedERM(H)
+        poison = learner.smallest_poison(target, seen, x0)
+        sizes = [t for t in range(8) if brute_force_region(learner, target, seen, budget=t)[x0]]
+        assert (poison is None) == (not sizes)
+        if poison is not None:
+            assert poison.size == sizes[0]
+            assert learner.smallest_poison(target, seen, x0, exact=False).size >= poison.size
+
+
+@pytest.mark.claim("10.12")
+def test_attackable_regions_shrink_with_clean_data() -> None:
+    rng = np.random.default_rng(8)
+    line = np.arange(7)
+    for _ in range(25):
+        H = random_class(rng, 7, 8)
+        V = random_vc1_class(rng, 7)
+        U = FiniteClass.unions_of_intervals(range(7), 2)
+        for cls, learner, points in (
+            (H, OrderedERM(H), None),
+            (H, ClosureLearner(H), None),
+            (V, TreeOrderLearner(V), None),
+            (U, UnionOfIntervals(), line[:, None].astype(float)),
+        ):
+            target = cls.labels[rng.integers(len(cls))].astype(np.uint8)
+            seen = random_sample(rng, 7)
+            more = np.concatenate([seen, random_sample(rng, 7)])
+            before = brute_force_region(learner, target, seen, points=points)
+            after = brute_force_region(learner, target, more, points=points)
+            assert (after <= before).all()
+
+
+@pytest.mark.claim("10.13")
+def test_error_attack_and_disagreement_are_ordered() -> None:
+    rng = np.random.default_rng(9)
+    for _ in range(80):
+        H = random_class(rng, 7, 8)
+        target = H.labels[rng.integers(len(H))].astype(np.uint8)
+        seen = random_sample(rng, 7)
+        learner = OrderedERM(H, rng.permutation(len(H)))
+        wrong = errors_of(learner, target, seen)
+        region = brute_force_region(learner, target, seen)
+        everywhere = disagreement_region(H, LabelledSet(seen, target[seen]))
+        assert (wrong <= region).all()
+        assert (region <= everywhere).all()
+
+
+@pytest.mark.claim("10.15")
+@pytest.mark.parametrize("k", [4, 7, 11])
+def test_tree_order_on_singletons_loses_at_most_one_point(k: int) -> None:
+    rng = np.random.default_rng(k)
+    H = FiniteClass.singletons(k)
+    for f in range(k):
+        learner = TreeOrderLearner(H, f)
+        for _ in range(10):
+            game = instances.hollow_star_singletons(k, int(rng.integers(0, k)), random_state=rng)
+            wrong = errors_of(learner, game.target.labels, game.S.X)
+            assert wrong[game.X_test].mean() <= 1 / (k - 1)
+
+
+def test_infinite_star_number_and_yet_robust() -> None:
+    game = instances.singletons_and_zero(k=200, m=50, i_star=7, random_state=0)
+    learner = TreeOrderLearner(game.details["H"], np.zeros(200, int))
+    report = attackable_rate(learner, game.target, game.S, game.X_test, [game.attacker])
+    assert report.atk_upper == (0 if 7 in game.S.X else 1 / 200)
+    assert disagreement_rate(game.details["H"], game.S) > 0.7
+
+
+def test_disagreement_of_halfspaces_by_linear_programs() -> None:
+    S = LabelledSet([[0.0, 1.0], [1.0, 1.0], [0.0, 0.0], [1.0, 0.0]], [1, 1, 0, 0])
+    inside = disagreement_region("halfspaces", S, [[0.5, 0.5], [0.5, 1.0], [0.5, 1.2], [3.0, 0.9]])
+    assert inside.tolist() == [True, False, False, True]
+    assert separable(S.X, S.y)
+    cells = FiniteClass.intervals(range(9))
+    for _ in range(20):
+        rng = np.random.default_rng(_)
+        target = cells.labels[rng.integers(len(cells))].astype(np.uint8)
+        seen = random_sample(rng, 9)
+        S = LabelledSet(seen, target[seen])
+        flat = LabelledSet(seen.astype(float), target[seen])
+        assert np.array_equal(
+            disagreement_region(cells, S), disagreement_region("intervals", flat, np.arange(9.0))
+        )
+
+
+@pytest.mark.claim("10.37")
+def test_exact_region_of_a_large_class_is_fast() -> None:
+    import time
+
+    rng = np.random.default_rng(0)
+    H = FiniteClass.from_matrix(rng.random((2000, 500)) < 0.1)
+    learner, target = OrderedERM(H), H.labels[-1].astype(np.uint8)
+    start = time.process_time()
+    region = learner.attackable_region(target, np.flatnonzero(target == 0)[:1])
+    assert time.process_time() - start < 5
+    assert region.any()
+
+
+def test_table_target_and_brute_force_budget() -> None:
+    H = FiniteClass.singletons(5)
+    target = TableTarget([0, 0, 0, 0, 1])
+    regions = [brute_force_region(OrderedERM(H), target.labels, [1], budget=t) for t in range(5)]
+    assert [int(r.sum()) for r in regions] == [2, 3, 4, 4, 4]
+    multi = brute_force_region(OrderedERM(H), target.labels, [1], multiset_cap=2)
+    assert np.array_equal(multi, regions[-1])

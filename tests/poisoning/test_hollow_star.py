@@ -1,0 +1,180 @@
+"""Proper learners lose on hollow stars; combinatorial numbers; the constant of robust rates."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from counterplay.core.dimensions import (
+    hollow_star_number,
+    projection_number,
+    projection_value,
+    vc_dimension,
+)
+from counterplay.core.finite_class import FiniteClass
+from counterplay.poisoning import (
+    ClosureLearner,
+    HardMarginSVM,
+    HollowStarAttacker,
+    LabelledSet,
+    Learner,
+    OrderedERM,
+    TableTarget,
+    attackable_rate,
+    bounds,
+    expectation_to_tail,
+    instances,
+    optimal_pac_constant,
+    separable,
+)
+from poisoning.problems import random_class
+
+
+class RandomSingleton(Learner):
+    """A consistent proper learner that breaks ties at random."""
+
+    randomised = True
+
+    def __init__(self, k: int, random_state: int | None = None) -> None:
+        self.k, self.random_state = k, random_state
+
+    def fit(self, X, y):
+        positive = np.asarray(X)[np.asarray(y) == 1]
+        free = positive[:1] if positive.size else np.setdiff1d(np.arange(self.k), X)
+        self.point_ = int(np.random.default_rng(self.random_state).choice(free))
+        return self
+
+    def predict(self, X):
+        return (np.asarray(X) == self.point_).astype(np.uint8)
+
+
+@pytest.mark.claim("10.14")
+@pytest.mark.parametrize(
+    ("k", "m", "value"), [(5, 2, 0.2812), (11, 5, 0.2952), (21, 10, 0.2994), (101, 50, 0.3025)]
+)
+def test_hollow_star_rate_of_the_lowest_index(k: int, m: int, value: float) -> None:
+    assert bounds.hollow_star_rate(k, m) == pytest.approx(value, abs=6e-5)
+    # Exact: average over i* of P(i unseen) * #{i < i*} / (k - 1).
+    unseen = (1 - 1 / (k - 1)) ** m
+    exact = np.mean([unseen * i_star / (k - 1) for i_star in range(k)])
+    assert exact == pytest.approx(bounds.hollow_star_rate(k, m), rel=1e-12)
+    rng = np.random.default_rng(k)
+    learner = OrderedERM(FiniteClass.singletons(k))
+    for _ in range(10):
+        game = instances.hollow_star_singletons(k, m, random_state=rng)
+        region = learner.attackable_region(game.target.labels, game.S.X)
+        star = game.details["i_star"]
+        free = ~np.isin(np.arange(k), game.S.X) & (np.arange(k) < star)
+        assert np.array_equal(region[game.X_test], free[game.X_test])
+
+
+@pytest.mark.claim("10.14")
+def test_every_consistent_proper_learner_loses_a_quarter() -> None:
+    k, m = 5, 2
+    for learner in (OrderedERM(FiniteClass.singletons(k)), RandomSingleton(k)):
+        rates = []
+        for i_star, *rows in itertools.product(range(k), *[range(k - 1)] * m):  # all samples
+            others = np.delete(np.arange(k), i_star)
+            S = LabelledSet(others[list(rows)], np.zeros(m))
+            target = TableTarget(np.eye(k, dtype=int)[i_star])
+            attacker = HollowStarAttacker(np.arange(k), np.zeros(k))
+            coins = 16 if learner.randomised else 1
+            report = attackable_rate(learner, target, S, others, [attacker], n_coins=coins, seed=0)
+            rates.append(report.atk_lower)
+        assert np.mean(rates) >= 0.25
+    unseen_pairs = (1 - 1 / 3) ** 2 / 2  # k=4, m=floor(k/2)=2 is one row too many
+    assert bounds.hollow_star_rate(4, 2) == pytest.approx(unseen_pairs)
+    assert unseen_pairs < 0.25
+    assert expectation_to_tail(0.25) == (1 / 8, 1 / 7)
+
+
+@pytest.mark.claim("10.16")
+def test_hollow_star_is_the_largest_minimal_unrealizable_set() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(25):
+        H = random_class(rng, 4, int(rng.integers(3, 9)))
+        largest, value = 0, 2
+        for size in range(1, 5):
+            for points in itertools.combinations(range(4), size):
+                seen = {tuple(row) for row in H.labels[:, points].astype(int)}
+                for labels in itertools.product((0, 1), repeat=size):
+                    smaller = [
+                        any(all(row[j] == labels[j] for j in range(size) if j != i) for row in seen)
+                        for i in range(size)
+                    ]
+                    if labels not in seen and all(smaller):
+                        largest = max(largest, size)
+                        lp = projection_value(H, points, labels)
+                        value = max(value, int(np.ceil(1 / lp - 1e-9)))
+        assert hollow_star_number(H).value == largest
+        assert projection_number(H).value == value == max(2, largest)
+
+
+@pytest.mark.claim("10.16")
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8])
+def test_simplex_is_a_hollow_star_of_half_spaces(n: int) -> None:
+    T = instances.simplex_set(n)
+    assert not separable(T.X, T.y)
+    for i in range(n + 2):
+        labels = T.y.copy()
+        labels[i] = 1 - labels[i]
+        assert separable(T.X, labels)
+
+
+def test_pair_attack_on_the_hard_margin_svm() -> None:
+    T, m = instances.simplex_set(8), 4
+    rng, hits = np.random.default_rng(1), []
+    for _ in range(60):
+        i_star = int(rng.integers(10))
+        labels = T.y.copy()
+        labels[i_star] = 1 - labels[i_star]
+        others = np.delete(np.arange(10), i_star)
+        rows = rng.choice(others, size=m)
+        S = LabelledSet(T.X[rows], labels[rows])
+        truth = {T.X[i].tobytes(): labels[i] for i in range(10)}
+        target = lambda X, truth=truth: np.array([truth[x.tobytes()] for x in X])  # noqa: E731  table
+        x0 = T.X[int(rng.choice(others))]
+        report = attackable_rate(
+            HardMarginSVM(), target, S, x0[None], [HollowStarAttacker(T.X, T.y)]
+        )
+        hits.append(report.atk_lower)
+    assert np.mean(hits) >= 0.312 - 4 * np.sqrt(0.312 * 0.688 / 60)
+
+
+@pytest.mark.claim("10.17")
+@pytest.mark.parametrize(
+    ("rate", "value"),
+    [
+        (lambda m: 1 / m, 33.6),
+        (lambda m: min(1.0, 10 / m), 132.6),
+        (lambda m: min(1.0, 10 * np.log(m + 1) / m), 763.8),
+        (lambda m: m**-0.5, 109.7),
+    ],
+)
+def test_constant_of_the_rate_theorem(rate, value: float) -> None:
+    assert optimal_pac_constant(rate) == pytest.approx(value, rel=0.01)
+
+
+@pytest.mark.claim("10.17")
+def test_robust_learners_obey_the_tail_of_the_rate_theorem() -> None:
+    rng, runs = np.random.default_rng(2), 5000
+    for m in (100, 1000):
+        # Thresholds with TreeOrder: atk = err = distance of the target to the next positive.
+        tree = rng.beta(1, m, size=runs)
+        # Intervals with Closure: atk = err = both ends.
+        x = np.sort(rng.random((runs, m)), axis=1)
+        closure = x[:, 0] + 1 - x[:, -1]
+        learner = ClosureLearner("intervals").fit(x[0], np.ones(m))
+        assert closure[0] == pytest.approx(1 - float(learner.high_[0] - learner.low_[0]))
+        for sample in (tree, closure):
+            c = optimal_pac_constant(lambda n: min(1.0, 2 / n))  # medians are below
+            assert np.median(sample) <= 2 / m
+            for delta in (0.5, 0.1, 0.01):
+                assert (sample > c / m * np.log2(2 / delta)).mean() <= delta
+        assert (tree > optimal_pac_constant(lambda n: 1 / n) / m * np.log2(2 / 0.01)).sum() == 0
+
+
+def test_vc_dimension_of_singletons_is_one() -> None:
+    assert vc_dimension(FiniteClass.singletons(6)).value == 1

@@ -1,0 +1,212 @@
+"""Interval learners, unions of intervals and the gap-cutting attack."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from counterplay.poisoning import (
+    ClosureLearner,
+    GapCuttingAttacker,
+    IntervalTarget,
+    LabelledSet,
+    MaxOpenInterval,
+    MinClosedInterval,
+    NotRealizableError,
+    OutOfDomainError,
+    UnionOfIntervals,
+    attackable_rate,
+    bounds,
+    brute_force_region,
+    gap_costs,
+    open_interval_rate,
+)
+
+
+@pytest.mark.claim("10.06")
+def test_closure_expectation_of_the_interval_example() -> None:
+    rng = np.random.default_rng(0)
+    runs, m, low, high = 4000, 50, 0.2, 0.8
+    x = rng.random((runs, m))
+    inside = (x >= low) & (x <= high)
+    first = np.where(inside, x, np.inf).min(axis=1)
+    last = np.where(inside, x, -np.inf).max(axis=1)
+    err = np.where(inside.any(axis=1), (first - low) + (high - last), high - low)
+    learner = MinClosedInterval().fit(x[0], inside[0])
+    assert (learner.low_, learner.high_) == (first[0], last[0])
+    expected = bounds.closed_interval_error(0.6, 50)
+    assert abs(expected - 0.0392) < 5e-5
+    assert abs(err.mean() - expected) <= 4 * err.std() / np.sqrt(runs)
+
+
+@pytest.mark.claim("10.07")
+def test_closure_sample_size_for_boxes() -> None:
+    rng, eps, delta = np.random.default_rng(1), 0.2, 0.1
+    m = bounds.closure_sample_size(4, eps, delta)
+    failures = 0
+    for _ in range(200):
+        corners = np.sort(rng.random((2, 2)), axis=0)
+        X = rng.random((m, 2))
+        y = ((corners[0] <= X) & (corners[1] >= X)).all(axis=1)
+        learner = ClosureLearner("boxes").fit(X, y)
+        inner = 0.0 if learner.low_ is None else float(np.prod(learner.high_ - learner.low_))
+        failures += float(np.prod(corners[1] - corners[0])) - inner > eps  # exact: atk = err
+    assert failures <= delta * 200
+
+
+@pytest.mark.claim("10.08")
+def test_longest_gap_has_small_error_and_no_safe_point() -> None:
+    rng = np.random.default_rng(2)
+    for m in (100, 1000):
+        gaps = np.diff(np.sort(rng.random((2000, m)), axis=1), prepend=0, append=1)
+        err = gaps.max(axis=1)
+        expected = bounds.largest_gap_error(m)
+        assert abs(err.mean() - expected) <= 4 * err.std() / np.sqrt(len(err))
+    S = LabelledSet(rng.random(60), np.zeros(60))
+    test = rng.random(60)
+    ends = np.sort(np.concatenate([[0], S.X[:, 0], [1]]))
+    for x0 in test:
+        poison = GapCuttingAttacker().attack(IntervalTarget(), S, [x0])
+        both = S + poison
+        assert MaxOpenInterval().fit(both.X, both.y).predict([x0])[0] == 1
+        assert not poison.y.any()
+        own = np.searchsorted(ends, x0)
+        assert not ((ends[own - 1] < poison.X) & (ends[own] > poison.X)).any()
+    report = attackable_rate(MaxOpenInterval(), IntervalTarget(), S, test, [GapCuttingAttacker()])
+    assert report.atk_lower == report.atk_upper == 1
+
+
+@pytest.mark.claim("10.09")
+def test_budgeted_rates_of_the_longest_gap() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        x = rng.random(40)
+        gaps = np.diff(np.sort(np.concatenate([[0], x, [1]])))
+        rates = [open_interval_rate(x, t) for t in range(0, 200, 5)]
+        assert rates[0] == pytest.approx(gaps.max())
+        assert (np.diff(rates) >= 0).all()
+        assert open_interval_rate(x, int(gap_costs(gaps).max())) == pytest.approx(1.0)
+        assert open_interval_rate(x) == 1.0
+
+
+@pytest.mark.claim("10.09")
+@pytest.mark.parametrize("t", [1, 2])
+def test_budgeted_rates_equal_brute_force_on_a_grid(t: int) -> None:
+    rng = np.random.default_rng(4)
+    grid = np.arange(1, 32) / 32  # exact binary fractions, so that ties are ties
+    for _ in range(6):
+        seen = np.sort(rng.choice(grid[3::4], size=4, replace=False))  # gaps of length k/8
+        domain = np.unique(np.concatenate([grid, seen]))
+        index = np.searchsorted(domain, seen)
+        found = brute_force_region(
+            MaxOpenInterval(), np.zeros(len(domain)), index, points=domain[:, None], budget=t
+        )
+        ends = np.concatenate([[0], seen, [1]])
+        cost = _grid_costs(np.round(np.diff(ends) * 32).astype(int))
+        gap = np.searchsorted(ends, domain, side="right") - 1
+        expected = (cost[gap] <= t) & ~np.isin(domain, ends)
+        assert np.array_equal(found, expected)
+        # the continuous attacker is at least as strong, and equal when cuts fit the grid
+        assert (gap_costs(np.diff(ends)) <= cost).all()
+
+
+def _grid_costs(lengths: np.ndarray) -> np.ndarray:
+    """Cuts at grid points that make each gap the longest, leftmost on ties (integers)."""
+    costs = []
+    for i, own in enumerate(lengths):
+        need = [own - 1 if j < i else own for j in range(len(lengths))]
+        cuts = [
+            -(-length // limit) - 1
+            for j, (length, limit) in enumerate(zip(lengths, need))
+            if j != i
+        ]
+        costs.append(sum(cuts))
+    return np.array(costs)
+
+
+def _inside(ends: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return (np.searchsorted(ends, x, side="left") % 2 == 1) & ~np.isin(x, ends)
+
+
+@pytest.mark.claim("10.10")
+def test_union_region_equals_brute_force() -> None:
+    rng = np.random.default_rng(5)
+    first_or_last = 0
+    for run in range(40):
+        k = 3 if run == 0 else int(rng.integers(1, 3))
+        ends = np.sort(rng.choice(np.arange(1, 40), size=2 * k, replace=False)) / 40
+        extra = rng.choice(np.arange(1, 40), size=2, replace=False) / 40 + 0.0125
+        domain = np.unique(np.concatenate([ends, extra, (ends[1:] + ends[:-1]) / 2]))
+        target = IntervalTarget(ends, closed=False)
+        labels = target(domain)
+        seen = rng.choice(len(domain), size=int(rng.integers(0, 5)))
+        S = LabelledSet(domain[seen], labels[seen])
+        region = UnionOfIntervals.attackable_region(target, S, domain)
+        brute = brute_force_region(UnionOfIntervals(), labels, seen, points=domain[:, None])
+        # The finite domain holds every boundary point and a point of every segment; an open
+        # interval needs poison on both sides of a gap, which the midpoints provide.
+        assert np.array_equal(region, brute)
+        outer = (domain <= ends[0]) | (domain >= ends[-1])
+        assert not region[outer].any()
+        first_or_last += int(outer.sum())
+    assert first_or_last > 60
+
+
+@pytest.mark.claim("10.10")
+def test_union_rate_is_between_error_and_the_proof_bound() -> None:
+    rng = np.random.default_rng(6)
+    test = np.linspace(0, 1, 2001)
+    for k, m in ((3, 50), (3, 200), (10, 200)):
+        ends = np.arange(1, 2 * k + 1) / (2 * k + 1)
+        target = IntervalTarget(ends, closed=False)
+        for _ in range(20):
+            X = rng.random(m)
+            S = LabelledSet(X, target(X))
+            wrong = UnionOfIntervals().fit(S.X, S.y).predict(test) != target(test)
+            region = UnionOfIntervals.attackable_region(target, S, test)
+            plus, minus = _auxiliary_errors(ends, X, test)
+            assert wrong.mean() <= region.mean() <= plus.mean() + minus.mean()
+            assert (wrong <= region).all()
+
+
+def _auxiliary_errors(ends, X, test):
+    """Errors of the hulls of the points of each interval, and of each gap."""
+    own, at = np.searchsorted(ends, X), np.searchsorted(ends, test)
+    hull = np.zeros(len(test), dtype=bool)
+    for segment in range(len(ends) + 1):
+        points = X[own == segment]
+        if len(points):
+            hull |= (at == segment) & (test >= points.min()) & (test <= points.max())
+    positive = at % 2 == 1
+    return positive & ~hull, ~positive & ~hull
+
+
+def test_unions_refuse_contradictions_and_ignore_row_order() -> None:
+    with pytest.raises(NotRealizableError, match="rows 0 and 2"):
+        UnionOfIntervals().fit([0.5, 0.1, 0.5], [0, 1, 1])
+    rng = np.random.default_rng(7)
+    X, y = rng.random(30), rng.integers(2, size=30)
+    order = rng.permutation(30)
+    first = UnionOfIntervals().fit(X, y).ends_
+    assert np.array_equal(first, UnionOfIntervals().fit(X[order], y[order]).ends_)
+
+
+def test_interval_learners_refuse_bad_data() -> None:
+    with pytest.raises(NotRealizableError):
+        MinClosedInterval().fit([0.1, 0.2, 0.3], [1, 0, 1])
+    with pytest.raises(NotRealizableError):
+        MaxOpenInterval().fit([0.0, 0.5], [1, 0])
+    with pytest.raises(OutOfDomainError):
+        MaxOpenInterval().fit([1.5], [0])
+    learner = MaxOpenInterval().fit([0.1, 0.4, 0.5, 0.9], [0, 1, 1, 0])
+    assert (learner.low_, learner.high_) == (0.1, 0.9)
+
+
+def test_partial_refit_is_a_refit() -> None:
+    rng = np.random.default_rng(8)
+    target = IntervalTarget([0.3, 0.7])
+    for _ in range(30):
+        X, P = rng.random(6), rng.random(4)
+        quick = MinClosedInterval().fit(X, target(X)).partial_refit(LabelledSet(P, target(P)))
+        slow = MinClosedInterval().fit(np.append(X, P), target(np.append(X, P)))
+        assert (quick.low_, quick.high_) == (slow.low_, slow.high_)

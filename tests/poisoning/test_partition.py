@@ -1,0 +1,267 @@
+"""Partition classifiers: sound certificates, any input, real data, and the report."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+from counterplay import datasets
+from counterplay.errors import InvalidInputError
+from counterplay.poisoning import (
+    BatchedMLPClassifier,
+    BlockMajorityClassifier,
+    HashPartitionAggregation,
+    IntervalTarget,
+    LabelledSet,
+    MaxOpenInterval,
+    PartitionClassifier,
+    attackable_rate,
+    choose_n_partitions,
+    poisoning_report,
+)
+from counterplay.poisoning.certificates import (
+    finite_aggregation_radius,
+    partition_radius,
+    spread_parts,
+)
+
+
+def small_problem(seed: int, n: int = 60, classes: int = 3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.3) * (classes > 2)
+
+
+@pytest.mark.claim("10.34")
+@pytest.mark.parametrize("include_label", [False, True])
+def test_no_certified_point_flips_under_any_single_insertion(include_label: bool) -> None:
+    rng = np.random.default_rng(0)
+    X, y = small_problem(1)
+    guard = PartitionClassifier(DecisionTreeClassifier(max_depth=2), 9, include_label=include_label)
+    test = rng.normal(size=(80, 2))
+    guard.fit(X, y)
+    before, safe = guard.predict(test), guard.certify(test) >= 1
+    assert 0 < safe.sum() < len(test)
+    flipped = np.zeros(len(test), dtype=bool)
+    pool = rng.normal(size=(12, 2))
+    for row in pool:
+        for label in (0, 1, 2, -1):  # clean or not, also a label nobody has seen
+            again = clone(guard).fit(np.vstack([X, row]), np.append(y, label))
+            flipped |= again.predict(test) != before
+    assert not (flipped & safe).any()
+    for i in range(0, len(X), 12):  # removals, too
+        again = clone(guard).fit(np.delete(X, i, axis=0), np.delete(y, i))
+        assert np.array_equal(again.predict(test)[safe], before[safe])
+
+
+@pytest.mark.claim("10.34")
+def test_hash_aggregation_certificate_in_the_engine() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.random(40)
+    S = LabelledSet(X, np.zeros(40))
+    learner = HashPartitionAggregation(MaxOpenInterval(), 7).fit(S.X, S.y)
+    test = rng.random((60, 1))
+    safe = learner.certified_budget(test) >= 1
+    pool = np.linspace(0.01, 0.99, 60)
+    for row in pool:
+        again = HashPartitionAggregation(MaxOpenInterval(), 7).fit(np.append(X, row), np.zeros(41))
+        assert np.array_equal(again.predict(test)[safe], learner.predict(test)[safe])
+    report = attackable_rate(learner, IntervalTarget(), S, test, budget=1)
+    assert np.array_equal(report.certified, safe & (learner.predict(test) == 0))
+
+
+@pytest.mark.claim("10.39")
+def test_finite_aggregation_certificate_is_sound() -> None:
+    rng = np.random.default_rng(2)
+    X, y = small_problem(3)
+    guard = PartitionClassifier(DecisionTreeClassifier(max_depth=2), 5, spread=3).fit(X, y)
+    assert len(guard.models_) == 15
+    test = rng.normal(size=(60, 2))
+    before, safe = guard.predict(test), guard.certify(test) >= 1
+    assert 0 < safe.sum() < len(test)
+    for row in rng.normal(size=(12, 2)):
+        for label in (0, 2):
+            again = clone(guard).fit(np.vstack([X, row]), np.append(y, label))
+            assert np.array_equal(again.predict(test)[safe], before[safe])
+
+
+@pytest.mark.claim("10.39")
+def test_finite_aggregation_design_and_radius() -> None:
+    for k, d in ((5, 3), (7, 4), (3, 1)):
+        spread = spread_parts(k, d)
+        assert (np.bincount(spread.ravel(), minlength=k * d) == d).all()
+        assert all(len(set(row)) == d for row in spread.tolist())
+    # Against the definition: remove t parts in the worst way, by brute force over votes.
+    rng = np.random.default_rng(3)
+    votes = rng.integers(3, size=(12, 40))
+    single = finite_aggregation_radius(votes, np.arange(12)[:, None], 3)
+    counts = np.stack([(votes == c).sum(axis=0) for c in range(3)], axis=1)
+    from counterplay.core.votes import Vote
+
+    vote = Vote(counts.argmax(axis=1), counts, np.arange(3))
+    assert np.array_equal(single, partition_radius(vote))  # one model per part: the plain radius
+    # A lead of L votes survives at least floor(L / (2 d)) parts, each of which reaches d models.
+    design = spread_parts(4, 3)
+    radius = finite_aggregation_radius(votes, design, 3)
+    assert (radius >= partition_radius(vote) // 3).all()
+
+
+@pytest.mark.claim("10.39")
+def test_finite_aggregation_gains_on_digits() -> None:
+    X, y = load_digits(return_X_y=True)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    plain = PartitionClassifier(n_partitions=51).fit(X_train, y_train)
+    fine = PartitionClassifier(n_partitions=51, spread=4).fit(X_train, y_train)
+    first = plain.certified_accuracy(X_test, y_test)
+    second = fine.certified_accuracy(X_test, y_test)
+    budgets = range(3, 13)
+    assert np.mean([second.at(t) - first.at(t) for t in budgets]) > 0
+
+
+@pytest.mark.claim("10.40")
+def test_any_input_gets_an_answer() -> None:
+    rng = np.random.default_rng(4)
+    cases = [
+        (np.zeros((5, 1)), np.array([0, 1, 0, 1, 1])),  # one point, both labels
+        (rng.random((3, 2)) / 1e9, np.array(["a", "b", "c"])),  # fewer rows than blocks
+        (np.ones((1, 1)), np.array([7])),
+        (np.repeat(rng.random((2, 3)), 50, axis=0), np.repeat([0, 1], 50)),  # two distinct rows
+        (load_digits().data[:200] / 16, load_digits().target[:200]),  # scaled to [0, 1]
+    ]
+    for estimator in (None, KNeighborsClassifier(5), SVC(), LogisticRegression(max_iter=300)):
+        for X, y in cases:
+            for spread in (1, 2):
+                guard = PartitionClassifier(estimator, 51, spread=spread).fit(X, y)
+                assert set(guard.predict(X)) <= set(y)
+                assert (guard.certify(X) >= 0).all()
+                assert np.allclose(guard.predict_proba(X).sum(axis=1), 1)
+            majority = BlockMajorityClassifier(estimator, t=1, random_state=0).fit(X, y)
+            assert set(majority.predict(X)) <= set(y)
+
+
+@pytest.mark.claim("10.40")
+def test_row_order_and_copies_do_not_matter() -> None:
+    rng = np.random.default_rng(5)
+    X, y = small_problem(6)
+    order = rng.permutation(len(y))
+    test = rng.normal(size=(50, 2))
+    guard = PartitionClassifier(DecisionTreeClassifier(), 7)
+    first = guard.fit(X, y).votes(test)
+    second = clone(guard).fit(X[order], y[order]).votes(test)
+    assert np.array_equal(first, second)
+    third = clone(guard).set_params(n_jobs=2).fit(X, y).votes(test)
+    assert np.array_equal(first, third)
+    many = clone(guard).fit(np.vstack([X] + [test[:1]] * 30), np.append(y, [1] * 30))
+    assert (many.votes(test) != first).any(axis=1).sum() <= 1  # thirty copies reach one block
+
+
+@pytest.mark.claim("10.40")
+def test_abstention_auto_and_changes() -> None:
+    X, y = load_digits(return_X_y=True)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    guard = PartitionClassifier(n_partitions=51, min_lead=20).fit(X_train, y_train)
+    radius = guard.certify(X_test)
+    assert np.array_equal(radius == -1, guard.abstains(X_test))
+    kept = guard.predict_or_abstain(X_test)
+    assert kept.mask.sum() == (radius == -1).sum() > 0
+    sure = ~guard.abstains(X_test)
+    assert (guard.predict(X_test)[sure] == y_test[sure]).mean() > guard.score(X_test, y_test)
+    assert np.array_equal(guard.certify(X_test, "inserted_or_removed"), radius)
+    assert np.array_equal(guard.certify(X_test, "replaced")[sure], radius[sure] // 2)
+    auto = PartitionClassifier(n_partitions="auto", budget=5).fit(X_train, y_train)
+    few = PartitionClassifier(n_partitions=11).fit(X_train, y_train)
+    at = lambda model: model.certified_accuracy(X_test, y_test).at(5)  # noqa: E731  short
+    assert at(auto) >= at(few)
+    curve = choose_n_partitions(None, X_train, y_train, budget=5)
+    assert auto.n_partitions_ == curve.best
+    with pytest.raises(InvalidInputError):
+        guard.certify(X_test, "renamed")
+    with pytest.raises(InvalidInputError):
+        PartitionClassifier(n_partitions=0).fit(X_train, y_train)
+    search = GridSearchCV(PartitionClassifier(), {"n_partitions": [5, 15]}, cv=2)
+    assert search.fit(X_train[:200], y_train[:200]).best_params_
+
+
+@pytest.mark.claim("10.40")
+def test_batched_networks_depend_on_their_own_block_only() -> None:
+    X, y = load_digits(return_X_y=True)
+    blocks = [np.arange(0, 30), np.arange(30, 75), np.arange(75, 101)]
+    net = BatchedMLPClassifier(random_state=0)
+    together = net.fit_blocks(X, y, blocks, [1, 2, 3])
+    for i, rows in enumerate(blocks):
+        (alone,) = net.fit_blocks(X, y, [rows], [i + 1])
+        assert all(np.array_equal(a, b) for a, b in zip(alone.weights, together[i].weights))
+    guard = PartitionClassifier(BatchedMLPClassifier(), 51).fit(X[:1347], y[:1347])
+    assert guard.certified_accuracy(X[1347:], y[1347:]).at(1) > 0.8
+
+
+def test_certified_accuracy_curve() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    pipe = make_pipeline(StandardScaler(), LogisticRegression())
+    guard = PartitionClassifier(pipe, 21).fit(X[:400], y[:400])
+    curve = guard.certified_accuracy(X[400:], y[400:])
+    frame = curve.to_frame()
+    assert frame.certified_accuracy.is_monotonic_decreasing
+    assert frame.certified_accuracy.iloc[0] == guard.score(X[400:], y[400:])
+    assert curve.at(3) == frame.certified_accuracy[3]
+    assert curve.median_radius >= 5
+    majority = BlockMajorityClassifier(pipe, t=2, random_state=0)
+    rate = majority.certified_upper_rate(X[:400], y[:400], X[400:], y[400:], n_permutations=3)
+    assert rate.estimate < 0.15
+
+
+@pytest.mark.claim("10.41")
+def test_report_on_real_pipelines() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = StandardScaler().fit_transform(X)[:160], y[:160]
+    pipe = SVC(kernel="linear", C=1e4)
+    report = poisoning_report(pipe, X, y, budget=1, n_test=30, random_state=1)
+    assert report.error <= report.attackable_lower <= report.attackable_upper
+    assert report.attackable_lower > report.error  # one true row does flip decisions here
+    again = poisoning_report(pipe, X, y, budget=1, n_test=30, random_state=1)
+    assert np.array_equal(again.flipped, report.flipped)
+    teacher = clone(pipe).fit(X, y)
+    for poison, labels in zip(report.poison, report.poison_labels):
+        assert len(poison) <= 1
+        if len(poison):
+            assert np.array_equal(teacher.predict(poison), labels)
+    assert "real attack" in report.summary()
+    assert len(report.exposed()) == int((report.flipped & report.clean_correct).sum())
+
+
+@pytest.mark.claim("10.41")
+def test_report_certifies_a_guarded_model_with_many_classes() -> None:
+    X, y = load_digits(return_X_y=True)
+    guard = PartitionClassifier(KNeighborsClassifier(1), 15)
+    report = poisoning_report(guard, X[:300], y[:300], budget=2, n_test=8, random_state=0,
+                              labeler=KNeighborsClassifier(1).fit(X, y))  # fmt: skip
+    assert not (report.certified & report.flipped).any()
+    assert report.attackable_upper < 1
+    assert report.teacher_agreement == 1
+
+
+@pytest.mark.skipif(
+    not os.path.exists(
+        os.path.join(os.environ.get("COUNTERPLAY_DATA", "/nowhere"), "spambase.parquet")
+    ),
+    reason="COUNTERPLAY_DATA does not name a folder with spambase.parquet",
+)
+def test_spam_filter_with_a_certificate() -> None:
+    X, y = datasets.fetch("spambase", return_X_y=True)
+    X = np.log1p(np.asarray(X, dtype=float))
+    X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    guard = PartitionClassifier(DecisionTreeClassifier(max_depth=6), 51).fit(X_train, y_train)
+    curve = guard.certified_accuracy(X_test, y_test)
+    assert curve.at(0) > 0.88
+    assert curve.at(5) > 0.75

@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from counterplay.errors import InformationError, InvalidInputError
+from counterplay.principal import (
+    Agent,
+    BestResponseMechanism,
+    CommonPriorAgent,
+    ConstantForecaster,
+    ConstantMechanism,
+    ContextualSwapAgent,
+    EmpiricalMeanForecaster,
+    FiniteGame,
+    FiniteStableOracle,
+    FollowRecommendation,
+    ForecastBestResponseAgent,
+    ForecastMechanism,
+    KGRule,
+    LinearContractOracle,
+    NetCalibratedForecaster,
+    OptimisticRule,
+    PersuasionOracle,
+    ScriptedMechanism,
+    SecretInfoAgent,
+    SpitefulAgent,
+    StableMechanism,
+    alignment_constants,
+    best_response,
+    gap_adversary,
+    near_tie_contract,
+    optimistic_pair,
+    prosecutor_game,
+    random_contract_game,
+    random_persuasion_game,
+    regret_bound_from_transcript,
+    secret_information_instance,
+    simulate,
+)
+from counterplay.principal.bounds import bias_bound
+
+AGENTS = (
+    FollowRecommendation(),
+    ContextualSwapAgent(random_state=1),
+    SpitefulAgent(),
+    ForecastBestResponseAgent(random_state=2),
+)
+
+
+def stable_plays():
+    """Stable mechanisms on different games, forecasters and state sequences."""
+    T = 300
+    rng = np.random.default_rng(0)
+    instance = near_tie_contract(T, random_state=0)
+    shares = instance.benchmark[::4]
+    near = LinearContractOracle(instance.game, shares, horizon=T)
+    yield "near tie", StableMechanism(near, random_state=0), instance.states
+    yield "adversary", StableMechanism(near, random_state=1), gap_adversary(3)
+    mean = EmpiricalMeanForecaster()
+    yield "mean", StableMechanism(near, forecaster=mean, random_state=0), instance.states
+    wrong = ConstantForecaster(probabilities=[0.9, 0.1])
+    yield "wrong", StableMechanism(near, forecaster=wrong, random_state=0), instance.states
+    game = random_contract_game(4, 4, random_state=1)
+    thesis = LinearContractOracle(game, [0.1, 0.4, 0.7], horizon=T, tuning="thesis")
+    drift = (np.arange(T) // 60) % 4
+    yield "four states", StableMechanism(thesis, random_state=0), drift
+    biased = (rng.random(T) < 0.3).astype(int)
+    for kind in ("logit", "rounding"):
+        oracle = PersuasionOracle(prosecutor_game(), beta=0.05, discretization=kind)
+        yield f"persuasion {kind}", StableMechanism(oracle, random_state=0), biased
+    three = PersuasionOracle(random_persuasion_game(3, random_state=2), horizon=T)
+    yield "three strategies", StableMechanism(three, random_state=0), biased
+    U, V = rng.uniform(-1, 1, size=(2, 5, 3, 2))
+    finite = FiniteStableOracle(FiniteGame(U, V), eps=0.05, beta=0.05, gamma=1.0)
+    yield "finite", StableMechanism(finite, random_state=0), biased
+
+
+@pytest.mark.claim("07.19")
+@pytest.mark.parametrize("case", list(stable_plays()), ids=lambda case: case[0])
+def test_regret_inequality_on_every_transcript(case):
+    _, mechanism, states = case
+    play = mechanism.run(states, 300 if callable(states) else None)
+    for agent in AGENTS:
+        transcript = simulate(play, agent)
+        frame = regret_bound_from_transcript(transcript)
+        assert (frame["regret"] <= frame["bound"] + 1e-12).all()
+        assert transcript.policy_regret == pytest.approx(frame["regret"].max())
+        if transcript.spec.c is not None:
+            assert transcript.measured_loss <= transcript.spec.c + 1e-9
+
+
+@pytest.mark.claim("07.19")
+@pytest.mark.parametrize("first", ["M", "H"])
+def test_inequality_survives_secret_information(first):
+    T = 500
+    instance = secret_information_instance(T, first, random_state=0)
+    oracle = LinearContractOracle(instance.game, instance.benchmark, horizon=T)
+    play = simulate(
+        StableMechanism(oracle, random_state=0), SecretInfoAgent(random_state=0), instance.states
+    )
+    frame = play.regret_bound_from_transcript()
+    assert (frame["regret"] <= frame["bound"]).all()
+
+
+@pytest.mark.claim("07.19")
+def test_inequality_terms_are_those_of_the_theorem():
+    T = 200
+    instance = near_tie_contract(T, random_state=3)
+    oracle = LinearContractOracle(instance.game, [0.3, 0.55], beta=0.2, delta=0.1)
+    play = simulate(
+        StableMechanism(oracle, random_state=0),
+        ContextualSwapAgent(random_state=0),
+        instance.states,
+    )
+    frame = play.regret_bound_from_transcript()
+    own, j = play.behaviour, 1
+    other = play.benchmark_behaviours(j)[0]
+    a1, a2, a3 = play.alpha["choice"], play.alpha["optimistic"], play.alpha["benchmark"][j]
+    c, margin = 2 * (0.2 + 0.1), 0.25 * 0.2 / 2
+    by_hand = (
+        c
+        + 3 * a1
+        + 2 * a2
+        + a3
+        + (own.swap_regret + own.secret_information + 2 * a1) / margin
+        + (other.swap_regret + other.secret_information + 2 * a3) / margin
+        + own.secret_information
+        + other.secret_information
+    )
+    assert frame["bound"][j] == pytest.approx(by_hand)
+
+
+@pytest.mark.claim("07.17")
+@pytest.mark.parametrize("states", ["iid", "periodic", "adversarial"])
+def test_obedience_bounds_regret_by_the_bias(states):
+    T = 400
+    game = random_contract_game(3, 3, random_state=4)
+    P0 = np.linspace(0.1, 0.9, 5)
+    mechanism = BestResponseMechanism(game, P0, random_state=0)
+    sequence = {
+        "iid": np.random.default_rng(0).integers(0, 3, T),
+        "periodic": (np.arange(T) // 5) % 3,
+        "adversarial": gap_adversary(0),
+    }[states]
+    play = simulate(mechanism, FollowRecommendation(), sequence, rounds=T)
+    alpha = play.alpha
+    gaps = play.benchmark_values.mean(axis=0) - play.principal_values.mean()
+    assert (gaps <= alpha["benchmark"] + alpha["choice"] + 1e-12).all()
+    assert play.behaviour.secret_information == 0.0
+    stable = StableMechanism(LinearContractOracle(game, P0, horizon=T), random_state=0)
+    obeyed = simulate(stable.run(play["y"]), FollowRecommendation())
+    assert obeyed.behaviour.secret_information == 0.0
+    assert obeyed.behaviour.swap_regret <= 2 * obeyed.alpha["choice"] + 1e-12
+
+
+def choose_against(view):
+    """The state that is wrong for the more likely choice of the Principal."""
+    first = sum(weight for weight, policy, _ in view.offers if policy == 1)
+    return 0 if first > 0.5 else 1
+
+
+@pytest.mark.claim("07.17")
+def test_choice_events_are_wired_in():
+    """One action, two policies: E3 asks for the overall mean only, E4 for the two half-lines."""
+    game = FiniteGame(np.zeros((2, 1, 2)), [[[1.0, 0.0]], [[0.0, 1.0]]])
+    T = 1000
+    biases = {}
+    for monitored in (True, False):
+        mechanism = BestResponseMechanism(game, [0, 1], random_state=0, monitor_choice=monitored)
+        play = simulate(mechanism, FollowRecommendation(), choose_against, rounds=T)
+        alpha = play.alpha
+        gaps = play.benchmark_values.mean(axis=0) - play.principal_values.mean()
+        assert (gaps <= alpha["benchmark"] + alpha["choice"] + 1e-12).all()
+        biases[monitored] = alpha["choice"]
+    events, rates = 4, 6
+    # two events and two outcomes, each at most active in all rounds
+    bound = 2 * 2 * bias_bound(T / 2, 2 * 2 * events, rates, 0.05) / T
+    assert biases[True] <= bound
+    assert biases[False] > 2 * bound
+
+
+@pytest.mark.claim("07.24")
+def test_mechanisms_do_not_react_to_the_agent():
+    class Contrary(Agent):
+        """Does the opposite, and keeps its own randomness busy."""
+
+        def act(self, p_idx, r, uniform):
+            return 1 - r if uniform < 0.9 else r
+
+    instance = near_tie_contract(300, random_state=0)
+    columns = ("pi", "p_idx", "r", "init_idx", "init_a", "r0", "y")
+    for mechanism in (
+        StableMechanism(
+            LinearContractOracle(instance.game, instance.benchmark, horizon=300), random_state=7
+        ),
+        BestResponseMechanism(instance.game, instance.benchmark, random_state=7),
+    ):
+        first = simulate(mechanism, FollowRecommendation(), instance.states)
+        second = simulate(mechanism, Contrary(random_state=3), instance.states)
+        assert not np.array_equal(first["a"], second["a"])
+        for name in columns:
+            assert first[name].tobytes() == second[name].tobytes()
+
+
+@pytest.mark.claim("07.25")
+def test_counterfactuals_use_the_same_world_and_fresh_agents():
+    seen = []
+
+    class Recorder(Agent):
+        """Remembers what it is shown and what it was told before."""
+
+        def begin(self, game, policies, horizon):
+            super().begin(game, policies, horizon)
+            self.memory = 0
+            seen.append({"policies": tuple(policies), "shown": [], "states": []})
+
+        def act(self, p_idx, r, uniform):
+            seen[-1]["shown"].append((p_idx, r, self.memory))
+            return r
+
+        def observe(self, p_idx, r, a, y):
+            self.memory += 1
+            seen[-1]["states"].append(y)
+
+    T = 40
+    instance = near_tie_contract(T, random_state=1)
+    P0 = (0.2, 0.5, 0.7)
+    oracle = LinearContractOracle(instance.game, P0, horizon=T)
+    play = simulate(StableMechanism(oracle, random_state=0), Recorder(), instance.states)
+    assert len(seen) == 1 + len(P0)
+    for game in seen:  # same states, and a fresh memory that counts from zero
+        assert game["states"] == instance.states.tolist()
+        assert [memory for _, _, memory in game["shown"]] == list(range(T))
+    for j, p0 in enumerate(P0):
+        game = seen[1 + j]
+        assert game["policies"] == (p0,)
+        expected = [best_response(instance.game, p0, pi) for pi in play["pi"]]
+        assert [r for _, r, _ in game["shown"]] == expected == play["r0"][:, j].tolist()
+    assert any(
+        r != r0 for (_, r, _), (_, r0, _) in zip(seen[0]["shown"], seen[1]["shown"])
+    )  # the recommendations of the realised game are not reused
+    for t in range(T):  # and the stored optimistic pairs belong to the stored forecasts
+        pair = optimistic_pair(instance.game, P0, play["pi"][t], oracle.margin)
+        assert pair == (play["init_idx"][t], play["init_a"][t])
+
+
+@pytest.mark.claim("07.25")
+def test_replicates_are_averaged_before_the_maximum():
+    instance = near_tie_contract(150, random_state=2)
+    oracle = LinearContractOracle(instance.game, [0.3, 0.5, 0.7], horizon=150)
+    play = simulate(
+        StableMechanism(oracle, random_state=0),
+        ContextualSwapAgent(random_state=0),
+        instance.states,
+        replicates=6,
+    )
+    stage = play.stage
+    own = np.mean([stage.principal_values(play["a"][:, i]).mean() for i in range(6)])
+    others = [
+        np.mean(
+            [
+                play.benchmark_stages[j].principal_values(play["a0"][:, j, i]).mean()
+                for i in range(6)
+            ]
+        )
+        for j in range(3)
+    ]
+    assert play.policy_regret == pytest.approx(max(others) - own)
+    assert not np.array_equal(play["a"][:, 0], play["a"][:, 1])
+    assert play.policy_regret <= play.regret_bound
+
+
+@pytest.mark.claim("07.27")
+@pytest.mark.parametrize(("n_states", "limit"), [(2, 30.0), (5, 120.0)])
+def test_forecast_pass_is_fast(n_states, limit):
+    """The limit is for 10 000 rounds; 1 000 rounds are timed, after a warm-up."""
+    game = random_contract_game(3, n_states, random_state=0)
+    oracle = LinearContractOracle(game, np.linspace(0.05, 1, 20), beta=0.1, delta=1 / 24)
+    assert (len(oracle.policies), len(oracle.benchmark)) == (25, 20)
+    mechanism = StableMechanism(oracle, random_state=0)
+    states = np.random.default_rng(0).integers(0, n_states, 1000)
+    mechanism.run(states[:50])
+    begin = time.process_time()
+    session = mechanism.start(10_000)
+    for y in states:
+        session.offer()
+        session.observe(int(y))
+    assert (time.process_time() - begin) * 10 < limit
+
+
+def test_every_rule_runs_with_every_forecaster(coin):
+    states = np.random.default_rng(0).integers(0, 2, 60)
+    for rule in (OptimisticRule(coin, [0.3, 0.6], eps=0.05), KGRule(prosecutor_game())):
+        for forecaster in (None, EmpiricalMeanForecaster(), NetCalibratedForecaster(eta=0.25)):
+            mechanism = ForecastMechanism(rule, forecaster=forecaster, random_state=0)
+            play = simulate(mechanism, SpitefulAgent(), states)
+            assert "no regret guarantee" in play.summary()
+            with pytest.raises(InformationError, match="no regret guarantee"):
+                play.regret_bound_from_transcript()
+
+
+def test_common_prior_agent_answers_his_prior(coin):
+    states = np.random.default_rng(0).integers(0, 2, 50)
+    mechanism = StableMechanism(
+        LinearContractOracle(coin, [0.3, 0.6], beta=0.2, delta=0.1), random_state=0
+    )
+    play = simulate(mechanism, CommonPriorAgent([0.2, 0.8]), states)
+    answers = [best_response(coin, play.policies[p], [0.2, 0.8]) for p in play["p_idx"]]
+    assert play["a"].tolist() == answers
+
+
+def test_constant_and_scripted_mechanisms(coin):
+    states = np.array([0, 1, 1, 0])
+    fixed = ConstantMechanism(coin, 0.4, recommendation=1, random_state=0).run(states)
+    assert fixed.columns["r"].tolist() == [1, 1, 1, 1]
+    scripted = ScriptedMechanism(coin, [0.2, 0.8], [0.5], lambda past: (past.size % 2, 0))
+    play = scripted.run(states)
+    assert play.columns["p_idx"].tolist() == [0, 1, 0, 1]
+    with pytest.raises(InvalidInputError, match="fixed_recommendation"):
+        simulate(play, FollowRecommendation())
+    with pytest.raises(InformationError, match="no forecasts"):
+        _ = simulate(play, FollowRecommendation(), fixed_recommendation=1).alpha
+
+
+def test_alignment_constants_are_the_smallest():
+    instance = near_tie_contract(400, random_state=0)
+    mechanism = BestResponseMechanism(instance.game, instance.benchmark[::5], random_state=0)
+    play = simulate(mechanism, SpitefulAgent(), instance.states)
+    excess, gaps = play.alignment_excess
+    for M1 in (0.0, 1.0, 3.0):
+        M2 = alignment_constants(play, M1=M1)
+        assert (excess <= M1 * gaps + M2 + 1e-12).all()
+        assert M2 == 0.0 or (excess > M1 * gaps + M2 - 1e-9).any()
+    assert alignment_constants(play, M2=1.0) == 0.0
+    assert play.policy_regret <= play.regret_bound
+    with pytest.raises(InvalidInputError, match="exactly one"):
+        alignment_constants(play)
+
+
+def test_stable_mechanism_needs_a_guarantee(coin):
+    with pytest.raises(InvalidInputError, match="stable policy oracle"):
+        StableMechanism(OptimisticRule(coin, [0.5], eps=0.1))

@@ -1,0 +1,98 @@
+"""From models and data to losses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier
+
+from counterplay.errors import InvalidInputError
+from counterplay.tradeoff import (
+    LazyHedge,
+    RiverExperts,
+    error_rate,
+    missed_positives,
+    replay_losses,
+)
+
+
+def test_replay_equals_the_definition() -> None:
+    rng = np.random.default_rng(0)
+    X, y = np.zeros((60, 1)), rng.integers(0, 2, 60)
+    models = [DummyClassifier(strategy="constant", constant=k).fit(X, y) for k in (0, 1)]
+    batches = [(X[i : i + 6], y[i : i + 6]) for i in range(0, 60, 6)]
+    l1, l2 = replay_losses(models, batches)
+    share = y.reshape(10, 6).mean(axis=1)
+    assert np.allclose(l1, np.column_stack([share, 1 - share]))
+    assert np.allclose(l2, np.column_stack([share, np.zeros(10)]))
+
+
+def test_own_loss_functions() -> None:
+    X, y = np.zeros((4, 1)), np.array([0, 1, 1, 1])
+    model = DummyClassifier(strategy="constant", constant=0).fit(X, y)
+    l1, l2 = replay_losses(
+        [model], [(X, y)], primary=lambda t, p: 0.25, secondary=lambda t, p: float((t > p).mean())
+    )
+    assert (l1[0, 0], l2[0, 0]) == (0.25, 0.75)
+    with pytest.raises(InvalidInputError, match="primary losses must lie"):
+        replay_losses([model], [(X, y)], primary=lambda t, p: 2.0)
+
+
+def test_river_models_as_experts() -> None:
+    river = pytest.importorskip("river", reason="river is not installed")
+    from river import datasets, linear_model, naive_bayes, preprocessing, tree
+
+    models = [
+        preprocessing.StandardScaler() | linear_model.LogisticRegression(),
+        naive_bayes.GaussianNB(),
+        tree.HoeffdingTreeClassifier(),
+    ]
+    assert river.__version__
+    l1, l2 = RiverExperts(models).replay(datasets.Phishing(), 600)
+    assert l1.shape == l2.shape == (600, 3)
+    assert (l2 <= l1).all()  # a missed positive is an error, too
+    assert l1[300:].mean(axis=0).min() < 0.2
+    run = LazyHedge(600, 3, threshold=10.0, random_state=0).run(l1, l2, c=0.1)
+    assert run.primary_regret(clip=False) <= run.guarantees["primary regret"]
+
+
+def test_models_that_cannot_predict_yet_are_wrong() -> None:
+    class Silent:
+        def predict_one(self, x: object) -> None:
+            return None
+
+        def learn_one(self, x: object, y: object) -> None:
+            raise AssertionError("must not learn")
+
+    l1, l2 = RiverExperts([Silent()], learn=False).losses({}, True)
+    assert (l1[0], l2[0]) == (1.0, 1.0)
+
+
+def test_loss_helpers() -> None:
+    assert error_rate([1, 1, 0, 0], [1, 0, 0, 1]) == 0.5
+    assert missed_positives([1, 1, 0, 0], [1, 0, 0, 1]) == 0.25
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: replay_losses([], [([0], [0])]), "at least one model"),
+        (lambda: replay_losses([object()], [([0], [0])]), "model 0 .object. has no method predict"),
+        (lambda: RiverExperts([object()]), "predict_one"),
+        (lambda: error_rate([1], [1, 0]), "same shape"),
+    ],
+)
+def test_bad_input_is_refused(call: object, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        call()  # type: ignore[operator]  # parametrised
+
+
+def test_empty_stream_is_refused() -> None:
+    class Model:
+        def predict_one(self, x: object) -> int:
+            return 0
+
+        def learn_one(self, x: object, y: object) -> None: ...
+
+    with pytest.raises(InvalidInputError, match="at least one example"):
+        RiverExperts([Model()]).replay([])

@@ -1,0 +1,135 @@
+"""Results a person reads: runs, reports, pictures, minimax tables, diagnosis."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from counterplay.errors import InvalidInputError
+from counterplay.tradeoff import (
+    CusumOracle,
+    EpochLearner,
+    FollowTheLeader,
+    Phase,
+    ReactivationLearner,
+    RunResult,
+    ScalarizedLearner,
+    impossibility_phases,
+    impossibility_report,
+    instances,
+    minimax,
+    required_budget,
+    required_rate,
+)
+
+
+@pytest.fixture(scope="module")
+def run() -> RunResult:
+    game = instances.burst(4096, 0.4, 4, 3)
+    oracle = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
+    return ReactivationLearner(4096, 4, 0.4, oracle=oracle, random_state=0).run(game.l1, game.l2)
+
+
+def test_report_names_every_deactivation_and_the_bound(run: RunResult) -> None:
+    text = run.report()
+    assert text.count("switched off") == 4
+    assert "guaranteed: sleeping regret at most" in text
+    assert "expected switches" in text
+    assert "sleeping_regret" in text
+    frame = run.to_frame()
+    assert frame["played"].sum() == pytest.approx(1.0)
+    assert frame["active"].tolist() == run.active.sum(axis=0).tolist()
+
+
+def test_user_story_with_calibration_runs_as_written() -> None:
+    rng = np.random.default_rng(0)
+    l1 = rng.random((900, 12)) * np.linspace(0.2, 0.4, 12)
+    l2 = np.clip(rng.normal(0.08, 0.05, (900, 12)), 0, 1)
+    l2[:, 0] = np.minimum(l2[:, 0], 0.08)
+    budget = required_budget(l2[:180], c=0.08)
+    watchdog = CusumOracle(c=0.08, threshold=budget.quantile(0.8), resets="quarterly")
+    learner = ReactivationLearner(K=12, T=720, B="balanced", oracle=watchdog)
+    if 91 % learner.grid.B:
+        with pytest.warns(match="multiples of the epoch length"):
+            result = learner.run(l1[180:], l2[180:])
+    else:
+        result = learner.run(l1[180:], l2[180:])
+    assert "720 rounds, 12 experts" in result.report()
+
+
+def test_stand_in_history_and_pickle(run: RunResult) -> None:
+    first, *rest = run.f_history
+    assert first == (0, (0, 1, 2, 3))
+    assert len(rest) == 7  # four times off, three times back
+    copy = pickle.loads(pickle.dumps(run))
+    assert np.array_equal(copy.path, run.path)
+    assert copy.R1 == run.R1
+
+
+def test_pictures(run: RunResult, tmp_path: Path) -> None:
+    figure = run.dashboard()
+    assert figure.axes[0].get_ylabel() == "expert played"
+    figure.savefig(tmp_path / "run.png")
+    assert run.plot().get_xlabel() == "round"
+    game = instances.adaptive_switch_tax(256, 0.5, 3, 0.2, 0.5, random_state=0)
+    adaptive = EpochLearner(256, 3, 0.5, threshold=8.0, random_state=0).run(
+        game.l1, game.l2, c=0.2, n_rep=5
+    )
+    assert len(adaptive.dashboard().axes) == 2
+    assert "mean of 5 paths" in adaptive.summary()
+    assert adaptive.to_frame()["secondary"].isna().all()
+
+
+def test_transcript_has_one_row_per_round(run: RunResult) -> None:
+    game = run.transcript()
+    assert len(game) == 4096
+    assert set(game.columns) == {"played", "l1", "l2", "active"}
+
+
+def test_minimax_tables() -> None:
+    result = minimax(impossibility_phases(), 1 / 16)
+    assert result.to_frame().shape == (3, 2)
+    assert "least max(R1, R2): 0.00694" in result.summary()
+    with pytest.raises(InvalidInputError, match="same K experts"):
+        minimax([(Phase("a", 1.0, (0.1, 0.2), (0.1,)),)], 0.1)
+    with pytest.raises(InvalidInputError, match="objective"):
+        minimax(impossibility_phases(), 0.1, "best")  # type: ignore[arg-type]  # wrong
+
+
+def test_minimax_is_never_above_what_a_learner_reaches() -> None:
+    T = 4800
+    value = minimax(impossibility_phases(), 1 / 16).value * T
+    for learner in (
+        EpochLearner(T, 2, B=1, learner=FollowTheLeader()),
+        ScalarizedLearner(0.3, T, 2),
+    ):
+        reached = np.mean(
+            [
+                max(r.primary_regret(clip=False), r.secondary_regret(clip=False))
+                for r in (
+                    learner.run(w.l1, w.l2, c=w.c, n_rep=0)
+                    for w in instances.impossibility_worlds(T)
+                )
+            ]
+        )
+        assert reached >= value - 1e-6
+
+
+def test_impossibility_report_says_what_would_have_been_enough() -> None:
+    world, _ = instances.impossibility_worlds(10_000)
+    report = impossibility_report(world.l1, world.l2)
+    assert not report.possible
+    assert report.check.c == pytest.approx(1 / 16)
+    assert report.violators == (1,)
+    assert report.needed_budget == pytest.approx(10_000 / 32)
+    assert 10_000**report.needed_alpha == pytest.approx(10_000 / 32)
+    assert np.allclose(report.rate_needed, required_rate(world.l2, 100.0))
+    enough = impossibility_report(world.l1, world.l2, delta=1.0, alpha=report.needed_alpha + 1e-9)
+    assert enough.possible
+    assert "possible: every expert keeps the budget" in enough.summary()
+    assert "a budget of 312.5" in report.summary()
+    assert list(report.to_frame().columns[:2]) == ["primary", "secondary"]
+    assert report.plot().get_ylabel().startswith("largest excess")
