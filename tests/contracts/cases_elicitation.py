@@ -382,6 +382,10 @@ CASES: dict[str, dict[str, Any]] = {
     "instances.epsilon_toy": {"args": {"eta": 0.1}},
     "instances.fibonacci": {"args": {"d": 5}, "bad": {"d = 2": lambda: instances.fibonacci(2)}},
     "instances.good_bad_mediocre": {"args": {}},
+    "instances.harvest_tree": {
+        "args": {"depth": 3, "k": 2, "slip": 0.1, "seed": 0},
+        "bad": {"depth": lambda: instances.harvest_tree(depth=0)},
+    },
     "instances.linear_dependence": {"args": {}},
     "instances.near_indistinguishable": {"args": {"eps": 0.01}},
     "instances.random_mdp": {"args": {"seed": 0}},

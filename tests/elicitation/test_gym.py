@@ -16,6 +16,7 @@ from counterplay.elicitation import (
     SharedBases,
     expand_and_compress,
     from_gymnasium,
+    instances,
     plan,
     policy_value,
 )
@@ -149,9 +150,13 @@ def fruit_tree(slip: float = 0.0) -> MultiObjectiveMDP:
 
 @pytest.mark.claim("08.26")
 @pytest.mark.parametrize("slip", [0.0, 0.1])
-def test_fruit_tree_numbers(slip: float) -> None:
-    pytest.importorskip("mo_gymnasium")
-    mdp = fruit_tree(slip)
+@pytest.mark.parametrize("origin", ["mo-gymnasium", "our own"])
+def test_fruit_tree_numbers(slip: float, origin: str) -> None:
+    if origin == "mo-gymnasium":
+        pytest.importorskip("mo_gymnasium")
+        mdp = fruit_tree(slip)
+    else:
+        mdp = instances.harvest_tree(slip=slip)
     rng = np.random.default_rng(0)
     shared = SharedBases(mdp)
     regrets, questions = [], []

@@ -249,6 +249,36 @@ def random_mdp(
     return add_do_nothing(MultiObjectiveMDP(transitions, rewards, H=horizon))
 
 
+def harvest_tree(
+    depth: int = 6, k: int = 6, *, slip: float = 0.0, seed: RandomState = 0
+) -> MultiObjectiveMDP:
+    """Return a tree of left/right choices whose leaves pay k objectives, none dominating another.
+
+    With probability ``slip`` a step goes to the other side. Like the fruit tree of mo-gymnasium,
+    but made here.
+
+    >>> harvest_tree(depth=3, k=2).n_states
+    8
+    """
+    levels = check_int(depth, "depth", low=1, high=14)
+    chance = check_fraction(slip, "slip")
+    leaves = np.abs(generator(seed).normal(size=(2**levels, check_positive_int(k, "k"))))
+    leaves /= np.linalg.norm(leaves, axis=1, keepdims=True)
+    n = 2**levels - 1  # inner nodes in breadth-first order, then the end
+    transitions = np.zeros((n + 1, 2, n + 1))
+    rewards = np.zeros((n + 1, 2, k))
+    side = np.array([[1 - chance, chance], [chance, 1 - chance]])
+    for node in range(n):
+        children = 2 * node + np.array([1, 2])
+        if children[0] < n:
+            transitions[node][:, children] = side
+        else:
+            transitions[node, :, n] = 1.0
+            rewards[node] = side @ leaves[children - n]
+    transitions[n, :, n] = 1.0
+    return add_do_nothing(MultiObjectiveMDP(transitions, rewards, H=levels))
+
+
 def sparse_mdp(
     seed: RandomState = 0,
     *,
