@@ -93,7 +93,7 @@ def _metropolis(
     belief: np.ndarray, differences: np.ndarray, beta: float, rng: np.random.Generator
 ) -> np.ndarray:
     def likelihood(points: np.ndarray) -> np.ndarray:
-        inside = (points >= 0).all(axis=1) & (np.linalg.norm(points, axis=1) <= 1)
+        inside = (points >= 0).all(axis=1) & (np.linalg.norm(points, axis=1) <= 1 + 1e-9)
         value = -np.logaddexp(0, -beta * points @ differences.T).sum(axis=1)
         return np.where(inside, value, -np.inf)
 
@@ -170,7 +170,7 @@ def compare_questions(users: int = 20) -> None:
         "random pairs": random_pairs,
     }
     try:
-        import botorch  # noqa: F401  # optional peer
+        import botorch.acquisition.preference  # noqa: F401  # optional peer, with its dependencies
 
         methods["BoTorch PairwiseGP+EUBO"] = botorch_eubo
     except ImportError:
