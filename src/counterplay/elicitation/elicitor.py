@@ -70,7 +70,7 @@ class PreferenceElicitor(Parameterised):
     --------
     >>> from counterplay.elicitation import LinearPreferenceUser, instances
     >>> mdp = instances.random_mdp(0)
-    >>> user = LinearPreferenceUser(np.array([0.8, 0.1, 0.5, 0.4]), eps=1e-3)
+    >>> user = LinearPreferenceUser([0.8, 0.1, 0.5, 0.4], eps=1e-3)
     >>> result = PreferenceElicitor(mdp).run(user)
     >>> result.n_queries
     45
@@ -270,6 +270,7 @@ def elicit_many(
     Examples
     --------
     >>> from counterplay.elicitation import LinearPreferenceUser, instances
+    >>> import numpy as np
     >>> users = [LinearPreferenceUser(w, 0.01) for w in np.eye(4) + 0.1]
     >>> results, bases = elicit_many(instances.random_mdp(0), users)
     >>> len(results), bases.oracle.n_calls
