@@ -29,6 +29,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     areas = [name for name in pages.SITUATIONS if name in written]
     areas += sorted(written - set(areas))
     errata = sorted(path.name for path in (docs / "errata").glob("[0-9]*.md"))
+    notes = sorted(path.name for path in (docs / "theory").glob("*.md"))
     config.nav = [
         {"Home": "index.md"},
         {"Getting started": "getting-started.md"},
@@ -44,6 +45,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {
             "Theory": [
                 {"From theorem to code": "claims.md"},
+                *({path.removesuffix(".md").capitalize(): f"theory/{path}"} for path in notes),
                 {"Errata of the thesis": ["errata/index.md", *(f"errata/{e}" for e in errata)]},
             ]
         },

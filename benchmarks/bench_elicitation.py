@@ -1,0 +1,262 @@
+"""Elicitation side by side with the alternatives; ratios from one run.
+
+1. Questions to 1 % regret and time per question, 1,000 items with four objectives, the same users
+   for everyone: adaptive polytope (ours), a Bayesian Bradley-Terry learner with particles and
+   mutual information (written here, as APReL and similar packages do it), random pairs, and
+   BoTorch's PairwiseGP with EUBO where it is installed.
+2. Planning 100 directions at once against one by one.
+3. A policy as k+1 trajectories: expand-and-compress and flow decomposition in units of a plan.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+
+import numpy as np
+
+from counterplay.elicitation import (
+    LinearPreferenceUser,
+    PolytopeElicitor,
+    expand_and_compress,
+    flow_decomposition,
+    instances,
+    plan,
+    policy_flow,
+)
+
+TARGET, LIMIT = 0.01, 60
+
+
+def loss(worth: np.ndarray, row: int) -> float:
+    return 1 - worth[row] / worth.max()
+
+
+def ours(items: np.ndarray, w: np.ndarray, seed: int) -> tuple[int, float, int]:
+    """Questions to 1 %, seconds per question, questions to the certificate."""
+    worth, user = items @ w, LinearPreferenceUser(w, 0.0)
+    elicitor = PolytopeElicitor(items, target_regret=TARGET, random_state=seed)
+    reached, spent = None, 0.0
+    while True:
+        start = time.perf_counter()
+        done = elicitor.done
+        spent += time.perf_counter() - start
+        if reached is None and loss(worth, elicitor.best_guess()) <= TARGET:
+            reached = len(elicitor.answers)
+        if done:
+            break
+        start = time.perf_counter()
+        query = elicitor.ask()
+        elicitor.tell(user.compare(query.first, query.second))
+        spent += time.perf_counter() - start
+    asked = len(elicitor.answers)
+    return asked if reached is None else reached, spent / max(asked, 1), asked
+
+
+def bradley_terry_particles(items: np.ndarray, w: np.ndarray, seed: int) -> tuple[int, float, int]:
+    """Bayesian logistic preferences: 1,000 particles in the positive unit ball, Metropolis steps,
+    mutual information over 500 random pairs; the item with the best mean value is recommended."""
+    rng = np.random.default_rng(seed)
+    worth, k, beta = items @ w, items.shape[1], 20.0
+    belief = np.abs(rng.normal(size=(1000, k)))
+    belief /= np.linalg.norm(belief, axis=1, keepdims=True)
+    differences = np.zeros((0, k))
+    spent, asked = 0.0, 0
+    while True:
+        start = time.perf_counter()
+        guess = int((items @ belief.mean(axis=0)).argmax())
+        spent += time.perf_counter() - start
+        if loss(worth, guess) <= TARGET or asked == LIMIT:
+            return asked, spent / max(asked, 1), -1
+        start = time.perf_counter()
+        pairs = rng.integers(len(items), size=(500, 2))
+        candidates = items[pairs[:, 0]] - items[pairs[:, 1]]
+        p = 1 / (1 + np.exp(-beta * belief @ candidates.T))
+        mean = p.mean(axis=0)
+        information = _entropy(mean) - _entropy(p).mean(axis=0)
+        chosen = candidates[int(information.argmax())]
+        answer = 1.0 if chosen @ w > 0 else -1.0
+        differences = np.vstack([differences, answer * chosen])
+        belief = _metropolis(belief, differences, beta, rng)
+        spent += time.perf_counter() - start
+        asked += 1
+
+
+def _entropy(p: np.ndarray) -> np.ndarray:
+    q = np.clip(p, 1e-12, 1 - 1e-12)
+    return -(q * np.log(q) + (1 - q) * np.log(1 - q))
+
+
+def _metropolis(
+    belief: np.ndarray, differences: np.ndarray, beta: float, rng: np.random.Generator
+) -> np.ndarray:
+    def likelihood(points: np.ndarray) -> np.ndarray:
+        inside = (points >= 0).all(axis=1) & (np.linalg.norm(points, axis=1) <= 1 + 1e-9)
+        value = -np.logaddexp(0, -beta * points @ differences.T).sum(axis=1)
+        return np.where(inside, value, -np.inf)
+
+    now = likelihood(belief)
+    for step in np.geomspace(0.3, 0.02, 30):
+        proposal = belief + step * rng.normal(size=belief.shape)
+        then = likelihood(proposal)
+        accept = np.log(rng.random(len(belief))) < then - now
+        belief = np.where(accept[:, None], proposal, belief)
+        now = np.where(accept, then, now)
+    return belief
+
+
+def random_pairs(items: np.ndarray, w: np.ndarray, seed: int) -> tuple[int, float, int]:
+    """The same belief with random questions."""
+    rng = np.random.default_rng(seed)
+    worth, k = items @ w, items.shape[1]
+    belief = rng.dirichlet(np.ones(k), size=20_000)
+    for asked in range(LIMIT + 1):
+        mean = belief.mean(axis=0)
+        if loss(worth, int((items @ mean).argmax())) <= TARGET or asked == LIMIT:
+            return asked, 0.0, -1
+        i, j = rng.integers(len(items), size=2)
+        difference = items[i] - items[j]
+        kept = belief[np.sign(belief @ difference) == np.sign(difference @ w)]
+        belief = kept if len(kept) > 20 else belief
+    return LIMIT, 0.0, -1
+
+
+def botorch_eubo(items: np.ndarray, w: np.ndarray, seed: int) -> tuple[int, float, int]:
+    """PairwiseGP on the items asked about, EUBO over 300 random pairs."""
+    import torch
+    from botorch.acquisition.preference import AnalyticExpectedUtilityOfBestOption
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models.pairwise_gp import PairwiseGP, PairwiseLaplaceMarginalLogLikelihood
+
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    worth = items @ w
+    table = torch.tensor(items, dtype=torch.double)
+    pair = rng.integers(len(items), size=2)
+    rows, comparisons = [], []
+    spent, asked = 0.0, 0
+    while asked < 30:
+        i, j = int(pair[0]), int(pair[1])
+        if worth[j] > worth[i]:
+            i, j = j, i
+        rows += [i, j]
+        comparisons.append([len(rows) - 2, len(rows) - 1])
+        asked += 1
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = PairwiseGP(table[rows], torch.tensor(comparisons))
+            mll = PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model)
+            with suppress(Exception):  # fits fail now and then; go on with the unfitted model
+                fit_gpytorch_mll(mll)
+            with torch.no_grad():
+                guess = int(model.posterior(table).mean.squeeze(-1).argmax())
+                acquisition = AnalyticExpectedUtilityOfBestOption(pref_model=model)
+                pairs = rng.integers(len(items), size=(300, 2))
+                values = acquisition(table[torch.tensor(pairs)])
+            pair = pairs[int(values.argmax())]
+        spent += time.perf_counter() - start
+        if loss(worth, guess) <= TARGET:
+            break
+    return asked, spent / asked, -1
+
+
+def compare_questions(users: int = 20) -> None:
+    methods: dict[str, Callable[[np.ndarray, np.ndarray, int], tuple[int, float, int]]] = {
+        "polytope (ours)": ours,
+        "Bradley-Terry particles": bradley_terry_particles,
+        "random pairs": random_pairs,
+    }
+    try:
+        import botorch.acquisition.preference  # noqa: F401  # optional peer, with its dependencies
+
+        methods["BoTorch PairwiseGP+EUBO"] = botorch_eubo
+    except ImportError:
+        print("BoTorch is not installed; left out")
+    ours(np.random.default_rng(0).random((50, 4)), np.ones(4) / 4, 0)  # compile
+    for kind in ("scattered items", "all items undominated"):
+        print(f"\n{kind}: 1,000 items, 4 objectives, {users} users, questions to 1 % regret")
+        print(
+            f"{'method':26} {'median':>7} {'mean':>6} {'max':>4} {'ms/question':>12} {'ratio':>7}"
+        )
+        own_time = None
+        for name, method in methods.items():
+            n = users if name != "BoTorch PairwiseGP+EUBO" else min(users, 8)
+            outcome = []
+            for seed in range(n):
+                rng = np.random.default_rng(seed)
+                items = rng.random((1000, 4))
+                if kind != "scattered items":
+                    items = np.abs(rng.normal(size=(1000, 4)))
+                    items /= np.linalg.norm(items, axis=1, keepdims=True)
+                w = rng.dirichlet(np.full(4, (0.3, 1.0, 10.0)[seed % 3]))
+                outcome.append(method(items, w, seed))
+            counts = np.array([o[0] for o in outcome])
+            ms = 1e3 * float(np.median([o[1] for o in outcome if o[0] > 0] or [0.0]))
+            own_time = own_time or ms
+            ratio = f"{ms / own_time:.1f}x" if ms else "-"
+            print(
+                f"{name:26} {np.median(counts):7.1f} {counts.mean():6.1f} {counts.max():4d} "
+                f"{ms:12.2f} {ratio:>7}"
+            )
+            if name.startswith("polytope"):
+                certified = [o[2] for o in outcome]
+                print(f"{'  with certificate':26} {np.median(certified):7.1f}")
+
+
+def best_of(function: Callable[[], object], repeats: int = 7) -> float:
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def compare_planning() -> None:
+    print("\nplanning 100 directions (5 successors per action, k = 5)")
+    print(f"{'states':>7} {'H':>4} {'together':>10} {'one by one':>11} {'ratio':>6}")
+    for n, horizon in ((20, 20), (50, 20), (100, 50), (200, 50), (1000, 50)):
+        mdp = instances.sparse_mdp(n_states=n, horizon=horizon, successors=5)
+        directions = np.random.default_rng(0).normal(size=(100, 5))
+        plan(mdp, directions)
+        together = best_of(lambda m=mdp, d=directions: plan(m, d))
+        alone = best_of(lambda m=mdp, d=directions: [plan(m, row) for row in d], 3)
+        print(
+            f"{n:7d} {horizon:4d} {1e3 * together:8.1f}ms {1e3 * alone:9.1f}ms "
+            f"{alone / together:5.1f}x"
+        )
+
+
+def compare_trajectories() -> None:
+    print("\na policy as k+1 trajectories: S = 200, k = 5, H = 50")
+    print(f"{'successors':>10} {'plan(12)':>9} {'expand':>8} {'flow':>8} {'expand/plan':>12} "
+          f"{'flow/expand':>12} {'paths':>8}")  # fmt: skip
+    for successors in (5, 10, 30):
+        mdp = instances.sparse_mdp(n_states=200, horizon=50, successors=successors)
+        directions = np.random.default_rng(0).random((12, 5))
+        policy = plan(mdp, directions).policies[0]
+        expand_and_compress(mdp, policy)
+        paths = flow_decomposition(policy_flow(mdp, policy))
+        planning = best_of(lambda m=mdp, d=directions: plan(m, d))
+        expand = best_of(lambda m=mdp, p=policy: expand_and_compress(m, p))
+        flow = best_of(
+            lambda m=mdp, p=policy: flow_decomposition(policy_flow(m, p)).compressed(), 3
+        )
+        print(
+            f"{successors:10d} {1e3 * planning:7.1f}ms {1e3 * expand:6.1f}ms {1e3 * flow:6.1f}ms "
+            f"{expand / planning:11.1f}x {flow / expand:11.1f}x {len(paths):8d}"
+        )
+
+
+def main() -> None:
+    warnings.filterwarnings("ignore", category=UserWarning)
+    compare_questions()
+    compare_planning()
+    compare_trajectories()
+
+
+if __name__ == "__main__":
+    main()

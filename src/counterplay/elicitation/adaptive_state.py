@@ -1,0 +1,277 @@
+"""What an adaptive questionnaire knows: the log, the consistent set, conflicts, the fallback.
+
+Everything here is a function of the raw list of answers, so undoing and resuming are replays.
+Source: spec 08 sections 2.4 and A9.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from counterplay.core.errors import ContradictionError, InvalidInputError
+from counterplay.core.seeds import derive_seed
+from counterplay.core.validation import FloatArray
+from counterplay.elicitation import bounds
+from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query
+from counterplay.elicitation.contradictions import fewest_to_set_aside, smallest_conflict
+from counterplay.elicitation.guaranteed_procedure import ProcedureSettings, guaranteed_procedure
+from counterplay.elicitation.informative import Choice, most_informative
+from counterplay.elicitation.option_pool import Certificate, OptionPool, clean
+from counterplay.elicitation.results import Contradiction, ElicitationResult
+from counterplay.elicitation.sessions import Session
+from counterplay.elicitation.shared_bases import SharedBases
+from counterplay.elicitation.tolerant_set import TolerantSet
+
+OnContradiction: TypeAlias = Literal["ask", "set_aside", "raise"]
+ADAPTIVE = ("compare", "confirm", "volunteered")
+_PATIENCE = 4  # answers "same" in a row, without progress, before the fallback
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Parameters of the questionnaire, checked."""
+
+    target_regret: float
+    contradictions: OnContradiction
+    max_contradictions: int
+    fallback: bool
+    adaptive_questions: int
+    max_rays: int
+    wrong_answers: int
+
+
+class AdaptiveState:
+    """Replays answers and finds the next question."""
+
+    def __init__(
+        self,
+        shared: SharedBases,
+        settings: Settings,
+        seed: int,
+        witnesses: FloatArray | None = None,
+    ) -> None:
+        self.shared = shared
+        self.settings = settings
+        self.seed = seed
+        self.pool = OptionPool(shared.oracle, witnesses)
+        largest = shared.oracle.scale / np.sqrt(shared.oracle.k)
+        self.consistent = TolerantSet(
+            shared.oracle.k, largest, settings.max_rays, settings.wrong_answers
+        )
+        self.log: list[LoggedAnswer] = []
+        self.active: dict[int, tuple[FloatArray, Answer]] = {}
+        self.contradictions: list[Contradiction] = []
+        self.open_conflict: tuple[int, ...] = ()
+        self.to_confirm: list[int] = []
+        self.inner: Session[ElicitationResult] | None = None
+        self.inner_failed = False
+        self.stopped = False
+        self._same_in_a_row: list[float] = []
+        self._certificate: Certificate | None = None
+
+    @property
+    def certificate(self) -> Certificate:
+        """Best option so far and its largest regret over all consistent preferences."""
+        if self._certificate is None:
+            self._certificate = self.pool.evaluate(self.consistent)
+        return self._certificate
+
+    @property
+    def good_enough(self) -> bool:
+        """Whether the target is met and no conflict is open."""
+        return not self.to_confirm and self.certificate.regret <= self.settings.target_regret
+
+    def apply(self, entry: LoggedAnswer) -> None:
+        """Take one answer; on ContradictionError the state must be rebuilt without it."""
+        number = len(self.log)
+        self.log.append(entry)
+        same = entry.answer is Answer.INDISTINGUISHABLE
+        before = self.certificate.regret if same else 0.0
+        self._certificate = None
+        if entry.about is not None:
+            self._confirmed(entry.about, entry.answer)
+        else:
+            self.active[number] = (entry.difference, entry.answer)
+            if entry.purpose not in ADAPTIVE:
+                self._feed_inner(entry.answer)
+            if not self.consistent.tell(number, entry.difference, entry.answer):
+                self._conflict(number)
+        if same:
+            self._same_in_a_row.append(before)
+        else:
+            self._same_in_a_row.clear()
+
+    def next_query(self) -> Query | None:
+        """Return the next question, or None when the questionnaire is over."""
+        if self.to_confirm:
+            return self._confirmation(self.to_confirm[0])
+        if self.stopped or self.good_enough:
+            return None
+        if self.inner is None and not self._stalled():
+            choice = self._choose()
+            if choice is not None:
+                return self.comparison(choice.first, choice.second, self._reason(choice))
+        return self._guaranteed_query()
+
+    def comparison(
+        self, first: int, second: int, reason: str = "", about: int | None = None
+    ) -> Query:
+        """Return the question that compares two options of the pool."""
+        room, pool = self.shared.showroom, self.pool
+        return Query(
+            room.option(pool.items[first], pool.values[first]),
+            room.option(pool.items[second], pool.values[second]),
+            reason,
+            number=len(self.log),
+            purpose="compare" if about is None else "confirm",
+            options=(first, second),
+            about=about,
+        )
+
+    def recommendation(self) -> tuple[int, float]:
+        """Return the recommended option of the pool and its certificate.
+
+        After a completed fallback only options that satisfy the guarantee of the theory for every
+        consistent preference are considered; the fallback's own option always does.
+        """
+        if self.inner is None or not self.inner.done or self.inner_failed:
+            return self.certificate.option, self.certificate.regret
+        outcome = self.inner.result
+        estimate = outcome.estimate
+        witness = np.ones(self.shared.oracle.k) if estimate is None else estimate.w_hat
+        own = self.pool.position_of(outcome.item, outcome.value, witness)
+        worst = self.pool.worst_regrets(self.consistent)
+        allowed = self.pool.excesses(self.consistent, self._guarantee_factor()) <= 1e-9
+        allowed[own] = True
+        option = int(np.where(allowed, worst, np.inf).argmin())
+        return option, clean(float(worst[option]))
+
+    def _guarantee_factor(self) -> float:
+        """K with regret <= K eps for the guaranteed procedure."""
+        k = self.shared.oracle.k
+        if self.inner is not None and self.inner.done and not self.inner_failed:
+            estimate = self.inner.result.estimate
+            d = k if estimate is None else len(estimate.basis_values)
+        else:
+            d = self.shared.basis(0).d
+        return bounds.regret_barycentric(k, d, 1.0, self.shared.C)
+
+    def _stalled(self) -> bool:
+        asked = sum(entry.purpose in ("compare", "confirm") for entry in self.log)
+        if asked >= self.settings.adaptive_questions:
+            return True
+        streak = self._same_in_a_row[-_PATIENCE:]
+        return len(streak) == _PATIENCE and self.certificate.regret > 0.9 * streak[0]
+
+    def _choose(self) -> Choice | None:
+        pairs = Counter(
+            (min(entry.options), max(entry.options)) for entry in self.log if entry.options
+        )
+        again = self.settings.wrong_answers + 1  # how often the same pair may be asked
+        done = {pair for pair, count in pairs.items() if count >= again}
+        rng = np.random.default_rng(derive_seed(self.seed, len(self.log)))
+        balance = 2 * self.settings.target_regret
+        return most_informative(self.pool, self.consistent, self.certificate, done, balance, rng)
+
+    def _reason(self, choice: Choice) -> str:
+        return (
+            f"your answers so far leave both possible: {100 * choice.share_first:.0f} % of the "
+            f"preferences that fit them favour the first option and "
+            f"{100 * choice.share_second:.0f} % the second; the expected loss falls from "
+            f"{100 * choice.regret_before:.2g} % to {100 * choice.regret_after:.2g} %"
+        )
+
+    def _guaranteed_query(self) -> Query | None:
+        """The next question of the guaranteed procedure that earlier answers do not decide."""
+        if not self.settings.fallback or self.inner_failed or self.settings.wrong_answers:
+            return None
+        if self.inner is None:
+            excess = self.pool.evaluate(self.consistent, self._guarantee_factor()).excess
+            if excess <= 0:  # everyone who fits the answers already has the guarantee
+                return None
+        inner = self._inner_session()
+        if inner is None or inner.done:
+            return None
+        return inner.ask()
+
+    def _inner_session(self) -> Session[ElicitationResult] | None:
+        """The guaranteed procedure, with implied answers filled in."""
+        if self.inner is None:
+            self.inner = Session(lambda: guaranteed_procedure(self.shared, ProcedureSettings()))
+        try:
+            while not self.inner.done:
+                implied = self.consistent.implied(self.inner.ask().difference)
+                if implied is None:
+                    break
+                self.inner.tell(implied)
+        except ContradictionError:
+            self.inner_failed = True
+            return None
+        return self.inner
+
+    def _feed_inner(self, answer: Answer) -> None:
+        inner = self._inner_session()
+        if inner is None or inner.done:
+            raise InvalidInputError("the saved answers do not belong to this questionnaire")
+        try:
+            inner.tell(answer)
+        except ContradictionError:
+            self.inner_failed = True
+
+    def _conflict(self, number: int) -> None:
+        """An answer leaves no consistent preference: report, ask again, or set aside."""
+        numbers = list(self.active)
+        conflict = smallest_conflict([self.active[i] for i in numbers], self.consistent.scale)
+        members = tuple(numbers[i] for i in conflict) or (number,)
+        policy = self.settings.contradictions
+        if policy == "raise" or len(self.contradictions) >= self.settings.max_contradictions:
+            raise ContradictionError(
+                f"answers {', '.join(str(i + 1) for i in members)} exclude each other: no "
+                "preference explains them together; take one back with undo()",
+                conflict=tuple(self.log[i] for i in members),
+            )
+        again = [i for i in reversed(members) if self.log[i].options is not None]
+        if policy == "ask" and again and self.log[number].purpose in ADAPTIVE:
+            self.open_conflict = members
+            self.to_confirm = again
+        else:
+            self._set_aside(members)
+
+    def _confirmed(self, number: int, answer: Answer) -> None:
+        """A questioned answer was given again: keep it or replace it."""
+        self.to_confirm = [i for i in self.to_confirm if i != number]
+        changed = self.active[number][1] is not answer
+        if changed:
+            self.active[number] = (self.active[number][0], answer)
+            if self.consistent.reset(self.active):
+                self.contradictions.append(Contradiction(self.open_conflict, (), (number,)))
+                self.to_confirm, self.open_conflict = [], ()
+                return
+        if not self.to_confirm:
+            self._set_aside(self.open_conflict)
+            self.open_conflict = ()
+
+    def _set_aside(self, conflict: tuple[int, ...]) -> None:
+        """Ignore the fewest answers that restore consistency."""
+        dropped: list[int] = []
+        while not self.consistent.reset(self.active):
+            numbers = list(self.active)
+            answers = [self.active[i] for i in numbers]
+            for i in fewest_to_set_aside(answers, self.consistent.scale):
+                dropped.append(numbers[i])
+                del self.active[numbers[i]]
+        self.contradictions.append(Contradiction(conflict, tuple(dropped), ()))
+
+    def _confirmation(self, number: int) -> Query:
+        options = self.log[number].options
+        if options is None:
+            raise InvalidInputError(f"answer {number + 1} cannot be asked again")
+        others = ", ".join(str(i + 1) for i in self.open_conflict)
+        reason = (
+            f"your answers {others} exclude each other; please look at question {number + 1} again"
+        )
+        return self.comparison(*options, reason, about=number)

@@ -1,0 +1,258 @@
+"""Every guarantee of the chapter as a function that returns the number.
+
+Source: spec 08 section 3; proofs of the improved ones in docs/theory/elicitation.md.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from counterplay.core.validation import (
+    FloatArray,
+    check_float_array,
+    check_int,
+    check_open_fraction,
+    check_positive_int,
+    check_real,
+    check_same_shape,
+)
+
+
+def benchmark_share(k: int) -> float:
+    """Share of the best value the benchmark has at least, if ``eps <= v*/(2k)``: 1/(2k).
+
+    >>> benchmark_share(4)
+    0.125
+    """
+    return 1.0 / (2 * check_positive_int(k, "k"))
+
+
+def benchmark_questions(k: int) -> int:
+    """Questions that find the benchmark: exactly k-1.
+
+    >>> benchmark_questions(5)
+    4
+    """
+    return check_positive_int(k, "k") - 1
+
+
+def basis_oracle_calls(k: int, d: int) -> int:
+    """Directions the oracle maximises for benchmark and basis: k + d(2k-d-1), k^2 if d = k.
+
+    >>> [basis_oracle_calls(k, d) for k, d in [(5, 2), (6, 3), (4, 4), (5, 1)]]
+    [19, 30, 16, 13]
+    """
+    n, rank = check_positive_int(k, "k"), check_positive_int(d, "d")
+    return n + rank * (2 * n - rank - 1)
+
+
+def shared_oracle_calls(k: int, d: int, users: int) -> int:
+    """Directions for many users with shared bases: k + k d(2k-d-1) + one final plan per user.
+
+    >>> shared_oracle_calls(4, 4, 100)
+    152
+    """
+    n = check_positive_int(k, "k")
+    per_basis = basis_oracle_calls(n, d) - n
+    return n + n * per_basis + check_int(users, "users", low=0)
+
+
+def ratio_questions(k: int, x_over_eps: float) -> int:
+    """Most questions per ratio: max(0, ceil(log2(2k x/eps))) + 1.
+
+    >>> ratio_questions(3, 1000.0)
+    14
+    """
+    ratio = check_real(x_over_eps, "x_over_eps", low=0.0, open_low=True)
+    return max(0, math.ceil(math.log2(2 * check_positive_int(k, "k") * ratio))) + 1
+
+
+def total_questions(k: int, d: int, x_over_eps: float) -> int:
+    """Most questions of the whole procedure: (k-1) + (d-1)(max(0, ceil(log2(2k x/eps))) + 1).
+
+    >>> total_questions(6, 6, 95.0)
+    65
+    """
+    return benchmark_questions(k) + (check_positive_int(d, "d") - 1) * ratio_questions(
+        k, x_over_eps
+    )
+
+
+def ratio_error(alpha_hat: float, eps_over_x: float) -> float:
+    """Largest error of a ratio: max(1, alpha_hat) eps / x (sharp form of Eq. eq:stopcond).
+
+    >>> ratio_error(1.5, 0.01)
+    0.015
+    """
+    ratio = check_real(alpha_hat, "alpha_hat", low=0.0)
+    return max(1.0, ratio) * check_real(eps_over_x, "eps_over_x", low=0.0)
+
+
+def ratio_error_thesis(k: int, eps: float, best_value: float) -> float:
+    """Lemma lmm:V1: if ``eps <= v*/(2k)`` every ratio is within 4 k^2 eps / v*.
+
+    >>> ratio_error_thesis(3, 0.01, 1.0)
+    0.36
+    """
+    precision = check_real(eps, "eps", low=0.0)
+    best = check_real(best_value, "best_value", low=0.0, open_low=True)
+    return 4 * check_positive_int(k, "k") ** 2 * precision / best
+
+
+def spread_factor(k: int, d: int) -> float:
+    """B = prod_{i=2..d} (1 + sqrt(k+1-i)) - 1: how the thesis' basis magnifies ratio errors.
+
+    >>> round(spread_factor(4, 4), 3)
+    12.192
+    """
+    n, rank = check_positive_int(k, "k"), check_positive_int(d, "d")
+    return math.prod(1 + math.sqrt(n + 1 - i) for i in range(2, rank + 1)) - 1
+
+
+def regret_thesis_basis(k: int, d: int, eps: float) -> float:
+    """Regret with the thesis' basis: max(2k, 4kB) eps, linear in eps.
+
+    >>> round(regret_thesis_basis(2, 2, 0.01), 3)
+    0.08
+    """
+    return max(2 * k, 4 * k * spread_factor(k, d)) * check_real(eps, "eps", low=0.0)
+
+
+def regret_barycentric(k: int, d: int, eps: float, C: float = 1.5) -> float:
+    """Regret with the barycentric basis: max(2k, 4 k C (d-1)) eps; no exponential factor.
+
+    >>> regret_barycentric(6, 6, 0.01)
+    1.8
+    """
+    n, rank = check_positive_int(k, "k"), check_positive_int(d, "d")
+    largest = check_real(C, "C", low=1.0)
+    return max(2 * n, 4 * n * largest * (rank - 1)) * check_real(eps, "eps", low=0.0)
+
+
+def barycentric_swaps(k: int, d: int, C: float = 1.5) -> float:
+    """Most swaps of the barycentric basis: (d-1) log_C(k) + 1.
+
+    >>> round(barycentric_swaps(4, 4), 2)
+    11.26
+    """
+    base = check_real(C, "C", low=1.0, open_low=True)
+    n, rank = check_positive_int(k, "k"), check_positive_int(d, "d")
+    return (rank - 1) * math.log(n) / math.log(base) + 1
+
+
+def certificate(coefficients: FloatArray, errors: FloatArray) -> float:
+    """Regret in units of x: 2 sum_i max|c_i| E_i, from quantities that are known afterwards.
+
+    >>> certificate(np.array([1.0, 1.5]), np.array([0.01, 0.02]))
+    0.08
+    """
+    c = check_float_array(coefficients, "coefficients", ndim=1)
+    e = check_float_array(errors, "errors", ndim=1)
+    check_same_shape(c, e, ("coefficients", "errors"))
+    return 2 * float(np.dot(c, e))
+
+
+def fibonacci_factor(d: int) -> int:
+    """F(d+1) - 1, the factor the thesis' basis really loses on the Fibonacci instance.
+
+    >>> [fibonacci_factor(d) for d in (3, 5, 8, 13)]
+    [2, 7, 33, 376]
+    """
+    a, b = 1, 1
+    for _ in range(check_int(d, "d", low=1) - 1):
+        a, b = b, a + b
+    return b - 1
+
+
+def truncated_gap(
+    *,
+    k: int,
+    d_delta: int,
+    scale: float,
+    norm_w: float,
+    ratio_error: float,
+    delta: float,
+) -> float:
+    """Bound on the value error of the truncated estimate, with the constants of the proof.
+
+    ``inf`` when the precondition ``C_V sqrt(d_delta) ||w'|| eta <= 1/3`` fails.
+
+    >>> round(truncated_gap(k=2, d_delta=1, scale=1.0, norm_w=1.0, ratio_error=0.0, delta=0.1), 4)
+    0.1414
+    """
+    check_positive_int(k, "k")
+    check_positive_int(d_delta, "d_delta")
+    for name, number in (("scale", scale), ("norm_w", norm_w), ("ratio_error", ratio_error)):
+        check_real(number, name, low=0.0)
+    check_real(delta, "delta", low=0.0, open_low=True)
+    eta = 4 * (2 * k) * scale**2 * d_delta * ratio_error / delta**2
+    if scale * math.sqrt(d_delta) * norm_w * eta > 1 / 3:
+        return math.inf
+    largest = 1.5 * norm_w
+    estimation = 2 * (scale * largest + 1) * scale * math.sqrt(d_delta) * largest * eta
+    return estimation + math.sqrt(k) * delta * norm_w
+
+
+def truncation_bias_gap(k: int, delta: float, norm_w: float) -> float:
+    """Lemma lmm:gap-w-w': dropping directions of extent delta costs sqrt(k) delta ||w'||.
+
+    >>> truncation_bias_gap(4, 0.1, 2.0)
+    0.4
+    """
+    size = check_real(norm_w, "norm_w", low=0.0)
+    return math.sqrt(check_positive_int(k, "k")) * check_real(delta, "delta", low=0.0) * size
+
+
+def trajectory_set_size(k: int) -> int:
+    """Most trajectories needed to represent a policy exactly: k+1 (Thm. thm:traj-compression).
+
+    >>> trajectory_set_size(5)
+    6
+    """
+    return check_positive_int(k, "k") + 1
+
+
+def flow_paths(n_edges: int, n_vertices: int) -> int:
+    """Most paths of a flow decomposition: |E| - |V| + 2.
+
+    >>> flow_paths(27980, 982)
+    27000
+    """
+    return check_positive_int(n_edges, "n_edges") - check_positive_int(n_vertices, "n_vertices") + 2
+
+
+def sample_size(k: int, accuracy: float, delta: float) -> int:
+    """Sampled trajectories that bring every objective within ``accuracy`` (returns divided by H).
+
+    >>> sample_size(3, 0.05, 0.05)
+    958
+    """
+    eps = check_real(accuracy, "accuracy", low=0.0, open_low=True)
+    n = check_positive_int(k, "k")
+    return math.ceil(math.log(2 * n / check_open_fraction(delta, "delta")) / (2 * eps**2))
+
+
+def repetitions(questions: int, flip_prob: float, delta: float = 0.05) -> int:
+    """Repetitions per question so that all majorities are right with probability 1-delta.
+
+    >>> repetitions(50, 0.2)
+    43
+    """
+    p = check_real(flip_prob, "flip_prob", low=0.0, high=0.5, open_high=True)
+    n = check_positive_int(questions, "questions")
+    return math.ceil(math.log(2 * n / check_open_fraction(delta, "delta")) / (2 * (0.5 - p) ** 2))
+
+
+def adaptive_questions(k: int, target_regret: float) -> int:
+    """Most adaptive questions before the guaranteed procedure takes over.
+
+    ``k (ceil(log2(2k / target)) + 1)``: of the same order as the guaranteed procedure itself.
+
+    >>> adaptive_questions(4, 0.01)
+    44
+    """
+    target = check_open_fraction(target_regret, "target_regret")
+    n = check_positive_int(k, "k")
+    return n * (math.ceil(math.log2(2 * n / target)) + 1)

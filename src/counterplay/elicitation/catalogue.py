@@ -1,0 +1,195 @@
+"""Catalogues: a data frame whose columns are benefits and costs, in one common scale.
+
+Every chosen column runs from 0 (worst in the catalogue) to 1 (best), so weights are comparable and
+"nothing" means an item that is worst in everything.
+Source: spec 08 section 9.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike
+
+from counterplay.core.errors import InvalidInputError, UnknownNameError
+from counterplay.core.validation import FloatArray, IntArray, check_choice, check_float_array
+from counterplay.elicitation.oracles import PointSetOracle
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Catalogue:
+    """Items of a data frame, described by benefits (more is better) and costs (less is better).
+
+    Parameters
+    ----------
+    frame:
+        One row per item.
+    benefits, costs:
+        Names of numeric columns. Rows with missing values in them must be dropped before.
+    name:
+        Column that names the items; the index is used otherwise.
+    scale:
+        ``"range"``: each column is mapped so that the worst item has 0 and the best 1.
+        ``"max"``: benefits are divided by the largest, costs become ``1 - cost / largest``; the
+        zero of every column stays where it was.
+
+    Attributes
+    ----------
+    values : ndarray (n, k)
+        Normalised values, benefits first.
+    objective_names : tuple of str
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> cars = pd.DataFrame({"km": [300, 600, 450], "price": [20e3, 50e3, 30e3]})
+    >>> Catalogue(cars, benefits=["km"], costs=["price"]).values.round(2).tolist()
+    [[0.0, 1.0], [1.0, 0.0], [0.5, 0.67]]
+    """
+
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        benefits: Sequence[str] = (),
+        costs: Sequence[str] = (),
+        *,
+        name: str | None = None,
+        scale: Literal["range", "max"] = "range",
+    ) -> None:
+        check_choice(scale, "scale", ("range", "max"))
+        columns = [*benefits, *costs]
+        _check_columns(frame, columns, name)
+        raw = frame[columns].to_numpy(dtype=np.float64)
+        _check_numbers(raw, columns)
+        self.frame = frame.reset_index(drop=True)
+        self.objective_names = tuple(columns)
+        self.costs = tuple(costs)
+        self.benefits = tuple(benefits)
+        self.name = name
+        self.scale = scale
+        labels = frame.index if name is None else frame[name]
+        self.names = [str(label) for label in labels]
+        self.raw = raw
+        self.values = _normalise(raw, columns, set(costs), scale)
+        self.values.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return (
+            f"Catalogue({len(self)} items, benefits={list(self.benefits)}, "
+            f"costs={list(self.costs)})"
+        )
+
+    def oracle(self) -> CatalogueOracle:
+        """Return the oracle of the items."""
+        return CatalogueOracle(self)
+
+    def describe(self, index: int) -> str:
+        """Return an item in words: its name and its columns in original units."""
+        if index < 0:
+            return "nothing (worst of everything)"
+        told = ", ".join(
+            f"{column} {number:,.4g}" if abs(number) < 1e4 else f"{column} {number:,.0f}"
+            for column, number in zip(self.objective_names, self.raw[index])
+        )
+        return f"{self.names[index]}: {told}"
+
+
+class CatalogueOracle(PointSetOracle):
+    """Best item of a catalogue; knows how to describe items."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        super().__init__(catalogue.values, catalogue.names)
+        self.catalogue = catalogue
+        self.objective_names = catalogue.objective_names
+
+    def describe(self, item: Any) -> str:
+        """Return an item in words."""
+        return self.catalogue.describe(int(item))
+
+
+def undominated(values: ArrayLike) -> IntArray:
+    """Return the indices of rows that no other row beats in every column (one of equal rows).
+
+    >>> undominated(np.array([[1.0, 0.0], [0.5, 0.5], [0.4, 0.4], [0.0, 1.0]])).tolist()
+    [0, 1, 3]
+    """
+    values = check_float_array(values, "values", ndim=2)
+    order = np.lexsort((np.arange(len(values)), -values.sum(axis=1)))
+    return np.sort(order[_undominated(np.ascontiguousarray(values[order]))])
+
+
+@njit(cache=True)
+def _undominated(values):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Rows sorted by falling sum: a row can only be dominated by an earlier one that was kept."""
+    n, k = values.shape
+    kept = np.empty(n, np.int64)
+    count = 0
+    for i in range(n):
+        beaten = False
+        for position in range(count):
+            other = kept[position]
+            worse = True
+            for j in range(k):
+                if values[other, j] < values[i, j]:
+                    worse = False
+                    break
+            if worse:
+                beaten = True
+                break
+        if not beaten:
+            kept[count] = i
+            count += 1
+    return kept[:count]
+
+
+def _check_columns(frame: pd.DataFrame, columns: list[str], name: str | None) -> None:
+    if not columns:
+        raise InvalidInputError("name at least one column as a benefit or a cost")
+    if len(frame) == 0:
+        raise InvalidInputError("the catalogue has no items")
+    for column in [*columns, *([] if name is None else [name])]:
+        if column not in frame.columns:
+            raise UnknownNameError.among("column", str(column), map(str, frame.columns))
+    if len(set(columns)) < len(columns):
+        twice = next(c for c in columns if columns.count(c) > 1)
+        raise InvalidInputError(f"column {twice!r} is named twice among benefits and costs")
+
+
+def _check_numbers(raw: FloatArray, columns: list[str]) -> None:
+    bad = np.argwhere(~np.isfinite(raw))
+    if bad.size:
+        row, column = (int(i) for i in bad[0])
+        raise InvalidInputError(
+            f"row {row} has no finite number in column {columns[column]!r}; drop such rows first"
+        )
+    for j, column_name in enumerate(columns):
+        if np.ptp(raw[:, j]) == 0 and len(raw) > 1:
+            raise InvalidInputError(
+                f"column {column_name!r} is the same for all items; leave it out"
+            )
+
+
+def _normalise(raw: FloatArray, columns: list[str], costs: set[str], scale: str) -> FloatArray:
+    values = np.empty_like(raw)
+    for j, column in enumerate(columns):
+        x = raw[:, j]
+        low, high = float(x.min()), float(x.max())
+        if scale == "range":
+            share = (x - low) / (high - low) if high > low else np.ones_like(x)
+            values[:, j] = 1.0 - share if column in costs else share
+        else:
+            if low < 0 or high == 0:
+                raise InvalidInputError(
+                    f"column {column!r} runs from {low:g} to {high:g}; scale='max' needs "
+                    "non-negative numbers, use scale='range'"
+                )
+            values[:, j] = 1.0 - x / high if column in costs else x / high
+    return values

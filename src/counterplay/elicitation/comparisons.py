@@ -1,0 +1,238 @@
+"""Questions and answers: two options, three possible answers, and procedures that ask.
+
+A procedure is a generator that yields questions and receives answers. The same generator serves a
+simulated user, a person at a terminal and a resumed session, because its only state is the list of
+answers so far.
+Source: spec 08 section 2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+
+from counterplay.core.errors import ContradictionError, InvalidInputError
+from counterplay.core.validation import FloatArray
+
+if TYPE_CHECKING:
+    from counterplay.elicitation.trajectories import WeightedTrajectorySet
+
+InconsistentAnswers = ContradictionError
+"""Raised when no preference explains the answers; ``conflict`` holds the answers concerned."""
+
+T = TypeVar("T")
+
+
+class Answer(StrEnum):
+    """What a person says about two options.
+
+    >>> Answer.parse("second").swapped() is Answer.FIRST
+    True
+    """
+
+    FIRST = "first"
+    SECOND = "second"
+    INDISTINGUISHABLE = "same"
+
+    @classmethod
+    def parse(cls, value: object) -> Answer:
+        """Return the answer for ``"first"``, ``"second"``, ``"same"`` or a usual synonym.
+
+        >>> Answer.parse("indistinguishable")
+        <Answer.INDISTINGUISHABLE: 'same'>
+        """
+        if isinstance(value, cls):
+            return value
+        word = str(value).strip().lower()
+        for answer, words in _WORDS.items():
+            if word in words:
+                return answer
+        raise InvalidInputError(f"an answer must be 'first', 'second' or 'same', got {value!r}")
+
+    def swapped(self) -> Answer:
+        """Return the answer to the same question with the options exchanged."""
+        return _SWAPPED[self]
+
+
+_WORDS: dict[Answer, tuple[str, ...]] = {
+    Answer.FIRST: ("first", "1", "a", "left"),
+    Answer.SECOND: ("second", "2", "b", "right"),
+    Answer.INDISTINGUISHABLE: ("same", "indistinguishable", "=", "0", "equal", "cannot tell"),
+}
+_SWAPPED = {
+    Answer.FIRST: Answer.SECOND,
+    Answer.SECOND: Answer.FIRST,
+    Answer.INDISTINGUISHABLE: Answer.INDISTINGUISHABLE,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Option:
+    """One side of a question, in up to three representations.
+
+    ``value`` is the value vector, ``item`` the row, policy or mixture itself, ``trajectories``
+    the weighted trajectory set. ``chance`` is the probability of getting the item; otherwise the
+    person gets nothing.
+
+    Examples
+    --------
+    >>> Option(np.array([0.2, 0.4]), item=7, chance=0.5, label="the blue car").describe()
+    'with 50 % chance the blue car, otherwise nothing'
+    """
+
+    value: FloatArray
+    item: Any = None
+    chance: float = 1.0
+    label: str = "this option"
+    trajectories: WeightedTrajectorySet | None = None
+
+    def describe(self) -> str:
+        """Return the option in plain words."""
+        if self.chance >= 1.0:
+            return self.label
+        if self.chance <= 0.0:
+            return "nothing"
+        return f"with {100 * self.chance:.3g} % chance {self.label}, otherwise nothing"
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """A question: which of two options does the person prefer?
+
+    Examples
+    --------
+    >>> query = Query(Option(np.array([1.0, 0.0])), Option(np.array([0.4, 0.5])))
+    >>> query.difference.tolist()
+    [0.6, -0.5]
+    """
+
+    first: Option
+    second: Option
+    reason: str = ""
+    """Why this question is asked, in plain words."""
+    number: int = 0
+    """How many questions were asked before."""
+    purpose: str = "compare"
+    """The stage of the procedure, such as ``benchmark`` or ``ratio``."""
+    options: tuple[int, int] | None = None
+    """Positions of the two options in a pool, for adaptive questions."""
+    about: int | None = None
+    """Number of the earlier answer that is asked again, for confirmations."""
+
+    @property
+    def difference(self) -> FloatArray:
+        """Value of the first option minus value of the second."""
+        return self.first.value - self.second.value
+
+    def describe(self) -> str:
+        """Return both options, one per line."""
+        return f"first:  {self.first.describe()}\nsecond: {self.second.describe()}"
+
+    def answered(self, answer: Answer) -> LoggedAnswer:
+        """Return the record of this question with its answer."""
+        return LoggedAnswer(
+            self.first.value, self.second.value, answer, self.purpose, self.options, self.about
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedAnswer:
+    """One answered question, as it is stored."""
+
+    first: FloatArray
+    second: FloatArray
+    answer: Answer
+    purpose: str = "compare"
+    options: tuple[int, int] | None = None
+    """Positions of the two options in a pool, for adaptive questions."""
+    about: int | None = None
+    """Number of the earlier answer that was asked again, for confirmations."""
+
+    @property
+    def difference(self) -> FloatArray:
+        """Value of the first option minus value of the second."""
+        return self.first - self.second
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able record."""
+        return {
+            "first": self.first.tolist(),
+            "second": self.second.tolist(),
+            "answer": self.answer.value,
+            "purpose": self.purpose,
+            "options": None if self.options is None else list(self.options),
+            "about": self.about,
+        }
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> LoggedAnswer:
+        """Read a record written by :meth:`to_dict`."""
+        try:
+            first, second = (
+                np.asarray(record[side], dtype=np.float64) for side in ("first", "second")
+            )
+            options = record.get("options")
+            return cls(
+                first,
+                second,
+                Answer.parse(record["answer"]),
+                str(record["purpose"]),
+                None if options is None else (int(options[0]), int(options[1])),
+                None if record.get("about") is None else int(record["about"]),
+            )
+        except (KeyError, TypeError, IndexError) as error:
+            raise InvalidInputError(f"a saved answer is damaged: {error!r}") from None
+
+    def __str__(self) -> str:
+        verdict = {"first": ">", "second": "<", "same": "~"}[self.answer.value]
+        left, right = (np.array2string(v, precision=4) for v in (self.first, self.second))
+        return f"{left} {verdict} {right} ({self.purpose})"
+
+
+Procedure: TypeAlias = Generator[Query, Answer, T]
+"""A generator that yields questions, receives answers and returns a result."""
+
+
+class User(Protocol):
+    """Anyone who can compare two options."""
+
+    def compare(self, first: Option, second: Option) -> Answer:
+        """Return which option is preferred."""
+        ...
+
+
+@dataclass
+class AnswerLog:
+    """Every answered question, in order."""
+
+    answers: list[LoggedAnswer] = field(default_factory=list)
+
+    def add(self, query: Query, answer: Answer) -> None:
+        """Append one answer."""
+        self.answers.append(query.answered(answer))
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+
+def run_procedure(procedure: Procedure[T], user: User, log: AnswerLog | None = None) -> T:
+    """Run a procedure to its end with ``user`` and return its result."""
+    try:
+        query = next(procedure)
+        while True:
+            answer = Answer.parse(user.compare(query.first, query.second))
+            if log is not None:
+                log.add(query, answer)
+            query = procedure.send(answer)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+def as_values(options: Sequence[Option]) -> FloatArray:
+    """Stack the value vectors of options."""
+    return np.stack([option.value for option in options])

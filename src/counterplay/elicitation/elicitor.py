@@ -1,0 +1,284 @@
+"""The guaranteed procedure: O(k log(k/eps)) questions, then a near-optimal option.
+
+Benchmark, basis, ratios, preference, plan: the chapter's procedure with the repairs and
+improvements of the spec, as an ask/tell object that can be saved at any time.
+Source: Thm. thm:est-without-tau, spec 08 section A9.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from counterplay.core.errors import InvalidInputError, ProtocolError
+from counterplay.core.seeds import RandomState
+from counterplay.core.validation import check_choice, check_int
+from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query, User
+from counterplay.elicitation.estimators import Delta
+from counterplay.elicitation.guaranteed_procedure import ProcedureSettings, guaranteed_procedure
+from counterplay.elicitation.parameters import Parameterised
+from counterplay.elicitation.results import ElicitationResult
+from counterplay.elicitation.sessions import Session
+from counterplay.elicitation.shared_bases import BasisKind, SharedBases
+from counterplay.elicitation.showroom import Representation
+
+
+class PreferenceElicitor(Parameterised):
+    """Find a near-optimal option for one person with a guaranteed number of comparisons.
+
+    Use it when the worst case matters or when options are policies of a decision process; for
+    people choosing from a catalogue, :class:`PolytopeElicitor` needs fewer questions on average.
+
+    Parameters
+    ----------
+    source:
+        A :class:`MultiObjectiveMDP`, a :class:`Catalogue`, a table of values, an oracle, or a
+        :class:`SharedBases` that many elicitors share.
+    basis:
+        ``"barycentric"`` (default; no exponential factor), ``"thesis"`` or ``"single"``.
+    estimator:
+        ``"full"`` or ``"truncated"`` (biased; with ``delta``).
+    delta:
+        Threshold of the truncated estimator, a number or ``"auto"``.
+    refine:
+        Extra bisections per end of each indistinguishable zone; 0 for none.
+    precision:
+        Ask some more questions to measure the person's precision, for a sharper certificate.
+    nonneg:
+        Project the estimate on non-negative weights.
+    representation:
+        ``"values"``, ``"policy"`` or ``"trajectories"``: what the questions show.
+    max_queries:
+        Cap on the questions; then the widest bracket is asked first and midpoints are used.
+    random_state:
+        Seed for ``complement="random"`` only; the procedure itself is deterministic.
+
+    Attributes
+    ----------
+    result_ : ElicitationResult
+        After :meth:`fit`.
+
+    Notes
+    -----
+    For a consistent person the number of questions is at most
+    :func:`bounds.total_questions`, and the regret at most ``max(2k, 4kC(d-1)) eps`` with the
+    barycentric and ``max(2k, 4kB) eps`` with the thesis' basis (improves Thm.
+    thm:est-without-tau, whose rate is eps^(1/3)).
+
+    Examples
+    --------
+    >>> from counterplay.elicitation import LinearPreferenceUser, instances
+    >>> mdp = instances.random_mdp(0)
+    >>> user = LinearPreferenceUser([0.8, 0.1, 0.5, 0.4], eps=1e-3)
+    >>> result = PreferenceElicitor(mdp).run(user)
+    >>> result.n_queries
+    45
+
+    References
+    ----------
+    Shao et al., Eliciting User Preferences for Personalized Multi-Objective Decision Making
+    through Comparative Feedback (2023).
+    """
+
+    def __init__(
+        self,
+        source: Any = None,
+        *,
+        basis: BasisKind = "barycentric",
+        estimator: Literal["full", "truncated"] = "full",
+        delta: Delta = "auto",
+        refine: int = 0,
+        precision: bool = False,
+        nonneg: bool = False,
+        representation: Representation = "values",
+        max_queries: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.source = source
+        self.basis = basis
+        self.estimator = estimator
+        self.delta = delta
+        self.refine = refine
+        self.precision = precision
+        self.nonneg = nonneg
+        self.representation = representation
+        self.max_queries = max_queries
+        self.random_state = random_state
+
+    def fit(self, source: Any, user: User) -> PreferenceElicitor:
+        """Ask ``user`` about ``source``; the result is in ``result_``."""
+        self.source = source
+        self._open(source)
+        self.result_ = self._loop(user)
+        self.w_ = None if self.result_.estimate is None else self.result_.estimate.w_hat
+        return self
+
+    def run(self, user: User) -> ElicitationResult:
+        """Ask ``user`` every remaining question and return the result."""
+        self._session_or_new()
+        return self._loop(user)
+
+    def recommend(self) -> Any:
+        """Return the recommended item."""
+        return self.result.item
+
+    def ask(self) -> Query:
+        """Return the next question."""
+        return self._session_or_new().ask()
+
+    def tell(self, answer: Answer | str) -> None:
+        """Answer the question: ``"first"``, ``"second"`` or ``"same"``.
+
+        Raises :class:`ContradictionError` when no consistent person answers like this; the answer
+        is then not taken, so one can answer again or :meth:`undo` an earlier one.
+        """
+        self._session_or_new().tell(Answer.parse(answer))
+
+    def undo(self) -> None:
+        """Take the last answer back."""
+        self._session_or_new().undo()
+
+    @property
+    def done(self) -> bool:
+        """Whether all questions are answered."""
+        return self._session_or_new().done
+
+    @property
+    def result(self) -> ElicitationResult:
+        """The result, once done."""
+        return self._session_or_new().result
+
+    @property
+    def answers(self) -> tuple[LoggedAnswer, ...]:
+        """Every answer so far."""
+        return tuple(self._session_or_new().answers)
+
+    def to_json(self) -> str:
+        """Return the whole state as JSON; :meth:`from_json` continues from it."""
+        state = {
+            "kind": "PreferenceElicitor",
+            "version": 1,
+            "params": {name: getattr(self, name) for name in _SAVED},
+            "answers": [answer.to_dict() for answer in self.answers],
+        }
+        return json.dumps(state)
+
+    @classmethod
+    def from_json(cls, text: str, source: Any) -> PreferenceElicitor:
+        """Continue a saved session on the same source; every answered question is checked."""
+        state = read_state(text, "PreferenceElicitor")
+        elicitor = cls(source, **state["params"])
+        answers = [LoggedAnswer.from_dict(record) for record in state["answers"]]
+        elicitor._open(source, answers)
+        return elicitor
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        if state.pop("_session", None) is not None:
+            state["_answers"] = self.answers
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        answers = state.pop("_answers", None)
+        vars(self).update(state)
+        if answers is not None:
+            self._open(self.source, answers)
+
+    def _loop(self, user: User) -> ElicitationResult:
+        session = self._session_or_new()
+        if self.max_queries is None and getattr(user, "eps", 1.0) == 0:
+            raise InvalidInputError(
+                "a user with eps = 0 never says 'same', so the bisection does not end; "
+                "set max_queries"
+            )
+        while not session.done:
+            query = session.ask()
+            session.tell(Answer.parse(user.compare(query.first, query.second)))
+        return session.result
+
+    def _session_or_new(self) -> Session[ElicitationResult]:
+        if not hasattr(self, "_session"):
+            self._open(self.source)
+        return self._session
+
+    def _open(self, source: Any, answers: Iterable[LoggedAnswer] = ()) -> None:
+        if source is None:
+            raise ProtocolError(
+                "give the options first: PreferenceElicitor(source) or fit(source, user)"
+            )
+        self._check_params()
+        if isinstance(source, SharedBases):
+            shared = source
+        else:
+            shared = SharedBases(
+                source,
+                kind=self.basis,
+                random_state=self.random_state,
+                representation=self.representation,
+            )
+        settings = ProcedureSettings(
+            self.estimator, self.delta, self.refine, self.precision, self.nonneg, self.max_queries
+        )
+        self._session: Session[ElicitationResult] = Session(
+            lambda: guaranteed_procedure(shared, settings), tuple(answers)
+        )
+
+    def _check_params(self) -> None:
+        check_choice(self.estimator, "estimator", ("full", "truncated"))
+        check_int(self.refine, "refine", low=0)
+        if self.max_queries is not None:
+            check_int(self.max_queries, "max_queries", low=0)
+        if isinstance(self.delta, str) and self.delta != "auto":
+            raise InvalidInputError(
+                f"delta={self.delta!r} needs quantities the procedure cannot know; compute a "
+                "number with truncation_delta(...) or use 'auto'"
+            )
+
+
+_SAVED = (
+    "basis",
+    "estimator",
+    "delta",
+    "refine",
+    "precision",
+    "nonneg",
+    "representation",
+    "max_queries",
+)
+
+
+def read_state(text: str, kind: str) -> dict[str, Any]:
+    """Parse a saved state and check what wrote it."""
+    try:
+        state = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidInputError(f"the saved state is not valid JSON: {error}") from None
+    if not isinstance(state, dict) or state.get("kind") != kind or state.get("version") != 1:
+        raise InvalidInputError(f"the saved state was not written by {kind} version 1")
+    return state
+
+
+def elicit_many(
+    source: Any, users: Iterable[User], **params: Any
+) -> tuple[list[ElicitationResult], SharedBases]:
+    """Run the guaranteed procedure for many users who share bases; return results and bases.
+
+    The oracle is called for at most ``k + k d(2k-d-1)`` directions plus one per user (plus the
+    coefficients of the certificate, once per basis).
+
+    Examples
+    --------
+    >>> from counterplay.elicitation import LinearPreferenceUser, instances
+    >>> import numpy as np
+    >>> users = [LinearPreferenceUser(w, 0.01) for w in np.eye(4) + 0.1]
+    >>> results, bases = elicit_many(instances.random_mdp(0), users)
+    >>> len(results), bases.oracle.n_calls
+    (4, 104)
+    """
+    kind = params.get("basis", "barycentric")
+    representation = params.get("representation", "values")
+    shared = source
+    if not isinstance(source, SharedBases):
+        shared = SharedBases(source, kind=kind, representation=representation)
+    return [PreferenceElicitor(shared, **params).run(user) for user in users], shared

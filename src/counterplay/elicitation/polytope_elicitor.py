@@ -1,0 +1,444 @@
+"""The questionnaire for people: few questions, exact certificate, survives contradictions.
+
+Keep the exact polytope of preferences that explain the three-valued answers, ask the most
+informative comparison of two real options, stop when the largest regret over all those preferences
+is small enough. If that does not work out, the guaranteed procedure takes over.
+Source: spec 08 (adaptive elicitation, not in the thesis); proofs in docs/theory/elicitation.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterplay.core.errors import ContradictionError, InvalidInputError, ProtocolError
+from counterplay.core.seeds import RandomState, derive_seed, generator
+from counterplay.core.validation import (
+    FloatArray,
+    check_choice,
+    check_float_array,
+    check_int,
+    check_real,
+)
+from counterplay.elicitation import bounds
+from counterplay.elicitation.adaptive_state import AdaptiveState, OnContradiction, Settings
+from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query, User
+from counterplay.elicitation.elicitor import read_state
+from counterplay.elicitation.oracles import PointSetOracle
+from counterplay.elicitation.parameters import Parameterised
+from counterplay.elicitation.results import ElicitationResult
+from counterplay.elicitation.shared_bases import SharedBases
+from counterplay.elicitation.tolerant_set import MAX_WRONG
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class PolytopeElicitor(Parameterised):
+    """Find the option this person wants with a handful of comparisons, with a certificate.
+
+    Use it whenever a person chooses from a catalogue or among policies. Questions compare two
+    real options. It needs no knowledge of how preferences are distributed.
+
+    Parameters
+    ----------
+    source:
+        A :class:`Catalogue`, a table of values, a :class:`MultiObjectiveMDP`, an oracle, or a
+        :class:`SharedBases`.
+    target_regret:
+        Stop when the recommended option is at most this fraction below the best one, for every
+        preference that explains the answers.
+    contradictions:
+        What to do when no preference explains all answers: ``"ask"`` (show the questions concerned
+        again, then set the fewest answers aside), ``"set_aside"`` (at once), or ``"raise"``.
+    max_contradictions:
+        After this many, the next one raises :class:`ContradictionError`.
+    wrong_answers:
+        The certificate holds even if this many answers are wrong (0, 1 or 2). Informative
+        questions are never redundant, so a slip goes unnoticed unless it is allowed for.
+    fallback:
+        Whether the guaranteed procedure takes over when the adaptive questions do not suffice
+        (only with ``wrong_answers=0``).
+    adaptive_questions:
+        Most adaptive questions; ``k (ceil(log2(2k/target)) + 1)`` by default, times
+        ``2 wrong_answers + 1``.
+    max_rays:
+        Most vertices of the polytope kept exactly; beyond it the certificate stays valid but is
+        no longer the smallest possible.
+    random_state:
+        Seed of the sampled preferences that rank the questions.
+
+    Notes
+    -----
+    Certificate: relative regret is extreme at the vertices of the polytope, so the reported number
+    is the exact maximum over every consistent preference. Questions: at most
+    ``adaptive_questions`` (plus confirmations) and then those of the guaranteed procedure,
+    :func:`bounds.total_questions`; answers that are already implied are not asked.
+
+    Examples
+    --------
+    >>> from counterplay.elicitation import LinearPreferenceUser
+    >>> items = np.random.default_rng(0).random((1000, 4))
+    >>> elicitor = PolytopeElicitor(items, random_state=0)
+    >>> result = elicitor.run(LinearPreferenceUser([1.0, 0.2, 0.5, 0.1], eps=1e-3))
+    >>> result.n_queries <= 12, bool(result.regret_certificate <= 0.01)
+    (True, True)
+
+    References
+    ----------
+    Boutilier et al., Constraint-based optimization and utility elicitation using the minimax
+    decision criterion (2006).
+    """
+
+    _query: Query | None
+    _ready: bool
+    _asked: bool
+
+    def __init__(
+        self,
+        source: Any = None,
+        *,
+        target_regret: float = 0.01,
+        contradictions: OnContradiction = "ask",
+        max_contradictions: int = 10,
+        wrong_answers: int = 0,
+        fallback: bool = True,
+        adaptive_questions: int | None = None,
+        max_rays: int = 4000,
+        random_state: RandomState = None,
+    ) -> None:
+        self.source = source
+        self.target_regret = target_regret
+        self.contradictions = contradictions
+        self.max_contradictions = max_contradictions
+        self.wrong_answers = wrong_answers
+        self.fallback = fallback
+        self.adaptive_questions = adaptive_questions
+        self.max_rays = max_rays
+        self.random_state = random_state
+
+    def run(self, user: User) -> ElicitationResult:
+        """Ask ``user`` every remaining question and return the result."""
+        while not self.done:
+            query = self.ask()
+            self.tell(Answer.parse(user.compare(query.first, query.second)))
+        return self.result
+
+    def fit(self, source: Any, user: User) -> PolytopeElicitor:
+        """Ask ``user`` about ``source``; the result is in ``result_``."""
+        self.source = source
+        self._open(source)
+        self.result_ = self.run(user)
+        return self
+
+    def recommend(self) -> Any:
+        """Return the item recommended so far."""
+        return self.current().item
+
+    @property
+    def done(self) -> bool:
+        """Whether there is no further question."""
+        self._prepare()
+        return self._query is None
+
+    def ask(self) -> Query:
+        """Return the next question; asking twice returns the same one."""
+        self._prepare()
+        if self._query is None:
+            raise ProtocolError("there is no further question; read the result")
+        self._asked = True
+        return self._query
+
+    def tell(self, answer: Answer | str) -> None:
+        """Answer the question: ``"first"``, ``"second"`` or ``"same"``.
+
+        Raises :class:`ContradictionError` when contradictions are not tolerated (any more); the
+        answer is then not taken, so one can answer again or :meth:`undo` an earlier one.
+        """
+        said = Answer.parse(answer)
+        state = self._state_or_new()
+        if not self._asked or self._query is None:
+            raise ProtocolError("call ask() before tell()")
+        self._take(state, self._query.answered(said))
+
+    def volunteer(self, first: Any, second: Any, answer: Answer | str) -> None:
+        """Take a comparison the person offers unasked: two rows of the table, or two values."""
+        state = self._state_or_new()
+        entry = LoggedAnswer(
+            self._value_of(first), self._value_of(second), Answer.parse(answer), "volunteered"
+        )
+        self._take(state, entry)
+
+    def undo(self) -> None:
+        """Take the last answer back."""
+        log = self._state_or_new().log
+        if not log:
+            raise ProtocolError("there is no answer to take back")
+        self._replay(log[:-1])
+
+    def stop(self) -> None:
+        """End the questionnaire now; the result keeps its certificate, whatever it is."""
+        self._state_or_new().stopped = True
+        self._state_or_new().to_confirm = []
+        self._forget_query()
+
+    def why(self) -> str:
+        """Return why the open question is asked."""
+        return self.ask().reason
+
+    @property
+    def answers(self) -> tuple[LoggedAnswer, ...]:
+        """Every answer so far."""
+        return tuple(self._state_or_new().log)
+
+    @property
+    def result(self) -> ElicitationResult:
+        """The recommendation, once done."""
+        if not self.done:
+            raise ProtocolError("there are open questions; call ask() and tell() until done")
+        return self.current()
+
+    @property
+    def certificate(self) -> float:
+        """Largest regret of the best option so far, over every consistent preference."""
+        return self._state_or_new().recommendation()[1]
+
+    def best_guess(self) -> Any:
+        """Return the item with the smallest average regret over the consistent preferences.
+
+        It is usually right long before the certificate is small; it carries no guarantee.
+        """
+        state = self._state_or_new()
+        rng = np.random.default_rng(derive_seed(state.seed, "centre"))
+        weights = state.consistent.likely(256, rng)
+        return state.pool.items[int(state.pool.regrets(weights).mean(axis=0).argmin())]
+
+    def current(self) -> ElicitationResult:
+        """Return the recommendation on the answers so far, with its certificate."""
+        state = self._state_or_new()
+        option, regret = state.recommendation()
+        pool, room = state.pool, state.shared.showroom
+        rng = np.random.default_rng(derive_seed(state.seed, "centre"))
+        weights = state.consistent.likely(256, rng).mean(axis=0)
+        vertices = state.consistent.vertices
+        return ElicitationResult(
+            item=pool.items[option],
+            value=pool.values[option],
+            regret_certificate=regret,
+            n_queries=len(state.log),
+            method="polytope",
+            label=room.label(pool.items[option], pool.values[option]),
+            objective_names=tuple(room.objective_name(j) for j in range(pool.oracle.k)),
+            answers=tuple(state.log),
+            weights=weights,
+            weight_ranges=np.stack([vertices.min(axis=0), vertices.max(axis=0)], axis=1),
+            single_values=pool.values[pool.best(np.eye(pool.oracle.k))],
+            contradictions=tuple(state.contradictions),
+            notes=self._notes(state, regret),
+        )
+
+    def ranking(self, n: int = 10) -> pd.DataFrame:
+        """Return the ``n`` best options with exact bands over all consistent preferences.
+
+        ``lowest`` and ``highest`` are the worth of the option as a fraction of the best one.
+        """
+        import pandas as pd
+
+        state = self._state_or_new()
+        vertices, pool = state.consistent.vertices, state.pool
+        share = (vertices @ pool.values.T) / pool.best_values(vertices)[:, None]
+        order = np.argsort(-share.min(axis=0), kind="stable")[: check_int(n, "n", low=1)]
+        room = state.shared.showroom
+        return pd.DataFrame(
+            {
+                "item": [room.label(pool.items[i], pool.values[i]) for i in order],
+                "lowest": share.min(axis=0)[order],
+                "highest": share.max(axis=0)[order],
+            }
+        )
+
+    def to_json(self) -> str:
+        """Return the whole state as JSON; :meth:`from_json` continues from it."""
+        state = self._state_or_new()
+        query = self._query
+        saved = {
+            "kind": "PolytopeElicitor",
+            "version": 1,
+            "params": {name: getattr(self, name) for name in _SAVED},
+            "seed": state.seed,
+            "pool_size": len(state.pool),
+            "witnesses": state.pool.witnesses.tolist(),
+            "answers": [entry.to_dict() for entry in state.log],
+            "stopped": state.stopped,
+            "asked": self._asked,
+            "pending": None
+            if query is None or query.options is None
+            else {"options": list(query.options), "reason": query.reason, "about": query.about},
+        }
+        return json.dumps(saved)
+
+    @classmethod
+    def from_json(cls, text: str, source: Any) -> PolytopeElicitor:
+        """Continue a saved questionnaire on the same source."""
+        saved = read_state(text, "PolytopeElicitor")
+        elicitor = cls(source, random_state=int(saved["seed"]), **saved["params"])
+        witnesses = np.asarray(saved["witnesses"], dtype=np.float64)
+        elicitor._open(source, int(saved["seed"]), witnesses)
+        state = elicitor._state
+        if len(state.pool) != saved["pool_size"]:
+            raise InvalidInputError(
+                f"the saved questionnaire was about {saved['pool_size']} undominated options, "
+                f"this source has {len(state.pool)}; resume it with the source it was started with"
+            )
+        elicitor._replay([LoggedAnswer.from_dict(record) for record in saved["answers"]])
+        state = elicitor._state
+        state.stopped = bool(saved["stopped"])
+        pending = saved["pending"]
+        if pending is not None:
+            first, second = pending["options"]
+            elicitor._query = state.comparison(first, second, pending["reason"], pending["about"])
+            elicitor._ready = True
+        elicitor._asked = bool(saved["asked"])
+        if elicitor._asked:
+            elicitor._prepare()
+        return elicitor
+
+    def __getstate__(self) -> dict[str, Any]:
+        hidden = ("_state", "_query", "_ready", "_asked")
+        state = {name: value for name, value in vars(self).items() if name not in hidden}
+        if hasattr(self, "_state"):
+            state["_saved"] = self.to_json()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        saved = state.pop("_saved", None)
+        vars(self).update(state)
+        if saved is not None:
+            twin = type(self).from_json(saved, self.source)
+            for name in ("_state", "_query", "_ready", "_asked"):
+                setattr(self, name, getattr(twin, name))
+
+    def _notes(self, state: AdaptiveState, regret: float) -> tuple[str, ...]:
+        notes = []
+        suspects = state.consistent.suspects()
+        if suspects:
+            told = " or ".join(
+                " and ".join(str(i + 1) for i in sorted(left_out)) for left_out in suspects
+            )
+            notes.append(f"not all answers can be right; most likely wrong: answer {told}")
+        if state.inner is not None:
+            notes.append("the guaranteed procedure took over after the adaptive questions")
+        if regret > self.target_regret and self._ready and self._query is None:
+            notes.append(
+                f"the target of {100 * self.target_regret:.3g} % was not reached: the remaining "
+                "differences are too small for the answers given"
+            )
+        if not state.consistent.exact:
+            notes.append("some answers were left out of the certificate to keep it fast")
+        error = getattr(getattr(state.shared.oracle, "mdp", None), "value_error", 0.0)
+        if error:
+            notes.append(
+                f"values were estimated from samples and may be off by {error:.3g} in each "
+                "objective; add twice this times the sum of the weights to the regret"
+            )
+        return tuple(notes)
+
+    def _take(self, state: AdaptiveState, entry: LoggedAnswer) -> None:
+        kept = list(state.log)
+        try:
+            state.apply(entry)
+        except ContradictionError:
+            self._replay(kept)
+            raise
+        self._forget_query()
+
+    def _value_of(self, option: Any) -> FloatArray:
+        oracle = self._state_or_new().shared.oracle
+        if isinstance(oracle, PointSetOracle) and isinstance(option, int | np.integer):
+            return np.asarray(
+                oracle.X[check_int(int(option), "option", low=0, high=len(oracle.X) - 1)]
+            )
+        value = check_float_array(option, "option", ndim=1)
+        if value.shape != (oracle.k,):
+            raise InvalidInputError(f"the option must have {oracle.k} values, got {value.size}")
+        return value
+
+    def _prepare(self) -> None:
+        state = self._state_or_new()
+        if not self._ready:
+            self._query = state.next_query()
+            self._ready = True
+
+    def _forget_query(self) -> None:
+        self._query = None
+        self._ready = False
+        self._asked = False
+
+    def _state_or_new(self) -> AdaptiveState:
+        if not hasattr(self, "_state"):
+            self._open(self.source)
+        return self._state
+
+    def _replay(self, log: Iterable[LoggedAnswer]) -> None:
+        old = self._state
+        self._open(old.shared, old.seed, old.pool.witnesses)
+        for entry in log:
+            self._check_options(entry)
+            self._state.apply(entry)
+
+    def _check_options(self, entry: LoggedAnswer) -> None:
+        if entry.options is None:
+            return
+        pool = self._state.pool
+        for position, value in zip(entry.options, (entry.first, entry.second)):
+            same = position < len(pool) and np.allclose(
+                pool.values[position], value, rtol=1e-9, atol=1e-12
+            )
+            if not same:
+                raise InvalidInputError(
+                    "the saved questionnaire shows other options than this source; resume it "
+                    "with the source it was started with"
+                )
+
+    def _open(
+        self, source: Any, seed: int | None = None, witnesses: FloatArray | None = None
+    ) -> None:
+        if source is None:
+            raise ProtocolError(
+                "give the options first: PolytopeElicitor(source) or fit(source, user)"
+            )
+        shared = source if isinstance(source, SharedBases) else SharedBases(source)
+        if seed is None:
+            seed = int(generator(self.random_state).integers(2**31))
+        self._state = AdaptiveState(shared, self._settings(shared.oracle.k), seed, witnesses)
+        self._forget_query()
+
+    def _settings(self, k: int) -> Settings:
+        target = check_real(self.target_regret, "target_regret", low=1e-6, high=1.0, open_high=True)
+        wrong = check_int(self.wrong_answers, "wrong_answers", low=0, high=MAX_WRONG)
+        adaptive = self.adaptive_questions
+        if adaptive is None:
+            adaptive = bounds.adaptive_questions(k, target) * (2 * wrong + 1)
+        return Settings(
+            target,
+            check_choice(self.contradictions, "contradictions", ("ask", "set_aside", "raise")),
+            check_int(self.max_contradictions, "max_contradictions", low=0),
+            bool(self.fallback),
+            check_int(adaptive, "adaptive_questions", low=0),
+            check_int(self.max_rays, "max_rays", low=2),
+            wrong,
+        )
+
+
+_SAVED = (
+    "target_regret",
+    "contradictions",
+    "max_contradictions",
+    "wrong_answers",
+    "fallback",
+    "adaptive_questions",
+    "max_rays",
+)

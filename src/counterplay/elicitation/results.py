@@ -1,0 +1,145 @@
+"""What an elicitation hands back: the recommendation, its certificate, and how it came about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterplay.core.errors import ProtocolError
+from counterplay.core.figures import PALETTE, axes_or_new, figure_style
+from counterplay.core.validation import FloatArray
+from counterplay.elicitation.comparisons import LoggedAnswer
+from counterplay.elicitation.estimators import PreferenceEstimate
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False)
+class Contradiction:
+    """Answers that no preference explains together, and which of them were set aside."""
+
+    conflict: tuple[int, ...]
+    """Numbers of the answers in a smallest contradicting set."""
+    set_aside: tuple[int, ...]
+    """Numbers of the answers that are ignored from then on."""
+    changed: tuple[int, ...] = ()
+    """Numbers of the answers that the person changed when asked again."""
+
+    def __str__(self) -> str:
+        outcome = [
+            f"{_numbers(numbers)} {verb}"
+            for numbers, verb in ((self.set_aside, "set aside"), (self.changed, "changed"))
+            if numbers
+        ]
+        return f"answers {_numbers(self.conflict)} exclude each other; {', '.join(outcome)}"
+
+
+@dataclass(frozen=True, eq=False)
+class ElicitationResult:
+    """The recommended option with its certificate.
+
+    ``regret_certificate`` bounds the regret as a fraction of the best possible value for this
+    person: it holds for every preference that explains the answers.
+
+    Examples
+    --------
+    >>> from counterplay.elicitation import LinearPreferenceUser, PolytopeElicitor
+    >>> user = LinearPreferenceUser([1.0, 1.0], eps=0.01)
+    >>> result = PolytopeElicitor([[1.0, 0.0], [0.7, 0.7], [0.0, 1.0]], random_state=0).run(user)
+    >>> result.index, result.regret_certificate
+    (1, 0.0)
+    """
+
+    item: Any
+    value: FloatArray
+    regret_certificate: float
+    n_queries: int
+    method: str
+    label: str
+    objective_names: tuple[str, ...]
+    answers: tuple[LoggedAnswer, ...] = ()
+    weights: FloatArray | None = None
+    """Implied weights that sum to 1, where the answers determine them."""
+    weight_ranges: FloatArray | None = None
+    """Smallest and largest weight (k, 2) of each objective over all consistent preferences."""
+    estimate: PreferenceEstimate | None = None
+    single_values: FloatArray | None = None
+    """Values of the best options of the single objectives, for comparison."""
+    contradictions: tuple[Contradiction, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def policy(self) -> Any:
+        """The recommended policy, for decision processes."""
+        return self.item
+
+    @property
+    def index(self) -> int:
+        """Row of the recommended option, for catalogues and tables."""
+        if not isinstance(self.item, int | np.integer):
+            raise ProtocolError("the recommended item has no row number; read result.item")
+        return int(self.item)
+
+    def summary(self) -> str:
+        """Return the recommendation in a few lines of plain words."""
+        lines = [
+            f"recommended after {self.n_queries} questions: {self.label}",
+            f"certificate: at most {100 * self.regret_certificate:.3g} % below the best possible "
+            "for every preference that explains the answers",
+        ]
+        if self.weights is not None:
+            lines.append(f"implied weights: {self._told_weights(self.weights)}")
+        lines += [f"contradiction: {contradiction}" for contradiction in self.contradictions]
+        lines += [f"note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def _told_weights(self, weights: FloatArray) -> str:
+        told = [f"{name} {w:.2f}" for name, w in zip(self.objective_names, weights)]
+        if self.weight_ranges is not None:
+            told = [
+                f"{text} ({low:.2f} to {high:.2f})"
+                for text, (low, high) in zip(told, self.weight_ranges)
+            ]
+        return ", ".join(told)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per answered question."""
+        import pandas as pd
+
+        records = [
+            {
+                "purpose": a.purpose,
+                "first": a.first.tolist(),
+                "second": a.second.tolist(),
+                "answer": a.answer.value,
+            }
+            for a in self.answers
+        ]
+        frame = pd.DataFrame(records, columns=["purpose", "first", "second", "answer"])
+        frame.index.name = "question"
+        return frame
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the recommended value vector beside the best options of the single objectives."""
+        with figure_style():
+            axes = axes_or_new(ax)
+            positions = np.arange(self.value.size)
+            if self.single_values is not None:
+                for j, row in enumerate(self.single_values):
+                    label = f"best for {self.objective_names[j]}"
+                    color = PALETTE[(j + 1) % len(PALETTE)]
+                    axes.plot(positions, row, color=color, alpha=0.5, lw=1.2, label=label)
+            axes.plot(positions, self.value, "o-", color=PALETTE[0], lw=2.5, label="recommended")
+            axes.set_xticks(positions, list(self.objective_names), rotation=15)
+            axes.set_ylabel("value (normalised)")
+            axes.set_ylim(bottom=0)
+            axes.legend(fontsize=8)
+        return axes
+
+
+def _numbers(answers: tuple[int, ...]) -> str:
+    return ", ".join(str(i + 1) for i in answers) if answers else "none"

@@ -1,0 +1,263 @@
+"""Trips through a road network as a decision process.
+
+Every edge is an action. Its attributes are what the trip pays or costs. Edges with a congestion
+probability may lead into a jam, which costs extra and then ends at the same place.
+Source: spec 08 section 9.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.validation import FloatArray, check_positive_int
+from counterplay.elicitation.mdp import MultiObjectiveMDP, add_do_nothing
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+def from_road_graph(
+    graph: nx.MultiDiGraph[Any],
+    source: Any,
+    target: Any,
+    horizon: int,
+    *,
+    objectives: Sequence[str],
+    costs: Sequence[str] = (),
+    congestion: str = "congestion",
+    delay: str = "delay",
+    delayed: str | None = None,
+) -> MultiObjectiveMDP:
+    """Return the process of travelling from ``source`` to ``target`` in at most ``horizon`` edges.
+
+    Parameters
+    ----------
+    graph:
+        Directed or undirected, parallel edges allowed. Edge attributes are numbers.
+    source, target:
+        Nodes. At the target the trip is over: nothing is paid and nothing costs any more.
+    horizon:
+        Most edges of a trip (jams count as one).
+    objectives:
+        Edge attributes, in the order of the objectives. Missing attributes count as 0.
+    costs:
+        Those of them that should be small, such as ``"time"``. Each becomes the benefit
+        ``1 - cost / largest cost`` per step.
+    congestion:
+        Edge attribute with the probability of a jam.
+    delay:
+        Edge attribute with the extra amount of ``delayed`` that a jam costs.
+    delayed:
+        Objective that a jam adds to; the first of ``costs`` by default.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> roads = nx.MultiDiGraph()
+    >>> _ = roads.add_edge("home", "work", time=20.0, scenery=0.1, congestion=0.1, delay=60.0)
+    >>> _ = roads.add_edge("home", "lake", time=25.0, scenery=1.0)
+    >>> _ = roads.add_edge("lake", "work", time=15.0, scenery=0.8)
+    >>> mdp = from_road_graph(roads, "home", "work", 3, objectives=["time", "scenery"],
+    ...                       costs=["time"])
+    >>> from counterplay.elicitation import plan
+    >>> mdp.original_value(plan(mdp, [[1.0, 0.0]]).values[0]).round(1).tolist()
+    [26.0, 0.1]
+    """
+    import networkx as nx
+
+    steps = check_positive_int(horizon, "horizon")
+    for name, node in (("source", source), ("target", target)):
+        if node not in graph:
+            raise InvalidInputError(f"the {name} {node!r} is not a node of the road network")
+    unknown = [name for name in costs if name not in objectives]
+    if unknown:
+        raise InvalidInputError(f"costs names {unknown[0]!r}, which is not among the objectives")
+    directed = graph if graph.is_directed() else graph.to_directed()
+    if not nx.has_path(directed, source, target):
+        raise InvalidInputError(f"there is no way from {source!r} to {target!r}")
+    objective = delayed or (costs[0] if costs else None)
+    network = _Network(directed, tuple(objectives), congestion, delay, objective)
+    network.walk(source, target)
+    return network.process(steps, tuple(costs))
+
+
+@dataclass
+class _Network:
+    """States are nodes and jams; collects transitions and rewards."""
+
+    graph: Any
+    objectives: tuple[str, ...]
+    congestion: str
+    delay: str
+    delayed: str | None
+    states: list[Any] = field(default_factory=list)
+    rows: list[list[tuple[FloatArray, dict[int, float]]]] = field(default_factory=list)
+    stuck: list[int] = field(default_factory=list)
+    target: int = -1
+    _number: dict[Any, int] = field(default_factory=dict)
+
+    def walk(self, source: Any, target: Any) -> None:
+        """Collect everything that can be reached from the source."""
+        self._state(source)
+        self.target = self._state(target)
+        position = 0
+        while position < len(self.states):
+            state = self.states[position]
+            if position == self.target:
+                self.rows[position] = [(np.zeros(len(self.objectives)), {position: 1.0})]
+            elif not isinstance(state, _Jam):
+                self._leave(position, state)
+            position += 1
+
+    def _state(self, key: Any) -> int:
+        if key not in self._number:
+            self._number[key] = len(self.states)
+            self.states.append(key)
+            self.rows.append([])
+        return self._number[key]
+
+    def _leave(self, position: int, node: Any) -> None:
+        for _, head, key, data in _edges(self.graph, node):
+            amounts = np.array([float(data.get(name, 0.0)) for name in self.objectives])
+            chance = float(data.get(self.congestion, 0.0))
+            if not 0 <= chance <= 1:
+                raise InvalidInputError(
+                    f"the edge {node!r} -> {head!r} has {self.congestion} {chance:g}, "
+                    "which is no probability"
+                )
+            arrival = self._state(head)
+            if chance == 0:
+                self.rows[position].append((amounts, {arrival: 1.0}))
+                continue
+            jam = self._state(_Jam(node, head, key))
+            extra = np.zeros(len(self.objectives))
+            if self.delayed is not None:
+                extra[self.objectives.index(self.delayed)] = float(data.get(self.delay, 0.0))
+            self.rows[jam] = [(extra, {arrival: 1.0})]
+            self.rows[position].append((amounts, {arrival: 1.0 - chance, jam: chance}))
+        if not self.rows[position]:
+            self.stuck.append(position)
+
+    def process(self, horizon: int, costs: tuple[str, ...]) -> MultiObjectiveMDP:
+        """Return the decision process."""
+        cost_columns = [self.objectives.index(name) for name in costs]
+        largest = np.zeros(len(self.objectives))
+        for options in self.rows:
+            for amounts, _ in options:
+                largest = np.maximum(largest, amounts)
+        for position in self.stuck:  # a dead end costs as much as possible, for ever
+            worst = np.where(np.isin(np.arange(len(largest)), cost_columns), largest, 0.0)
+            self.rows[position] = [(worst, {position: 1.0})]
+        n, a = len(self.states), max(len(options) for options in self.rows)
+        rewards = np.zeros((n, a, len(self.objectives)))
+        mask = np.zeros((n, a), dtype=bool)
+        row, column, data = [], [], []
+        for s, options in enumerate(self.rows):
+            for action, (amounts, successors) in enumerate(options):
+                rewards[s, action], mask[s, action] = amounts, True
+                for successor, probability in successors.items():
+                    row.append(s * a + action)
+                    column.append(successor)
+                    data.append(probability)
+        process = MultiObjectiveMDP(
+            sparse.csr_array((data, (row, column)), shape=(n * a, n)),
+            rewards,
+            H=horizon,
+            action_mask=mask,
+            costs=cost_columns,
+            rescale=True,
+            objective_names=self.objectives,
+            state_names=tuple(str(state) for state in self.states),
+        )
+        return add_do_nothing(process)
+
+
+@dataclass(frozen=True)
+class _Jam:
+    """Being stuck on one edge."""
+
+    tail: Any
+    head: Any
+    key: Any
+
+    def __str__(self) -> str:
+        return f"jam {self.tail}-{self.head}"
+
+
+def _edges(graph: Any, node: Any) -> list[tuple[Any, Any, Any, dict[str, Any]]]:
+    if graph.is_multigraph():
+        return list(graph.out_edges(node, keys=True, data=True))
+    return [(tail, head, 0, data) for tail, head, data in graph.out_edges(node, data=True)]
+
+
+def city(
+    rows: int = 8, columns: int = 8, *, highway: bool = True, random_state: RandomState = 0
+) -> nx.MultiDiGraph[Any]:
+    """Return a city to try things on: streets, a river promenade, a motorway that jams.
+
+    Nodes are ``(row, column)`` with attribute ``pos``. Edges have ``time`` (minutes), ``scenery``,
+    ``safety`` (both 0 to 1), ``congestion`` (probability) and ``delay`` (minutes).
+
+    Examples
+    --------
+    >>> town = city(4, 5)
+    >>> town.number_of_nodes(), town.has_edge((0, 0), (0, 1))
+    (20, True)
+    """
+    import networkx as nx
+
+    rng = generator(random_state)
+    graph: nx.MultiDiGraph[Any] = nx.MultiDiGraph()
+    for r in range(check_positive_int(rows, "rows")):
+        for c in range(check_positive_int(columns, "columns")):
+            graph.add_node((r, c), pos=(float(c), float(-r)))
+    for r in range(rows):
+        for c in range(columns):
+            for head in ((r, c + 1), (r + 1, c)):
+                if head in graph:
+                    for edge in (((r, c), head), (head, (r, c))):
+                        graph.add_edge(*edge, **_street(edge, rows, columns, rng))
+    if highway and columns > 2:
+        middle = rows // 2
+        for c in range(0, columns - 2, 2):
+            for tail, head in (((middle, c), (middle, c + 2)), ((middle, c + 2), (middle, c))):
+                graph.add_edge(
+                    tail,
+                    head,
+                    kind="motorway",
+                    time=2.0,
+                    scenery=0.0,
+                    safety=0.55,
+                    congestion=0.15,
+                    delay=25.0,
+                )
+    return graph
+
+
+def _street(
+    edge: tuple[tuple[int, int], tuple[int, int]],
+    rows: int,
+    columns: int,
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    (r, c), (r2, c2) = edge
+    if r == r2 == 0:  # the promenade along the river
+        return {"kind": "river", "time": 6.0, "scenery": 0.95, "safety": 0.9, "congestion": 0.0}
+    if c == c2 == columns - 1:
+        return {"kind": "park", "time": 5.0, "scenery": 0.7, "safety": 0.8, "congestion": 0.0}
+    central = abs(r - rows / 2) + abs(c - columns / 2) < (rows + columns) / 5
+    return {
+        "kind": "centre" if central else "street",
+        "time": float(np.round(rng.uniform(3.0, 6.0), 1)),
+        "scenery": float(np.round(rng.uniform(0.1, 0.4), 2)),
+        "safety": float(np.round(rng.uniform(0.2, 0.5) if central else rng.uniform(0.6, 1.0), 2)),
+        "congestion": 0.1 if central else 0.0,
+        "delay": 10.0,
+    }

@@ -1,0 +1,28 @@
+"""Studies of preference elicitation: how many questions, how good, what goes wrong."""
+
+from counterplay.studies.elicitation.adaptive import ADAPTIVE
+from counterplay.studies.elicitation.bases import BASES
+from counterplay.studies.elicitation.environments import ENVIRONMENTS
+from counterplay.studies.elicitation.many_users import MANY_USERS
+from counterplay.studies.elicitation.noise import NOISE
+from counterplay.studies.elicitation.precision import PRECISION
+from counterplay.studies.elicitation.trajectories import TRAJECTORIES
+from counterplay.studies.study import Area
+
+AREA = Area(
+    name="elicitation",
+    title="What does this person want? Preferences from comparisons",
+    story=(
+        "A route, a laptop or a treatment plan has several objectives, and nobody can say how they "
+        "weigh them. But everybody can say which of two options they like better, or that they "
+        "cannot tell. The chapter's procedure finds a near-optimal option with O(k log(k/eps)) "
+        "such questions; here its regret is linear in the person's precision and free of the "
+        "exponential factor. For people there is a shorter way: keep every preference that "
+        "explains the answers, ask what tells most, and stop with a certificate that bounds the "
+        "regret over all of them, even if an answer was wrong. And any policy can be shown as at "
+        "most k+1 real trajectories with exactly its value, rare accidents included."
+    ),
+    studies=(ADAPTIVE, PRECISION, BASES, TRAJECTORIES, ENVIRONMENTS, NOISE, MANY_USERS),
+)
+
+__all__ = ["AREA"]

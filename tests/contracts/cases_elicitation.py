@@ -1,0 +1,467 @@
+"""Contract cases of counterplay.elicitation."""
+
+import math
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+
+from counterplay.elicitation import (
+    Answer,
+    CallableOracle,
+    Catalogue,
+    ConsistentSet,
+    LinearPreferenceUser,
+    MDPOracle,
+    MultiObjectiveMDP,
+    NoisyUser,
+    Option,
+    PointSetOracle,
+    PolicyMixture,
+    PolytopeElicitor,
+    PolytopeOracle,
+    PreferenceElicitor,
+    Query,
+    SharedBases,
+    barycentric_basis,
+    baselines,
+    basis_policies,
+    c4_compress,
+    city,
+    elicit_many,
+    estimate_precision,
+    estimate_ratios,
+    expand_and_compress,
+    from_gymnasium,
+    from_road_graph,
+    instances,
+    nonnegative_preference,
+    plan,
+    policy_flow,
+    policy_value,
+    ratio_matrix,
+    refine_ratios,
+    solve_preference,
+    truncated_preference,
+    truncation_delta,
+    truncation_dimension,
+    undominated,
+    zone_ratio,
+)
+
+MDP = instances.random_mdp(0, n_states=5, k=3, horizon=3)
+POLICY = plan(MDP, [[1.0, 0.5, 0.2]]).policies[0]
+TABLE = np.random.default_rng(0).random((60, 3))
+USER = LinearPreferenceUser([1.0, 0.6, 0.3], eps=0.01)
+CARS = pd.DataFrame({"km": [300.0, 600.0, 450.0, 500.0], "price": [20e3, 50e3, 30e3, 28e3]})
+V = np.array([[1.0, 0.2], [0.3, 0.6]])
+PAIR_USER = LinearPreferenceUser([1.0, 0.7], eps=0.1)
+SAID = [(np.array([1.0, -1.0]), Answer.FIRST), (np.array([1.0, -1.0]), Answer.SECOND)]
+
+
+class Corridor:
+    """A small deterministic environment."""
+
+    action_space = type("Discrete", (), {"n": 2})
+
+    def reset(self, seed: int | None = None) -> tuple[int, dict[str, Any]]:
+        self.cell = 0
+        return self.cell, {}
+
+    def step(self, action: int) -> tuple[int, list[float], bool, bool, dict[str, Any]]:
+        self.cell += 1 if action else 0
+        return self.cell, [float(self.cell == 3), -1.0], self.cell == 3, False, {}
+
+
+def roads() -> nx.MultiDiGraph:
+    graph = nx.MultiDiGraph()
+    graph.add_edge("home", "work", time=20.0, scenery=0.1, congestion=0.1, delay=60.0)
+    graph.add_edge("home", "lake", time=25.0, scenery=1.0)
+    graph.add_edge("lake", "work", time=15.0, scenery=0.8)
+    return graph
+
+
+def best_row(w: np.ndarray) -> tuple[int, np.ndarray]:
+    row = int((TABLE @ w).argmax())
+    return row, TABLE[row]
+
+
+def ask_all(elicitor: Any) -> list[Any]:
+    result = elicitor.run(USER)
+    return [result.value, result.n_queries, result.regret_certificate]
+
+
+def compare(user: LinearPreferenceUser) -> list[str]:
+    return [user.compare(TABLE[i], TABLE[i + 1]).value for i in range(20)]
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "Answer": {
+        "make": lambda: Answer.FIRST,
+        "bad": {"unknown word": lambda: Answer.parse("maybe")},
+    },
+    "CallableOracle": {
+        "make": lambda: CallableOracle(best_row, k=3, scale=2.0),
+        "run": lambda oracle: oracle.argmax(np.eye(3)),
+        "bad": {
+            "wrong width": lambda: CallableOracle(best_row, 3, 2.0).argmax([[1.0, 0.0]]),
+            "short value": lambda: CallableOracle(lambda w: (0, [1.0]), 3, 1.0).argmax(np.eye(3)),
+        },
+    },
+    "Catalogue": {
+        "make": lambda: Catalogue(CARS, benefits=["km"], costs=["price"]),
+        "bad": {
+            "no column": lambda: Catalogue(CARS),
+            "unknown column": lambda: Catalogue(CARS, benefits=["kmm"]),
+            "twice": lambda: Catalogue(CARS, benefits=["km"], costs=["km"]),
+            "NaN": lambda: Catalogue(CARS.assign(km=math.nan), benefits=["km"]),
+            "constant": lambda: Catalogue(CARS.assign(km=1.0), benefits=["km"]),
+            "empty": lambda: Catalogue(CARS[:0], benefits=["km"]),
+        },
+    },
+    "ConsistentSet": {
+        "make": lambda: ConsistentSet(3),
+        "run": lambda s: [
+            s.tell([0.5, -0.5, 0.1], "first"),
+            s.tell([0, 0.2, -0.3], "same"),
+            s.vertices,
+        ],
+        "bad": {
+            "k = 0": lambda: ConsistentSet(0),
+            "NaN": lambda: ConsistentSet(2).tell([math.nan, 1.0], "first"),
+            "answer": lambda: ConsistentSet(2).tell([1.0, -1.0], "perhaps"),
+        },
+    },
+    "ElicitationResult": {
+        "make": lambda: PolytopeElicitor(TABLE, random_state=0).run(USER),
+        "bad": {"no row": lambda: PreferenceElicitor(MDP).run(USER).index},
+    },
+    "LinearPreferenceUser": {
+        "make": lambda: LinearPreferenceUser([1.0, 0.6, 0.3], eps=0.01),
+        "run": compare,
+        "bad": {
+            "negative weight": lambda: LinearPreferenceUser([1.0, -0.1], 0.1),
+            "zero weights": lambda: LinearPreferenceUser([0.0, 0.0], 0.1),
+            "negative eps": lambda: LinearPreferenceUser([1.0, 0.1], -0.1),
+            "wrong width": lambda: USER.compare([1.0], [0.0]),
+        },
+    },
+    "MDPOracle": {
+        "make": lambda: MDPOracle(MDP),
+        "run": lambda oracle: oracle.argmax(np.eye(3))[1],
+        "bad": {
+            "no do-nothing": lambda: MDPOracle(MultiObjectiveMDP(np.ones((1, 1, 1)), [[[1.0]]])),
+            "wrong width": lambda: MDPOracle(MDP).argmax([[1.0]]),
+        },
+    },
+    "MultiObjectiveMDP": {
+        "make": lambda: instances.random_mdp(0, n_states=4, k=2, horizon=3),
+        "bad": {
+            "row sum": lambda: MultiObjectiveMDP(np.full((1, 1, 1), 0.9), [[[1.0]]]),
+            "NaN reward": lambda: MultiObjectiveMDP(np.ones((1, 1, 1)), [[[math.nan]]]),
+            "H = 0": lambda: MultiObjectiveMDP(np.ones((1, 1, 1)), [[[1.0]]], H=0),
+            "reward above one": lambda: MultiObjectiveMDP(np.ones((1, 1, 1)), [[[2.0]]]),
+        },
+    },
+    "NoisyUser": {
+        "make": lambda: NoisyUser([1.0, 0.6, 0.3], 0.01, flip_prob=0.2, random_state=0),
+        "run": compare,
+        "bad": {"flip_prob": lambda: NoisyUser([1.0, 0.5], 0.01, flip_prob=1.5)},
+    },
+    "Option": {"make": lambda: Option(TABLE[0], item=0, label="a car")},
+    "PointSetOracle": {
+        "make": lambda: PointSetOracle(TABLE),
+        "run": lambda oracle: oracle.argmax(np.eye(3)),
+        "bad": {
+            "negative": lambda: PointSetOracle([[1.0, -1.0]]),
+            "empty": lambda: PointSetOracle(np.zeros((0, 3))),
+            "all zero": lambda: PointSetOracle(np.zeros((2, 3))),
+            "NaN": lambda: PointSetOracle([[math.nan, 1.0]]),
+        },
+    },
+    "PolicyMixture": {
+        "make": lambda: PolicyMixture([0.5, 0.5], [POLICY, POLICY]),
+        "bad": {"weights": lambda: PolicyMixture([0.5, 0.6], [POLICY, POLICY])},
+    },
+    "PolytopeElicitor": {
+        "make": lambda: PolytopeElicitor(TABLE, random_state=0),
+        "run": ask_all,
+        "restore": lambda text: PolytopeElicitor.from_json(text, TABLE),
+        "bad": {
+            "no source": lambda: PolytopeElicitor().ask(),
+            "tell before ask": lambda: PolytopeElicitor(TABLE).tell("first"),
+            "target": lambda: PolytopeElicitor(TABLE, target_regret=0.0).ask(),
+            "foreign state": lambda: PolytopeElicitor.from_json("{}", TABLE),
+            "no JSON": lambda: PolytopeElicitor.from_json("nonsense", TABLE),
+            "result too early": lambda: PolytopeElicitor(TABLE).result,
+        },
+    },
+    "PolytopeOracle": {
+        "make": lambda: PolytopeOracle([[1.0, 1.0]], [1.0]),
+        "run": lambda oracle: oracle.argmax(np.eye(2))[1],
+        "bad": {
+            "unbounded": lambda: PolytopeOracle([[1.0, -1.0]], [1.0]),
+            "zero infeasible": lambda: PolytopeOracle([[1.0, 1.0]], [-1.0]),
+        },
+    },
+    "PreferenceElicitor": {
+        "make": lambda: PreferenceElicitor(MDP),
+        "run": ask_all,
+        "restore": lambda text: PreferenceElicitor.from_json(text, MDP),
+        "bad": {
+            "no source": lambda: PreferenceElicitor().ask(),
+            "estimator": lambda: PreferenceElicitor(MDP, estimator="best").ask(),
+            "basis": lambda: PreferenceElicitor(MDP, basis="best").ask(),
+            "eps = 0 without a cap": lambda: PreferenceElicitor(MDP).run(
+                LinearPreferenceUser([1.0, 0.5, 0.2], 0.0)
+            ),
+            "foreign state": lambda: PreferenceElicitor.from_json("{}", MDP),
+            "parameter": lambda: PreferenceElicitor(MDP).set_params(bases="thesis"),
+        },
+    },
+    "PreferenceEstimate": {"make": lambda: PreferenceElicitor(MDP).run(USER).estimate},
+    "Query": {"make": lambda: Query(Option(TABLE[0]), Option(TABLE[1]))},
+    "SharedBases": {
+        "make": lambda: SharedBases(TABLE),
+        "run": lambda bases: bases.basis(0).values,
+        "bad": {
+            "source": lambda: SharedBases("a string"),
+            "kind": lambda: SharedBases(TABLE, kind="best"),
+            "representation": lambda: SharedBases(TABLE, representation="policy"),
+        },
+    },
+    "WeightedTrajectorySet": {"make": lambda: expand_and_compress(MDP, POLICY)},
+    "add_do_nothing": {"args": lambda: {"mdp": MultiObjectiveMDP(np.ones((1, 1, 1)), [[[1.0]]])}},
+    "barycentric_basis": {
+        "args": lambda: {"oracle": PointSetOracle(TABLE), "V1": TABLE[0]},
+        "bad": {
+            "C = 1": lambda: barycentric_basis(PointSetOracle(TABLE), TABLE[0], C=1.0),
+            "zero": lambda: barycentric_basis(PointSetOracle(TABLE), np.zeros(3)),
+        },
+    },
+    "baselines.BaselineResult": {"make": lambda: baselines.equal_weights(PointSetOracle(TABLE))},
+    "baselines.bradley_terry": {
+        "args": lambda: {
+            "oracle": PointSetOracle(TABLE),
+            "user": USER,
+            "n_queries": 10,
+            "random_state": 0,
+        }
+    },
+    "baselines.compressed_support": {"args": {"mdp": MDP, "policy": POLICY}},
+    "baselines.enumerate_support": {
+        "args": {"mdp": MDP, "policy": POLICY},
+        "bad": {"too many": lambda: baselines.enumerate_support(MDP, POLICY, limit=3)},
+    },
+    "baselines.equal_weights": {"args": lambda: {"oracle": PointSetOracle(TABLE)}},
+    "baselines.logistic_weights": {
+        "args": {"differences": TABLE - 0.5, "labels": np.ones(60), "ridge": 0.1},
+        "bad": {
+            "lengths": lambda: baselines.logistic_weights(TABLE, np.ones(3), 0.1),
+        },
+    },
+    "baselines.pareto_scan": {"args": {"values": TABLE, "user": USER}},
+    "baselines.random_comparisons": {
+        "args": lambda: {
+            "oracle": PointSetOracle(TABLE),
+            "user": USER,
+            "n_queries": 10,
+            "random_state": 0,
+        }
+    },
+    "baselines.sampled_trajectory_set": {
+        "args": {"mdp": MDP, "policy": POLICY, "n": 20, "random_state": 0},
+        "bad": {"n = 0": lambda: baselines.sampled_trajectory_set(MDP, POLICY, 0)},
+    },
+    "basis_policies": {
+        "args": lambda: {"oracle": PointSetOracle(TABLE), "V1": TABLE[0]},
+        "bad": {
+            "wrong width": lambda: basis_policies(PointSetOracle(TABLE), [1.0]),
+            "complement": lambda: basis_policies(PointSetOracle(TABLE), TABLE[0], complement="qr"),
+        },
+    },
+    "bounds.adaptive_questions": {"args": {"k": 4, "target_regret": 0.01}},
+    "bounds.barycentric_swaps": {"args": {"k": 4, "d": 4, "C": 1.5}},
+    "bounds.basis_oracle_calls": {"args": {"k": 5, "d": 3}},
+    "bounds.benchmark_questions": {"args": {"k": 5}},
+    "bounds.benchmark_share": {"args": {"k": 5}},
+    "bounds.certificate": {"args": {"coefficients": [1.0, 1.5], "errors": [0.1, 0.2]}},
+    "bounds.fibonacci_factor": {"args": {"d": 8}},
+    "bounds.flow_paths": {"args": {"n_edges": 100, "n_vertices": 20}},
+    "bounds.ratio_error": {"args": {"alpha_hat": 1.5, "eps_over_x": 0.01}},
+    "bounds.ratio_error_thesis": {"args": {"k": 3, "eps": 0.01, "best_value": 1.0}},
+    "bounds.ratio_questions": {"args": {"k": 3, "x_over_eps": 100.0}},
+    "bounds.regret_barycentric": {"args": {"k": 4, "d": 3, "eps": 0.01, "C": 1.5}},
+    "bounds.regret_thesis_basis": {"args": {"k": 4, "d": 3, "eps": 0.01}},
+    "bounds.repetitions": {"args": {"questions": 50, "flip_prob": 0.1, "delta": 0.05}},
+    "bounds.sample_size": {"args": {"k": 3, "accuracy": 0.05, "delta": 0.05}},
+    "bounds.shared_oracle_calls": {"args": {"k": 4, "d": 4, "users": 100}},
+    "bounds.spread_factor": {"args": {"k": 4, "d": 4}},
+    "bounds.total_questions": {"args": {"k": 4, "d": 4, "x_over_eps": 100.0}},
+    "bounds.trajectory_set_size": {"args": {"k": 4}},
+    "bounds.truncated_gap": {
+        "args": {
+            "k": 2,
+            "d_delta": 1,
+            "scale": 1.0,
+            "norm_w": 1.0,
+            "ratio_error": 1e-6,
+            "delta": 0.1,
+        }
+    },
+    "bounds.truncation_bias_gap": {"args": {"k": 4, "delta": 0.1, "norm_w": 1.0}},
+    "c4_compress": {
+        "args": {"M": TABLE, "p": np.full(60, 1 / 60)},
+        "bad": {
+            "length": lambda: c4_compress(TABLE, [0.5, 0.5]),
+            "sum": lambda: c4_compress(TABLE, np.ones(60)),
+            "method": lambda: c4_compress(TABLE, np.full(60, 1 / 60), method="fast"),
+            "NaN": lambda: c4_compress([[math.nan]], [1.0]),
+        },
+    },
+    "city": {
+        "args": {"rows": 3, "columns": 4, "random_state": 0},
+        "bad": {"rows = 0": lambda: city(0, 4)},
+    },
+    "do_nothing_policy": {"args": {"mdp": MDP}},
+    "elicit_many": {
+        "args": lambda: {"source": TABLE, "users": [USER, USER]},
+        "bad": {"source": lambda: elicit_many(None, [USER])},
+    },
+    "estimate_precision": {
+        "args": {"V1": [1.0, 0.2], "user": PAIR_USER},
+        "bad": {"rel_tol": lambda: estimate_precision([1.0, 0.2], PAIR_USER, rel_tol=0.0)},
+    },
+    "estimate_ratios": {
+        "args": {"V": V, "user": PAIR_USER},
+        "bad": {
+            "eps = 0": lambda: estimate_ratios(V, LinearPreferenceUser([1.0, 0.7], 0.0)),
+            "C_alpha": lambda: estimate_ratios(V, PAIR_USER, C_alpha=0.5),
+        },
+    },
+    "expand_and_compress": {
+        "args": {"mdp": MDP, "policy": POLICY},
+        "bad": {
+            "shape": lambda: expand_and_compress(MDP, np.zeros((2, 2), dtype=int)),
+            "action": lambda: expand_and_compress(MDP, np.full(MDP.n_states, 4)),
+        },
+    },
+    "fewest_to_set_aside": {"args": {"answers": SAID}},
+    "find_benchmark": {"args": lambda: {"oracle": PointSetOracle(TABLE), "user": USER}},
+    "flow_decomposition": {"args": lambda: {"flow": policy_flow(MDP, POLICY)}},
+    "from_gymnasium": {
+        "args": lambda: {"env": Corridor(), "horizon": 4, "costs": [1]},
+        "bad": {
+            "horizon": lambda: from_gymnasium(Corridor(), 0, costs=[1]),
+            "penalty not listed": lambda: from_gymnasium(Corridor(), 4),
+            "too many states": lambda: from_gymnasium(Corridor(), 4, costs=[1], max_states=2),
+            "no environment": lambda: from_gymnasium(3, 4),
+        },
+    },
+    "from_road_graph": {
+        "args": lambda: {
+            "graph": roads(),
+            "source": "home",
+            "target": "work",
+            "horizon": 3,
+            "objectives": ["time", "scenery"],
+            "costs": ["time"],
+        },
+        "bad": {
+            "node": lambda: from_road_graph(roads(), "home", "moon", 3, objectives=["time"]),
+            "no way": lambda: from_road_graph(roads(), "work", "home", 3, objectives=["time"]),
+            "cost": lambda: from_road_graph(
+                roads(), "home", "work", 3, objectives=["time"], costs=["noise"]
+            ),
+        },
+    },
+    "instances.ValueInstance": {"make": lambda: instances.thin_direction(0.1)},
+    "instances.bandit": {"args": {"values": [[1.0, 0.2], [0.1, 0.9]]}},
+    "instances.compression_inputs": {"args": {"seed": 0}, "mutable": "a dict of inputs to try"},
+    "instances.epsilon_toy": {"args": {"eta": 0.1}},
+    "instances.fibonacci": {"args": {"d": 5}, "bad": {"d = 2": lambda: instances.fibonacci(2)}},
+    "instances.good_bad_mediocre": {"args": {}},
+    "instances.harvest_tree": {
+        "args": {"depth": 3, "k": 2, "slip": 0.1, "seed": 0},
+        "bad": {"depth": lambda: instances.harvest_tree(depth=0)},
+    },
+    "instances.linear_dependence": {"args": {}},
+    "instances.near_indistinguishable": {"args": {"eps": 0.01}},
+    "instances.random_mdp": {"args": {"seed": 0}},
+    "instances.rare_crash": {"args": {"crash_probability": 1e-6, "seed": 0}},
+    "instances.sparse_mdp": {"args": {"seed": 0, "n_states": 20, "horizon": 3, "successors": 3}},
+    "instances.stationarity": {"args": {}},
+    "instances.thin_direction": {
+        "args": {"eta": 0.1},
+        "bad": {"eta = 0": lambda: instances.thin_direction(0.0)},
+    },
+    "instances.truncation_bias": {"args": {"eps": 1e-6}},
+    "nonnegative_preference": {
+        "args": {"V": V, "alpha_hat": [0.6], "errors": [0.01]},
+        "bad": {"NaN": lambda: nonnegative_preference(V, [math.nan], [0.1])},
+    },
+    "occupancy": {"args": {"mdp": MDP, "policy": POLICY}},
+    "plan": {
+        "args": {"mdp": MDP, "W": np.eye(3)},
+        "bad": {
+            "wrong width": lambda: plan(MDP, [[1.0, 2.0]]),
+            "NaN": lambda: plan(MDP, [[math.nan, 1.0, 1.0]]),
+        },
+    },
+    "policy_flow": {"args": {"mdp": MDP, "policy": POLICY}},
+    "policy_value": {
+        "args": {"mdp": MDP, "policy": POLICY},
+        "bad": {"floats": lambda: policy_value(MDP, np.zeros((3, 5, 5)))},
+    },
+    "ratio_matrix": {
+        "args": {"V": V, "alpha": [0.6]},
+        "bad": {"length": lambda: ratio_matrix(V, [0.6, 0.7])},
+    },
+    "refine_ratios": {
+        "args": lambda: {"V": V, "user": PAIR_USER, "estimates": estimate_ratios(V, PAIR_USER)},
+        "bad": {
+            "no questions": lambda: refine_ratios(
+                V, PAIR_USER, estimate_ratios(V, PAIR_USER), extra_queries=0
+            )
+        },
+    },
+    "smallest_conflict": {"args": {"answers": SAID}},
+    "solve_preference": {
+        "args": {"V": V, "alpha_hat": [0.6]},
+        "bad": {"length": lambda: solve_preference(V, [0.6, 0.7])},
+    },
+    "spanner_coefficients": {
+        "args": lambda: {
+            "oracle": PointSetOracle(TABLE),
+            "basis": basis_policies(PointSetOracle(TABLE), TABLE[0]),
+        }
+    },
+    "truncated_preference": {
+        "args": {"V": V, "alpha_hat": [0.6], "extents": [1.0, 0.01], "delta": 0.1},
+        "bad": {"delta": lambda: truncated_preference(V, [0.6], [1.0, 0.1], -1.0)},
+    },
+    "truncation_delta": {
+        "args": {"rule": "statement", "k": 3, "d": 3, "scale": 1.0, "eps": 0.01},
+        "bad": {
+            "rule": lambda: truncation_delta("best", k=3, d=3, scale=1.0),
+            "missing eps": lambda: truncation_delta("statement", k=3, d=3, scale=1.0),
+        },
+    },
+    "truncation_dimension": {
+        "args": {"extents": [1.0, 0.5], "delta": 0.1},
+        "bad": {"NaN": lambda: truncation_dimension([math.nan], 0.1)},
+    },
+    "undominated": {
+        "args": {"values": TABLE},
+        "bad": {"NaN": lambda: undominated([[math.nan, 1.0]])},
+    },
+    "value_to_go": {"args": {"mdp": MDP, "policy": POLICY}},
+    "zone_ratio": {
+        "args": {"low": 0.4, "high": 0.6},
+        "bad": {
+            "no end": lambda: zone_ratio(None, None, 0.1),
+            "no precision": lambda: zone_ratio(None, 0.6),
+        },
+    },
+}

@@ -1,0 +1,158 @@
+"""Catalogues, oracles and baselines."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from counterplay.elicitation import (
+    CallableOracle,
+    Catalogue,
+    LinearPreferenceUser,
+    PointSetOracle,
+    PolytopeElicitor,
+    PolytopeOracle,
+    baselines,
+    undominated,
+)
+from counterplay.errors import InvalidInputError, UnknownNameError
+
+
+def test_range_and_max_scaling() -> None:
+    cars = pd.DataFrame({"km": [300.0, 600.0, 450.0], "price": [20e3, 50e3, 30e3]})
+    ranged = Catalogue(cars, benefits=["km"], costs=["price"]).values
+    assert ranged == pytest.approx(np.array([[0, 1], [1, 0], [0.5, 2 / 3]]))
+    by_max = Catalogue(cars, benefits=["km"], costs=["price"], scale="max").values
+    assert by_max == pytest.approx(np.array([[0.5, 0.6], [1, 0], [0.75, 0.4]]))
+    negative = cars.assign(km=[-1.0, 0.0, 1.0])
+    with pytest.raises(InvalidInputError, match="runs from -1 to 1"):
+        Catalogue(negative, benefits=["km"], scale="max")
+
+
+def test_names_and_descriptions_are_in_original_units() -> None:
+    frame = pd.DataFrame({"model": ["A", "B"], "km": [1234.5, 10.0], "price": [12345.0, 10.0]})
+    catalogue = Catalogue(frame, benefits=["km"], costs=["price"], name="model")
+    assert catalogue.describe(0) == "A: km 1,234, price 12,345"
+    assert catalogue.describe(-1).startswith("nothing")
+    assert "2 items" in repr(catalogue)
+
+
+def test_unknown_columns_are_suggested() -> None:
+    frame = pd.DataFrame({"price": [1.0, 2.0]})
+    with pytest.raises(UnknownNameError, match="did you mean 'price'"):
+        Catalogue(frame, costs=["prize"])
+
+
+def test_missing_values_are_named() -> None:
+    frame = pd.DataFrame({"price": [1.0, np.nan]})
+    with pytest.raises(InvalidInputError, match="row 1 has no finite number in column 'price'"):
+        Catalogue(frame, costs=["price"])
+
+
+def test_undominated_agrees_with_the_definition() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        values = np.round(rng.random((40, 3)), 1)  # with ties and copies
+        kept = undominated(values)
+        for i in range(40):
+            beaten = [
+                j
+                for j in range(40)
+                if (values[j] >= values[i]).all() and (values[j] > values[i]).any()
+            ]
+            copy = any((values[j] == values[i]).all() for j in kept if j != i)
+            assert (i in kept) == (not beaten and not (copy and i not in kept))
+
+
+def test_oracles_agree_on_the_same_set() -> None:
+    rng = np.random.default_rng(1)
+    points = rng.random((30, 3))
+    table = PointSetOracle(points)
+    planner = CallableOracle(
+        lambda w: (int((points @ w).argmax()), points[int((points @ w).argmax())]), 3, table.scale
+    )
+    W = rng.normal(size=(40, 3))
+    a, b = table.argmax(W)[1], planner.argmax(W)[1]
+    assert a == pytest.approx(b, abs=1e-12)
+    assert ((a * W).sum(axis=1) >= 0).all()
+    assert table.n_calls == planner.n_calls == 40
+
+
+def test_polytope_oracle_maximises() -> None:
+    rng = np.random.default_rng(2)
+    A, b = rng.random((6, 3)), np.ones(6)
+    oracle = PolytopeOracle(A, b)
+    feasible = rng.dirichlet(np.ones(3), size=2000) / (A @ np.eye(3)).max()
+    inside = feasible[(feasible @ A.T <= b).all(axis=1)]
+    for w in rng.normal(size=(20, 3)):
+        value = oracle.argmax(w)[1][0]
+        assert (A @ value <= b + 1e-7).all()
+        assert value @ w >= (inside @ w).max() - 1e-9
+
+
+def test_ties_go_to_the_lowest_row() -> None:
+    assert PointSetOracle([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).argmax([[1.0, 0.0]])[0] == [0]
+
+
+@pytest.mark.filterwarnings("ignore::counterplay.errors.AssumptionWarning")
+def test_baselines_recommend_but_lose_more_than_the_questionnaire() -> None:
+    losses: dict[str, list[float]] = {name: [] for name in ("equal", "random", "logistic", "ours")}
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        items = np.abs(rng.normal(size=(500, 4)))
+        items /= np.linalg.norm(items, axis=1, keepdims=True)
+        w = rng.dirichlet(np.ones(4))
+        oracle, user = PointSetOracle(items), LinearPreferenceUser(w, 1e-3)
+        elicitor = PolytopeElicitor(items, random_state=0)
+        for _ in range(6):
+            query = elicitor.ask()
+            elicitor.tell(user.compare(query.first, query.second))
+        values = {
+            "equal": baselines.equal_weights(oracle).value,
+            "random": baselines.random_comparisons(oracle, user, 6, seed).value,
+            "logistic": baselines.bradley_terry(oracle, user, 6, random_state=seed).value,
+            "ours": items[elicitor.best_guess()],
+        }
+        best = (items @ w).max()
+        for name, value in values.items():
+            losses[name].append(1 - value @ w / best)
+    means = {name: np.mean(values) for name, values in losses.items()}
+    assert means["ours"] < min(means["equal"], means["random"], means["logistic"])
+
+
+def test_pareto_scan_finds_the_best_with_one_question_per_rival() -> None:
+    items = np.random.default_rng(0).random((200, 3))
+    user = LinearPreferenceUser([1.0, 0.5, 0.2], 0.0)
+    found = baselines.pareto_scan(items, user)
+    assert found.n_queries == len(undominated(items)) - 1
+    assert found.value @ user.w == pytest.approx((items @ user.w).max())
+
+
+DATA = os.environ.get("COUNTERPLAY_DATA", "")
+
+
+@pytest.mark.skipif(
+    not DATA or not (Path(DATA) / "laptops.parquet").exists(),
+    reason="COUNTERPLAY_DATA does not hold laptops.parquet",
+)
+def test_real_laptops() -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.read_parquet(Path(DATA) / "laptops.parquet")
+    catalogue = Catalogue(
+        frame,
+        benefits=["RAM (GB)", "CPU_Frequency (GHz)"],
+        costs=["Price (Euro)", "Weight (kg)"],
+        name="Product",
+    )
+    counts = []
+    for seed in range(10):
+        w = np.random.default_rng(seed).dirichlet(np.ones(4)) + 0.3
+        result = PolytopeElicitor(catalogue, random_state=0).run(LinearPreferenceUser(w, 1e-3))
+        worth = catalogue.values @ w
+        assert 1 - worth[result.index] / worth.max() <= result.regret_certificate + 1e-9
+        counts.append(result.n_queries)
+    assert np.median(counts) <= 12

@@ -1,0 +1,247 @@
+"""The guaranteed procedure as a session: spec 08 checks 22 to 24."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from counterplay.elicitation import (
+    InconsistentAnswers,
+    LinearPreferenceUser,
+    PointSetOracle,
+    PreferenceElicitor,
+    SharedBases,
+    bounds,
+    elicit_many,
+    estimate_ratios,
+    instances,
+    plan,
+)
+from counterplay.elicitation.comparisons import Answer, Option
+from counterplay.errors import (
+    AssumptionWarning,
+    ContradictionError,
+    InvalidInputError,
+    ProtocolError,
+)
+
+
+class Stubborn:
+    """Always gives the same answer."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+    def compare(self, first: Option, second: Option) -> Answer:
+        return self.answer
+
+
+@pytest.mark.claim("08.22")
+@pytest.mark.parametrize("seed", range(3))
+def test_representation_does_not_change_a_single_question(seed: int) -> None:
+    mdp = instances.random_mdp(seed, k=3)
+    user = LinearPreferenceUser([0.9, 0.6, 0.3], 0.01)
+    runs = {
+        shown: PreferenceElicitor(mdp, representation=shown).run(user)
+        for shown in ("values", "policy", "trajectories")
+    }
+    reference = runs["values"]
+    for result in runs.values():
+        assert result.n_queries == reference.n_queries
+        for mine, theirs in zip(result.answers, reference.answers):
+            assert mine.answer is theirs.answer
+            assert mine.first == pytest.approx(theirs.first, abs=1e-12)
+            assert mine.second == pytest.approx(theirs.second, abs=1e-12)
+        assert result.policy.tolist() == reference.policy.tolist()
+        assert result.estimate.w_hat.tolist() == reference.estimate.w_hat.tolist()
+
+
+@pytest.mark.claim("08.22")
+def test_questions_show_trajectory_sets_of_at_most_k_plus_1() -> None:
+    mdp = instances.random_mdp(0, k=3)
+    elicitor = PreferenceElicitor(mdp, representation="trajectories")
+    user = LinearPreferenceUser([0.9, 0.6, 0.3], 0.01)
+    while not elicitor.done:
+        query = elicitor.ask()
+        for option in (query.first, query.second):
+            assert len(option.trajectories) <= 4
+            assert option.trajectories.value == pytest.approx(option.value, abs=1e-12)
+        elicitor.tell(user.compare(query.first, query.second))
+
+
+@pytest.mark.claim("08.23")
+@pytest.mark.parametrize("params", [{}, {"refine": 2, "precision": True}, {"max_queries": 9}])
+def test_saving_and_restoring_after_every_question_changes_nothing(params: dict) -> None:
+    mdp = instances.random_mdp(1, k=3)
+    user = LinearPreferenceUser([0.9, 0.6, 0.3], 0.01)
+    straight = PreferenceElicitor(mdp, **params).run(user)
+    elicitor = PreferenceElicitor(mdp, **params)
+    while not elicitor.done:
+        query = elicitor.ask()
+        elicitor.tell(user.compare(query.first, query.second).value)
+        elicitor = PreferenceElicitor.from_json(elicitor.to_json(), mdp)
+    assert elicitor.result.n_queries == straight.n_queries
+    assert elicitor.result.estimate.w_hat.tolist() == straight.estimate.w_hat.tolist()
+    assert elicitor.result.policy.tolist() == straight.policy.tolist()
+    twin = pickle.loads(pickle.dumps(elicitor))
+    assert twin.result.n_queries == straight.n_queries
+
+
+@pytest.mark.claim("08.23")
+@pytest.mark.parametrize("answer", [Answer.FIRST, Answer.SECOND])
+def test_stubborn_answers_end_with_an_error(answer: Answer) -> None:
+    mdp = instances.random_mdp(2, k=3)
+    elicitor = PreferenceElicitor(mdp)
+    with pytest.raises(InconsistentAnswers) as caught:
+        elicitor.run(Stubborn(answer))
+    assert caught.value.conflict
+    assert 0 < len(elicitor.answers) <= 2 + 200
+    elicitor.ask()  # the session is still usable
+
+
+@pytest.mark.claim("08.23")
+def test_stubborn_second_is_recognised_at_the_first_ratio_question() -> None:
+    mdp = instances.random_mdp(2, k=3)
+    elicitor = PreferenceElicitor(mdp)
+    with pytest.raises(ContradictionError, match="diluted"):
+        elicitor.run(Stubborn(Answer.SECOND))
+    assert [a.purpose for a in elicitor.answers].count("ratio") == 0
+
+
+@pytest.mark.claim("08.23")
+def test_plain_bisection_without_an_end_raises_within_the_cap() -> None:
+    values = np.array([[1.0, 0.1], [0.4, 0.9]])
+    for answer in (Answer.FIRST, Answer.SECOND):
+        with pytest.raises(InconsistentAnswers, match="still no answer was 'same'"):
+            estimate_ratios(values, Stubborn(answer))
+
+
+@pytest.mark.claim("08.23")
+def test_user_without_precision_needs_a_cap() -> None:
+    mdp = instances.random_mdp(0, k=3)
+    exact = LinearPreferenceUser([0.9, 0.6, 0.3], 0.0)
+    with pytest.raises(InvalidInputError, match="set max_queries"):
+        PreferenceElicitor(mdp).run(exact)
+    with pytest.raises(InvalidInputError, match="set max_queries"):
+        estimate_ratios([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], exact)
+    result = PreferenceElicitor(mdp, max_queries=30).run(exact)
+    assert result.n_queries == 30
+    best = plan(mdp, exact.w).scalar_values[0]
+    assert best - result.value @ exact.w <= result.regret_certificate * best + 1e-9
+
+
+def test_all_same_means_that_nothing_can_be_measured() -> None:
+    mdp = instances.random_mdp(0, k=3)
+    with pytest.warns(AssumptionWarning, match="cannot tell the yardstick from nothing"):
+        result = PreferenceElicitor(mdp).run(Stubborn(Answer.INDISTINGUISHABLE))
+    assert result.n_queries == 2 + 2 + 1
+    assert result.regret_certificate == 1.0
+    assert "note:" in result.summary()
+
+
+def test_a_refused_answer_can_be_given_again() -> None:
+    mdp = instances.random_mdp(1, k=3)
+    user = LinearPreferenceUser([0.9, 0.6, 0.3], 0.01)
+    elicitor = PreferenceElicitor(mdp)
+    while elicitor.ask().purpose == "benchmark":
+        query = elicitor.ask()
+        elicitor.tell(user.compare(query.first, query.second))
+    question = elicitor.ask()
+    with pytest.raises(ContradictionError, match="although it was diluted to 1/6"):
+        elicitor.tell("second")
+    assert len(elicitor.answers) == 2
+    assert elicitor.ask().second.value.tolist() == question.second.value.tolist()
+    assert elicitor.run(user).n_queries == PreferenceElicitor(mdp).run(user).n_queries
+
+
+def test_undo_takes_back_exactly_one_answer() -> None:
+    mdp = instances.random_mdp(1, k=3)
+    user = LinearPreferenceUser([0.9, 0.6, 0.3], 0.01)
+    elicitor = PreferenceElicitor(mdp)
+    questions = []
+    for _ in range(8):
+        query = elicitor.ask()
+        questions.append(query.first.value.tolist())
+        elicitor.tell(user.compare(query.first, query.second))
+    for back in range(7, -1, -1):
+        elicitor.undo()
+        assert elicitor.ask().first.value.tolist() == questions[back]
+    with pytest.raises(ProtocolError, match="no answer to take back"):
+        elicitor.undo()
+    assert elicitor.run(user).n_queries == PreferenceElicitor(mdp).run(user).n_queries
+
+
+def test_saved_state_of_another_model_is_refused() -> None:
+    user = LinearPreferenceUser([0.9, 0.6, 0.3], 0.01)
+    elicitor = PreferenceElicitor(instances.random_mdp(1, k=3))
+    query = elicitor.ask()
+    elicitor.tell(user.compare(query.first, query.second))
+    text = elicitor.to_json()
+    with pytest.raises(InvalidInputError, match="shows other options"):
+        PreferenceElicitor.from_json(text, instances.random_mdp(2, k=3))
+    damaged = json.loads(text)
+    del damaged["answers"][0]["first"]
+    with pytest.raises(InvalidInputError, match="damaged"):
+        PreferenceElicitor.from_json(json.dumps(damaged), instances.random_mdp(1, k=3))
+
+
+@pytest.mark.claim("08.24")
+def test_hundred_users_share_bases() -> None:
+    rng = np.random.default_rng(0)
+    mdp = instances.random_mdp(0)
+    weights = rng.dirichlet(np.ones(4), size=100)
+    users = [LinearPreferenceUser(w / np.linalg.norm(w), 0.01) for w in weights]
+    shared = SharedBases(mdp, kind="thesis")
+    results, _ = elicit_many(shared, users)
+    certificates = 4 * 2 * 3  # coefficients of at most k bases, 2(d-1) directions each
+    assert shared.oracle.n_calls <= bounds.shared_oracle_calls(4, 4, 100) + certificates
+    alone = PreferenceElicitor(mdp, basis="thesis").run(users[7])
+    assert alone.estimate.w_hat.tolist() == results[7].estimate.w_hat.tolist()
+    separate = PointSetOracle(np.eye(4))
+    assert separate.n_calls == 0
+
+
+@pytest.mark.claim("08.24")
+def test_oracle_calls_per_extra_user_are_one() -> None:
+    mdp = instances.random_mdp(0)
+    shared = SharedBases(mdp)
+    user = LinearPreferenceUser([0.9, 0.5, 0.3, 0.2], 0.01)
+    PreferenceElicitor(shared).run(user)
+    before = shared.oracle.n_calls
+    PreferenceElicitor(shared).run(user)
+    assert shared.oracle.n_calls == before + 1
+
+
+def test_questions_stay_below_the_bound() -> None:
+    rng = np.random.default_rng(1)
+    for seed in range(10):
+        mdp = instances.random_mdp(seed)
+        w = rng.dirichlet(np.ones(4))
+        w /= np.linalg.norm(w)
+        result = PreferenceElicitor(mdp).run(LinearPreferenceUser(w, 1e-3))
+        x = float(result.estimate.basis_values[0] @ w)
+        d = len(result.estimate.basis_values)
+        assert result.n_queries <= bounds.total_questions(4, d, x / 1e-3)
+
+
+def test_fit_recommend_and_parameters() -> None:
+    mdp = instances.random_mdp(0, k=3)
+    user = LinearPreferenceUser([0.9, 0.6, 0.3], 0.01)
+    elicitor = PreferenceElicitor(basis="thesis").fit(mdp, user)
+    assert elicitor.recommend().tolist() == elicitor.result_.policy.tolist()
+    assert elicitor.get_params()["basis"] == "thesis"
+    assert repr(PreferenceElicitor(basis="thesis")) == "PreferenceElicitor(basis='thesis')"
+    frame = elicitor.result_.to_frame()
+    assert len(frame) == elicitor.result_.n_queries
+    assert set(frame["purpose"]) == {"benchmark", "ratio"}
+
+
+def test_one_objective_needs_no_question() -> None:
+    mdp = instances.stationarity()
+    result = PreferenceElicitor(mdp).run(LinearPreferenceUser([1.0], 0.1))
+    assert result.n_queries == 0
+    assert result.value[0] == pytest.approx(1.2)
+    assert result.regret_certificate == 0.0

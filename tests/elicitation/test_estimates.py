@@ -1,0 +1,383 @@
+"""Preference estimates and the improved regret bounds: spec 08 checks 9 to 16."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.linalg import null_space
+
+from counterplay.core.stats import loglog_slope
+from counterplay.elicitation import (
+    LinearPreferenceUser,
+    MDPOracle,
+    PointSetOracle,
+    PreferenceElicitor,
+    SharedBases,
+    basis_policies,
+    bounds,
+    estimate_precision,
+    estimate_ratios,
+    instances,
+    nonnegative_preference,
+    plan,
+    ratio_matrix,
+    refine_ratios,
+    solve_preference,
+    truncated_preference,
+    truncation_delta,
+    truncation_dimension,
+    zone_ratio,
+)
+from counterplay.errors import InvalidInputError
+
+
+def unit(rng: np.random.Generator, k: int) -> np.ndarray:
+    w = rng.dirichlet(np.ones(k))
+    return w / np.linalg.norm(w)
+
+
+def sup_gap(oracle: MDPOracle | PointSetOracle, delta: np.ndarray) -> float:
+    """Largest |<delta, V>| over all options, by two directions."""
+    _, values = oracle.argmax(np.stack([delta, -delta]))
+    return float(max(values[0] @ delta, -(values[1] @ delta)))
+
+
+@pytest.mark.claim("08.09")
+@pytest.mark.parametrize("seed", range(6))
+def test_both_systems_have_the_same_minimum_norm_solution(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mdp = instances.random_mdp(seed, k=5, rank=3 + seed % 3)
+    oracle = MDPOracle(mdp)
+    basis = basis_policies(oracle, oracle.argmax(np.eye(5))[1][0])
+    alpha = rng.random(basis.d - 1) * 2
+    w = solve_preference(basis.values, alpha)
+    matrix = ratio_matrix(basis.values, alpha)
+    assert np.abs(matrix @ w - np.eye(basis.d)[0]).max() <= 1e-10
+    other = np.linalg.lstsq(matrix, np.eye(basis.d)[0], rcond=None)[0]
+    values = oracle.argmax(rng.normal(size=(50, 5)))[1]
+    assert np.abs(values @ (w - other)).max() <= 1e-9
+    rows = np.linalg.qr(basis.values.T)[0]
+    assert w == pytest.approx(rows @ (rows.T @ w), abs=1e-10)  # in the row space
+    kernel = null_space(matrix)
+    if kernel.size:
+        shifted = w + kernel @ rng.normal(size=kernel.shape[1])
+        assert np.abs(values @ (shifted - w)).max() <= 1e-9
+
+
+@pytest.mark.claim("08.09")
+def test_extents_down_to_1e_10_leave_no_residual() -> None:
+    for eta in (1e-3, 1e-6, 1e-10):
+        thin = instances.thin_direction(eta).values
+        w = solve_preference(thin, [1.3, 0.7])
+        assert np.abs(thin @ w - [1.0, 1.3, 0.7]).max() <= 1e-10
+
+
+EPS_GRID = 10.0 ** -np.arange(1, 7)
+
+
+@pytest.fixture(scope="module")
+def linear_runs() -> list[dict[str, float]]:
+    """Thesis and barycentric procedures on random processes and six precisions."""
+    runs = []
+    rng = np.random.default_rng(0)
+    for seed in range(15):
+        mdp = instances.random_mdp(seed, k=4, n_states=8, horizon=6)
+        w = unit(rng, 4)
+        best = float(plan(mdp, w).scalar_values[0])
+        for kind in ("thesis", "barycentric"):
+            shared = SharedBases(mdp, kind=kind)
+            for eps in EPS_GRID:
+                result = PreferenceElicitor(shared).run(LinearPreferenceUser(w, eps))
+                estimate = result.estimate
+                x = float(estimate.basis_values[0] @ w)
+                alpha = estimate.basis_values[1:] @ w / x
+                runs.append(
+                    {
+                        "kind": kind,
+                        "eps": eps,
+                        "d": len(alpha) + 1,
+                        "x": x,
+                        "E": float(np.abs(estimate.alpha_hat - alpha).max()),
+                        "gap": x * sup_gap(shared.oracle, estimate.w_hat - w / x),
+                        "regret": best - float(result.value @ w),
+                        "certificate": result.regret_certificate,
+                        "best": best,
+                        "questions": result.n_queries,
+                    }
+                )
+    return runs
+
+
+@pytest.mark.claim("08.10")
+def test_error_is_linear_in_the_precision_with_an_explicit_constant(
+    linear_runs: list[dict[str, float]],
+) -> None:
+    thesis = [run for run in linear_runs if run["kind"] == "thesis"]
+    for run in thesis:
+        B = bounds.spread_factor(4, int(run["d"]))
+        assert run["gap"] <= run["x"] * B * run["E"] + 1e-7
+        assert run["regret"] <= bounds.regret_thesis_basis(4, int(run["d"]), run["eps"]) + 1e-9
+    means = [np.mean([r["gap"] for r in thesis if r["eps"] == eps]) for eps in EPS_GRID]
+    assert 0.9 <= loglog_slope(EPS_GRID, means).estimate <= 1.1
+
+
+@pytest.mark.claim("08.11")
+def test_barycentric_regret_has_no_exponential_factor(
+    linear_runs: list[dict[str, float]],
+) -> None:
+    runs = [run for run in linear_runs if run["kind"] == "barycentric"]
+    for run in runs:
+        assert run["regret"] <= bounds.regret_barycentric(4, int(run["d"]), run["eps"]) + 1e-9
+        assert run["gap"] <= run["x"] * 1.5 * (run["d"] - 1) * run["E"] + 1e-7
+
+
+@pytest.mark.claim("08.27")
+def test_certificate_of_the_guaranteed_procedure_holds(
+    linear_runs: list[dict[str, float]],
+) -> None:
+    for run in linear_runs:
+        assert run["regret"] <= run["certificate"] * run["best"] + 1e-9
+    fine = [run["certificate"] for run in linear_runs if run["eps"] == 1e-6]
+    assert max(fine) < 1e-3
+
+
+@pytest.mark.claim("08.10")
+@pytest.mark.filterwarnings("ignore::counterplay.errors.AssumptionWarning")  # eps above the best
+def test_linear_bound_on_point_sets() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(150):
+        k = int(rng.integers(2, 6))
+        points = rng.random((15, k)) ** 2
+        w, eps = unit(rng, k), 10 ** rng.uniform(-5, 0.5)
+        shared = SharedBases(points, kind="thesis")
+        result = PreferenceElicitor(shared).run(LinearPreferenceUser(w, eps))
+        d = len(result.estimate.basis_values)
+        regret = (points @ w).max() - float(result.value @ w)
+        assert regret <= bounds.regret_thesis_basis(k, d, eps) + 1e-9
+        assert regret <= result.regret_certificate * (points @ w).max() + 1e-9
+
+
+@pytest.mark.claim("08.12")
+@pytest.mark.parametrize("d", range(5, 14))
+def test_fibonacci_factor_is_real_and_one_swap_removes_it(d: int) -> None:
+    instance = instances.fibonacci(d)
+    assert instance.values.min() >= 0
+    assert instance.values.max() <= 1
+    worth = instance.values @ instance.w
+    user = LinearPreferenceUser(instance.w, instance.eps)
+
+    def axes(values: np.ndarray) -> np.ndarray:
+        return np.eye(values.shape[1])[len(values) :]
+
+    thesis = SharedBases(instance.values, kind="thesis", complement=axes)
+    result = PreferenceElicitor(thesis).run(user)
+    regret = (worth.max() - worth[result.index]) / instance.eps
+    assert regret == pytest.approx(0.72 * bounds.fibonacci_factor(d), rel=0.01)
+    better = SharedBases(instance.values, kind="barycentric", C=2.0, complement=axes)
+    repaired = PreferenceElicitor(better).run(user)
+    assert better.basis(repaired.estimate.benchmark_index).swaps == 1
+    assert worth[repaired.index] == worth.max()
+
+
+@pytest.mark.claim("08.13")
+@pytest.mark.parametrize("eps", [1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9])
+def test_truncated_estimator_pays_the_cube_root(eps: float) -> None:
+    instance = instances.truncation_bias(eps)
+    worth = instance.values @ instance.w
+    user = LinearPreferenceUser(instance.w, eps)
+    delta = truncation_delta("statement", k=2, d=2, scale=np.sqrt(2), eps=eps)
+    truncated = PreferenceElicitor(instance.values, estimator="truncated", delta=delta).run(user)
+    regret = worth.max() - worth[truncated.index]
+    assert truncated.estimate.d_used == 1
+    assert regret == pytest.approx(instance.regret, rel=1e-9)
+    assert regret / eps ** (1 / 3) == pytest.approx(0.79 * 2 ** (5 / 3), rel=0.03)
+    full = PreferenceElicitor(instance.values).run(user)
+    assert worth[full.index] == worth.max()
+
+
+@pytest.mark.claim("08.13")
+def test_cube_root_ratio_converges() -> None:
+    ratios = [instances.truncation_bias(e).regret / e ** (1 / 3) for e in 10.0 ** -np.arange(4, 13)]
+    assert ratios == sorted(ratios)
+    assert ratios[-1] == pytest.approx(2.508, abs=1e-3)
+
+
+@pytest.mark.claim("08.13")
+def test_any_solution_of_the_truncated_system_is_not_enough() -> None:
+    points = np.array([[1, 0, 0], [0, 1, 0], [0.3, 0.3, 0.01], [0.9, 0.05, 0]])
+    w = np.array([1.0, 0.5, 0.2])
+    oracle = PointSetOracle(points)
+    basis = basis_policies(oracle, points[0])
+    alpha = basis.values[1:] @ w / (basis.values[0] @ w)
+    w_hat, d_used = truncated_preference(basis.values, alpha, basis.extents, 0.05)
+    assert d_used == 2
+    worth = points @ w
+    assert worth[oracle.argmax(w_hat)[0][0]] == worth.max()
+    other = w_hat + np.array([0.0, 0.0, 100.0])
+    assert basis.values[:2] @ other == pytest.approx(basis.values[:2] @ w_hat)
+    assert worth.max() - worth[oracle.argmax(other)[0][0]] == pytest.approx(0.548, abs=1e-12)
+
+
+@pytest.mark.claim("08.14")
+def test_dropping_thin_directions_costs_what_the_lemma_says() -> None:
+    rng = np.random.default_rng(4)
+    truncated = 0
+    for seed in range(25):
+        k = 4
+        mdp = instances.random_mdp(seed, k=k, n_states=6, horizon=4)
+        oracle = MDPOracle(mdp)
+        basis = basis_policies(oracle, oracle.argmax(np.eye(k))[1][seed % k])
+        w = unit(rng, k)
+        reference = w / (basis.values[0] @ w)
+        delta = float(np.median(basis.extents[1:]))
+        d_delta = truncation_dimension(basis.extents, delta)
+        truncated += d_delta < basis.d
+        # A^(full): the first d_delta rows with exact ratios, then an orthonormal completion.
+        alpha = basis.values[1:d_delta] @ reference
+        rows = ratio_matrix(basis.values[:d_delta], alpha)
+        completion = null_space(basis.values[:d_delta]).T
+        system = np.vstack([rows, completion])
+        goal = np.zeros(len(system))
+        goal[0] = 1.0
+        solution = np.linalg.lstsq(system, goal, rcond=None)[0]
+        limit = bounds.truncation_bias_gap(k, delta, float(np.linalg.norm(reference)))
+        values = oracle.argmax(rng.normal(size=(60, k)))[1]
+        assert np.abs(values @ (solution - reference)).max() <= limit + 1e-9
+    assert truncated >= 20
+
+
+@pytest.mark.claim("08.15")
+def test_precision_bracket_contains_eps_over_x_and_ignores_scale() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(100):
+        value, w = rng.random(3) + 0.1, unit(rng, 3)
+        x = float(value @ w)
+        eps = x * 10 ** rng.uniform(-4, -0.01)
+        found = estimate_precision(value, LinearPreferenceUser(w, eps))
+        assert found.low <= eps / x + 1e-12
+        assert found.high >= eps / x - 1e-12
+        assert found.high - found.low <= 0.5 * found.low + 1e-15
+        scaled = estimate_precision(value, LinearPreferenceUser(7 * w, 7 * eps))
+        assert (scaled.low, scaled.high, scaled.n_queries) == (
+            found.low,
+            found.high,
+            found.n_queries,
+        )
+
+
+@pytest.mark.claim("08.15")
+def test_scaling_weights_and_precision_together_changes_no_output() -> None:
+    mdp = instances.random_mdp(2)
+    w = unit(np.random.default_rng(8), 4)
+    small, large = (
+        PreferenceElicitor(mdp, precision=True).run(LinearPreferenceUser(c * w, c * 0.01))
+        for c in (1.0, 7.0)
+    )
+    assert small.n_queries == large.n_queries
+    assert small.estimate.w_hat.tolist() == large.estimate.w_hat.tolist()
+
+
+def test_precision_is_none_if_the_benchmark_is_worth_nothing() -> None:
+    assert estimate_precision([0.1, 0.1], LinearPreferenceUser([1.0, 1.0], 5.0)) is None
+
+
+@pytest.mark.claim("08.16")
+@pytest.mark.parametrize(
+    ("alpha", "branch"), [(0.5, "both below 1"), (1.6, "both above 1"), (1.02, "across 1")]
+)
+def test_refinement_reaches_far_below_the_precision(alpha: float, branch: str) -> None:
+    values = np.array([[1.0, 0.0], [0.0, 1.0]])
+    user = LinearPreferenceUser([1.0, alpha], 0.1)
+    coarse = estimate_ratios(values, user)
+    fine = refine_ratios(values, user, coarse, extra_queries=40)
+    assert abs(fine.alpha_hat[0] - alpha) <= 1e-10
+    assert abs(fine.alpha_hat[0] - alpha) <= fine.errors[0] + 1e-15
+
+
+@pytest.mark.claim("08.16")
+def test_refinement_without_a_lower_end_uses_the_precision() -> None:
+    values = np.array([[1.0, 0.0], [0.0, 1.0]])
+    user = LinearPreferenceUser([1.0, 0.05], 0.1)  # 0.05 cannot be told from nothing
+    coarse = estimate_ratios(values, user)
+    precision = estimate_precision(values[0], user, rel_tol=1e-12, max_iter=60)
+    fine = refine_ratios(
+        values, user, coarse, extra_queries=45, precision=(precision.low, precision.high)
+    )
+    assert abs(fine.alpha_hat[0] - 0.05) <= 1e-10
+
+
+@pytest.mark.claim("08.16")
+def test_refined_procedure_has_no_regret_at_coarse_precision() -> None:
+    rng = np.random.default_rng(9)
+    for seed in range(8):
+        mdp = instances.random_mdp(seed)
+        w = unit(rng, 4)
+        result = PreferenceElicitor(mdp, refine=40, precision=True).run(
+            LinearPreferenceUser(w, 0.1)
+        )
+        assert plan(mdp, w).scalar_values[0] - result.value @ w == pytest.approx(0.0, abs=1e-9)
+
+
+def test_zone_formulas_invert_the_boundaries() -> None:
+    rng = np.random.default_rng(10)
+    for _ in range(3000):
+        alpha, e = rng.uniform(0.05, 6), rng.uniform(1e-3, 0.4)
+        low = alpha - e if alpha - e <= 1 else alpha / (1 + e)
+        high = alpha + e if alpha + e <= 1 else alpha / (1 - e)
+        if low <= 0:
+            continue
+        found, precision = zone_ratio(low, high)
+        assert found == pytest.approx(alpha, abs=1e-9)
+        assert precision == pytest.approx(e, abs=1e-9)
+        assert zone_ratio(None, high, e)[0] == pytest.approx(alpha, abs=1e-9)
+        assert zone_ratio(low, None, e)[0] == pytest.approx(alpha, abs=1e-9)
+
+
+def test_toy_of_the_appendix_has_the_stated_errors_and_its_feasible_variant_is_flat() -> None:
+    for eta in (0.4, 0.1, 0.01, 0.001):
+        toy = instances.epsilon_toy(eta, feasible=False)
+        exact = toy.values[1:] @ toy.w
+        error = 0.01
+        shifted = solve_preference(toy.values, exact + error)
+        assert shifted[1] - toy.w[1] == pytest.approx(error / 2 * (1 + 1 / eta))
+        assert shifted[2] - toy.w[2] == pytest.approx(error / 2 * (1 - 1 / eta))
+        feasible = instances.epsilon_toy(eta)
+        e = np.array([0.003, -0.002])
+        estimate = solve_preference(feasible.values, feasible.values[1:] @ feasible.w + e)
+        off = (estimate - feasible.w)[1] - (estimate - feasible.w)[2]
+        assert off == pytest.approx((e[1] - e[0] / 2) / eta)
+        assert np.abs(feasible.values @ (estimate - feasible.w)).max() == pytest.approx(0.003)
+
+
+def test_nonnegative_projection() -> None:
+    rng = np.random.default_rng(11)
+    for seed in range(10):
+        mdp = instances.random_mdp(seed)
+        w = rng.dirichlet(np.full(4, 0.2))
+        w /= np.linalg.norm(w)
+        user = LinearPreferenceUser(w, 0.02)
+        result = PreferenceElicitor(mdp, nonneg=True).run(user)
+        assert result.estimate.w_hat.min() >= 0
+        best = plan(mdp, w).scalar_values[0]
+        assert best - result.value @ w <= result.regret_certificate * best + 1e-9
+    assert nonnegative_preference([[1.0, 0.0], [1.0, 1.0]], [0.5], [0.1]) is None
+
+
+def test_truncated_elicitor_with_auto_delta_runs_and_its_certificate_holds() -> None:
+    rng = np.random.default_rng(12)
+    for seed in range(5):
+        mdp = instances.random_mdp(seed)
+        w = unit(rng, 4)
+        result = PreferenceElicitor(mdp, estimator="truncated").run(LinearPreferenceUser(w, 1e-3))
+        best = plan(mdp, w).scalar_values[0]
+        assert best - result.value @ w <= result.regret_certificate * best + 1e-9
+
+
+def test_rules_for_delta() -> None:
+    assert truncation_delta(0.3, k=3, d=3, scale=1.0) == 0.3
+    proof = truncation_delta(
+        "proof", k=3, d=3, scale=np.sqrt(3) * 10, eps=1e-3, norm_w=1.0, best_value=5.0
+    )
+    assert proof == pytest.approx(9.6, abs=0.05)
+    with pytest.raises(InvalidInputError, match="delta='statement' needs quantities"):
+        PreferenceElicitor(instances.random_mdp(0), estimator="truncated", delta="statement").ask()

@@ -1,0 +1,151 @@
+"""Planner, policies and values: spec 08 checks 1 and 2."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from counterplay.elicitation import (
+    MultiObjectiveMDP,
+    PolicyMixture,
+    baselines,
+    do_nothing_policy,
+    instances,
+    occupancy,
+    plan,
+    policy_value,
+    value_to_go,
+)
+from counterplay.errors import InvalidInputError
+
+
+def scalar_dynamic_programming(mdp: MultiObjectiveMDP, w: np.ndarray) -> float:
+    """Value iteration written with dense arrays and Python loops."""
+    dense = mdp.P.toarray().reshape(mdp.n_states, mdp.n_actions, mdp.n_states)
+    later = np.zeros(mdp.n_states)
+    for _ in range(mdp.H):
+        now = np.full(mdp.n_states, -np.inf)
+        for s, a in np.argwhere(mdp.action_mask):
+            now[s] = max(now[s], mdp.R[s, a] @ w + dense[s, a] @ later)
+        later = now
+    return float(later[mdp.s0])
+
+
+@pytest.mark.claim("08.01")
+@pytest.mark.parametrize("seed", range(5))
+def test_planner_equals_scalar_dynamic_programming(seed: int) -> None:
+    mdp = instances.random_mdp(seed)
+    directions = np.random.default_rng(seed).normal(size=(12, 4))
+    best = plan(mdp, directions)
+    for i, w in enumerate(directions):
+        expected = scalar_dynamic_programming(mdp, w)
+        assert best.values[i] @ w == pytest.approx(expected, abs=1e-9)
+        assert best.scalar_values[i] == pytest.approx(expected, abs=1e-9)
+        assert policy_value(mdp, best.policies[i]) @ w == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.claim("08.01")
+@pytest.mark.parametrize("seed", range(4))
+def test_planner_equals_brute_force_over_time_dependent_policies(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    transitions = rng.dirichlet(np.ones(2), size=(2, 2))
+    mdp = MultiObjectiveMDP(transitions, rng.random((2, 2, 2)), H=3)
+    every = [np.reshape(choice, (3, 2)) for choice in itertools.product(range(2), repeat=6)]
+    values = np.array([policy_value(mdp, policy) for policy in every])
+    for w in rng.normal(size=(6, 2)):
+        assert plan(mdp, w).scalar_values[0] == pytest.approx((values @ w).max(), abs=1e-12)
+
+
+@pytest.mark.claim("08.01")
+def test_waiting_and_cashing_in_needs_time_dependence() -> None:
+    mdp = instances.stationarity()
+    best = plan(mdp, [[1.0]])
+    assert best.values[0, 0] == pytest.approx(1.2, abs=1e-12)
+    assert best.policies[0][:, 0].tolist() == [0, 0, 1]
+    chance = np.linspace(0, 1, 2001)  # of cashing in, the same at every step
+    stationary = []
+    for q in chance:
+        policy = np.zeros((2, 3))
+        policy[:, 0], policy[:, 1] = 1 - q, q
+        stationary.append(policy_value(mdp, policy)[0])
+    assert max(stationary) == pytest.approx(1.0173, abs=5e-5)
+    assert chance[int(np.argmax(stationary))] == pytest.approx(0.767, abs=1e-3)
+
+
+def test_ties_go_to_the_action_with_the_lowest_index() -> None:
+    mdp = MultiObjectiveMDP(np.ones((1, 3, 1)), [[[0.5], [0.5], [0.2]]], H=2)
+    assert plan(mdp, [[1.0]]).policies[0].tolist() == [[0], [0]]
+    assert plan(mdp, [[0.0]]).policies[0].tolist() == [[0], [0]]
+
+
+def test_unavailable_actions_are_never_taken_even_if_everything_is_bad() -> None:
+    mask = np.array([[True, False]])
+    mdp = MultiObjectiveMDP(np.ones((1, 2, 1)), [[[0.7], [0.0]]], H=2, action_mask=mask)
+    assert plan(mdp, [[-1.0]]).policies[0].tolist() == [[0], [0]]
+    assert plan(mdp, [[-1.0]]).scalar_values[0] == pytest.approx(-1.4)
+
+
+def test_batches_larger_than_one_chunk_agree_with_single_directions() -> None:
+    mdp = instances.random_mdp(3, n_states=6, horizon=4)
+    directions = np.random.default_rng(0).normal(size=(150, 4))
+    together = plan(mdp, directions)
+    for i in (0, 70, 127, 128, 149):
+        alone = plan(mdp, directions[i])
+        assert alone.policies[0].tolist() == together.policies[i].tolist()
+        assert alone.values[0] == pytest.approx(together.values[i], abs=1e-12)
+
+
+@pytest.mark.claim("08.02")
+@pytest.mark.parametrize("seed", range(3))
+def test_three_ways_to_compute_a_value_agree(seed: int) -> None:
+    mdp = instances.random_mdp(seed, n_states=4, k=3, horizon=4, successors=3)
+    policy = plan(mdp, [[1.0, 0.7, 0.4]]).policies[0]
+    every = baselines.enumerate_support(mdp, policy)
+    assert len(every) == 81
+    assert every.weights.sum() == pytest.approx(1.0, abs=1e-12)
+    forward = policy_value(mdp, policy)
+    assert value_to_go(mdp, policy)[0, mdp.s0] == pytest.approx(forward, abs=1e-12)
+    assert every.value == pytest.approx(forward, abs=1e-12)
+    by_occupancy = np.einsum("tsa,sak->k", occupancy(mdp, policy), mdp.R)
+    assert by_occupancy == pytest.approx(forward, abs=1e-12)
+
+
+@pytest.mark.claim("08.02")
+def test_values_of_stochastic_policies_agree() -> None:
+    mdp = instances.random_mdp(7, n_states=4, k=2, horizon=3)
+    policy = np.random.default_rng(0).random((3, 4, mdp.n_actions)) * mdp.action_mask
+    policy /= policy.sum(axis=2, keepdims=True)
+    forward = policy_value(mdp, policy)
+    assert value_to_go(mdp, policy)[0, mdp.s0] == pytest.approx(forward, abs=1e-12)
+    assert baselines.enumerate_support(mdp, policy).value == pytest.approx(forward, abs=1e-12)
+
+
+def test_mixtures_are_drawn_once_not_per_step() -> None:
+    mdp = instances.stationarity()
+    cash_in = np.ones((3, 2), dtype=int)
+    mixture = PolicyMixture([0.5, 0.5], [cash_in, do_nothing_policy(mdp)])
+    assert policy_value(mdp, mixture)[0] == pytest.approx(0.5, abs=1e-12)
+    per_step = np.zeros((3, 2, 3))
+    per_step[:, 0, 1] = per_step[:, 0, 2] = 0.5
+    per_step[:, 1, 0] = 1.0
+    assert policy_value(mdp, per_step)[0] == pytest.approx(0.875, abs=1e-12)
+
+
+def test_doing_nothing_is_worth_nothing() -> None:
+    mdp = instances.random_mdp(0)
+    assert policy_value(mdp, do_nothing_policy(mdp)).tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (np.full((6, 10), 9), "unavailable action 9"),
+        (np.zeros((5, 10), dtype=int), "integer array"),
+        (np.full((6, 10, 5), 0.2), "unavailable action"),
+    ],
+)
+def test_bad_policies_are_refused(policy: np.ndarray, words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        policy_value(instances.random_mdp(0), policy)

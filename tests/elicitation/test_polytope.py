@@ -1,0 +1,532 @@
+"""The adaptive questionnaire: exact certificate, question bound, contradictions, resuming."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from counterplay.elicitation import (
+    Catalogue,
+    ConsistentSet,
+    LinearPreferenceUser,
+    NoisyUser,
+    PolytopeElicitor,
+    PolytopeOracle,
+    bounds,
+    city,
+    fewest_to_set_aside,
+    from_road_graph,
+    instances,
+    plan,
+    smallest_conflict,
+)
+from counterplay.elicitation.comparisons import Answer
+from counterplay.elicitation.consistent_set import answer_rows
+from counterplay.elicitation.contradictions import explainable
+from counterplay.elicitation.users import three_valued
+from counterplay.errors import ContradictionError, InvalidInputError, ProtocolError
+
+IGNORE_NORM = "ignore::counterplay.errors.AssumptionWarning"  # users whose weights sum to 1
+
+
+def told_set(k: int, n: int, eps: float, seed: int) -> tuple[ConsistentSet, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    w = rng.dirichlet(np.ones(k))
+    consistent = ConsistentSet(k)
+    for _ in range(n):
+        difference = rng.random(k) - rng.random(k)
+        assert consistent.tell(difference, three_valued(float(difference @ w), eps))
+    return consistent, w
+
+
+@pytest.mark.claim("08.28")
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("eps", [0.0, 0.03, 0.3])
+def test_vertices_span_exactly_the_preferences_that_explain_the_answers(k: int, eps: float) -> None:
+    for seed in range(4):
+        consistent, w = told_set(k, 15, eps, seed)
+        assert consistent.contains(w, eps)
+        rows = np.array([row for d, a in consistent.answers for row in answer_rows(d, a)])
+        points = np.hstack([consistent.vertices, consistent.precisions[:, None]])
+        assert (points @ rows.T >= -1e-9).all()
+        with_eps = any(a is Answer.INDISTINGUISHABLE for _, a in consistent.answers)
+        rng = np.random.default_rng(seed)
+        for _ in range(10):
+            goal = np.append(rng.normal(size=k), rng.normal() if with_eps else 0.0)
+            best = linprog(
+                -goal,
+                A_ub=-rows,
+                b_ub=np.zeros(len(rows)),
+                A_eq=[np.append(np.ones(k), 0.0)],
+                b_eq=[1.0],
+                bounds=[(0, None)] * k + [(0, 1)],
+            )
+            assert (points @ goal).max() == pytest.approx(-best.fun, abs=1e-7)
+
+
+@pytest.mark.claim("08.28")
+def test_certificate_is_the_exact_maximum_and_is_attained() -> None:
+    """Compare with one fractional program per rival, solved by bisection over LPs."""
+    items = front(12, 3, 0)
+    elicitor = PolytopeElicitor(items, random_state=0)
+    user = LinearPreferenceUser([1.0, 0.8, 0.2], 0.02)
+    for _ in range(3):
+        query = elicitor.ask()
+        elicitor.tell(user.compare(query.first, query.second))
+    result = elicitor.current()
+    consistent = elicitor._state.consistent
+    told = [(a.difference, a.answer) for a in elicitor.answers]
+    rows = np.array([row for d, a in told for row in answer_rows(d, a)])
+
+    def worst_regret(i: int) -> float:
+        low, high = 0.0, 1.0
+        for _ in range(26):
+            middle = (low + high) / 2
+            beaten = False
+            for j in range(len(items)):
+                goal = np.append((1 - middle) * items[j] - items[i], 0.0)
+                best = linprog(
+                    -goal,
+                    A_ub=-rows,
+                    b_ub=np.zeros(len(rows)),
+                    A_eq=[np.append(np.ones(3), 0.0)],
+                    b_eq=[1.0],
+                    bounds=[(0, None)] * 3 + [(0, 1)],
+                )
+                beaten |= -best.fun > 1e-10
+                if beaten:
+                    break
+            low, high = (middle, high) if beaten else (low, middle)
+        return high
+
+    assert result.regret_certificate > 0.005
+    assert result.regret_certificate == pytest.approx(worst_regret(result.index), abs=1e-6)
+    witness = consistent.vertices
+    worth = witness @ items.T
+    attained = (1 - worth[:, result.index] / worth.max(axis=1)).max()
+    assert attained == pytest.approx(result.regret_certificate, abs=1e-12)
+
+
+@pytest.mark.claim("08.28")
+@pytest.mark.filterwarnings(IGNORE_NORM)
+@pytest.mark.parametrize("eps", [0.0, 1e-3, 0.03, 0.2])
+def test_true_regret_never_exceeds_the_certificate(eps: float) -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        k = int(rng.integers(2, 6))
+        items = rng.random((300, k)) ** rng.uniform(0.3, 2)
+        w = rng.dirichlet(np.full(k, rng.choice([0.3, 1.0, 5.0])))
+        elicitor = PolytopeElicitor(items, random_state=seed)
+        worth = items @ w
+        user = LinearPreferenceUser(w, eps)
+        while not elicitor.done:
+            now = elicitor.current()
+            assert 1 - worth[now.index] / worth.max() <= now.regret_certificate + 1e-9
+            query = elicitor.ask()
+            elicitor.tell(user.compare(query.first, query.second))
+        result = elicitor.result
+        assert 1 - worth[result.index] / worth.max() <= result.regret_certificate + 1e-9
+        assert not result.contradictions
+        assert (result.weight_ranges[:, 0] <= w + 1e-9).all()
+        assert (w <= result.weight_ranges[:, 1] + 1e-9).all()
+
+
+@pytest.mark.claim("08.29")
+@pytest.mark.filterwarnings(IGNORE_NORM)
+def test_questions_stay_below_the_adaptive_plus_the_guaranteed_bound() -> None:
+    fallbacks = 0
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        k = int(rng.integers(2, 5))
+        items = rng.random((60, k))
+        w = rng.dirichlet(np.ones(k))
+        eps = 10 ** rng.uniform(-4, -1)
+        adaptive = int(rng.integers(0, 4))  # so few that the fallback is needed
+        elicitor = PolytopeElicitor(
+            items, target_regret=1e-3, adaptive_questions=adaptive, random_state=0
+        )
+        result = elicitor.run(LinearPreferenceUser(w, eps))
+        best = float((items @ w).max())
+        assert result.n_queries <= adaptive + bounds.total_questions(k, k, best / eps) + 1
+        regret = best - float(items[result.index] @ w)
+        assert regret <= result.regret_certificate * best + 1e-9
+        if result.notes and "guaranteed procedure" in result.notes[0]:
+            fallbacks += 1
+            limit = max(1e-3 * best, bounds.regret_barycentric(k, k, eps))
+            assert regret <= limit + 1e-9
+    assert fallbacks >= 15
+
+
+def questions_until(items: np.ndarray, w: np.ndarray, target: float, seed: int) -> int:
+    """Questions until the current recommendation is within ``target`` of the best."""
+    elicitor = PolytopeElicitor(items, target_regret=target, random_state=seed)
+    user = LinearPreferenceUser(w, 0.0)
+    worth = items @ w
+    while not elicitor.done:
+        if 1 - worth[elicitor.best_guess()] / worth.max() <= target:
+            break
+        query = elicitor.ask()
+        elicitor.tell(user.compare(query.first, query.second))
+    return len(elicitor.answers)
+
+
+@pytest.mark.claim("08.30")
+@pytest.mark.filterwarnings(IGNORE_NORM)
+@pytest.mark.parametrize("prior", ["uniform", "sparse", "even", "sphere"])
+def test_median_of_five_questions_for_a_thousand_items(prior: str) -> None:
+    counts = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        items = rng.random((1000, 4))
+        concentration = {"uniform": 1.0, "sparse": 0.3, "even": 10.0}.get(prior)
+        if concentration is None:
+            w = np.abs(rng.normal(size=4))
+        else:
+            w = rng.dirichlet(np.full(4, concentration))
+        counts.append(questions_until(items, w / w.sum(), 0.01, seed))
+    assert np.median(counts) <= 5
+
+
+@pytest.mark.claim("08.31")
+def test_contradictions_are_detected_exactly() -> None:
+    """The polytope is empty exactly when an LP with strict margins finds no preference."""
+    rng = np.random.default_rng(0)
+    seen = {True: 0, False: 0}
+    for _ in range(150):
+        k = int(rng.integers(2, 4))
+        answers = [
+            (rng.random(k) - rng.random(k), list(Answer)[rng.integers(3)])
+            for _ in range(int(rng.integers(2, 9)))
+        ]
+        rows, strict = [], []
+        for d, a in answers:
+            for row in answer_rows(d, a):
+                rows.append(row)
+                strict.append(a is not Answer.INDISTINGUISHABLE)
+        best = linprog(
+            np.append(np.zeros(k + 1), -1.0),
+            A_ub=np.hstack([-np.array(rows), np.array(strict, dtype=float)[:, None]]),
+            b_ub=np.zeros(len(rows)),
+            A_eq=[np.concatenate([np.ones(k), [0.0, 0.0]])],
+            b_eq=[1.0],
+            bounds=[(0, None)] * k + [(0, 1), (None, 1)],
+        )
+        margin = -best.fun if best.status == 0 else -1.0
+        if abs(margin) < 1e-7 and any(strict):
+            continue  # on the edge of the LP's own tolerance
+        possible = margin > 0
+        assert explainable(answers) is possible
+        seen[possible] += 1
+        conflict = smallest_conflict(answers)
+        assert bool(conflict) is not possible
+        if conflict:
+            assert not explainable([answers[i] for i in conflict])
+            for left_out in conflict:
+                assert explainable([answers[i] for i in conflict if i != left_out])
+            dropped = fewest_to_set_aside(answers)
+            assert explainable([a for i, a in enumerate(answers) if i not in dropped])
+            if len(dropped) > 1:
+                for i in range(len(answers)):
+                    assert not explainable([a for j, a in enumerate(answers) if j != i])
+    assert min(seen.values()) >= 30
+
+
+def front(n: int, k: int, seed: int) -> np.ndarray:
+    """Items none of which dominates another."""
+    items = np.abs(np.random.default_rng(seed).normal(size=(n, k)))
+    return items / np.linalg.norm(items, axis=1, keepdims=True)
+
+
+def contradict(elicitor: PolytopeElicitor) -> None:
+    """Offer three comparisons of which any two fit together, but not all three."""
+    elicitor.volunteer(0, 1, "first")
+    elicitor.volunteer(1, 2, "first")
+    elicitor.volunteer(2, 0, "first")
+
+
+@pytest.mark.claim("08.31")
+@pytest.mark.parametrize("policy", ["ask", "set_aside"])
+def test_contradictory_people_get_a_recommendation_and_a_report(policy: str) -> None:
+    items = front(100, 3, 0)
+    elicitor = PolytopeElicitor(items, contradictions=policy, random_state=0)
+    contradict(elicitor)
+    result = elicitor.run(LinearPreferenceUser([1.0, 0.6, 0.3], 1e-3))
+    (contradiction,) = result.contradictions[:1]
+    assert contradiction.conflict == (0, 1, 2)
+    assert len(contradiction.set_aside) == 1
+    assert str(contradiction) in result.summary()
+    assert result.regret_certificate <= 0.01
+
+
+@pytest.mark.claim("08.31")
+@pytest.mark.filterwarnings(IGNORE_NORM)
+@pytest.mark.parametrize("policy", ["ask", "set_aside"])
+def test_noisy_people_never_cause_a_hang(policy: str) -> None:
+    regrets, reported = [], 0
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        items = rng.random((200, 3))
+        w = rng.dirichlet(np.ones(3))
+        user = NoisyUser(w, 0.005, flip_prob=0.15, random_state=seed)
+        elicitor = PolytopeElicitor(
+            items, contradictions=policy, adaptive_questions=3, target_regret=1e-3, random_state=0
+        )
+        result = elicitor.run(user)
+        reported += len(result.contradictions)
+        worth = items @ w
+        regrets.append(1 - worth[result.index] / worth.max())
+        assert result.n_queries <= 120
+        for contradiction in result.contradictions:
+            assert contradiction.conflict
+            assert contradiction.set_aside or contradiction.changed
+    assert np.median(regrets) <= 0.1
+    assert reported >= 3
+
+
+@pytest.mark.claim("08.31")
+def test_contradiction_raises_when_not_tolerated_and_nothing_is_lost() -> None:
+    items = front(100, 3, 0)
+    for settings in ({"contradictions": "raise"}, {"max_contradictions": 0}):
+        elicitor = PolytopeElicitor(items, random_state=0, **settings)
+        question = elicitor.ask().options
+        with pytest.raises(ContradictionError, match="answers 1, 2, 3 exclude") as caught:
+            contradict(elicitor)
+        assert len(caught.value.conflict) == 3
+        assert len(elicitor.answers) == 2
+        elicitor.undo()
+        elicitor.undo()
+        assert elicitor.ask().options == question
+
+
+@pytest.mark.claim("08.31")
+def test_a_person_who_corrects_a_slip_ends_with_the_exact_answer() -> None:
+    items = np.random.default_rng(3).random((300, 3))
+    user = LinearPreferenceUser([1.0, 0.4, 0.7], 1e-3)
+    worth = items @ user.w
+    elicitor = PolytopeElicitor(items, random_state=0)
+    query = elicitor.ask()
+    assert user.compare(query.first, query.second).value != "same"
+    elicitor.tell(user.compare(query.first, query.second).swapped())  # a slip
+    first, second = query.options
+    pool = elicitor._state.pool
+    elicitor.volunteer(  # the person meant this
+        pool.items[first], pool.items[second], user.compare(query.first, query.second)
+    )
+    again = elicitor.ask()
+    assert again.purpose == "confirm"
+    assert again.about == 0
+    assert "exclude each other" in elicitor.why()
+    elicitor = PolytopeElicitor.from_json(elicitor.to_json(), items)
+    assert elicitor.ask().purpose == "confirm"
+    result = elicitor.run(user)
+    assert result.contradictions[0].changed == (0,)
+    assert 1 - worth[result.index] / worth.max() <= result.regret_certificate + 1e-9
+
+
+class Slipping(LinearPreferenceUser):
+    """Gives the wrong answer at some questions."""
+
+    def __init__(self, w: np.ndarray, eps: float, slips: list[int]) -> None:
+        super().__init__(w, eps)
+        self.slips, self.count = set(slips), 0
+
+    def compare(self, first: object, second: object) -> Answer:
+        answer = super().compare(first, second)
+        self.count += 1
+        return answer.swapped() if self.count - 1 in self.slips else answer
+
+
+@pytest.mark.claim("08.37")
+@pytest.mark.filterwarnings(IGNORE_NORM)
+@pytest.mark.parametrize("wrong", [1, 2])
+def test_certificate_holds_although_some_answers_are_wrong(wrong: int) -> None:
+    detected = 0
+    for seed in range(12 // wrong):
+        rng = np.random.default_rng(seed)
+        items = rng.random((300, 3))
+        w = rng.dirichlet(np.ones(3))
+        slips = rng.choice(6, size=wrong, replace=False).tolist()
+        elicitor = PolytopeElicitor(
+            items, wrong_answers=wrong, target_regret=0.02, random_state=seed
+        )
+        result = elicitor.run(Slipping(w, 1e-3, slips))
+        worth = items @ w
+        assert 1 - worth[result.index] / worth.max() <= result.regret_certificate + 1e-9
+        assert result.regret_certificate <= 0.02
+        detected += any("not all answers can be right" in note for note in result.notes)
+        for suspects in elicitor._state.consistent.suspects():
+            assert len(suspects) <= wrong
+    assert detected >= 2
+
+
+@pytest.mark.claim("08.37")
+def test_without_tolerance_a_slip_can_spoil_the_certificate() -> None:
+    """The reason for wrong_answers: informative questions never contradict each other."""
+    spoiled = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        items = rng.random((300, 3))
+        w = rng.dirichlet(np.ones(3)) + 0.5
+        elicitor = PolytopeElicitor(items, random_state=seed)
+        result = elicitor.run(Slipping(w, 1e-3, [0]))
+        worth = items @ w
+        spoiled += 1 - worth[result.index] / worth.max() > result.regret_certificate + 1e-9
+    assert spoiled >= 5
+
+
+def transcript(elicitor: PolytopeElicitor) -> list[tuple[list[float], list[float], str]]:
+    return [(a.first.tolist(), a.second.tolist(), a.answer.value) for a in elicitor.answers]
+
+
+@pytest.mark.claim("08.32")
+@pytest.mark.parametrize("kind", ["table", "process", "noisy", "fallback"])
+def test_saving_restoring_and_undoing_anywhere_changes_no_question(kind: str) -> None:
+    source = np.random.default_rng(0).random((200, 3))
+    params: dict = {"random_state": 5}
+    if kind == "process":
+        source = instances.random_mdp(0, k=3)
+    if kind == "fallback":
+        params |= {"adaptive_questions": 2, "target_regret": 1e-4}
+
+    def user() -> LinearPreferenceUser:
+        if kind == "noisy":
+            return NoisyUser([1.0, 0.6, 0.3], 0.01, flip_prob=0.25, random_state=3)
+        return LinearPreferenceUser([1.0, 0.6, 0.3], 0.01)
+
+    straight = PolytopeElicitor(source, **params)
+    straight.run(user())
+    person = user()
+    resumed = PolytopeElicitor(source, **params)
+    while not resumed.done:
+        query = resumed.ask()
+        answer = person.compare(query.first, query.second)
+        if len(resumed.answers) % 3 == 0:
+            resumed = PolytopeElicitor.from_json(resumed.to_json(), source)
+            assert resumed.ask().first.value.tolist() == query.first.value.tolist()
+        if len(resumed.answers) % 4 == 1:  # a wrong answer, taken back
+            before = resumed.to_json()
+            resumed.ask()
+            resumed.tell("same")
+            resumed.undo()
+            resumed = PolytopeElicitor.from_json(before, source)
+        resumed.ask()
+        resumed.tell(answer)
+    assert transcript(resumed) == transcript(straight)
+    assert resumed.result.regret_certificate == straight.result.regret_certificate
+    twin = pickle.loads(pickle.dumps(resumed))
+    assert transcript(twin) == transcript(straight)
+
+
+@pytest.mark.claim("08.32")
+def test_undo_returns_to_the_same_question() -> None:
+    items = np.random.default_rng(1).random((200, 3))
+    elicitor = PolytopeElicitor(items, random_state=0)
+    user = LinearPreferenceUser([1.0, 0.6, 0.3], 0.01)
+    asked = []
+    for _ in range(3):
+        query = elicitor.ask()
+        asked.append(query.options)
+        elicitor.tell(user.compare(query.first, query.second))
+    for back in (2, 1, 0):
+        elicitor.undo()
+        assert elicitor.ask().options == asked[back]
+    with pytest.raises(ProtocolError, match="no answer to take back"):
+        elicitor.undo()
+
+
+def test_foreign_states_are_refused() -> None:
+    items = np.random.default_rng(1).random((200, 3))
+    elicitor = PolytopeElicitor(items, random_state=0)
+    elicitor.ask()
+    elicitor.tell("first")
+    text = elicitor.to_json()
+    with pytest.raises(InvalidInputError, match="resume it with the source"):
+        PolytopeElicitor.from_json(text, np.random.default_rng(2).random((200, 3)))
+    state = json.loads(text)
+    state["pool_size"] = len(PolytopeElicitor(1 - items, random_state=0)._state_or_new().pool)
+    with pytest.raises(InvalidInputError, match="other options"):
+        PolytopeElicitor.from_json(json.dumps(state), 1 - items)
+
+
+def test_stopping_early_keeps_a_valid_certificate() -> None:
+    items = np.random.default_rng(1).random((200, 3))
+    elicitor = PolytopeElicitor(items, random_state=0)
+    elicitor.ask()
+    elicitor.tell("first")
+    elicitor.stop()
+    result = elicitor.result
+    assert elicitor.done
+    assert result.regret_certificate > 0.01
+    assert any("target" in note for note in result.notes)
+    assert PolytopeElicitor.from_json(elicitor.to_json(), items).done
+
+
+def test_reasons_say_what_the_answer_would_tell() -> None:
+    elicitor = PolytopeElicitor(np.random.default_rng(1).random((200, 3)), random_state=0)
+    assert "favour the first option" in elicitor.why()
+
+
+def test_ranking_bands_contain_the_truth() -> None:
+    items = np.random.default_rng(4).random((200, 3))
+    user = LinearPreferenceUser([1.0, 0.6, 0.3], 0.01)
+    elicitor = PolytopeElicitor(items, random_state=0)
+    elicitor.run(user)
+    frame = elicitor.ranking(8)
+    worth = items @ user.w / (items @ user.w).max()
+    pool = elicitor._state.pool
+    labels = {elicitor._state.shared.showroom.label(i, items[i]): i for i in pool.items}
+    for row in frame.itertuples():
+        assert row.lowest - 1e-9 <= worth[labels[row.item]] <= row.highest + 1e-9
+
+
+def test_works_on_processes_roads_and_polytopes() -> None:
+    graph = city(4, 5)
+    roads = from_road_graph(
+        graph, (0, 0), (3, 4), 10, objectives=["time", "scenery", "safety"], costs=["time"]
+    )
+    for source in (instances.random_mdp(0, k=3), roads):
+        user = LinearPreferenceUser([1.0, 0.5, 0.2], 1e-3)
+        result = PolytopeElicitor(source, random_state=0).run(user)
+        best = float(plan(source, user.w).scalar_values[0])
+        assert best - result.value @ user.w <= result.regret_certificate * best + 1e-9
+        assert result.regret_certificate <= 0.01
+    simplex = PolytopeOracle(np.array([[1.0, 1.0, 1.0], [2.0, 1.0, 0.5]]), [1.0, 1.2])
+    user = LinearPreferenceUser([1.0, 0.5, 0.9], 1e-3)
+    result = PolytopeElicitor(simplex, random_state=0).run(user)
+    best = float(simplex.argmax(user.w)[1][0] @ user.w)
+    assert best - result.value @ user.w <= result.regret_certificate * best + 1e-9
+
+
+def test_small_vertex_limit_keeps_the_certificate_valid() -> None:
+    rng = np.random.default_rng(0)
+    items = rng.random((300, 5))
+    user = LinearPreferenceUser([1.0, 0.4, 0.7, 0.2, 0.5], 1e-3)
+    worth = items @ user.w
+    elicitor = PolytopeElicitor(items, max_rays=20, target_regret=0.02, random_state=0)
+    result = elicitor.run(user)
+    assert not elicitor._state.consistent.exact
+    assert 1 - worth[result.index] / worth.max() <= result.regret_certificate + 1e-9
+    assert any("left out" in note for note in result.notes)
+
+
+def test_single_item_and_empty_objective() -> None:
+    assert PolytopeElicitor([[0.4, 0.6]]).done
+    with pytest.raises(InvalidInputError, match="no option has anything of objective 1"):
+        PolytopeElicitor([[0.4, 0.0], [0.6, 0.0]]).ask()
+
+
+def test_catalogue_result_names_the_row() -> None:
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.random((50, 3)), columns=["a", "b", "c"])
+    frame["model"] = [f"m{i}" for i in range(50)]
+    catalogue = Catalogue(frame, benefits=["a", "b"], costs=["c"], name="model")
+    result = PolytopeElicitor(catalogue, random_state=0).run(
+        LinearPreferenceUser([1.0, 0.5, 0.5], 1e-3)
+    )
+    assert result.label.startswith(f"m{result.index}: a ")

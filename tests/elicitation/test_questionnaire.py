@@ -1,0 +1,186 @@
+"""The questionnaire in the terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from counterplay.cli import run
+from counterplay.elicitation.questionnaire import app
+from counterplay.errors import InvalidInputError
+
+COLUMNS = ["--benefit", "comfort", "--cost", "price", "--cost", "noise", "--name", "model"]
+
+
+@pytest.fixture
+def cars(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "model": [f"car [{i}]" for i in range(60)],
+            "comfort": rng.random(60).round(3),
+            "price": (rng.random(60) * 50_000).round(),
+            "noise": (rng.random(60) * 30).round(1),
+        }
+    )
+    path = tmp_path / "cars.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def session(path: Path) -> dict:
+    return json.loads(path.with_name("cars.csv.elicit.json").read_text())
+
+
+def talk(path: Path, *words: str, options: list[str] | None = None):
+    arguments = [str(path), *(COLUMNS if options is None else options)]
+    return CliRunner().invoke(app, arguments, input="".join(f"{word}\n" for word in words))
+
+
+@pytest.mark.claim("08.33")
+def test_answers_are_saved_at_once_and_the_session_resumes(cars: Path) -> None:
+    first = talk(cars, "1", "q")
+    assert first.exit_code == 0, first.output
+    assert "Question 1" in first.output
+    assert "car [" in first.output
+    assert "(less is better)" in first.output
+    assert "saved 1 answers" in first.output
+    saved = session(cars)
+    assert [a["answer"] for a in saved["elicitor"]["answers"]] == ["first"]
+    second = talk(cars, *["2"] * 40)
+    assert "resumed after 1 answers" in second.output
+    assert "Question 2" in second.output
+    assert "Question 1 " not in second.output
+    assert "certificate: at most" in second.output
+    assert "as a share of your best item" in second.output
+    finished = talk(cars)
+    assert finished.exit_code == 0
+    assert "certificate: at most" in finished.output
+
+
+@pytest.mark.claim("08.33")
+def test_end_of_input_keeps_every_answer(cars: Path) -> None:
+    result = talk(cars, "1")
+    assert "the same command continues" in result.output
+    assert len(session(cars)["elicitor"]["answers"]) == 1
+
+
+@pytest.mark.claim("08.33")
+def test_undo_why_unknown_words_and_stop(cars: Path) -> None:
+    result = talk(cars, "u", "w", "maybe", "1", "u", "2", "s")
+    assert "there is no answer to take back" in result.output
+    assert "Why: your answers so far leave both possible" in result.output
+    assert "'maybe' is none of" in result.output
+    assert "took the last answer back" in result.output
+    assert "recommended after 1 questions" in result.output
+    assert [a["answer"] for a in session(cars)["elicitor"]["answers"]] == ["second"]
+
+
+@pytest.mark.claim("08.33")
+def test_result_agrees_with_the_preferences_that_were_answered(cars: Path) -> None:
+    """Play a person with known weights through the terminal, one command per question."""
+    frame = pd.read_csv(cars)
+    weights = {"comfort": 1.0, "price": 0.6, "noise": 0.2}
+    values = pd.DataFrame(
+        {
+            "comfort": (frame.comfort - frame.comfort.min()) / np.ptp(frame.comfort),
+            "price": 1 - (frame.price - frame.price.min()) / np.ptp(frame.price),
+            "noise": 1 - (frame.noise - frame.noise.min()) / np.ptp(frame.noise),
+        }
+    )
+    worth = sum(weights[c] * values[c] for c in weights).to_numpy()
+    output = talk(cars, "q").output
+    for _ in range(40):
+        if "recommended after" in output:
+            break
+        items = [
+            int(part.split("]")[0]) for part in output.split("Question")[-1].split("car [")[1:3]
+        ]
+        output = talk(cars, "1" if worth[items[0]] > worth[items[1]] else "2", "q").output
+    answer = int(output.split("recommended after")[1].split("car [")[1].split("]")[0])
+    assert 1 - worth[answer] / worth.max() <= 0.01
+
+
+@pytest.mark.claim("08.33")
+def test_contradiction_is_shown_and_the_question_comes_again(cars: Path) -> None:
+    from counterplay.elicitation import Catalogue, PolytopeElicitor
+
+    talk(cars, "1", "q")
+    path = cars.with_name("cars.csv.elicit.json")
+    saved = json.loads(path.read_text())
+    catalogue = Catalogue(pd.read_csv(cars), ["comfort"], ["price", "noise"], name="model")
+    elicitor = PolytopeElicitor.from_json(json.dumps(saved["elicitor"]), catalogue)
+    first, second = elicitor.answers[0].options
+    pool = elicitor._state.pool
+    elicitor.volunteer(pool.items[first], pool.items[second], "second")
+    saved["elicitor"] = json.loads(elicitor.to_json())
+    path.write_text(json.dumps(saved))
+    result = talk(cars, "2", *["1"] * 30)
+    assert "exclude each other; please look at question 1 again" in result.output
+    assert "contradiction: answers 1, 2 exclude each other; 1 changed" in result.output
+
+
+def test_columns_are_asked_for_when_none_are_named(cars: Path) -> None:
+    result = talk(cars, "m", "l", "i", "1", "s", options=["--name", "model"])
+    assert "comfort" in result.output
+    assert "more is better" in result.output
+    assert session(cars)["setup"] == {
+        "benefits": ["comfort"],
+        "costs": ["price"],
+        "name": "model",
+    }
+
+
+def test_json_output_is_machine_readable(cars: Path) -> None:
+    result = CliRunner().invoke(app, [str(cars), *COLUMNS, "--json"], input="1\n" * 40)
+    record = json.loads(result.stdout.strip().splitlines()[-1])
+    assert record["regret_certificate"] <= 0.01
+    assert record["name"] == f"car [{record['row']}]"
+
+
+def test_missing_numbers_are_left_out(cars: Path) -> None:
+    frame = pd.read_csv(cars)
+    frame.loc[3, "price"] = np.nan
+    frame.to_csv(cars, index=False)
+    assert "left out 1 items with missing numbers" in talk(cars, "q").output
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words"),
+    [
+        (lambda path: path.unlink(), "there is no file"),
+        (
+            lambda path: path.write_text(path.read_text() + "x,0.5,1,1\n"),
+            "has changed since",
+        ),
+        (
+            lambda path: path.with_name("cars.csv.elicit.json").write_text("{}"),
+            "not a saved questionnaire",
+        ),
+    ],
+)
+def test_what_cannot_be_resumed_is_said(cars: Path, prepare, words: str) -> None:
+    talk(cars, "1", "q")
+    prepare(cars)
+    result = talk(cars, "q")
+    assert isinstance(result.exception, InvalidInputError)
+    assert words in str(result.exception)
+
+
+def test_other_columns_need_a_fresh_start(cars: Path) -> None:
+    talk(cars, "1", "q")
+    other = ["--benefit", "comfort", "--cost", "price", "--name", "model"]
+    assert "other columns" in str(talk(cars, "q", options=other).exception)
+    assert talk(cars, "q", options=[*other, "--fresh"]).exit_code == 0
+
+
+def test_command_line_knows_the_questionnaire(
+    cars: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["elicit", str(cars.with_name("nothing.csv"))]) == 2
+    assert "there is no file" in capsys.readouterr().err
