@@ -118,6 +118,7 @@ def draw_success(frame: pd.DataFrame) -> Figure:
         axes[0].set_xticks(range(len(shares)), [f"{s:.0%}" for s in shares])
         axes[0].set(xlabel="share of its data the defector keeps", ylabel="satisfied defectors")
         axes[0].set_ylim(0, 1.25)
+        axes[0].set_yticks(np.linspace(0, 1, 6))
         axes[0].legend(ncols=2, loc="upper center")
         for style, share in (("-", 0.05), ("--", 0.01)):
             for number, algorithm in enumerate(ALGORITHMS):
@@ -125,6 +126,7 @@ def draw_success(frame: pd.DataFrame) -> Figure:
                 label = f"{algorithm}, keeps {share:.0%}"
                 axes[1].plot(ROUNDS, rate, style, marker=".", color=PALETTE[number], label=label)
         axes[1].set(xlabel="round", ylabel="satisfied defectors", ylim=(-0.02, 1.25))
+        axes[1].set_yticks(np.linspace(0, 1, 6))
         axes[1].legend(ncols=2, fontsize=8, loc="upper center")
     return figure
 
