@@ -37,10 +37,8 @@ def fresh(k: int, form: str) -> LinearGame:
 
 def stable_plans(largest_cp: int = 600) -> None:
     print("cheapest stable plan, symmetric games, equal targets")
-    print(
     heads = ("parties", "form", "two-stage s", "CP 1 s", "ratio", "totals differ")
     print("{:>8} {:>7} {:>12} {:>9} {:>7} {:>14}".format(*heads))
-    )
     optimal_stable_linear(fresh(20, "dense"))  # compile
     optimal_stable_linear(fresh(20, "sparse"))
     for k in (100, 300, largest_cp, 2000):

@@ -38,6 +38,6 @@ print(plan.summary())
 assert stability_report(game, plan.stable.theta).is_stable
 assert envy_report(game, plan.envy_free.theta).is_envy_free
 
-# 3. What if the general clinic may bring at most 20 cases?
+# 3. What if the general clinic leaves?
 print()
-print(plan.what_if(caps={"general": 20.0}).summary())
+print(plan.what_if(remove=["general"]).summary())
