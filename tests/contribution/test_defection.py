@@ -39,7 +39,7 @@ def curves() -> dict[str, DefectionCurve]:
     """The digits experiment, paired: same data, defectors and seeds for both algorithms."""
     keys = run_keys(2024, RUNS)
     cohort, net = noisy_digits(keys), MLP()
-    params = pretrain(net, *pretraining_digits(2024), keys, steps=40)
+    params = pretrain(net, *pretraining_digits(2024), keys, steps=25)
     return {
         type(algorithm).__name__: defection_curve(
             algorithm, net, cohort, params, fractions=(0.05, 0.01)

@@ -81,8 +81,10 @@ class FiniteClassPACGame(CollabGame):
                 f"Q must have {labels.shape[1]} columns, one per point, got shape {rows.shape}"
             )
         if prior is None:  # a finite class brings its own
-            prior = getattr(H, "prior", np.full(len(labels), 1.0 / len(labels)))
-        self.prior = _frozen(check_probabilities(prior, "prior"))
+            own: Any = getattr(H, "prior", np.full(len(labels), 1.0 / len(labels)))
+        else:
+            own = prior
+        self.prior = _frozen(check_probabilities(own, "prior"))
         if self.prior.shape != (len(labels),):
             raise InvalidInputError(f"prior must have {len(labels)} entries, one per labeling")
         super().__init__(rows.shape[0], mu, integral=integral, upper=upper, cost=cost)

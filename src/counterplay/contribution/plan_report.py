@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -263,12 +264,10 @@ class GameReport:
             return np.full(self.game.k, np.nan)
 
     def _named_flags(self) -> list[str]:
-        named = []
-        for flag in self.flags:
-            for i in sorted(range(self.game.k), reverse=True):
-                flag = flag.replace(f"agent {i} ", f"{self.names[i]} ")
-            named.append(flag)
-        return named
+        def name(found: re.Match[str]) -> str:
+            return self.names[int(found[1])]
+
+        return [re.sub(r"\bagent (\d+)\b", name, flag) for flag in self.flags]
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,10 @@ from counterplay.core.validation import check_choice, check_positive_int, check_
 class TorchNetwork(Network):
     """Shared parts of the torch networks: moving arrays, gradients, predictions in chunks."""
 
-    chunk = 1 << 30
-    """Evaluation is split so that about this many numbers are in flight at once."""
-
     def __init__(self, device: str = "cpu") -> None:
         self.device = torch.device(device)
+        # evaluation is split so that about this many numbers are in flight at once
+        self.chunk = 1 << (26 if self.device.type == "cpu" else 30)
 
     def forward(self, params: Params, x: Any, keys: Keys | None) -> Any:
         """Return logits ``(R, b, classes)``; dropout is on when ``keys`` are given."""

@@ -1,0 +1,123 @@
+"""The EMNIST experiment: figures and verdicts from the numbers that a GPU run has written.
+
+``benchmarks/gpu_contribution.py`` writes one JSON file; nothing is computed here but means and
+intervals. Source: fig:solo, fig:Doublebar, fig:circsolo, spec 04 section 5.1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.figures import PALETTE, figure_style, panels
+from counterplay.core.stats import clopper_pearson, mean_interval
+from counterplay.studies.study import Verdict
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMAT = "counterplay-contribution-emnist-1"
+AGENTS = ("all hard", "90 % hard", "90 % easy", "all easy")
+
+
+def load_emnist_results(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read the file that the GPU script wrote."""
+    data: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+    if data.get("format") != FORMAT:
+        raise InvalidInputError(f"{path} was not written by benchmarks/gpu_contribution.py")
+    return data
+
+
+def emnist_figures(path: str | os.PathLike[str]) -> dict[str, Figure]:
+    """Return the three figures of the experiment: success, curves over rounds, training alone."""
+    data = load_emnist_results(path)
+    figures = {"success": _success(data), "rounds": _rounds(data)}
+    if data["solo"]:
+        figures["solo"] = _solo(data)
+    return figures
+
+
+def emnist_verdicts(path: str | os.PathLike[str], share: float = 0.25) -> list[Verdict]:
+    """Compare the algorithms at one share with paired runs, at the last round."""
+    data = load_emnist_results(path)
+    cells = {c["algorithm"]: c for c in data["cells"] if c["fraction"] == share}
+    if set(cells) != {"FedAvg", "MWFed"}:
+        raise InvalidInputError(f"{path} has no pair of cells at share {share:g}")
+    plain, mw = (np.array(cells[a]["satisfied_at_end"], dtype=float) for a in ("FedAvg", "MWFed"))
+    gap = mean_interval(plain - mw)
+    return [
+        Verdict(
+            "04.32",
+            f"On EMNIST a defector with {share:.0%} of its data does better under FedAvg.",
+            f"{plain.mean():.0%} against {mw.mean():.0%}; difference {gap}",
+            "> 0 (the thesis reports 94 % against 45 % at 25 %)",
+            gap.low > 0,
+        )
+    ]
+
+
+def _success(data: dict[str, Any]) -> Figure:
+    """Bars of the share of satisfied defectors at the last round."""
+    shares = sorted({c["fraction"] for c in data["cells"]}, reverse=True)
+    with figure_style():
+        figure, (ax,) = panels(1, width=6.4)
+        for number, algorithm in enumerate(("FedAvg", "MWFed")):
+            cells = {c["fraction"]: c for c in data["cells"] if c["algorithm"] == algorithm}
+            place = [i + (number - 0.5) * 0.38 for i, s in enumerate(shares) if s in cells]
+            intervals = [
+                clopper_pearson(sum(cells[s]["satisfied_at_end"]), len(cells[s]["defector"]))
+                for s in shares
+                if s in cells
+            ]
+            height = [i.estimate for i in intervals]
+            error = [
+                [i.estimate - i.low for i in intervals],
+                [i.high - i.estimate for i in intervals],
+            ]
+            ax.bar(
+                place, height, 0.36, yerr=error, capsize=3, color=PALETTE[number], label=algorithm
+            )
+        ax.set_xticks(range(len(shares)), [f"{s:.0%}" for s in shares])
+        ax.set(xlabel="share of its data the defector keeps", ylabel="satisfied defectors")
+        ax.set_title(f"EMNIST, round {data['rounds']}, {data['runs']} runs per bar")
+        ax.set_ylim(0, 1.2)
+        ax.legend(ncols=2, loc="upper center")
+    return figure
+
+
+def _rounds(data: dict[str, Any]) -> Figure:
+    """Share of satisfied defectors over the rounds, one panel per algorithm."""
+    with figure_style():
+        figure, axes = panels(2, width=5.0)
+        for ax, algorithm in zip(axes, ("FedAvg", "MWFed")):
+            cells = [c for c in data["cells"] if c["algorithm"] == algorithm]
+            for color, c in zip(PALETTE, sorted(cells, key=lambda c: -c["fraction"])):
+                ax.plot(c["satisfied_by_round"], color=color, label=f"{c['fraction']:.0%}", lw=1.2)
+            ax.set(
+                title=algorithm, xlabel="round", ylabel="satisfied defectors", ylim=(-0.02, 1.02)
+            )
+            ax.legend(title="keeps", fontsize=8)
+    return figure
+
+
+def _solo(data: dict[str, Any]) -> Figure:
+    """Accuracy of agents trained alone: by agent with all data, and averaged by share."""
+    with figure_style():
+        figure, axes = panels(2, width=5.0)
+        whole = [c for c in data["solo"] if c["fraction"] == 1.0]
+        for c in whole:
+            for agent, curve in enumerate(c["accuracy"]):
+                axes[0].plot(curve, color=PALETTE[agent], label=AGENTS[agent])
+        for color, c in zip(PALETTE, sorted(data["solo"], key=lambda c: -c["fraction"])):
+            label = f"{c['fraction']:.0%} of the data"
+            axes[1].plot(np.mean(c["accuracy"], axis=0), color=color, label=label)
+        for ax, title in zip(axes, ("alone, all data", "alone, mean over agents")):
+            ax.axhline(data["threshold"], color="#444444", ls=":")
+            ax.set(title=title, xlabel="step", ylabel="validation accuracy")
+            ax.legend()
+    return figure
