@@ -48,7 +48,7 @@ def grid(scale: Scale) -> Sequence[Params]:
         {"series": name, "forecaster": forecaster, "replicate": i}
         for name in series
         for forecaster in FORECASTERS
-        for i in range(2 if scale == "quick" else 10)
+        for i in range(1 if scale == "quick" else 10)
     ]
 
 

@@ -46,7 +46,7 @@ def grid(scale: Scale) -> Sequence[Params]:
     """Rules x rounds x replicates, on the near-tie contract and on random games."""
     quick = scale == "quick"
     rounds = (256, 512, 1024, 2048) if quick else tuple(2**k for k in range(9, 16))
-    games = [("near-tie", i) for i in range(3 if quick else 10)]
+    games = [("near-tie", i) for i in range(2 if quick else 10)]
     games += [("random", i) for i in range(1 if quick else 20)]
     return [
         {"game": game, "replicate": i, "rule": rule, "T": T}

@@ -47,7 +47,7 @@ def grid(scale: Scale) -> Sequence[Params]:
     quick = scale == "quick"
     betas = (0.01, 0.02, 0.04, 0.08, 0.12) if quick else tuple(np.geomspace(0.005, 0.12, 12))
     return [
-        {"game": game, "beta": float(beta), "kind": kind, "T": 1500 if quick else 20_000}
+        {"game": game, "beta": float(beta), "kind": kind, "T": 1000 if quick else 20_000}
         for game in ("prosecutor", "four")
         for beta in betas
         for kind in KINDS
