@@ -511,8 +511,6 @@ INSTANCES = {
         "no_example": "shown by oracle_bug_instances",
     },
 }
-INSTANCES |= {f"instances.{name}": case for name, case in INSTANCES.items()}
-INSTANCES["instances.ContractInstance"] = INSTANCES["Instance"]
 
 BOUNDS = {
     "bounds.linear_contract_tuning": {"args": {"horizon": 100}},
