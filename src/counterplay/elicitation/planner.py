@@ -19,7 +19,7 @@ from counterplay.core.validation import FloatArray, check_float_array
 from counterplay.elicitation.mdp import MultiObjectiveMDP
 from counterplay.elicitation.policies import action_dtype, evaluate_policies
 
-_CHUNK = 128  # directions per pass: keeps the working set in cache
+_CACHED = 2**16  # states times directions per pass: keeps the working set in cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +74,10 @@ def plan(mdp: MultiObjectiveMDP, W: ArrayLike) -> Plan:
     m = len(directions)
     policies = np.empty((m, mdp.H, mdp.n_states), dtype=action_dtype(mdp))
     scalars = np.empty(m)
-    for start in range(0, m, _CHUNK):
-        part = slice(start, min(start + _CHUNK, m))
-        policies[part], scalars[part] = _plan_chunk(mdp, directions[part])
+    chunk = int(np.clip(_CACHED // mdp.n_states, 16, 128))
+    for start in range(0, m, chunk):
+        part = slice(start, min(start + chunk, m))
+        scalars[part] = _plan_chunk(mdp, directions[part], policies[part])
     values = evaluate_policies(mdp, policies)
     gap = np.abs((directions * values).sum(axis=1) - scalars)
     tolerance = 1e-9 * mdp.scale * np.maximum(1.0, np.abs(directions).max(axis=1))
@@ -85,19 +86,22 @@ def plan(mdp: MultiObjectiveMDP, W: ArrayLike) -> Plan:
     return Plan(policies, values, scalars)
 
 
-def _plan_chunk(mdp: MultiObjectiveMDP, directions: FloatArray) -> tuple[NDArray[Any], FloatArray]:
+def _plan_chunk(
+    mdp: MultiObjectiveMDP, directions: FloatArray, policies: NDArray[Any]
+) -> FloatArray:
+    """Fill ``policies`` (m, H, S) and return the best scalar values."""
     rewards = np.ascontiguousarray(mdp.R @ directions.T)
-    actions = np.zeros((mdp.H, mdp.n_states, len(directions)), dtype=action_dtype(mdp))
-    final = _value_iteration(*mdp.csr, rewards, mdp.action_mask, actions)
-    return np.ascontiguousarray(actions.transpose(2, 0, 1)), final[mdp.s0]
+    final = _value_iteration(*mdp.csr, rewards, mdp.action_mask, policies)
+    return np.asarray(final[mdp.s0])
 
 
 @njit(cache=True)
-def _value_iteration(indptr, indices, data, rewards, mask, actions):  # type: ignore[no-untyped-def]  # compiled by numba
-    horizon, n, m = actions.shape
+def _value_iteration(indptr, indices, data, rewards, mask, policies):  # type: ignore[no-untyped-def]  # compiled by numba
+    m, horizon, n = policies.shape
     n_actions = mask.shape[1]
     later = np.zeros((n, m))
     now = np.zeros((n, m))
+    layer = np.zeros((n, m), policies.dtype)  # actions of one time, directions side by side
     value = np.empty(m)
     best = np.empty(m)
     choice = np.zeros(m, np.int64)
@@ -108,18 +112,28 @@ def _value_iteration(indptr, indices, data, rewards, mask, actions):  # type: ig
             for a in range(n_actions):
                 if not mask[s, a]:
                     continue
-                value[:] = rewards[s, a]
                 row = np.uint64(s * n_actions + a)
-                for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])):
-                    weight = data[entry]
-                    source = later[indices[entry]]
+                entry, end = np.int64(indptr[row]), np.int64(indptr[row + np.uint64(1)])
+                value[:] = rewards[s, a]
+                if (end - entry) % 2 == 1:
+                    weight, source = data[entry], later[indices[entry]]
                     for i in range(m):
                         value[i] += weight * source[i]
+                    entry += 1
+                while entry < end:  # two successors per pass over the directions
+                    weight, source = data[entry], later[indices[entry]]
+                    weight2, source2 = data[entry + 1], later[indices[entry + 1]]
+                    for i in range(m):
+                        value[i] += weight * source[i] + weight2 * source2[i]
+                    entry += 2
                 for i in range(m):
                     choice[i] = a if value[i] > best[i] else choice[i]
                     best[i] = value[i] if value[i] > best[i] else best[i]
             for i in range(m):
                 now[s, i] = best[i] if best[i] > -np.inf else 0.0  # no action: never reached
-                actions[t, s, i] = choice[i]
+                layer[s, i] = choice[i]
+        for i in range(m):
+            for s in range(n):
+                policies[i, t, s] = layer[s, i]
         now, later = later, now
     return later
