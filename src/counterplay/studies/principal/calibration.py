@@ -108,7 +108,7 @@ def verdicts(frame: pd.DataFrame) -> Sequence[Verdict]:
             bool(ours["gap"].max() <= 1.0 and ours["ratio"].max() <= 1.0),
         ),
         Verdict(
-            "07.14",
+            "07.12",
             "The number of events stays the same when states are added, and each round looks at "
             "a handful of forecasts.",
             f"{work.max():.1f} forecasts per round at most, {int(ours['events'].max())} events",
@@ -172,7 +172,7 @@ CALIBRATION = Study(
         "grow with the number of states? Decision events stay the same; the net of full "
         "calibration explodes and is refused beyond a few states."
     ),
-    claims=("07.12", "07.14"),
+    claims=("07.12",),
     grid=grid,
     cell=cell,
     verdicts=verdicts,

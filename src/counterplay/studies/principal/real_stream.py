@@ -150,7 +150,8 @@ def bias_figure(frame: pd.DataFrame) -> Figure:
             axis.invert_yaxis()
             axis.set_xlabel(label)
         axes[1].set_yticks(y, [""] * len(y))
-        axes[1].legend(fontsize=8, loc="lower right", title="series", frameon=True)
+        if len(series) > 1:
+            figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 
 

@@ -126,8 +126,8 @@ def verdicts(frame: pd.DataFrame) -> Sequence[Verdict]:
 
 def regret_figure(frame: pd.DataFrame) -> Figure:
     """Policy regret per round on the near-tie contract. Against an Agent who breaks near-ties
-    against the Principal only the stable rules have falling regret; dashed lines are the rates of
-    the theorem for the two tunings."""
+    against the Principal the unstable rules get stuck and the stable ones do not; dashed lines are
+    the rates of the theorem for the two tunings, up to a constant."""
     with figure_style():
         figure, axes = panels(2, width=4.6, height=3.9)
         near = frame[frame["game"] == "near-tie"]

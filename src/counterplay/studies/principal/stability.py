@@ -113,7 +113,8 @@ def verdicts(frame: pd.DataFrame) -> Sequence[Verdict]:
         ),
         Verdict(
             "07.32",
-            "Against a spiteful Agent stable persuasion earns more than the classical scheme.",
+            "Against a spiteful Agent, stable persuasion at the best beta earns more than the "
+            "classical scheme.",
             f"{judge['value'].max():.3f} against {judge['value_unstable'].max():.3f} convictions "
             "per round",
             "more",
@@ -145,7 +146,7 @@ def geometry_figure(frame: pd.DataFrame) -> Figure:
 def price_figure(frame: pd.DataFrame) -> Figure:
     """Prosecutor game. Left: largest loss of the finite menus against the bound 3 beta / C
     (dashed). Middle: number of schemes on the menu. Right: conviction rate against a spiteful
-    judge; the classical scheme leaves him indifferent and gets almost nothing."""
+    judge; the classical scheme leaves him indifferent and gets far less than its optimum 0.6."""
     rows = frame[frame["game"] == "prosecutor"]
     with figure_style():
         figure, axes = panels(3, width=3.7, height=3.6)

@@ -1,0 +1,147 @@
+"""Speed of the principal area, as ratios from one run.
+
+1. Forecaster: time per round for 3 actions, 5 benchmark policies and 2 to 50 states (63 events),
+   against the events that full calibration would need.
+2. Minimax step: cutting planes with a persistent program against the textbook Hedge loop.
+3. Obedience program, 200 states x 20 strategies: sparse build against the same program built by
+   loops and solved by SciPy's default.
+4. Persuasion oracle: time per forecast against the number of strategies.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import linprog
+
+from counterplay.errors import InvalidInputError
+from counterplay.principal import (
+    LinearContractOracle,
+    NetCalibratedForecaster,
+    PersuasionGame,
+    PersuasionOracle,
+    StableMechanism,
+    obedience_lp,
+    random_contract_game,
+    solve_minimax,
+)
+from counterplay.principal.bounds import net_events
+
+ROUNDS = 1500
+
+
+def timed(call: Callable[[], object], repeats: int = 1) -> float:
+    best = float("inf")
+    for _ in range(repeats):
+        begin = time.process_time()
+        call()
+        best = min(best, time.process_time() - begin)
+    return best
+
+
+def forecaster() -> None:
+    print("1. forecaster, 3 actions, 5 benchmark policies, 63 events")
+    print(
+        f"{'states':>7} {'ms/round':>9} {'points/round':>13} {'net events':>14}  full calibration"
+    )
+    for n in (2, 5, 10, 20, 35, 50):
+        game = random_contract_game(3, n, random_state=0)
+        oracle = LinearContractOracle(game, np.linspace(0.1, 0.9, 5), beta=0.1, delta=0.1)
+        mechanism = StableMechanism(oracle, random_state=0)
+        rng = np.random.default_rng(0)
+        states = rng.choice(n, size=ROUNDS, p=rng.dirichlet(np.ones(n)))
+        mechanism.run(states[:30])
+        play = []
+        spent = timed(lambda m=mechanism, s=states, p=play: p.append(m.run(s)))
+        evaluations = play[0].forecaster.certificate().evaluations
+        try:
+            NetCalibratedForecaster(n, eta=0.1).forecast()
+            verdict = "runs"
+        except InvalidInputError:
+            verdict = "refused by size"
+        ms = 1000 * spent / ROUNDS
+        print(f"{n:>7} {ms:>9.3f} {evaluations:>13.2f} {net_events(n, 0.1):>14.3g}  {verdict}")
+
+
+def minimax() -> None:
+    print("\n2. minimax step, gap 0.05, random piecewise constant gains")
+    print(f"{'states':>7} {'cutting planes':>15} {'Hedge':>9} {'ratio':>7}")
+    for n in (3, 5, 10):
+        rng = np.random.default_rng(n)
+        planes, centre = rng.normal(size=(12, n)), rng.dirichlet(np.ones(n))
+        jumps = rng.normal(size=(12, n))
+
+        def gain(x: np.ndarray, p=planes, c=centre, j=jumps) -> np.ndarray:
+            return j[(p @ (x - c)) > 0].sum(axis=0)
+
+        solve_minimax(gain, n, 0.05)
+        ours = timed(lambda g=gain, k=n: solve_minimax(g, k, 0.05), 3)
+        hedge = timed(
+            lambda g=gain, k=n: solve_minimax(g, k, 0.05, method="hedge", max_evaluations=4000)
+        )
+        print(f"{n:>7} {1000 * ours:>12.2f} ms {1000 * hedge:>6.0f} ms {hedge / ours:>7.0f}")
+
+
+def loop_built(u: np.ndarray, v: np.ndarray, prior: np.ndarray) -> float:
+    n, m = u.shape
+    obedience, balance = [], []
+    for s in range(n):
+        for other in range(n):
+            if s != other:
+                row = [0.0] * (n * m)
+                for y in range(m):
+                    row[s * m + y] = u[other, y] - u[s, y]
+                obedience.append(row)
+    for y in range(m):
+        row = [0.0] * (n * m)
+        for s in range(n):
+            row[s * m + y] = 1.0
+        balance.append(row)
+    zeros = [0.0] * len(obedience)
+    solved = linprog(-v.ravel(), A_ub=obedience, b_ub=zeros, A_eq=balance, b_eq=prior)
+    return -float(solved.fun)
+
+
+def obedience() -> None:
+    print("\n3. obedience program")
+    print(f"{'size':>9} {'sparse':>10} {'loop-built':>11} {'ratio':>6} {'same value':>11}")
+    for m, n in ((50, 20), (200, 20)):
+        rng = np.random.default_rng(0)
+        u, v, prior = rng.random((n, m)), rng.random((n, m)), rng.dirichlet(np.ones(m))
+        ours = timed(lambda a=u, b=v, c=prior: obedience_lp(a, b, c), 3)
+        value = obedience_lp(u, v, prior).value
+        found: list[float] = []
+        theirs = timed(lambda a=u, b=v, c=prior, f=found: f.append(loop_built(a, b, c)))
+        same = abs(found[0] - value) < 1e-7
+        print(f"{m:>4}x{n:<4} {ours:>8.3f} s {theirs:>9.3f} s {theirs / ours:>6.1f} {same!s:>11}")
+
+
+def oracle() -> None:
+    print("\n4. persuasion oracle, time per forecast")
+    print(f"{'strategies':>11} {'us/forecast':>12}")
+    for n in (4, 16, 60):
+        slopes = np.linspace(-1, 1, n)
+        edges = np.linspace(0, 1, n + 1)[1:-1]
+        heights = np.concatenate([[0.0], -np.cumsum(np.diff(slopes) * edges)])
+        u = np.stack([heights, heights + slopes], axis=1)
+        u = (u - u.min()) / np.ptp(u)
+        game = PersuasionGame(u, np.random.default_rng(0).random(n))
+        rule = PersuasionOracle(game, [game.no_disclosure()], beta=0.2 / n, discretization="logit")
+        priors = np.random.default_rng(0).random(4000).tolist()
+        for mu in priors:
+            rule._locate(mu)
+        spent = timed(lambda r=rule, p=priors: [r._locate(mu) for mu in p], 3)
+        print(f"{n:>11} {1e6 * spent / len(priors):>12.2f}")
+
+
+def main() -> None:
+    forecaster()
+    minimax()
+    obedience()
+    oracle()
+
+
+if __name__ == "__main__":
+    main()
