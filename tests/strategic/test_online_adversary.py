@@ -57,7 +57,7 @@ class AvoidProbed(MWMR):
 @pytest.mark.claim("02.07")
 def test_lazy_adversary_forces_everybody_to_err_n_minus_1_times() -> None:
     catalogue = instances.online_lb_instance(16).hypotheses
-    for seed in range(6):
+    for seed in range(3):
         learners = [
             MWMR(catalogue, random_state=seed),
             SequentialElimination(catalogue, order="random", random_state=seed),

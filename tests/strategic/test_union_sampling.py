@@ -300,14 +300,14 @@ def test_halving_round_costs_a_small_multiple_of_the_distances() -> None:
 @pytest.mark.claim("02.38")
 @pytest.mark.parametrize("rule", ["mistake", "safe"])
 def test_blockwise_simulation_has_the_same_law(rule: str) -> None:
-    rules, agents = linear_population(32, 3, 80, seed=8)
+    rules, agents = linear_population(32, 3, 40, seed=8)
     environment = Applicants(agents, "bot_xdelta")
     slow, fast = [], []
-    for seed in range(200):
+    for seed in range(150):
         learner = UnionSamplingLearner(rules, filter=rule, random_state=seed)
         play(learner, environment)
         slow.append((learner.mistakes, learner.remaining))
-    for seed in range(1000, 1600):
+    for seed in range(1000, 1400):
         learner = UnionSamplingLearner(rules, filter=rule, random_state=seed)
         game = simulate(environment, learner)
         assert game.mistakes == learner.mistakes

@@ -48,7 +48,7 @@ def positive_leaf_boxes(tree: Any, positive: Any | None = None) -> tuple[FloatAr
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> tree = DecisionTreeClassifier().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 0])
     >>> lower, upper = positive_leaf_boxes(tree)
-    >>> lower.round(3), upper
+    >>> lower.round(3), upper.round(3)
     (array([[1.5]]), array([[2.5]]))
     """
     if not hasattr(tree, "tree_") or len(getattr(tree, "classes_", ())) != 2:

@@ -6,6 +6,13 @@ from counterplay.strategic.instances.adversaries import (
     OnlineAdversary,
     StarAdversary,
 )
+from counterplay.strategic.instances.generators import (
+    blind_lb_instance,
+    conservative_lb_instance,
+    nonball_lb_instance,
+    proper_lb_instance,
+    sparse_wrong,
+)
 from counterplay.strategic.instances.information import (
     LinearBanditEnv,
     bernoulli_kl,
@@ -26,11 +33,6 @@ from counterplay.strategic.instances.populations import (
     NonBallInstance,
     ProperInstance,
     SparseWrong,
-    blind_lb_instance,
-    conservative_lb_instance,
-    nonball_lb_instance,
-    proper_lb_instance,
-    sparse_wrong,
 )
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 Every population is realizable by its rule ``target``; the exact loss of any union of rules is a
 formula, so learners are judged without noise. ``smoothing`` gives the mixtures used inside the
-proofs, which are not realizable.
+proofs, which are not realizable. The generators are in the module beside this one.
 Source: spec 02 sections 4.3 to 4.6 and 4.8.
 """
 
@@ -12,7 +12,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -99,6 +99,7 @@ class ProperInstance(HardPopulation):
     --------
     One wrong rule costs 3 eps, any two rules together cost nothing.
 
+    >>> from counterplay.strategic.instances import proper_lb_instance
     >>> population = proper_lb_instance(8, eps=0.01, target=0)
     >>> population.union_loss(1, has_target=False), population.union_loss(2, has_target=False)
     (0.03, 0.0)
@@ -155,6 +156,7 @@ class ConservativeInstance(HardPopulation):
 
     Examples
     --------
+    >>> from counterplay.strategic.instances import conservative_lb_instance
     >>> population = conservative_lb_instance(8, eps=0.01, target=0)
     >>> population.union_loss(1, has_target=False), round(population.union_loss(4, True), 4)
     (0.03, 0.045)
@@ -214,6 +216,7 @@ class BlindInstance(HardPopulation):
 
     Examples
     --------
+    >>> from counterplay.strategic.instances import blind_lb_instance
     >>> population = blind_lb_instance(8, eps=0.01, target=0)
     >>> population.union_loss(3, has_target=True)
     0.06
@@ -267,6 +270,7 @@ class NonBallInstance(HardPopulation):
 
     Examples
     --------
+    >>> from counterplay.strategic.instances import nonball_lb_instance
     >>> population = nonball_lb_instance(8, eps=0.01, target=0)
     >>> round(population.union_loss(2, has_target=False), 4)
     0.04
@@ -333,6 +337,7 @@ class SparseWrong(HardPopulation):
 
     Examples
     --------
+    >>> from counterplay.strategic.instances import sparse_wrong
     >>> population = sparse_wrong(1024, share=0.01, label=1)
     >>> round(population.space_loss(1024, 2), 5), round(population.space_loss(1024, 1), 5)
     (0.00012, 0.01074)
@@ -390,160 +395,6 @@ class SparseWrong(HardPopulation):
 
     def _accepts_everybody(self, predictor: PositiveSet) -> bool:
         return False
-
-
-def proper_lb_instance(n: int, eps: float, target: int = 0) -> ProperInstance:
-    """Return the population on which a single rule as output costs n / eps agents.
-
-    With probability 3 n eps an agent is positive and sits on a random permutation of (0..n-1)/z;
-    she reaches every basis vector but the one of her zero entry (and that one, too, if it is the
-    target's). Every single wrong rule errs with probability 3 eps, any two rules together never.
-
-    Parameters
-    ----------
-    n:
-        Number of rules, at least 3.
-    eps:
-        With 3 n eps <= 1.
-    target:
-        The perfect rule.
-
-    Examples
-    --------
-    >>> from counterplay.strategic import UnionPredictor
-    >>> population = proper_lb_instance(8, eps=0.01, target=0)
-    >>> people = population.sample(20_000, random_state=0)
-    >>> UnionPredictor(population.hypotheses, [0]).loss(people)
-    0.0
-
-    References
-    ----------
-    Thm. thm:x-end-pac-proper, App. app:x-end-pac-proper, spec 02 section 4.3.
-    """
-    return ProperInstance(n=n, target=target, eps=eps)
-
-
-def conservative_lb_instance(
-    n: int, eps: float, target: int = 0, smoothing: float = 0.0
-) -> ConservativeInstance:
-    """Return the population on which reported features alone teach little.
-
-    Agents sit on random permutations; positives reach everything, negatives (probability 6 eps)
-    every basis vector closer than the target's.
-
-    Parameters
-    ----------
-    n:
-        Number of rules, at least 2.
-    eps:
-        With 6 eps <= 1.
-    target:
-        The perfect rule.
-    smoothing:
-        Share of negatives who just reach the perfect rule, used inside the proof only.
-
-    Examples
-    --------
-    >>> conservative_lb_instance(16, eps=0.01, target=3).space_loss(16)  # doctest: +ELLIPSIS
-    0.0380...
-
-    References
-    ----------
-    Thm. thm:delta-csv, App. app:delta-csv, spec 02 section 4.4.
-    """
-    return ConservativeInstance(n=n, target=target, eps=eps, smoothing=smoothing)
-
-
-def blind_lb_instance(n: int, eps: float, target: int = 0, smoothing: float = 0.0) -> BlindInstance:
-    """Return the population on which learning without feedback is a bandit problem.
-
-    Star metric; a positive agent at the centre, and with probability 3 eps each a negative agent at
-    every leaf but the target's.
-
-    Parameters
-    ----------
-    n:
-        Number of rules, at least 2.
-    eps:
-        With 3 (n - 1) eps <= 1.
-    target:
-        The perfect rule.
-    smoothing:
-        Share of negatives at the target's leaf, used inside the proof only.
-
-    Examples
-    --------
-    >>> blind_lb_instance(8, eps=0.01, target=3).space_loss(8, size=1)
-    0.02625
-
-    References
-    ----------
-    Thm. thm:x-delta-never, App. app:x-delta-never, spec 02 section 4.5.
-    """
-    return BlindInstance(n=n, target=target, eps=eps, smoothing=smoothing)
-
-
-def nonball_lb_instance(
-    n: int, eps: float, target: int = 0, smoothing: float = 0.0
-) -> NonBallInstance:
-    """Return the population that is hard in every setting because manipulation sets are arbitrary.
-
-    All agents stand at point 0. Positives reach everything; a negative agent (probability 6 eps)
-    reaches the rules that precede the target in a random order. Play it with ``tie="random"``: a
-    fixed tie rule leaks the target (trap T9).
-
-    Parameters
-    ----------
-    n:
-        Number of rules, at least 2.
-    eps:
-        With 6 eps <= 1.
-    target:
-        The perfect rule.
-    smoothing:
-        Share of negatives who reach exactly the perfect rule, used inside the proof only.
-
-    Examples
-    --------
-    >>> nonball_lb_instance(8, eps=0.01, target=3).sample(5, random_state=0)
-    Agents(5 agents with sets, 3 positive)
-
-    References
-    ----------
-    Thm. thm:non-ball, App. app:non-ball, spec 02 section 4.6.
-    """
-    return NonBallInstance(n=n, target=target, eps=eps, smoothing=smoothing)
-
-
-def sparse_wrong(n: int, share: float, label: Literal[0, 1] = 0, target: int = 0) -> SparseWrong:
-    """Return the population on which only a small random share of the rules errs on each agent.
-
-    It separates right from wrong implementations of union sampling: with ``label=0`` single rules
-    learn too slowly, with ``label=1`` a single rule as output is much worse than a pair (trap T15).
-
-    Parameters
-    ----------
-    n:
-        Number of rules, at least 3.
-    share:
-        ceil(share n) rules err on each agent, never the perfect one.
-    label:
-        Label of all agents: 0 (the nearest rules err) or 1 (the farthest).
-    target:
-        The perfect rule.
-
-    Examples
-    --------
-    >>> population = sparse_wrong(100, share=0.05, label=0)
-    >>> people = population.sample(4, random_state=0)
-    >>> people.losses(population.hypotheses).sum(axis=1)
-    array([5, 5, 5, 5])
-
-    References
-    ----------
-    Spec 02 section 4.8.
-    """
-    return SparseWrong(n=n, target=target, share=share, label=label)
 
 
 def _check_feasible(eps: float, factor: float, name: str) -> None:
