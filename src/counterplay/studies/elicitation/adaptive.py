@@ -121,7 +121,7 @@ def _counts(frame: pd.DataFrame) -> Figure:
     }
     kinds = list(dict.fromkeys(frame.catalogue))
     with figure_style():
-        figure, axes = panels(len(kinds), width=4.6, height=3.8)
+        figure, axes = panels(len(kinds), width=3.8, height=3.8)
         for ax, kind in zip(axes, kinds):
             part = frame[frame.catalogue == kind]
             data = [part[column].to_numpy(dtype=float) for column in columns]

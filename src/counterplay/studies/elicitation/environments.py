@@ -170,7 +170,7 @@ def _curves(frame: pd.DataFrame) -> Figure:
     its ratios."""
     names = list(dict.fromkeys(frame.environment))
     with figure_style():
-        figure, axes = panels(len(names), width=4.2, height=3.6)
+        figure, axes = panels(len(names), width=2.9, height=3.4)
         for ax, name in zip(axes, names):
             part = frame[frame.environment == name]
             for i, method in enumerate(METHODS):

@@ -146,7 +146,7 @@ def _regret(frame: pd.DataFrame) -> Figure:
     wrong answer in the certificate costs a few questions more."""
     flips = frame[frame.kind == "flip"]
     with figure_style():
-        figure, (left, right) = panels(2, width=5.2)
+        figure, (left, right) = panels(2, width=4.0, height=3.6)
         for i, method in enumerate(METHODS):
             for ax, what in ((left, "regret"), (right, "questions")):
                 means = flips.groupby("flip")[f"{what}_{method}"].mean()
