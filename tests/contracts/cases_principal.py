@@ -511,6 +511,7 @@ INSTANCES = {
         "no_example": "shown by oracle_bug_instances",
     },
 }
+INSTANCES["instances.ContractInstance"] = INSTANCES["Instance"]
 
 BOUNDS = {
     "bounds.linear_contract_tuning": {"args": {"horizon": 100}},
