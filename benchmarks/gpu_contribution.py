@@ -83,6 +83,19 @@ class Experiment:
             "solo": [],
         }
 
+    def resume(self) -> list[tuple[str, tuple[Any, ...]]]:
+        """Take over the cells of an earlier run with the same settings; return what they are."""
+        if self.options.resume is None:
+            return []
+        old = json.loads(Path(self.options.resume).read_text(encoding="utf-8"))
+        for name in ("format", "rounds", "runs", "threshold", "reliability", "split"):
+            if old[name] != self.result[name]:
+                sys.exit(f"{self.options.resume} was run with another {name}: {old[name]}")
+        self.result |= {name: old[name] for name in ("speed", "cells", "solo")}
+        self.result["seconds"] = old["seconds"] | self.result["seconds"]
+        cells = [("cell", (cell["algorithm"], cell["fraction"])) for cell in old["cells"]]
+        return cells + [("solo", (solo["fraction"],)) for solo in old["solo"]]
+
     def left(self) -> float:
         """Seconds of the budget that are left."""
         return 60.0 * self.options.minutes - (time.time() - self.start)
@@ -253,11 +266,14 @@ def with_noise(scores: np.ndarray, reliability: float) -> np.ndarray:
 def run(options: argparse.Namespace) -> None:
     experiment = Experiment(options)
     experiment.prepare()
-    experiment.speed()
+    done = experiment.resume()
+    if "speed" not in experiment.result:
+        experiment.speed()
     experiment.save()
     longest = 0.0
     work = [("cell", c) for c in CELLS[:8]] + [("solo", (SOLO[0],))]
     work += [("cell", c) for c in CELLS[8:]] + [("solo", (f,)) for f in SOLO[1:]]
+    work = [job for job in work if job not in done]
     skipped = []
     for number, (kind, arguments) in enumerate(work):
         if number >= 2 and experiment.left() < 1.2 * longest:  # the first pair always runs
@@ -297,6 +313,7 @@ def parser() -> argparse.ArgumentParser:
     go = commands.add_parser("run", help="run the experiment")
     go.add_argument("data")
     go.add_argument("--out", default="docs/results/contribution/emnist.json")
+    go.add_argument("--resume", help="results of an earlier run; only missing cells are computed")
     go.add_argument("--device", default="cuda")
     go.add_argument("--minutes", type=float, default=7.5, help="budget; later cells are skipped")
     go.add_argument("--runs", type=int, default=100)
