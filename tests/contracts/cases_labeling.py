@@ -13,6 +13,7 @@ from counterplay.labeling import (
     Answer,
     AssumptionCheck,
     B2IRPlus,
+    CollaborativeActiveLearner,
     CommitteeSplitStrategy,
     FixedOrderScan,
     LabelingSession,
@@ -140,6 +141,14 @@ CASES: dict[str, dict[str, Any]] = {
         "make": lambda: CommitteeSplitStrategy(committee()[0]),
         "run": lambda strategy: strategy.query(committee()[1], np.full(30, np.nan)),
         "bad": {"empty": lambda: CommitteeSplitStrategy([])},
+    },
+    "CollaborativeActiveLearner": {
+        "make": lambda: CollaborativeActiveLearner(),
+        "run": lambda learner: learner.fit([[[1.0], [4.0]], [[2.0]]], "thresholds").report_.total,
+        "bad": {
+            "features": lambda: CollaborativeActiveLearner().fit([[[1.0]], [[1.0, 2.0]]], "x"),
+            "not fitted": lambda: CollaborativeActiveLearner().start(),
+        },
     },
     "QueryAlgorithm": {"no_case": "abstract base class"},
     "check_assumption1": {"args": lambda: {"problem": instances.weak_pruning_trap()}},

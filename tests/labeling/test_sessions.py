@@ -12,6 +12,7 @@ from counterplay.labeling import (
     B2IR,
     GBS,
     Answer,
+    CollaborativeActiveLearner,
     LabelingSession,
     PoolProblem,
     compute_equilibria,
@@ -225,3 +226,31 @@ def test_coalitions_of_three() -> None:
     assert not table.core_is_empty
     assert "core: not empty" in table.summary()
     assert len(table.to_frame()) == 7
+
+
+def test_one_table_per_party_on_wine() -> None:
+    """Three cellars share a pool of real wines; the committee comes from other bottles."""
+    from sklearn.datasets import load_wine
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    X, y = load_wine(return_X_y=True)
+    X, y = StandardScaler().fit_transform(X)[:, :4], (y == 0).astype(int)
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(X))
+    pool, past = order[:60], order[60:]
+    members = []
+    while len(members) < 60:
+        rows = rng.choice(past, size=20)
+        if len(set(y[rows])) == 2:
+            members.append(LogisticRegression().fit(X[rows], y[rows]))
+    cellars = [X[part] for part in np.array_split(pool, 3)]
+    learner = CollaborativeActiveLearner(incentive="sir", eps=0.5).fit(cellars, members)
+    assert learner.report_.is_sir
+    assert learner.report_.total < 0.8 * learner.report_.baseline_cost.sum()
+    session = learner.start(seed=3)
+    truth = members[0].predict(learner.pool_)
+    assert len(answer_all(session, truth)) < 30
+    assert np.array_equal(session.labels, truth)
+    with pytest.raises(ProtocolError, match="not fitted"):
+        CollaborativeActiveLearner().start()

@@ -16,6 +16,7 @@ from counterplay.labeling.assumptions import AssumptionCheck, check_assumption1,
 from counterplay.labeling.b2ir import B2IR, B2IRPlus
 from counterplay.labeling.campaign import CampaignPlan, plan_campaign
 from counterplay.labeling.coalitions import CoalitionTable, compute_equilibria
+from counterplay.labeling.collaborative import CollaborativeActiveLearner
 from counterplay.labeling.drawing import draw_tree
 from counterplay.labeling.gbs import GBS
 from counterplay.labeling.mixture import (
@@ -51,6 +52,7 @@ __all__ = [
     "B2IRPlus",
     "CampaignPlan",
     "CoalitionTable",
+    "CollaborativeActiveLearner",
     "CommitteeSplitStrategy",
     "FixedOrderScan",
     "IncentiveReport",
