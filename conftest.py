@@ -2,10 +2,14 @@
 
 Modules that need an optional package are not collected for doctests where it is missing. Property
 tests draw the same examples in every run and have no deadline: compiled code is slow when first
-called.
+called. Some compiled libraries switch the processor to "subnormal numbers are zero" for the whole
+process; every test starts with ordinary floating point again.
 """
 
+from collections.abc import Iterator
 from importlib.util import find_spec
+
+import pytest
 
 NEEDS = {
     "src/counterplay/contribution/flower.py": "flwr",
@@ -18,3 +22,14 @@ if find_spec("hypothesis") is not None:
 
     settings.register_profile("counterplay", deadline=None, derandomize=True)
     settings.load_profile("counterplay")
+
+
+@pytest.fixture(autouse=True)
+def ordinary_floats() -> Iterator[None]:
+    """Undo what another library may have done to the processor's floating-point mode."""
+    smallest = 5e-324
+    if smallest * 1.0 == 0.0 and find_spec("torch") is not None:
+        import torch
+
+        torch.set_flush_denormal(False)
+    yield
