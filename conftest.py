@@ -6,7 +6,6 @@ called. Some compiled libraries switch the processor to "subnormal numbers are z
 process; every test starts with ordinary floating point again.
 """
 
-from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
@@ -25,11 +24,10 @@ if find_spec("hypothesis") is not None:
 
 
 @pytest.fixture(autouse=True)
-def ordinary_floats() -> Iterator[None]:
+def ordinary_floats() -> None:
     """Undo what another library may have done to the processor's floating-point mode."""
     smallest = 5e-324
     if smallest * 1.0 == 0.0 and find_spec("torch") is not None:
         import torch
 
         torch.set_flush_denormal(False)
-    yield
