@@ -92,7 +92,7 @@ def test_delta_removes_the_tie() -> None:
 @pytest.mark.parametrize("builder", ["stack", "level"])
 def test_floats_reach_the_closed_forms_whatever_labels_are_flipped(builder: str) -> None:
     rng = np.random.default_rng(1)
-    for n in [*range(3, 30), 60, 120, 200]:
+    for n in range(3, 201):
         for flips in ("none", "all", "some"):
             base = instances.gbs_counterexample(n, exact=False)
             mask = {"none": np.zeros(n + 3), "all": np.ones(n + 3)}.get(flips)
