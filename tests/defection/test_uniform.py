@@ -162,6 +162,8 @@ def test_ada_gd_keeps_everybody_where_uniform_fails() -> None:
 def test_smoothed_family() -> None:
     for alpha, rounds in ((0.0, 84), (4.0, 310)):
         c = instances.uniform_fails_family(alpha, 0.05, tau=0.25)
-        run = run_icfo(c.problem, ADAGD(0.05), c.w0, c.eps, eta=adagd_step_size(2, 8.0, 2**0.5, 0.05))
+        run = run_icfo(
+            c.problem, ADAGD(0.05), c.w0, c.eps, eta=adagd_step_size(2, 8.0, 2**0.5, 0.05)
+        )
         assert run.history.rounds == rounds
         assert run.loss[0] == pytest.approx(0.13254, abs=5e-6)
