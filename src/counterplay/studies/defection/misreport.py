@@ -115,8 +115,8 @@ MISREPORT = Study(
     name="misreport",
     title="What a lie about the target buys",
     question=(
-        "The server protects agents by the targets they report. What happens when one agent reports "
-        "a smaller target than it has: when does it leave, and who pays?"
+        "The server protects agents by the targets they report. What happens when one agent "
+        "reports a smaller target than it has: when does it leave, and who pays?"
     ),
     claims=("05.05", "05.06", "05.19"),
     grid=_grid,

@@ -117,8 +117,9 @@ SANDWICH = Study(
     name="sandwich",
     title="Nobody leaves: the loss sandwich",
     question=(
-        "Five agents, random problems on which the theory applies. Do protected runs end with every "
-        "loss between one and two margins above its target, and what happens with equal weights?"
+        "Five agents, random problems on which the theory applies. Do protected runs end with "
+        "every loss between one and two margins above its target, and what happens with "
+        "equal weights?"
     ),
     claims=("05.03", "05.05", "05.27"),
     grid=_grid,
