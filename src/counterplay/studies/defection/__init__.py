@@ -14,8 +14,8 @@ AREA = Area(
         "Several parties train one model over many rounds. Each leaves for good as soon as the "
         "model is good enough for itself, and takes its data along; the others then pull the model "
         "away. Averaging with equal weights cannot avoid this, whatever the step sizes. A server "
-        "that predicts who is about to leave and bends its step around them keeps everybody, and can "
-        "hand all of them a model within their targets in one last step."
+        "that predicts who is about to leave and bends its step around them keeps everybody, and "
+        "can hand all of them a model within their targets in one last step."
     ),
     studies=(PLATES, SANDWICH, ROUND_BOUNDS, STEP_SIZES, MISREPORT),
 )
