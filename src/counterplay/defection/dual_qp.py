@@ -70,12 +70,20 @@ def _active_set(K: FloatArray, h: FloatArray) -> FloatArray:
         slack[active + settled] = 0.0
         p = int(slack.argmin())
         if slack[p] >= -tol:
-            return lam
+            return _polished(K, h, lam, active)
         if not _add(K, h, lam, active, p):
             if slack[p] < -INFEASIBLE * (tol / SATISFIED):
                 raise InfeasibleError("no step satisfies all constraints; a demand was positive")
             settled.append(p)
     raise ConvergenceError("the active-set method did not finish; check the gradients for noise")
+
+
+def _polished(K: FloatArray, h: FloatArray, lam: FloatArray, active: list[int]) -> FloatArray:
+    """Solve once more for the final active set, which removes the rounding of the updates."""
+    if active:
+        exact = np.linalg.solve(K[np.ix_(active, active)], h[active])
+        lam[active] = np.maximum(exact, 0.0)
+    return lam
 
 
 def _add(K: FloatArray, h: FloatArray, lam: FloatArray, active: list[int], p: int) -> bool:
@@ -97,9 +105,6 @@ def _add(K: FloatArray, h: FloatArray, lam: FloatArray, active: list[int], p: in
         lam[p] += step
         if full <= partial:
             active.append(p)
-            rows = np.ix_(active, active)
-            exact = np.linalg.solve(K[rows], h[active])
-            lam[active] = np.maximum(exact, 0.0)
             return True
         lam[active[which]] = 0.0
         del active[which]

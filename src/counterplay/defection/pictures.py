@@ -48,7 +48,7 @@ def intersection_figure(ax: Axes | None = None) -> Axes:
     ax.contourf(x, y, optimal, levels=[0.5, 1.5], colors=["#444444"], alpha=0.45)
     rules: tuple[tuple[Aggregator, float, str, str], ...] = (
         (UniformAggregation(), 0.02, PALETTE[1], "equal weights: enters S_1 first"),
-        (SafeStep(0.02), 0.05, PALETTE[0], "SafeStep, then one landing step"),
+        (SafeStep(0.004), 0.05, PALETTE[0], "SafeStep, then one landing step"),
     )
     for rule, eta, colour, label in rules:
         run = run_icfo(c.problem, rule, c.w0, c.eps, eta=eta, rounds=600, keep_every=1)
@@ -64,5 +64,5 @@ def intersection_figure(ax: Axes | None = None) -> Axes:
     handles += [Patch(color="#444444", alpha=0.5)]
     labels += ["S_0: agent 0 satisfied", "S_1: agent 1 satisfied", "W*: optimal for both"]
     ax.legend(handles, labels, fontsize=8, loc="lower right")
-    ax.set(xlabel="w_1", ylabel="w_2", title="Where the overlap of S_0 and S_1 is S*")
+    ax.set(xlabel="w_1", ylabel="w_2", title="The target S* is the overlap of S_0 and S_1")
     return ax
