@@ -38,14 +38,12 @@ def intersection_figure(ax: Axes | None = None) -> Axes:
 
     ax = axes_or_new(ax, width=6.0, height=4.5)
     c = uniform_fails_family(alpha=0.0, eps=0.3, tau=0.25)
-    x, y = np.meshgrid(np.linspace(-1.2, 2.6, 300), np.linspace(-0.6, 1.5, 240))
+    x, y = np.meshgrid(np.linspace(-1.2, 2.6, 96), np.linspace(-0.6, 1.5, 71))
     points = np.stack([x.ravel(), y.ravel()], axis=1)
     F = np.array([c.problem.losses(w) for w in points]).reshape(*x.shape, 2)
     for m, colour in ((0, PALETTE[4]), (1, PALETTE[5])):
-        inside = (F[..., m] <= c.eps[m]).astype(float)
-        ax.contourf(x, y, inside, levels=[0.5, 1.5], colors=[colour], alpha=0.35)
-    optimal = (F.max(axis=2) <= 0.0).astype(float)
-    ax.contourf(x, y, optimal, levels=[0.5, 1.5], colors=["#444444"], alpha=0.45)
+        ax.contourf(x, y, F[..., m] - c.eps[m], levels=[-9.0, 0.0], colors=[colour], alpha=0.35)
+    ax.contourf(x, y, F.max(axis=2), levels=[-9.0, 1e-9], colors=["#444444"], alpha=0.45)
     rules: tuple[tuple[Aggregator, float, str, str], ...] = (
         (UniformAggregation(), 0.02, PALETTE[1], "equal weights: enters S_1 first"),
         (SafeStep(0.004), 0.05, PALETTE[0], "SafeStep, then one landing step"),
