@@ -60,7 +60,7 @@ def nonnegative_dual(gram: FloatArray, h: FloatArray) -> FloatArray:
 
 
 def _active_set(K: FloatArray, h: FloatArray) -> FloatArray:
-    """Goldfarb-Idnani for rows of similar length: add the most violated constraint until none is left."""
+    """Goldfarb-Idnani: add the most violated constraint until none is left."""
     M = len(h)
     lam = np.zeros(M)
     active: list[int] = []

@@ -43,7 +43,7 @@ def intersection_figure(ax: Axes | None = None) -> Axes:
     F = np.array([c.problem.losses(w) for w in points]).reshape(*x.shape, 2)
     for m, colour in ((0, PALETTE[4]), (1, PALETTE[5])):
         ax.contourf(x, y, F[..., m] - c.eps[m], levels=[-9.0, 0.0], colors=[colour], alpha=0.35)
-    ax.contourf(x, y, F.max(axis=2), levels=[-9.0, 1e-9], colors=["#444444"], alpha=0.45)
+    ax.fill([-1.2, 0.0, -0.6, -1.2], [0.0, 0.0, -0.6, -0.6], color="#444444", alpha=0.45)
     rules: tuple[tuple[Aggregator, float, str, str], ...] = (
         (UniformAggregation(), 0.02, PALETTE[1], "equal weights: enters S_1 first"),
         (SafeStep(0.004), 0.05, PALETTE[0], "SafeStep, then one landing step"),
