@@ -115,7 +115,8 @@ def _plate(ax: Axes, c: Construction, box: tuple[float, float, float, float]) ->
     x, y = np.meshgrid(np.linspace(box[0], box[1], 110), np.linspace(box[2], box[3], 90))
     F = np.array([c.problem.losses(w) for w in np.stack([x.ravel(), y.ravel()], axis=1)])
     mean = F.mean(axis=1).reshape(x.shape)
-    ax.contour(x, y, mean, levels=12, colors="#bbbbbb", linewidths=0.7)
+    levels = np.linspace(0.04, 1.0, 13) * float(mean.max())
+    ax.contour(x, y, mean, levels=levels, colors="#bbbbbb", linewidths=0.7)
     for m, colour in ((0, PALETTE[4]), (1, PALETTE[5])):
         excess = (F[:, m] - c.eps[m]).reshape(x.shape)
         ax.contourf(x, y, excess, levels=[-1e9, 0.0], colors=[colour], alpha=0.35)
