@@ -16,7 +16,7 @@ from counterplay.errors import InvalidInputError
 from counterplay.studies.contribution import AREA, emnist_figures, emnist_verdicts
 
 ROOT = Path(__file__).parents[2]
-FAST = [study for study in AREA.studies if study.name != "defection"]
+FAST = [study for study in AREA.studies if study.name not in ("defection", "eight", "search")]
 
 
 @pytest.mark.parametrize("study", FAST, ids=lambda study: study.name)
@@ -40,6 +40,28 @@ def test_defection_study_figures_from_small_cells(monkeypatch: pytest.MonkeyPatc
     assert len(module.verdicts(frame)) == 2
     for draw in module.STUDY.figures.values():
         assert draw(frame).axes
+
+
+def test_search_study_from_small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    from counterplay.studies.contribution import search as module
+
+    monkeypatch.setattr(module, "STEPS", 30)
+    frame = pd.DataFrame([{"block": b, **module.cell({"block": b}, 0)} for b in range(2)])
+    assert len(module.collected(frame).lr) == 40
+    (verdict,) = module.verdicts(frame)
+    assert "40 draws" in verdict.measured
+    assert module.draw(frame).axes
+
+
+@pytest.mark.claim("04.42")
+def test_eight_agents() -> None:
+    from counterplay.studies.contribution import eight_agents as module
+
+    rows = [{"agents": k, "block": 0, "runs": 4} for k in (4, 8)]
+    frame = pd.DataFrame([{**row, **module.cell(row, 0)} for row in rows])
+    assert [v.statement for v in module.verdicts(frame) if not v.holds] == []
+    assert frame["FedAvg_hard"].tolist() == [0.5, 0.5]  # equal shares in federated averaging
+    assert module.draw(frame).axes
 
 
 def fake_results() -> dict[str, Any]:

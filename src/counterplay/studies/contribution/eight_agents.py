@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-RUNS = 8
 NOISE = {4: (0.42, 0.40, 0.22, 0.20), 8: (0.42, 0.42, 0.40, 0.40, 0.22, 0.22, 0.20, 0.20)}
 SHARES = (0.05, 0.01)
 ALGORITHMS = ("FedAvg", "MWFed")
@@ -32,18 +31,18 @@ SEED = 812
 
 
 def grid(scale: Scale) -> list[Params]:
-    """Blocks of eight runs with four and with eight agents."""
-    blocks = 1 if scale == "quick" else 8
-    return [{"agents": agents, "block": b} for agents in NOISE for b in range(blocks)]
+    """Blocks of runs with four and with eight agents."""
+    blocks, runs = (1, 4) if scale == "quick" else (8, 8)
+    return [{"agents": k, "block": b, "runs": runs} for k in NOISE for b in range(blocks)]
 
 
 def cell(params: Params, seed: int) -> Record:
     """Train one block under both algorithms; outcomes of single runs as text."""
-    agents, block = int(params["agents"] or 0), int(params["block"] or 0)
-    keys = run_keys(SEED, RUNS, first=RUNS * block)
+    agents, block, runs = (int(params[name] or 0) for name in ("agents", "block", "runs"))
+    keys = run_keys(SEED, runs, first=runs * block)
     cohort, network = noisy_digits(keys, NOISE[agents]), MLP()
     start = pretrain(network, *pretraining_digits(SEED), keys, steps=25)
-    record: dict[str, float | str] = {"runs": RUNS}
+    record: dict[str, float | str] = {}
     for algorithm in (FedAvg(rounds=50), MWFed(rounds=50)):
         curve = defection_curve(algorithm, network, cohort, start, fractions=SHARES)
         for f, share in enumerate(SHARES):
@@ -59,14 +58,15 @@ def verdicts(frame: pd.DataFrame) -> list[Verdict]:
     found = []
     part = frame[frame["agents"] == 8]
     for share in SHARES:
-        gap = mean_interval(_outcomes(part, "FedAvg", share) - _outcomes(part, "MWFed", share))
+        difference = _outcomes(part, "FedAvg", share) - _outcomes(part, "MWFed", share)
+        gap = mean_interval(difference)
         found.append(
             Verdict(
                 "04.42",
                 f"Among eight, a defector with {share:.0%} of its data does no better in MW-FED.",
-                f"difference {gap} over {RUNS * len(part)} paired runs",
+                f"difference {gap} over {len(difference)} paired runs",
                 ">= 0",
-                bool(gap.estimate >= 0 and gap.high > 0),
+                bool(gap.estimate >= 0),
             )
         )
     work = part["MWFed_hard"].mean()

@@ -90,8 +90,8 @@ STUDY = Study(
     name="search",
     title="Which learning rate and batch size?",
     question=(
-        "The experiment uses a learning rate of 0.002 and batches of 64. How good is that? A random "
-        "search over rates from 1e-6 to 1e-2 and batches from 4 to 512, on points no agent holds."
+        "The experiment uses a learning rate of 0.002 and batches of 64. How good is that among "
+        "random rates from 1e-6 to 1e-2 and batches from 4 to 512, on points no agent holds?"
     ),
     claims=("04.43",),
     grid=grid,
