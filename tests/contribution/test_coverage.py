@@ -218,6 +218,12 @@ def test_slopes_stay_inside_their_ranges() -> None:
         inside = (np.floor(theta + h) == np.floor(theta)).all()
         if inside:
             assert slopes == pytest.approx(right, abs=1e-6)
+            assert game.jacobian(theta, side="left") == pytest.approx(right, abs=1e-15)
+        whole = np.floor(theta) + 1.0  # at whole numbers the two sides differ
+        for side, moved_by in (("right", np.eye(k)), ("left", -np.eye(k))):
+            steps = (game.utilities(whole + moved_by) - game.utilities(whole)).T
+            sign = 1.0 if side == "right" else -1.0
+            assert game.jacobian(whole, side=side) == pytest.approx(sign * steps, abs=1e-12)  # type: ignore[arg-type]  # a str
 
 
 @pytest.mark.claim("04.18")

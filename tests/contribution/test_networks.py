@@ -241,6 +241,11 @@ def test_difficulty_finds_corrupted_points() -> None:
     )
     hard, _ = hard_and_easy(margin.scores)
     assert np.isin(hard, bad).mean() > 0.8
+    forgetting = difficulty_scores(
+        NET, X[:1200], wrong, method="forgetting", n_trials=6, batch_size=32, max_steps=150
+    )
+    assert np.isin(hard_and_easy(forgetting.scores)[0], bad).mean() > 0.5  # 0.1 by chance
+    assert forgetting.scores.min() >= 0
     options = {"n_trials": 30, "subset_size": 150, "max_steps": 150, "target": 0.5, "chunk": 30}
     holdout = (X[1200:1500], y[1200:1500])
     for method in ("trials", "ridge"):

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from counterplay.contribution.training.floating_point import subnormals_kept
 from counterplay.errors import InvalidInputError
 from counterplay.studies.contribution import AREA, emnist_figures, emnist_verdicts
 
@@ -123,6 +124,7 @@ def test_gpu_script_runs_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     finally:  # the script replaces the area by a bare package
         sys.modules.update(kept)
         sys.path[:] = path
+    assert subnormals_kept()  # the script turns them off while it trains on a CPU
     result = json.loads(out.read_text())
     finished = sum(len(result[name]) for name in ("cells", "solo", "eight", "skipped"))
     assert finished + ("search" in result) == 14 + 3 + 8 + 1
