@@ -37,7 +37,7 @@ def test_defection_study_figures_from_small_cells(monkeypatch: pytest.MonkeyPatc
     from counterplay.studies.contribution import defection_digits as module
 
     monkeypatch.setattr(module, "RUNS", 2)
-    frame = pd.DataFrame([module.cell({"block": b, "shares": "4"}, 0) for b in range(2)])
+    frame = pd.DataFrame([module.cell({"block": b, "shares": "3"}, 0) for b in range(2)])
     assert len(module.verdicts(frame)) == 2
     for draw in module.STUDY.figures.values():
         assert draw(frame).axes
