@@ -4,16 +4,24 @@ Where the data are, make the compact file (28 MB):
 
     python benchmarks/gpu_contribution.py convert emnist47_subset.npz build/contribution_emnist.npz
 
-On the GPU machine, time batched against one-by-one training (about a minute), then run all cells
-(about five minutes; later cells are skipped when the minutes are spent):
+On the GPU machine, time batched against one-by-one training (about a minute):
 
     python benchmarks/gpu_contribution.py time build/contribution_emnist.npz --device cuda
+
+Then run the cells. All of them take about 15 minutes on an H200 (23 s per cell, 46 s with eight
+agents); what does not fit into the minutes given is skipped and done by the next call:
+
     python benchmarks/gpu_contribution.py run build/contribution_emnist.npz --device cuda \
         --minutes 8 --out docs/results/contribution/emnist.json
+    python benchmarks/gpu_contribution.py run build/contribution_emnist.npz --device cuda \
+        --minutes 8 --out docs/results/contribution/emnist.json \
+        --resume docs/results/contribution/emnist.json
 
 ``run`` also measures the speed. Cells are computed in order of importance and the file is rewritten
 after each of them, so a run that is stopped early keeps what it has; ``--resume FILE`` computes
-only what FILE lacks (same protocol and seeds). Figures come from the file alone (needs matplotlib):
+only what FILE lacks (same protocol and seeds).
+
+Figures come from the file alone (needs matplotlib):
 
     python benchmarks/gpu_contribution.py figures docs/results/contribution/emnist.json
 """
