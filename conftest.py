@@ -12,6 +12,8 @@ import pytest
 
 NEEDS = {
     "src/counterplay/contribution/flower.py": "flwr",
+    "src/counterplay/contribution/training/floating_point.py": "torch",
+    "src/counterplay/contribution/training/torch_layers.py": "torch",
     "src/counterplay/contribution/training/torch_networks.py": "torch",
 }
 collect_ignore = [path for path, package in NEEDS.items() if find_spec(package) is None]

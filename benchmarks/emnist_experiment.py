@@ -38,6 +38,7 @@ class Experiment:
         import torch
 
         self.options, self.start = options, time.time()
+        self.rounds = options.rounds or options.epochs * options.rounds_per_epoch
         self.engine, self.torch = load_engine(), torch
         if options.device.startswith("cuda"):
             torch.backends.cuda.matmul.allow_tf32 = True
@@ -50,7 +51,7 @@ class Experiment:
             "format": FORMAT,
             "device": torch.cuda.get_device_name() if self.gpu else "cpu",
             "torch": torch.__version__,
-            "rounds": options.rounds,
+            "rounds": self.rounds,
             "runs": options.runs,
             "threshold": 0.7,
             "reliability": options.reliability,
@@ -188,7 +189,7 @@ class Experiment:
     def _defection(self, name: str, fraction: float, agents: int) -> dict[str, Any]:
         o = self.options
         curve = self.engine.defection_curve(
-            getattr(self.engine, name)(rounds=o.rounds, eval_points=o.eval_points),
+            getattr(self.engine, name)(rounds=self.rounds, eval_points=o.eval_points),
             self.network,
             self.cohort(agents),
             self.params,

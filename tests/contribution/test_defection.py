@@ -79,6 +79,9 @@ def test_curve_object(curves: dict[str, DefectionCurve]) -> None:
     assert (curve.by[:, :, -1] >= curve.at[:, :, -1]).all()
     assert curve.free_riding_margin(0.0) == 0.01
     assert curve.free_riding_margin(1.1) == 1.0
+    easiest = int(curve.defector.max())
+    assert curve.free_riding_margin(0.5, agents=(easiest,)) <= curve.free_riding_margin(0.99)
+    assert MWFed.of_epochs(3, rounds_per_epoch=20, c=2.0) == MWFed(rounds=60, c=2.0)
     assert curve.plot() is not None
     assert set(default_defectors(noisy_digits(run_keys(0, 30), size=12, train=10)).tolist()) <= {
         0,

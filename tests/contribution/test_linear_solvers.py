@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -54,12 +56,53 @@ def test_flower_prices_match_closed_forms(s: int) -> None:
 
 
 @pytest.mark.claim("04.02")
+@pytest.mark.parametrize("method", ["milp", "branch"])
 @pytest.mark.parametrize("s", [2, 3])
-def test_flower_cheapest_envy_free_plan(s: int) -> None:
+def test_flower_cheapest_envy_free_plan(s: int, method: Literal["milp", "branch"]) -> None:
     game = instances.flower(s).linear()
-    plan = optimal_envy_free_linear(game)
+    plan = optimal_envy_free_linear(game, method=method)
     assert plan.total == pytest.approx((s**2 + 1) / 2, abs=1e-3)
     assert envy_report(game, plan.theta).is_envy_free
+
+
+@pytest.mark.claim("04.02", "04.40")
+@pytest.mark.parametrize("s", [4, 5, 7])
+def test_large_flowers_by_branch_and_bound(s: int) -> None:
+    plan = optimal_envy_free_linear(instances.flower(s).linear())
+    assert plan.total == pytest.approx((s**2 + 1) / 2, abs=1e-6)
+    assert plan.certificate["proved"]
+
+
+@pytest.mark.claim("04.40")
+def test_branch_and_bound_equals_the_mixed_integer_program() -> None:
+    rng = np.random.default_rng(14)
+    for trial in range(12):
+        k = int(rng.integers(2, 6))
+        matrix = rng.random((k, k)) * (1.3 if trial % 2 else 0.9)  # own effort may not count most
+        np.fill_diagonal(matrix, 1.0)
+        if trial % 3 == 0:
+            matrix = random_psd(rng, k, singular=False)
+        mu = rng.uniform(0.5, 2, k) if trial % 4 else 1.0
+        game = LinearGame(matrix, mu, check_scale=False)
+        branch = optimal_envy_free_linear(game)
+        program = optimal_envy_free_linear(game, method="milp")
+        assert branch.total == pytest.approx(program.total, rel=1e-4)
+        assert branch.certificate["proved"]
+        assert envy_report(game, branch.theta).is_envy_free
+
+
+@pytest.mark.claim("04.40")
+def test_thirty_parties_and_an_honest_bound() -> None:
+    for seed in (0, 4):
+        game = instances.random_linear_game(30, 45, 0.3, seed)
+        plan = optimal_envy_free_linear(game)
+        assert plan.certificate["proved"]
+        assert envy_report(game, plan.theta).is_envy_free
+        opt = socially_optimal_linear(game).total
+        assert opt + 1e-3 < plan.total <= equal_allocation(game).total + 1e-9
+        hurried = optimal_envy_free_linear(game, time_limit=1e-9)
+        assert not hurried.certificate["proved"]
+        assert opt - 1e-7 <= hurried.certificate["bound"] <= plan.total <= hurried.total + 1e-9
 
 
 @pytest.mark.claim("04.02")
@@ -112,9 +155,11 @@ def test_convex_program_agrees() -> None:
     pytest.importorskip("cvxpy")
     from counterplay.contribution import optimal_stable_linear_cp
 
-    rng = np.random.default_rng(5)
-    for trial in range(60):
-        game = as_linear_game(random_psd(rng, int(rng.integers(2, 9)), trial % 2 == 1), 1.0)
+    rng = np.random.default_rng(4)  # the games of the test above
+    for trial in range(200):
+        k = int(rng.integers(2, 6))
+        game = as_linear_game(random_psd(rng, k, singular=trial % 2 == 1), rng.uniform(0.5, 2))
+        rng.random(k)
         plan = optimal_stable_linear_cp(game)
         assert plan.total == pytest.approx(optimal_stable_linear(game).total, abs=1e-5)
         assert plan.certificate["residual"] <= 1e-6

@@ -69,9 +69,12 @@ def test_parity_decides_existence(d: int) -> None:
 
 @pytest.mark.claim("04.23")
 @pytest.mark.parametrize(
-    ("d", "mu", "m"), [(2, "3/4", 1), (3, "4/5", 3), (5, "9/10", 8), (10, "19/20", 22)]
+    ("d", "mu", "m"),
+    [(2, "3/4", 1), (3, "4/5", 3), (3, "7/9", 2), (5, "9/10", 8), (10, "19/20", 22)],
 )
 def test_worked_targets(d: int, mu: str, m: int) -> None:
+    expected = [] if m % 2 else [(m // 2,) * 3]
+    assert stable_plans(d, Fraction(mu), m + 2) == expected
     assert CyclePACGame(d, mu).samples_needed == m
     assert CyclePACGame(d, float(Fraction(mu))).samples_needed == m
 

@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from counterplay.contribution.training.floating_point import subnormals_kept
 from counterplay.errors import InvalidInputError
 from counterplay.studies.contribution import AREA, emnist_figures, emnist_verdicts
 
 ROOT = Path(__file__).parents[2]
-FAST = [study for study in AREA.studies if study.name != "defection"]
+FAST = [study for study in AREA.studies if study.name not in ("defection", "eight", "search")]
 
 
 @pytest.mark.parametrize("study", FAST, ids=lambda study: study.name)
@@ -36,10 +37,32 @@ def test_defection_study_figures_from_small_cells(monkeypatch: pytest.MonkeyPatc
     from counterplay.studies.contribution import defection_digits as module
 
     monkeypatch.setattr(module, "RUNS", 2)
-    frame = pd.DataFrame([module.cell({"block": b, "shares": "4"}, 0) for b in range(2)])
+    frame = pd.DataFrame([module.cell({"block": b, "shares": "3"}, 0) for b in range(2)])
     assert len(module.verdicts(frame)) == 2
     for draw in module.STUDY.figures.values():
         assert draw(frame).axes
+
+
+def test_search_study_from_small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    from counterplay.studies.contribution import search as module
+
+    monkeypatch.setattr(module, "STEPS", 30)
+    frame = pd.DataFrame([{"block": b, **module.cell({"block": b}, 0)} for b in range(2)])
+    assert len(module.collected(frame).lr) == 40
+    (verdict,) = module.verdicts(frame)
+    assert "40 draws" in verdict.measured
+    assert module.draw(frame).axes
+
+
+@pytest.mark.claim("04.42")
+def test_eight_agents() -> None:
+    from counterplay.studies.contribution import eight_agents as module
+
+    rows = [{"agents": k, "block": 0, "runs": 4} for k in (4, 8)]
+    frame = pd.DataFrame([{**row, **module.cell(row, 0)} for row in rows])
+    assert [v.statement for v in module.verdicts(frame) if not v.holds] == []
+    assert frame["FedAvg_hard"].tolist() == [0.5, 0.5]  # equal shares in federated averaging
+    assert module.draw(frame).axes
 
 
 def fake_results() -> dict[str, Any]:
@@ -101,6 +124,7 @@ def test_gpu_script_runs_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     finally:  # the script replaces the area by a bare package
         sys.modules.update(kept)
         sys.path[:] = path
+    assert subnormals_kept()  # the script turns them off while it trains on a CPU
     result = json.loads(out.read_text())
     finished = sum(len(result[name]) for name in ("cells", "solo", "eight", "skipped"))
     assert finished + ("search" in result) == 14 + 3 + 8 + 1

@@ -134,16 +134,22 @@ class CoverageGame(CollabGame):
         """Return ``F[j, x]``, the probability that party j misses point type x."""
         return miss_probability(self.Q, theta[:, None], self.extension)
 
-    def jacobian(self, theta: ArrayLike) -> FloatArray:
-        """Return right derivatives; the difference to the next whole number, exactly."""
+    def jacobian(self, theta: ArrayLike, *, side: Literal["right", "left"] = "right") -> FloatArray:
+        """Return one-sided derivatives ``J[i, j]``: differences between whole numbers, exactly.
+
+        They differ at whole numbers only. The left derivative at zero does not exist; the right one
+        is given there.
+        """
         vector = self._vector(theta)
+        check_choice(side, "side", ("right", "left"))
         others = leave_one_out(self.factors(vector))
         if self.extension == "exponent":
             with np.errstate(divide="ignore", invalid="ignore"):
                 slope = -np.log1p(-self.Q) * self.factors(vector)
             slope = np.where(self.Q == 1.0, np.where(vector[:, None] > 0, 0.0, np.inf), slope)
         else:
-            slope = self.Q * (1.0 - self.Q) ** np.floor(vector)[:, None]
+            below = np.ceil(vector) - 1.0 if side == "left" else np.floor(vector)
+            slope = self.Q * (1.0 - self.Q) ** np.maximum(below, 0.0)[:, None]
         return 0.5 * (self.Q * self.multiplicity) @ (others * slope).T
 
     def swap_utilities(self, theta: ArrayLike) -> FloatArray:

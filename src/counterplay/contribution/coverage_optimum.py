@@ -157,10 +157,9 @@ def _round(game: CoverageGame, theta: FloatArray) -> FloatArray:
         missing = np.maximum(game.mu - TIE - game._utilities(plan[None, :])[0], 0.0)
         if not missing.any():
             break
-        stack = plan + np.eye(game.k)
-        gains = np.minimum(game._utilities(stack), game.mu) - np.minimum(
-            game._utilities(plan[None, :])[0], game.mu
-        )
+        now = game._utilities(plan[None, :])[0]
+        after = now + game.jacobian(plan).T  # row j: one more sample of party j
+        gains = np.minimum(after, game.mu) - np.minimum(now, game.mu)
         score = gains.sum(axis=1) / np.maximum(game.cost, 1e-12)
         score[plan >= top] = -np.inf
         if not score.max() > 0:

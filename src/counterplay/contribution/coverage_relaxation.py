@@ -16,6 +16,7 @@ from scipy import linalg
 
 from counterplay.contribution.coverage import CoverageGame
 from counterplay.contribution.equal import smallest_common_level
+from counterplay.contribution.symmetry import Classes, role_classes
 from counterplay.core.validation import FloatArray, check_choice
 from counterplay.errors import ConvergenceError, MissingDependencyError
 
@@ -108,7 +109,7 @@ def coverage_opt_relaxation(
         raise ConvergenceError("the bounds leave no feasible plan")
     if solver == "clarabel":
         return _clarabel(program)
-    return _barrier(program, cutoff)
+    return _by_roles(program, cutoff)
 
 
 def relaxation_or_none(
@@ -116,7 +117,7 @@ def relaxation_or_none(
 ) -> Relaxation | None:
     """Same, but None when the bounds leave nothing feasible (for branch and bound)."""
     program = _program(game, lower, upper, top)
-    return None if program is None else _barrier(program, cutoff)
+    return None if program is None else _by_roles(program, cutoff)
 
 
 def largest_useful(game: CoverageGame) -> FloatArray:
@@ -148,32 +149,67 @@ def _program(
     return None if (g > program.budget + 1e-12).any() else program
 
 
-def _barrier(program: _Program, cutoff: float) -> Relaxation:
+def _by_roles(program: _Program, cutoff: float) -> Relaxation:
+    """Solve with one variable per role; the bound is then proved for the whole program."""
+    facts = np.column_stack([program.cost, program.low, program.high])
+    roles = role_classes(program.log_keep, program.weights, facts, program.budget)
+    if roles.sizes[0] == len(program.cost):
+        return _barrier(program, cutoff)[0]
+    small, (point, multipliers) = _barrier(_quotient(program, roles), cutoff)
+    theta = small.theta[roles.variables]
+    sizes = np.bincount(roles.constraints, minlength=roles.sizes[2])
+    bound = program.bound(point[roles.variables], (multipliers / sizes)[roles.constraints])
+    return Relaxation(theta, float(program.cost @ theta), bound, "barrier")
+
+
+def _quotient(program: _Program, roles: Classes) -> _Program:
+    """The same program with classes in place of parties and points."""
+    first = [np.unique(c, return_index=True)[1] for c in (roles.variables, roles.constraints)]
+    variables, constraints = first
+    merged = np.zeros((roles.sizes[0], len(roles.terms)))
+    np.add.at(merged, roles.variables, program.log_keep)
+    weights = np.zeros((roles.sizes[1], len(constraints)))
+    np.add.at(weights, roles.terms, program.weights[constraints].T)
+    return _Program(
+        np.bincount(roles.variables, weights=program.cost).astype(np.float64),
+        merged[:, np.unique(roles.terms, return_index=True)[1]],
+        weights.T.copy(),
+        program.budget[constraints],
+        program.low[variables],
+        program.high[variables],
+    )
+
+
+def _barrier(program: _Program, cutoff: float) -> tuple[Relaxation, tuple[FloatArray, FloatArray]]:
+    """Return the solution, and the point and multipliers that prove its bound."""
+    none = np.zeros(len(program.budget))
     free = program.high > program.low + 1e-12
     start = _interior(program, free)
     if start is None:  # only the upper corner is feasible, as far as we can see
         floor = float(program.cost @ program.low)
-        return Relaxation(program.high, float(program.cost @ program.high), floor, "barrier")
+        value = float(program.cost @ program.high)
+        return Relaxation(program.high, value, floor, "barrier"), (program.low, none)
     theta, floor = start, float(program.cost @ program.low)
     best = floor
     if not free.any() or not len(program.budget):
         theta = program.low
         value = float(program.cost @ theta)
-        return Relaxation(theta, value, value, "barrier")
+        return Relaxation(theta, value, value, "barrier"), (program.low, none)
     sharpness = max(1.0, 2.0 * free.sum()) / max(1e-9, float(program.cost @ (theta - program.low)))
-    stalled = 0
+    stalled, proof = 0, (theta, none)
     while stalled < 2:  # the bound improves by a factor of 15 until rounding errors stop it
         theta = _center(program, theta, free, sharpness)
         g, _ = program.loads(theta)
         multipliers = 1.0 / (sharpness * (program.budget - g))
         bound = program.bound(theta, multipliers)
         stalled = 0 if bound > best or best == floor else stalled + 1
-        best = max(best, bound)
+        if bound > best:
+            best, proof = bound, (theta, multipliers)
         value = float(program.cost @ theta)
         if best > cutoff or value - best <= 1e-8 * max(1.0, value) or sharpness > 1e16:
             break
         sharpness *= 15.0
-    return Relaxation(theta, value, best, "barrier")
+    return Relaxation(theta, value, best, "barrier"), proof
 
 
 def _interior(program: _Program, free: np.ndarray) -> FloatArray | None:
@@ -190,7 +226,7 @@ def _center(program: _Program, theta: FloatArray, free: np.ndarray, sharpness: f
     """Newton's method on the barrier function at one sharpness."""
     index = np.flatnonzero(free)
     L = program.log_keep[index]
-    value = _barrier_value(program, theta, index, sharpness)
+    value, last = _barrier_value(program, theta, index, sharpness), np.inf
     for _ in range(60):
         g, table = program.loads(theta)
         inverse = 1.0 / (program.budget - g)
@@ -207,8 +243,15 @@ def _center(program: _Program, theta: FloatArray, free: np.ndarray, sharpness: f
             break
         step = -linalg.cho_solve(factor, gradient)
         decrement = -float(gradient @ step)
-        if decrement <= 1e-12:
+        if decrement <= 1e-18 or decrement >= last:
             break
+        if decrement <= 1e-3:  # full steps converge from here on; values are too coarse to tell
+            candidate = theta.copy()
+            candidate[index] += step
+            if not np.isfinite(_barrier_value(program, candidate, index, sharpness)):
+                break
+            theta, last = candidate, decrement
+            continue
         theta, value, moved = _backtrack(program, theta, step, index, sharpness, value, decrement)
         if not moved:
             break

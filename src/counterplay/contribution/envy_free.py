@@ -1,4 +1,4 @@
-"""Cheapest envy-free plan of a linear game: a mixed-integer program with strict inequalities.
+"""Cheapest envy-free plan of a linear game: branch and bound, or a mixed-integer program.
 
 Envy-freeness is an open condition: for every pair either i carries no more than j, or the swap
 leaves i *strictly* below its target. Relaxing "strictly" returns plans that are not envy-free.
@@ -7,32 +7,44 @@ Source: spec 04 section 3.8 (the chapter gives no algorithm).
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from counterplay.contribution.audit import allocation, envy_report
+from counterplay.contribution.envy_free_branch import EnvyFreeSearch
+from counterplay.contribution.envy_free_patterns import (
+    order_rows,
+    pattern,
+    pattern_program,
+    settled_plan,
+    swap_rows,
+)
 from counterplay.contribution.equal import smallest_common_level
-from counterplay.contribution.game import Tolerances
 from counterplay.contribution.linear import LinearGame, as_linear_game
 from counterplay.contribution.reports import Allocation
-from counterplay.contribution.social_optimum import _lift
-from counterplay.core.validation import BoolArray, FloatArray, check_real
+from counterplay.contribution.stable_linear import optimal_stable_linear
+from counterplay.core.validation import FloatArray, check_choice, check_real
 from counterplay.errors import ConvergenceError, InfeasibleError, InvalidInputError
 
 MIN_EPS = 1e-5
-_TIE = 1e-7
 
 
 def optimal_envy_free_linear(
-    W: Any, mu: ArrayLike | None = None, eps: float = 1e-4, *, time_limit: float | None = None
+    W: Any,
+    mu: ArrayLike | None = None,
+    eps: float = 1e-4,
+    *,
+    method: Literal["branch", "milp"] = "branch",
+    time_limit: float | None = None,
 ) -> Allocation:
     """Return the cheapest plan in which nobody would rather carry a lighter load.
 
-    Practical up to about 12 parties; use :func:`improve_envy_free` above.
+    Exact in seconds up to about 30 parties; above, give a ``time_limit`` and read the proven gap.
 
     Parameters
     ----------
@@ -41,6 +53,9 @@ def optimal_envy_free_linear(
     eps:
         How far below its target a swap must leave an otherwise envious party; at least 1e-5,
         because zero would turn the strict condition into a weak one and give wrong plans.
+    method:
+        ``"branch"`` splits on envious pairs; ``"milp"`` is one mixed-integer program with a binary
+        variable per pair, practical up to about 12 parties.
     time_limit:
         Seconds; then the best plan so far is returned.
 
@@ -48,7 +63,7 @@ def optimal_envy_free_linear(
     -------
     Allocation
         Checked with ``envy_report``. The certificate holds ``bound``: no plan that is envy-free
-        with margin ``eps`` costs less.
+        with margin ``eps`` costs less; ``proved`` says whether the plan meets it.
 
     Notes
     -----
@@ -62,11 +77,12 @@ def optimal_envy_free_linear(
     Examples
     --------
     >>> from counterplay.contribution import instances
-    >>> round(optimal_envy_free_linear(instances.flower(2).linear()).total, 3)
-    2.5
+    >>> round(optimal_envy_free_linear(instances.flower(5).linear()).total, 3)
+    13.0
     """
     game = as_linear_game(W, mu)
     check_real(eps, "eps", low=0.0)
+    check_choice(method, "method", ("branch", "milp"))
     if eps < MIN_EPS:
         raise InvalidInputError(
             f"eps must be at least {MIN_EPS:g}, got {eps:g}: without a strict margin the program "
@@ -74,14 +90,49 @@ def optimal_envy_free_linear(
         )
     if (game.cost <= 0).any():
         raise InvalidInputError("the cheapest envy-free plan needs positive prices")
+    theta, facts = (_branch if method == "branch" else _milp)(game, eps, time_limit)
+    total = game.total(theta)
+    facts["proved"] = bool(total <= facts["bound"] + 1e-4 * max(1.0, total))
+    return allocation(game, theta, "envy-free", {"eps": eps, "method": method} | facts)
+
+
+def _branch(
+    game: LinearGame, eps: float, time_limit: float | None
+) -> tuple[FloatArray, dict[str, Any]]:
+    plans = [improve_envy_free(game, theta, eps) for theta in _starts(game)]
+    start = min(plans, key=lambda plan: plan.total).theta if plans else None
+    result = EnvyFreeSearch(game, eps, start).run(time_limit)
+    if result.theta is None:
+        if np.isfinite(result.bound):
+            raise ConvergenceError("no envy-free plan was found in time; raise time_limit")
+        raise InfeasibleError("no envy-free plan respects the caps; raise them")
+    return result.theta, {"bound": result.bound, "nodes": result.nodes}
+
+
+def _starts(game: LinearGame) -> list[FloatArray]:
+    """Envy-free plans that are easy to find: equal loads, and a stable plan if it is one."""
+    plans = [np.full(game.k, smallest_common_level(game))]
+    if game.is_psd:
+        with suppress(InfeasibleError):  # no stable plan may respect the caps
+            plans.append(np.asarray(optimal_stable_linear(game).theta))
+    inside = [p for p in plans if game.upper is None or (p <= game.upper).all()]
+    return [plan for plan in inside if envy_report(game, plan).is_envy_free]
+
+
+def _milp(
+    game: LinearGame, eps: float, time_limit: float | None
+) -> tuple[FloatArray, dict[str, Any]]:
     result, k = _solve(game, eps, time_limit)
     if result.status == 2:
         raise InfeasibleError("no envy-free plan respects the caps; raise them")
     if result.x is None:
         raise ConvergenceError(f"the mixed-integer program was not solved: {result.message}")
-    theta = _exact(game, result.x[:k], eps)
-    certificate = {"eps": eps, "bound": float(result.mip_dual_bound), "message": result.message}
-    return allocation(game, theta, "envy-free", certificate)
+    theta = settled_plan(game, result.x[:k], eps)
+    if theta is None:
+        raise ConvergenceError(
+            "the plan found by the mixed-integer program is not envy-free to tolerance; raise eps"
+        )
+    return theta, {"bound": float(result.mip_dual_bound), "message": result.message}
 
 
 def improve_envy_free(game: LinearGame, theta: ArrayLike, eps: float = 1e-4) -> Allocation:
@@ -97,7 +148,7 @@ def improve_envy_free(game: LinearGame, theta: ArrayLike, eps: float = 1e-4) -> 
     rounds = 0
     while rounds < 50:
         rounds += 1
-        candidate = _pattern_program(game, *_pattern(game, best, eps), eps)
+        candidate = pattern_program(game, *pattern(game, best, eps), eps)
         if candidate is None or game.total(candidate) > game.total(best) - 1e-9:
             break
         if not envy_report(game, candidate).is_envy_free:
@@ -113,8 +164,8 @@ def _solve(game: LinearGame, eps: float, time_limit: float | None) -> tuple[Any,
     big = np.maximum(0.0, spread * W.max(axis=1) - game.mu + eps)
     pairs = np.array([(i, j) for i in range(k) for j in range(k) if i != j]).reshape(-1, 2)
     n = len(pairs)
-    order = sparse.hstack([_order_rows(pairs, k), spread * sparse.identity(n)])
-    swap = sparse.hstack([_swap_rows(W, pairs), -sparse.diags(big[pairs[:, 0]])])
+    order = sparse.hstack([order_rows(pairs, k), spread * sparse.identity(n)])
+    swap = sparse.hstack([swap_rows(W, pairs), -sparse.diags(big[pairs[:, 0]])])
     upper = np.full(k, spread) if game.upper is None else np.minimum(game.upper, spread)
     pad = sparse.csr_array((k, n))
     constraints = [
@@ -136,72 +187,3 @@ def _solve(game: LinearGame, eps: float, time_limit: float | None) -> tuple[Any,
         options=options,
     )
     return result, k
-
-
-def _exact(game: LinearGame, rough: FloatArray, eps: float) -> FloatArray:
-    """Fix the pattern of the MILP solution and solve it to full accuracy; check the result."""
-    theta = np.where(rough < _TIE, 0.0, rough)
-    refined = _pattern_program(game, *_pattern(game, theta, eps / 2), eps / 2)
-    candidates = [] if refined is None else [refined]
-    candidates += [_lift(game, _snap(theta)), np.full(game.k, smallest_common_level(game))]
-    for candidate in candidates:
-        near = game.total(candidate) <= game.total(rough) + 1e-4 * max(1.0, game.total(rough))
-        if near and envy_report(game, candidate, Tolerances()).is_envy_free:
-            return candidate
-    raise ConvergenceError(
-        "the plan found by the mixed-integer program is not envy-free to tolerance; raise eps"
-    )
-
-
-def _pattern(game: LinearGame, theta: FloatArray, eps: float) -> tuple[BoolArray, BoolArray]:
-    """Return pairs that must keep their order and pairs whose swap must stay unattractive."""
-    margin = game.swap_utilities(theta) - game.mu[:, None]
-    heavier = theta[:, None] > theta[None, :] + _TIE
-    unattractive = margin <= -eps
-    strict = heavier | unattractive
-    np.fill_diagonal(strict, False)
-    order = ~strict
-    np.fill_diagonal(order, False)
-    return order, strict
-
-
-def _pattern_program(
-    game: LinearGame, order: BoolArray, strict: BoolArray, eps: float
-) -> FloatArray | None:
-    W, k = game.dense(), game.k
-    keep, apart = np.argwhere(order), np.argwhere(strict)
-    A = sparse.vstack([-sparse.csr_array(W), _order_rows(keep, k), _swap_rows(W, apart)])
-    b = np.concatenate([-game.mu, np.zeros(len(keep)), (game.mu - eps)[apart[:, 0]]])
-    upper = np.full(k, np.inf) if game.upper is None else game.upper
-    bounds = np.column_stack([np.zeros(k), upper])
-    result = linprog(game.cost, A_ub=A, b_ub=b, bounds=bounds, method="highs")
-    return None if result.status != 0 else _lift(game, _snap(np.maximum(result.x, 0.0)))
-
-
-def _order_rows(pairs: np.ndarray, k: int) -> Any:
-    n = len(pairs)
-    rows = np.repeat(np.arange(n), 2)
-    values = np.tile([1.0, -1.0], n)
-    return sparse.csr_array((values, (rows, pairs.reshape(-1))), shape=(n, k))
-
-
-def _swap_rows(W: FloatArray, pairs: np.ndarray) -> Any:
-    """Rows of ``u_i(theta swapped i, j)`` as a linear function of theta."""
-    n, k = len(pairs), W.shape[0]
-    rows = W[pairs[:, 0]].copy() if n else np.zeros((0, k))
-    effect = W[pairs[:, 0], pairs[:, 1]] - W[pairs[:, 0], pairs[:, 0]]
-    rows[np.arange(n), pairs[:, 0]] += effect
-    rows[np.arange(n), pairs[:, 1]] -= effect
-    return sparse.csr_array(rows)
-
-
-def _snap(theta: FloatArray) -> FloatArray:
-    """Make contributions that differ by rounding error equal (to the largest of them)."""
-    order = np.argsort(theta)
-    values = theta[order]
-    group = np.concatenate([[0], np.cumsum(np.diff(values) > _TIE)])
-    top = np.zeros(group[-1] + 1)
-    np.maximum.at(top, group, values)
-    snapped = np.empty_like(theta)
-    snapped[order] = top[group]
-    return snapped

@@ -33,7 +33,8 @@ class GameReport:
     """Plans of a consortium side by side, with prices, bounds and remarks.
 
     ``stable``, ``envy_free`` and ``equal`` are None where no such plan exists or was found;
-    ``flags`` then says why. ``bounds["optimal_lower"]`` is proven: no plan costs less.
+    ``flags`` then says why. ``bounds["optimal_lower"]`` is proven: no plan costs less; so is
+    ``bounds["envy_free_lower"]`` for envy-free plans (linear games only).
     """
 
     game: CollabGame
@@ -158,7 +159,11 @@ class GameReport:
             if plan is None:
                 lines.append(f"{label:<16} none")
             else:
-                lines.append(f"{label:<16} total {plan.total:10.4f}   {price:.3f} x cheapest")
+                lower = self.bounds.get(f"{name}_lower", plan.total)
+                open_gap = f" (nothing below {lower:.4g})" if lower < plan.total - 1e-3 else ""
+                lines.append(
+                    f"{label:<16} total {plan.total:10.4f}   {price:.3f} x cheapest{open_gap}"
+                )
         if self.equal is not None:
             ratio = price_of_fairness(self.equal.total, self.optimal.total)
             lines.append(

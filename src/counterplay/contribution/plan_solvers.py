@@ -31,7 +31,7 @@ from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray
 from counterplay.errors import ConvergenceError, InfeasibleError
 
-EXACT_ENVY_FREE = 12
+BRANCH_ENVY_FREE = 60
 EXACT_DIRECTED = 40
 GRID = 200_000
 
@@ -70,6 +70,8 @@ def solve_plans(game: CollabGame, time_limit: float, random_state: RandomState) 
     bounds = {"optimal_lower": float(optimal.certificate.get("lower_bound", 0.0))}
     if worst is not None:
         bounds["stable_highest"] = worst
+    if fair is not None and "bound" in fair.certificate:
+        bounds["envy_free_lower"] = float(fair.certificate["bound"])
     return Plans(optimal, stable, fair, equal, bounds, tuple(flags))
 
 
@@ -155,18 +157,18 @@ def _envy_free(
         if plan is not None and envy_report(game, plan.theta).is_envy_free
     ]
     if isinstance(game, LinearGame):
-        if game.k <= EXACT_ENVY_FREE:
+        candidates = [improve_envy_free(game, plan.theta) for plan in candidates]
+        if game.k <= BRANCH_ENVY_FREE:
             exact, _ = _attempt(lambda: optimal_envy_free_linear(game, time_limit=time_limit))
-            candidates += [] if exact is None else [exact]
-        else:
-            candidates = [improve_envy_free(game, plan.theta) for plan in candidates]
+            candidates = [exact, *candidates] if exact is not None else candidates
     else:
         trimmed = [trim_envy_free(game, np.array(plan.theta)) for plan in candidates]
         candidates += [allocation(game, theta, "envy-free", {"proved": False}) for theta in trimmed]
     if not candidates:
         return None
     best = min(candidates, key=lambda plan: plan.total)
-    return replace(best, concept="envy-free")
+    proof = {key: v for plan in candidates for key, v in plan.certificate.items() if key == "bound"}
+    return replace(best, concept="envy-free", certificate=dict(best.certificate) | proof)
 
 
 def _cheapest(game: CollabGame, optimal: Allocation, others: list[Allocation | None]) -> Allocation:

@@ -94,10 +94,16 @@ class DefectionCurve:
                 )
         return pd.DataFrame(rows)
 
-    def free_riding_margin(self, level: float = 0.9, horizon: int = -1) -> float:
-        """Return the smallest measured share with at least this success rate (1 if none)."""
-        good = [f for f, rate in zip(self.fractions, self.rate(horizon)) if rate >= level]
-        return min(good, default=1.0)
+    def free_riding_margin(
+        self, level: float = 0.9, horizon: int = -1, agents: Sequence[int] = ()
+    ) -> float:
+        """Return the smallest measured share with at least this success rate (1 if none).
+
+        With ``agents`` only runs with a defector among them count: ``agents=(2,)`` is the margin of
+        client 2.
+        """
+        rates = self.rate(horizon, "at", agents)
+        return min((f for f, rate in zip(self.fractions, rates) if rate >= level), default=1.0)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the share of satisfied defectors over the rounds, one line per contribution."""

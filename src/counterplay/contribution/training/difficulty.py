@@ -2,7 +2,9 @@
 
 ``trials`` is the source's method: train many networks on small random subsets and average, over the
 subsets that contain a point, how long the network took. ``ridge`` estimates the same attribution by
-regression. ``margin`` is the cheap substitute: the held-out loss of cross-validated networks.
+regression. Cheap substitutes: ``margin`` is the held-out loss of cross-validated networks,
+``forgetting`` how often a point is unlearned. (The source also tried the entropy of the output and
+found it weaker.)
 Source: App. "Encouraging heterogeneity", spec 04 section 3.22.
 """
 
@@ -47,7 +49,7 @@ def difficulty_scores(
     y: Ints,
     holdout: tuple[NDArray[Any], Ints] | None = None,
     *,
-    method: Literal["trials", "ridge", "margin"] = "trials",
+    method: Literal["trials", "ridge", "margin", "forgetting"] = "trials",
     n_trials: int = 10_000,
     subset_size: int = 1000,
     batch_size: int = 16,
@@ -72,6 +74,8 @@ def difficulty_scores(
         ``"trials"``: mean number of steps over the trials that contain the point. ``"ridge"``:
         ridge regression of that number on membership. ``"margin"``: mean held-out loss over the
         course of cross-validated training (``n_trials`` networks, each on a random half).
+        ``"forgetting"``: how often ``n_trials`` networks, checked every ``check_every`` steps, get
+        a point wrong that they had right; a point never learned counts as always forgotten.
     n_trials, subset_size, batch_size, target, max_steps:
         As in the source: 10,000 subsets of 1000 points, batches of 16, until 60 % accuracy. Trials
         that do not get there count with ``max_steps``.
@@ -92,13 +96,20 @@ def difficulty_scores(
     >>> result.scores.shape
     (1797,)
     """
-    check_choice(method, "method", ("trials", "ridge", "margin"))
+    check_choice(method, "method", ("trials", "ridge", "margin", "forgetting"))
     for name, value in (("n_trials", n_trials), ("max_steps", max_steps), ("chunk", chunk)):
         check_positive_int(value, name)
+    check = check_positive_int(check_every, "check_every")
     keys = run_keys(seed, n_trials)
     if method == "margin":
         scores = _margin(network, X, y, keys, batch_size, max_steps, lr, chunk)
         return Difficulty(scores, method, np.empty(0), 0.0)
+    if method == "forgetting":
+        parts = [
+            _forgotten(network, X, y, keys[start : start + chunk], batch_size, max_steps, lr, check)
+            for start in range(0, n_trials, chunk)
+        ]
+        return Difficulty(np.sum(parts, axis=0) / n_trials, method, np.empty(0), 0.0)
     if holdout is None:
         raise InvalidInputError(f"method {method!r} needs holdout=(X, y) for its stopping accuracy")
     if not 1 <= subset_size <= len(y):
@@ -231,3 +242,35 @@ def _margin(
                 np.add.at(seen, out.ravel(), 1.0)
     mean = float(total.sum() / max(seen.sum(), 1.0))
     return np.where(seen > 0, total / np.maximum(seen, 1.0), mean)
+
+
+def _forgotten(
+    network: Network,
+    X: NDArray[Any],
+    y: Ints,
+    keys: Keys,
+    batch_size: int,
+    steps: int,
+    lr: float,
+    every: int,
+) -> Floats:
+    """Count, over some networks, how often each point is unlearned (or never learned)."""
+    params, adam = network.init(keys), Adam(lr)
+    pool, labels = network.put(X), network.put(y)
+    everything = network.put(np.tile(np.arange(len(y)), (len(keys), 1)))
+    weight = network.put(np.full((len(keys), batch_size), 1.0 / batch_size))
+    before = np.zeros((len(keys), len(y)), dtype=bool)
+    ever, events = before.copy(), np.zeros(before.shape)
+    for step in range(1, steps + 1):
+        u = uniforms(fold(keys, _STEP, step), batch_size)
+        place = network.put((u * len(y)).astype(np.int64))
+        drop = fold(keys, _DROP, step)
+        _, grads = network.gradients(params, pool[place], labels[place], weight, drop)
+        params = adam.step(params, grads)
+        if step % every == 0:
+            right = network.fetch(network.correct(params, pool[everything], labels[everything]))
+            events += before & ~right
+            ever |= right
+            before = right
+    worst = float(steps // every)  # as many events as there were checks
+    return np.asarray(np.where(ever, events, worst).sum(axis=0), dtype=np.float64)

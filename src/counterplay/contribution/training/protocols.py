@@ -9,7 +9,7 @@ Source: Alg. alg:FED and alg:MW, spec 04 sections 3.18 to 3.20.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,6 +121,20 @@ class FedAvg:
         check_positive_int(self.local_batches, "local_batches")
         check_real(self.lr, "lr", low=0.0)
         check_choice(self.optimizer, "optimizer", OPTIMIZERS)
+
+    @classmethod
+    def of_epochs(cls, epochs: int, *, rounds_per_epoch: int = 25, **options: Any) -> Self:
+        """Return the protocol with its horizon in epochs.
+
+        25 rounds are one pass over 1600 points in batches of 64. What the source calls an epoch is
+        not clear, so everything else counts rounds.
+
+        >>> MWFed.of_epochs(10).rounds
+        250
+        """
+        check_positive_int(epochs, "epochs")
+        check_positive_int(rounds_per_epoch, "rounds_per_epoch")
+        return cls(rounds=epochs * rounds_per_epoch, **options)
 
     @property
     def factor(self) -> float:

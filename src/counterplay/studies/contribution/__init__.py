@@ -1,10 +1,12 @@
 """Studies of data sharing: prices of stability and fairness, odd geometry, and real defectors."""
 
 from counterplay.studies.contribution.defection_digits import STUDY as DEFECTION
+from counterplay.studies.contribution.eight_agents import STUDY as EIGHT
 from counterplay.studies.contribution.emnist import emnist_figures, emnist_verdicts
 from counterplay.studies.contribution.geometry import STUDY as GEOMETRY
 from counterplay.studies.contribution.parity import STUDY as PARITY
 from counterplay.studies.contribution.prices import STUDY as PRICES
+from counterplay.studies.contribution.search import STUDY as SEARCH
 from counterplay.studies.contribution.trajectories import STUDY as TRAJECTORIES
 from counterplay.studies.contribution.weights import STUDY as WEIGHTS
 from counterplay.studies.study import Area
@@ -22,5 +24,5 @@ AREA = Area(
         "not exist at all. In training, federated averaging lets a lone defector get away with "
         "a few per cent of its data; MW-FED, which asks satisfied parties for less, does not."
     ),
-    studies=(PRICES, GEOMETRY, TRAJECTORIES, PARITY, WEIGHTS, DEFECTION),
+    studies=(PRICES, GEOMETRY, TRAJECTORIES, PARITY, WEIGHTS, DEFECTION, EIGHT, SEARCH),
 )

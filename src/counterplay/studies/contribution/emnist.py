@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.contribution.training import SearchResult
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.figures import PALETTE, figure_style, panels
 from counterplay.core.stats import clopper_pearson, mean_interval
@@ -34,11 +35,16 @@ def load_emnist_results(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def emnist_figures(path: str | os.PathLike[str]) -> dict[str, Figure]:
-    """Return the three figures of the experiment: success, curves over rounds, training alone."""
+    """Return the figures of the experiment: success, curves over rounds, training alone, and
+    success among eight agents and the random search where the file has them."""
     data = load_emnist_results(path)
-    figures = {"success": _success(data), "rounds": _rounds(data)}
+    figures = {"success": _success(data, "cells"), "rounds": _rounds(data)}
     if data["solo"]:
         figures["solo"] = _solo(data)
+    if data.get("eight"):
+        figures["eight"] = _success(data, "eight")
+    if "search" in data:
+        figures["search"] = _search(data)
     return figures
 
 
@@ -50,7 +56,7 @@ def emnist_verdicts(path: str | os.PathLike[str], share: float = 0.25) -> list[V
         raise InvalidInputError(f"{path} has no pair of cells at share {share:g}")
     plain, mw = (np.array(cells[a]["satisfied_at_end"], dtype=float) for a in ("FedAvg", "MWFed"))
     gap = mean_interval(plain - mw)
-    return [
+    found = [
         Verdict(
             "04.32",
             f"On EMNIST a defector with {share:.0%} of its data does better under FedAvg.",
@@ -59,15 +65,29 @@ def emnist_verdicts(path: str | os.PathLike[str], share: float = 0.25) -> list[V
             gap.low > 0,
         )
     ]
+    speed = data.get("speed", {})
+    if "ratio_plain" in speed:  # written by the current script
+        found.append(
+            Verdict(
+                "04.41",
+                f"Training {speed['batch']} runs together is five times faster per run.",
+                f"{speed['ratio']:.2f} times (same code one by one), "
+                f"{speed['ratio_plain']:.2f} times (plain torch) on {data['device']}",
+                ">= 5",
+                speed["ratio"] >= 5.0,
+            )
+        )
+    return found
 
 
-def _success(data: dict[str, Any]) -> Figure:
+def _success(data: dict[str, Any], part: str) -> Figure:
     """Bars of the share of satisfied defectors at the last round."""
-    shares = sorted({c["fraction"] for c in data["cells"]}, reverse=True)
+    shares = sorted({c["fraction"] for c in data[part]}, reverse=True)
+    who = "four" if part == "cells" else "eight"
     with figure_style():
         figure, (ax,) = panels(1, width=6.4)
         for number, algorithm in enumerate(("FedAvg", "MWFed")):
-            cells = {c["fraction"]: c for c in data["cells"] if c["algorithm"] == algorithm}
+            cells = {c["fraction"]: c for c in data[part] if c["algorithm"] == algorithm}
             place = [i + (number - 0.5) * 0.38 for i, s in enumerate(shares) if s in cells]
             intervals = [
                 clopper_pearson(sum(cells[s]["satisfied_at_end"]), len(cells[s]["defector"]))
@@ -84,8 +104,10 @@ def _success(data: dict[str, Any]) -> Figure:
             )
         ax.set_xticks(range(len(shares)), [f"{s:.0%}" for s in shares])
         ax.set(xlabel="share of its data the defector keeps", ylabel="satisfied defectors")
-        ax.set_title(f"EMNIST, round {data['rounds']}, {data['runs']} runs per bar")
+        ax.set_title(f"EMNIST, {who} agents, round {data['rounds']}, {data['runs']} runs per bar")
         ax.set_ylim(0, 1.2)
+        middle, half = (len(shares) - 1) / 2, max(len(shares), 4) / 2
+        ax.set_xlim(middle - half - 0.1, middle + half + 0.1)
         ax.legend(ncols=2, loc="upper center")
     return figure
 
@@ -118,6 +140,19 @@ def _solo(data: dict[str, Any]) -> Figure:
             axes[1].plot(np.mean(c["accuracy"], axis=0), color=color, label=label)
         for ax, title in zip(axes, ("alone, all data", "alone, mean over agents")):
             ax.axhline(data["threshold"], color="#444444", ls=":")
-            ax.set(title=title, xlabel="step", ylabel="validation accuracy")
-            ax.legend()
+            ax.set(title=title, xlabel="step", ylabel="validation accuracy", ylim=(0.48, 0.82))
+            ax.legend(loc="lower right")
+    return figure
+
+
+def _search(data: dict[str, Any]) -> Figure:
+    """Held-out accuracy of random learning rates, one colour per batch size."""
+    found = data["search"]
+    lr, batch, accuracy = (np.array(found[name]) for name in ("lr", "batch_size", "accuracy"))
+    result = SearchResult(lr, batch, accuracy, int(found["steps"]))
+    with figure_style():
+        figure, (ax,) = panels(1, width=6.0)
+        result.plot(ax)
+        ax.axvline(0.002, color="#444444", ls=":")
+        ax.set_title(f"EMNIST, {result.steps} steps from scratch; dotted: the rate we use")
     return figure

@@ -1,0 +1,101 @@
+"""Random search for the learning rate and the batch size of the defection experiment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from counterplay.contribution.training import (
+    MLP,
+    SearchResult,
+    pretrain,
+    pretraining_digits,
+    random_search,
+    run_keys,
+)
+from counterplay.contribution.training.pretraining import accuracy_on
+from counterplay.core.figures import figure_style, panels
+from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+DRAWS, STEPS, BLOCK = 40, 200, 20
+OURS = (0.002, 64)
+
+
+def grid(scale: Scale) -> list[Params]:
+    """Blocks of twenty draws: 40 draws, or three times as many."""
+    return [{"block": b} for b in range(DRAWS // BLOCK * (1 if scale == "quick" else 3))]
+
+
+def cell(params: Params, seed: int) -> Record:
+    """Train twenty random settings and the one of the experiment on points no agent holds."""
+    X, y = pretraining_digits(901)
+    other, labels = pretraining_digits(902)
+    held = (other[:2000], labels[:2000])
+    block = int(params["block"] or 0)
+    found = random_search(MLP(), X, y, held, draws=BLOCK, steps=STEPS, seed=block)
+    ours = pretrain(
+        MLP(), X, y, run_keys(950 + block, 4), steps=STEPS, lr=OURS[0], batch_size=OURS[1]
+    )
+    record: dict[str, float] = {"ours": float(accuracy_on(MLP(), ours, *held).mean())}
+    for n in range(BLOCK):
+        record[f"lr_{n}"] = float(found.lr[n])
+        record[f"batch_{n}"] = int(found.batch_size[n])
+        record[f"accuracy_{n}"] = float(found.accuracy[n])
+    return record
+
+
+def collected(frame: pd.DataFrame) -> SearchResult:
+    """Put the blocks together."""
+    columns = [
+        np.concatenate([frame[f"{name}_{n}"].to_numpy() for n in range(BLOCK)])
+        for name in ("lr", "batch", "accuracy")
+    ]
+    return SearchResult(columns[0], columns[1].astype(np.int64), columns[2], STEPS)
+
+
+def verdicts(frame: pd.DataFrame) -> list[Verdict]:
+    """The setting of the experiment is close to the best random one."""
+    found = collected(frame)
+    ours, best = float(frame["ours"].mean()), float(found.accuracy.max())
+    return [
+        Verdict(
+            "04.43",
+            "Learning rate 0.002 with batches of 64 is within 4 points of the best random setting.",
+            f"{ours:.1%} against {best:.1%} (rate {found.best[0]:.2g}, batch {found.best[1]}, "
+            f"{len(found.lr)} draws)",
+            "difference < 4 points",
+            best - ours < 0.04,
+        )
+    ]
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """Held-out accuracy of random learning rates, one colour per batch size; the dotted lines are
+    the learning rate of the experiment and its accuracy."""
+    with figure_style():
+        figure, (ax,) = panels(1, width=6.0)
+        collected(frame).plot(ax)
+        ax.axvline(OURS[0], color="#444444", ls=":")
+        ax.axhline(float(frame["ours"].mean()), color="#444444", ls=":")
+        ax.set_ylim(0, 1)
+    return figure
+
+
+STUDY = Study(
+    name="search",
+    title="Which learning rate and batch size?",
+    question=(
+        "The experiment uses a learning rate of 0.002 and batches of 64. How good is that among "
+        "random rates from 1e-6 to 1e-2 and batches from 4 to 512, on points no agent holds?"
+    ),
+    claims=("04.43",),
+    grid=grid,
+    cell=cell,
+    verdicts=verdicts,
+    figures={"search": draw},
+)
