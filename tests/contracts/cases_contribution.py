@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from cases_contribution_training import CASES as TRAINING
+from cases_contribution_training import curve
 
 from counterplay.contribution import (
     CoverageGame,
@@ -17,6 +18,7 @@ from counterplay.contribution import (
     LinearGame,
     TabularGame,
     Tolerances,
+    audit_margins,
     best_response_dynamics,
     bounds,
     cell_histograms,
@@ -40,6 +42,7 @@ from counterplay.contribution import (
     optimal_stable_linear_cp,
     plan_contributions,
     pos_is_one,
+    predicted_margins,
     price_of_anarchy,
     price_of_fairness,
     price_of_stability,
@@ -60,6 +63,10 @@ RETURNED = "returned by the functions of the area"
 
 def linear() -> LinearGame:
     return LinearGame(PAIR, 1.0)
+
+
+def four() -> LinearGame:
+    return LinearGame(np.full((4, 4), 0.5) + 0.5 * np.eye(4), 1.0)
 
 
 def coverage(integral: bool = False) -> CoverageGame:
@@ -124,6 +131,15 @@ CASES: dict[str, dict[str, Any]] = {
     "WhatIf": {
         "make": lambda: plan_contributions(linear()).what_if(targets={"0": 2.0}),
         "no_example": "returned by GameReport.what_if",
+    },
+    "MarginAudit": {"make": lambda: audit_margins(four(), np.ones(4), [curve()])},
+    "audit_margins": {
+        "args": lambda: {"game": four(), "theta": np.ones(4), "curves": [curve()]},
+        "bad": {"too few parties": lambda: audit_margins(linear(), [1, 1], [curve()])},
+    },
+    "predicted_margins": {
+        "args": lambda: {"game": linear(), "theta": [1.0, 1.0]},
+        "bad": {"negative": lambda: predicted_margins(linear(), [-1.0, 1.0])},
     },
     "DynamicsResult": {
         "make": lambda: best_response_dynamics(linear()),

@@ -53,6 +53,7 @@ from counterplay.contribution.equal import equal_allocation
 from counterplay.contribution.finite_pac import FiniteClassPACGame
 from counterplay.contribution.game import CollabGame, Tolerances
 from counterplay.contribution.linear import LinearGame
+from counterplay.contribution.margins import MarginAudit, audit_margins, predicted_margins
 from counterplay.contribution.multiplicative import (
     multiplicative_weights_lp,
     mw_game_allocation,
@@ -82,6 +83,7 @@ __all__ = [
     "GameReport",
     "LearningCurves",
     "LinearGame",
+    "MarginAudit",
     "MeasuredResponse",
     "NonConvergence",
     "Relaxation",
@@ -91,6 +93,7 @@ __all__ = [
     "WellBehavedReport",
     "WhatIf",
     "analyse",
+    "audit_margins",
     "best_response_dynamics",
     "bounds",
     "cell_histograms",
@@ -115,6 +118,7 @@ __all__ = [
     "optimal_stable_linear_cp",
     "plan_contributions",
     "pos_is_one",
+    "predicted_margins",
     "price_of_anarchy",
     "price_of_fairness",
     "price_of_stability",
