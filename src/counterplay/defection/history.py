@@ -33,7 +33,7 @@ def in_target(F: ArrayLike, eps: ArrayLike, slack: float = 0.0) -> bool:
     return bool((np.asarray(F) <= np.asarray(eps) + slack).all())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FLHistory:
     """Round-by-round record of a run with ``R`` steps and ``M`` agents.
 
@@ -155,6 +155,9 @@ class FLHistory:
 
     to_dataframe = to_frame
 
+    def __repr__(self) -> str:
+        return f"FLHistory({self.status}, rounds={self.rounds}, defections={self.n_defections})"
+
     def summary(self) -> str:
         """Return the outcome in a few lines."""
         leavers = [
@@ -193,7 +196,7 @@ class FLHistory:
         return ax
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FLResult:
     """The final model of a run and its record.
 
