@@ -37,6 +37,7 @@ from counterplay.defection import (
     bad_region_linear,
     check_assumptions,
     classify_defections,
+    estimate_smoothness,
     heterogeneity_margin,
     instances,
     land,
@@ -286,6 +287,10 @@ CASES: dict[str, dict[str, Any]] = {
     "nonnegative_dual": {"args": lambda: {"gram": np.eye(2), "h": np.array([1.0, -1.0])}},
     "project_out": {
         "args": lambda: {"rows": NumpyStack([[1.0, -1.0]]), "vector": np.array([0.0, 1.0])}
+    },
+    "estimate_smoothness": {
+        "args": lambda: {"problem": C7.problem, "points": C7.w0, "random_state": 0},
+        "bad": {"points": lambda: estimate_smoothness(C7.problem, np.eye(3))},
     },
     "population_loss": {
         "args": lambda: {"problem": C7.problem, "w": C7.w0},

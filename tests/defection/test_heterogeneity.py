@@ -14,6 +14,7 @@ from counterplay.defection import (
     LinearModelProblem,
     bounded_agent,
     check_assumptions,
+    estimate_smoothness,
     heterogeneity_margin,
     huber_tau,
     huber_tau_slope,
@@ -107,6 +108,15 @@ def test_violations_come_with_a_witness() -> None:
     assert witness is not None
     assert np.linalg.norm(problem.gradients(witness), axis=1).max() > 1.0
     assert report["simultaneously optimal"].agent == 1
+
+
+def test_estimated_smoothness_finds_the_constant() -> None:
+    for seed in range(5):
+        problem = linear(seed, "squared")
+        found = estimate_smoothness(problem, np.zeros(7), 300, random_state=seed)
+        assert problem.H is not None
+        assert found <= problem.H + 1e-6
+        assert found == pytest.approx(problem.H, rel=1e-3)
 
 
 def test_random_problems_satisfy_all_assumptions() -> None:

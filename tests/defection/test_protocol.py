@@ -322,6 +322,26 @@ def test_noise_breaks_the_guarantee_and_a_margin_repairs_it() -> None:
     assert left[4.0] <= left[0.0] - 5
 
 
+def test_accuracies_are_of_everybody_also_of_those_who_left() -> None:
+    c = instances.benign_example()
+    run = run_icfo(
+        c.problem, UniformAggregation(), c.w0, c.eps, eta=0.05, rounds=60,
+        accuracy=lambda w: np.exp(-c.problem.losses(w)), population_accuracy=lambda w: w[0],
+    )  # fmt: skip
+    h = run.history
+    assert h.acc is not None
+    assert h.pop_acc is not None
+    assert h.n_defections > 0
+    assert np.array_equal(h.acc, np.exp(-h.loss))
+    assert h.pop_acc[-1] == run.w[0]
+    peak, final = h.peak_vs_final
+    assert peak == h.acc.mean(axis=1).max()
+    assert final == h.acc[-1].mean()
+    assert h.disparity == pytest.approx(float(np.ptp(h.acc[-1])))
+    assert "accuracy" in h.to_frame()
+    assert (h.extra_workload == h.workload - h.workload.min()).all()
+
+
 def test_rules_that_leave_the_span_are_caught() -> None:
     class Cheat(UniformAggregation):
         def decide(self, reports, eta, state):  # type: ignore[no-untyped-def]

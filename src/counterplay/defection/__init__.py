@@ -71,6 +71,7 @@ from counterplay.defection.smoothing import (
     psi_tau,
     psi_tau_slope,
 )
+from counterplay.defection.smoothness import estimate_smoothness
 from counterplay.defection.split import HeterogeneousSplit, heterogeneous_split
 from counterplay.defection.stack import NumpyStack, Stack
 
@@ -128,6 +129,7 @@ __all__ = [
     "bounds",
     "check_assumptions",
     "classify_defections",
+    "estimate_smoothness",
     "heterogeneity_margin",
     "heterogeneous_split",
     "huber_tau",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.transcript import Transcript
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -154,6 +155,18 @@ class FLHistory:
         return pd.DataFrame(columns)
 
     to_dataframe = to_frame
+
+    def transcript(self, **meta: Any) -> Transcript:
+        """Return one row per step: losses before it, who took part, who was predicted to leave."""
+        columns = {
+            "loss": self.loss[:-1],
+            "active": self.active,
+            "predicted": self.D,
+            "case": self.case,
+            "step_length": self.update_norm,
+        }
+        facts = {"status": self.status, "left in round": self.defect_round.tolist()}
+        return Transcript(columns, {**meta, **facts})
 
     def __repr__(self) -> str:
         return f"FLHistory({self.status}, rounds={self.rounds}, defections={self.n_defections})"

@@ -22,6 +22,7 @@ from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 M, DELTA, EPS = 4, 0.05, 0.4
@@ -83,32 +84,39 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
 
 
 def _figure(frame: pd.DataFrame) -> Figure:
-    """One of four agents reports only a share of its target. Left: it leaves with the model it
-    wanted, after fewer rounds of work than the others. Right: its own loss at the end for those
-    who use the final model on its data (dashed: its target). Intervals: 95 %.
+    """One of four agents reports only a share of its target. Left: rounds it works, against the
+    honest agents. Right: the loss it takes away (solid) is within its target (dashed); the honest
+    agents (dotted) are kept above theirs until the last, landing step. Intervals: 95 %.
     """
     with figure_style():
         figure, (left, right) = panels(2, width=5.0)
         for rule, (style, colour) in LOOK.items():
-            part = frame[frame["rule"] == rule]
-            share = part["liar_work"] / part["others_work"].clip(lower=1)
-            for ax, values in ((left, share), (right, part["liar_loss"])):
-                found = [
-                    mean_interval(values[part["factor"] == f].to_numpy(dtype=float))
-                    for f in FACTORS
-                ]
-                middle = np.array([i.estimate for i in found])
-                reach = np.array([[i.estimate - i.low, i.high - i.estimate] for i in found]).T
-                ax.errorbar(FACTORS, middle, yerr=reach, fmt=style, color=colour, label=rule,
-                            capsize=2)  # fmt: skip
+            part = frame[frame["rule"] == rule].assign(
+                share=lambda rows: rows["liar_work"] / rows["others_work"].clip(lower=1),
+                honest=lambda rows: rows["others_worst"] + EPS,
+            )
+            _curve(left, part, "share", style, colour, rule)
+            _curve(right, part, "liar_took", style, colour, f"liar, {rule}")
+            _curve(right, part, "honest", style[0] + ":", colour, f"worst honest, {rule}")
         left.axhline(1.0, **THEORY)
         right.axhline(EPS, **THEORY)
         left.set(xlabel="reported target / true target", ylabel="liar's rounds / others' rounds",
-                 title="The liar works less", ylim=(0, None))  # fmt: skip
-        right.set(xlabel="reported target / true target", ylabel="final loss on the liar's data",
-                  title="The final model forgets the liar", ylim=(0, None))  # fmt: skip
+                 title="The liar works less", ylim=(0, 1.1))  # fmt: skip
+        right.set(xlabel="reported target / true target", ylabel="loss on own data",
+                  title="The liar gets its target at once", ylim=(0.3, 0.55))  # fmt: skip
         left.legend(fontsize=8)
+        right.legend(fontsize=7, loc="lower right")
     return figure
+
+
+def _curve(ax: Axes, part: pd.DataFrame, column: str, style: str, colour: str, label: str) -> None:
+    """One line with 95 % intervals over the replicates."""
+    found = [
+        mean_interval(part.loc[part["factor"] == f, column].to_numpy(dtype=float)) for f in FACTORS
+    ]
+    middle = np.array([i.estimate for i in found])
+    reach = np.array([[i.estimate - i.low, i.high - i.estimate] for i in found]).T
+    ax.errorbar(FACTORS, middle, yerr=reach, fmt=style, color=colour, label=label, capsize=2)
 
 
 MISREPORT = Study(

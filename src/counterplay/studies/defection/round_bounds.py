@@ -90,6 +90,8 @@ def _figure(frame: pd.DataFrame) -> Figure:
             ax.legend(fontsize=8)
         low = min(float(frame["rounds"].min()), 3.0)
         for ax in axes:
+            ax.set_xticks([0.05, 0.1, 0.2, 0.4], ["0.05", "0.1", "0.2", "0.4"])
+            ax.set_xticks([], minor=True)
             ax.set_ylim(low / 2, float(np.max(frame["bound"])) * 3)
     return figure
 

@@ -109,6 +109,7 @@ def _figure(frame: pd.DataFrame) -> Figure:
             ax.set_yscale("symlog", linthresh=4 * DELTA)
             ax.set_yticks([-0.1, 0.0, 0.05, 0.1, 1.0], ["-0.1", "0", "δ", "2δ", "1"])
             ax.minorticks_off()
+            ax.set_ylim(-0.2, 2.0)
         axes[0].set_ylabel("loss above the target, F_m − ε_m")
     return figure
 
