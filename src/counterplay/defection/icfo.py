@@ -164,11 +164,11 @@ def run_icfo(
     Equal weights lose agent 1, and with it the model; SafeStep loses nobody.
 
     >>> from counterplay.defection import SafeStep, UniformAggregation, instances
-    >>> c = instances.uniform_fails_family(alpha=0.0, eps=0.05)
-    >>> run_icfo(c.problem, UniformAggregation(), c.w0, c.eps, eta=0.01).loss.round(4).tolist()
-    [0.05, 0.995]
-    >>> run_icfo(c.problem, SafeStep(0.05), c.w0, c.eps, eta=0.5).loss.round(4).tolist()
-    [0.15, 0.1]
+    >>> c = instances.uniform_fails_family(alpha=0.0, eps=1 / 16)
+    >>> run_icfo(c.problem, UniformAggregation(), c.w0, c.eps, eta=1 / 64).loss.tolist()
+    [0.0625, 1.0]
+    >>> run_icfo(c.problem, SafeStep(1 / 16), c.w0, c.eps, eta=0.5).loss.tolist()
+    [0.1875, 0.125]
 
     References
     ----------

@@ -103,7 +103,7 @@ def _figure(frame: pd.DataFrame) -> Figure:
         left.set(xlabel="reported target / true target", ylabel="liar's rounds / others' rounds",
                  title="The liar works less", ylim=(0, 1.1))  # fmt: skip
         right.set(xlabel="reported target / true target", ylabel="loss on own data",
-                  title="The liar gets its target at once", ylim=(0.3, 0.55))  # fmt: skip
+                  title="The liar leaves with its target", ylim=(0.2, 0.5))  # fmt: skip
         left.legend(fontsize=8)
         right.legend(fontsize=7, loc="lower right")
     return figure

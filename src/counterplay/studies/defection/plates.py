@@ -112,13 +112,14 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
 
 def _plate(ax: Axes, c: Construction, box: tuple[float, float, float, float]) -> None:
     """Contours of the mean loss and the two targets."""
-    x, y = np.meshgrid(np.linspace(box[0], box[1], 220), np.linspace(box[2], box[3], 180))
+    x, y = np.meshgrid(np.linspace(box[0], box[1], 110), np.linspace(box[2], box[3], 90))
     F = np.array([c.problem.losses(w) for w in np.stack([x.ravel(), y.ravel()], axis=1)])
     mean = F.mean(axis=1).reshape(x.shape)
-    ax.contour(x, y, mean, levels=12, colors="#bbbbbb", linewidths=0.7)
+    levels = np.linspace(0.04, 1.0, 13) * float(mean.max())
+    ax.contour(x, y, mean, levels=levels, colors="#bbbbbb", linewidths=0.7)
     for m, colour in ((0, PALETTE[4]), (1, PALETTE[5])):
-        inside = (F[:, m] <= c.eps[m]).reshape(x.shape).astype(float)
-        ax.contourf(x, y, inside, levels=[0.5, 1.5], colors=[colour], alpha=0.35)
+        excess = (F[:, m] - c.eps[m]).reshape(x.shape)
+        ax.contourf(x, y, excess, levels=[-1e9, 0.0], colors=[colour], alpha=0.35)
 
 
 def _paths(ax: Axes, frame: pd.DataFrame, problem: str, rules: tuple[str, ...] = RULES) -> None:

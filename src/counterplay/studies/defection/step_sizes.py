@@ -97,20 +97,21 @@ def _figure(frame: pd.DataFrame) -> Figure:
     SafeStep stays at the promise; noise in the reports (dotted) voids the guarantee of both.
     """
     with figure_style():
-        figure, (left, right) = panels(2, width=5.0)
+        figure, (left, right) = panels(2, width=5.0, height=4.6)
         for k, (rule, (_, _, colour, style)) in enumerate(RULES.items()):
             part = (
                 frame[frame["rule"] == rule].groupby("eta")[["worst_excess", "defections"]].mean()
             )
             left.plot(part.index, part["worst_excess"], style, color=colour, label=rule)
-            shift = 0.04 * (k - 2.5)  # keeps equal curves apart
+            shift = 0.015 * (k - 2.5)  # keeps equal curves apart
             right.plot(part.index, part["defections"] + shift, style, color=colour, label=rule)
         left.axhline(2 * DELTA, **THEORY)
         left.set(xscale="log", yscale="log", xlabel="step size η",
                  ylabel="worst final loss above target", title="Quality")  # fmt: skip
         right.set(xscale="log", xlabel="step size η", ylabel="agents that left (of 5)",
                   title="Defections")  # fmt: skip
-        right.legend(fontsize=7, loc="center right")
+        handles, labels = left.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
     return figure
 
 
