@@ -38,7 +38,6 @@ FORMAT = "counterplay-defection-cifar10-1"
 MEAN = np.array([0.4914, 0.4822, 0.4465], dtype=np.float32)
 SD = np.array([0.2470, 0.2435, 0.2616], dtype=np.float32)
 EVERY = 5  # rounds between two measured points of a curve
-# name -> (rule, step size); None takes the step size of the cell
 METHODS: dict[str, str] = {
     "fedavg": "FedAvg",
     "mw_fed": "MW-FED",
@@ -81,6 +80,8 @@ def cells() -> list[dict[str, Any]]:
     for step in (0.3, 0.03, 1.0, 0.01):  # step sizes
         for method in ("fedavg", "ada_gd", "safe_step", "ada_gd_naive"):
             add(method, step_size=step, eps=1.0)
+    add("ada_gd_naive", eps=1.0)
+    add("safe_step", step_size=0.5, eps=1.0)
     for own in (0.7, 0.5, 0.1):  # heterogeneity by local steps, with a target hard to reach
         for method in ("fedavg", "safe_step"):
             add(method, own=own, eps=1.0)

@@ -33,7 +33,8 @@ METHODS = {
     "ada_gd": "ADA-GD",
     "safe_step": "SafeStep",
 }
-MAIN = ("fedavg", "mw_fed", "ada_gd", "safe_step")
+MAIN = {"fedavg": 0.1, "mw_fed": 0.1, "ada_gd": 0.02, "safe_step": 0.1}
+"""Rules of the main figures with their step sizes; ADA-GD stops at once with larger ones."""
 
 
 def load_cifar10_results(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -136,9 +137,9 @@ def _timeline(data: dict[str, Any], eps: float) -> Figure:
     """Accuracy over the rounds; dashed: mean round of the first, second, ... departure."""
     figure, axes = four_panels()
     t = stats.t.ppf(0.975, max(1, data["seeds"] - 1)) / np.sqrt(data["seeds"])
-    for ax, method in zip(axes, MAIN):
-        ax.set(title=METHODS[method], ylim=(0, 0.62))
-        for cell in pick(data, method=method, eps=eps)[:1]:
+    for ax, (method, step) in zip(axes, MAIN.items()):
+        ax.set(title=f"{METHODS[method]}, step {step:g}", ylim=(0, 0.62))
+        for cell in pick(data, method=method, eps=eps, step_size=step):
             for i, name in enumerate(("average", "worst", "population")):
                 mean, sd = (np.array(cell["curves"][name][k]) for k in ("mean", "sd"))
                 rounds = data["every"] * np.arange(len(mean))
@@ -164,8 +165,9 @@ def _label(axes: list[Axes], x: str, y: str) -> None:
 def _devices(data: dict[str, Any]) -> Figure:
     """Final accuracy of the worst, average and best device against the target."""
     figure, axes = four_panels()
-    for i, (ax, method) in enumerate(zip(axes, MAIN)):
-        cells = sorted(pick(data, method=method), key=lambda c: float(c["eps"]))
+    for i, (ax, (method, step)) in enumerate(zip(axes, MAIN.items())):
+        found = [c for c in pick(data, method=method, step_size=step) if c["eps"] > 0]
+        cells = sorted(found, key=lambda c: float(c["eps"]))
         eps = [c["eps"] for c in cells]
         mean = {k: [np.mean(c[k]) for c in cells] for k in ("worst", "average", "best")}
         ax.fill_between(eps, mean["worst"], mean["best"], color=PALETTE[i], alpha=0.25)
@@ -174,7 +176,7 @@ def _devices(data: dict[str, Any]) -> Figure:
             count = np.mean(cell["defections"])
             if count:
                 ax.annotate(f"{count:.3g}\nleft", (cell["eps"], 0.86), ha="center", fontsize=8)
-        ax.set(title=METHODS[method], ylim=(0, 1.0))
+        ax.set(title=f"{METHODS[method]}, step {step:g}", ylim=(0, 1.0))
     _label(axes, "target loss eps", "worst, average, best accuracy")
     return figure
 
@@ -197,7 +199,7 @@ def _step_sizes(data: dict[str, Any], eps: float = 1.0) -> Figure:
     return figure
 
 
-def _q_by_k(data: dict[str, Any], eps: float = 1.0) -> Figure:
+def _q_by_k(data: dict[str, Any], eps: float = 1.25) -> Figure:
     """Final average (solid) and worst-device (dotted) accuracy against the share of own data."""
     steps = sorted({c["local_steps"] for c in data["cells"]})
     figure, axes = panels(len(steps), width=3.8, height=3.6)
