@@ -16,7 +16,7 @@ from counterplay.defection.engine import LayeredObjective, Sites, TorchArrays, t
 def test_safe_step_costs_less_than_a_fifth_of_a_round() -> None:
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(1500, 500)), rng.integers(0, 10, size=1500)
+    X, y = rng.normal(size=(2000, 500)), rng.integers(0, 10, size=2000)
     X[np.arange(len(y)), y] += 3.0
     owner = heterogeneous_split(X, y, 10, 0.9, random_state=0).agent_of_row
     sites = Sites.from_agents(X, y, owner)

@@ -28,6 +28,7 @@ class NumpyArrays:
     """Arrays in NumPy; needs no other package."""
 
     name = "numpy"
+    on_cpu = True
 
     def __init__(self, dtype: Precision = "float64") -> None:
         self.dtype = check_choice(dtype, "dtype", ("float32", "float64"))
@@ -101,6 +102,11 @@ class TorchArrays:
         self.device = torch.device(device)
         check_choice(dtype, "dtype", ("float32", "float64"))
         self.dtype = torch.float32 if dtype == "float32" else torch.float64
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether tensors share memory with NumPy arrays."""
+        return bool(self.device.type == "cpu")
 
     @property
     def xp(self) -> Any:

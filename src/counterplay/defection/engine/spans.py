@@ -15,6 +15,8 @@ import numpy as np
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.defection.engine.arrays import Array, Backend
 
+PIECE = 8192  # columns converted at once
+
 
 class Spans:
     """The vectors of ``S`` federations, in blocks ``(S, M, d)``; inner products on demand.
@@ -32,13 +34,31 @@ class Spans:
     def gram(self) -> FloatArray:
         """Return the ``(S, K, K)`` inner products, in double precision, computed once."""
         if self._gram is None:
-            double = [self.backend.double(block) for block in self.blocks]
-            rows = [
-                np.concatenate([self.backend.fetch(a @ b.swapaxes(1, 2)) for b in double], axis=2)
-                for a in double
-            ]
-            self._gram = np.concatenate(rows, axis=1)
+            self._gram = self._on_cpu() if self.backend.on_cpu else self._on_device()
         return self._gram
+
+    def _on_device(self) -> FloatArray:
+        """One batched product per pair of blocks."""
+        double = [self.backend.double(block) for block in self.blocks]
+        rows = [
+            np.concatenate([self.backend.fetch(a @ b.swapaxes(1, 2)) for b in double], axis=2)
+            for a in double
+        ]
+        return np.concatenate(rows, axis=1)
+
+    def _on_cpu(self) -> FloatArray:
+        """Pieces that stay in the processor's cache, converted to double precision as they come."""
+        blocks = [self.backend.fetch(block) for block in self.blocks]
+        runs, _, d = blocks[0].shape
+        total = np.zeros((runs, self.count, self.count))
+        piece = np.empty((self.count, min(d, PIECE)))
+        for s in range(runs):
+            for a in range(0, d, PIECE):
+                part = piece[:, : min(PIECE, d - a)]
+                for b, block in enumerate(blocks):
+                    part[b * self.members : (b + 1) * self.members] = block[s, :, a : a + PIECE]
+                total[s] += part @ part.T
+        return total
 
     def stack(self, run: int, members: IntArray, block: int = 0) -> SpanStack:
         """Return the stack of some vectors of one federation and block."""
