@@ -48,8 +48,8 @@ def panel_verdicts(frame: pd.DataFrame) -> list[Verdict]:
     return [
         Verdict(
             "05.24",
-            f"At the strictest target ({strict:g}) FedAvg falls from its peak by at least 10 points "
-            "with own share 0.9 and by at most 2 with 0.1.",
+            f"At the strictest target ({strict:g}) FedAvg falls from its peak by at least 10 "
+            "points with own share 0.9 and by at most 2 with 0.1.",
             f"{different:.3f} and {alike:.3f}",
             ">= 0.10 and <= 0.02",
             different >= 0.10 and alike <= 0.02,
