@@ -15,6 +15,8 @@ NEEDS = {
     "src/counterplay/contribution/training/floating_point.py": "torch",
     "src/counterplay/contribution/training/torch_layers.py": "torch",
     "src/counterplay/contribution/training/torch_networks.py": "torch",
+    "src/counterplay/defection/engine/torch_modules.py": "torch",
+    "src/counterplay/defection/engine/torch_stack.py": "torch",
 }
 collect_ignore = [path for path, package in NEEDS.items() if find_spec(package) is None]
 

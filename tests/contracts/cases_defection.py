@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from contracts.simulator_cases import CASES as SIMULATOR
 from counterplay.defection import (
     ADAGD,
     AgentPool,
@@ -335,3 +336,4 @@ CASES: dict[str, dict[str, Any]] = {
         "bad": {"d": lambda: instances.random_overparameterised(2, 2, 3)},
     },
 }
+CASES |= SIMULATOR
