@@ -1,0 +1,1 @@
+"""Who leaves the federation, what it does to the model, and which server rule keeps everyone in."""
