@@ -13,6 +13,8 @@ import pytest
 NEEDS = {
     "src/counterplay/contribution/flower.py": "flwr",
     "src/counterplay/contribution/training/torch_networks.py": "torch",
+    "src/counterplay/defection/engine/torch_modules.py": "torch",
+    "src/counterplay/defection/engine/torch_stack.py": "torch",
 }
 collect_ignore = [path for path, package in NEEDS.items() if find_spec(package) is None]
 

@@ -14,8 +14,9 @@ import numpy as np
 from counterplay.core.errors import ConvergenceError, InfeasibleError
 from counterplay.core.validation import FloatArray
 
-DEPENDENT = 1e-13  # squared relative distance below which a row counts as dependent
+DEPENDENT = 1e-11  # squared relative distance below which a row counts as dependent
 SATISFIED = 1e-13  # violation, relative to the row, that is only rounding
+INFEASIBLE = 1e-9  # violation of a dependent row that is no longer rounding
 
 
 def nonnegative_dual(gram: FloatArray, h: FloatArray) -> FloatArray:
@@ -45,6 +46,8 @@ def nonnegative_dual(gram: FloatArray, h: FloatArray) -> FloatArray:
     Goldfarb and Idnani, A numerically stable dual method for solving strictly convex quadratic
     programs, Mathematical Programming 27 (1983).
     """
+    if len(h) == 0:
+        return np.zeros(0)
     norms = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
     scale = np.where(norms > 0.0, norms, 1.0)
     if (h[norms == 0.0] > 0.0).any():
@@ -60,29 +63,36 @@ def _active_set(K: FloatArray, h: FloatArray) -> FloatArray:
     M = len(h)
     lam = np.zeros(M)
     active: list[int] = []
+    settled: list[int] = []  # implied by the active ones, violated by rounding only
     tol = SATISFIED * max(1.0, float(np.abs(h).max(initial=0.0)))
     for _ in range(50 * (M + 1)):
         slack = K @ lam - h
-        slack[active] = 0.0
-        p = int(slack.argmin()) if M else 0
-        if M == 0 or slack[p] >= -tol:
+        slack[active + settled] = 0.0
+        p = int(slack.argmin())
+        if slack[p] >= -tol:
             return lam
-        _add(K, h, lam, active, p)
+        if not _add(K, h, lam, active, p):
+            if slack[p] < -INFEASIBLE * (tol / SATISFIED):
+                raise InfeasibleError("no step satisfies all constraints; a demand was positive")
+            settled.append(p)
     raise ConvergenceError("the active-set method did not finish; check the gradients for noise")
 
 
-def _add(K: FloatArray, h: FloatArray, lam: FloatArray, active: list[int], p: int) -> None:
-    """Raise ``lam[p]`` until constraint ``p`` holds, dropping constraints that turn negative."""
+def _add(K: FloatArray, h: FloatArray, lam: FloatArray, active: list[int], p: int) -> bool:
+    """Raise ``lam[p]`` until constraint ``p`` holds, dropping constraints that turn negative.
+
+    False when ``p`` contradicts the active constraints: no multiplier can repair it.
+    """
     while True:
         r = np.linalg.solve(K[np.ix_(active, active)], K[active, p]) if active else np.empty(0)
         curvature = K[p, p] - float(K[p, active] @ r)
         violation = float(h[p] - K[p] @ lam)
         full = violation / curvature if curvature > DEPENDENT else np.inf
-        blocking = [(lam[j] / x, i) for i, (j, x) in enumerate(zip(active, r)) if x > 0.0]
+        blocking = [(lam[j] / x, i) for i, (j, x) in enumerate(zip(active, r)) if x > 1e-12]
         partial, which = min(blocking, default=(np.inf, -1))
         step = min(full, partial)
         if step == np.inf:
-            raise InfeasibleError("no step satisfies all constraints; a demand was positive")
+            return False
         lam[active] -= step * r
         lam[p] += step
         if full <= partial:
@@ -90,6 +100,6 @@ def _add(K: FloatArray, h: FloatArray, lam: FloatArray, active: list[int], p: in
             rows = np.ix_(active, active)
             exact = np.linalg.solve(K[rows], h[active])
             lam[active] = np.maximum(exact, 0.0)
-            return
+            return True
         lam[active[which]] = 0.0
         del active[which]

@@ -1,0 +1,26 @@
+"""The in-process engine: all agents of all seeds in one batched pass, on the CPU or a GPU.
+
+Needs NumPy and the server rules only. Torch modules (``torch_modules``), tensors as stacks
+(``torch_stack``) and GPUs need torch.
+"""
+
+from counterplay.defection.engine.arrays import NumpyArrays, TorchArrays
+from counterplay.defection.engine.layers import LayeredObjective
+from counterplay.defection.engine.local import LocalWork, agent_batches, local_work
+from counterplay.defection.engine.objective import Objective
+from counterplay.defection.engine.sites import Sites, minibatches
+from counterplay.defection.engine.spans import Spans, SpanStack
+
+__all__ = [
+    "LayeredObjective",
+    "LocalWork",
+    "NumpyArrays",
+    "Objective",
+    "Sites",
+    "SpanStack",
+    "Spans",
+    "TorchArrays",
+    "agent_batches",
+    "local_work",
+    "minibatches",
+]

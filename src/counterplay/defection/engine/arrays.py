@@ -1,0 +1,139 @@
+"""One set of formulas for NumPy and torch: where arrays live and how they get there.
+
+The formulas of the engine use what both libraries share (``@``, slices, ``exp``, ``maximum``). A
+backend knows the rest: precision, device, copying in and out, and the processor's treatment of
+subnormal numbers, which slow the training of small networks down by an order of magnitude.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterplay.core.errors import MissingDependencyError
+from counterplay.core.validation import check_choice
+
+Array = Any
+"""A NumPy array or a torch tensor."""
+Precision = Literal["float32", "float64"]
+
+
+class NumpyArrays:
+    """Arrays in NumPy; needs no other package."""
+
+    name = "numpy"
+
+    def __init__(self, dtype: Precision = "float64") -> None:
+        self.xp: Any = np
+        self.dtype = check_choice(dtype, "dtype", ("float32", "float64"))
+
+    def put(self, array: NDArray[Any]) -> Array:
+        """Return the array in the backend's precision; integers and booleans stay what they are."""
+        kind = self.dtype if array.dtype.kind == "f" else array.dtype
+        return np.ascontiguousarray(array, dtype=kind)
+
+    def fetch(self, array: Array) -> NDArray[Any]:
+        """Return a NumPy array."""
+        return np.asarray(array)
+
+    def double(self, array: Array) -> Array:
+        """Return the array in double precision."""
+        return array.astype(np.float64, copy=False)
+
+    def empty(self, shape: tuple[int, ...]) -> Array:
+        """Return an uninitialised array in the backend's precision."""
+        return np.empty(shape, dtype=self.dtype)
+
+    def zeros(self, shape: tuple[int, ...]) -> Array:
+        """Return an array of zeros in the backend's precision."""
+        return np.zeros(shape, dtype=self.dtype)
+
+    def arange(self, n: int) -> Array:
+        """Return ``0, ..., n - 1``."""
+        return np.arange(n)
+
+    def one_hot(self, y: Array, classes: int) -> Array:
+        """Return indicators of the labels as numbers, in a new last axis."""
+        return (y[..., None] == np.arange(classes)).astype(self.dtype)
+
+    def repeat(self, array: Array, k: int) -> Array:
+        """Repeat each entry of the first axis ``k`` times."""
+        return np.repeat(array, k, axis=0)
+
+    def fast_floats(self) -> contextlib.AbstractContextManager[None]:
+        """Do nothing: NumPy has no switch for subnormal numbers."""
+        return contextlib.nullcontext()
+
+
+class TorchArrays:
+    """Tensors in torch, on the CPU or a GPU."""
+
+    name = "torch"
+
+    def __init__(self, dtype: Precision = "float32", device: str = "cpu") -> None:
+        if find_spec("torch") is None:
+            raise MissingDependencyError.for_extra("torch", "federated")
+        import torch
+
+        self.xp: Any = torch
+        self.device = torch.device(device)
+        check_choice(dtype, "dtype", ("float32", "float64"))
+        self.dtype = torch.float32 if dtype == "float32" else torch.float64
+
+    def put(self, array: NDArray[Any]) -> Array:
+        """Move to the device in the backend's precision."""
+        tensor = self.xp.from_numpy(np.require(array, requirements=["C", "W"]))
+        kind = self.dtype if array.dtype.kind == "f" else tensor.dtype
+        return tensor.to(device=self.device, dtype=kind)
+
+    def fetch(self, array: Array) -> NDArray[Any]:
+        """Copy to a NumPy array."""
+        return np.asarray(array.detach().cpu().numpy())
+
+    def double(self, array: Array) -> Array:
+        """Return the tensor in double precision."""
+        return array.double()
+
+    def empty(self, shape: tuple[int, ...]) -> Array:
+        """Return an uninitialised tensor in the backend's precision."""
+        return self.xp.empty(shape, dtype=self.dtype, device=self.device)
+
+    def zeros(self, shape: tuple[int, ...]) -> Array:
+        """Return a tensor of zeros in the backend's precision."""
+        return self.xp.zeros(shape, dtype=self.dtype, device=self.device)
+
+    def arange(self, n: int) -> Array:
+        """Return ``0, ..., n - 1``."""
+        return self.xp.arange(n, device=self.device)
+
+    def one_hot(self, y: Array, classes: int) -> Array:
+        """Return indicators of the labels as numbers, in a new last axis."""
+        return (y[..., None] == self.arange(classes)).to(self.dtype)
+
+    def repeat(self, array: Array, k: int) -> Array:
+        """Repeat each entry of the first axis ``k`` times."""
+        return array.repeat_interleave(k, dim=0)
+
+    def fast_floats(self) -> contextlib.AbstractContextManager[None]:
+        """Treat subnormal numbers as zero inside the block, as before it afterwards."""
+        return _flushed(self.xp)
+
+
+Backend = NumpyArrays | TorchArrays
+
+
+@contextlib.contextmanager
+def _flushed(torch: Any) -> Iterator[None]:
+    """Switch subnormal numbers off, and back on only if they were on before."""
+    smallest = np.array([5e-324])
+    before = bool((smallest * 1.0 == 0.0).all())
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)

@@ -1,0 +1,73 @@
+"""Stacks for the server rules: the vectors of many federations, with one Gram matrix each.
+
+A rule only needs inner products and combinations. :class:`Spans` therefore keeps the vectors of
+all seeds in one array, computes all inner products in one batched product in double precision the
+first time a rule asks for one, and lets rules work on coefficients; one more product turns the
+coefficients of all seeds into steps. Source: spec 05 sections 2.5 and 3.5.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.defection.engine.arrays import Array, Backend
+
+
+class Spans:
+    """The vectors of ``S`` federations, ``(S, K, d)``, and their inner products on demand."""
+
+    def __init__(self, backend: Backend, vectors: Array) -> None:
+        self.backend, self.vectors = backend, vectors
+        self._gram: FloatArray | None = None
+
+    def gram(self) -> FloatArray:
+        """Return the ``(S, K, K)`` inner products, in double precision, computed once."""
+        if self._gram is None:
+            double = self.backend.double(self.vectors)
+            self._gram = self.backend.fetch(double @ double.swapaxes(1, 2))
+        return self._gram
+
+    def stack(self, run: int, members: IntArray) -> SpanStack:
+        """Return the stack of some vectors of one federation."""
+        return SpanStack(self, run, members)
+
+    def combine(self, coefficients: FloatArray) -> Array:
+        """Return one vector per federation, ``(S, d)``, from coefficients ``(S, K)``."""
+        weights = self.backend.put(coefficients[:, None, :])
+        return (weights @ self.vectors)[:, 0]
+
+
+class SpanStack:
+    """Some vectors of one federation; a vector is the array of its ``K`` coefficients."""
+
+    __slots__ = ("members", "run", "spans")
+
+    def __init__(self, spans: Spans, run: int, members: IntArray) -> None:
+        self.spans, self.run, self.members = spans, run, members
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def gram(self) -> FloatArray:
+        """Return the inner products of the members."""
+        return np.asarray(self.spans.gram()[self.run][np.ix_(self.members, self.members)])
+
+    def combine(self, coefficients: FloatArray) -> FloatArray:
+        """Return the coefficients with respect to all vectors of the federation."""
+        vector = np.zeros(self.spans.vectors.shape[1])
+        vector[self.members] = coefficients
+        return vector
+
+    def inner(self, vector: FloatArray) -> FloatArray:
+        """Return the inner product of every member with a vector."""
+        return np.asarray(self.spans.gram()[self.run][self.members] @ vector)
+
+    def dot(self, first: FloatArray, second: FloatArray) -> float:
+        """Return the inner product of two vectors; rounding never makes a square negative."""
+        value = float(first @ self.spans.gram()[self.run] @ second)
+        return max(value, 0.0) if first is second else value
+
+    def rows(self, mask: BoolArray) -> SpanStack:
+        """Return the stack of the members where ``mask`` is true."""
+        return SpanStack(self.spans, self.run, self.members[mask])
