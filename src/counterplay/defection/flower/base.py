@@ -1,0 +1,409 @@
+"""The server of a Flower federation that runs a rule of :mod:`counterplay.defection.rules`.
+
+Each round the parties send loss, gradient and local update; the rule decides the step. The run ends
+as soon as the rule has converged or stalled, or nobody is left; parties that do not answer are left
+out of the round and training goes on.
+Source: Alg. alg:icfo, spec 05 sections 3.1, 3.5 to 3.8 and 8.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable
+from logging import INFO, WARNING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterplay.core.validation import FloatArray, check_int, check_positive_int, check_real
+from counterplay.defection.flower.exchange import exchange, wait_for_parties
+from counterplay.defection.flower.history import (
+    MEANING,
+    FederationHistory,
+    RoundGauge,
+    Status,
+    panel,
+    parallel_sentence,
+    round_gauge,
+)
+from counterplay.defection.flower.messages import (
+    ANCHOR,
+    ParameterSpace,
+    PartyReport,
+    is_goodbye,
+    read_report,
+)
+from counterplay.defection.flower.roster import Roster
+from counterplay.defection.reports import Aggregator, Decision, Reports, RuleState
+from counterplay.defection.stack import NumpyStack
+from counterplay.errors import InvalidInputError, MissingDependencyError
+
+try:
+    from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+    from flwr.common.logger import log
+    from flwr.serverapp import Grid
+    from flwr.serverapp.strategy import FedAvg, Result
+except ImportError:
+    raise MissingDependencyError.for_extra("flwr", "federated") from None
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+StepSize = float | Callable[[int], float]
+EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
+
+
+class RuleStrategy(FedAvg):
+    """Flower strategy around any server rule: the common part of AdaGD and SafeStep.
+
+    Use :class:`SafeStep` or :class:`AdaGD` to keep parties in; use this class to run another rule
+    with the same clients, for example ``FedAvg()`` of :mod:`counterplay.defection.rules` to see
+    who would leave under plain averaging. The client app answers train messages with ``report`` or
+    ``torch_report``.
+
+    Parameters
+    ----------
+    rule :
+        A server rule: an object with ``decide(reports, eta, state)``.
+    step_size :
+        ``eta``, one number or a function of the round. Sent to the parties as ``step-size``.
+    threshold :
+        Target loss ``eps_m`` of parties that do not send their own.
+    local_steps, batch_size :
+        Local steps per round and points per step (None: all), sent to the parties.
+    seed :
+        Sent to the parties, for their order of minibatches.
+    straggler_seconds :
+        Once half of the parties have answered, wait at most this long for the others; None waits
+        until the timeout of ``start``.
+    max_silent_rounds :
+        End with status ``unreachable`` after this many rounds in a row without any answer.
+    verbose :
+        Print the panel after every round.
+    **options :
+        Passed to Flower's ``FedAvg``: ``fraction_train``, ``min_available_nodes`` ... Evaluation
+        rounds are off by default, because the train replies already hold every loss.
+
+    Attributes
+    ----------
+    history_ : FederationHistory
+        Every party's loss, target and state in every round so far.
+    status_ : str
+        ``running``, ``converged``, ``stalled``, ``everybody_left``, ``unreachable`` or
+        ``max_rounds``.
+
+    Guarantees
+    ----------
+    Those of the rule, with full participation (``fraction_train=1``) and honest answers. A party
+    that was dropped from a round is not protected in it.
+
+    Examples
+    --------
+    >>> from counterplay.defection.rules import FedAvg as Averaging
+    >>> RuleStrategy(Averaging(), step_size=0.1, threshold=0.2)
+    RuleStrategy(rule=FedAvg(nu=1.0), step_size=0.1, threshold=0.2)
+
+    References
+    ----------
+    Spec 05 sections 3.1 and 8.
+    """
+
+    def __init__(
+        self,
+        rule: Aggregator,
+        *,
+        step_size: StepSize,
+        threshold: float | None = None,
+        local_steps: int = 1,
+        batch_size: int | None = None,
+        seed: int = 0,
+        straggler_seconds: float | None = None,
+        max_silent_rounds: int = 3,
+        verbose: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(**({"fraction_evaluate": 0.0} | options))
+        if not isinstance(rule, Aggregator):
+            raise InvalidInputError(f"rule must have a method decide, got {type(rule).__name__}")
+        self.rule = rule
+        if not callable(step_size):
+            check_real(step_size, "step_size", low=0.0, open_low=True)
+        self.step_size = step_size
+        self.threshold = None if threshold is None else check_real(threshold, "threshold", low=0.0)
+        self.local_steps = check_positive_int(local_steps, "local_steps")
+        self.batch_size = (
+            None if batch_size is None else check_positive_int(batch_size, "batch_size")
+        )
+        self.seed = check_int(seed, "seed", low=0)
+        self.straggler_seconds = (
+            None
+            if straggler_seconds is None
+            else check_real(straggler_seconds, "straggler_seconds", low=0.0)
+        )
+        self.max_silent_rounds = check_positive_int(max_silent_rounds, "max_silent_rounds")
+        self.verbose = bool(verbose)
+        self._reset()
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(rule={self.rule!r}, step_size={self.step_size!r}, "
+            f"threshold={self.threshold!r})"
+        )
+
+    def _reset(self) -> None:
+        self.status_: Status = "running"
+        self._gauges: list[RoundGauge] = []
+        self._roster = Roster()
+        self._memory = RuleState()
+        self._model: ArrayRecord | None = None
+        self._space: ParameterSpace | None = None
+        self._asked: list[int] = []
+        self._silent_rounds = 0
+        self._last: tuple[Reports, FloatArray] | None = None
+        self._landed: bool | None = None
+
+    @property
+    def history_(self) -> FederationHistory:
+        """The run so far."""
+        delta = getattr(self.rule, "delta", None)
+        return FederationHistory(tuple(self._gauges), self.status_, delta, self._landed)
+
+    def panel(self) -> Table:
+        """Return the health gauge of the last round as a table for the terminal."""
+        return panel(self._gauges[-1] if self._gauges else RoundGauge(0, (), self.status_))
+
+    def summary(self) -> None:
+        """Log the rule and what Flower logs."""
+        log(INFO, "\t├──> Rule: %r, step size %r", self.rule, self.step_size)
+        super().summary()
+
+    def eta(self, server_round: int) -> float:
+        """Return the step size of a round."""
+        return float(self.step_size(server_round) if callable(self.step_size) else self.step_size)
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: EvaluateFn | None = None,
+    ) -> Result:
+        """Train until the rule is done, nobody is left, or ``num_rounds`` are over.
+
+        Same arguments and result as Flower's ``Strategy.start``; ``result.arrays`` is the final
+        model even if no round changed it.
+        """
+        self._reset()
+        self.summary()
+        result = Result(arrays=initial_arrays)
+        configs = (train_config or ConfigRecord(), evaluate_config or ConfigRecord())
+        self._judge(0, result, evaluate_fn)
+        if not wait_for_parties(grid, max(self.min_available_nodes, 1), timeout):
+            self.status_ = "unreachable"
+        for server_round in range(1, num_rounds + 1):
+            if self.status_ != "running":
+                break
+            log(INFO, "[ROUND %s/%s]", server_round, num_rounds)
+            self._train_round(server_round, result, configs[0], grid, timeout)
+            self._evaluate_round(server_round, result, configs[1], grid, timeout)
+            self._judge(server_round, result, evaluate_fn)
+        if self.status_ == "running":
+            self.status_ = "max_rounds"
+        log(INFO, "%s", self.history_.summary())
+        return result
+
+    def _train_round(
+        self, server_round: int, result: Result, config: ConfigRecord, grid: Grid, timeout: float
+    ) -> None:
+        messages = self.configure_train(server_round, result.arrays, config, grid)
+        replies = exchange(grid, messages, timeout, self.straggler_seconds)
+        arrays, metrics = self.aggregate_train(server_round, replies)
+        if arrays is not None:
+            result.arrays = arrays
+        if metrics is not None:
+            result.train_metrics_clientapp[server_round] = metrics
+
+    def _evaluate_round(
+        self, server_round: int, result: Result, config: ConfigRecord, grid: Grid, timeout: float
+    ) -> None:
+        messages = self.configure_evaluate(server_round, result.arrays, config, grid)
+        replies = exchange(grid, messages, timeout, self.straggler_seconds)
+        metrics = self.aggregate_evaluate(server_round, [m for m in replies if not is_goodbye(m)])
+        if metrics is not None:
+            result.evaluate_metrics_clientapp[server_round] = metrics
+
+    def _judge(self, server_round: int, result: Result, evaluate_fn: EvaluateFn | None) -> None:
+        metrics = evaluate_fn(server_round, result.arrays) if evaluate_fn else None
+        if metrics is not None:
+            result.evaluate_metrics_serverapp[server_round] = metrics
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Ask every party that has not left (or a fraction of them)."""
+        self._model = arrays
+        self._asked = self._choose(server_round, grid, self.fraction_train, self.min_train_nodes)
+        own = ConfigRecord(dict(config))
+        own["server-round"] = server_round
+        own["step-size"] = self.eta(server_round)
+        own["local-steps"] = self.local_steps
+        own["batch-size"] = self.batch_size or 0
+        own["seed"] = self.seed
+        record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: own})
+        return self._construct_messages(record, self._asked, MessageType.TRAIN)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Evaluate on parties that have not left."""
+        nodes = self._choose(server_round, grid, self.fraction_evaluate, self.min_evaluate_nodes)
+        own = ConfigRecord(dict(config))
+        own["server-round"] = server_round
+        record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: own})
+        return self._construct_messages(record, nodes, MessageType.EVALUATE)
+
+    def _choose(self, server_round: int, grid: Grid, fraction: float, least: int) -> list[int]:
+        if fraction == 0.0 or self.status_ != "running":
+            return []
+        nodes = self._roster.candidates(grid.get_node_ids(), server_round)
+        size = max(math.ceil(fraction * len(nodes)), least)
+        return nodes if size >= len(nodes) else sorted(random.sample(nodes, size))
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Run the rule on what the parties sent and move the model."""
+        if self.status_ != "running" or self._model is None:
+            return None, None
+        reports, absent = self._read(server_round, list(replies))
+        if not reports:
+            self._nobody(server_round, absent)
+            return None, None
+        self._silent_rounds = 0
+        sent = self._reports(reports)
+        decision = self.rule.decide(sent, self.eta(server_round), self._memory)
+        assert self._space is not None  # set with the first report
+        position = self._space.flatten(self._model)
+        self._last = (sent, position)
+        self.status_ = decision.status
+        gauge = self._record(server_round, reports, absent, sent, decision)
+        model = self._model
+        if decision.status == "running":
+            model = self._space.rebuild(position + np.asarray(decision.step), model)
+        return model, self._metrics(gauge)
+
+    def _read(
+        self, server_round: int, replies: list[Message]
+    ) -> tuple[dict[int, PartyReport], dict[int, str]]:
+        """Sort the replies: reports by party, and why the other parties are absent."""
+        reports: dict[int, PartyReport] = {}
+        absent: dict[int, str] = {}
+        for reply in replies:
+            node = reply.metadata.src_node_id
+            if node not in self._asked:  # an error made by the SuperLink, not by the party
+                continue
+            self._roster.answered(node)
+            if is_goodbye(reply):
+                self._roster.goodbye(node, server_round)
+                absent[node] = "left"
+            elif reply.has_error():
+                absent[node] = f"error: {reply.error.reason or reply.error.code}"
+            else:
+                try:
+                    reports[node] = self._parse(reply)
+                except InvalidInputError as error:
+                    absent[node] = f"unusable reply: {error}"
+        for node in self._asked:
+            self._roster.introduce(node, reports[node].name if node in reports else None)
+            if node not in reports and node not in absent:
+                self._roster.silent(node, server_round)
+                absent[node] = "no reply"
+        ordered = {node: reports[node] for node in self._asked if node in reports}
+        return ordered, {node: absent[node] for node in self._asked if node in absent}
+
+    def _parse(self, reply: Message) -> PartyReport:
+        assert self._model is not None  # set by configure_train
+        if self._space is None:
+            names = list(reply.content.array_records.get(ANCHOR, {}))
+            space = ParameterSpace.of(self._model, names)
+            report = read_report(reply, space)
+            self._space = space
+        else:
+            report = read_report(reply, self._space)
+        if report.threshold is None and self.threshold is None:
+            raise InvalidInputError(
+                "it has no threshold: let the client send one, or set threshold in the strategy"
+            )
+        return report
+
+    def _reports(self, reports: dict[int, PartyReport]) -> Reports:
+        every = list(reports.values())
+        eps = [self.threshold if r.threshold is None else r.threshold for r in every]
+        errors = np.array([r.loss_se or 0.0 for r in every])
+        updates = [r.gradient if r.update is None else r.update for r in every]
+        local = any(r.update is not None for r in every)
+        return Reports(
+            loss=np.array([r.loss for r in every]),
+            gradients=NumpyStack(np.stack([r.gradient for r in every])),
+            eps=np.array(eps, dtype=np.float64),
+            ids=np.array([self._roster.number(node) for node in reports]),
+            updates=NumpyStack(np.stack(updates)) if local else None,
+            loss_se=errors if errors.any() else None,
+        )
+
+    def _nobody(self, server_round: int, absent: dict[int, str]) -> None:
+        """A round without a report: everybody has left, or nobody can be reached."""
+        self._silent_rounds += 1
+        if self._roster.left and not self._roster.remaining:
+            self.status_ = "everybody_left"
+        elif self._silent_rounds >= self.max_silent_rounds:
+            self.status_ = "unreachable"
+        self._record(server_round, {}, absent, None, None)
+
+    def _record(
+        self,
+        server_round: int,
+        reports: dict[int, PartyReport],
+        absent: dict[int, str],
+        sent: Reports | None,
+        decision: Decision | None,
+    ) -> RoundGauge:
+        gauge = round_gauge(
+            server_round, self.status_, list(reports), absent, self._roster.name, sent, decision
+        )
+        self._gauges.append(gauge)
+        self._tell(gauge)
+        return gauge
+
+    def _tell(self, gauge: RoundGauge) -> None:
+        """Log who left and who was dropped, and print the panel if asked to."""
+        for p in gauge.parties:
+            if p.event == "left":
+                log(INFO, "\t> %s left the federation", p.party)
+            elif p.event:
+                log(WARNING, "\t> %s is dropped from this round: %s", p.party, p.event)
+        if gauge.status != "running":
+            log(INFO, "\t> %s: %s", gauge.status, MEANING[gauge.status])
+        if gauge.parallel is not None:
+            log(WARNING, "\t> %s", parallel_sentence(gauge.parallel))
+        if self.verbose:
+            from rich.console import Console
+
+            Console(width=100).print(panel(gauge))
+
+    def _metrics(self, gauge: RoundGauge) -> MetricRecord:
+        gaps = [p.gap for p in gauge.present]
+        return MetricRecord(
+            {
+                "loss": gauge.mean_loss,
+                "smallest-gap": min(gaps),
+                "largest-gap": max(gaps),
+                "present": len(gaps),
+                "left": len(self._roster.left),
+                "dropped": len(gauge.dropped),
+            }
+        )
