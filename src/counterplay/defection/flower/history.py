@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import pandas as pd
 
-from counterplay.core.figures import axes_or_new
 from counterplay.core.validation import FloatArray
 from counterplay.defection.reports import Decision, Reports
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from rich.table import Table
 
@@ -25,7 +24,7 @@ Status = Literal["running", "converged", "stalled", "everybody_left", "unreachab
 
 MEANING: dict[str, str] = {
     "running": "training goes on",
-    "converged": "every party is close enough to its target and nobody had a reason to leave",
+    "converged": "every party that is still there is close enough to its target",
     "stalled": "no step helps without losing a party",
     "everybody_left": "every party has left",
     "unreachable": "no party answered",
@@ -110,7 +109,7 @@ class FederationHistory:
     >>> gauge = PartyGauge("north", 1, loss=0.5, threshold=0.2)
     >>> history = FederationHistory((RoundGauge(1, (gauge,), "running"),), "max_rounds")
     >>> print(history.summary())
-    1 round, max_rounds: the last round was reached. Nobody left, nobody was dropped.
+    1 round, max_rounds: the last round was reached. Nobody left. Nobody was dropped.
     Largest distance to a target: 0.3 (north).
     >>> history.to_frame()["gap"].tolist()
     [0.3]
@@ -137,12 +136,12 @@ class FederationHistory:
 
     def summary(self) -> str:
         """Return the run in two or three sentences."""
-        n = len(self.rounds)
-        lines = [f"{n} round{'' if n == 1 else 's'}, {self.status}: {MEANING[self.status]}."]
+        done = counted(len(self.rounds))
+        lines = [f"{done}, {self.status}: {MEANING[self.status]}."]
         left = ", ".join(f"{name} (round {r})" for name, r in self.left.items())
-        lost = ", ".join(f"{k} ({len(v)} rounds)" for k, v in self.dropped.items())
-        lines[0] += f" {'Left: ' + left if left else 'Nobody left'}"
-        lines[0] += f"{'. Dropped: ' + lost if lost else ', nobody was dropped'}."
+        lost = ", ".join(f"{k} ({counted(len(v))})" for k, v in self.dropped.items())
+        lines[0] += f" Left: {left}." if left else " Nobody left."
+        lines[0] += f" Dropped: {lost}." if lost else " Nobody was dropped."
         last = next((g for g in reversed(self.rounds) if g.present), None)
         if last is not None:
             worst = max(last.present, key=lambda p: p.gap)
@@ -156,6 +155,8 @@ class FederationHistory:
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per round and party that was asked."""
+        import pandas as pd  # here, because every message of a party starts a process
+
         columns = ("round", "party", "node", "loss", "threshold", "gap", "predicted", "event")
         return pd.DataFrame(
             [
@@ -168,6 +169,8 @@ class FederationHistory:
 
     def rounds_frame(self) -> pd.DataFrame:
         """Return one row per round: mean loss, parties, step, health of the gradients."""
+        import pandas as pd
+
         return pd.DataFrame(
             [
                 {
@@ -188,6 +191,8 @@ class FederationHistory:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw every party's distance to its target over the rounds."""
+        from counterplay.core.figures import axes_or_new
+
         ax = axes_or_new(ax)
         frame = self.to_frame()
         for name, rows in frame[frame["event"] == ""].groupby("party", sort=False):
@@ -232,6 +237,11 @@ def round_gauge(
         sigma_min=math.sqrt(max(float(np.linalg.eigvalsh(gram)[0]), 0.0)),
         parallel=most_parallel(gram, [p.party for p in parties]) if status == "stalled" else None,
     )
+
+
+def counted(rounds: int) -> str:
+    """Return ``1 round`` or ``7 rounds``."""
+    return f"{rounds} round{'' if rounds == 1 else 's'}"
 
 
 def most_parallel(gram: FloatArray, names: list[str]) -> tuple[str, str, float] | None:
