@@ -28,6 +28,8 @@ def project_out(rows: Stack, vector: Vector) -> Vector:
     >>> project_out(NumpyStack([[1.0, -1.0]]), np.array([0.0, 1.0])).tolist()
     [0.5, 0.5]
     """
+    if len(rows) == 1:
+        return _project_out_one(rows, vector)
     gram = rows.gram()
     norms = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
     # Powers of two normalise without rounding, so that exact inputs give exact projections.
@@ -39,6 +41,15 @@ def project_out(rows: Stack, vector: Vector) -> Vector:
     for j in np.flatnonzero(~good):
         span.try_direction(basis[:, j])
     return span.remove(vector)
+
+
+def _project_out_one(rows: Stack, vector: Vector) -> Vector:
+    """The common case of a single row, without a decomposition."""
+    square = float(rows.gram()[0, 0])
+    if square > 0.0:
+        for _ in range(2):
+            vector = vector - rows.combine(rows.inner(vector) / square)
+    return vector
 
 
 class _Span:

@@ -1,0 +1,135 @@
+"""Adversaries: given a rule, the problem on which it fails.
+
+Source: Prop. obs:bad_region, Thm. obs:aggre; spec 05 section 4, C2, C3 and C3b.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.validation import BoolArray, check_float_array, check_real
+from counterplay.defection.icfo import run_icfo
+from counterplay.defection.instances import (
+    Construction,
+    uniform_fails_family,
+    uniform_fails_repaired,
+)
+from counterplay.defection.reports import Aggregator
+
+
+def adversarial_alpha(etas: ArrayLike, eps: float, nu: ArrayLike = 1.0) -> float:
+    """Return the member of the family C3 on which a uniform rule with these steps fails.
+
+    While both agents stay, the mean gradient is (1/2, 0) for every ``alpha``, so a rule whose
+    weights do not depend on loss values walks the same path until agent 1 leaves at ``x_0``. With
+    ``alpha = max(0, 1 - x_0)`` the mean loss can never again fall below one half.
+
+    Parameters
+    ----------
+    etas : array of shape (R,)
+        Step sizes.
+    eps : float
+        Common target, below one half.
+    nu : float or array of shape (R,)
+        Weights of the uniform rule in each round.
+
+    Guarantees
+    ----------
+    The run on ``uniform_fails_family(alpha, eps)`` ends outside the target with mean loss at
+    least 1/2 (Thm. obs:aggre).
+
+    Examples
+    --------
+    >>> adversarial_alpha([10.0] + [1 / 64] * 70, eps=1 / 16)
+    4.0
+
+    References
+    ----------
+    Thm. obs:aggre; spec 05 section 4, C3.
+    """
+    steps = check_float_array(etas, "etas", ndim=1) * check_float_array(nu, "nu")
+    eps = check_real(eps, "eps", low=0.0, high=0.5, open_low=True, open_high=True)
+    if (steps <= 0.0).any():
+        raise InvalidInputError("etas and nu must be positive")
+    x = np.cumsum(np.concatenate([[2.0], -steps / 2.0]))
+    reached = np.flatnonzero(x - 1.0 <= eps)
+    return max(0.0, 1.0 - float(x[reached[0]])) if len(reached) else 0.0
+
+
+def repair_against(
+    rule: Aggregator, eps: float, eta: ArrayLike = 1.0, rounds: int = 1000
+) -> Construction:
+    """Return the instance C3b on which a uniform rule fails that looks at loss values.
+
+    Parameters
+    ----------
+    rule : Aggregator
+        A deterministic uniform rule, such as ``UniformAggregation("polyak")``.
+    eps : float
+        Common target.
+    eta, rounds
+        As the rule will be run.
+
+    Guarantees
+    ----------
+    The rule sees the same losses and gradients as on the plain instance until agent 1 leaves, and
+    then ends outside the target. If it never makes agent 1 leave, the plain instance is returned:
+    it is not solved either.
+
+    Examples
+    --------
+    >>> from counterplay.defection import UniformAggregation, run_icfo
+    >>> polyak = UniformAggregation("polyak")
+    >>> c = repair_against(polyak, eps=0.05)
+    >>> run_icfo(c.problem, polyak, c.w0, c.eps, eta=1.0, rounds=1000).harmful
+    True
+
+    References
+    ----------
+    Ours; spec 05 section 4, C3b.
+    """
+    eps = check_real(eps, "eps", low=0.0, high=0.5, open_low=True, open_high=True)
+    plain = uniform_fails_family(0.0, eps)
+    run = run_icfo(plain.problem, rule, plain.w0, plain.eps, eta=eta, rounds=rounds, keep_every=1)
+    left = int(run.history.defect_round[1])
+    models = run.history.w
+    if left < 0 or models is None:
+        return plain
+    z = models[:, 0] - models[:, 1]
+    z_0, z_p = float(z[left - 1]), float(z[: left - 1].min())
+    floor = max(eps, z_0)
+    return uniform_fails_repaired(z_p - 1e-3 * (z_p - floor), z_0, eps)
+
+
+def bad_region_linear(w: ArrayLike, eps: float) -> BoolArray:
+    """Return which starts of C2 are lost for every first-order protocol.
+
+    ``{|w_1 - w_2| <= eps, |w_1| > 2 eps} or {|w_2| <= eps, |w_1 + w_2| > 3 eps}``: one agent is
+    satisfied at once and the other alone can only move along a line that misses the target.
+
+    Parameters
+    ----------
+    w : array of shape (..., 2)
+        Starts.
+    eps : float
+        Common target.
+
+    Examples
+    --------
+    >>> bad_region_linear([[1.0, 1.0], [0.15, 0.1], [2.0, 1.0]], eps=0.1).tolist()
+    [True, False, False]
+
+    References
+    ----------
+    Prop. obs:bad_region, region derived in spec 05 section 4, C2.
+    """
+    points = check_float_array(w, "w")
+    if points.ndim == 0 or points.shape[-1] != 2:
+        raise InvalidInputError(f"w must have two coordinates, got shape {points.shape}")
+    eps = check_real(eps, "eps", low=0.0, open_low=True)
+    a, b = points[..., 0], points[..., 1]
+    second = (np.abs(a - b) <= eps) & (np.abs(a) > 2 * eps)
+    first = (np.abs(b) <= eps) & (np.abs(a + b) > 3 * eps)
+    return np.asarray(first | second)

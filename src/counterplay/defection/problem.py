@@ -1,0 +1,173 @@
+"""A federated problem: several agents, one model, one loss per agent, one vectorised oracle.
+
+Source: spec 05 section 2.1 (eq:relaxed).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.validation import (
+    FloatArray,
+    IntArray,
+    check_float_array,
+    check_positive_int,
+    check_real,
+)
+
+Oracle = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+
+class FederatedProblem(ABC):
+    """``M`` agents with losses ``F_m`` on ``R^d``; the server minimises their mean.
+
+    Subclass it (one method, ``oracle``) or wrap a function with :class:`FunctionProblem`.
+
+    Parameters
+    ----------
+    n_agents : int
+        ``M``, at least 1.
+    dimension : int
+        ``d``, the number of parameters of the model.
+    H : float, optional
+        Smoothness constant of every loss.
+    L : float, optional
+        Lipschitz constant of every loss.
+    w_star : array of shape (d,), optional
+        A model that is optimal for every agent at once.
+    F_star : array of shape (M,), optional
+        Smallest loss of every agent; subtracted, so that losses start at zero. Default 0.
+    name : str
+        For summaries.
+    """
+
+    def __init__(
+        self,
+        n_agents: int,
+        dimension: int,
+        *,
+        H: float | None = None,
+        L: float | None = None,
+        w_star: ArrayLike | None = None,
+        F_star: ArrayLike | None = None,
+        name: str = "problem",
+    ) -> None:
+        self.n_agents = check_positive_int(n_agents, "n_agents")
+        self.dimension = check_positive_int(dimension, "dimension")
+        self.H = None if H is None else check_real(H, "H", low=0.0, open_low=True)
+        self.L = None if L is None else check_real(L, "L", low=0.0, open_low=True)
+        self.w_star = None if w_star is None else self.check_point(w_star, "w_star")
+        self.F_star = _frozen(np.zeros(self.n_agents) if F_star is None else F_star, "F_star")
+        if self.F_star.shape != (self.n_agents,):
+            raise InvalidInputError(f"F_star needs one value for each of {self.n_agents} agents")
+        self.name = name
+
+    @abstractmethod
+    def oracle(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return losses above ``F_star``, shape (M,), and gradients, shape (M, d), at ``w``."""
+
+    def losses(self, w: FloatArray) -> FloatArray:
+        """Return the loss of every agent at ``w``."""
+        return self.oracle(w)[0]
+
+    def gradients(self, w: FloatArray, ids: IntArray | None = None) -> FloatArray:
+        """Return the gradients of the agents ``ids`` (default: all) at ``w``, one per row."""
+        gradients = self.oracle(w)[1]
+        return gradients if ids is None else gradients[ids]
+
+    def local_gradients(
+        self,
+        points: FloatArray,
+        ids: IntArray,
+        batch_size: int | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> FloatArray:
+        """Return the gradient of agent ``ids[i]`` at its own point ``points[i]``.
+
+        ``batch_size`` is for problems with samples; None means all of them.
+        """
+        if batch_size is not None:
+            raise InvalidInputError(f"{self.name} has no samples, so batch_size must be None")
+        return np.array([self.gradients(w, np.array([i]))[0] for w, i in zip(points, ids)])
+
+    def check_point(self, w: ArrayLike, name: str = "w") -> FloatArray:
+        """Return ``w`` as a float64 array of shape (d,), read-only."""
+        point = _frozen(w, name)
+        if point.shape != (self.dimension,):
+            raise InvalidInputError(
+                f"{name} must have shape ({self.dimension},), got {point.shape}"
+            )
+        return point
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, M={self.n_agents}, d={self.dimension})"
+
+
+class FunctionProblem(FederatedProblem):
+    """A federated problem given by one function from the model to all losses and gradients.
+
+    Use it for losses of your own.
+
+    Parameters
+    ----------
+    oracle : callable
+        ``w -> (F, G)`` with ``F`` of shape (M,) and ``G`` of shape (M, d).
+    n_agents, dimension, H, L, w_star, F_star, name
+        As in :class:`FederatedProblem`.
+
+    Guarantees
+    ----------
+    Shapes are checked at every call and the agent axis is named when it is wrong. The last
+    evaluation is remembered, so that asking for losses and then gradients costs one call.
+
+    Examples
+    --------
+    >>> target = np.array([[1.0, 0.0], [0.0, 2.0]])
+    >>> def oracle(w):
+    ...     return 0.5 * ((w - target) ** 2).sum(axis=1), w - target
+    >>> FunctionProblem(oracle, 2, 2).losses(np.zeros(2)).tolist()
+    [0.5, 2.0]
+
+    References
+    ----------
+    Spec 05 section 2.1.
+    """
+
+    def __init__(self, oracle: Oracle, n_agents: int, dimension: int, **metadata: Any) -> None:
+        super().__init__(n_agents, dimension, **metadata)
+        self._function = oracle
+        self._last: tuple[FloatArray, tuple[FloatArray, FloatArray]] | None = None
+
+    def oracle(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Evaluate the function, or repeat its last answer for the same model object."""
+        if self._last is not None and self._last[0] is w:
+            return self._last[1]
+        F, G = self._function(w)
+        if np.shape(F) != (self.n_agents,):
+            raise InvalidInputError(
+                f"the oracle of {self.name} must return one loss per agent, "
+                f"shape ({self.n_agents},), got {np.shape(F)}"
+            )
+        if np.shape(G) != (self.n_agents, self.dimension):
+            raise InvalidInputError(
+                f"the oracle of {self.name} must return one gradient row per agent, "
+                f"shape ({self.n_agents}, {self.dimension}), got {np.shape(G)}"
+            )
+        answer = np.asarray(F, dtype=np.float64) - self.F_star, np.asarray(G, dtype=np.float64)
+        self._last = (w, answer)
+        return answer
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_last": None}
+
+
+def _frozen(value: ArrayLike, name: str) -> FloatArray:
+    array = check_float_array(value, name).copy()
+    array.setflags(write=False)
+    return array
