@@ -27,16 +27,11 @@ from counterplay.defection.flower.history import (
     parallel_sentence,
     round_gauge,
 )
-from counterplay.defection.flower.messages import (
-    ANCHOR,
-    ParameterSpace,
-    PartyReport,
-    is_goodbye,
-    read_report,
-)
+from counterplay.defection.flower.inbox import GOODBYE, NO_REPLY, Inbox
+from counterplay.defection.flower.messages import PartyReport, is_goodbye
 from counterplay.defection.flower.roster import Roster
+from counterplay.defection.landing import landing_step
 from counterplay.defection.reports import Aggregator, Decision, Reports, RuleState
-from counterplay.defection.stack import NumpyStack
 from counterplay.errors import InvalidInputError, MissingDependencyError
 
 try:
@@ -77,6 +72,9 @@ class RuleStrategy(FedAvg):
     straggler_seconds :
         Once half of the parties have answered, wait at most this long for the others; None waits
         until the timeout of ``start``.
+    smoothness :
+        Lipschitz constant ``H`` of the parties' gradients. If given, a run that has converged ends
+        with one last step into everybody's target, if that step can be certified.
     max_silent_rounds :
         End with status ``unreachable`` after this many rounds in a row without any answer.
     verbose :
@@ -119,6 +117,7 @@ class RuleStrategy(FedAvg):
         batch_size: int | None = None,
         seed: int = 0,
         straggler_seconds: float | None = None,
+        smoothness: float | None = None,
         max_silent_rounds: int = 3,
         verbose: bool = False,
         **options: Any,
@@ -130,17 +129,14 @@ class RuleStrategy(FedAvg):
         if not callable(step_size):
             check_real(step_size, "step_size", low=0.0, open_low=True)
         self.step_size = step_size
-        self.threshold = None if threshold is None else check_real(threshold, "threshold", low=0.0)
+        self.threshold = _unless_none(threshold, "threshold")
         self.local_steps = check_positive_int(local_steps, "local_steps")
-        self.batch_size = (
-            None if batch_size is None else check_positive_int(batch_size, "batch_size")
-        )
+        if batch_size is not None:
+            check_positive_int(batch_size, "batch_size")
+        self.batch_size = batch_size
         self.seed = check_int(seed, "seed", low=0)
-        self.straggler_seconds = (
-            None
-            if straggler_seconds is None
-            else check_real(straggler_seconds, "straggler_seconds", low=0.0)
-        )
+        self.straggler_seconds = _unless_none(straggler_seconds, "straggler_seconds")
+        self.smoothness = _unless_none(smoothness, "smoothness")
         self.max_silent_rounds = check_positive_int(max_silent_rounds, "max_silent_rounds")
         self.verbose = bool(verbose)
         self._reset()
@@ -157,7 +153,7 @@ class RuleStrategy(FedAvg):
         self._roster = Roster()
         self._memory = RuleState()
         self._model: ArrayRecord | None = None
-        self._space: ParameterSpace | None = None
+        self._inbox = Inbox(self.threshold)
         self._asked: list[int] = []
         self._silent_rounds = 0
         self._last: tuple[Reports, FloatArray] | None = None
@@ -213,6 +209,8 @@ class RuleStrategy(FedAvg):
             self._judge(server_round, result, evaluate_fn)
         if self.status_ == "running":
             self.status_ = "max_rounds"
+        if self.status_ == "converged" and self.smoothness:
+            self._land(result)
         log(INFO, "%s", self.history_.summary())
         return result
 
@@ -240,6 +238,16 @@ class RuleStrategy(FedAvg):
         metrics = evaluate_fn(server_round, result.arrays) if evaluate_fn else None
         if metrics is not None:
             result.evaluate_metrics_serverapp[server_round] = metrics
+
+    def _land(self, result: Result) -> None:
+        """Take the certified last step from the last reports, or keep the model."""
+        assert self._last is not None  # a converged run has reports
+        sent, position = self._last
+        step, reason = landing_step(sent, float(self.smoothness or 0.0))
+        self._landed = step is not None
+        log(INFO, "\t> landing: %s", reason)
+        if step is not None:
+            result.arrays = self._inbox.space.rebuild(position + np.asarray(step), result.arrays)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -284,76 +292,34 @@ class RuleStrategy(FedAvg):
             self._nobody(server_round, absent)
             return None, None
         self._silent_rounds = 0
-        sent = self._reports(reports)
+        numbers = [self._roster.number(node) for node in reports]
+        sent = self._inbox.stack(list(reports.values()), numbers)
         decision = self.rule.decide(sent, self.eta(server_round), self._memory)
-        assert self._space is not None  # set with the first report
-        position = self._space.flatten(self._model)
+        position = self._inbox.space.flatten(self._model)
         self._last = (sent, position)
         self.status_ = decision.status
         gauge = self._record(server_round, reports, absent, sent, decision)
         model = self._model
         if decision.status == "running":
-            model = self._space.rebuild(position + np.asarray(decision.step), model)
+            model = self._inbox.space.rebuild(position + np.asarray(decision.step), model)
         return model, self._metrics(gauge)
 
     def _read(
         self, server_round: int, replies: list[Message]
     ) -> tuple[dict[int, PartyReport], dict[int, str]]:
-        """Sort the replies: reports by party, and why the other parties are absent."""
-        reports: dict[int, PartyReport] = {}
-        absent: dict[int, str] = {}
-        for reply in replies:
-            node = reply.metadata.src_node_id
-            if node not in self._asked:  # an error made by the SuperLink, not by the party
-                continue
-            self._roster.answered(node)
-            if is_goodbye(reply):
-                self._roster.goodbye(node, server_round)
-                absent[node] = "left"
-            elif reply.has_error():
-                absent[node] = f"error: {reply.error.reason or reply.error.code}"
-            else:
-                try:
-                    reports[node] = self._parse(reply)
-                except InvalidInputError as error:
-                    absent[node] = f"unusable reply: {error}"
+        """Return reports by party, and why the other parties are absent."""
+        assert self._model is not None  # checked by the caller
+        reports, absent = self._inbox.sort(replies, self._asked, self._model)
         for node in self._asked:
             self._roster.introduce(node, reports[node].name if node in reports else None)
-            if node not in reports and node not in absent:
+            why = absent.get(node)
+            if why == NO_REPLY:
                 self._roster.silent(node, server_round)
-                absent[node] = "no reply"
-        ordered = {node: reports[node] for node in self._asked if node in reports}
-        return ordered, {node: absent[node] for node in self._asked if node in absent}
-
-    def _parse(self, reply: Message) -> PartyReport:
-        assert self._model is not None  # set by configure_train
-        if self._space is None:
-            names = list(reply.content.array_records.get(ANCHOR, {}))
-            space = ParameterSpace.of(self._model, names)
-            report = read_report(reply, space)
-            self._space = space
-        else:
-            report = read_report(reply, self._space)
-        if report.threshold is None and self.threshold is None:
-            raise InvalidInputError(
-                "it has no threshold: let the client send one, or set threshold in the strategy"
-            )
-        return report
-
-    def _reports(self, reports: dict[int, PartyReport]) -> Reports:
-        every = list(reports.values())
-        eps = [self.threshold if r.threshold is None else r.threshold for r in every]
-        errors = np.array([r.loss_se or 0.0 for r in every])
-        updates = [r.gradient if r.update is None else r.update for r in every]
-        local = any(r.update is not None for r in every)
-        return Reports(
-            loss=np.array([r.loss for r in every]),
-            gradients=NumpyStack(np.stack([r.gradient for r in every])),
-            eps=np.array(eps, dtype=np.float64),
-            ids=np.array([self._roster.number(node) for node in reports]),
-            updates=NumpyStack(np.stack(updates)) if local else None,
-            loss_se=errors if errors.any() else None,
-        )
+            else:
+                self._roster.answered(node)
+            if why == GOODBYE:
+                self._roster.goodbye(node, server_round)
+        return reports, absent
 
     def _nobody(self, server_round: int, absent: dict[int, str]) -> None:
         """A round without a report: everybody has left, or nobody can be reached."""
@@ -382,7 +348,7 @@ class RuleStrategy(FedAvg):
     def _tell(self, gauge: RoundGauge) -> None:
         """Log who left and who was dropped, and print the panel if asked to."""
         for p in gauge.parties:
-            if p.event == "left":
+            if p.event == GOODBYE:
                 log(INFO, "\t> %s left the federation", p.party)
             elif p.event:
                 log(WARNING, "\t> %s is dropped from this round: %s", p.party, p.event)
@@ -407,3 +373,7 @@ class RuleStrategy(FedAvg):
                 "dropped": len(gauge.dropped),
             }
         )
+
+
+def _unless_none(value: float | None, name: str) -> float | None:
+    return None if value is None else check_real(value, name, low=0.0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from counterplay.core.validation import FloatArray
+from counterplay.defection.gauge import Health
 from counterplay.defection.reports import Decision, Reports
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class FederationHistory:
     delta :
         Margin of the rule, for the figure; None if it has none.
     landed :
-        Whether a certified last step put every party at its target; None if none was tried.
+        Whether a certified last step took every party into its target; None if none was tried.
 
     Examples
     --------
@@ -149,8 +149,8 @@ class FederationHistory:
             if last.parallel is not None:
                 lines.append(parallel_sentence(last.parallel))
         if self.landed is not None:
-            sure = "certified: every party is at its target" if self.landed else "not certified"
-            lines.append(f"Last step {sure}.")
+            how = "into every party's target" if self.landed else "refused, it cannot be certified"
+            lines.append(f"Last step: {how}.")
         return "\n".join(lines)
 
     def to_frame(self) -> pd.DataFrame:
@@ -227,15 +227,20 @@ def round_gauge(
         PartyGauge(name(node), node, float(loss), float(eps), bool(predicted))
         for node, loss, eps, predicted in zip(present, sent.loss, sent.eps, decision.predicted)
     ]
-    gram = decision.gram if decision.gram is not None else sent.gradients.gram()
+    health = Health.of(sent, decision, server_round)
+    pair = None
+    if status == "stalled" and health.parallel is not None:
+        called = dict(zip(sent.ids.tolist(), (p.party for p in parties)))
+        first, second, angle = health.parallel
+        pair = called[first], called[second], angle
     return RoundGauge(
         round=server_round,
         parties=tuple(parties + away),
         status=status,
         case=decision.case,
         step_length=float(np.linalg.norm(decision.step)),
-        sigma_min=math.sqrt(max(float(np.linalg.eigvalsh(gram)[0]), 0.0)),
-        parallel=most_parallel(gram, [p.party for p in parties]) if status == "stalled" else None,
+        sigma_min=health.sigma_min,
+        parallel=pair,
     )
 
 
@@ -244,24 +249,10 @@ def counted(rounds: int) -> str:
     return f"{rounds} round{'' if rounds == 1 else 's'}"
 
 
-def most_parallel(gram: FloatArray, names: list[str]) -> tuple[str, str, float] | None:
-    """Return the two parties whose gradients are closest to parallel, with the cosine."""
-    norms = np.sqrt(np.diagonal(gram))
-    if len(norms) < 2 or (norms <= 0.0).all():
-        return None
-    safe = np.where(norms > 0.0, norms, np.inf)
-    cosines = gram / np.outer(safe, safe)
-    i, j = np.triu_indices(len(norms), 1)
-    best = int(np.argmax(np.abs(cosines[i, j])))
-    return names[i[best]], names[j[best]], float(np.clip(cosines[i[best], j[best]], -1.0, 1.0))
-
-
 def parallel_sentence(pair: tuple[str, str, float]) -> str:
-    """Return the sentence that names the parties whose gradients are closest to parallel."""
-    first, second, cosine = pair
-    angle = math.degrees(math.acos(min(abs(cosine), 1.0)))
-    way = "the same direction" if cosine > 0.0 else "opposite directions"
-    return f"Closest to parallel: {first} and {second}, {angle:.2g} degrees apart, {way}."
+    """Return the sentence that names the parties whose gradients block the server."""
+    first, second, angle = pair
+    return f"The gradients of {first} and {second} are closest to parallel, {angle:.2g} degrees."
 
 
 def panel(gauge: RoundGauge) -> Table:

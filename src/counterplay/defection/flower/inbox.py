@@ -1,0 +1,99 @@
+"""Sort the replies of a round: who reported, who left, who was dropped and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from counterplay.defection.flower.messages import (
+    ANCHOR,
+    ParameterSpace,
+    PartyReport,
+    is_goodbye,
+    read_report,
+)
+from counterplay.defection.reports import Reports
+from counterplay.defection.stack import NumpyStack
+from counterplay.errors import InvalidInputError, MissingDependencyError
+
+try:
+    from flwr.app import ArrayRecord, Message
+except ImportError:
+    raise MissingDependencyError.for_extra("flwr", "federated") from None
+
+GOODBYE, NO_REPLY = "left", "no reply"
+
+
+class Inbox:
+    """Reads replies; the first usable one says which arrays of the model are trained."""
+
+    def __init__(self, threshold: float | None) -> None:
+        self.threshold = threshold
+        self._space: ParameterSpace | None = None
+
+    @property
+    def space(self) -> ParameterSpace:
+        """The trained arrays as one vector; known from the first usable reply on."""
+        if self._space is None:
+            raise InvalidInputError("no party has sent a gradient yet")
+        return self._space
+
+    def sort(
+        self, replies: Iterable[Message], asked: Sequence[int], model: ArrayRecord
+    ) -> tuple[dict[int, PartyReport], dict[int, str]]:
+        """Return the reports by party, and why the other parties that were asked are absent.
+
+        Replies of nobody who was asked are errors that Flower made for an unreachable party; they
+        count as no reply.
+        """
+        reports: dict[int, PartyReport] = {}
+        absent: dict[int, str] = {}
+        for reply in replies:
+            node = reply.metadata.src_node_id
+            if is_goodbye(reply):
+                absent[node] = GOODBYE
+            elif reply.has_error():
+                absent[node] = f"error: {_last_line(reply.error.reason)}"
+            else:
+                try:
+                    reports[node] = self._read(reply, model)
+                except InvalidInputError as error:
+                    absent[node] = f"unusable reply: {error}"
+        known = [node for node in asked if node in reports]
+        away = {node: absent.get(node, NO_REPLY) for node in asked if node not in reports}
+        return {node: reports[node] for node in known}, away
+
+    def _read(self, reply: Message, model: ArrayRecord) -> PartyReport:
+        space = self._space
+        if space is None:
+            names = list(reply.content.array_records.get(ANCHOR) or ())
+            space = ParameterSpace.of(model, names)
+        report = read_report(reply, space)
+        if report.threshold is None and self.threshold is None:
+            raise InvalidInputError(
+                "it has no threshold: let the client send one, or set threshold in the strategy"
+            )
+        self._space = space
+        return report
+
+    def stack(self, reports: Sequence[PartyReport], numbers: Sequence[int]) -> Reports:
+        """Return what a server rule wants to see."""
+        eps = [self.threshold if r.threshold is None else r.threshold for r in reports]
+        errors = np.array([r.loss_se or 0.0 for r in reports])
+        updates = [r.gradient if r.update is None else r.update for r in reports]
+        local = any(r.update is not None for r in reports)
+        return Reports(
+            loss=np.array([r.loss for r in reports]),
+            gradients=NumpyStack(np.stack([r.gradient for r in reports])),
+            eps=np.array(eps, dtype=np.float64),
+            ids=np.array(numbers),
+            updates=NumpyStack(np.stack(updates)) if local else None,
+            loss_se=errors if errors.any() else None,
+        )
+
+
+def _last_line(reason: str | None) -> str:
+    """The last line of a traceback says most; other reasons have one line."""
+    lines = [line.strip() for line in (reason or "unknown").splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "unknown"
