@@ -266,7 +266,7 @@ def panel(gauge: RoundGauge) -> Table:
     for column in ("loss", "target", "above target"):
         table.add_column(column, justify="right")
     table.add_column("state")
-    for p in gauge.parties:
+    for p in sorted(gauge.parties, key=lambda p: p.party):
         if p.event:
             table.add_row(p.party, "", "", "", p.event)
         else:
