@@ -199,6 +199,16 @@ def test_nobody_to_be_reached_ends_the_run(world: Any) -> None:
     more.start(grid, start_from(world.w0), num_rounds=5, timeout=0.05)
     assert more.status_ == "unreachable"
     assert more.history_.rounds == ()
+    grid.offline = set()
+
+    def vanish(server_round: int, arrays: Any) -> None:
+        if server_round == 2:
+            grid.contexts.clear()  # every SuperNode has disconnected
+
+    late = SafeStep(delta=DELTA, step_size=0.1)
+    late.start(grid, start_from(world.w0), num_rounds=9, timeout=0.05, evaluate_fn=vanish)
+    assert late.status_ == "unreachable"
+    assert len(late.history_.rounds) == 2
 
 
 @pytest.mark.claim("05.44")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable
+from functools import partial
 from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any
 
@@ -198,11 +199,14 @@ class RuleStrategy(FedAvg):
         result = Result(arrays=initial_arrays)
         configs = (train_config or ConfigRecord(), evaluate_config or ConfigRecord())
         self._judge(0, result, evaluate_fn)
-        if not wait_for_parties(grid, max(self.min_available_nodes, 1), timeout):
-            self.status_ = "unreachable"
+        needed = max(self.min_available_nodes, 1)
         for server_round in range(1, num_rounds + 1):
+            here = partial(self._available, grid, server_round)
+            if self.status_ == "running" and not wait_for_parties(here, needed, timeout):
+                self.status_ = "unreachable"
             if self.status_ != "running":
                 break
+            needed = 1  # once training has begun, whoever is there goes on
             log(INFO, "[ROUND %s/%s]", server_round, num_rounds)
             self._train_round(server_round, result, configs[0], grid, timeout)
             self._evaluate_round(server_round, result, configs[1], grid, timeout)
@@ -273,6 +277,9 @@ class RuleStrategy(FedAvg):
         own["server-round"] = server_round
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: own})
         return self._construct_messages(record, nodes, MessageType.EVALUATE)
+
+    def _available(self, grid: Grid, server_round: int) -> int:
+        return len(self._roster.candidates(grid.get_node_ids(), server_round))
 
     def _choose(self, server_round: int, grid: Grid, fraction: float, least: int) -> list[int]:
         if fraction == 0.0 or self.status_ != "running":

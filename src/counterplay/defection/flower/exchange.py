@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from logging import INFO
 
 from counterplay.errors import MissingDependencyError
@@ -47,10 +47,10 @@ def exchange(
     return replies
 
 
-def wait_for_parties(grid: Grid, needed: int, timeout: float) -> bool:
-    """Return whether ``needed`` parties are connected; waits for them at most ``timeout`` s."""
+def wait_for_parties(count: Callable[[], int], needed: int, timeout: float) -> bool:
+    """Return whether ``needed`` parties are there; waits for them at most ``timeout`` seconds."""
     end, told = time.monotonic() + timeout, -1
-    while (here := len(list(grid.get_node_ids()))) < needed:
+    while (here := count()) < needed:
         if here != told:
             log(INFO, "Waiting for parties: %d of %d connected.", here, needed)
             told = here
