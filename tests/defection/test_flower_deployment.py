@@ -29,7 +29,7 @@ def run_and_kill(here: Deployment, history: Path) -> None:
         min_available_nodes=NODES,
         step_size=2.0,
         timeout=120.0,
-        straggler_seconds=15.0,
+        straggler_seconds=20.0,
         history=str(history),
     )
     victim = f"node{NODES - 1}"

@@ -38,6 +38,9 @@ class PartyGauge:
 
     ``event`` is empty for a party that took part, ``"left"`` for a goodbye, and a sentence for a
     party that was dropped from the round.
+
+    >>> PartyGauge("north", 1, loss=0.5, threshold=0.25).gap
+    0.25
     """
 
     party: str
@@ -55,7 +58,12 @@ class PartyGauge:
 
 @dataclass(frozen=True)
 class RoundGauge:
-    """One round of the federation: every party's gauge and what the server did."""
+    """One round of the federation: every party's gauge and what the server did.
+
+    >>> parties = PartyGauge("north", 1, 0.5, 0.25), PartyGauge("south", 2, event="no reply")
+    >>> RoundGauge(1, parties, "running").dropped
+    {'south': 'no reply'}
+    """
 
     round: int
     parties: tuple[PartyGauge, ...]
