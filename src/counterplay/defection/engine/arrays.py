@@ -49,9 +49,9 @@ class NumpyArrays:
         """Return an uninitialised array in the backend's precision."""
         return np.empty(shape, dtype=self.dtype)
 
-    def zeros(self, shape: tuple[int, ...]) -> Array:
-        """Return an array of zeros in the backend's precision."""
-        return np.zeros(shape, dtype=self.dtype)
+    def full(self, shape: tuple[int, ...], value: float) -> Array:
+        """Return a constant array in the backend's precision."""
+        return np.full(shape, value, dtype=self.dtype)
 
     def arange(self, n: int) -> Array:
         """Return ``0, ..., n - 1``."""
@@ -60,6 +60,19 @@ class NumpyArrays:
     def one_hot(self, y: Array, classes: int) -> Array:
         """Return indicators of the labels as numbers, in a new last axis."""
         return (y[..., None] == np.arange(classes)).astype(self.dtype)
+
+    def log_softmax(self, out: Array) -> Array:
+        """Return log-probabilities along the last axis."""
+        shifted = out - out.max(axis=-1, keepdims=True)
+        shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+        return shifted
+
+    def affine(self, x: Array, weights: Array, bias: Array | None) -> Array:
+        """Return ``x @ weights^T + bias`` for every entry of the first axis."""
+        out = x @ weights.swapaxes(1, 2)
+        if bias is not None:
+            out += bias
+        return out
 
     def repeat(self, array: Array, k: int) -> Array:
         """Repeat each entry of the first axis ``k`` times."""
@@ -103,9 +116,9 @@ class TorchArrays:
         """Return an uninitialised tensor in the backend's precision."""
         return self.xp.empty(shape, dtype=self.dtype, device=self.device)
 
-    def zeros(self, shape: tuple[int, ...]) -> Array:
-        """Return a tensor of zeros in the backend's precision."""
-        return self.xp.zeros(shape, dtype=self.dtype, device=self.device)
+    def full(self, shape: tuple[int, ...], value: float) -> Array:
+        """Return a constant tensor in the backend's precision."""
+        return self.xp.full(shape, value, dtype=self.dtype, device=self.device)
 
     def arange(self, n: int) -> Array:
         """Return ``0, ..., n - 1``."""
@@ -114,6 +127,16 @@ class TorchArrays:
     def one_hot(self, y: Array, classes: int) -> Array:
         """Return indicators of the labels as numbers, in a new last axis."""
         return (y[..., None] == self.arange(classes)).to(self.dtype)
+
+    def log_softmax(self, out: Array) -> Array:
+        """Return log-probabilities along the last axis."""
+        return self.xp.log_softmax(out, dim=-1)
+
+    def affine(self, x: Array, weights: Array, bias: Array | None) -> Array:
+        """Return ``x @ weights^T + bias`` for every entry of the first axis."""
+        if bias is None:
+            return self.xp.bmm(x, weights.mT)
+        return self.xp.baddbmm(bias, x, weights.mT)
 
     def repeat(self, array: Array, k: int) -> Array:
         """Repeat each entry of the first axis ``k`` times."""

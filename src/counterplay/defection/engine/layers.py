@@ -110,9 +110,8 @@ class LayeredObjective(Objective):
         """Return the input of every map, and last the outputs."""
         values = [x]
         for layer in range(len(self.sizes) - 1):
-            out = values[-1] @ self._weights(w, layer).swapaxes(1, 2)
-            if self.bias[layer]:
-                out += w[:, None, self.slices[layer][1]]
+            bias = w[:, None, self.slices[layer][1]] if self.bias[layer] else None
+            out = self.backend.affine(values[-1], self._weights(w, layer), bias)
             if layer < len(self.activations):
                 out = self._activate(out, self.activations[layer])
             values.append(out)
@@ -121,7 +120,7 @@ class LayeredObjective(Objective):
     def _activate(self, out: Array, name: str) -> Array:
         xp = self.backend.xp
         if name == "relu":
-            return out.clip(0.0, None) if xp is np else out.relu_()
+            return np.maximum(out, 0.0, out=out) if xp is np else out.relu_()
         if name == "tanh":
             return xp.tanh(out)
         return 1.0 / (1.0 + xp.exp(-out)) if name == "sigmoid" else out
@@ -141,8 +140,19 @@ class LayeredObjective(Objective):
         values = self._forward(w, x)
         loss, slope = self.loss(self.backend, values[-1], y)
         accuracy = self.accuracy(values[-1], y, weight)
+        gradient = self._backward(w, values, slope * weight[..., None])
+        return (loss * weight).sum(-1) + self._penalty(w), accuracy, gradient
+
+    def gradient(self, w: Array, x: Array, y: Array, weight: Array) -> Array:
+        """Return the gradients alone."""
+        values = self._forward(w, x)
+        slope = self.loss(self.backend, values[-1], y)[1]
+        slope *= weight[..., None]
+        return self._backward(w, values, slope)
+
+    def _backward(self, w: Array, values: list[Array], slope: Array) -> Array:
+        """Carry the slopes of the outputs back through the layers."""
         gradient = self.backend.empty((w.shape[0], self.size))
-        slope = slope * weight[..., None]
         for layer in reversed(range(len(self.sizes) - 1)):
             target = self._weights(gradient, layer)  # a view: written in place
             self.backend.xp.matmul(slope.swapaxes(1, 2), values[layer], out=target)
@@ -154,12 +164,13 @@ class LayeredObjective(Objective):
         if self.penalty:
             for weights, _ in self.slices:
                 gradient[:, weights] += self.penalty * w[:, weights]
-        return (loss * weight).sum(-1) + self._penalty(w), accuracy, gradient
+        return gradient
 
     def _chain(self, slope: Array, value: Array, name: str) -> Array:
         """Multiply by the derivative of the activation, given its value."""
         if name == "relu":
-            return slope * (value > 0)
+            slope *= value > 0
+            return slope
         if name == "tanh":
             return slope * (1.0 - value * value)
         return slope * value * (1.0 - value) if name == "sigmoid" else slope

@@ -137,13 +137,13 @@ def local_updates(
     within its rows.
     """
     length = eta / steps if rescale else eta
-    w, total = start, objective.backend.zeros(tuple(start.shape))
+    w, total = start, objective.backend.full(tuple(start.shape), 0.0)
     for k in range(steps):
         if batches is None:
             x, y, weight = data.x, data.y, data.weight
         else:
             x, y, weight = data.batch(batches[:, :, k])
-        gradient = objective.gradients(w, x, y, weight)[2]
+        gradient = objective.gradient(w, x, y, weight)
         total += gradient
         if k + 1 < steps:
             w = start - (length * total)

@@ -42,6 +42,10 @@ class Objective(ABC):
     def gradients(self, w: Array, x: Array, y: Array, weight: Array) -> tuple[Array, Array, Array]:
         """Return loss ``(B,)``, accuracy ``(B,)`` and gradients ``(B, d)``."""
 
+    def gradient(self, w: Array, x: Array, y: Array, weight: Array) -> Array:
+        """Return the gradients ``(B, d)`` alone."""
+        return self.gradients(w, x, y, weight)[2]
+
     def predict(self, out: Array) -> Array:
         """Return class numbers from scores."""
         if out.shape[-1] == 1:

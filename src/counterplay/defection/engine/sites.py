@@ -127,5 +127,5 @@ class SiteArrays:
         """Return rows, labels and weights of one minibatch per agent, ``(S * M, b, ...)``."""
         rows = np.take_along_axis(self.index, positions, axis=2).reshape(-1, positions.shape[2])
         where = self.backend.put(rows)
-        weight = np.full(rows.shape, 1.0 / rows.shape[1])
-        return self.pool[where], self.labels[where], self.backend.put(weight)
+        weight = self.backend.full(rows.shape, 1.0 / rows.shape[1])
+        return self.pool[where], self.labels[where], weight

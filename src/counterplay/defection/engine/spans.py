@@ -8,6 +8,8 @@ coefficients of all seeds into steps. Source: spec 05 sections 2.5 and 3.5.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
@@ -15,27 +17,42 @@ from counterplay.defection.engine.arrays import Array, Backend
 
 
 class Spans:
-    """The vectors of ``S`` federations, ``(S, K, d)``, and their inner products on demand."""
+    """The vectors of ``S`` federations, in blocks ``(S, M, d)``; inner products on demand.
 
-    def __init__(self, backend: Backend, vectors: Array) -> None:
-        self.backend, self.vectors = backend, vectors
+    With local steps there are two blocks, updates and gradients, otherwise one. The vectors of
+    a federation are numbered through the blocks: ``K = M * blocks``.
+    """
+
+    def __init__(self, backend: Backend, blocks: Sequence[Array]) -> None:
+        self.backend, self.blocks = backend, list(blocks)
+        self.members = int(self.blocks[0].shape[1])
+        self.count = self.members * len(self.blocks)
         self._gram: FloatArray | None = None
 
     def gram(self) -> FloatArray:
         """Return the ``(S, K, K)`` inner products, in double precision, computed once."""
         if self._gram is None:
-            double = self.backend.double(self.vectors)
-            self._gram = self.backend.fetch(double @ double.swapaxes(1, 2))
+            double = [self.backend.double(block) for block in self.blocks]
+            rows = [
+                np.concatenate([self.backend.fetch(a @ b.swapaxes(1, 2)) for b in double], axis=2)
+                for a in double
+            ]
+            self._gram = np.concatenate(rows, axis=1)
         return self._gram
 
-    def stack(self, run: int, members: IntArray) -> SpanStack:
-        """Return the stack of some vectors of one federation."""
-        return SpanStack(self, run, members)
+    def stack(self, run: int, members: IntArray, block: int = 0) -> SpanStack:
+        """Return the stack of some vectors of one federation and block."""
+        return SpanStack(self, run, members + block * self.members)
 
     def combine(self, coefficients: FloatArray) -> Array:
         """Return one vector per federation, ``(S, d)``, from coefficients ``(S, K)``."""
-        weights = self.backend.put(coefficients[:, None, :])
-        return (weights @ self.vectors)[:, 0]
+        total = None
+        for b, block in enumerate(self.blocks):
+            part = coefficients[:, None, b * self.members : (b + 1) * self.members]
+            if part.any():
+                vector = (self.backend.put(part) @ block)[:, 0]
+                total = vector if total is None else total + vector
+        return self.blocks[0][:, 0] * 0.0 if total is None else total
 
 
 class SpanStack:
@@ -55,7 +72,7 @@ class SpanStack:
 
     def combine(self, coefficients: FloatArray) -> FloatArray:
         """Return the coefficients with respect to all vectors of the federation."""
-        vector = np.zeros(self.spans.vectors.shape[1])
+        vector = np.zeros(self.spans.count)
         vector[self.members] = coefficients
         return vector
 
