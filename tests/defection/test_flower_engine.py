@@ -30,7 +30,7 @@ from counterplay.defection.flower import (
 from counterplay.defection.split import heterogeneous_split
 
 M, ROUNDS, SEED, DELTA = 4, 20, 7, 0.05
-EPS = (1.2, 0.9, 1.2, 0.9)  # within reach in a few rounds, so that somebody leaves under averaging
+EPS = (1.6, 1.4, 1.6, 1.4)  # within reach in a few rounds, so that somebody leaves under averaging
 
 
 def make_module() -> Any:

@@ -56,7 +56,7 @@ from counterplay.defection.landing import Landing, land, landing_step
 from counterplay.defection.linear_models import LinearModelProblem
 from counterplay.defection.local_steps import LocalWork, local_updates
 from counterplay.defection.pictures import intersection_figure
-from counterplay.defection.problem import FederatedProblem, FunctionProblem
+from counterplay.defection.problem import FederatedProblem, FunctionProblem, population_loss
 from counterplay.defection.projection import project_out
 from counterplay.defection.reports import Aggregator, Decision, Reports, RuleState
 from counterplay.defection.rules import ADAGD, FedAvg, MWFed, SafeStep, UniformAggregation
@@ -127,6 +127,7 @@ __all__ = [
     "minimal_heterogeneity_linear",
     "most_parallel",
     "nonnegative_dual",
+    "population_loss",
     "project_out",
     "psi_tau",
     "psi_tau_slope",

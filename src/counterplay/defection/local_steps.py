@@ -87,7 +87,10 @@ def local_updates(
     total = np.zeros_like(points)
     for k in range(int(K.max(initial=0))):
         moving = k < K
-        g = problem.local_gradients(points[moving], ids[moving], work.batch_size, rng)
+        if k == 0 and work.batch_size is None:  # everybody is still at w
+            g = problem.gradients(w, ids[moving])
+        else:
+            g = problem.local_gradients(points[moving], ids[moving], work.batch_size, rng)
         scaled = g * share[moving, None]
         total[moving] += scaled
         points[moving] -= eta * scaled

@@ -167,6 +167,40 @@ class FunctionProblem(FederatedProblem):
         return {**self.__dict__, "_last": None}
 
 
+def population_loss(
+    problem: FederatedProblem, w: ArrayLike, sample: ArrayLike | None = None
+) -> tuple[float, float]:
+    """Return the mean loss over a sample of agents and its standard error.
+
+    Use it to judge a model for a population of which only some agents took part; the error
+    shrinks like one over the square root of the sample.
+
+    Parameters
+    ----------
+    problem : FederatedProblem
+        The population, or held-out agents of it.
+    w : array of shape (d,)
+        Model.
+    sample : array of int, optional
+        Agents to use; default all.
+
+    Examples
+    --------
+    >>> problem = FunctionProblem(lambda w: (w[0] * np.arange(4.0), np.ones((4, 1))), 4, 1)
+    >>> population_loss(problem, [2.0], sample=[1, 3])
+    (4.0, 2.0)
+
+    References
+    ----------
+    Spec 05 sections 2.1 and 6.25.
+    """
+    loss = problem.losses(problem.check_point(w))
+    chosen = loss if sample is None else loss[np.asarray(sample, dtype=np.int64)]
+    if len(chosen) < 2:
+        raise InvalidInputError("sample needs at least two agents for a standard error")
+    return float(chosen.mean()), float(chosen.std(ddof=1) / np.sqrt(len(chosen)))
+
+
 def _frozen(value: ArrayLike, name: str) -> FloatArray:
     array = check_float_array(value, name).copy()
     array.setflags(write=False)

@@ -57,8 +57,15 @@ class Reports:
             raise InvalidInputError("a round needs the report of at least one agent")
         if self.ids is None:
             object.__setattr__(self, "ids", np.arange(M))
-        for name in ("gradients", "updates", "eps", "ids", "loss_se", "leaving"):
-            value = getattr(self, name)
+        parts = {
+            "gradients": self.gradients,
+            "eps": self.eps,
+            "ids": self.ids,
+            "updates": self.updates,
+            "loss_se": self.loss_se,
+            "leaving": self.leaving,
+        }
+        for name, value in parts.items():
             if value is not None and len(value) != M:
                 raise InvalidInputError(f"{name} has {len(value)} rows but {M} agents sent a loss")
 

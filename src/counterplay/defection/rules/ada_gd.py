@@ -87,7 +87,7 @@ class ADAGD:
         if not leaving.any():
             u, case, size = moves.combine(np.full(M, 1.0 / M)), 2, 0.0
         else:
-            target = moves.combine((~leaving).astype(np.float64))
+            target = self._others(moves, leaving)
             u, case = project_out(anchors.rows(leaving), target), 1
             size = math.sqrt(moves.dot(target, target))
         step, status = self._capped(moves, u, eta, size)
@@ -110,6 +110,10 @@ class ADAGD:
             margin = self.delta + self.z * reports.loss_se
         leaving = reports.loss - eta * np.sqrt(squares) <= reports.eps + margin
         return leaving if reports.leaving is None else leaving | reports.leaving
+
+    def _others(self, moves: Stack, leaving: BoolArray) -> Vector:
+        """The sum, not the mean, of what the agents outside ``D`` sent."""
+        return moves.combine((~leaving).astype(np.float64))
 
     def _capped(
         self, moves: Stack, u: Vector, eta: float, size: float

@@ -1,0 +1,71 @@
+"""Shared random problems and runs of the defection tests, computed once per process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from counterplay.defection import (
+    ADAGD,
+    FLResult,
+    SafeStep,
+    adagd_step_size,
+    instances,
+    run_icfo,
+)
+from counterplay.defection.instances import Construction
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    construction: Construction
+    delta: float
+    eta: float
+    run: FLResult
+
+
+@lru_cache(maxsize=None)
+def setting(seed: int) -> tuple[Construction, float]:
+    """One random overparameterised problem with its margin."""
+    rng = np.random.default_rng([5, seed])
+    M, n = int(rng.integers(2, 6)), int(rng.integers(1, 3))
+    delta = float(rng.choice([0.05, 0.1, 0.2]))
+    eps = rng.uniform(delta, 0.4, size=M)
+    construction = instances.random_overparameterised(
+        M,
+        n,
+        M * n + int(rng.integers(0, 4)),
+        tau=1.0,
+        corr=float(rng.choice([0.0, 0.3])),
+        eps=eps,
+        delta=delta,
+        spread=2.0,
+        random_state=rng,
+    )
+    return construction, delta
+
+
+@lru_cache(maxsize=None)
+def ada_gd_case(seed: int) -> Case:
+    """ADA-GD with the step size of the theorem."""
+    c, delta = setting(seed)
+    p = c.problem
+    assert p.H is not None
+    assert p.L is not None
+    eta = adagd_step_size(p.n_agents, p.H, p.L, delta)
+    run = run_icfo(
+        p, ADAGD(delta), c.w0, c.eps, eta=eta, rounds=200_000, log_sigma=True, keep_every=1
+    )
+    return Case(c, delta, eta, run)
+
+
+@lru_cache(maxsize=None)
+def safe_step_case(seed: int) -> Case:
+    """SafeStep with step size 1/H."""
+    c, delta = setting(seed)
+    assert c.problem.H is not None
+    eta = 1.0 / c.problem.H
+    run = run_icfo(c.problem, SafeStep(delta), c.w0, c.eps, eta=eta, rounds=100_000, log_sigma=True)
+    return Case(c, delta, eta, run)
