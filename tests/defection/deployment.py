@@ -146,15 +146,16 @@ class Deployment:
             return True
         return False
 
-    def start_supernodes(self, n: int) -> None:
-        """Start SuperNodes ``node0`` ... and wait until all of them are connected."""
+    def start_supernodes(self, *extra: str) -> None:
+        """Start SuperNodes ``node0`` ... with these node configs, wait until all are connected."""
+        n = len(extra)
         for i, port in enumerate(free_ports(n)):
             self.start(
                 f"node{i}",
                 *("flower-supernode", "--superlink", f"{HOST}:{self.port}"),
                 *("--root-certificates", str(self.certificates["ca"])),
                 *("--host", HOST, "--port", str(port)),
-                *("--node-config", f"partition-id={i} num-partitions={n}"),
+                *("--node-config", f"partition-id={i} num-partitions={n} {extra[i]}".strip()),
             )
         names = [f"node{i}" for i in range(n)]
         wait_for(
