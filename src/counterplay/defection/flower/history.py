@@ -209,9 +209,12 @@ class FederationHistory:
         if self.delta is not None:
             for factor in (1, 2):
                 ax.axhline(factor * self.delta, color="black", linestyle="--", linewidth=1.0)
-        for name, r in self.left.items():
+        for i, (name, r) in enumerate(self.left.items()):
             ax.axvline(r, color="grey", linestyle=":", linewidth=1.0)
-            ax.annotate(f"{name} left", (r, 0.98), xycoords=("data", "axes fraction"), va="top")
+            spot = (r, 0.98 - 0.06 * (i % 6))
+            ax.annotate(
+                f"{name} left ", spot, None, ("data", "axes fraction"), ha="right", va="top"
+            )
         ax.set_xlabel("round")
         ax.set_ylabel("loss above the party's target")
         ax.legend(fontsize="small")
