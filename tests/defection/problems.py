@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class Case:
     run: FLResult
 
 
-@lru_cache(maxsize=None)
+@cache
 def setting(seed: int) -> tuple[Construction, float]:
     """One random overparameterised problem with its margin."""
     rng = np.random.default_rng([5, seed])
@@ -36,7 +36,7 @@ def setting(seed: int) -> tuple[Construction, float]:
     construction = instances.random_overparameterised(
         M,
         n,
-        M * n + int(rng.integers(0, 4)),
+        M * n + int(rng.integers(3, 8)),
         tau=1.0,
         corr=float(rng.choice([0.0, 0.3])),
         eps=eps,
@@ -47,7 +47,7 @@ def setting(seed: int) -> tuple[Construction, float]:
     return construction, delta
 
 
-@lru_cache(maxsize=None)
+@cache
 def ada_gd_case(seed: int) -> Case:
     """ADA-GD with the step size of the theorem."""
     c, delta = setting(seed)
@@ -61,7 +61,7 @@ def ada_gd_case(seed: int) -> Case:
     return Case(c, delta, eta, run)
 
 
-@lru_cache(maxsize=None)
+@cache
 def safe_step_case(seed: int) -> Case:
     """SafeStep with step size 1/H."""
     c, delta = setting(seed)

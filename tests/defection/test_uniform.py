@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from counterplay.defection import (
 EPS = 1 / 16
 
 
-@lru_cache(maxsize=None)
+@cache
 def schedule(seed: int) -> FloatArray:
     """Positive steps of one size class between 1e-3 and 1e2, with jitter."""
     rng = np.random.default_rng([3, seed])

@@ -227,8 +227,8 @@ class _Run:
         self.pool = AgentPool.of(setting.agents, self.problem.n_agents)
         self.state = RuleState()
         M = self.problem.n_agents
-        self.may_leave = np.ones(M, dtype=bool)
-        self.may_leave[list(setting.forced_to_stay)] = False
+        self.can_leave = np.ones(M, dtype=bool)
+        self.can_leave[list(setting.forced_to_stay)] = False
         self.active = np.ones(M, dtype=bool)
         self.ids = np.arange(M)
         self.left = np.full(M, -1)
@@ -266,8 +266,8 @@ class _Run:
 
     def _evaluate(self, w: FloatArray, r: int) -> FloatArray:
         loss = self.problem.losses(w)
-        if not np.isfinite(loss).all():
-            m = int(np.flatnonzero(~np.isfinite(loss))[0])
+        if not math.isfinite(float(loss.sum())):  # one bad entry spoils the sum
+            m = int(np.isfinite(loss).argmin())
             raise InvalidInputError(
                 f"the loss of agent {m} is {loss[m]} in round {r}; use a smaller step size"
             )
@@ -275,8 +275,9 @@ class _Run:
         return loss
 
     def _let_leave(self, loss: FloatArray, r: int) -> None:
-        leave = self.pool.decide(loss, r) & self.active & self.may_leave
+        leave = self.pool.decide(loss, r) & self.can_leave
         if leave.any():
+            self.can_leave = self.can_leave & ~leave
             self.left[leave] = r
             self.active = self.active & ~leave
             self.ids = np.flatnonzero(self.active)
@@ -286,8 +287,8 @@ class _Run:
         everybody = len(ids) == len(loss)
         G = self.problem.gradients(w, None if everybody else ids)
         F = loss if everybody else loss[ids]
-        if not np.isfinite(G).all():
-            m = int(ids[np.flatnonzero(~np.isfinite(G).all(axis=1))[0]])
+        if not math.isfinite(float(G.sum())):
+            m = int(ids[np.isfinite(G).all(axis=1).argmin()])
             raise InvalidInputError(
                 f"the gradient of agent {m} is not finite in round {r}; use a smaller step size"
             )
