@@ -118,11 +118,13 @@ def test_parties_that_leave_are_never_asked_again(world: Any) -> None:
         def push_messages(self, messages: Any) -> list[str]:
             sent = list(messages)
             asked.append([m.metadata.dst_node_id for m in sent])
+            assert {m.metadata.group_id for m in sent} == {str(len(asked))}
+            assert {m.metadata.ttl for m in sent} == {77.0}  # messages expire with the round
             return super().push_messages(sent)
 
     grid.__class__ = Spy
     strategy = SafeStep(delta=DELTA, step_size=1.0, cap=None)
-    strategy.start(grid, start_from(world.w0), num_rounds=8)
+    strategy.start(grid, start_from(world.w0), num_rounds=8, timeout=77.0)
     assert asked[0] == [1, 2, 3, 4]
     assert all(nodes == [1, 2, 3] for nodes in asked[1:])
     assert len(asked) >= 3
@@ -149,6 +151,7 @@ def test_converged_and_stalled_runs_stop_early() -> None:
     assert len(strategy.history_.rounds) == reference.history.rounds + 1
     assert strategy.history_.rounds[-1].parallel == ("site 0", "site 1", 0.0)
     assert "site 0 and site 1" in strategy.history_.summary()
+    assert "site 0 and site 1" in str(strategy.panel().caption)
     assert strategy.aggregate_train(1, []) == (None, None)  # also for callers of the hooks
 
 

@@ -156,6 +156,7 @@ class RuleStrategy(FedAvg):
         self._model: ArrayRecord | None = None
         self._inbox = Inbox(self.threshold)
         self._asked: list[int] = []
+        self._lifetime: float | None = None
         self._silent_rounds = 0
         self._last: tuple[Reports, FloatArray] | None = None
         self._landed: bool | None = None
@@ -195,6 +196,7 @@ class RuleStrategy(FedAvg):
         model even if no round changed it.
         """
         self._reset()
+        self._lifetime = max(float(timeout), 1.0)
         self.summary()
         result = Result(arrays=initial_arrays)
         configs = (train_config or ConfigRecord(), evaluate_config or ConfigRecord())
@@ -266,7 +268,7 @@ class RuleStrategy(FedAvg):
         own["batch-size"] = self.batch_size or 0
         own["seed"] = self.seed
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: own})
-        return self._construct_messages(record, self._asked, MessageType.TRAIN)
+        return self._messages(record, self._asked, MessageType.TRAIN, server_round)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -276,7 +278,14 @@ class RuleStrategy(FedAvg):
         own = ConfigRecord(dict(config))
         own["server-round"] = server_round
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: own})
-        return self._construct_messages(record, nodes, MessageType.EVALUATE)
+        return self._messages(record, nodes, MessageType.EVALUATE, server_round)
+
+    def _messages(
+        self, record: RecordDict, nodes: list[int], kind: str, server_round: int
+    ) -> list[Message]:
+        """Messages that expire with the round, so that nobody works on an old one later."""
+        group = str(server_round)
+        return [Message(record, node, kind, ttl=self._lifetime, group_id=group) for node in nodes]
 
     def _available(self, grid: Grid, server_round: int) -> int:
         return len(self._roster.candidates(grid.get_node_ids(), server_round))
