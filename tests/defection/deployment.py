@@ -71,6 +71,26 @@ def write_certificates(folder: Path) -> dict[str, Path]:
     return paths
 
 
+def write_key(path: Path) -> Path:
+    """A private key for SuperNode authentication, with the public key in ``PATH.pub``."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP384R1())
+    path.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.OpenSSH,
+            serialization.NoEncryption(),
+        )
+    )
+    public = key.public_key().public_bytes(
+        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    )
+    path.with_suffix(".pub").write_bytes(public)
+    return path
+
+
 def wait_for(ready: Callable[[], bool], what: str, seconds: float) -> None:
     """Wait until ``ready()``; fail with a sentence instead of hanging."""
     end = time.monotonic() + seconds
@@ -129,13 +149,14 @@ class Deployment:
         )
         return self.processes[name]
 
-    def start_superlink(self) -> None:
+    def start_superlink(self, *options: str) -> None:
         pem = self.certificates
         self.start(
             "superlink",
             *("flower-superlink", "--host", HOST, "--port", str(self.port)),
             *("--ssl-ca-certfile", str(pem["ca"]), "--ssl-certfile", str(pem["certificate"])),
             *("--ssl-keyfile", str(pem["key"]), "--disable-runtime-dependency-installation"),
+            *options,
         )
         wait_for(self._answers, "the start of the SuperLink", START_SECONDS)
 
@@ -148,21 +169,36 @@ class Deployment:
 
     def start_supernodes(self, *extra: str) -> None:
         """Start SuperNodes ``node0`` ... with these node configs, wait until all are connected."""
-        n = len(extra)
-        for i, port in enumerate(free_ports(n)):
-            self.start(
-                f"node{i}",
-                *("flower-supernode", "--superlink", f"{HOST}:{self.port}"),
-                *("--root-certificates", str(self.certificates["ca"])),
-                *("--host", HOST, "--port", str(port)),
-                *("--node-config", f"partition-id={i} num-partitions={n} {extra[i]}".strip()),
+        for i, config in enumerate(extra):
+            self.start_supernode(
+                f"node{i}", f"partition-id={i} num-partitions={len(extra)} {config}"
             )
-        names = [f"node{i}" for i in range(n)]
-        wait_for(
-            lambda: all("SuperNode ID" in self.text(name) for name in names),
-            "the connection of all SuperNodes",
-            START_SECONDS,
+        for i in range(len(extra)):
+            self.wait_for_node(f"node{i}")
+
+    def start_supernode(self, name: str, config: str, *options: str) -> None:
+        self.start(
+            name,
+            *("flower-supernode", "--superlink", f"{HOST}:{self.port}"),
+            *("--root-certificates", str(self.certificates["ca"])),
+            *("--host", HOST, "--port", str(free_ports(1)[0])),
+            *("--node-config", config.strip(), *options),
         )
+
+    def wait_for_node(self, name: str) -> None:
+        wait_for(
+            lambda: "SuperNode ID" in self.text(name), f"the connection of {name}", START_SECONDS
+        )
+
+    def register(self, key: Path) -> None:
+        """Tell the SuperLink the public key of a SuperNode."""
+        name = f"register-{key.stem}"
+        process = self.start(
+            name, "flwr", "supernode", "register", str(key.with_suffix(".pub")), "loopback"
+        )
+        wait_for(lambda: process.poll() is not None, name, START_SECONDS)
+        if process.returncode:
+            raise RuntimeError(self.text(name))
 
     def run(self, app: Path, **config: object) -> None:
         """``flwr run APP`` with these values of the run config."""
@@ -183,6 +219,12 @@ class Deployment:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)
+
+    def stop(self, name: str) -> None:
+        """Ask a process to stop and wait until it is gone."""
+        self.processes[name].terminate()
+        wait_for(lambda: self.processes[name].poll() is not None, f"the end of {name}", 30.0)
+        self.kill(name)
 
     def close(self) -> None:
         for process in self.processes.values():

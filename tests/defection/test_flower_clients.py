@@ -242,21 +242,31 @@ def test_evaluation_rounds_of_a_torch_app() -> None:
     assert {"loss", "accuracy"} <= set(result.evaluate_metrics_clientapp[2])
 
 
-def test_a_party_with_another_model_is_dropped() -> None:
-    c = instances.random_overparameterised(M=2, n=2, d=6, random_state=0)
-    grid = problem_grid(c.problem, [0.1, 0.1])
+@pytest.mark.parametrize(
+    ("gradient", "words"),
+    [
+        ({"0": np.zeros(7)}, "shape"),
+        ({"weight": np.zeros(6)}, "'weight' is not wanted"),
+        ({}, "no array '0'"),
+        ({"0": np.full(6, np.inf)}, "not finite"),
+    ],
+)
+def test_a_party_with_another_model_is_dropped(gradient: Any, words: str) -> None:
+    c = instances.random_overparameterised(M=3, n=2, d=6, random_state=0)
+    grid = problem_grid(c.problem, [0.1, 0.1, 0.1])
     app = grid.client
 
     def client(message: Message, context: Context) -> Message:
         if context.node_id == 1:
-            return report(message, loss=1.0, gradient=[np.zeros(7)], threshold=0.1)
+            return report(message, loss=1.0, gradient=gradient, threshold=0.1)
         return app(message, context)
 
     grid.client = client
     strategy = SafeStep(delta=0.05, step_size=1.0)
     strategy.start(grid, start_from(c.w0), num_rounds=2)
-    assert "shape" in strategy.history_.to_frame()["event"][1]
-    assert len(strategy.history_.rounds[1].present) == 1
+    events = strategy.history_.to_frame().groupby("node")["event"].agg(list)
+    assert all(words in event for event in events[1])
+    assert events[2] == events[3] == ["", ""]
 
 
 def test_reports_that_make_no_sense_are_refused() -> None:

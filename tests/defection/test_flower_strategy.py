@@ -245,6 +245,19 @@ def test_the_last_step_is_certified_or_refused() -> None:
         assert strategy.history_.left == {}
 
 
+def test_flowers_own_loop_drives_the_hooks(world: Any) -> None:
+    from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
+
+    own, driven = (SafeStep(delta=DELTA, step_size=1.0, cap=None) for _ in range(2))
+    eps = np.broadcast_to(world.eps, (M,))
+    first = own.start(problem_grid(world.problem, eps), start_from(world.w0), num_rounds=200)
+    grid = problem_grid(world.problem, eps)
+    second = FlowerFedAvg.start(driven, grid, start_from(world.w0), num_rounds=200)
+    assert driven.status_ == own.status_ == "converged"
+    assert len(driven.history_.rounds) == len(own.history_.rounds)
+    assert np.array_equal(first.arrays["0"].numpy(), second.arrays["0"].numpy())
+
+
 def test_history_panel_and_figure(world: Any, capsys: pytest.CaptureFixture[str]) -> None:
     eps = np.array([0.1, 0.1, 0.1, 1e9])
     strategy = SafeStep(delta=DELTA, step_size=1.0, cap=None, verbose=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -26,7 +27,7 @@ GOODBYE, NO_REPLY = "left", "no reply"
 
 
 class Inbox:
-    """Reads replies; the first usable one says which arrays of the model are trained."""
+    """Reads replies; those of the first round say which arrays of the model are trained."""
 
     def __init__(self, threshold: float | None) -> None:
         self.threshold = threshold
@@ -47,9 +48,12 @@ class Inbox:
         Replies of nobody who was asked are errors that Flower made for an unreachable party; they
         count as no reply.
         """
+        received = list(replies)
+        if self._space is None:
+            self._space = _space_of(received, model)
         reports: dict[int, PartyReport] = {}
         absent: dict[int, str] = {}
-        for reply in replies:
+        for reply in received:
             node = reply.metadata.src_node_id
             if is_goodbye(reply):
                 absent[node] = GOODBYE
@@ -57,24 +61,21 @@ class Inbox:
                 absent[node] = f"error: {_last_line(reply.error.reason)}"
             else:
                 try:
-                    reports[node] = self._read(reply, model)
+                    reports[node] = self._read(reply)
                 except InvalidInputError as error:
                     absent[node] = f"unusable reply: {error}"
         known = [node for node in asked if node in reports]
         away = {node: absent.get(node, NO_REPLY) for node in asked if node not in reports}
         return {node: reports[node] for node in known}, away
 
-    def _read(self, reply: Message, model: ArrayRecord) -> PartyReport:
-        space = self._space
-        if space is None:
-            names = list(reply.content.array_records.get(ANCHOR) or ())
-            space = ParameterSpace.of(model, names)
-        report = read_report(reply, space)
+    def _read(self, reply: Message) -> PartyReport:
+        if self._space is None:
+            raise InvalidInputError("the reply needs a gradient record 'anchor'")
+        report = read_report(reply, self._space)
         if report.threshold is None and self.threshold is None:
             raise InvalidInputError(
                 "it has no threshold: let the client send one, or set threshold in the strategy"
             )
-        self._space = space
         return report
 
     def stack(self, reports: Sequence[PartyReport], numbers: Sequence[int]) -> Reports:
@@ -93,7 +94,20 @@ class Inbox:
         )
 
 
+def _space_of(replies: Sequence[Message], model: ArrayRecord) -> ParameterSpace | None:
+    """The arrays that most parties sent gradients for; None if nobody sent any."""
+    sent = Counter(
+        frozenset(reply.content.array_records[ANCHOR])
+        for reply in replies
+        if not reply.has_error() and ANCHOR in reply.content.array_records
+    )
+    for names, _ in sent.most_common():
+        if names and names <= set(model):
+            return ParameterSpace.of(model, names)
+    return None
+
+
 def _last_line(reason: str | None) -> str:
-    """The last line of a traceback says most; other reasons have one line."""
+    """Shorten a reason: the last line of a traceback says most."""
     lines = [line.strip() for line in (reason or "unknown").splitlines() if line.strip()]
     return lines[-1][:200] if lines else "unknown"

@@ -9,7 +9,7 @@ Source: Alg. alg:icfo, spec 05 sections 3.3 and 3.6.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,19 +141,14 @@ class ParameterSpace:
     shapes: Mapping[str, tuple[int, ...]]
 
     @classmethod
-    def of(cls, arrays: ArrayRecord, names: Sequence[str]) -> ParameterSpace:
-        """Return the space of these arrays of the model."""
-        unknown = sorted(set(names) - set(arrays))
-        if unknown:
-            raise InvalidInputError(
-                f"a gradient was sent for {unknown[0]!r}, which is not in the model"
-            )
-        return cls({key: tuple(arrays[key].shape) for key in arrays if key in set(names)})
+    def of(cls, arrays: ArrayRecord, names: Collection[str]) -> ParameterSpace:
+        """Return the space of these arrays of the model, in the model's order."""
+        return cls({key: tuple(arrays[key].shape) for key in arrays if key in names})
 
     def flatten(self, arrays: ArrayRecord) -> FloatArray:
         """Return the arrays as one vector."""
         if missing := [key for key in self.shapes if key not in arrays]:
-            raise InvalidInputError(f"no array was sent for {missing[0]!r}")
+            raise InvalidInputError(f"there is no array {missing[0]!r}")
         parts = []
         for key, shape in self.shapes.items():
             value = arrays[key].numpy()
@@ -181,6 +176,8 @@ def read_report(reply: Message, space: ParameterSpace) -> PartyReport:
     metrics = content.metric_records.get(METRICS)
     if metrics is None or "loss" not in metrics or ANCHOR not in content.array_records:
         raise InvalidInputError("the reply needs a metric 'loss' and a gradient record 'anchor'")
+    if unknown := sorted(set(content.array_records[ANCHOR]) - set(space.shapes)):
+        raise InvalidInputError(f"the gradient of {unknown[0]!r} is not wanted here")
     gradient = space.flatten(content.array_records[ANCHOR])
     sent = content.array_records.get(UPDATE)
     update = None if sent is None else space.flatten(sent)
