@@ -230,6 +230,38 @@ def test_stragglers_get_a_limited_time(world: Any) -> None:
     assert exchange(grid, [], 600.0, 0.2) == []
 
 
+@pytest.mark.claim("05.44")
+def test_a_party_that_disconnects_does_not_hurry_the_others(world: Any) -> None:
+    """Flower answers for it at once with an error, which is not the first of two answers."""
+    import time
+
+    from flwr.app import Error
+
+    class SlowGrid(InProcessGrid):
+        """Party 1 is gone; party 2 needs half a second."""
+
+        def push_messages(self, messages: Any) -> list[str]:
+            questions = list(messages)
+            numbers = super().push_messages(questions)
+            error = Message(Error(5, "node unavailable"), reply_to=questions[0])
+            error.metadata.__dict__["_src_node_id"] = 999  # the SuperLink itself
+            self._replies[numbers[0]] = error
+            self.began = time.monotonic()
+            return numbers
+
+        def pull_messages(self, message_ids: Any) -> list[Message]:
+            late = time.monotonic() > self.began + 0.5
+            ready = [i for i in message_ids if i in self._replies]
+            return super().pull_messages(i for i in ready if late or self._replies[i].has_error())
+
+    grid = SlowGrid(problem_app(world.problem), 2, node_config=[{"threshold": 0.1}] * 2)
+    strategy = SafeStep(delta=DELTA, step_size=1.0, straggler_seconds=0.01)
+    strategy.start(grid, start_from(world.w0), num_rounds=1)
+    frame = strategy.history_.to_frame().set_index("node")
+    assert frame.loc[2, "event"] == ""
+    assert frame.loc[1, "event"] == "error: node unavailable"
+
+
 @pytest.mark.claim("05.45")
 def test_the_last_step_is_certified_or_refused() -> None:
     small = instances.random_overparameterised(M=M, n=2, d=10, delta=1e-4, random_state=1)

@@ -155,7 +155,7 @@ class RuleStrategy(FedAvg):
         self._memory = RuleState()
         self._model: ArrayRecord | None = None
         self._inbox = Inbox(self.threshold)
-        self._asked: list[int] = []
+        self._questions: list[Message] = []
         self._lifetime: float | None = None
         self._silent_rounds = 0
         self._last: tuple[Reports, FloatArray] | None = None
@@ -260,7 +260,7 @@ class RuleStrategy(FedAvg):
     ) -> Iterable[Message]:
         """Ask every party that has not left (or a fraction of them)."""
         self._model = arrays
-        self._asked = self._choose(server_round, grid, self.fraction_train, self.min_train_nodes)
+        nodes = self._choose(server_round, grid, self.fraction_train, self.min_train_nodes)
         own = ConfigRecord(dict(config))
         own["server-round"] = server_round
         own["step-size"] = self.eta(server_round)
@@ -268,7 +268,8 @@ class RuleStrategy(FedAvg):
         own["batch-size"] = self.batch_size or 0
         own["seed"] = self.seed
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: own})
-        return self._messages(record, self._asked, MessageType.TRAIN, server_round)
+        self._questions = self._messages(record, nodes, MessageType.TRAIN, server_round)
+        return self._questions
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -325,8 +326,8 @@ class RuleStrategy(FedAvg):
     ) -> tuple[dict[int, PartyReport], dict[int, str]]:
         """Return reports by party, and why the other parties are absent."""
         assert self._model is not None  # checked by the caller
-        reports, absent = self._inbox.sort(replies, self._asked, self._model)
-        for node in self._asked:
+        reports, absent = self._inbox.sort(replies, self._questions, self._model)
+        for node in (*reports, *absent):
             self._roster.introduce(node, reports[node].name if node in reports else None)
             why = absent.get(node)
             if why == NO_REPLY:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from logging import INFO
 
+from counterplay.defection.flower.messages import is_goodbye
 from counterplay.errors import MissingDependencyError
 
 try:
@@ -24,7 +25,8 @@ def exchange(
     """Return the replies that came within ``timeout`` seconds.
 
     Once half of the parties have answered, the others have ``straggler_seconds`` more; None waits
-    for everybody until the timeout, as Flower does.
+    for everybody until the timeout, as Flower does. Errors are no answers here: Flower sends one at
+    once for a party that disconnects, and the others still need their time.
     """
     sent = list(messages)
     if not sent:
@@ -32,12 +34,13 @@ def exchange(
     if straggler_seconds is None:
         return list(grid.send_and_receive(sent, timeout=timeout))
     waiting = {number for number in grid.push_messages(sent) if number}
-    enough, replies = len(waiting) / 2, list[Message]()
+    missing, replies = len(waiting) / 2, list[Message]()
     end, pause = time.monotonic() + timeout, POLL_SECONDS[0]
     while waiting:
         new = list(grid.pull_messages(list(waiting)))
         waiting -= {message.metadata.reply_to_message_id for message in new}
-        if new and len(replies) < enough <= len(replies) + len(new):
+        answers = sum(not message.has_error() or is_goodbye(message) for message in new)
+        if missing > 0.0 and (missing := missing - answers) <= 0.0:
             end = min(end, time.monotonic() + straggler_seconds)
         replies += new
         if not waiting or time.monotonic() >= end:

@@ -41,20 +41,23 @@ class Inbox:
         return self._space
 
     def sort(
-        self, replies: Iterable[Message], asked: Sequence[int], model: ArrayRecord
+        self, replies: Iterable[Message], questions: Sequence[Message], model: ArrayRecord
     ) -> tuple[dict[int, PartyReport], dict[int, str]]:
         """Return the reports by party, and why the other parties that were asked are absent.
 
-        Replies of nobody who was asked are errors that Flower made for an unreachable party; they
-        count as no reply.
+        Errors that Flower made for a party that disconnected count as the party's.
         """
+        asked = [m.metadata.dst_node_id for m in questions]
+        numbers = {m.metadata.message_id: m.metadata.dst_node_id for m in questions}
+        numbers.pop("", None)
         received = list(replies)
         if self._space is None:
             self._space = _space_of(received, model)
         reports: dict[int, PartyReport] = {}
         absent: dict[int, str] = {}
         for reply in received:
-            node = reply.metadata.src_node_id
+            sender = reply.metadata.src_node_id
+            node = numbers.get(reply.metadata.reply_to_message_id, sender)
             if is_goodbye(reply):
                 absent[node] = GOODBYE
             elif reply.has_error():
