@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from scipy.linalg import orth
@@ -12,6 +14,7 @@ from counterplay.defection import (
     LinearModelProblem,
     bounded_agent,
     check_assumptions,
+    estimate_smoothness,
     heterogeneity_margin,
     huber_tau,
     huber_tau_slope,
@@ -23,24 +26,24 @@ from counterplay.defection import (
 )
 
 
-def linear(seed: int) -> LinearModelProblem:
+def linear(seed: int, loss: Literal["huber", "squared"] = "huber") -> LinearModelProblem:
     c = instances.random_overparameterised(
         M=3, n=2, d=7, random_state=np.random.default_rng([21, seed])
     )
     assert isinstance(c.problem, LinearModelProblem)
-    return c.problem
+    return LinearModelProblem(c.problem.A_list, w_star=c.problem.w_star, loss=loss)
 
 
 def with_shared_row(problem: LinearModelProblem) -> LinearModelProblem:
     rows = problem.A_list
     rows[1] = np.vstack([rows[1], rows[0][:1]])
-    return LinearModelProblem(rows, w_star=problem.w_star, tau=problem.tau)
+    return LinearModelProblem(rows, w_star=problem.w_star, loss=problem.loss)
 
 
 @pytest.mark.claim("05.21")
 @pytest.mark.parametrize("seed", range(4))
 def test_exact_test_agrees_with_a_search(seed: int) -> None:
-    problem = linear(seed)
+    problem = linear(seed, "squared")  # Huber gradients do not change where they saturate
     assert problem.w_star is not None
     starts = problem.w_star + np.random.default_rng(seed).normal(size=(3, 7))
     assert minimal_heterogeneity_linear(problem.A_list)
@@ -105,6 +108,15 @@ def test_violations_come_with_a_witness() -> None:
     assert witness is not None
     assert np.linalg.norm(problem.gradients(witness), axis=1).max() > 1.0
     assert report["simultaneously optimal"].agent == 1
+
+
+def test_estimated_smoothness_finds_the_constant() -> None:
+    for seed in range(5):
+        problem = linear(seed, "squared")
+        found = estimate_smoothness(problem, np.zeros(7), 300, random_state=seed)
+        assert problem.H is not None
+        assert found <= problem.H + 1e-6
+        assert found == pytest.approx(problem.H, rel=1e-3)
 
 
 def test_random_problems_satisfy_all_assumptions() -> None:

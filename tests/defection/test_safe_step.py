@@ -152,6 +152,16 @@ def test_fewer_rounds_than_ada_gd() -> None:
     assert float(np.median(ratios)) > 2.0
 
 
+@pytest.mark.claim("05.27")
+@pytest.mark.parametrize("eta", [0.01, 1.0])
+def test_parallel_gradients_stop_safe_step_at_the_floor(eta: float) -> None:
+    c = instances.identical_agents()
+    run = run_icfo(c.problem, SafeStep(0.05), c.w0, c.eps, eta=eta, rounds=5000)
+    assert run.status == "stalled"
+    assert run.loss == pytest.approx([0.55, 0.55], abs=1e-9)
+    assert run.history.n_defections == 0
+
+
 def test_local_steps_with_full_anchors_keep_everybody() -> None:
     for seed in range(10):
         c, delta = setting(seed)

@@ -66,6 +66,7 @@ from counterplay.defection.smoothing import (
     psi_tau,
     psi_tau_slope,
 )
+from counterplay.defection.smoothness import estimate_smoothness
 from counterplay.defection.stack import NumpyStack, Stack
 
 __all__ = [
@@ -115,6 +116,7 @@ __all__ = [
     "bounds",
     "check_assumptions",
     "classify_defections",
+    "estimate_smoothness",
     "heterogeneity_margin",
     "huber_tau",
     "huber_tau_slope",

@@ -315,6 +315,9 @@ class AgentPool:
             return cls([a for a in agents if isinstance(a, RationalAgent)])
         return cls([RationalAgent(float(e)) for e in check_eps(agents, n_agents)])  # type: ignore[arg-type]  # numbers are left
 
+    def __repr__(self) -> str:
+        return f"AgentPool({len(self.agents)} agents)"
+
     def decide(self, loss: FloatArray, round: int) -> BoolArray:
         """Return who leaves on receiving the model with these losses, gone or not."""
         if self._plain:

@@ -29,7 +29,8 @@ class Defection:
     own_loss_change: float
     """The same for the leaver's own loss."""
     harmful: bool
-    """Whether the departure made the final mean loss worse and some target is missed."""
+    """Whether some target is missed at the end, and either the mean loss is worse than with the
+    agent or the agent's own target is among those missed."""
 
 
 @dataclass(frozen=True)
@@ -99,13 +100,14 @@ def classify_defections(result: FLResult, tol: float = 1e-9) -> DefectionReport:
         forced = (*result.setting.forced_to_stay, agent)
         other = rerun(result.setting, forced_to_stay=forced)
         change = float(result.loss.mean() - other.loss.mean())
+        own_missed = bool(result.loss[agent] > result.history.eps[agent])
         found.append(
             Defection(
                 agent,
                 int(result.history.defect_round[agent]),
                 change,
                 float(result.loss[agent] - other.loss[agent]),
-                bool(change > tol and result.harmful),
+                bool((change > tol and result.harmful) or own_missed),
             )
         )
     return DefectionReport(tuple(found))

@@ -49,7 +49,8 @@ def nonnegative_dual(gram: FloatArray, h: FloatArray) -> FloatArray:
     if len(h) == 0:
         return np.zeros(0)
     norms = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
-    scale = np.where(norms > 0.0, norms, 1.0)
+    # Powers of two normalise without rounding, so that exact inputs give exact multipliers.
+    scale = np.exp2(np.frexp(norms)[1])
     if (h[norms == 0.0] > 0.0).any():
         raise InfeasibleError("a constraint with a zero row asks for a positive value")
     unit = gram / np.outer(scale, scale)
@@ -59,7 +60,7 @@ def nonnegative_dual(gram: FloatArray, h: FloatArray) -> FloatArray:
 
 
 def _active_set(K: FloatArray, h: FloatArray) -> FloatArray:
-    """Goldfarb-Idnani for unit rows: add the most violated constraint until none is left."""
+    """Goldfarb-Idnani: add the most violated constraint until none is left."""
     M = len(h)
     lam = np.zeros(M)
     active: list[int] = []
@@ -70,12 +71,20 @@ def _active_set(K: FloatArray, h: FloatArray) -> FloatArray:
         slack[active + settled] = 0.0
         p = int(slack.argmin())
         if slack[p] >= -tol:
-            return lam
+            return _polished(K, h, lam, active)
         if not _add(K, h, lam, active, p):
             if slack[p] < -INFEASIBLE * (tol / SATISFIED):
                 raise InfeasibleError("no step satisfies all constraints; a demand was positive")
             settled.append(p)
     raise ConvergenceError("the active-set method did not finish; check the gradients for noise")
+
+
+def _polished(K: FloatArray, h: FloatArray, lam: FloatArray, active: list[int]) -> FloatArray:
+    """Solve once more for the final active set, which removes the rounding of the updates."""
+    if active:
+        exact = np.linalg.solve(K[np.ix_(active, active)], h[active])
+        lam[active] = np.maximum(exact, 0.0)
+    return lam
 
 
 def _add(K: FloatArray, h: FloatArray, lam: FloatArray, active: list[int], p: int) -> bool:
@@ -87,7 +96,7 @@ def _add(K: FloatArray, h: FloatArray, lam: FloatArray, active: list[int], p: in
         r = np.linalg.solve(K[np.ix_(active, active)], K[active, p]) if active else np.empty(0)
         curvature = K[p, p] - float(K[p, active] @ r)
         violation = float(h[p] - K[p] @ lam)
-        full = violation / curvature if curvature > DEPENDENT else np.inf
+        full = violation / curvature if curvature > DEPENDENT * K[p, p] else np.inf
         blocking = [(lam[j] / x, i) for i, (j, x) in enumerate(zip(active, r)) if x > 1e-12]
         partial, which = min(blocking, default=(np.inf, -1))
         step = min(full, partial)
@@ -97,9 +106,6 @@ def _add(K: FloatArray, h: FloatArray, lam: FloatArray, active: list[int], p: in
         lam[p] += step
         if full <= partial:
             active.append(p)
-            rows = np.ix_(active, active)
-            exact = np.linalg.solve(K[rows], h[active])
-            lam[active] = np.maximum(exact, 0.0)
             return True
         lam[active[which]] = 0.0
         del active[which]

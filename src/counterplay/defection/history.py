@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.transcript import Transcript
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def in_target(F: ArrayLike, eps: ArrayLike, slack: float = 0.0) -> bool:
     return bool((np.asarray(F) <= np.asarray(eps) + slack).all())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FLHistory:
     """Round-by-round record of a run with ``R`` steps and ``M`` agents.
 
@@ -155,6 +156,21 @@ class FLHistory:
 
     to_dataframe = to_frame
 
+    def transcript(self, **meta: Any) -> Transcript:
+        """Return one row per step: losses before it, who took part, who was predicted to leave."""
+        columns = {
+            "loss": self.loss[:-1],
+            "active": self.active,
+            "predicted": self.D,
+            "case": self.case,
+            "step_length": self.update_norm,
+        }
+        facts = {"status": self.status, "left in round": self.defect_round.tolist()}
+        return Transcript(columns, {**meta, **facts})
+
+    def __repr__(self) -> str:
+        return f"FLHistory({self.status}, rounds={self.rounds}, defections={self.n_defections})"
+
     def summary(self) -> str:
         """Return the outcome in a few lines."""
         leavers = [
@@ -193,7 +209,7 @@ class FLHistory:
         return ax
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FLResult:
     """The final model of a run and its record.
 

@@ -103,6 +103,8 @@ def run_icfo(
     log_sigma: bool = False,
     check_span: bool = False,
     forced_to_stay: Sequence[int] = (),
+    accuracy: Callable[[FloatArray], FloatArray] | None = None,
+    population_accuracy: Callable[[FloatArray], float] | None = None,
     random_state: RandomState = 0,
 ) -> FLResult:
     """Train with agents who leave when they are satisfied.
@@ -139,6 +141,10 @@ def run_icfo(
         Raise when a step leaves the span of what the agents sent.
     forced_to_stay : sequence of int
         Agents that never leave, for counterfactuals.
+    accuracy : callable, optional
+        ``w -> (M,)`` accuracies of all agents, also of those who left; fills ``history.acc``.
+    population_accuracy : callable, optional
+        ``w -> float``, fills ``history.pop_acc``.
     random_state : int, Generator or None
         Seed of minibatches and noise.
 
@@ -158,11 +164,11 @@ def run_icfo(
     Equal weights lose agent 1, and with it the model; SafeStep loses nobody.
 
     >>> from counterplay.defection import SafeStep, UniformAggregation, instances
-    >>> c = instances.uniform_fails_family(alpha=0.0, eps=0.05)
-    >>> run_icfo(c.problem, UniformAggregation(), c.w0, c.eps, eta=0.01).loss.round(4).tolist()
-    [0.05, 0.995]
-    >>> run_icfo(c.problem, SafeStep(0.05), c.w0, c.eps, eta=0.5).loss.round(4).tolist()
-    [0.15, 0.1]
+    >>> c = instances.uniform_fails_family(alpha=0.0, eps=1 / 16)
+    >>> run_icfo(c.problem, UniformAggregation(), c.w0, c.eps, eta=1 / 64).loss.tolist()
+    [0.0625, 1.0]
+    >>> run_icfo(c.problem, SafeStep(1 / 16), c.w0, c.eps, eta=0.5).loss.tolist()
+    [0.1875, 0.125]
 
     References
     ----------
@@ -189,7 +195,9 @@ def run_icfo(
             AssumptionWarning,
             stacklevel=2,
         )
-    return _Run(setting, callbacks, keep_every, log_sigma, check_span).go()
+    run = _Run(setting, callbacks, keep_every, log_sigma, check_span)
+    run.measures = (accuracy, population_accuracy)
+    return run.go()
 
 
 def rerun(setting: RunSetting, **changes: Any) -> FLResult:
@@ -236,6 +244,8 @@ class _Run:
         self.losses: list[FloatArray] = []
         self.log: list[tuple[BoolArray, int, BoolArray, float, float]] = []
         self.kept: list[tuple[int, FloatArray]] = []
+        self.measures: tuple[Callable[[FloatArray], Any] | None, ...] = (None, None)
+        self.measured: tuple[list[Any], list[Any]] = ([], [])
 
     def go(self) -> FLResult:
         """Run the protocol until the rule stops, everybody has left or the rounds are over."""
@@ -272,6 +282,9 @@ class _Run:
                 f"the loss of agent {m} is {loss[m]} in round {r}; use a smaller step size"
             )
         self.losses.append(loss)
+        for measure, values in zip(self.measures, self.measured):
+            if measure is not None:
+                values.append(measure(w))
         return loss
 
     def _let_leave(self, loss: FloatArray, r: int) -> None:
@@ -330,7 +343,11 @@ class _Run:
         M = self.problem.n_agents
         columns: list[Any] = list(zip(*self.log)) if self.log else [(), (), (), (), ()]
         flags = [np.array(columns[i], dtype=bool).reshape(-1, M) for i in (0, 2)]
-        kept: dict[str, FloatArray | IntArray] = {}
+        kept: dict[str, FloatArray | IntArray] = {
+            name: np.array(values, dtype=np.float64)
+            for name, values in zip(("acc", "pop_acc"), self.measured)
+            if values
+        }
         if self.kept:
             kept["w"] = np.array([w for _, w in self.kept])
             kept["w_rounds"] = np.array([r for r, _ in self.kept])
@@ -345,7 +362,7 @@ class _Run:
             workload=self.workload,
             status=status,
             sigma_min=np.array(columns[4], dtype=np.float64),
-            **kept,  # type: ignore[arg-type]  # models and their rounds
+            **kept,  # type: ignore[arg-type]  # accuracies, models and their rounds
         )
 
 

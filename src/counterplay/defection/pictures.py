@@ -38,17 +38,15 @@ def intersection_figure(ax: Axes | None = None) -> Axes:
 
     ax = axes_or_new(ax, width=6.0, height=4.5)
     c = uniform_fails_family(alpha=0.0, eps=0.3, tau=0.25)
-    x, y = np.meshgrid(np.linspace(-1.2, 2.6, 300), np.linspace(-0.6, 1.5, 240))
+    x, y = np.meshgrid(np.linspace(-1.2, 2.6, 96), np.linspace(-0.6, 1.5, 71))
     points = np.stack([x.ravel(), y.ravel()], axis=1)
     F = np.array([c.problem.losses(w) for w in points]).reshape(*x.shape, 2)
     for m, colour in ((0, PALETTE[4]), (1, PALETTE[5])):
-        inside = (F[..., m] <= c.eps[m]).astype(float)
-        ax.contourf(x, y, inside, levels=[0.5, 1.5], colors=[colour], alpha=0.35)
-    optimal = (F.max(axis=2) <= 0.0).astype(float)
-    ax.contourf(x, y, optimal, levels=[0.5, 1.5], colors=["#444444"], alpha=0.45)
+        ax.contourf(x, y, F[..., m] - c.eps[m], levels=[-9.0, 0.0], colors=[colour], alpha=0.35)
+    ax.fill([-1.2, 0.0, -0.6, -1.2], [0.0, 0.0, -0.6, -0.6], color="#444444", alpha=0.45)
     rules: tuple[tuple[Aggregator, float, str, str], ...] = (
         (UniformAggregation(), 0.02, PALETTE[1], "equal weights: enters S_1 first"),
-        (SafeStep(0.02), 0.05, PALETTE[0], "SafeStep, then one landing step"),
+        (SafeStep(0.004), 0.05, PALETTE[0], "SafeStep, then one landing step"),
     )
     for rule, eta, colour, label in rules:
         run = run_icfo(c.problem, rule, c.w0, c.eps, eta=eta, rounds=600, keep_every=1)
@@ -64,5 +62,5 @@ def intersection_figure(ax: Axes | None = None) -> Axes:
     handles += [Patch(color="#444444", alpha=0.5)]
     labels += ["S_0: agent 0 satisfied", "S_1: agent 1 satisfied", "W*: optimal for both"]
     ax.legend(handles, labels, fontsize=8, loc="lower right")
-    ax.set(xlabel="w_1", ylabel="w_2", title="Where the overlap of S_0 and S_1 is S*")
+    ax.set(xlabel="w_1", ylabel="w_2", title="The target S* is the overlap of S_0 and S_1")
     return ax

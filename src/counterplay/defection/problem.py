@@ -163,9 +163,6 @@ class FunctionProblem(FederatedProblem):
         self._last = (w, answer)
         return answer
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_last": None}
-
 
 def population_loss(
     problem: FederatedProblem, w: ArrayLike, sample: ArrayLike | None = None

@@ -8,6 +8,7 @@ Source: Alg. alg:icfo, spec 05 sections 2.5 and 3.1.
 from __future__ import annotations
 
 import math
+from collections.abc import Sized
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, Protocol, runtime_checkable
@@ -57,7 +58,7 @@ class Reports:
             raise InvalidInputError("a round needs the report of at least one agent")
         if self.ids is None:
             object.__setattr__(self, "ids", np.arange(M))
-        parts = {
+        parts: dict[str, Sized | None] = {
             "gradients": self.gradients,
             "eps": self.eps,
             "ids": self.ids,

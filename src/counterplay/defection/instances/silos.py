@@ -54,7 +54,7 @@ def two_silo_cartoon() -> TwoSilos:
     blue, _ = _both_sides(-np.array(RED_ANGLES))
     # The max-margin normal of points on an arc is the middle of the arc.
     middle = (min(RED_ANGLES) + max(RED_ANGLES)) / 2
-    return TwoSilos(red, labels, blue, labels.copy(), (middle, -middle, 0.0))
+    return TwoSilos(red, labels, blue, labels, (middle, -middle, 0.0))
 
 
 def _both_sides(degrees: FloatArray) -> tuple[FloatArray, IntArray]:

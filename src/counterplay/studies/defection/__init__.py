@@ -1,0 +1,21 @@
+"""Studies of the defection area: who leaves, what protection costs, what lies buy."""
+
+from counterplay.studies.defection.misreport import MISREPORT
+from counterplay.studies.defection.plates import PLATES
+from counterplay.studies.defection.round_bounds import ROUND_BOUNDS
+from counterplay.studies.defection.sandwich import SANDWICH
+from counterplay.studies.defection.step_sizes import STEP_SIZES
+from counterplay.studies.study import Area
+
+AREA = Area(
+    name="defection",
+    title="Parties that leave federated training once they are satisfied",
+    story=(
+        "Several parties train one model over many rounds. Each leaves for good as soon as the "
+        "model is good enough for itself, and takes its data along; the others then pull the model "
+        "away. Averaging with equal weights cannot avoid this, whatever the step sizes. A server "
+        "that predicts who is about to leave and bends its step around them keeps everybody, and "
+        "can hand all of them a model within their targets in one last step."
+    ),
+    studies=(PLATES, SANDWICH, ROUND_BOUNDS, STEP_SIZES, MISREPORT),
+)

@@ -1,0 +1,111 @@
+"""Rounds against the conditioning of the gradients, with the explicit bounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.seeds import generator
+from counterplay.defection import ADAGD, SafeStep, adagd_step_size, bounds, instances, run_icfo
+from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+M, DELTA = 4, 0.1
+MARKS = {"ADA-GD": ("o", PALETTE[2]), "SafeStep": ("s", PALETTE[0])}
+
+
+def _grid(scale: Scale) -> list[Params]:
+    replicates = 3 if scale == "quick" else 40
+    corr = (0.0, 0.5, 1.0, 2.0) if scale == "quick" else (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
+    return [
+        {"corr": a, "replicate": r, "rule": rule}
+        for a in corr
+        for r in range(replicates)
+        for rule in MARKS
+    ]
+
+
+def _cell(params: Params, seed: int) -> Record:
+    corr = float(params["corr"] or 0.0)
+    rng = generator(int(1000 * corr) + int(params["replicate"] or 0))
+    c = instances.random_overparameterised(
+        M, 2, 12, corr=corr, eps=0.2, delta=DELTA, spread=2.0, random_state=rng
+    )
+    H, L = float(c.problem.H or 1.0), float(c.problem.L or 1.0)
+    ada = params["rule"] == "ADA-GD"
+    eta = adagd_step_size(M, H, L, DELTA) if ada else 1.0 / H
+    rule = ADAGD(DELTA) if ada else SafeStep(DELTA)
+    run = run_icfo(c.problem, rule, c.w0, c.eps, eta=eta, rounds=200_000, log_sigma=True)
+    sigma = float(run.history.sigma_min.min())
+    start = float(run.history.loss[0].mean())
+    if ada:
+        bound = bounds.adagd_rounds(M, start, eta, sigma)
+    else:
+        bound = bounds.safe_step_rounds(M, start, H, L, DELTA, sigma)
+    return {
+        "rounds": run.history.rounds,
+        "sigma": sigma,
+        "bound": bound,
+        "status": run.status,
+        "defections": run.history.n_defections,
+    }
+
+
+def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
+    found = []
+    for rule in MARKS:
+        part = frame[frame["rule"] == rule]
+        ratio = float((part["rounds"] / part["bound"]).max())
+        found.append(
+            Verdict("05.11", f"{rule} finishes within its explicit bound on every problem.",
+                    f"largest share of the bound {ratio:.3f}", "<= 1",
+                    ratio <= 1 and bool((part["status"] == "converged").all()))
+        )  # fmt: skip
+    wide = frame.pivot_table(index=["corr", "replicate"], columns="rule", values="rounds")
+    speed = float((wide["ADA-GD"] / wide["SafeStep"]).median())
+    found.append(
+        Verdict("05.27", "SafeStep needs fewer rounds than ADA-GD (median ratio).",
+                f"{speed:.1f} times fewer", "> 1", speed > 1)
+    )  # fmt: skip
+    return found
+
+
+def _figure(frame: pd.DataFrame) -> Figure:
+    """Rounds until the rule stops against the smallest singular value of the gradients along the
+    run. Dashed: the explicit bound of each run, sorted by sigma.
+    """
+    with figure_style():
+        figure, axes = panels(2, width=4.6)
+        for ax, (rule, (mark, colour)) in zip(axes, MARKS.items()):
+            part = frame[frame["rule"] == rule].sort_values("sigma")
+            ax.plot(part["sigma"], part["rounds"], mark, color=colour, label=f"{rule}, measured")
+            ax.plot(part["sigma"], part["bound"], label="explicit bound", **THEORY)
+            ax.set(xscale="log", yscale="log", xlabel="smallest singular value σ of the gradients",
+                   ylabel="rounds", title=rule)  # fmt: skip
+            ax.legend(fontsize=8)
+        low = min(float(frame["rounds"].min()), 3.0)
+        for ax in axes:
+            ax.set_xticks([0.05, 0.1, 0.2, 0.4], ["0.05", "0.1", "0.2", "0.4"])
+            ax.set_xticks([], minor=True)
+            ax.set_ylim(low / 2, float(np.max(frame["bound"])) * 3)
+    return figure
+
+
+ROUND_BOUNDS = Study(
+    name="round-bounds",
+    title="How many rounds protection takes",
+    question=(
+        "The more parallel the gradients, the longer it takes to serve everybody. How do measured "
+        "rounds compare with the explicit bounds?"
+    ),
+    claims=("05.11", "05.27"),
+    grid=_grid,
+    cell=_cell,
+    verdicts=_verdicts,
+    figures={"rounds-and-sigma": _figure},
+)

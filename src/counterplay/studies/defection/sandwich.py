@@ -1,0 +1,130 @@
+"""Loss sandwich: every protected agent ends between eps + delta and eps + 2 delta."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.seeds import generator
+from counterplay.defection import (
+    ADAGD,
+    SafeStep,
+    UniformAggregation,
+    adagd_step_size,
+    instances,
+    land,
+    run_icfo,
+)
+from counterplay.defection.reports import Aggregator
+from counterplay.studies.defection.curves import pack, thinned, unpack
+from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+RULES = ("equal weights", "ADA-GD", "SafeStep")
+M, DELTA = 5, 0.05
+
+
+def _grid(scale: Scale) -> list[Params]:
+    problems = 6 if scale == "quick" else 100
+    return [{"problem": p, "rule": rule} for p in range(problems) for rule in RULES]
+
+
+def _cell(params: Params, seed: int) -> Record:
+    rng = generator(int(params["problem"] or 0))  # the same problem for all rules
+    eps = rng.uniform(0.1, 0.4, size=M)
+    c = instances.random_overparameterised(
+        M, 2, 14, eps=eps, delta=DELTA, spread=2.5, random_state=rng
+    )
+    H, L = float(c.problem.H or 1.0), float(c.problem.L or 1.0)
+    eta_small = adagd_step_size(M, H, L, DELTA)
+    rules: dict[str, tuple[Aggregator, float]] = {
+        "equal weights": (UniformAggregation(), eta_small * 4),
+        "ADA-GD": (ADAGD(DELTA), eta_small),
+        "SafeStep": (SafeStep(DELTA), 1.0 / H),
+    }
+    rule, eta = rules[str(params["rule"])]
+    run = run_icfo(c.problem, rule, c.w0, c.eps, eta=eta, rounds=20_000)
+    excess = run.history.loss - c.eps
+    rows = thinned(len(excess))
+    return {
+        "rounds": run.history.rounds,
+        "status": run.status,
+        "defections": run.history.n_defections,
+        "lowest": float(excess.min()),
+        "lowest_final": float(excess[-1].min()),
+        "highest_final": float(excess[-1].max()),
+        "landed": land(c.problem, run.w, c.eps).certified,
+        "at": pack(rows.astype(np.float64)),
+        "excess": pack(excess[rows]),
+        "left": pack(run.history.defect_round.astype(np.float64)),
+    }
+
+
+def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
+    ada = frame[frame["rule"] == "ADA-GD"]
+    safe = frame[frame["rule"] == "SafeStep"]
+    equal = frame[frame["rule"] == "equal weights"]
+    low, high = float(ada["lowest_final"].min()), float(ada["highest_final"].max())
+    floor = float(safe["lowest"].min())
+    return [
+        Verdict("05.05", "ADA-GD converges without a defection on every problem.",
+                f"{int(((ada['status'] == 'converged') & (ada['defections'] == 0)).sum())} of "
+                f"{len(ada)}", "all",
+                bool(((ada["status"] == "converged") & (ada["defections"] == 0)).all())),
+        Verdict("05.05", "All its final losses lie in the sandwich above the targets.",
+                f"{low:.4f} to {high:.4f}", f"{DELTA} to {2 * DELTA}",
+                low > DELTA - 1e-9 and high <= 2 * DELTA + 1e-9),
+        Verdict("05.27", "SafeStep never lets a loss fall below eps + delta.",
+                f"lowest excess {floor:.6f}", f">= {DELTA}", floor >= DELTA - 1e-9),
+        Verdict("05.03", "Equal weights lose agents on the same problems.",
+                f"{int((equal['defections'] > 0).sum())} of {len(equal)}", "some",
+                bool((equal["defections"] > 0).any())),
+    ]  # fmt: skip
+
+
+def _figure(frame: pd.DataFrame) -> Figure:
+    """How far each agent is above its target over the rounds. Dashed lines: the target, delta and
+    2 delta. Protected agents end between the upper two; with equal weights (left) agents leave at
+    the dots, at the target, and their losses rise again.
+    """
+    with figure_style():
+        figure, axes = panels(3, width=3.7)
+        for ax, rule in zip(axes, RULES):
+            row = frame[(frame["rule"] == rule) & (frame["problem"] == 0)].iloc[0]
+            at, excess = unpack(row["at"])[:, 0], unpack(row["excess"], M)
+            left = unpack(row["left"])[:, 0]
+            for m in range(M):
+                ax.plot(at + 1, excess[:, m], color=PALETTE[m], lw=1.4)
+                if left[m] >= 0:
+                    ax.plot(left[m], np.interp(left[m] - 1, at, excess[:, m]), "o",
+                            color=PALETTE[m], markersize=6)  # fmt: skip
+            for height in (0.0, DELTA, 2 * DELTA):
+                ax.axhline(height, **THEORY)
+            ax.set(xscale="log", xlabel="round", title=rule)
+            ax.set_yscale("symlog", linthresh=4 * DELTA)
+            ax.set_yticks([-0.1, 0.0, 0.05, 0.1, 1.0], ["-0.1", "0", "δ", "2δ", "1"])
+            ax.minorticks_off()
+            ax.set_ylim(-0.2, 2.0)
+        axes[0].set_ylabel("loss above the target, F_m − ε_m")
+    return figure
+
+
+SANDWICH = Study(
+    name="sandwich",
+    title="Nobody leaves: the loss sandwich",
+    question=(
+        "Five agents, random problems on which the theory applies. Do protected runs end with "
+        "every loss between one and two margins above its target, and what happens with "
+        "equal weights?"
+    ),
+    claims=("05.03", "05.05", "05.27"),
+    grid=_grid,
+    cell=_cell,
+    verdicts=_verdicts,
+    figures={"sandwich": _figure},
+)

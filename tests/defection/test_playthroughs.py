@@ -1,0 +1,60 @@
+"""Golden transcripts: a change in behaviour shows up as a readable difference.
+
+To accept a change on purpose, run this file as a script: it rewrites the stored texts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from counterplay.defection import (
+    ADAGD,
+    Aggregator,
+    MWFed,
+    SafeStep,
+    UniformAggregation,
+    classify_defections,
+    instances,
+    land,
+    run_icfo,
+)
+from counterplay.defection.instances import Construction
+
+FOLDER = Path(__file__).parents[1] / "playthroughs"
+
+
+def play(c: Construction, rule: Aggregator, eta: float, rounds: int) -> str:
+    run = run_icfo(c.problem, rule, c.w0, c.eps, eta=eta, rounds=rounds)
+    text = run.history.transcript(problem=c.problem.name, rule=rule, eta=eta).text()
+    return f"{text}\n{run.summary()}\n{classify_defections(run).summary()}"
+
+
+def kinks() -> str:
+    c = instances.uniform_fails_family(0.5, 1 / 16)
+    games = [(UniformAggregation(), 0.125), (ADAGD(1 / 16), 0.125), (SafeStep(1 / 16), 0.5)]
+    return "\n\n".join(play(c, rule, eta, 60) for rule, eta in games)
+
+
+def regressions() -> str:
+    c = instances.random_overparameterised(
+        M=3, n=2, d=8, eps=[0.3, 0.2, 0.1], delta=0.002, spread=1.5, random_state=7
+    )
+    parts = [play(c, rule, 0.8, 40) for rule in (MWFed(gap=0.05), SafeStep(0.002))]
+    run = run_icfo(c.problem, SafeStep(0.002), c.w0, c.eps, eta=0.8)
+    return "\n\n".join([*parts, land(c.problem, run.w, c.eps).summary()])
+
+
+GAMES = {"defection_kinks": kinks, "defection_regressions": regressions}
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_playthrough(name: str) -> None:
+    stored = (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
+    assert GAMES[name]() + "\n" == stored
+
+
+if __name__ == "__main__":
+    for name, game in GAMES.items():
+        (FOLDER / f"{name}.txt").write_text(game() + "\n", encoding="utf-8")
