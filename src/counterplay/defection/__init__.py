@@ -40,6 +40,9 @@ from counterplay.defection.assumptions import (
 from counterplay.defection.bounds import adagd_step_size
 from counterplay.defection.classify import Defection, DefectionReport, classify_defections
 from counterplay.defection.dual_qp import nonnegative_dual
+from counterplay.defection.engine.local import LocalReport, agent_batches, local_work
+from counterplay.defection.engine.training import TrainingRecord
+from counterplay.defection.federated_classifier import FederatedClassifier
 from counterplay.defection.gauge import Health, HealthGauge, most_parallel
 from counterplay.defection.group_predictor import GroupPredictor
 from counterplay.defection.heterogeneity import (
@@ -60,6 +63,8 @@ from counterplay.defection.problem import FederatedProblem, FunctionProblem, pop
 from counterplay.defection.projection import project_out
 from counterplay.defection.reports import Aggregator, Decision, Reports, RuleState
 from counterplay.defection.rules import ADAGD, FedAvg, MWFed, SafeStep, UniformAggregation
+from counterplay.defection.simulation_result import SimulationResult
+from counterplay.defection.simulator import DefectionSimulator
 from counterplay.defection.smoothing import (
     huber_tau,
     huber_tau_slope,
@@ -67,6 +72,7 @@ from counterplay.defection.smoothing import (
     psi_tau_slope,
 )
 from counterplay.defection.smoothness import estimate_smoothness
+from counterplay.defection.split import HeterogeneousSplit, heterogeneous_split
 from counterplay.defection.stack import NumpyStack, Stack
 
 __all__ = [
@@ -80,19 +86,23 @@ __all__ = [
     "Decision",
     "Defection",
     "DefectionReport",
+    "DefectionSimulator",
     "FLHistory",
     "FLResult",
     "FedAvg",
+    "FederatedClassifier",
     "FederatedProblem",
     "FunctionProblem",
     "GroupPredictor",
     "Health",
     "HealthGauge",
     "HeterogeneityMargin",
+    "HeterogeneousSplit",
     "IrrationalAgent",
     "Landing",
     "LinearHeterogeneity",
     "LinearModelProblem",
+    "LocalReport",
     "LocalWork",
     "MWFed",
     "MisreportingAgent",
@@ -104,13 +114,16 @@ __all__ = [
     "RuleState",
     "RunSetting",
     "SafeStep",
+    "SimulationResult",
     "Stack",
     "ThresholdAgent",
+    "TrainingRecord",
     "UnderconfidentAgent",
     "UniformAggregation",
     "UtilityAgent",
     "adagd_step_size",
     "adversarial_alpha",
+    "agent_batches",
     "bad_region_linear",
     "bounded_agent",
     "bounds",
@@ -118,6 +131,7 @@ __all__ = [
     "classify_defections",
     "estimate_smoothness",
     "heterogeneity_margin",
+    "heterogeneous_split",
     "huber_tau",
     "huber_tau_slope",
     "in_target",
@@ -126,6 +140,7 @@ __all__ = [
     "land",
     "landing_step",
     "local_updates",
+    "local_work",
     "minimal_heterogeneity_linear",
     "most_parallel",
     "nonnegative_dual",

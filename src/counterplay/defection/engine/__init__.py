@@ -7,7 +7,7 @@ Needs NumPy and the server rules only. Torch modules (``torch_modules``), tensor
 from counterplay.defection.engine.arrays import NumpyArrays, TorchArrays
 from counterplay.defection.engine.callables import CallableObjective
 from counterplay.defection.engine.layers import LayeredObjective
-from counterplay.defection.engine.local import LocalWork, agent_batches, local_work
+from counterplay.defection.engine.local import LocalReport, agent_batches, local_work
 from counterplay.defection.engine.objective import Objective
 from counterplay.defection.engine.sites import Sites, minibatches
 from counterplay.defection.engine.spans import Spans, SpanStack
@@ -16,7 +16,7 @@ from counterplay.defection.engine.training import TrainingRecord, train
 __all__ = [
     "CallableObjective",
     "LayeredObjective",
-    "LocalWork",
+    "LocalReport",
     "NumpyArrays",
     "Objective",
     "Sites",

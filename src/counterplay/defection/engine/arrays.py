@@ -21,6 +21,7 @@ from counterplay.core.validation import check_choice
 Array = Any
 """A NumPy array or a torch tensor."""
 Precision = Literal["float32", "float64"]
+ONE_THREAD = 1e8
 
 
 class NumpyArrays:
@@ -78,7 +79,7 @@ class NumpyArrays:
         """Repeat each entry of the first axis ``k`` times."""
         return np.repeat(array, k, axis=0)
 
-    def fast_floats(self) -> contextlib.AbstractContextManager[None]:
+    def fast_floats(self, work: float = 0.0) -> contextlib.AbstractContextManager[None]:
         """Do nothing: NumPy has no switch for subnormal numbers."""
         return contextlib.nullcontext()
 
@@ -142,21 +143,29 @@ class TorchArrays:
         """Repeat each entry of the first axis ``k`` times."""
         return array.repeat_interleave(k, dim=0)
 
-    def fast_floats(self) -> contextlib.AbstractContextManager[None]:
-        """Treat subnormal numbers as zero inside the block, as before it afterwards."""
-        return _flushed(self.xp)
+    def fast_floats(self, work: float = 0.0) -> contextlib.AbstractContextManager[None]:
+        """Treat subnormal numbers as zero inside the block, as before it afterwards.
+
+        Passes over less than ``ONE_THREAD`` multiplications run on one thread: handing them out
+        costs more than they take.
+        """
+        return _flushed(self.xp, self.device.type == "cpu" and work < ONE_THREAD)
 
 
 Backend = NumpyArrays | TorchArrays
 
 
 @contextlib.contextmanager
-def _flushed(torch: Any) -> Iterator[None]:
+def _flushed(torch: Any, one_thread: bool) -> Iterator[None]:
     """Switch subnormal numbers off, and back on only if they were on before."""
     smallest = np.array([5e-324])
-    before = bool((smallest * 1.0 == 0.0).all())
+    before, threads = bool((smallest * 1.0 == 0.0).all()), torch.get_num_threads()
     torch.set_flush_denormal(True)
+    if one_thread:
+        torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_flush_denormal(before)
+        if one_thread:
+            torch.set_num_threads(threads)

@@ -22,7 +22,7 @@ from counterplay.defection.engine.sites import SiteArrays, Sites, minibatches
 
 
 @dataclass(frozen=True)
-class LocalWork:
+class LocalReport:
     """One agent's report: loss and accuracy at the model it received, update, full gradient."""
 
     loss: float
@@ -45,7 +45,7 @@ def local_work(
     loss: Any = "cross_entropy",
     dtype: Precision = "float32",
     device: str = "cpu",
-) -> LocalWork:
+) -> LocalReport:
     """Return what one agent reports to the server, as the in-process engine computes it.
 
     Use it inside a client of a real federation: the client trains, the server runs a rule.
@@ -74,7 +74,7 @@ def local_work(
 
     Returns
     -------
-    LocalWork
+    LocalReport
         ``update`` is ``U = (w - w_local) / eta``: the mean gradient along the local steps.
 
     References
@@ -102,7 +102,7 @@ def local_work(
             f"w must have the model's {objective.size} parameters, got {point.shape[1]}"
         )
     order = None if batches is None else np.asarray(batches, dtype=np.int64)[None, None]
-    with backend.fast_floats():
+    with backend.fast_floats(float(len(rows)) * objective.size):
         data = SiteArrays(sites, backend, np.zeros(1, dtype=np.int64))
         start = backend.put(point)
         alone = steps == 1 and order is None
@@ -114,7 +114,7 @@ def local_work(
             full if alone else local_updates(objective, data, start, eta, steps, order,
                                              rescale_local_lr)
         )  # fmt: skip
-    return LocalWork(
+    return LocalReport(
         loss=float(value[0]),
         accuracy=float(accuracy[0]),
         update=backend.fetch(update)[0],

@@ -9,8 +9,8 @@ Source: Alg. alg:icfo and alg:fedavg, spec 05 sections 3.1, 3.3 and 3.6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,18 @@ class TrainingRecord:
         """Number of agents that left, per seed."""
         return np.asarray((self.defect_round >= 0).sum(axis=1))
 
+    @classmethod
+    def joined(cls, parts: Sequence[TrainingRecord]) -> TrainingRecord:
+        """Put the seeds of several records behind each other."""
+        joined: dict[str, Any] = {}
+        for field in fields(cls):
+            values = [getattr(part, field.name) for part in parts]
+            if field.name == "status":
+                joined["status"] = tuple(s for value in values for s in value)
+            else:
+                joined[field.name] = values[0] if field.name == "eps" else np.concatenate(values)
+        return cls(**joined)
+
 
 def needs_gradients(rule: Aggregator) -> bool:
     """Whether the rule wants full-batch gradients beside local updates."""
@@ -113,7 +125,7 @@ def train(
     rounds:
         At most this many rounds.
     eps:
-        Loss at which an agent is satisfied, one for all or one per agent.
+        Loss at which an agent is satisfied, one for all or one per agent; with 0 it never leaves.
     reported:
         What agents tell the server instead, if they do not tell the truth.
     local_steps, batch_size, rescale_local_lr:
@@ -139,7 +151,7 @@ def train(
     >>> record = train(LayeredObjective([2, 2]), sites, FedAvg(), run_keys(0, 1),
     ...                step_size=1.0, rounds=50, eps=0.2)
     >>> record.defect_round[0].tolist(), record.status
-    ([7, 7], ('everyone_left',))
+    ([7, 7], ('everybody_left',))
     """
     run = _Run(objective, sites, rule, keys, check_int(rounds, "rounds", low=0))
     run.etas = _steps(step_size, run.R)
@@ -150,7 +162,8 @@ def train(
     run.rescale = rescale_local_lr
     run.steps_locally = run.local_steps > 1 or run.batch_size is not None
     run.test, run.every = test, check_positive_int(evaluate_every, "evaluate_every")
-    with objective.backend.fast_floats():
+    work = float(len(keys)) * float(sites.sizes[0].sum()) * objective.size
+    with objective.backend.fast_floats(work):
         return run.go(start, tick)
 
 
@@ -259,14 +272,14 @@ class _Run:
             raise InvalidInputError(
                 f"the loss of agent {agent} is not finite at the initial model; check its rows"
             )
-        leavers = self.present[runs] & (loss <= self.eps)
+        leavers = self.present[runs] & (loss <= self.eps) & (self.eps > 0)
         position, agents = np.nonzero(leavers)
         self.defect_round[runs[position], agents] = r
         self.present[runs] &= ~leavers
         self.active[runs, r - 1] = self.present[runs]
         empty = np.asarray(~self.present[runs].any(axis=1))
         return [
-            "diverged" if x else "everyone_left" if nobody else None
+            "diverged" if x else "everybody_left" if nobody else None
             for x, nobody in zip(lost, empty)
         ]
 

@@ -1,10 +1,13 @@
 """Studies of the defection area: who leaves, what protection costs, what lies buy."""
 
+from counterplay.studies.defection.device_accuracy import DEVICE_ACCURACY
+from counterplay.studies.defection.grids import FINE_TUNE, Q_BY_K
 from counterplay.studies.defection.misreport import MISREPORT
 from counterplay.studies.defection.plates import PLATES
 from counterplay.studies.defection.round_bounds import ROUND_BOUNDS
 from counterplay.studies.defection.sandwich import SANDWICH
 from counterplay.studies.defection.step_sizes import STEP_SIZES
+from counterplay.studies.defection.timeline import TIMELINE
 from counterplay.studies.study import Area
 
 AREA = Area(
@@ -17,5 +20,15 @@ AREA = Area(
         "that predicts who is about to leave and bends its step around them keeps everybody, and "
         "can hand all of them a model within their targets in one last step."
     ),
-    studies=(PLATES, SANDWICH, ROUND_BOUNDS, STEP_SIZES, MISREPORT),
+    studies=(
+        PLATES,
+        SANDWICH,
+        ROUND_BOUNDS,
+        STEP_SIZES,
+        MISREPORT,
+        TIMELINE,
+        DEVICE_ACCURACY,
+        Q_BY_K,
+        FINE_TUNE,
+    ),
 )

@@ -1,0 +1,161 @@
+"""A scikit-learn classifier that is trained across sites which may leave.
+
+Source: spec 05 section 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from counterplay.core.draws import run_keys
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.validation import check_positive_int
+from counterplay.defection.engine.sites import Sites
+from counterplay.defection.engine.training import train
+from counterplay.defection.models import is_convex, objective_for
+from counterplay.defection.rule_options import plan_rules
+from counterplay.defection.simulator import _thresholds, check_sites
+
+
+class FederatedClassifier(ClassifierMixin, BaseEstimator):
+    """Train one classifier over the sites named by ``groups``, which leave once satisfied.
+
+    Use it where a scikit-learn estimator is expected; :class:`DefectionSimulator` compares rules
+    and shows what happened. Without groups there is one site and nobody to lose.
+
+    Parameters
+    ----------
+    model:
+        As in :class:`DefectionSimulator`; ``"linear"`` and ``"mlp"`` need no torch.
+    rule:
+        ``"safe_step"``, ``"adagd"``, ``"mwfed"`` or ``"fedavg"``.
+    threshold:
+        Loss at which a site is satisfied: a number, one per site in sorted order, or a dict.
+    rounds:
+        At most this many rounds.
+    step_size, local_steps, batch_size, delta:
+        As in :meth:`DefectionSimulator.compare`; None takes the defaults of the rule.
+    device:
+        ``"cpu"`` or ``"cuda"``.
+    random_state:
+        Seed of initial parameters and minibatches.
+
+    Attributes
+    ----------
+    classes_, sites_ : labels and names of the sites.
+    defect_round_ : dict from site to the round in which it left, for those that left.
+    record_ : the :class:`TrainingRecord` of the run, one seed.
+    status_ : why training ended.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> site = np.array(["north", "south", "west"])[np.argsort(np.argsort(X[:, 0])) * 3 // len(X)]
+    >>> model = FederatedClassifier(threshold=0.1, random_state=0)
+    >>> model = model.fit(StandardScaler().fit_transform(X), y, groups=site)
+    >>> model.defect_round_, round(model.score(StandardScaler().fit_transform(X), y), 3)
+    ({}, 0.965)
+
+    References
+    ----------
+    Spec 05 section 8.
+    """
+
+    def __init__(
+        self,
+        model: Any = "linear",
+        *,
+        rule: str = "safe_step",
+        threshold: Any = 0.2,
+        rounds: int = 500,
+        step_size: float | None = None,
+        local_steps: int = 1,
+        batch_size: int | None = None,
+        delta: float | None = None,
+        device: str = "cpu",
+        random_state: RandomState = None,
+    ) -> None:
+        self.model = model
+        self.rule = rule
+        self.threshold = threshold
+        self.rounds = rounds
+        self.step_size = step_size
+        self.local_steps = local_steps
+        self.batch_size = batch_size
+        self.delta = delta
+        self.device = device
+        self.random_state = random_state
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None
+    ) -> FederatedClassifier:
+        """Train on the rows of all sites."""
+        rows, labels = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InvalidInputError("y has one class only; there is nothing to learn")
+        site = np.zeros(len(rows), dtype=np.int64) if groups is None else groups
+        self.sites_, owner = check_sites(site, len(rows))
+        eps = _thresholds(self.threshold, self.sites_)
+        self.objective_ = objective_for(
+            self.model,
+            features=rows.shape[1],
+            classes=len(self.classes_),
+            rows=len(rows),
+            device=self.device,
+        )
+        options = {
+            "step_size": self.step_size,
+            "local_steps": self.local_steps,
+            "batch_size": self.batch_size,
+            "delta": self.delta,
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        (plan,) = plan_rules({self.rule: given}, eps, is_convex(self.objective_))
+        self.record_ = train(
+            self.objective_,
+            Sites.from_agents(self.objective_.rows(rows), codes, owner),
+            plan.rule,
+            run_keys(int(generator(self.random_state).integers(2**31)), 1),
+            step_size=plan.step_size,
+            rounds=check_positive_int(self.rounds, "rounds"),
+            eps=eps,
+            local_steps=plan.local_steps,
+            batch_size=plan.batch_size,
+        )
+        left = self.record_.defect_round[0].tolist()
+        self.defect_round_ = {s: r for s, r in zip(self.sites_.tolist(), left) if r >= 0}
+        self.status_ = self.record_.status[0]
+        return self
+
+    def _outputs(self, X: ArrayLike) -> NDArray[Any]:
+        check_is_fitted(self)
+        rows = validate_data(self, X, reset=False, dtype=np.float64)
+        backend = self.objective_.backend
+        w = backend.put(self.record_.w)
+        out = self.objective_.outputs(w, backend.put(self.objective_.rows(rows))[None])
+        return np.asarray(backend.fetch(out)[0], dtype=np.float64)
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return one score per class, or one number per row for two classes."""
+        out = self._outputs(X)
+        if len(self.classes_) > 2:
+            return out
+        return np.asarray(out[:, 0] if out.shape[1] == 1 else out[:, 1] - out[:, 0])
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the most likely class of every row."""
+        score = self.decision_function(X)
+        best = (score > 0).astype(np.int64) if score.ndim == 1 else score.argmax(axis=1)
+        return np.asarray(self.classes_[best])

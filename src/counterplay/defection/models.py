@@ -1,0 +1,130 @@
+"""What a user calls a model, as an objective of the engine: names, scikit-learn, torch.
+
+Linear models of scikit-learn are turned into their own loss in closed form, penalty included; they
+and the named models need no torch. Source: spec 05 sections 8 and 9.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from counterplay.core.errors import InvalidInputError, UnknownNameError
+from counterplay.defection.engine.arrays import Backend, NumpyArrays, Precision, TorchArrays
+from counterplay.defection.engine.layers import LayeredObjective
+from counterplay.defection.engine.objective import Objective
+
+KNOWN = (
+    "a torch module, an engine Objective, 'linear', 'mlp', or scikit-learn's SGDClassifier, "
+    "LogisticRegression, Perceptron or MLPClassifier"
+)
+
+
+def objective_for(
+    model: Any,
+    *,
+    features: int,
+    classes: int,
+    rows: int,
+    loss: Any = None,
+    device: str = "cpu",
+    dtype: Precision | None = None,
+    warm_start: bool = False,
+) -> Objective:
+    """Return the objective that trains ``model`` on ``rows`` rows with these features and classes.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import SGDClassifier
+    >>> objective_for(SGDClassifier(loss="hinge"), features=4, classes=3, rows=100).size
+    15
+    """
+    if isinstance(model, Objective):
+        return model
+    if isinstance(model, str):
+        return _named(model, features, classes, loss, _backend(device, dtype))
+    if _is_torch_module(model):
+        return _torch(model, classes, loss, device, dtype or "float32", warm_start)
+    return _scikit_learn(model, features, classes, rows, _backend(device, dtype))
+
+
+def is_convex(objective: Objective) -> bool:
+    """Whether every agent's loss is convex in the parameters: linear models are."""
+    return isinstance(objective, LayeredObjective) and len(objective.sizes) == 2
+
+
+def _backend(device: str, dtype: Precision | None) -> Backend:
+    """NumPy on the CPU; torch elsewhere."""
+    if device == "cpu":
+        return NumpyArrays(dtype or "float64")
+    return TorchArrays(dtype or "float32", device)
+
+
+def _named(model: str, features: int, classes: int, loss: Any, backend: Backend) -> Objective:
+    name = "cross_entropy" if loss is None else loss
+    if model == "linear":
+        return LayeredObjective([features, classes], loss=name, backend=backend)
+    if model == "mlp":
+        return LayeredObjective([features, 32, classes], loss=name, backend=backend)
+    raise UnknownNameError.among("model", model, ["linear", "mlp"])
+
+
+def _is_torch_module(model: Any) -> bool:
+    if find_spec("torch") is None or not hasattr(model, "state_dict"):
+        return False
+    import torch
+
+    return isinstance(model, torch.nn.Module)
+
+
+def _torch(
+    model: Any, classes: int, loss: Any, device: str, dtype: Precision, warm_start: bool
+) -> Objective:
+    from counterplay.defection.engine.torch_modules import TorchLayers, torch_objective
+
+    name = "cross_entropy" if loss is None else loss
+    objective = torch_objective(model, loss=name, dtype=dtype, device=device, warm_start=warm_start)
+    if isinstance(objective, TorchLayers):
+        outputs = objective.sizes[-1]
+        if outputs == 1 and classes == 2 and loss is None:
+            return _torch(model, classes, "log_loss", device, dtype, warm_start)
+        if outputs < classes:
+            raise InvalidInputError(
+                f"the model has {outputs} outputs, but y has {classes} classes; "
+                f"give the last layer {classes} outputs"
+            )
+    return objective
+
+
+def _scikit_learn(
+    model: Any, features: int, classes: int, rows: int, backend: Backend
+) -> Objective:
+    """Return the objective that the estimator minimises."""
+    from sklearn.linear_model import LogisticRegression, Perceptron, SGDClassifier
+    from sklearn.neural_network import MLPClassifier
+
+    outputs = 1 if classes == 2 else classes
+    if isinstance(model, SGDClassifier | Perceptron):
+        loss = "perceptron" if isinstance(model, Perceptron) else model.loss
+        alpha = 0.0 if model.penalty is None else _ridge(model.penalty, model.alpha)
+        bias, sizes = model.fit_intercept, [features, outputs]
+        return LayeredObjective(sizes, bias=bias, loss=loss, penalty=alpha, backend=backend)
+    if isinstance(model, LogisticRegression):
+        strength = 0.0 if not np.isfinite(model.C) else 1.0 / (model.C * rows)
+        bias, loss = model.fit_intercept, "log_loss" if outputs == 1 else "cross_entropy"
+        sizes = [features, outputs]
+        return LayeredObjective(sizes, bias=bias, loss=loss, penalty=strength, backend=backend)
+    if isinstance(model, MLPClassifier):
+        widths = np.atleast_1d(model.hidden_layer_sizes).tolist()
+        activation = {"logistic": "sigmoid"}.get(model.activation, model.activation)
+        sizes = [features, *widths, classes]
+        return LayeredObjective(sizes, activation, penalty=model.alpha / rows, backend=backend)
+    raise InvalidInputError(f"model must be {KNOWN}, got {type(model).__name__}")
+
+
+def _ridge(penalty: str, alpha: float) -> float:
+    if penalty != "l2":
+        raise InvalidInputError(f"only the l2 penalty has a gradient everywhere, got {penalty!r}")
+    return float(alpha)

@@ -1,0 +1,101 @@
+"""Server rules by name and options, with defaults that make sense for the model at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from counterplay.core.errors import InvalidInputError, UnknownNameError
+from counterplay.core.validation import FloatArray, check_positive_int, check_real
+from counterplay.defection.reports import Aggregator
+from counterplay.defection.rules import ADAGD, FedAvg, MWFed, SafeStep
+
+ALIASES = {
+    "fedavg": "fedavg",
+    "mwfed": "mwfed",
+    "mw_fed": "mwfed",
+    "adagd": "adagd",
+    "ada_gd": "adagd",
+    "safe_step": "safe_step",
+    "safestep": "safe_step",
+}
+STEP = {"fedavg": 0.1, "mwfed": 0.1, "adagd": 0.02, "safe_step": 0.5}
+TITLE = {"fedavg": "FedAvg", "mwfed": "MW-FED", "adagd": "ADA-GD", "safe_step": "SafeStep"}
+WORK = ("rule", "step_size", "local_steps", "batch_size", "rescale_local_lr", "delta")
+OWN = {
+    "fedavg": (),
+    "mwfed": ("gap", "growth"),
+    "adagd": ("variant", "z", "stall_tol"),
+    "safe_step": ("cap", "z", "stall_tol"),
+}
+
+
+@dataclass(frozen=True)
+class RulePlan:
+    """A rule and the local work that goes with it, as they will be run."""
+
+    label: str
+    name: str
+    rule: Aggregator
+    delta: float
+    step_size: float
+    local_steps: int = 1
+    batch_size: int | None = None
+    rescale_local_lr: bool = True
+
+    @property
+    def title(self) -> str:
+        """Name for tables and figures."""
+        return TITLE[self.name] if self.label in ALIASES else self.label
+
+
+def plan_rules(
+    rules: Mapping[str, Mapping[str, Any]] | Iterable[str], eps: FloatArray, convex: bool
+) -> list[RulePlan]:
+    """Return the plans for a list of names, or a dict from label to options.
+
+    >>> import numpy as np
+    >>> [p.title for p in plan_rules(["fedavg", "safe_step"], np.array([0.2]), convex=False)]
+    ['FedAvg', 'SafeStep']
+    """
+    if isinstance(rules, str):
+        rules = [rules]
+    chosen = rules if isinstance(rules, Mapping) else {name: {} for name in rules}
+    if not chosen:
+        raise InvalidInputError("give at least one rule, such as ['fedavg', 'safe_step']")
+    return [_plan(label, dict(options), eps, convex) for label, options in chosen.items()]
+
+
+def _plan(label: str, options: dict[str, Any], eps: FloatArray, convex: bool) -> RulePlan:
+    name = str(options.pop("rule", label))
+    if name not in ALIASES:
+        raise UnknownNameError.among("rule", name, ALIASES)
+    name = ALIASES[name]
+    for option in options:
+        if option not in WORK + OWN[name]:
+            raise UnknownNameError.among(f"option of {label!r}", option, WORK + OWN[name])
+    positive = eps[eps > 0]
+    default = 0.1 * float(positive.min()) if positive.size else 0.01
+    delta = check_real(options.pop("delta", default), "delta", low=0.0, open_low=True)
+    steps = check_positive_int(options.pop("local_steps", 1), "local_steps")
+    batch = options.pop("batch_size", None if steps == 1 else 32)
+    work: dict[str, Any] = {
+        "step_size": check_real(
+            options.pop("step_size", STEP[name]), "step_size", low=0.0, open_low=True
+        ),
+        "local_steps": steps,
+        "batch_size": None if batch is None else check_positive_int(batch, "batch_size"),
+        "rescale_local_lr": bool(options.pop("rescale_local_lr", True)),
+    }
+    return RulePlan(label, name, _rule(name, options, delta, convex), delta, **work)
+
+
+def _rule(name: str, own: dict[str, Any], delta: float, convex: bool) -> Aggregator:
+    if name == "fedavg":
+        return FedAvg()
+    if name == "mwfed":
+        return MWFed(**{"gap": delta, **own})
+    if name == "adagd":
+        return ADAGD(delta, **own)
+    return SafeStep(delta, **{"cap": None if convex else "eta", **own})

@@ -1,0 +1,310 @@
+"""Who leaves your federation, what it costs, and which rule keeps everybody: on your own data.
+
+Source: spec 05 section 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterplay.core.draws import run_keys
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.progress import progress_bar
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.validation import (
+    FloatArray,
+    check_float_array,
+    check_positive_int,
+    check_real,
+)
+from counterplay.defection.engine.arrays import Precision
+from counterplay.defection.engine.sites import Sites
+from counterplay.defection.engine.training import TrainingRecord, train
+from counterplay.defection.models import is_convex, objective_for
+from counterplay.defection.rule_options import RulePlan, plan_rules
+from counterplay.defection.simulation_result import SimulationResult
+
+NUMBERS_AT_ONCE = 1 << 27
+LONG_RUN = 200_000  # rounds x seeds x agents from which a progress bar is shown
+
+
+class DefectionSimulator:
+    """A federation of your sites, each of which leaves once the shared model is good enough for it.
+
+    Use it before you start a real federation: it trains your model on your data under several
+    server rules, with every site leaving for good the first time its own loss is at most its
+    threshold, and tells who leaves when, what that costs, and which rule keeps them.
+
+    Parameters
+    ----------
+    model:
+        A torch module, ``"linear"``, ``"mlp"`` (one hidden layer of 32), or scikit-learn's
+        ``SGDClassifier``, ``LogisticRegression``, ``Perceptron`` or ``MLPClassifier``, which stand
+        for the loss they minimise. Torch modules run in evaluation mode, without dropout.
+    X, y:
+        Rows and labels of any type; a DataFrame must be numeric. Scale features yourself.
+    site:
+        Site of every row, any names; rows with a negative number belong to nobody.
+    threshold:
+        Loss at which a site is satisfied: one number, one per site in sorted order, or a dict from
+        site to number. 0 means never.
+    test:
+        ``(X, y)`` for the population accuracy. By default ``test_size`` of every site is held out.
+    test_size:
+        Share of every site that is held out; 0 for none.
+    loss:
+        ``"cross_entropy"`` by default; a margin loss, or for torch modules a function.
+    warm_start:
+        Start from the torch module's own parameters instead of fresh ones.
+    device, dtype:
+        Where and how precisely to compute, such as ``"cuda"`` and ``"float64"``.
+    random_state:
+        Seed of the held-out rows.
+
+    Guarantees
+    ----------
+    Sites evaluate the model on all their rows, leave at the same time within a round and never
+    return; averages are over all sites, also those that left. For convex models, SafeStep and
+    ADA-GD with full-batch gradients lose nobody (spec 05 sections 3.5 and 3.7).
+
+    Examples
+    --------
+    >>> from counterplay import datasets
+    >>> from counterplay.defection import heterogeneous_split
+    >>> X, y = datasets.load("digits", return_X_y=True)
+    >>> site = heterogeneous_split(X, y, 10, own_fraction=0.9, random_state=0).agent_of_row
+    >>> simulator = DefectionSimulator("linear", X / 16.0, y, site, threshold=0.5)
+    >>> rules = {"fedavg": dict(step_size=1.0), "safe_step": dict(step_size=1.0)}
+    >>> result = simulator.compare(rules, rounds=150, random_state=0)
+    >>> result.to_frame().set_index("rule")["defections"].to_dict()
+    {'fedavg': 10, 'safe_step': 0}
+
+    References
+    ----------
+    Spec 05 section 9.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        site: ArrayLike,
+        *,
+        threshold: float | ArrayLike | Mapping[Any, float],
+        test: tuple[ArrayLike, ArrayLike] | None = None,
+        test_size: float = 0.2,
+        loss: Any = None,
+        warm_start: bool = False,
+        device: str = "cpu",
+        dtype: Precision | None = None,
+        random_state: RandomState = 0,
+    ) -> None:
+        rows = check_rows(X, "X")
+        labels = np.asarray(y)
+        if labels.shape != (len(rows),):
+            raise InvalidInputError(f"y must have one label per row of X, got {labels.shape}")
+        self.classes, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes) < 2:
+            raise InvalidInputError("y has one class only; there is nothing to learn")
+        self.sites, owner = check_sites(site, len(rows))
+        self.eps = _thresholds(threshold, self.sites)
+        held_out = np.zeros(len(rows), dtype=bool)
+        if test is None and check_real(test_size, "test_size", low=0.0, high=0.9) > 0:
+            held_out = _hold_out(owner, test_size, generator(random_state))
+        self.objective = objective_for(
+            model,
+            features=int(np.prod(rows.shape[1:])),
+            classes=len(self.classes),
+            rows=int((~held_out).sum()),
+            loss=loss,
+            device=device,
+            dtype=dtype,
+            warm_start=warm_start,
+        )
+        rows = self.objective.rows(rows)
+        train_owner = np.where(held_out, -1, owner)
+        self.data = Sites.from_agents(rows, codes, train_owner)
+        self.test: tuple[NDArray[Any], NDArray[np.int64]] | None = None
+        if test is not None:
+            self.test = (self.objective.rows(check_rows(test[0], "test")), self._codes(test[1]))
+        elif held_out.any():
+            self.test = (rows[held_out], codes[held_out])
+
+    @classmethod
+    def from_data(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike,
+        model: Any = "mlp",
+        eps: float | ArrayLike | Mapping[Any, float] = 0.2,
+        **options: Any,
+    ) -> DefectionSimulator:
+        """Build a simulator with the names that scikit-learn users expect.
+
+        >>> X, y = [[0.0], [1.0], [0.2], [0.8]] * 5, [0, 1, 0, 1] * 5
+        >>> DefectionSimulator.from_data(X, y, ["a", "b"] * 10, model="linear", eps=0.3)
+        DefectionSimulator(2 sites, 16 rows to train on, 2 classes)
+        """
+        return cls(model, X, y, groups, threshold=eps, **options)
+
+    def __repr__(self) -> str:
+        return (
+            f"DefectionSimulator({len(self.sites)} sites, {int(self.data.sizes.sum())} rows to "
+            f"train on, {len(self.classes)} classes)"
+        )
+
+    def compare(
+        self,
+        rules: Mapping[str, Mapping[str, Any]] | Iterable[str] = ("fedavg", "safe_step"),
+        *,
+        rounds: int = 500,
+        random_state: RandomState = None,
+        seeds: int = 1,
+        progress: bool | None = None,
+    ) -> SimulationResult:
+        """Train under every rule and compare what happened.
+
+        Parameters
+        ----------
+        rules:
+            Names (``"fedavg"``, ``"mwfed"``, ``"adagd"``, ``"safe_step"``), or a dict from name to
+            options: ``step_size``, ``local_steps``, ``batch_size``, ``rescale_local_lr``, ``delta``
+            (margin, by default a tenth of the smallest threshold) and those of the rule. A key may
+            be any label if the options name the ``rule``.
+        rounds:
+            At most this many rounds.
+        random_state:
+            Seed of initial parameters and minibatches; the same for all rules.
+        seeds:
+            Number of repetitions, trained together.
+        progress:
+            Show a progress bar; by default for long runs only.
+        """
+        total = check_positive_int(rounds, "rounds")
+        runs = check_positive_int(seeds, "seeds")
+        plans = plan_rules(rules, self.eps, is_convex(self.objective))
+        seed = int(generator(random_state).integers(2**31))
+        work = total * runs * len(self.sites) * len(plans)
+        shown = work > LONG_RUN if progress is None else progress
+        records = {}
+        with progress_bar(shown) as bar:
+            for plan in plans:
+                task = bar.add_task(plan.title, total=total)
+
+                def tick(r: int, task: Any = task) -> None:
+                    bar.update(task, completed=r)
+
+                records[plan.label] = self._train(plan, total, runs, seed, tick)
+                bar.update(task, completed=total)
+        return SimulationResult(
+            records=records,
+            plans=tuple(plans),
+            sites=tuple(self.sites.tolist()),
+            eps=self.eps,
+            measured=self.test is not None,
+        )
+
+    def _train(
+        self, plan: RulePlan, rounds: int, runs: int, seed: int, tick: Any
+    ) -> TrainingRecord:
+        """Train all seeds of one rule, in as few batches as memory allows."""
+        keys = run_keys(seed, runs)
+        at_once = max(1, NUMBERS_AT_ONCE // max(1, int(self.data.X.size)))
+        parts = [
+            train(
+                self.objective,
+                self.data,
+                plan.rule,
+                keys[first : first + at_once],
+                step_size=plan.step_size,
+                rounds=rounds,
+                eps=self.eps,
+                local_steps=plan.local_steps,
+                batch_size=plan.batch_size,
+                rescale_local_lr=plan.rescale_local_lr,
+                test=self.test,
+                evaluate_every=max(1, rounds // 100),
+                tick=tick,
+            )
+            for first in range(0, runs, at_once)
+        ]
+        return parts[0] if len(parts) == 1 else TrainingRecord.joined(parts)
+
+    def _codes(self, y: ArrayLike) -> NDArray[np.int64]:
+        """Return class numbers of labels."""
+        labels = np.asarray(y)
+        unknown = ~np.isin(labels, self.classes)
+        if unknown.any():
+            raise InvalidInputError(f"label {labels[unknown][0]!r} of test does not occur in y")
+        return np.searchsorted(self.classes, labels).astype(np.int64)
+
+
+def check_rows(X: Any, name: str) -> FloatArray:
+    """Return the rows as finite numbers; a table with text in it gets a sentence about it."""
+    if hasattr(X, "select_dtypes"):
+        text = [c for c in X.columns if X[c].dtype.kind not in "biuf"]
+        if text:
+            raise InvalidInputError(
+                f"column {text[0]!r} of {name} is not numeric; encode it, for example with "
+                "sklearn.preprocessing.OneHotEncoder"
+            )
+    rows = check_float_array(X, name)
+    if rows.ndim < 2 or not rows.size:
+        raise InvalidInputError(f"{name} must be a table with rows and columns, got {rows.shape}")
+    return rows
+
+
+def check_sites(site: ArrayLike, rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the sorted names of the sites and the site number of every row, -1 for nobody."""
+    names = np.asarray(site)
+    if names.shape != (rows,):
+        raise InvalidInputError(
+            f"site must name the site of each of {rows} rows, got {names.shape}"
+        )
+    if names.dtype.kind == "f" and not np.isfinite(names).all():
+        raise InvalidInputError("site has missing entries; use -1 for rows that belong to nobody")
+    if names.dtype.kind == "O":
+        if any(name is None or name != name for name in names):
+            raise InvalidInputError("site has missing entries; leave those rows out")
+        names = names.astype(str)
+    nobody = names < 0 if names.dtype.kind in "if" else np.zeros(rows, dtype=bool)
+    sites, codes = np.unique(names[~nobody], return_inverse=True)
+    if not len(sites):
+        raise InvalidInputError("no row belongs to a site")
+    owner = np.full(rows, -1, dtype=np.int64)
+    owner[~nobody] = codes
+    return sites, owner
+
+
+def _thresholds(threshold: Any, sites: NDArray[Any]) -> FloatArray:
+    """Return one threshold per site."""
+    if isinstance(threshold, Mapping):
+        missing = [s for s in sites.tolist() if s not in threshold]
+        if missing:
+            raise InvalidInputError(f"threshold has no entry for site {missing[0]!r}")
+        threshold = [threshold[s] for s in sites.tolist()]
+    eps = check_float_array(threshold, "threshold")
+    if eps.ndim > 1 or (eps.ndim == 1 and len(eps) != len(sites)):
+        raise InvalidInputError(
+            f"threshold must be one number or one per site ({len(sites)}), got shape {eps.shape}"
+        )
+    if (eps < 0).any():
+        raise InvalidInputError(f"threshold must not be negative, got {eps.min():g}")
+    return np.broadcast_to(eps, (len(sites),)).copy()
+
+
+def _hold_out(
+    owner: NDArray[np.int64], share: float, rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Mark a random share of every site's rows; every site keeps at least one row."""
+    held_out = np.zeros(len(owner), dtype=bool)
+    for m in range(int(owner.max()) + 1):
+        rows = rng.permutation(np.flatnonzero(owner == m))
+        held_out[rows[: min(round(share * len(rows)), len(rows) - 1)]] = True
+    return held_out

@@ -1,0 +1,90 @@
+"""The federation of the network studies: scikit-learn's digits among ten agents.
+
+Each agent holds mostly its own digit; a network with one hidden layer of 32 units is trained until
+agents with a small enough loss leave. All runs are seeded by the replicate, so that rules are
+compared on the same splits and initial networks. Source: spec 05 sections 5.1 and 5.2.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from counterplay.core.draws import run_keys
+from counterplay.defection import ADAGD, FedAvg, MWFed, SafeStep, heterogeneous_split
+from counterplay.defection.engine import LayeredObjective, Sites, TrainingRecord, train
+from counterplay.defection.reports import Aggregator
+from counterplay.studies.study import Params
+
+METHODS = {
+    "fedavg": "FedAvg",
+    "mw_fed": "MW-FED",
+    "ada_gd": "ADA-GD",
+    "safe_step": "SafeStep",
+}
+SEED = 509
+
+
+@cache
+def _data() -> tuple[Any, Any, Any, Any]:
+    """Return training and test rows with labels."""
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(SEED).permutation(len(y))
+    test, rest = order[:360], order[360:]
+    return X[rest] / 16.0, y[rest], X[test] / 16.0, y[test]
+
+
+def rule_of(method: str, eps: float) -> Aggregator:
+    """Return the rule with the margin ``delta = eps / 10``."""
+    delta = 0.1 * eps if eps > 0 else 0.01
+    rules: dict[str, Aggregator] = {
+        "fedavg": FedAvg(),
+        "mw_fed": MWFed(gap=delta),
+        "ada_gd_naive": ADAGD(delta, "naive"),
+        "ada_gd": ADAGD(delta, "anchored"),
+        "safe_step": SafeStep(delta, cap="eta"),
+    }
+    return rules[method]
+
+
+def digits_run(params: Params) -> TrainingRecord:
+    """Train one replicate; keys: method, own, eps, step_size, local_steps, rounds, replicate."""
+    X, y, X_test, y_test = _data()
+    number = {k: float(params[k] or 0.0) for k in ("own", "eps", "step_size")}
+    steps, rounds = int(params["local_steps"] or 1), int(params["rounds"] or 1)
+    replicate = int(params["replicate"] or 0)
+    split = heterogeneous_split(X, y, 10, number["own"], random_state=SEED + replicate)
+    return train(
+        LayeredObjective([64, 32, 10]),
+        Sites.from_agents(X, y, split.agent_of_row),
+        rule_of(str(params["method"]), number["eps"]),
+        run_keys(SEED, 1, first=replicate),
+        step_size=number["step_size"],
+        rounds=rounds,
+        eps=number["eps"],
+        local_steps=steps,
+        batch_size=None if steps == 1 else 32,
+        test=(X_test, y_test),
+        evaluate_every=10,
+    )
+
+
+def outcome(record: TrainingRecord) -> dict[str, float | int | str]:
+    """The numbers of a finished run that the studies share."""
+    average = record.accuracy[0].mean(axis=1)
+    final = record.accuracy[0, -1]
+    return {
+        "defections": int(record.defections[0]),
+        "average": float(final.mean()),
+        "worst": float(final.min()),
+        "best": float(final.max()),
+        "population": float(record.population[0, -1]),
+        "peak": float(average.max()),
+        "worst_loss": float(record.loss[0, -1].max()),
+        "used": int(record.rounds[0]),
+        "status": record.status[0],
+    }
