@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -72,3 +74,13 @@ def test_a_strategy_can_be_started_twice() -> None:
     first, second = (run.arrays["0"].numpy() for run in runs)
     assert np.array_equal(first, second)
     assert len(strategy.history_.rounds) == 3
+
+
+def test_a_party_starts_without_heavy_packages() -> None:
+    """Flower starts a process for every message of a party."""
+    heavy = "('torch', 'pandas', 'sklearn', 'matplotlib', 'scipy.stats')"
+    code = (
+        f"import sys, counterplay.defection.flower; print([m for m in {heavy} if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert run.stdout.strip() == "[]", run.stdout + run.stderr

@@ -5,8 +5,8 @@ from typing import Any
 from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
+from counterplay.defection import FedAvg
 from counterplay.defection.flower import AdaGD, RuleStrategy, SafeStep
-from counterplay.defection.rules import FedAvg
 from hospitals.task import make_module
 
 app = ServerApp()

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from counterplay.defection.split import heterogeneous_split
+from counterplay.defection import heterogeneous_split
 
 
 def make_module() -> torch.nn.Module:
