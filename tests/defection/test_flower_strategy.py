@@ -190,6 +190,45 @@ def test_a_dropped_party_costs_one_round_and_may_come_back(world: Any, how: str)
 
 
 @pytest.mark.claim("05.44")
+@pytest.mark.parametrize("back", [True, False])
+def test_a_run_does_not_converge_without_a_party_that_may_come_back(world: Any, back: bool) -> None:
+    eps = np.broadcast_to(world.eps, (M,))
+    whole = SafeStep(delta=DELTA, step_size=1.0, cap=None)
+    whole.start(problem_grid(world.problem, eps), start_from(world.w0), num_rounds=200)
+    last = len(whole.history_.rounds)
+    grid = problem_grid(world.problem, eps)
+    strategy = SafeStep(delta=DELTA, step_size=1.0, cap=None)
+
+    def cut(server_round: int, arrays: Any) -> None:
+        gone = server_round + 1 == last or (not back and server_round + 1 >= last)
+        grid.offline = {3} if gone else set()
+
+    strategy.start(grid, start_from(world.w0), num_rounds=200, evaluate_fn=cut)
+    assert strategy.status_ == "converged"
+    events = strategy.history_.to_frame().query("node == 3 and round >= @last")["event"].tolist()
+    if back:
+        assert events == ["no reply", ""]  # asked again at once, and within its target too
+    else:
+        assert events == ["no reply"] * 3  # then the others are not kept waiting any longer
+    assert len(strategy.history_.rounds) == last + len(events) - 1
+
+
+@pytest.mark.claim("05.43")
+def test_all_have_left_but_one_that_is_gone(world: Any) -> None:
+    grid = problem_grid(world.problem, np.array([1e9, 1e9, 1e9, 0.1]))
+    grid.offline = {4}
+
+    def disconnect(server_round: int, arrays: Any) -> None:
+        if server_round == 1:
+            del grid.contexts[4]
+
+    strategy = SafeStep(delta=DELTA, step_size=1.0)
+    strategy.start(grid, start_from(world.w0), num_rounds=50, evaluate_fn=disconnect)
+    assert strategy.status_ == "everybody_left"  # and nobody waited an hour for the last one
+    assert len(strategy.history_.rounds) == 1
+
+
+@pytest.mark.claim("05.44")
 def test_nobody_to_be_reached_ends_the_run(world: Any) -> None:
     grid = problem_grid(world.problem, np.broadcast_to(world.eps, (M,)))
     grid.offline = {1, 2, 3, 4}
@@ -293,7 +332,9 @@ def test_flowers_own_loop_drives_the_hooks(world: Any) -> None:
 def test_history_panel_and_figure(world: Any, capsys: pytest.CaptureFixture[str]) -> None:
     eps = np.array([0.1, 0.1, 0.1, 1e9])
     strategy = SafeStep(delta=DELTA, step_size=1.0, cap=None, verbose=True)
-    strategy.start(problem_grid(world.problem, eps), start_from(world.w0), num_rounds=4)
+    result = strategy.start(problem_grid(world.problem, eps), start_from(world.w0), num_rounds=4)
+    assert result.train_metrics_clientapp[1]["left"] == 1
+    assert result.train_metrics_clientapp[4]["present"] == 3
     text = capsys.readouterr().out
     assert "site 0" in text
     assert "left" in text

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable
-from functools import partial
 from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +76,8 @@ class RuleStrategy(FedAvg):
         Lipschitz constant ``H`` of the parties' gradients. If given, a run that has converged ends
         with one last step into everybody's target, if that step can be certified.
     max_silent_rounds :
-        End with status ``unreachable`` after this many rounds in a row without any answer.
+        End with status ``unreachable`` after this many rounds in a row without any answer. A run
+        that has converged for the others asks a dropped party again until it missed as many.
     verbose :
         Print the panel after every round.
     **options :
@@ -156,6 +156,7 @@ class RuleStrategy(FedAvg):
         self._model: ArrayRecord | None = None
         self._inbox = Inbox(self.threshold)
         self._questions: list[Message] = []
+        self._connected: set[int] = set()
         self._lifetime: float | None = None
         self._silent_rounds = 0
         self._last: tuple[Reports, FloatArray] | None = None
@@ -203,10 +204,7 @@ class RuleStrategy(FedAvg):
         self._judge(0, result, evaluate_fn)
         needed = max(self.min_available_nodes, 1)
         for server_round in range(1, num_rounds + 1):
-            here = partial(self._available, grid, server_round)
-            if self.status_ == "running" and not wait_for_parties(here, needed, timeout):
-                self.status_ = "unreachable"
-            if self.status_ != "running":
+            if not self._somebody(grid, server_round, needed, timeout):
                 break
             needed = 1  # once training has begun, whoever is there goes on
             log(INFO, "[ROUND %s/%s]", server_round, num_rounds)
@@ -260,6 +258,7 @@ class RuleStrategy(FedAvg):
     ) -> Iterable[Message]:
         """Ask every party that has not left (or a fraction of them)."""
         self._model = arrays
+        self._connected = set(grid.get_node_ids())
         nodes = self._choose(server_round, grid, self.fraction_train, self.min_train_nodes)
         own = ConfigRecord(dict(config))
         own["server-round"] = server_round
@@ -288,8 +287,17 @@ class RuleStrategy(FedAvg):
         group = str(server_round)
         return [Message(record, node, kind, ttl=self._lifetime, group_id=group) for node in nodes]
 
-    def _available(self, grid: Grid, server_round: int) -> int:
-        return len(self._roster.candidates(grid.get_node_ids(), server_round))
+    def _somebody(self, grid: Grid, server_round: int, needed: int, timeout: float) -> bool:
+        """Whether there is a next round: the rule is not done and parties are there, or come."""
+
+        def here() -> int:
+            return len(self._roster.candidates(grid.get_node_ids(), server_round))
+
+        if self.status_ == "running" and self._roster.only_leavers(grid.get_node_ids()):
+            self.status_ = "everybody_left"
+        if self.status_ == "running" and not wait_for_parties(here, needed, timeout):
+            self.status_ = "unreachable"
+        return self.status_ == "running"
 
     def _choose(self, server_round: int, grid: Grid, fraction: float, least: int) -> list[int]:
         if fraction == 0.0 or self.status_ != "running":
@@ -314,12 +322,21 @@ class RuleStrategy(FedAvg):
         decision = self.rule.decide(sent, self.eta(server_round), self._memory)
         position = self._inbox.space.flatten(self._model)
         self._last = (sent, position)
-        self.status_ = decision.status
+        self.status_ = self._verdict(decision.status)
         gauge = self._record(server_round, reports, absent, sent, decision)
         model = self._model
         if decision.status == "running":
             model = self._inbox.space.rebuild(position + np.asarray(decision.step), model)
-        return model, self._metrics(gauge)
+        return model, MetricRecord(gauge.numbers())
+
+    def _verdict(self, status: Status) -> Status:
+        """The rule's status; it has not converged while a dropped party may still come back."""
+        if status == "converged":
+            awaited = self._roster.awaited(self._connected, self.max_silent_rounds)
+            if awaited:
+                log(INFO, "\t> converged for those who are here; asking %d again", len(awaited))
+                return "running"
+        return status
 
     def _read(
         self, server_round: int, replies: list[Message]
@@ -327,21 +344,21 @@ class RuleStrategy(FedAvg):
         """Return reports by party, and why the other parties are absent."""
         assert self._model is not None  # checked by the caller
         reports, absent = self._inbox.sort(replies, self._questions, self._model)
-        for node in (*reports, *absent):
-            self._roster.introduce(node, reports[node].name if node in reports else None)
-            why = absent.get(node)
-            if why == NO_REPLY:
-                self._roster.silent(node, server_round)
-            else:
-                self._roster.answered(node)
+        for node, report in reports.items():
+            self._roster.introduce(node, report.name)
+            self._roster.present(node)
+        for node, why in absent.items():
+            self._roster.introduce(node, None)
             if why == GOODBYE:
                 self._roster.goodbye(node, server_round)
+            else:
+                self._roster.absent(node, server_round, silent=why == NO_REPLY)
         return reports, absent
 
     def _nobody(self, server_round: int, absent: dict[int, str]) -> None:
         """A round without a report: everybody has left, or nobody can be reached."""
         self._silent_rounds += 1
-        if self._roster.left and not self._roster.remaining:
+        if self._roster.only_leavers(self._connected):
             self.status_ = "everybody_left"
         elif self._silent_rounds >= self.max_silent_rounds:
             self.status_ = "unreachable"
@@ -377,19 +394,6 @@ class RuleStrategy(FedAvg):
             from rich.console import Console
 
             Console(width=100).print(panel(gauge))
-
-    def _metrics(self, gauge: RoundGauge) -> MetricRecord:
-        gaps = [p.gap for p in gauge.present]
-        return MetricRecord(
-            {
-                "loss": gauge.mean_loss,
-                "smallest-gap": min(gaps),
-                "largest-gap": max(gaps),
-                "present": len(gaps),
-                "left": len(self._roster.left),
-                "dropped": len(gauge.dropped),
-            }
-        )
 
 
 def _unless_none(value: float | None, name: str) -> float | None:

@@ -94,6 +94,18 @@ class RoundGauge:
         losses = [p.loss for p in self.present]
         return float(np.mean(losses)) if losses else math.nan
 
+    def numbers(self) -> dict[str, int | float | list[int] | list[float]]:
+        """Return the round as metrics for Flower's result."""
+        gaps = [p.gap for p in self.present]
+        return {
+            "loss": self.mean_loss,
+            "smallest-gap": min(gaps, default=math.nan),
+            "largest-gap": max(gaps, default=math.nan),
+            "present": len(gaps),
+            "left": len(self.left),
+            "dropped": len(self.dropped),
+        }
+
 
 @dataclass(frozen=True)
 class FederationHistory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class Roster:
@@ -17,7 +17,7 @@ class Roster:
         self.left: dict[int, int] = {}
         self._names: dict[int, str] = {}
         self._numbers: dict[int, int] = {}
-        self._silences: dict[int, int] = {}
+        self._absences: dict[int, int] = {}
         self._ask_again: dict[int, int] = {}
 
     def number(self, node: int) -> int:
@@ -43,21 +43,32 @@ class Roster:
     def _order(self, node: int) -> tuple[int, int]:
         return self._numbers.get(node, len(self._numbers)), node
 
-    def answered(self, node: int) -> None:
-        """Forget earlier silences of the party."""
-        self._silences.pop(node, None)
+    def present(self, node: int) -> None:
+        """Forget earlier absences of the party."""
+        self._absences.pop(node, None)
         self._ask_again.pop(node, None)
 
-    def silent(self, node: int, server_round: int) -> None:
-        """Leave the party out of the next rounds."""
-        self._silences[node] = self._silences.get(node, 0) + 1
-        self._ask_again[node] = server_round + 1 + 2 ** (self._silences[node] - 1)
+    def absent(self, node: int, server_round: int, *, silent: bool) -> None:
+        """Note that the party missed a round; if it was silent, spare it some rounds."""
+        self._absences[node] = self._absences.get(node, 0) + 1
+        if silent:
+            self._ask_again[node] = server_round + 1 + 2 ** (self._absences[node] - 1)
+
+    def awaited(self, connected: Collection[int], patience: int) -> list[int]:
+        """Return connected parties that missed fewer than ``patience`` rounds; ask them again."""
+        nodes = [n for n in self.remaining(connected) if 0 < self._absences.get(n, 0) < patience]
+        for node in nodes:
+            self._ask_again.pop(node, None)
+        return nodes
 
     def goodbye(self, node: int, server_round: int) -> None:
         """Strike the party off for good."""
         self.left.setdefault(node, server_round)
 
-    @property
-    def remaining(self) -> list[int]:
-        """The parties that were seen and have not left."""
-        return [node for node in self._numbers if node not in self.left]
+    def remaining(self, connected: Collection[int]) -> list[int]:
+        """Return the parties that were seen, are connected and have not left."""
+        return [node for node in self._numbers if node in connected and node not in self.left]
+
+    def only_leavers(self, connected: Iterable[int]) -> bool:
+        """Return whether somebody has left and nobody else is connected."""
+        return bool(self.left) and all(node in self.left for node in connected)
