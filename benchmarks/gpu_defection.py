@@ -38,7 +38,6 @@ FORMAT = "counterplay-defection-cifar10-1"
 MEAN = np.array([0.4914, 0.4822, 0.4465], dtype=np.float32)
 SD = np.array([0.2470, 0.2435, 0.2616], dtype=np.float32)
 EVERY = 5  # rounds between two measured points of a curve
-# name -> (rule, step size); None takes the step size of the cell
 METHODS: dict[str, str] = {
     "fedavg": "FedAvg",
     "mw_fed": "MW-FED",
@@ -50,7 +49,7 @@ METHODS: dict[str, str] = {
 
 def cells() -> list[dict[str, Any]]:
     """All cells, the most important first; duplicates are left out."""
-    base: dict[str, Any] = {"own": 0.9, "local_steps": 5, "step_size": 0.1, "eps": 1.0}
+    base: dict[str, Any] = {"own": 0.9, "local_steps": 5, "step_size": 0.1, "eps": 1.25}
     found: list[dict[str, Any]] = []
 
     def add(method: str, **changes: Any) -> None:
@@ -60,15 +59,14 @@ def cells() -> list[dict[str, Any]]:
 
     for method in METHODS:  # the timeline
         add(method)
+    add("ada_gd", step_size=0.02)
     add("safe_step", step_size=0.5)
     for method in METHODS:  # the source's target to the letter, with its step size
         add(method, eps=0.2)
-    for eps in (1.5, 0.5, 0.75, 1.25):  # accuracy of the devices against the target
+    for eps in (1.0, 1.5, 1.75, 0.75, 0.5):  # accuracy of the devices against the target
         for method in ("fedavg", "safe_step", "mw_fed", "ada_gd"):
             add(method, eps=eps)
-    for step in (0.3, 0.03, 1.0, 0.01):  # step sizes
-        for method in ("fedavg", "ada_gd", "safe_step", "ada_gd_naive"):
-            add(method, step_size=step)
+        add("ada_gd", eps=eps, step_size=0.02)
     for own in (0.7, 0.5, 0.1):  # heterogeneity by local steps
         for method in ("fedavg", "safe_step"):
             add(method, own=own)
@@ -79,6 +77,18 @@ def cells() -> list[dict[str, Any]]:
     for step in (0.01, 0.03, 0.1, 0.3, 1.0):  # fine-tuning: nobody leaves
         for steps in (5, 1, 10):
             add("fedavg", eps=0.0, step_size=step, local_steps=steps)
+    for step in (0.3, 0.03, 1.0, 0.01):  # step sizes
+        for method in ("fedavg", "ada_gd", "safe_step", "ada_gd_naive"):
+            add(method, step_size=step, eps=1.0)
+    add("ada_gd_naive", eps=1.0)
+    add("safe_step", step_size=0.5, eps=1.0)
+    for own in (0.7, 0.5, 0.1):  # heterogeneity by local steps, with a target hard to reach
+        for method in ("fedavg", "safe_step"):
+            add(method, own=own, eps=1.0)
+    for steps in (1, 10):
+        for own in (0.9, 0.7, 0.5, 0.1):
+            for method in ("fedavg", "safe_step"):
+                add(method, own=own, local_steps=steps, eps=1.0)
     return found
 
 
@@ -335,13 +345,15 @@ def run(options: argparse.Namespace) -> None:
 def figures(path: str) -> None:
     """Draw the figures beside the file, and print what they say."""
     sys.path.insert(0, str(SOURCE))
-    from counterplay.studies.defection.cifar10 import cifar10_figures, cifar10_table
+    from counterplay.studies.defection import cifar10_figures, cifar10_table, cifar10_verdicts
 
     for name, figure in cifar10_figures(path).items():
         target = Path(path).with_name(f"{Path(path).stem}-{name}.png")
         figure.savefig(target)
         print(target)
-    print(cifar10_table(path).to_markdown(index=False))
+    print(cifar10_table(path).to_string(index=False))
+    for verdict in cifar10_verdicts(path):
+        print("holds" if verdict.holds else "FAILS", verdict.statement, verdict.measured)
 
 
 def parser() -> argparse.ArgumentParser:

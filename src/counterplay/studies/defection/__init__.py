@@ -1,5 +1,10 @@
 """Studies of the defection area: who leaves, what protection costs, what lies buy."""
 
+from counterplay.studies.defection.cifar10 import (
+    cifar10_figures,
+    cifar10_table,
+    cifar10_verdicts,
+)
 from counterplay.studies.defection.device_accuracy import DEVICE_ACCURACY
 from counterplay.studies.defection.grids import FINE_TUNE, Q_BY_K
 from counterplay.studies.defection.misreport import MISREPORT
@@ -9,6 +14,8 @@ from counterplay.studies.defection.sandwich import SANDWICH
 from counterplay.studies.defection.step_sizes import STEP_SIZES
 from counterplay.studies.defection.timeline import TIMELINE
 from counterplay.studies.study import Area
+
+__all__ = ["AREA", "cifar10_figures", "cifar10_table", "cifar10_verdicts"]
 
 AREA = Area(
     name="defection",

@@ -14,7 +14,7 @@ import numpy as np
 
 from counterplay.core.draws import run_keys
 from counterplay.defection import ADAGD, FedAvg, MWFed, SafeStep, heterogeneous_split
-from counterplay.defection.engine import LayeredObjective, Sites, TrainingRecord, train
+from counterplay.defection.engine import LayeredObjective, NumpyArrays, Sites, TrainingRecord, train
 from counterplay.defection.reports import Aggregator
 from counterplay.studies.study import Params
 
@@ -59,7 +59,7 @@ def digits_run(params: Params) -> TrainingRecord:
     replicate = int(params["replicate"] or 0)
     split = heterogeneous_split(X, y, 10, number["own"], random_state=SEED + replicate)
     return train(
-        LayeredObjective([64, 32, 10]),
+        LayeredObjective([64, 32, 10], backend=NumpyArrays("float32")),
         Sites.from_agents(X, y, split.agent_of_row),
         rule_of(str(params["method"]), number["eps"]),
         run_keys(SEED, 1, first=replicate),

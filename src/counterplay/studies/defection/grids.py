@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from counterplay.core.figures import PALETTE, figure_style, panels
 from counterplay.studies.defection.digits import METHODS, digits_run, outcome
@@ -23,7 +23,7 @@ def panel_grid(scale: Scale) -> list[Params]:
             "eps": eps,
             "step_size": 0.5,
             "local_steps": steps,
-            "rounds": 140 if quick else 1500,
+            "rounds": 130 if quick else 1500,
             "replicate": replicate,
         }
         for own in ((0.9, 0.1) if quick else (0.9, 0.7, 0.5, 0.1))
@@ -41,7 +41,8 @@ def cell(params: Params, seed: int) -> Record:
 
 def panel_verdicts(frame: pd.DataFrame) -> list[Verdict]:
     """Departures hurt where agents differ and hardly where they are alike."""
-    plain = frame[frame["method"] == "fedavg"]
+    strict = frame["eps"].min()
+    plain = frame[(frame["method"] == "fedavg") & (frame["eps"] == strict)]
     fall = (plain["peak"] - plain["average"]).groupby(plain["own"]).mean()
     different, alike = float(fall[0.9]), float(fall[0.1])
     return [
@@ -68,7 +69,7 @@ def draw_panels(frame: pd.DataFrame) -> Figure:
                 ):
                     mean = rows[rows["own"] == own].groupby("eps")[["average", "worst"]].mean()
                     label = f"{METHODS[method]}, K={steps}"
-                    style = {"color": PALETTE[i], "marker": marker, "markersize": 5}
+                    style: Any = {"color": PALETTE[i], "marker": marker, "markersize": 5}
                     ax.plot(mean.index, mean["average"], label=label, **style)
                     ax.plot(mean.index, mean["worst"], linestyle=":", **style)
             ax.set(xlabel="target loss eps", title=f"own share {own:g}", ylim=(0, 1.02))
@@ -87,7 +88,7 @@ def tuning_grid(scale: Scale) -> list[Params]:
             "eps": 0.0,
             "step_size": step,
             "local_steps": steps,
-            "rounds": 60 if quick else 500,
+            "rounds": 40 if quick else 500,
             "replicate": replicate,
         }
         for own in ((0.9,) if quick else (0.9, 0.7, 0.5, 0.1))

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, figure_style, panels
+from counterplay.core.figures import PALETTE, figure_style
 from counterplay.core.stats import mean_interval
 from counterplay.studies.defection.digits import METHODS, digits_run, outcome
+from counterplay.studies.defection.squares import four_panels
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     replicates; every dashed line is one agent leaving in one of the replicates."""
     rounds = np.linspace(0, int(frame["rounds"].iloc[0]), POINTS)
     with figure_style():
-        figure, axes = panels(len(METHODS), width=3.5, height=3.6)
+        figure, axes = four_panels()
         for ax, (method, title) in zip(axes, METHODS.items()):
             rows = frame[frame["method"] == method]
             for text in rows["left"].astype(str):
@@ -107,8 +108,11 @@ def draw(frame: pd.DataFrame) -> Figure:
             for i, name in enumerate(CURVES):
                 mean = rows[[f"{name}_{k}" for k in range(POINTS)]].mean()
                 ax.plot(rounds, mean.to_numpy(), color=PALETTE[i], label=name)
-            ax.set(xlabel="round", title=title, ylim=(-0.02, 1.02))
-        axes[0].set_ylabel("accuracy")
+            ax.set(title=title, ylim=(-0.02, 1.02))
+        for ax in axes[2:]:
+            ax.set_xlabel("round")
+        for ax in axes[::2]:
+            ax.set_ylabel("accuracy")
         axes[-1].legend(loc="lower right")
     return figure
 
