@@ -88,6 +88,15 @@ def test_local_steps_follow_each_agent_on_its_own_path() -> None:
     assert run.w == pytest.approx(np.mean(ends, axis=0), abs=1e-12)
 
 
+def test_gradients_of_some_agents_in_any_order() -> None:
+    c, _ = setting(3)
+    everybody = c.problem.gradients(c.w0)
+    order = np.random.default_rng(0).permutation(c.problem.n_agents)
+    assert c.problem.gradients(c.w0, order) == pytest.approx(everybody[order], abs=1e-14)
+    points = np.repeat(c.w0[None], len(order), axis=0)
+    assert c.problem.local_gradients(points, order) == pytest.approx(everybody[order], abs=1e-14)
+
+
 def test_minibatches_are_unbiased() -> None:
     c = instances.random_overparameterised(M=3, n=6, d=20, random_state=0)
     assert isinstance(c.problem, LinearModelProblem)

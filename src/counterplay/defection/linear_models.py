@@ -131,7 +131,7 @@ class LinearModelProblem(FederatedProblem):
 
     def gradients(self, w: FloatArray, ids: IntArray | None = None) -> FloatArray:
         """Return the gradients of the agents ``ids`` at ``w``."""
-        if ids is None or len(ids) == self.n_agents:
+        if ids is None or np.array_equal(ids, np.arange(self.n_agents)):
             return self.oracle(w)[1]
         x = self.A[ids] @ w - self.b[ids]
         return np.asarray(((self._slope(x) * self._weights[ids])[:, None, :] @ self.A[ids])[:, 0])
