@@ -70,8 +70,11 @@ def test_a_killed_supernode_is_dropped_and_training_goes_on(here: Deployment) ->
     assert all(process.poll() is not None for process in here.processes.values())
     frame, events = record(history)
     assert {1: "left"} in events.values()  # it said goodbye and was never asked again
-    assert {1: "", 2: "no reply"} in events.values()
     assert {1: "", 2: "", 3: ""} in events.values()
+    killed = next(e for e in events.values() if e[1] == "" and any(e.values()))
+    # On a slow machine Flower notices the missing heartbeat before our wait is over.
+    assert killed[2] == "no reply" or killed[2].startswith("error: Node Unavailable")
+    assert killed.get(3) != ""
     stayed = frame[frame["party"] == "hospital 1"]
     assert stayed["round"].tolist() == [1, 2, 3]
     assert stayed["loss"].is_monotonic_decreasing

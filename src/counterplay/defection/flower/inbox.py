@@ -113,4 +113,4 @@ def _space_of(replies: Sequence[Message], model: ArrayRecord) -> ParameterSpace 
 def _last_line(reason: str | None) -> str:
     """Shorten a reason: the last line of a traceback says most."""
     lines = [line.strip() for line in (reason or "unknown").splitlines() if line.strip()]
-    return lines[-1][:200] if lines else "unknown"
+    return lines[-1].removeprefix("Error: ")[:200] if lines else "unknown"
