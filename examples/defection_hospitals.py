@@ -23,10 +23,10 @@ hospital = np.array(names)[number]
 simulator = DefectionSimulator("mlp", X, data.y, hospital, threshold=0.05)
 result = simulator.compare(
     {
-        "fedavg": dict(step_size=0.1, local_steps=5),
-        "mwfed": dict(step_size=0.1, local_steps=5),
-        "adagd": dict(step_size=0.02),
-        "safe_step": dict(step_size=0.5),
+        "fedavg": {"step_size": 0.1, "local_steps": 5},
+        "mwfed": {"step_size": 0.1, "local_steps": 5},
+        "adagd": {"step_size": 0.02},
+        "safe_step": {"step_size": 0.5},
     },
     rounds=400,
     random_state=0,

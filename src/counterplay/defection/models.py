@@ -18,7 +18,7 @@ from counterplay.defection.engine.objective import Objective
 
 KNOWN = (
     "a torch module, an engine Objective, 'linear', 'mlp', or scikit-learn's SGDClassifier, "
-    "LogisticRegression, Perceptron or MLPClassifier"
+    "LogisticRegression or MLPClassifier"
 )
 
 
@@ -90,7 +90,7 @@ def _torch(
         outputs = objective.sizes[-1]
         if outputs == 1 and classes == 2 and loss is None:
             return _torch(model, classes, "log_loss", device, dtype, warm_start)
-        if outputs < classes:
+        if outputs < classes and (outputs, classes) != (1, 2):
             raise InvalidInputError(
                 f"the model has {outputs} outputs, but y has {classes} classes; "
                 f"give the last layer {classes} outputs"
@@ -102,15 +102,14 @@ def _scikit_learn(
     model: Any, features: int, classes: int, rows: int, backend: Backend
 ) -> Objective:
     """Return the objective that the estimator minimises."""
-    from sklearn.linear_model import LogisticRegression, Perceptron, SGDClassifier
+    from sklearn.linear_model import LogisticRegression, SGDClassifier
     from sklearn.neural_network import MLPClassifier
 
     outputs = 1 if classes == 2 else classes
-    if isinstance(model, SGDClassifier | Perceptron):
-        loss = "perceptron" if isinstance(model, Perceptron) else model.loss
+    if isinstance(model, SGDClassifier):
         alpha = 0.0 if model.penalty is None else _ridge(model.penalty, model.alpha)
         bias, sizes = model.fit_intercept, [features, outputs]
-        return LayeredObjective(sizes, bias=bias, loss=loss, penalty=alpha, backend=backend)
+        return LayeredObjective(sizes, bias=bias, loss=model.loss, penalty=alpha, backend=backend)
     if isinstance(model, LogisticRegression):
         strength = 0.0 if not np.isfinite(model.C) else 1.0 / (model.C * rows)
         bias, loss = model.fit_intercept, "log_loss" if outputs == 1 else "cross_entropy"

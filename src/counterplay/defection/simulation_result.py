@@ -151,14 +151,16 @@ class SimulationResult:
 
     @property
     def best(self) -> RulePlan:
-        """The rule whose final model serves the worst site best; ties go to fewer departures."""
+        """The rule that loses fewest sites among those that serve the worst site best.
 
-        def key(plan: RulePlan) -> tuple[float, float]:
-            record = self.records[plan.label]
-            worst = float(record.accuracy[:, -1].min(axis=1).mean())
-            return -round(worst, 3), float(record.defections.mean())
-
-        return min(self.plans, key=key)
+        Rules within one point of the highest worst-site accuracy count as equally good.
+        """
+        worst, lost = {}, {}
+        for label, record in self.records.items():
+            worst[label] = float(record.accuracy[:, -1].min(axis=1).mean())
+            lost[label] = float(record.defections.mean())
+        good = [p for p in self.plans if worst[p.label] >= max(worst.values()) - 0.01]
+        return min(good, key=lambda plan: (lost[plan.label], -worst[plan.label]))
 
     def _advice(self, plan: RulePlan) -> str:
         record = self.records[plan.label]

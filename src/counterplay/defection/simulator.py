@@ -43,8 +43,8 @@ class DefectionSimulator:
     ----------
     model:
         A torch module, ``"linear"``, ``"mlp"`` (one hidden layer of 32), or scikit-learn's
-        ``SGDClassifier``, ``LogisticRegression``, ``Perceptron`` or ``MLPClassifier``, which stand
-        for the loss they minimise. Torch modules run in evaluation mode, without dropout.
+        ``SGDClassifier``, ``LogisticRegression`` or ``MLPClassifier``, which stand for the loss
+        they minimise. Torch modules run in evaluation mode, without dropout.
     X, y:
         Rows and labels of any type; a DataFrame must be numeric. Scale features yourself.
     site:

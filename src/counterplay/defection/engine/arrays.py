@@ -30,8 +30,12 @@ class NumpyArrays:
     name = "numpy"
 
     def __init__(self, dtype: Precision = "float64") -> None:
-        self.xp: Any = np
         self.dtype = check_choice(dtype, "dtype", ("float32", "float64"))
+
+    @property
+    def xp(self) -> Any:
+        """The library."""
+        return np
 
     def put(self, array: NDArray[Any]) -> Array:
         """Return the array in the backend's precision; integers and booleans stay what they are."""
@@ -94,10 +98,16 @@ class TorchArrays:
             raise MissingDependencyError.for_extra("torch", "federated")
         import torch
 
-        self.xp: Any = torch
         self.device = torch.device(device)
         check_choice(dtype, "dtype", ("float32", "float64"))
         self.dtype = torch.float32 if dtype == "float32" else torch.float64
+
+    @property
+    def xp(self) -> Any:
+        """The library."""
+        import torch
+
+        return torch
 
     def put(self, array: NDArray[Any]) -> Array:
         """Move to the device in the backend's precision."""

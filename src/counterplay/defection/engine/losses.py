@@ -7,6 +7,7 @@ scikit-learn's ``SGDClassifier`` does. Source: spec 05 section 2.1.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from counterplay.core.errors import UnknownNameError
@@ -32,13 +33,11 @@ def signs(backend: Backend, out: Array, y: Array) -> Array:
     return 2.0 * backend.one_hot(y, out.shape[-1]) - 1.0
 
 
-def _margin_loss(name: str) -> RowLoss:
-    def loss(backend: Backend, out: Array, y: Array) -> tuple[Array, Array]:
-        sign = signs(backend, out, y)
-        value, slope = MARGIN[name](backend.xp, sign * out)
-        return value.sum(-1), sign * slope
-
-    return loss
+def margin_loss(backend: Backend, out: Array, y: Array, *, name: str) -> tuple[Array, Array]:
+    """A function of the margin, summed over the outputs."""
+    sign = signs(backend, out, y)
+    value, slope = MARGIN[name](backend.xp, sign * out)
+    return value.sum(-1), sign * slope
 
 
 def _log(xp: Any, m: Array) -> tuple[Array, Array]:
@@ -64,17 +63,11 @@ def _modified_huber(xp: Any, m: Array) -> tuple[Array, Array]:
     return xp.where(far, -4.0 * m, value), xp.where(far, slope * 0 - 4.0, slope)
 
 
-def _perceptron(xp: Any, m: Array) -> tuple[Array, Array]:
-    inside = m <= 0.0
-    return -m * inside, -1.0 * inside
-
-
 MARGIN: dict[str, Callable[[Any, Array], tuple[Array, Array]]] = {
     "log_loss": _log,
     "hinge": _hinge,
     "squared_hinge": _squared_hinge,
     "modified_huber": _modified_huber,
-    "perceptron": _perceptron,
 }
 
 
@@ -84,4 +77,4 @@ def row_loss(name: str) -> RowLoss:
         return cross_entropy
     if name not in MARGIN:
         raise UnknownNameError.among("loss", name, ["cross_entropy", *MARGIN])
-    return _margin_loss(name)
+    return partial(margin_loss, name=name)
