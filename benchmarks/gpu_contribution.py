@@ -1,13 +1,19 @@
 """The EMNIST defection experiment on a GPU: needs NumPy and torch only.
 
-Two steps. Where the data are, make the compact file; on the GPU machine, run from that file:
+Where the data are, make the compact file (28 MB):
 
     python benchmarks/gpu_contribution.py convert emnist47_subset.npz build/contribution_emnist.npz
-    python benchmarks/gpu_contribution.py run build/contribution_emnist.npz \
-        --out docs/results/contribution/emnist.json --device cuda --minutes 7.5
 
-Cells are computed in order of importance and the file is rewritten after each of them, so a run
-that is stopped early keeps what it has. Figures come from the file alone (matplotlib is needed):
+On the GPU machine, time batched against one-by-one training (about a minute), then run all cells
+(about five minutes; later cells are skipped when the minutes are spent):
+
+    python benchmarks/gpu_contribution.py time build/contribution_emnist.npz --device cuda
+    python benchmarks/gpu_contribution.py run build/contribution_emnist.npz --device cuda \
+        --minutes 8 --out docs/results/contribution/emnist.json
+
+``run`` also measures the speed. Cells are computed in order of importance and the file is rewritten
+after each of them, so a run that is stopped early keeps what it has; ``--resume FILE`` computes
+only what FILE lacks (same protocol and seeds). Figures come from the file alone (needs matplotlib):
 
     python benchmarks/gpu_contribution.py figures docs/results/contribution/emnist.json
 """
@@ -15,32 +21,28 @@ that is stopped early keeps what it has. Figures come from the file alone (matpl
 from __future__ import annotations
 
 import argparse
-import json
+import statistics
 import sys
 import time
-import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-SOURCE = Path(__file__).resolve().parents[1] / "src"
-FORMAT = "counterplay-contribution-emnist-1"
-MEAN, SD = 0.1307, 0.3081
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from emnist_experiment import SOURCE, Experiment
+
 # Most informative cells first: the source's 25 %, then the ends of the curve.
 CELLS = [(a, f) for f in (0.25, 1.0, 0.05, 0.01, 0.5, 0.75, 0.9) for a in ("FedAvg", "MWFed")]
+EIGHT = [(a, f) for f in (0.25, 1.0, 0.05, 0.01) for a in ("FedAvg", "MWFed")]
 SOLO = (1.0, 0.5, 0.25)
-
-
-def load_engine() -> Any:
-    """Import the training package without the rest of the area, which needs SciPy."""
-    sys.path.insert(0, str(SOURCE))
-    package = types.ModuleType("counterplay.contribution")
-    package.__path__ = [str(SOURCE / "counterplay" / "contribution")]
-    sys.modules["counterplay.contribution"] = package
-    import counterplay.contribution.training as engine
-
-    return engine
+WORK: list[tuple[str, tuple[Any, ...]]] = [
+    *[("cell", cell) for cell in CELLS],
+    *[("solo", (fraction,)) for fraction in SOLO],
+    ("search", ()),
+    *[("eight", cell) for cell in EIGHT],
+]
 
 
 def convert(source: str, target: str) -> None:
@@ -53,229 +55,174 @@ def convert(source: str, target: str) -> None:
     print(f"{len(y)} images -> {target}, {Path(target).stat().st_size / 1e6:.1f} MB")
 
 
-class Experiment:
-    """Data, networks and results of one run of the script."""
+class Stopwatch:
+    """Seconds per run and round of the same training code, many runs together or one by one."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        import torch
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment, self.options = experiment, experiment.options
 
-        self.options, self.start = options, time.time()
-        self.engine, self.torch = load_engine(), torch
-        from counterplay.contribution.training.torch_networks import TorchCNN
+    def engine(self, network: Any, runs: list[int], rounds: int) -> float:
+        """Federated averaging of some runs in one batch, after a round to warm up."""
+        e = self.experiment
+        cohort, params = e.cohort(4).take(runs), [p[runs] for p in e.params]
 
-        if options.device.startswith("cuda"):
-            torch.backends.cuda.matmul.allow_tf32 = True
-            torch.backends.cudnn.allow_tf32 = True
-        torch.set_flush_denormal(True)
-        self.network = TorchCNN(device=options.device, conv="patches")
-        self._read(options.data)
-        self.result: dict[str, Any] = {
-            "format": FORMAT,
-            "device": self._device_name(),
-            "torch": torch.__version__,
-            "rounds": options.rounds,
-            "runs": options.runs,
-            "threshold": 0.7,
-            "reliability": options.reliability,
-            "split": options.split,
-            "seconds": {},
-            "cells": [],
-            "solo": [],
+        def fit(rounds: int) -> None:
+            e.engine.FedAvg(rounds=rounds, eval_points=self.options.eval_points).fit(
+                network, cohort, params
+            )
+
+        fit(1)
+        return self._seconds(lambda: fit(rounds)) / len(runs) / rounds
+
+    def plain(self, runs: list[int], rounds: int) -> float:
+        """What one would write for a single run: nn.Module, torch's Adam, everything on device."""
+        return statistics.mean(
+            self._seconds(lambda run=run: self._plain_run(run, rounds)) / rounds for run in runs
+        )
+
+    def best(self, runs: list[int]) -> tuple[Any, dict[str, Any]]:
+        """Return the fastest way to compute the network for a batch, and the times of all ways."""
+        ways: list[tuple[str, bool]] = [("each", False)]
+        if self.experiment.gpu:
+            ways = [(conv, half) for half in (True, False) for conv in ("each", "grouped")]
+            ways.append(("patches", False))
+        times: dict[str, Any] = {}
+        fastest: tuple[float, Any] = (np.inf, self.experiment.network)
+        for conv, half in ways:
+            name = f"{conv}, {'half' if half else 'full'}"
+            network = self.experiment.make_network(conv, half)
+            try:
+                seconds = self.engine(network, runs, 2)
+            except RuntimeError as error:  # not enough memory, or no such kernel on this device
+                times[name] = f"failed: {str(error)[:80]}"
+                continue
+            finally:
+                if self.experiment.gpu:
+                    self.experiment.torch.cuda.empty_cache()
+            times[name] = round(seconds, 6)
+            fastest = min(fastest, (seconds, network), key=lambda pair: pair[0])
+        return fastest[1], times
+
+    def measure(self) -> dict[str, Any]:
+        """Compare on this device, in this process, each mode in its fastest way; medians."""
+        e, o = self.experiment, self.options
+        together = list(range(min(o.chunk, o.runs)))
+        alone = list(range(min(4, o.runs)))
+        network, ways = self.best(together)
+        single, single_ways = self.best(alone[:1])
+        times: dict[str, list[float]] = {"together": [], "one by one": [], "plain torch": []}
+        self.plain(alone[:1], 2)
+        for _ in range(o.speed_repeats):
+            times["together"].append(self.engine(network, together, o.speed_rounds))
+            times["one by one"].append(
+                statistics.mean(self.engine(single, [run], o.speed_rounds) for run in alone)
+            )
+            times["plain torch"].append(self.plain(alone, o.speed_rounds))
+        middle = {name: statistics.median(values) for name, values in times.items()}
+        e.network = network
+        speed = {
+            "seconds_per_run_and_round": {name: round(v, 6) for name, v in middle.items()},
+            "batch": len(together),
+            "rounds": o.speed_rounds,
+            "ratio": round(middle["one by one"] / middle["together"], 2),
+            "ratio_plain": round(middle["plain torch"] / middle["together"], 2),
+            "ways_together": ways,
+            "ways_alone": single_ways,
+            "same_predictions": self._agreement(network, together),
         }
+        for name, value in speed.items():
+            print(f"  {name}: {value}", flush=True)
+        return speed
 
-    def resume(self) -> list[tuple[str, tuple[Any, ...]]]:
-        """Take over the cells of an earlier run with the same settings; return what they are."""
-        if self.options.resume is None:
-            return []
-        old = json.loads(Path(self.options.resume).read_text(encoding="utf-8"))
-        for name in ("format", "rounds", "runs", "threshold", "reliability", "split"):
-            if old[name] != self.result[name]:
-                sys.exit(f"{self.options.resume} was run with another {name}: {old[name]}")
-        self.result |= {name: old[name] for name in ("speed", "cells", "solo")}
-        self.result["seconds"] = old["seconds"] | self.result["seconds"]
-        cells = [("cell", (cell["algorithm"], cell["fraction"])) for cell in old["cells"]]
-        return cells + [("solo", (solo["fraction"],)) for solo in old["solo"]]
+    def _agreement(self, network: Any, runs: list[int]) -> float:
+        """Share of points that the chosen way judges like the plainest one in full precision."""
+        e, exact = self.experiment, self.experiment.make_network("patches", False)
+        few = runs[:8]
+        place = e.cohort(4).val[few].reshape(len(few), -1)[:, :400]
+        x, y = exact.put(e.X[place]), exact.put(e.y[place])
+        params = [p[few] for p in e.params]
+        first, second = (net.fetch(net.correct(params, x, y)) for net in (network, exact))
+        return float(np.mean(first == second).round(5))
 
-    def left(self) -> float:
-        """Seconds of the budget that are left."""
-        return 60.0 * self.options.minutes - (time.time() - self.start)
+    def _plain_run(self, run: int, rounds: int) -> None:
+        e, o, torch = self.experiment, self.options, self.experiment.torch
+        cohort = e.cohort(4).take([run])
+        X = e.network.share(cohort.X).view(-1, 1, 28, 28)
+        y = e.network.share(cohort.y)
+        train, val = e.network.put(cohort.train[0]), e.network.put(cohort.val[0])
+        layers = torch.nn
+        model = layers.Sequential(
+            layers.Conv2d(1, 32, 3),
+            layers.ReLU(),
+            layers.Conv2d(32, 64, 3),
+            layers.ReLU(),
+            layers.MaxPool2d(2),
+            layers.Dropout(0.25),
+            layers.Flatten(),
+            layers.Linear(9216, 128),
+            layers.ReLU(),
+            layers.Dropout(0.5),
+            layers.Linear(128, 47),
+        ).to(X.device)
+        adam = torch.optim.Adam(model.parameters(), lr=0.002)
+        loss, batch = layers.CrossEntropyLoss(), min(64, train.shape[1])
+        for _ in range(rounds):
+            model.train()
+            pick = train.gather(1, torch.randint(train.shape[1], (4, batch), device=X.device))
+            adam.zero_grad()
+            loss(model(X[pick.flatten()]), y[pick.flatten()]).backward()
+            adam.step()
+            model.eval()
+            with torch.no_grad():
+                for points in val:  # 200 random validation points of every agent
+                    part = points[torch.randperm(len(points), device=X.device)[: o.eval_points]]
+                    float((model(X[part]).argmax(-1) == y[part]).float().mean())
 
-    def timed(self, name: str, began: float) -> None:
-        self.result["seconds"][name] = round(time.time() - began, 2)
-        print(f"{name}: {time.time() - began:.1f} s, {self.left():.0f} s left", flush=True)
+    def _seconds(self, call: Callable[[], Any]) -> float:
+        self._wait()
+        began = time.perf_counter()
+        call()
+        self._wait()
+        return time.perf_counter() - began
 
-    def save(self) -> None:
-        """Write what there is, never half of it."""
-        path = Path(self.options.out)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(self.result), encoding="utf-8")
-        part.replace(path)
-
-    def _device_name(self) -> str:
-        if self.options.device.startswith("cuda"):
-            return str(self.torch.cuda.get_device_name())
-        return "cpu"
-
-    def _read(self, path: str) -> None:
-        data = np.load(path)
-        self.X = (data["X"].astype(np.float32) / 255.0 - MEAN) / SD
-        self.y = data["y"].astype(np.int64)
-        pool, pretrain = self.options.split
-        parts = self.engine.split_indices(len(self.y), pool, pretrain, seed=0)
-        self.pool, self.pretrain, self.rest = parts
-
-    def prepare(self) -> None:
-        """Score difficulty, deal the agents' data, pre-train one network per run."""
-        o, began = self.options, time.time()
-        scores = self.engine.difficulty_scores(
-            self.network,
-            self.X[self.pool],
-            self.y[self.pool],
-            method="margin",
-            n_trials=o.scorers,
-            batch_size=64,
-            max_steps=o.scorer_steps,
-            chunk=o.scorers,
-        ).scores
-        self.timed("difficulty", began)
-        hard, easy = self.engine.hard_and_easy(with_noise(scores, o.reliability))
-        self.keys = self.engine.run_keys(0, o.runs)
-        train, val = self.engine.mixture_agents(
-            self.pool[hard],
-            self.pool[easy],
-            size=o.size,
-            train=o.train,
-            keys=self.keys,
-            disjoint=True,
-        )
-        sizes = np.full(train.shape[:2], o.train, dtype=np.int64)
-        self.cohort = self.engine.Cohort(self.X, self.y, train, sizes, val, self.keys)
-        began = time.time()
-        holdout = self.rest[:500]
-        self.params = self.engine.pretrain(
-            self.network,
-            self.X[self.pretrain],
-            self.y[self.pretrain],
-            self.keys,
-            steps=o.pretrain_steps,
-            target=0.55,
-            holdout=(self.X[holdout], self.y[holdout]),
-        )
-        self.timed("pretraining", began)
-        first = self.engine.FedAvg(rounds=1, lr=0.0, eval_points=None)
-        before = first.fit(self.network, self.cohort, self.params).accuracy[:, 0]
-        self.result["start_accuracy"] = before.mean(axis=0).round(4).tolist()
-        print("accuracy of the agents before training", self.result["start_accuracy"], flush=True)
-
-    def cell(self, name: str, fraction: float) -> None:
-        """One bar of the figure: all runs at one share."""
-        began = time.time()
-        protocol = getattr(self.engine, name)(
-            rounds=self.options.rounds, eval_points=self.options.eval_points
-        )
-        curve = self.engine.defection_curve(
-            protocol,
-            self.network,
-            self.cohort,
-            self.params,
-            fractions=(fraction,),
-            chunk=self.options.chunk,
-        )
-        hard = curve.defector < 2
-        self.result["cells"].append(
-            {
-                "algorithm": name,
-                "fraction": fraction,
-                "defector": curve.defector.tolist(),
-                "satisfied_at_end": curve.at[0, :, -1].astype(int).tolist(),
-                "satisfied_ever": curve.by[0, :, -1].astype(int).tolist(),
-                "satisfied_by_round": curve.at[0].mean(axis=0).round(4).tolist(),
-                "ever_by_round": curve.by[0].mean(axis=0).round(4).tolist(),
-                "hard_by_round": curve.at[0, hard].mean(axis=0).round(4).tolist(),
-                "easy_by_round": curve.at[0, ~hard].mean(axis=0).round(4).tolist(),
-                "drawn": curve.drawn[0].sum(axis=0).tolist(),
-            }
-        )
-        self.timed(f"{name} {fraction:g}", began)
-
-    def solo(self, fraction: float) -> None:
-        """Mean accuracy of the agents that train alone with a share of their data."""
-        began = time.time()
-        cohort = self.cohort
-        for agent in range(cohort.agents):
-            cohort = cohort.defect(agent, fraction)
-        protocol = self.engine.IndividualTraining(
-            rounds=self.options.solo_rounds, eval_points=self.options.eval_points
-        )
-        curves = []
-        step = max(1, self.options.chunk // cohort.agents)
-        for start in range(0, cohort.runs, step):
-            part = slice(start, start + step)
-            runs = cohort.take(np.arange(cohort.runs)[part])
-            history = protocol.fit(self.network, runs, [p[part] for p in self.params])
-            curves.append(history.accuracy.reshape(runs.runs, cohort.agents, -1))
-        mean = np.concatenate(curves).mean(axis=0)
-        self.result["solo"].append({"fraction": fraction, "accuracy": mean.round(4).tolist()})
-        self.timed(f"alone {fraction:g}", began)
-
-    def speed(self) -> None:
-        """Seconds per run, batched and one after the other, on this device."""
-        rounds, single = self.options.speed_rounds, min(3, self.options.runs)
-        protocol = self.engine.FedAvg(rounds=rounds, eval_points=self.options.eval_points)
-        batch = min(self.options.chunk, self.options.runs)
-        times = {}
-        for name, groups in (
-            ("one by one", [[r] for r in range(single)]),
-            ("batched", [list(range(batch))]),
-        ):
-            self._fit(protocol, groups[0])  # warm up
-            began = time.time()
-            for group in groups:
-                self._fit(protocol, group)
-            times[name] = (time.time() - began) / sum(len(g) for g in groups)
-        ratio = times["one by one"] / times["batched"]
-        self.result["speed"] = {
-            "seconds_per_run": {k: round(v, 5) for k, v in times.items()},
-            "batch": batch,
-            "rounds": rounds,
-            "ratio": round(ratio, 2),
-        }
-        print(f"batched training is {ratio:.1f} times faster per run", flush=True)
-
-    def _fit(self, protocol: Any, group: list[int]) -> None:
-        params = [p[group] for p in self.params]
-        protocol.fit(self.network, self.cohort.take(group), params)
-        if self.options.device.startswith("cuda"):
-            self.torch.cuda.synchronize()
+    def _wait(self) -> None:
+        if self.experiment.gpu:
+            self.experiment.torch.cuda.synchronize()
 
 
-def with_noise(scores: np.ndarray, reliability: float) -> np.ndarray:
-    """Return scores whose rank correlates with the true difficulty by about ``reliability``.
-
-    Averages over random subsets, as in the source, are noisy: their top tenth is only somewhat
-    harder than the rest. Held-out losses are not, and their top tenth cannot be learned at all.
-    """
-    rng = np.random.default_rng(np.random.SeedSequence(1))
-    normal = np.sort(rng.standard_normal(len(scores)))
-    rank = np.argsort(np.argsort(scores))
-    noise = rng.standard_normal(len(scores))
-    return reliability * normal[rank] + np.sqrt(1.0 - reliability**2) * noise
+def measure_time(options: argparse.Namespace) -> None:
+    """Time only: batched against one by one, on random agents."""
+    experiment = Experiment(options)
+    order = np.random.default_rng(0).permutation(experiment.pool)
+    half = len(order) // 2
+    experiment.hard, experiment.easy = order[:half], order[half:]
+    experiment.keys = experiment.engine.run_keys(0, options.runs)
+    experiment.params = experiment.network.init(experiment.keys)
+    with experiment.floats():
+        speed = Stopwatch(experiment).measure()
+    print(f"batched training is {speed['ratio']} times faster per run")
 
 
 def run(options: argparse.Namespace) -> None:
+    """Compute the cells that are missing, most informative first, within the minutes given."""
     experiment = Experiment(options)
-    experiment.prepare()
-    done = experiment.resume()
-    if "speed" not in experiment.result:
-        experiment.speed()
+    with experiment.floats():
+        experiment.deal()
+        experiment.pretrain_runs()
+        done = experiment.resume()
+        experiment.result["speed"] = Stopwatch(experiment).measure()
+        experiment.save()
+        skipped = work(experiment, [job for job in WORK if job not in done])
+    experiment.result["skipped"] = skipped
+    experiment.result["total_seconds"] = round(time.time() - experiment.start, 1)
     experiment.save()
-    longest = 0.0
-    work = [("cell", c) for c in CELLS[:8]] + [("solo", (SOLO[0],))]
-    work += [("cell", c) for c in CELLS[8:]] + [("solo", (f,)) for f in SOLO[1:]]
-    work = [job for job in work if job not in done]
-    skipped = []
-    for number, (kind, arguments) in enumerate(work):
+    print(f"written to {options.out}; skipped for lack of time: {skipped}")
+
+
+def work(experiment: Experiment, jobs: list[tuple[str, tuple[Any, ...]]]) -> list[list[Any]]:
+    """Do one job after the other and save each; return those for which no time was left."""
+    longest, skipped = 0.0, []
+    for number, (kind, arguments) in enumerate(jobs):
         if number >= 2 and experiment.left() < 1.2 * longest:  # the first pair always runs
             skipped.append([kind, *arguments])
             continue
@@ -283,10 +230,7 @@ def run(options: argparse.Namespace) -> None:
         getattr(experiment, kind)(*arguments)
         longest = max(longest, time.time() - began)
         experiment.save()
-    experiment.result["skipped"] = skipped
-    experiment.result["total_seconds"] = round(time.time() - experiment.start, 1)
-    experiment.save()
-    print(f"written to {options.out}; skipped for lack of time: {skipped}")
+    return skipped
 
 
 def figures(path: str) -> None:
@@ -310,25 +254,29 @@ def parser() -> argparse.ArgumentParser:
     make.add_argument("target")
     draw = commands.add_parser("figures", help="draw figures from the results")
     draw.add_argument("results")
-    go = commands.add_parser("run", help="run the experiment")
-    go.add_argument("data")
-    go.add_argument("--out", default="docs/results/contribution/emnist.json")
-    go.add_argument("--resume", help="results of an earlier run; only missing cells are computed")
-    go.add_argument("--device", default="cuda")
-    go.add_argument("--minutes", type=float, default=7.5, help="budget; later cells are skipped")
-    go.add_argument("--runs", type=int, default=100)
-    go.add_argument("--rounds", type=int, default=250, help="10 epochs of 25 rounds")
-    go.add_argument("--solo-rounds", type=int, default=200)
-    go.add_argument("--eval-points", type=int, default=200)
-    go.add_argument("--chunk", type=int, default=100, help="runs trained together")
-    go.add_argument("--split", type=int, nargs=2, default=[40_000, 10_000])
-    go.add_argument("--size", type=int, default=2000)
-    go.add_argument("--train", type=int, default=1600)
-    go.add_argument("--reliability", type=float, default=0.1)
-    go.add_argument("--scorers", type=int, default=8)
-    go.add_argument("--scorer-steps", type=int, default=400)
-    go.add_argument("--pretrain-steps", type=int, default=300)
-    go.add_argument("--speed-rounds", type=int, default=10)
+    for name, text in (("run", "run the experiment"), ("time", "time the training only")):
+        go = commands.add_parser(name, help=text)
+        go.add_argument("data")
+        go.add_argument("--out", default="docs/results/contribution/emnist.json")
+        go.add_argument("--resume", help="results of an earlier run; only missing cells are run")
+        go.add_argument("--device", default="cuda")
+        go.add_argument("--minutes", type=float, default=8.0, help="then cells are skipped")
+        go.add_argument("--runs", type=int, default=100)
+        go.add_argument("--rounds", type=int, default=250, help="10 epochs of 25 rounds")
+        go.add_argument("--solo-rounds", type=int, default=200)
+        go.add_argument("--eval-points", type=int, default=200)
+        go.add_argument("--chunk", type=int, default=100, help="runs trained together")
+        go.add_argument("--split", type=int, nargs=2, default=[40_000, 10_000])
+        go.add_argument("--size", type=int, default=2000)
+        go.add_argument("--train", type=int, default=1600)
+        go.add_argument("--reliability", type=float, default=0.1)
+        go.add_argument("--scorers", type=int, default=8)
+        go.add_argument("--scorer-steps", type=int, default=400)
+        go.add_argument("--pretrain-steps", type=int, default=300)
+        go.add_argument("--search-draws", type=int, default=40)
+        go.add_argument("--search-steps", type=int, default=300)
+        go.add_argument("--speed-rounds", type=int, default=25, help="one epoch")
+        go.add_argument("--speed-repeats", type=int, default=3)
     return top
 
 
@@ -338,6 +286,8 @@ def main() -> None:
         convert(options.source, options.target)
     elif options.command == "figures":
         figures(options.results)
+    elif options.command == "time":
+        measure_time(options)
     else:
         run(options)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from counterplay.contribution.training import MLP, Cohort, MWFed, noisy_digits, run_keys
-from counterplay.contribution.training.protocols import agent_draw
+from counterplay.contribution.training.rounds import agent_draw
 
 pytest.importorskip("flwr")
 

@@ -96,11 +96,14 @@ def test_gpu_script_runs_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         words = f"run {data} --out {out} --device cpu --minutes 0.001 --runs 2 --rounds 1"
         words += " --eval-points 2 --size 8 --train 6 --split 400 100 --scorers 1"
         words += " --scorer-steps 2 --pretrain-steps 2 --speed-rounds 1 --solo-rounds 1"
+        words += " --search-draws 2 --search-steps 1 --speed-repeats 1"
         script["run"](script["parser"]().parse_args(words.split()))
     finally:  # the script replaces the area by a bare package
         sys.modules.update(kept)
         sys.path[:] = path
     result = json.loads(out.read_text())
-    assert len(result["cells"]) + len(result["solo"]) + len(result["skipped"]) == 17
+    finished = sum(len(result[name]) for name in ("cells", "solo", "eight", "skipped"))
+    assert finished + ("search" in result) == 14 + 3 + 8 + 1
+    assert result["speed"]["ratio"] > 0
     assert [c["algorithm"] for c in result["cells"][:2]] == ["FedAvg", "MWFed"]
     assert len(result["cells"][0]["defector"]) == 2

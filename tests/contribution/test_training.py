@@ -30,7 +30,7 @@ from counterplay.contribution.training import (
 )
 from counterplay.contribution.training.difficulty import _subsets
 from counterplay.contribution.training.draws import fold, normals, uniforms
-from counterplay.contribution.training.protocols import agent_draw, minibatch
+from counterplay.contribution.training.rounds import agent_draw, minibatch
 from counterplay.errors import InvalidInputError
 
 KEYS = run_keys(3, 4)
@@ -274,20 +274,21 @@ def test_convolutional_network_is_batch_independent() -> None:
     from counterplay.contribution.training.torch_networks import TorchCNN
 
     keys = run_keys(1, 3)
-    patches = TorchCNN(12, 5, channels=(3, 4), hidden=6)
-    grouped = TorchCNN(12, 5, channels=(3, 4), hidden=6, conv="grouped")
+    patches = TorchCNN(12, 5, channels=(3, 4), hidden=6, conv="patches")
     params = patches.init(keys)
     rng = np.random.default_rng(0)
     x = patches.put(rng.random((3, 7, 144)))
     y = patches.put(rng.integers(0, 5, (3, 7)))
     w = patches.put(np.full((3, 7), 1 / 7))
     loss, grads = patches.gradients(params, x, y, w, keys)
-    same, other = grouped.gradients(params, x, y, w, keys)
-    assert loss == pytest.approx(same, abs=1e-6)
-    assert max(float((a - b).abs().max()) for a, b in zip(grads, other)) <= 1e-6
+    for conv in ("grouped", "each"):
+        other = TorchCNN(12, 5, channels=(3, 4), hidden=6, conv=conv)
+        same, theirs = other.gradients(params, x, y, w, keys)
+        assert float((loss - same).abs().max()) <= 1e-6
+        assert max(float((a - b).abs().max()) for a, b in zip(grads, theirs)) <= 1e-6
     alone, single = patches.gradients([p[1:2] for p in params], x[1:2], y[1:2], w[1:2], keys[1:2])
-    assert alone[0] == loss[1]
-    assert max(float((a[0] - b[1]).abs().max()) for a, b in zip(single, grads)) <= 1e-7
+    assert float(alone[0] - loss[1]) == pytest.approx(0.0, abs=1e-6)
+    assert max(float((a[0] - b[1]).abs().max()) for a, b in zip(single, grads)) <= 1e-6
     # the same network written with torch's own layers, without dropout
     plain = TorchCNN(12, 5, channels=(3, 4), hidden=6, dropout=(0.0, 0.0))
     logits = plain.forward(params, x, keys)
@@ -302,20 +303,27 @@ def test_convolutional_network_is_batch_independent() -> None:
         expected = hidden @ params[6][r] + params[7][r]
         assert torch.allclose(logits[r], expected, atol=1e-5)
     correct = patches.correct(params, x, y)
-    assert (correct == (plain.forward(params, x, None).argmax(-1) == y).numpy()).all()
+    assert (correct == (plain.forward(params, x, None).argmax(-1) == y)).all()
 
 
 def test_dropout_masks_have_the_right_rate_and_differ_between_runs() -> None:
     torch = pytest.importorskip("torch")
-    from counterplay.contribution.training.torch_networks import _drop
+    from counterplay.contribution.training.torch_layers import dropped
 
-    ones = torch.ones(3, 200, 500)
-    dropped = _drop(ones, 0.25, run_keys(0, 3), 1)
-    kept = (dropped > 0).float().mean(dim=(1, 2)).numpy()
-    assert abs(kept - 0.75).max() <= 5 * np.sqrt(0.25 * 0.75 / 100_000)
-    assert torch.unique(dropped).tolist() == pytest.approx([0.0, 1 / 0.75])
-    agree = ((dropped[0] > 0) == (dropped[1] > 0)).float().mean()
-    assert float(agree) == pytest.approx(0.75**2 + 0.25**2, abs=0.01)
+    ones, keys = torch.ones(3, 200, 501), run_keys(0, 3)
+    mask, factor = dropped(ones, 0.25, keys, 1)
+    assert factor == pytest.approx(1 / 0.75)
+    assert torch.unique(mask).tolist() == [0.0, 1.0]
+    kept = mask.mean(dim=(1, 2)).numpy()
+    assert abs(kept - 0.75).max() <= 5 * np.sqrt(0.25 * 0.75 / 100_200)
+    for a, b in [(mask[0], mask[1]), (mask[0, :, 1:], mask[0, :, :-1]), (mask[0], mask[0].flip(0))]:
+        agree = (a == b).float().mean()
+        assert float(agree) == pytest.approx(0.75**2 + 0.25**2, abs=0.01)
+    alone, _ = dropped(ones[1:2], 0.25, keys[1:2], 1)
+    assert (alone[0] == mask[1]).all()
+    other, _ = dropped(ones, 0.25, keys, 2)
+    assert (other != mask).any()
+    assert dropped(ones, 0.25, None, 1) == (ones, 1.0)
 
 
 def test_gradients_by_finite_differences() -> None:

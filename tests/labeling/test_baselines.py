@@ -84,12 +84,51 @@ def test_greedy_bound_and_entropy_floor() -> None:
 def test_optimum_of_the_counterexample() -> None:
     from fractions import Fraction
 
-    for n in range(4, 8):
+    for n in range(4, 13):
         problem = instances.gbs_counterexample(n)
         assert optimal_cost(problem) == 3 - Fraction(1, 8 * 3 ** (n - 3))
         alone = optimal_cost(problem.restrict((0,)).problem)
         assert alone == Fraction(5, 2) - Fraction(1, 8 * 3 ** (n - 3))
     assert optimal_cost(instances.gbs_counterexample(3)) == Fraction(17, 6)
+
+
+def plain_optimum(problem: PoolProblem) -> object:
+    """The dynamic program over version spaces, without bounds; any number of classes."""
+
+    @cache
+    def cost(rows: frozenset[int]) -> object:
+        here = problem.H[sorted(rows)]
+        options = []
+        for x in range(problem.m):
+            parts = [frozenset(r for r in rows if problem.H[r, x] == y) for y in set(here[:, x])]
+            if len(parts) > 1:
+                options.append(sum(cost(part) for part in parts))
+        return sum(problem.weights[r] for r in rows) + min(options) if options else 0
+
+    return cost(frozenset(range(problem.N)))
+
+
+@pytest.mark.claim("06.09")
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_branch_and_bound_loses_nothing(n_classes: int) -> None:
+    rng = np.random.default_rng(8)
+    for trial in range(80):
+        labels = rng.integers(0, n_classes, size=(int(rng.integers(2, 13)), 6))
+        weights = (3 ** rng.integers(0, 6, size=len(labels))).tolist()
+        problem = PoolProblem.from_labelings(
+            labels, weights, [np.arange(6)], exact=trial % 2 == 0, n_classes=n_classes
+        )
+        plain = plain_optimum(problem) / problem.weights.sum()
+        assert float(optimal_cost(problem)) == pytest.approx(float(plain), rel=1e-12)
+        depths = OptimalTree(tie="random", random_state=trial).expected_costs(problem)
+        assert float(depths[0]) == pytest.approx(float(plain), rel=1e-12)
+
+
+def test_optimum_of_structured_classes_is_found_far_beyond_random_ones() -> None:
+    thresholds = (np.arange(120)[None, :] >= np.arange(121)[:, None]).astype(int)
+    problem = PoolProblem.from_labelings(thresholds, agents=[np.arange(120)])
+    # 121 leaves: seven questions for 114 of them, six for the other seven
+    assert float(optimal_cost(problem)) == pytest.approx((114 * 7 + 7 * 6) / 121)
 
 
 @pytest.mark.claim("06.26")

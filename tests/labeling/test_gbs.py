@@ -2,13 +2,22 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import permutations
+from typing import Literal
 
 import numpy as np
 import pytest
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.errors import InvalidInputError
-from counterplay.labeling import GBS, PoolProblem, bounds, instances
+from counterplay.labeling import (
+    B2IR,
+    GBS,
+    PoolProblem,
+    PrunedPartialSIR,
+    bounds,
+    instances,
+    optimal_cost,
+)
 from counterplay.labeling.b2ir import run_costs
 from labeling.problems import random_problem
 
@@ -88,23 +97,31 @@ def test_delta_removes_the_tie() -> None:
         assert GBS(tie_break=order).expected_costs(small).tolist() == reference
 
 
+def flipped_masks(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    some = rng.integers(0, 2, n + 3)
+    return {"none": np.zeros(n + 3, int), "all": np.ones(n + 3, int), "some": some}
+
+
 @pytest.mark.claim("06.05")
-@pytest.mark.parametrize("builder", ["stack", "level"])
-def test_floats_reach_the_closed_forms_whatever_labels_are_flipped(builder: str) -> None:
+@pytest.mark.parametrize(
+    ("builder", "every"),  # at which sizes labels are also flipped
+    [("stack", 1), ("level", 5), pytest.param("level", 1, marks=pytest.mark.slow)],
+)
+def test_floats_reach_the_closed_forms_whatever_labels_are_flipped(
+    builder: Literal["stack", "level"], every: int
+) -> None:
     rng = np.random.default_rng(1)
     for n in range(3, 201):
-        for flips in ("none", "all", "some"):
-            base = instances.gbs_counterexample(n, exact=False)
-            mask = {"none": np.zeros(n + 3), "all": np.ones(n + 3)}.get(flips)
-            mask = rng.integers(0, 2, n + 3) if mask is None else mask
+        base = instances.gbs_counterexample(n, exact=False)
+        for flips, mask in flipped_masks(n, rng).items():
+            if flips != "none" and n % every:
+                continue
             H = base.H ^ mask.astype(np.uint8)
             problem = PoolProblem.from_labelings(H, base.weights, base.agents)
             gbs = GBS(tie_break=[n + 2], builder=builder)
-            assert gbs.expected_costs(problem)[0] == pytest.approx(
-                bounds.counterexample_joint(n), abs=1e-9
-            )
+            assert gbs.expected_costs(problem)[0] == pytest.approx(float(closed_joint(n)), abs=1e-9)
             assert gbs.expected_costs(problem, (0,))[0] == pytest.approx(
-                bounds.counterexample_alone(n), abs=1e-9
+                float(closed_alone(n)), abs=1e-9
             )
 
 
@@ -131,6 +148,17 @@ def test_small_violation_under_all_tie_orders() -> None:
         assert joint.tolist() == [Fraction(1526, 527), 1]
         assert joint.sum() == Fraction(2053, 527)
         assert gbs.expected_costs(problem, (0,))[0] == Fraction(1070, 527)
+        assert B2IR(gbs).expected_costs(problem).sum() == Fraction(1597, 527)
+        assert PrunedPartialSIR(gbs, 0).expected_costs(problem)[0] == Fraction(1036, 527)
+        assert PrunedPartialSIR(gbs, 1).expected_costs(problem)[1] == Fraction(27, 527)
+    assert optimal_cost(problem) == Fraction(1080, 527)
+    again = Fraction(0)  # GBS planned anew on the posterior costs agent 1 as much as joining
+    for label in (0, 1):
+        rows = np.flatnonzero(problem.H[:, 0] == label)
+        weights = [int(w) for w in problem.weights[rows]]
+        small = PoolProblem.from_labelings(problem.H[rows], weights, problem.agents, exact=True)
+        again += problem.prior[rows].sum() * GBS().expected_costs(small, (0,))[0]
+    assert again == Fraction(1526, 527)
 
 
 @pytest.mark.claim("06.22")

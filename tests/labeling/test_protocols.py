@@ -134,6 +134,41 @@ def test_pruning_uses_the_answers_already_given() -> None:
     assert PrunedPartialSIR(GBS(), 1).expected_costs(problem)[1] == Fraction(6, 7)
 
 
+def weakly_pruned_cost(problem: PoolProblem, agent: int) -> Fraction:
+    """Agent i's cost when only labels are fed that *all* her labelings possible after the others'
+    answers share, whatever she has answered herself: the literal rule of the text.
+    """
+    others = [x for j in range(problem.k) if j != agent for x in problem.agents[j]]
+    tree, small = GBS().tree(problem, (agent,)), problem.restrict((agent,))
+    total = Fraction(0)
+    for h in range(problem.N):
+        group = problem.H[(problem.H[:, others] == problem.H[h, others]).all(axis=1)]
+        path = tree.path(small.problem.H, int(small.inverse[h]))
+        asked = [x for x, _ in path if len(set(group[:, small.columns[x]])) > 1]
+        total += problem.prior[h] * len(asked)
+    return total
+
+
+@pytest.mark.claim("06.15")
+def test_the_literal_pruning_rule_breaks_the_lemma() -> None:
+    trap = instances.weak_pruning_trap()
+    assert weakly_pruned_cost(trap, 0) == 2
+    rng = np.random.default_rng(9)
+    weaker = broken = 0
+    for trial in range(150):
+        problem = random_problem(rng, k=2 + trial % 2)
+        alone = [GBS().expected_costs(problem, (i,))[i] for i in range(problem.k)]
+        for i, holds in enumerate(check_assumption2(problem).holds):
+            pruned = PrunedPartialSIR(GBS(), i).expected_costs(problem)[i]
+            weak = weakly_pruned_cost(problem, i)
+            assert pruned <= weak <= alone[i]
+            weaker += pruned < weak
+            broken += bool(holds) and weak == alone[i]
+            assert not (holds and pruned == alone[i])
+    assert weaker > 0
+    assert broken > 0
+
+
 @pytest.mark.claim("06.16")
 @pytest.mark.parametrize("n", [3, 6, 10])
 def test_prune_do_not_replan(n: int) -> None:
@@ -153,6 +188,23 @@ def test_prune_do_not_replan(n: int) -> None:
         share = problem.prior[rows].sum()
         replanned += share * gbs.expected_costs(small, (0,))[0]
     assert replanned == gbs.expected_costs(problem)[0]
+
+
+def test_replanning_only_where_it_is_cheaper() -> None:
+    rng = np.random.default_rng(10)
+    cheaper = 0
+    cases = violating() + [(random_problem(rng, k=2), GBS()) for _ in range(60)]
+    for problem, gbs in cases:
+        pruned = PrunedPartialSIR(gbs, 0).expected_costs(problem)
+        protocol = PrunedPartialSIR(gbs, 0, replan=True)
+        safe = protocol.expected_costs(problem)
+        assert (safe <= pruned).all()
+        cheaper += safe[0] < pruned[0]
+        costs = protocol.cost_matrix(problem)
+        for h in range(problem.N):
+            assert np.array_equal(run_costs(protocol, problem, h), costs[h])
+    assert cheaper > 0
+    assert "replan=True" in repr(protocol)
 
 
 @pytest.mark.claim("06.17")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from counterplay.core.errors import InvalidInputError, NotRealizableError, ProtocolError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import IntArray
+from counterplay.core.version_space import VersionSpace
 from counterplay.labeling.model import Coalition, PoolProblem, Restriction
 from counterplay.labeling.tree import LEAF, OwnerRule, QueryTree, choose_owner, full_costs
 
@@ -160,6 +161,68 @@ _TREES: WeakKeyDictionary[
 ] = WeakKeyDictionary()
 
 
+class StagedState(State):
+    """A run made of inner runs, one after the other, over one version space of the full problem.
+
+    Subclasses say which inner run asks now (``_current``) and, after every answer, move on to the
+    next one or feed it labels that are already known (``_advance``).
+    """
+
+    def __init__(self, problem: PoolProblem) -> None:
+        self.problem = problem
+        self._space: VersionSpace = problem.version_space()
+
+    @property
+    def rows(self) -> IntArray:
+        """Rows that agree with every answer so far."""
+        return self._space.alive
+
+    def next_query(self) -> Query | None:
+        """Who labels what next."""
+        return self._current().next_query()
+
+    def update(self, x: int, y: int) -> None:
+        """Take an answer, then use up every answer that comes for free."""
+        query = self.next_query()
+        if query is None or query[1] != x:
+            raise _not_asked(x)
+        try:
+            self._space.observe_mask(self.problem.H[:, x] == y)
+        except NotRealizableError:
+            raise _contradiction(x, y, query[0]) from None
+        self._note(query[0], x, y)
+        self._current().update(x, y)
+        self._advance()
+
+    @abstractmethod
+    def _current(self) -> State:
+        """The inner run that asks now."""
+
+    @abstractmethod
+    def _advance(self) -> None:
+        """Go on until somebody must be asked or the run is over."""
+
+    def _note(self, agent: int, x: int, y: int) -> None:
+        """Remember an answer, where a protocol needs it later."""
+
+    def _implied(self, x: int) -> int | None:
+        """The label of a column that all remaining rows agree on."""
+        labels = self.problem.H[self._space.alive, x]
+        return int(labels[0]) if (labels == labels[0]).all() else None
+
+
+def _not_asked(x: int) -> ProtocolError:
+    return ProtocolError(f"column {x} was not asked; answer the column of next_query()")
+
+
+def _contradiction(x: int, y: int, agent: int) -> NotRealizableError:
+    return NotRealizableError(
+        f"label {y} of point {x} (agent {agent}) contradicts every labeling that is still "
+        "possible; check the label or use a larger class",
+        item=x,
+    )
+
+
 class TreeState(State):
     """A run that walks down a query tree."""
 
@@ -195,15 +258,11 @@ class TreeState(State):
         """Go to the child of the label; raises when no labeling agrees."""
         query = self.next_query()
         if query is None or self._asked is None or query[1] != x:
-            raise ProtocolError(f"column {x} was not asked; answer the column of next_query()")
+            raise _not_asked(x)
         n_classes = self.tree.children.shape[1]
         child = int(self.tree.children[self.node, y]) if 0 <= y < n_classes else LEAF
         if child == LEAF:
-            raise NotRealizableError(
-                f"label {y} of point {x} (agent {query[0]}) contradicts every labeling that is "
-                "still possible; check the label or use a larger class",
-                item=x,
-            )
+            raise _contradiction(x, y, query[0])
         self._loads[self._asked[0]] += 1
         self.node, self._asked = child, None
 

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.errors import InvalidInputError, NotRealizableError, ProtocolError
+from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import IntArray
-from counterplay.core.version_space import VersionSpace
-from counterplay.labeling.algorithm import Query, QueryAlgorithm, State, expected
+from counterplay.labeling.algorithm import QueryAlgorithm, StagedState, State, expected
 from counterplay.labeling.model import Coalition, PoolProblem
 from counterplay.labeling.report import greater
 
@@ -156,7 +155,7 @@ class B2IRPlus(B2IR):
         return f"B2IRPlus({self.baseline!r})"
 
 
-class B2IRState(State):
+class B2IRState(StagedState):
     """A step-by-step run of B2IR, fit to drive human labelers."""
 
     def __init__(
@@ -167,40 +166,16 @@ class B2IRState(State):
         *,
         infer: bool,
     ) -> None:
-        self.problem = problem
+        super().__init__(problem)
         self._solo, self._joint, self._infer = solo, joint, infer
         self._own: dict[tuple[int, int], int] = {}  # labels that agents of S found alone
         self._alone = {agent for agent, _ in solo}
-        self._space: VersionSpace = problem.version_space()
         self.free: list[tuple[int, int, int, str]] = []  # agent, column, label, source
         self._advance()
 
-    @property
-    def rows(self) -> IntArray:
-        """Rows that agree with every answer so far."""
-        return self._space.alive
-
-    def next_query(self) -> Query | None:
-        """Who labels what next."""
-        return self._current().next_query()
-
-    def update(self, x: int, y: int) -> None:
-        """Take an answer, then use up every answer that comes for free."""
-        query = self.next_query()
-        if query is None or query[1] != x:
-            raise ProtocolError(f"column {x} was not asked; answer the column of next_query()")
-        try:
-            self._space.observe_mask(self.problem.H[:, x] == y)
-        except NotRealizableError:
-            raise NotRealizableError(
-                f"label {y} of point {x} (agent {query[0]}) contradicts every labeling that is "
-                "still possible; check the label or use a larger class",
-                item=x,
-            ) from None
+    def _note(self, agent: int, x: int, y: int) -> None:
         if self._solo:
-            self._own[query[0], x] = y
-        self._current().update(x, y)
-        self._advance()
+            self._own[agent, x] = y
 
     def _current(self) -> State:
         return self._solo[0][1] if self._solo else self._joint
@@ -229,11 +204,8 @@ class B2IRState(State):
     def _known(self, agent: int, x: int) -> tuple[int, str] | None:
         if not self._solo and agent in self._alone:
             return self._own[agent, x], "known"
-        if self._infer:
-            labels = self.problem.H[self._space.alive, x]
-            if (labels == labels[0]).all():
-                return int(labels[0]), "inferred"
-        return None
+        label = self._implied(x) if self._infer else None
+        return None if label is None else (label, "inferred")
 
 
 def run_costs(

@@ -20,7 +20,7 @@ from counterplay.labeling.algorithm import QueryAlgorithm, TreeAlgorithm
 from counterplay.labeling.assumptions import check_assumption2
 from counterplay.labeling.b2ir import B2IR
 from counterplay.labeling.gbs import GBS
-from counterplay.labeling.mixture import sir_mixture
+from counterplay.labeling.mixture import Mixture, sir_mixture
 from counterplay.labeling.model import PoolProblem
 from counterplay.labeling.report import IncentiveReport, incentive_report
 from counterplay.labeling.session import LabelingSession
@@ -86,14 +86,13 @@ class CampaignPlan:
         return self.report.plot(ax)
 
     def plot_tree(self, ax: Axes | None = None) -> Axes:
-        """Draw the joint baseline's query tree (small pools)."""
+        """Draw the joint query tree (small pools); hatched answers cost nobody anything."""
         from counterplay.labeling.drawing import draw_tree
 
-        baseline = self.protocol
-        while not isinstance(baseline, TreeAlgorithm):
-            parts: Any = getattr(baseline, "components", None) or [baseline.baseline]  # type: ignore[attr-defined]  # protocols wrap a baseline
-            baseline = parts[0]
-        return draw_tree(self.problem, baseline, ax=ax)
+        protocol = self.protocol
+        if isinstance(protocol, Mixture):
+            protocol = protocol.components[0]
+        return draw_tree(self.problem, protocol, ax=ax)
 
 
 def plan_campaign(

@@ -1,4 +1,4 @@
-"""The query tree with the least expected depth, by dynamic programming over version spaces.
+"""The query tree with the least expected depth, by branch and bound over version spaces.
 
 Finding it is NP-hard, so this is for small instances: as a reference, and because an optimal joint
 tree is individually rational for every baseline. Source: Thm. thm:opt-ir, spec 06, section 3.2.
@@ -6,6 +6,9 @@ tree is individually rational for every baseline. Source: Thm. thm:opt-ir, spec 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +18,7 @@ from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import check_choice, check_positive_int
 from counterplay.labeling.algorithm import TreeAlgorithm
-from counterplay.labeling.gbs import distinct_splits
+from counterplay.labeling.gbs import GBS, distinct_splits
 from counterplay.labeling.model import PoolProblem, Restriction
 from counterplay.labeling.tree import OwnerRule, QueryTree, TreeBuilder
 
@@ -29,7 +32,7 @@ class TooLargeError(InvalidInputError):
 class OptimalTree(TreeAlgorithm):
     """An optimal query tree: least expected number of queries in total.
 
-    Use it on small instances (up to about 25 labelings without structure, thresholds and intervals
+    Use it on small instances (up to about 30 labelings without structure, thresholds and intervals
     much further), as the yardstick for everything else.
 
     Parameters
@@ -76,7 +79,7 @@ class OptimalTree(TreeAlgorithm):
     def _build(self, restriction: Restriction, m: int) -> QueryTree:
         problem = restriction.problem
         solver = _Solver(problem, self.max_states)
-        solver.cost(solver.everything)
+        solver.optimum()
         rng = generator(self.random_state) if self.tie == "random" else None
         builder = TreeBuilder(problem.N, problem.n_classes)
         stack = [(0, solver.everything)]
@@ -99,53 +102,69 @@ def optimal_cost(problem: PoolProblem, *, max_states: int = 2_000_000) -> Any:
     19/6
     """
     solver = _Solver(problem, check_positive_int(max_states, "max_states"))
-    total = solver.cost(solver.everything)
+    total = solver.optimum()
     return total * problem.prior.sum() / problem.weights.sum()
 
 
 class _Solver:
-    """``cost(V) = mass(V) + min over splitting x of the sum over labels of cost(V and label)``."""
+    """Branch and bound for ``cost(V) = mass(V) + min over splits of the sum of cost(part)``.
+
+    ``known`` holds exact costs, ``floor`` lower bounds. A set of rows starts with the cost of a
+    Huffman code for its weights as its floor: a query tree is a prefix code, so no tree is cheaper
+    (and the code is never below the entropy). The search starts from the greedy tree's cost.
+    """
 
     def __init__(self, problem: PoolProblem, max_states: int) -> None:
         self.problem, self.max_states = problem, max_states
         self.everything = (1 << problem.N) - 1
-        columns = np.flatnonzero(distinct_splits(problem.H))
-        self.columns: list[int] = columns.tolist()
+        self.columns: list[int] = np.flatnonzero(distinct_splits(problem.H)).tolist()
         self.sides = {x: _side_masks(problem.H[:, x], problem.n_classes) for x in range(problem.m)}
         self.weights = problem.weights.tolist()
-        self.memo: dict[int, Any] = {}
+        self.known: dict[int, Any] = {}
+        self.floor: dict[int, Any] = {}
         self.masses: dict[int, Any] = {}
 
-    def cost(self, rows: int) -> Any:
-        """Least expected number of queries below ``rows``, times its mass."""
-        stack = [rows]
+    @property
+    def states(self) -> int:
+        """Sets of rows that have been looked at."""
+        return len(self.floor)
+
+    def optimum(self) -> Any:
+        """Cost of the best tree, times the total mass."""
+        if self.everything not in self.known:
+            depths = GBS().tree(self.problem).query_counts().tolist()
+            greedy = sum(depth * weight for depth, weight in zip(depths, self.weights))
+            self.search(self.everything, greedy)
+            self.known.setdefault(self.everything, greedy)
+        return self.known[self.everything]
+
+    def search(self, rows: int, limit: Any) -> None:
+        """Find the exact cost of ``rows`` if it is below ``limit``, else raise its floor to it."""
+        stack = [self._branch(rows, limit)]
         while stack:
-            here = stack[-1]
-            if here in self.memo:
+            branch = stack[-1]
+            if branch.rows in self.known or self.floor[branch.rows] >= branch.best:
                 stack.pop()
                 continue
-            splits = self._splits(here)
-            unsolved = {part for parts in splits for part in parts if part not in self.memo}
-            if unsolved:
-                stack.extend(unsolved)
+            below = self._next(branch)
+            if below is not None:
+                stack.append(self._branch(*below))
                 continue
-            best = min((sum(self.memo[part] for part in parts) for parts in splits), default=None)
-            self._remember(here, 0 if best is None else best + self.mass(here))
+            if branch.found:
+                self.known[branch.rows] = branch.best
+            self.floor[branch.rows] = branch.best
             stack.pop()
-        return self.memo[rows]
 
     def best_points(self, rows: int) -> list[int]:
         """Columns whose split is optimal, lowest first; empty when nothing splits."""
-        costs = []
+        least = self.known[rows]
+        slack = 1 if self.problem.is_exact else _SLACK * max(abs(least), self.mass(rows))
+        best = []
         for x in range(self.problem.m):
             parts = self._parts(rows, x)
-            if len(parts) > 1:
-                costs.append((sum(self.cost(part) for part in parts), x))
-        if not costs:
-            return []
-        least = min(costs)[0]
-        slack = 0 if self.problem.is_exact else _SLACK * max(abs(least), self.mass(rows))
-        return [x for cost, x in costs if cost <= least + slack]
+            if len(parts) > 1 and self._split_cost(parts, least + slack - self.mass(rows)):
+                best.append(x)
+        return best
 
     def mass(self, rows: int) -> Any:
         """Total weight of a set of rows."""
@@ -153,26 +172,80 @@ class _Solver:
             self.masses[rows] = sum(self.weights[i] for i in _members(rows))
         return self.masses[rows]
 
-    def _splits(self, rows: int) -> list[tuple[int, ...]]:
-        if rows & (rows - 1) == 0:
-            return []
-        found: dict[tuple[int, ...], None] = {}
+    def _split_cost(self, parts: Sequence[int], limit: Any) -> bool:
+        """Whether the parts together cost less than ``limit``; their costs are then known."""
+        for part in parts:
+            rest = sum(self._floor(other) for other in parts if other != part)
+            self.search(part, limit - rest)
+            if part not in self.known:
+                return False
+        return bool(sum(self.known[part] for part in parts) < limit)
+
+    def _branch(self, rows: int, limit: Any) -> _Branch:
+        self._floor(rows)
+        splits = {tuple(sorted(parts)): None for parts in self._splits(rows)}
+        ordered = sorted(splits, key=lambda parts: sum(map(self._floor, parts)))
+        return _Branch(rows, ordered[::-1], limit)
+
+    def _next(self, branch: _Branch) -> tuple[int, Any] | None:
+        """The part to solve next and below which cost it matters; None when all splits are done."""
+        mass = self.mass(branch.rows)
+        while branch.splits:
+            parts = branch.splits[-1]
+            total = mass + sum(map(self._floor, parts))
+            unsolved = [part for part in parts if part not in self.known]
+            if total < branch.best and unsolved:
+                part = max(unsolved, key=int.bit_count)
+                return part, branch.best - total + self._floor(part)
+            if total < branch.best:
+                branch.best, branch.found = total, True
+            branch.splits.pop()
+        return None
+
+    def _floor(self, rows: int) -> Any:
+        if rows not in self.floor:
+            if len(self.floor) >= self.max_states:
+                raise TooLargeError(
+                    f"the optimal tree needs more than {self.max_states} version spaces; "
+                    "use GBS, or raise max_states"
+                )
+            weights = [self.weights[i] for i in _members(rows)]
+            self.floor[rows] = _huffman(weights, self.problem.n_classes)
+            if len(weights) == 1:
+                self.known[rows] = 0
+        return self.known.get(rows, self.floor[rows])
+
+    def _splits(self, rows: int) -> Iterator[list[int]]:
         for x in self.columns:
             parts = self._parts(rows, x)
             if len(parts) > 1:
-                found[tuple(sorted(parts))] = None
-        return list(found)
+                yield parts
 
     def _parts(self, rows: int, x: int) -> list[int]:
         return [part for side in self.sides[x] if (part := rows & side)]
 
-    def _remember(self, rows: int, cost: Any) -> None:
-        if len(self.memo) >= self.max_states:
-            raise TooLargeError(
-                f"the optimal tree needs more than {self.max_states} version spaces; "
-                "use GBS, or raise max_states"
-            )
-        self.memo[rows] = cost
+
+@dataclass
+class _Branch:
+    """One set of rows being searched: its splits still to try (best bound last)."""
+
+    rows: int
+    splits: list[tuple[int, ...]]
+    best: Any
+    found: bool = False
+
+
+def _huffman(weights: list[Any], symbols: int) -> Any:
+    """Cost of the best prefix code, the sum of weight times depth."""
+    spare = 0 if symbols == 2 else -(len(weights) - 1) % (symbols - 1)
+    heap = [0] * spare + weights
+    heapify(heap)
+    cost: Any = 0
+    while len(heap) > 1:
+        merged = sum(heappop(heap) for _ in range(min(symbols, len(heap))))
+        cost += merged
+        heappush(heap, merged)
+    return cost
 
 
 def _side_masks(column: NDArray[np.uint8], n_classes: int) -> list[int]:

@@ -8,20 +8,20 @@ spec 06, section 3.6 and traps T2, T3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.errors import InvalidInputError, NotRealizableError, ProtocolError
+from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, spawn
-from counterplay.core.validation import IntArray, check_int
-from counterplay.core.version_space import VersionSpace
-from counterplay.labeling.algorithm import Query, QueryAlgorithm, State, TreeAlgorithm
+from counterplay.core.validation import BoolArray, IntArray, check_int
+from counterplay.labeling.algorithm import QueryAlgorithm, StagedState, State, TreeAlgorithm
 from counterplay.labeling.b2ir import B2IR
 from counterplay.labeling.model import PoolProblem, merge_rows
 from counterplay.labeling.optimal_tree import OptimalTree
+from counterplay.labeling.report import greater
 from counterplay.labeling.tree import LEAF
 
 
@@ -36,6 +36,10 @@ class PrunedPartialSIR(QueryAlgorithm):
         A tree algorithm such as ``GBS``.
     agent:
         The agent who is to be strictly better off.
+    replan:
+        Also plan agent i's tree anew on what the others found, and use it where its exact expected
+        cost is below the pruned tree's. Never more queries in expectation than pruning alone;
+        re-planning always, in contrast, can cost her more than staying alone.
 
     Notes
     -----
@@ -56,11 +60,12 @@ class PrunedPartialSIR(QueryAlgorithm):
     subsec:sir-apprx.
     """
 
-    def __init__(self, baseline: TreeAlgorithm, agent: int) -> None:
+    def __init__(self, baseline: TreeAlgorithm, agent: int, *, replan: bool = False) -> None:
         if not isinstance(baseline, TreeAlgorithm):
             raise InvalidInputError(f"baseline must be a tree algorithm, got {baseline!r}")
         self.baseline = baseline
         self.agent = check_int(agent, "agent", low=0)
+        self.replan = replan
 
     def _others(self, problem: PoolProblem) -> tuple[int, ...]:
         check_int(self.agent, "agent", low=0, high=problem.k - 1)
@@ -72,7 +77,7 @@ class PrunedPartialSIR(QueryAlgorithm):
         """Costs of the others from B2IR, of agent i from her pruned tree."""
         _whole(problem, coalition)
         others = self._others(problem)
-        own = self._pruned_costs(problem, others)
+        own, _ = self._own_costs(problem, others)
         if not others:
             return own[:, None]
         costs = B2IR(self.baseline).cost_matrix(problem, others)
@@ -80,24 +85,60 @@ class PrunedPartialSIR(QueryAlgorithm):
         costs[:, self.agent] = own
         return costs
 
-    def _pruned_costs(self, problem: PoolProblem, others: tuple[int, ...]) -> NDArray[Any]:
-        """At each node of her tree, rows pay 1 iff their group still has two labels there."""
+    def _own_costs(
+        self, problem: PoolProblem, others: tuple[int, ...]
+    ) -> tuple[IntArray, list[PoolProblem | None]]:
+        """Agent i's cost for every target, and the problem she plans anew on per group of targets
+        (same labels on the others' points); None where she follows her pruned tree.
+        """
+        costs = np.zeros(problem.N, dtype=np.int64)
+        for _, rows, pays in self._walk(problem, others):
+            costs[rows] += pays
+        plans: list[PoolProblem | None] = []
+        for rows in _rows_by_group(_groups(problem, others)):
+            small = _rows_only(problem, rows) if self.replan else None
+            if small is not None:
+                anew = self.baseline.cost_matrix(small, (self.agent,))[:, self.agent]
+                means = [np.array([(small.prior * c).sum()]) for c in (costs[rows], anew)]
+                if greater(*means)[0]:
+                    costs[rows] = anew
+                else:
+                    small = None
+            plans.append(small)
+        return costs, plans
+
+    def pruned_nodes(self, problem: PoolProblem, target: int | None = None) -> BoolArray:
+        """Nodes of agent i's tree that ask her nothing: for every target, or given the others'
+        labels of one target.
+        """
+        others = self._others(problem)
+        tree = self.baseline.tree(problem, (self.agent,))
+        groups = _groups(problem, others)
+        pruned = np.zeros(tree.n_nodes, dtype=np.bool_)
+        for node, rows, pays in self._walk(problem, others):
+            mine = pays if target is None else pays[groups[rows] == groups[target]]
+            pruned[node] = not mine.any()
+        return pruned
+
+    def _walk(
+        self, problem: PoolProblem, others: tuple[int, ...]
+    ) -> Iterator[tuple[int, IntArray, BoolArray]]:
+        """Yield each inner node of her tree, its rows, and which of them pay for its question:
+        those whose group (same labels on the others' points) still has two labels there.
+        """
         restriction = problem.restrict((self.agent,))
         tree = self.baseline.tree(problem, (self.agent,))
         groups = _groups(problem, others)
-        costs = np.zeros(problem.N, dtype=np.int64)
         rows_of: dict[int, IntArray] = {0: np.arange(problem.N)}
         for node in range(tree.n_nodes):
             rows = rows_of.pop(node)
             if tree.point[node] == LEAF:
                 continue
-            x = int(restriction.columns[tree.point[node]])
-            labels = problem.H[rows, x]
-            costs[rows] += _undecided(groups[rows], labels)
+            labels = problem.H[rows, int(restriction.columns[tree.point[node]])]
+            yield node, rows, _undecided(groups[rows], labels)
             for label, child in enumerate(tree.children[node]):
                 if child != LEAF:
                     rows_of[int(child)] = rows[labels == label]
-        return costs
 
     def start(
         self,
@@ -110,10 +151,17 @@ class PrunedPartialSIR(QueryAlgorithm):
         others = self._others(problem)
         first, second = spawn(random_state, 2)
         before = B2IR(self.baseline).start(problem, others, first) if others else None
-        return _PrunedState(problem, before, self.baseline.start(problem, (self.agent,), second))
+        plans, groups = self._own_costs(problem, others)[1], _groups(problem, others)
+
+        def own(rows: IntArray) -> State:
+            plan = plans[int(groups[rows[0]])]
+            return self.baseline.start(problem if plan is None else plan, (self.agent,), second)
+
+        return _TwoStageState(problem, before, own)
 
     def __repr__(self) -> str:
-        return f"PrunedPartialSIR({self.baseline!r}, agent={self.agent})"
+        more = ", replan=True" if self.replan else ""
+        return f"PrunedPartialSIR({self.baseline!r}, agent={self.agent}{more})"
 
 
 class OptPartialSIR(QueryAlgorithm):
@@ -175,84 +223,43 @@ class OptPartialSIR(QueryAlgorithm):
         _whole(problem, coalition)
         others = tuple(j for j in problem.everybody if j != self.agent)
         first = self.optimal.start(problem, others, random_state) if others else None
-        return _TwoStageState(problem, first, self.optimal, self.agent)
+
+        def own(rows: IntArray) -> State:
+            return self.optimal.start(_rows_only(problem, rows), (self.agent,))
+
+        return _TwoStageState(problem, first, own)
 
     def __repr__(self) -> str:
         return f"OptPartialSIR(agent={self.agent})"
 
 
-class _PrunedState(State):
-    """The others' run, then agent i's own tree with implied labels fed for free."""
+class _TwoStageState(StagedState):
+    """The others' run, then agent i's, with labels fed for free that are implied by then.
 
-    def __init__(self, problem: PoolProblem, before: State | None, own: State) -> None:
-        self._problem, self._before, self._own = problem, before, own
-        self._space: VersionSpace = problem.version_space()
-        self._advance()
-
-    @property
-    def rows(self) -> IntArray:
-        return self._space.alive
-
-    def next_query(self) -> Query | None:
-        return self._current().next_query()
-
-    def update(self, x: int, y: int) -> None:
-        query = self.next_query()
-        if query is None or query[1] != x:
-            raise ProtocolError(f"column {x} was not asked; answer the column of next_query()")
-        _observe(self._space, self._problem, x, y, query[0])
-        self._current().update(x, y)
-        self._advance()
-
-    def _current(self) -> State:
-        return self._own if self._before is None else self._before
-
-    def _advance(self) -> None:
-        if self._before is not None and self._before.next_query() is None:
-            self._before = None
-        while self._before is None and (query := self._own.next_query()) is not None:
-            labels = self._problem.H[self._space.alive, query[1]]
-            if (labels != labels[0]).any():
-                return
-            self._own.update(query[1], int(labels[0]))
-
-
-class _TwoStageState(State):
-    """The others' run, then agent i's tree planned on what they found."""
+    ``own`` starts agent i's run, given the rows that the others' labels leave.
+    """
 
     def __init__(
-        self, problem: PoolProblem, first: State | None, planner: OptimalTree, agent: int
+        self, problem: PoolProblem, first: State | None, own: Callable[[IntArray], State]
     ) -> None:
-        self._problem, self._first, self._planner, self._agent = problem, first, planner, agent
-        self._space: VersionSpace = problem.version_space()
+        super().__init__(problem)
+        self._first, self._own = first, own
         self._second: State | None = None
         self._advance()
 
-    @property
-    def rows(self) -> IntArray:
-        return self._space.alive
-
-    def next_query(self) -> Query | None:
-        return self._current().next_query()
-
-    def update(self, x: int, y: int) -> None:
-        query = self.next_query()
-        if query is None or query[1] != x:
-            raise ProtocolError(f"column {x} was not asked; answer the column of next_query()")
-        _observe(self._space, self._problem, x, y, query[0])
-        self._current().update(x, y)
-        self._advance()
-
     def _current(self) -> State:
-        state = self._second if self._second is not None else self._first
+        state = self._first if self._second is None else self._second
         assert state is not None
         return state
 
     def _advance(self) -> None:
-        done = self._first is None or self._first.next_query() is None
-        if self._second is None and done:
-            small = _rows_only(self._problem, self._space.alive)
-            self._second = self._planner.start(small, (self._agent,))
+        if self._second is None and (self._first is None or self._first.next_query() is None):
+            self._second = self._own(self._space.alive)
+        while self._second is not None and (query := self._second.next_query()) is not None:
+            label = self._implied(query[1])
+            if label is None:
+                return
+            self._second.update(query[1], label)
 
 
 def _whole(problem: PoolProblem, coalition: Iterable[int] | None) -> None:
@@ -285,14 +292,3 @@ def _undecided(groups: IntArray, labels: NDArray[np.uint8]) -> NDArray[np.bool_]
 
 def _rows_only(problem: PoolProblem, rows: IntArray) -> PoolProblem:
     return PoolProblem(problem.H[rows], problem.weights[rows], problem.agents, problem.n_classes)
-
-
-def _observe(space: VersionSpace, problem: PoolProblem, x: int, y: int, agent: int) -> None:
-    try:
-        space.observe_mask(problem.H[:, x] == y)
-    except NotRealizableError:
-        raise NotRealizableError(
-            f"label {y} of point {x} (agent {agent}) contradicts every labeling that is still "
-            "possible; check the label or use a larger class",
-            item=x,
-        ) from None

@@ -27,13 +27,14 @@ from counterplay.contribution.training.difficulty import (
 from counterplay.contribution.training.draws import run_keys
 from counterplay.contribution.training.loads import ideal_loads, rounded_loads
 from counterplay.contribution.training.networks import MLP, Network
+from counterplay.contribution.training.pretraining import pretrain
 from counterplay.contribution.training.protocols import (
     FedAvg,
     IndividualTraining,
     MWFed,
     TrainingHistory,
-    pretrain,
 )
+from counterplay.contribution.training.search import SearchResult, random_search
 
 __all__ = [
     "FRACTIONS",
@@ -45,6 +46,7 @@ __all__ = [
     "IndividualTraining",
     "MWFed",
     "Network",
+    "SearchResult",
     "TrainingHistory",
     "default_defectors",
     "defection_curve",
@@ -56,6 +58,7 @@ __all__ = [
     "noisy_digits",
     "pretrain",
     "pretraining_digits",
+    "random_search",
     "rounded_loads",
     "run_keys",
     "split_indices",

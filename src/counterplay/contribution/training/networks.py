@@ -31,16 +31,16 @@ class Network(ABC):
     @abstractmethod
     def gradients(
         self, params: Params, x: Any, y: Any, weight: Any, keys: Keys
-    ) -> tuple[NDArray[np.float64], Params]:
-        """Return the weighted loss of every run and its gradients.
+    ) -> tuple[Any, Params]:
+        """Return the weighted loss of every run and its gradients, where the network computes.
 
         ``x`` is ``(R, b, ...)``, ``y`` and ``weight`` are ``(R, b)``; weights of a run sum to 1.
         ``keys`` feed dropout.
         """
 
     @abstractmethod
-    def correct(self, params: Params, x: Any, y: Any) -> NDArray[np.bool_]:
-        """Return ``(R, b)``: which points each run classifies correctly."""
+    def correct(self, params: Params, x: Any, y: Any) -> Any:
+        """Return ``(R, b)``: which points each run classifies correctly; ``fetch`` the answer."""
 
     @abstractmethod
     def losses(self, params: Params, pool: Any, index: Any, y: Any) -> NDArray[np.float64]:
@@ -49,6 +49,10 @@ class Network(ABC):
     @abstractmethod
     def put(self, array: NDArray[Any]) -> Any:
         """Move a NumPy array to where the network computes."""
+
+    def share(self, array: NDArray[Any]) -> Any:
+        """Move an array that many calls use; where moving is slow, it is done once."""
+        return self.put(array)
 
     @abstractmethod
     def fetch(self, array: Any) -> NDArray[Any]:
@@ -140,7 +144,7 @@ class MLP(Network):
 
     def put(self, array: NDArray[Any]) -> Any:
         """Return float32 for numbers; integers stay as they are."""
-        return array.astype(np.float32) if array.dtype.kind == "f" else array
+        return array.astype(np.float32, copy=False) if array.dtype.kind == "f" else array
 
     def fetch(self, array: Any) -> NDArray[Any]:
         """Return the array itself."""
@@ -163,9 +167,12 @@ def uniform_params(
 
 
 class Adam:
-    """Adam for a list of parameters, in the arithmetic of whatever arrays they are."""
+    """Adam for a list of parameters, in the arithmetic of whatever arrays they are.
 
-    def __init__(self, lr: float, betas: tuple[float, float] = (0.9, 0.999)) -> None:
+    ``lr`` is one number, or one per run as an array where the network computes.
+    """
+
+    def __init__(self, lr: Any, betas: tuple[float, float] = (0.9, 0.999)) -> None:
         self.lr, self.betas, self.t = lr, betas, 0
         self.first: Params = []
         self.second: Params = []
@@ -186,7 +193,8 @@ class Adam:
             m += (1 - a) * g
             v *= b
             v += (1 - b) * g * g
-            updated.append(p - rate * m / (v**0.5 + eps))
+            step = along(rate, p) if getattr(rate, "ndim", 0) else rate
+            updated.append(p - step * m / (v**0.5 + eps))
         return updated
 
 
@@ -199,3 +207,8 @@ class SGD:
     def step(self, params: Params, grads: Params) -> Params:
         """Return the updated parameters."""
         return [p - self.lr * g for p, g in zip(params, grads)]
+
+
+def along(vector: Any, like: Any) -> Any:
+    """Reshape a per-run vector so that it multiplies along the first axis."""
+    return vector.reshape(-1, *([1] * (like.ndim - 1)))

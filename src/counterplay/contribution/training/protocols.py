@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.contribution.training.cohort import Cohort
-from counterplay.contribution.training.draws import Keys, fold, uniforms
+from counterplay.contribution.training.draws import Keys, fold
 from counterplay.contribution.training.loads import (
     ROUNDINGS,
     Floats,
@@ -24,13 +24,14 @@ from counterplay.contribution.training.loads import (
     ideal_loads,
     rounded_loads,
 )
-from counterplay.contribution.training.networks import SGD, Adam, Network, Params
+from counterplay.contribution.training.networks import SGD, Adam, Network, Params, along
+from counterplay.contribution.training.rounds import Judge, agent_draw, minibatch
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import check_choice, check_positive_int, check_real
 
 Optimizer = Literal["server_adam_pooled", "server_sgd_pooled", "client_sgd"]
 OPTIMIZERS = ("server_adam_pooled", "server_sgd_pooled", "client_sgd")
-_BATCH, _SIGMA, _DROP, _EVAL = 301, 302, 303, 304
+_SIGMA, _DROP = 302, 303
 
 
 @dataclass(frozen=True, repr=False)
@@ -225,99 +226,26 @@ class IndividualTraining(FedAvg):
         return _run(self, network, cohort.alone(), copied)
 
 
-def pretrain(
-    network: Network,
-    X: NDArray[Any],
-    y: NDArray[np.int64],
-    keys: Keys,
-    *,
-    steps: int = 40,
-    batch_size: int = 64,
-    lr: float = 0.002,
-    target: float | None = None,
-    holdout: tuple[NDArray[Any], NDArray[np.int64]] | None = None,
-    check_every: int = 5,
-) -> Params:
-    """Return parameters trained on ``X, y`` with Adam, one set per key.
-
-    With ``target`` every run stops as soon as its accuracy on ``holdout`` reaches it; ``steps`` is
-    then the most it may take.
-    """
-    params, adam = network.init(keys), Adam(lr)
-    done = np.zeros(len(keys), dtype=bool)
-    pool = network.put(X)
-    for step in range(steps):
-        pick = (uniforms(fold(keys, _BATCH, step), batch_size) * len(y)).astype(np.int64)
-        weight = network.put(np.full(pick.shape, 1.0 / batch_size))
-        x = pool[network.put(pick)]
-        _, grads = network.gradients(
-            params, x, network.put(y[pick]), weight, fold(keys, _DROP, step)
-        )
-        moved = adam.step(params, grads)
-        params = _select(network, done, params, moved) if done.any() else moved
-        if target is not None and holdout is not None and (step + 1) % check_every == 0:
-            done |= _accuracy_on(network, params, *holdout) >= target
-            if done.all():
-                break
-    return params
-
-
-def minibatch(cohort: Cohort, counts: Ints, round_: int) -> tuple[Ints, NDArray[np.float64]]:
-    """Return ``(R, b)`` indices of the points drawn with replacement this round, and weights.
-
-    Agents come in order; runs with fewer points are padded with weight zero. The draw of an agent
-    depends on the key of the run, the agent and the round only.
-    """
-    runs, k = counts.shape
-    width = int(counts.sum(axis=1).max())
-    index = np.zeros((runs, width), dtype=np.int64)
-    weight = np.zeros((runs, width))
-    start = np.zeros(runs, dtype=np.int64)
-    rows = np.arange(runs)[:, None]
-    for agent in range(k):
-        most = int(counts[:, agent].max())
-        if most == 0:
-            continue
-        draw = agent_draw(cohort, agent, round_, most)
-        inside = np.arange(most) < counts[:, agent, None]
-        place = (start[:, None] + np.arange(most)).clip(max=width - 1)
-        row = np.broadcast_to(rows, inside.shape)[inside]
-        index[row, place[inside]] = draw[inside]
-        weight[row, place[inside]] = 1.0
-        start += counts[:, agent]
-    return index, weight / weight.sum(axis=1, keepdims=True)
-
-
-def agent_draw(cohort: Cohort, agent: int, round_: int, n: int) -> Ints:
-    """Return ``(R, n)`` points that an agent draws, with replacement, in one round."""
-    u = uniforms(fold(cohort.keys, _BATCH, agent, round_), n)
-    position = (u * cohort.sizes[:, agent, None]).astype(np.int64)
-    return np.take_along_axis(cohort.train[:, agent], position, axis=1)
-
-
 def _run(protocol: FedAvg, network: Network, cohort: Cohort, params: Params) -> TrainingHistory:
     runs, k, T = cohort.runs, cohort.agents, protocol.rounds
     threshold = np.broadcast_to(np.asarray(protocol.threshold, dtype=np.float64), (k,))
     accuracy, drawn = np.empty((runs, T + 1, k)), np.empty((runs, T, k), dtype=np.int64)
     log_weights = np.zeros((runs, T + 1, k))
-    pool, labels = network.put(cohort.X), cohort.y
+    pool, labels = network.share(cohort.X), network.share(cohort.y)
     client = protocol.optimizer == "client_sgd"
     server = Adam(protocol.lr) if protocol.optimizer == "server_adam_pooled" else SGD(protocol.lr)
-    judge = _Judge(protocol.eval_points, network, cohort, pool)
+    judge = Judge(protocol.eval_points, network, cohort, pool, labels)
     accuracy[:, 0] = judge.accuracy(params, 0)
     for t in range(T):
         loads = protocol.loads(log_weights[:, t], fold(cohort.keys, _SIGMA, t))
         drawn[:, t] = loads
         if client:
-            params = _client_round(protocol, network, cohort, params, pool, loads, t)
+            params = _client_round(protocol, network, cohort, params, loads, t)
         else:
             index, weight = minibatch(cohort, loads, t)
+            place, keys = network.put(index), fold(cohort.keys, _DROP, t)
             _, grads = network.gradients(
-                params,
-                pool[network.put(index)],
-                network.put(labels[index]),
-                network.put(weight),
-                fold(cohort.keys, _DROP, t),
+                params, pool[place], labels[place], network.put(weight), keys
             )
             params = server.step(params, grads)
         accuracy[:, t + 1] = judge.accuracy(params, t + 1)
@@ -331,13 +259,13 @@ def _client_round(
     network: Network,
     cohort: Cohort,
     params: Params,
-    pool: Any,
     loads: Ints,
     t: int,
 ) -> Params:
     """Local SGD of every agent from the server's weights, then the weighted mean of the results."""
     runs, k, m = cohort.runs, cohort.agents, protocol.batch_size
     batches = loads // m
+    pool, labels = network.share(cohort.X), network.share(cohort.y)
     local = [network.repeat(p, k) for p in params]
     keys = np.stack([fold(cohort.keys, _DROP, t, i) for i in range(k)], axis=1).reshape(-1)
     most = int(batches.max())
@@ -345,61 +273,14 @@ def _client_round(
     draws = draws.reshape(runs * k, most, m)
     even = network.put(np.full((runs * k, m), 1.0 / m))
     for step in range(most):
-        index = draws[:, step]
-        _, grads = network.gradients(
-            local, pool[network.put(index)], network.put(cohort.y[index]), even, fold(keys, step)
-        )
+        place = network.put(draws[:, step])
+        _, grads = network.gradients(local, pool[place], labels[place], even, fold(keys, step))
         active = network.put((batches.reshape(-1) > step).astype(np.float64) * protocol.lr)
-        local = [p - _along(active, p) * g for p, g in zip(local, grads)]
+        local = [p - along(active, p) * g for p, g in zip(local, grads)]
     share = network.put((batches / batches.sum(axis=1, keepdims=True)).reshape(-1))
     return [_mean_over_agents(p, share, runs, k) for p in local]
 
 
 def _mean_over_agents(local: Any, share: Any, runs: int, k: int) -> Any:
-    weighted = local * _along(share, local)
+    weighted = local * along(share, local)
     return weighted.reshape(runs, k, *local.shape[1:]).sum(axis=1)
-
-
-class _Judge:
-    """Accuracy of the server model on every agent's validation points, all or a fresh part."""
-
-    def __init__(self, points: int | None, network: Network, cohort: Cohort, pool: Any) -> None:
-        self.network, self.cohort, self.pool = network, cohort, pool
-        whole = cohort.val.shape[2]
-        self.points = whole if points is None else min(points, whole)
-        self.fixed = self._gather(cohort.val) if self.points == whole else None
-
-    def accuracy(self, params: Params, t: int) -> Floats:
-        """Return ``(R, k)`` accuracies at round ``t``."""
-        x, y = self._gather(self._part(t)) if self.fixed is None else self.fixed
-        right = self.network.correct(params, x, y)
-        runs, k = self.cohort.runs, self.cohort.agents
-        return np.asarray(right.reshape(runs, k, self.points).mean(axis=2))
-
-    def _part(self, t: int) -> Ints:
-        val = self.cohort.val
-        order = uniforms(fold(self.cohort.keys, _EVAL, t), val.shape[2]).argsort(axis=1)
-        chosen = np.broadcast_to(order[:, None, : self.points], (*val.shape[:2], self.points))
-        return np.take_along_axis(val, chosen, axis=2)
-
-    def _gather(self, val: Ints) -> tuple[Any, Any]:
-        index = val.reshape(self.cohort.runs, -1)
-        x = self.pool[self.network.put(index)]
-        return x, self.network.put(self.cohort.y[index])
-
-
-def _accuracy_on(network: Network, params: Params, X: NDArray[Any], y: NDArray[np.int64]) -> Floats:
-    runs = params[0].shape[0]
-    x = network.put(np.broadcast_to(X, (runs, *X.shape)))
-    labels = network.put(np.broadcast_to(y, (runs, len(y))))
-    return np.asarray(network.correct(params, x, labels).mean(axis=1))
-
-
-def _select(network: Network, done: NDArray[np.bool_], old: Params, new: Params) -> Params:
-    keep = network.put(done.astype(np.float64))
-    return [_along(keep, o) * o + (1.0 - _along(keep, n)) * n for o, n in zip(old, new)]
-
-
-def _along(vector: Any, like: Any) -> Any:
-    """Reshape a per-run vector so that it multiplies along the first axis."""
-    return vector.reshape(-1, *([1] * (like.ndim - 1)))

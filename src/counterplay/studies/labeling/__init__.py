@@ -1,0 +1,26 @@
+"""Studies of joint labelling campaigns: who gains, what greed costs, what strictness costs."""
+
+from __future__ import annotations
+
+from counterplay.studies.labeling import gains, greed, hospitals, rarity, strictness, trees
+from counterplay.studies.study import Area
+
+AREA = Area(
+    name="labeling",
+    title="Share the label queries so that everyone gains",
+    story=(
+        "Several parties own pools of unlabeled data that one unknown rule labels. Together they "
+        "need far fewer labels than alone. But the standard greedy protocol looks only at the "
+        "total: it may ask one party again and again, who then does better by leaving. The library "
+        "computes the exact expected work of every party, wraps any protocol so that nobody loses "
+        "and the total does not grow, and can make everybody gain strictly."
+    ),
+    studies=(
+        trees.STUDY,
+        greed.STUDY,
+        gains.STUDY,
+        strictness.STUDY,
+        hospitals.STUDY,
+        rarity.STUDY,
+    ),
+)
