@@ -13,6 +13,8 @@ predicts who is about to leave can::
 baselines. ``instances`` holds the examples of the theory and ``bounds`` its numbers.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from counterplay.defection import bounds, instances
 from counterplay.defection.adversaries import (
     adversarial_alpha,
@@ -42,7 +44,6 @@ from counterplay.defection.classify import Defection, DefectionReport, classify_
 from counterplay.defection.dual_qp import nonnegative_dual
 from counterplay.defection.engine.local import LocalReport, agent_batches, local_work
 from counterplay.defection.engine.training import TrainingRecord
-from counterplay.defection.federated_classifier import FederatedClassifier
 from counterplay.defection.gauge import Health, HealthGauge, most_parallel
 from counterplay.defection.group_predictor import GroupPredictor
 from counterplay.defection.heterogeneity import (
@@ -74,6 +75,9 @@ from counterplay.defection.smoothing import (
 from counterplay.defection.smoothness import estimate_smoothness
 from counterplay.defection.split import HeterogeneousSplit, heterogeneous_split
 from counterplay.defection.stack import NumpyStack, Stack
+
+if TYPE_CHECKING:
+    from counterplay.defection.federated_classifier import FederatedClassifier
 
 __all__ = [
     "ADAGD",
@@ -154,3 +158,12 @@ __all__ = [
     "stopping_utilities",
     "underconfidence_threshold",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import scikit-learn only for its estimator: a Flower party starts a process per message."""
+    if name == "FederatedClassifier":
+        from counterplay.defection.federated_classifier import FederatedClassifier
+
+        return FederatedClassifier
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
