@@ -506,7 +506,7 @@ def test_small_vertex_limit_keeps_the_certificate_valid() -> None:
     items = rng.random((300, 5))
     user = LinearPreferenceUser([1.0, 0.4, 0.7, 0.2, 0.5], 1e-3)
     worth = items @ user.w
-    elicitor = PolytopeElicitor(items, max_rays=20, target_regret=0.02, random_state=0)
+    elicitor = PolytopeElicitor(items, max_rays=12, target_regret=0.02, random_state=0)
     result = elicitor.run(user)
     assert not elicitor._state.consistent.exact
     assert 1 - worth[result.index] / worth.max() <= result.regret_certificate + 1e-9

@@ -173,7 +173,7 @@ def policy_flow(mdp: MultiObjectiveMDP, policy: ArrayLike) -> PolicyFlow:
         successors = mdp.P.indices[entries].astype(np.int64)
         amounts = chance[owner] * mdp.P.data[entries]
         parts.append((tails[owner], actions[owner], successors, amounts))
-        inflow = np.bincount(successors, amounts, mdp.n_states)
+        inflow = np.bincount(successors, amounts, mdp.n_states).astype(np.float64)
     layer = np.concatenate([[0], np.cumsum([len(part[3]) for part in parts])]).astype(np.int64)
     origin, action, successor, flow = (np.concatenate(columns) for columns in zip(*parts))
     return PolicyFlow(mdp, layer, origin, action, successor, flow, inflow)
