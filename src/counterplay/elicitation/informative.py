@@ -76,7 +76,8 @@ def most_informative(
     """
     sample = _spread(consistent, rng)
     values = sample.weights.astype(np.float32) @ pool.values.T.astype(np.float32)
-    winners, best = values.argmax(axis=1), values.max(axis=1)
+    winners = values.argmax(axis=1)
+    best = values[np.arange(len(winners)), winners]
     at_vertices = pool.best(consistent.vertices)
     likely = _candidates(winners, sample.shares, at_vertices, certificate)
     choice = _best_pair(pool, likely, sample, best, asked, balance)
@@ -150,8 +151,8 @@ def _candidates(
     certificate.
     """
     size = int(max(winners.max(), at_vertices.max())) + 1
-    mass = np.bincount(winners, shares, size)
-    mass += 0.1 * np.bincount(at_vertices, minlength=size) / len(at_vertices)
+    vertices = np.bincount(at_vertices, minlength=size) / len(at_vertices)
+    mass = np.bincount(winners, shares, size) + 0.1 * vertices
     likely = np.argsort(-mass, kind="stable")[:_CANDIDATES]
     return np.unique(
         np.concatenate([likely[mass[likely] > 0], [certificate.option, certificate.rival]])

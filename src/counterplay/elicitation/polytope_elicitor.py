@@ -215,7 +215,7 @@ class PolytopeElicitor(Parameterised):
         """
         state = self._state_or_new()
         rng = np.random.default_rng(derive_seed(state.seed, "centre"))
-        weights = state.consistent.likely(256, rng)
+        weights = state.consistent.likely(1024, rng)
         expected = prior_shares(weights) @ state.pool.regrets(weights)
         return state.pool.items[int(expected.argmin())]
 
