@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -64,7 +64,24 @@ class PolicyFlow:
 
 
 @dataclass(frozen=True, eq=False)
-class _Pieces:
+class _Tree:
+    """Which piece of the earlier and of the later half each piece of a time span consists of."""
+
+    halves: tuple[_Tree, _Tree] | None = None
+    left: NDArray[np.uint32] | None = None
+    right: NDArray[np.uint32] | None = None
+
+    def write_edges(self, rows: NDArray[Any], edges: NDArray[np.uint32], first: Any) -> None:
+        """Fill ``edges`` (rows, time) with the edges of the given pieces."""
+        if self.halves is None or self.left is None or self.right is None:
+            edges[:, 0] = first[0] + rows
+            return
+        middle = len(first) // 2
+        self.halves[0].write_edges(self.left[rows], edges[:, :middle], first[:middle])
+        self.halves[1].write_edges(self.right[rows], edges[:, middle:], first[middle:])
+
+
+class _Pieces(NamedTuple):
     """Pieces of paths over a span of time; a path of the whole horizon is a piece of all of it."""
 
     start: NDArray[Any]
@@ -72,19 +89,6 @@ class _Pieces:
     stop: NDArray[Any]
     amount: FloatArray
     returns: FloatArray
-    parts: tuple[_Pieces, _Pieces] | None
-    """The earlier and the later half, and which piece of them each piece consists of."""
-    left: NDArray[np.uint32]
-    right: NDArray[np.uint32]
-
-    def write_edges(self, rows: NDArray[Any], edges: NDArray[np.uint32], first: Any) -> None:
-        """Fill ``edges`` (rows, time) with the edges of the given pieces."""
-        if self.parts is None:
-            edges[:, 0] = first[0] + rows
-            return
-        middle = len(first) // 2
-        self.parts[0].write_edges(self.left[rows], edges[:, :middle], first[:middle])
-        self.parts[1].write_edges(self.right[rows], edges[:, middle:], first[middle:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +100,7 @@ class FlowPaths:
     """Probability that each path carries (n,)."""
     returns: FloatArray
     """Sum of the rewards along each path (n, k)."""
-    pieces: _Pieces
+    tree: _Tree
     rows: NDArray[Any]
     """Where the paths are in the tree of pieces."""
 
@@ -107,7 +111,7 @@ class FlowPaths:
     def edges(self) -> NDArray[np.uint32]:
         """Edge of the flow taken at each time (n, H)."""
         edges = np.empty((len(self), self.flow.mdp.H), dtype=np.uint32)
-        self.pieces.write_edges(self.rows, edges, self.flow.layer[:-1])
+        self.tree.write_edges(self.rows, edges, self.flow.layer[:-1])
         return edges
 
     @property
@@ -124,7 +128,7 @@ class FlowPaths:
     def take(self, rows: NDArray[Any]) -> FlowPaths:
         """Return the given paths only."""
         return FlowPaths(
-            self.flow, self.amounts[rows], self.returns[rows], self.pieces, self.rows[rows]
+            self.flow, self.amounts[rows], self.returns[rows], self.tree, self.rows[rows]
         )
 
     def top(self, n: int) -> FlowPaths:
@@ -202,28 +206,24 @@ def flow_decomposition(flow: PolicyFlow) -> FlowPaths:
     """
     if not flow.flow.size:
         raise InvalidInputError("the flow is empty")
-    pieces = _join_span(flow, 0, flow.mdp.H)
-    rows = np.arange(len(pieces.amount))
-    return FlowPaths(flow, pieces.amount, pieces.returns, pieces, rows)
+    pieces, tree = _join_span(flow, 0, flow.mdp.H)
+    return FlowPaths(flow, pieces.amount, pieces.returns, tree, np.arange(len(pieces.amount)))
 
 
-def _join_span(flow: PolicyFlow, first: int, last: int) -> _Pieces:
-    """Pieces of paths from time ``first`` to time ``last``."""
+def _join_span(flow: PolicyFlow, first: int, last: int) -> tuple[_Pieces, _Tree]:
+    """Pieces of paths from time ``first`` to time ``last``, and what they consist of."""
     if last - first == 1:
         edges = slice(flow.layer[first], flow.layer[last])
-        origin, none = flow.origin[edges], np.zeros(0, dtype=np.uint32)
+        origin = flow.origin[edges]
         rewards = flow.mdp.R[origin, flow.action[edges]]
         small = np.uint16 if flow.mdp.n_states < 2**16 else np.uint32
         start, stop = origin.astype(small), flow.successor[edges].astype(small)
-        return _Pieces(start, stop, flow.flow[edges], rewards, None, none, none)
+        return _Pieces(start, stop, flow.flow[edges], rewards), _Tree()
     middle = first + (last - first) // 2
-    before, after = _join_span(flow, first, middle), _join_span(flow, middle, last)
-    joined = _join(
-        before.start, before.stop, before.amount, before.returns,
-        after.start, after.stop, after.amount, after.returns, flow.mdp.n_states,
-    )  # fmt: skip
-    start, stop, amount, returns, left, right = joined
-    return _Pieces(start, stop, amount, returns, (before, after), left, right)
+    before, early = _join_span(flow, first, middle)
+    after, late = _join_span(flow, middle, last)
+    start, stop, amount, returns, left, right = _join(*before, *after, flow.mdp.n_states)
+    return _Pieces(start, stop, amount, returns), _Tree((early, late), left, right)
 
 
 @njit(cache=True)
