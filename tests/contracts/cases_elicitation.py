@@ -1,6 +1,8 @@
 """Contract cases of counterplay.elicitation."""
 
 import math
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -41,6 +43,7 @@ from counterplay.elicitation import (
     policy_flow,
     policy_value,
     ratio_matrix,
+    read_street_map,
     refine_ratios,
     solve_preference,
     truncated_preference,
@@ -72,6 +75,16 @@ class Corridor:
     def step(self, action: int) -> tuple[int, list[float], bool, bool, dict[str, Any]]:
         self.cell += 1 if action else 0
         return self.cell, [float(self.cell == 3), -1.0], self.cell == 3, False, {}
+
+
+def street_map() -> Path:
+    """A street of two junctions, in both directions, as an OSM file."""
+    path = Path(tempfile.gettempdir()) / "counterplay_street.osm"
+    path.write_text(
+        '<osm><node id="1" lat="0" lon="0"/><node id="2" lat="0" lon="0.01"/><way id="3">'
+        '<nd ref="1"/><nd ref="2"/><tag k="highway" v="residential"/></way></osm>'
+    )
+    return path
 
 
 def roads() -> nx.MultiDiGraph:
@@ -417,6 +430,10 @@ CASES: dict[str, dict[str, Any]] = {
     "ratio_matrix": {
         "args": {"V": V, "alpha": [0.6]},
         "bad": {"length": lambda: ratio_matrix(V, [0.6, 0.7])},
+    },
+    "read_street_map": {
+        "args": lambda: {"path": street_map()},
+        "bad": {"no file": lambda: read_street_map("nowhere.osm")},
     },
     "refine_ratios": {
         "args": lambda: {"V": V, "user": PAIR_USER, "estimates": estimate_ratios(V, PAIR_USER)},

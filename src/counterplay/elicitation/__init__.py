@@ -66,6 +66,7 @@ from counterplay.elicitation.refinement import refine_ratios, zone_ratio
 from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.road_networks import city, from_road_graph
 from counterplay.elicitation.shared_bases import SharedBases
+from counterplay.elicitation.street_maps import read_street_map
 from counterplay.elicitation.trajectories import WeightedTrajectorySet
 from counterplay.elicitation.users import LinearPreferenceUser, NoisyUser
 
@@ -115,6 +116,7 @@ __all__ = [
     "policy_flow",
     "policy_value",
     "ratio_matrix",
+    "read_street_map",
     "refine_ratios",
     "smallest_conflict",
     "solve_preference",

@@ -83,15 +83,17 @@ def compress(points: FloatArray, weights: FloatArray, method: Method = "tree") -
     if alive.size <= k + 1:
         kept = weights[alive]
         return Compression(alive, kept / kept.sum())
-    target = weights[alive] @ points[alive]
+    if alive.size < weights.size:
+        points, weights = points[alive], weights[alive]
+    target = weights @ points
     if method == "literal":
-        index, weight = _literal_loop(points[alive], weights[alive])
+        index, weight = _literal_loop(points, weights)
     else:
-        index, weight = _cell_tree(points[alive], weights[alive], method == "tree")
+        index, weight = _cell_tree(points, weights, method == "tree")
     order = np.argsort(index)
     index, weight = index[order], weight[order] / weight.sum()
     if method == "tree":
-        weight = polish(points[alive[index]], weight, target / weights[alive].sum())
+        weight = polish(points[index], weight, target / weights.sum())
     return Compression(alive[index], weight)
 
 
@@ -178,26 +180,27 @@ def _cell_tree(points, weights, relative):  # type: ignore[no-untyped-def]  # co
     k = points.shape[1]
     index = np.arange(len(points))
     weight = weights.copy()
-    cells = 2 * (k + 1)
-    while index.size > cells:
+    fewest = 2 * (k + 1)
+    while index.size > fewest:
         n = index.size
+        cells = fewest if n < 100 * fewest else 2 * fewest  # fewer rounds when there are many
         mass = np.zeros(cells)
         means = np.zeros((cells, k))
-        for position in range(n):
-            cell = position * cells // n
-            mass[cell] += weight[position]
-            for j in range(k):
-                means[cell, j] += weight[position] * points[index[position], j]
         for cell in range(cells):
+            for position in range(cell * n // cells, (cell + 1) * n // cells):
+                mass[cell] += weight[position]
+                for j in range(k):
+                    means[cell, j] += weight[position] * points[index[position], j]
             means[cell] /= mass[cell]
         reduced = _reduce_block(means, mass, relative)
         kept = 0
-        for position in range(n):
-            cell = position * cells // n
+        for cell in range(cells):
             if reduced[cell] > 0:
-                index[kept] = index[position]
-                weight[kept] = weight[position] * (reduced[cell] / mass[cell])
-                kept += 1
+                factor = reduced[cell] / mass[cell]
+                for position in range(cell * n // cells, (cell + 1) * n // cells):
+                    index[kept] = index[position]
+                    weight[kept] = weight[position] * factor
+                    kept += 1
         if kept == n:
             break
         index, weight = index[:kept].copy(), weight[:kept].copy()

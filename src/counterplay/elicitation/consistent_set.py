@@ -145,7 +145,13 @@ class ConsistentSet:
         steps = rng.standard_normal((n * _THINNING, len(centre)))
         directions = (steps * np.sqrt(np.maximum(scale, 0.0))) @ axes.T
         inequalities = np.array(self._cone.constraints)
-        points = _hit_and_run(inequalities, centre, directions, rng.random(n * _THINNING))
+        points = _hit_and_run(
+            centre,
+            inequalities @ centre,
+            directions,
+            directions @ inequalities.T,
+            rng.random(n * _THINNING),
+        )
         weights = np.maximum(points[_THINNING - 1 :: _THINNING, : self.k], 0.0)
         weights /= weights.sum(axis=1, keepdims=True)
         return weights, self._least_precision(weights)
@@ -213,23 +219,28 @@ def answer_rows(difference: FloatArray, answer: Answer) -> list[FloatArray]:
 
 
 @njit(cache=True)
-def _hit_and_run(inequalities, start, directions, uniforms):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Random walk inside the cone: uniform on the chord through the point, each step."""
+def _hit_and_run(start, slack, directions, changes, uniforms):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Random walk inside the cone: uniform on the chord through the point, each step.
+
+    ``slack`` are the inequalities at the start, ``changes`` how fast they change per direction.
+    """
     steps, n = directions.shape
     points = np.empty((steps, n))
     point = start.copy()
-    slack = inequalities @ point
     for i in range(steps):
-        change = inequalities @ directions[i]
         low, high = -np.inf, np.inf
         for row in range(slack.size):
-            if change[row] > 1e-14:
-                low = max(low, -slack[row] / change[row])
-            elif change[row] < -1e-14:
-                high = min(high, -slack[row] / change[row])
+            change = changes[i, row]
+            if change > 1e-14:
+                low = max(low, -slack[row] / change)
+            elif change < -1e-14:
+                high = min(high, -slack[row] / change)
         if low < high and np.isfinite(low) and np.isfinite(high):
             step = low + (high - low) * uniforms[i]
-            point = point + step * directions[i]
-            slack = slack + step * change
-        points[i] = point
+            for j in range(n):
+                point[j] += step * directions[i, j]
+            for row in range(slack.size):
+                slack[row] += step * changes[i, row]
+        for j in range(n):
+            points[i, j] = point[j]
     return points

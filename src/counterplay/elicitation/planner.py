@@ -7,10 +7,12 @@ Source: Eq. eq:piw, spec 08 section A0.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from joblib import cpu_count
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
@@ -20,6 +22,8 @@ from counterplay.elicitation.mdp import MultiObjectiveMDP
 from counterplay.elicitation.policies import action_dtype, evaluate_policies
 
 _CACHED = 2**16  # states times directions per pass: keeps the working set in cache
+_THREADED = 2**22  # transitions times directions from which several threads are worth their start
+_BLOCK = 64  # states per block when a layer of actions is transposed
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +77,19 @@ def plan(mdp: MultiObjectiveMDP, W: ArrayLike) -> Plan:
         )
     m = len(directions)
     policies = np.empty((m, mdp.H, mdp.n_states), dtype=action_dtype(mdp))
-    scalars = np.empty(m)
-    chunk = int(np.clip(_CACHED // mdp.n_states, 16, 128))
-    for start in range(0, m, chunk):
-        part = slice(start, min(start + chunk, m))
-        scalars[part] = _plan_chunk(mdp, directions[part], policies[part])
-    values = evaluate_policies(mdp, policies)
+    values, scalars = np.empty((m, mdp.n_objectives)), np.empty(m)
+
+    def plan_part(part: slice) -> None:
+        scalars[part] = _value_iterate(mdp, directions[part], policies[part])
+        values[part] = evaluate_policies(mdp, policies[part])
+
+    parts = _parts(mdp, m)
+    if len(parts) > 1 and m * mdp.H * mdp.P.nnz > _THREADED:
+        with ThreadPoolExecutor(min(len(parts), cpu_count())) as pool:
+            list(pool.map(plan_part, parts))
+    else:
+        for part in parts:
+            plan_part(part)
     gap = np.abs((directions * values).sum(axis=1) - scalars)
     tolerance = 1e-9 * mdp.scale * np.maximum(1.0, np.abs(directions).max(axis=1))
     if (gap > tolerance).any():
@@ -86,7 +97,17 @@ def plan(mdp: MultiObjectiveMDP, W: ArrayLike) -> Plan:
     return Plan(policies, values, scalars)
 
 
-def _plan_chunk(
+def _parts(mdp: MultiObjectiveMDP, m: int) -> list[slice]:
+    """Split the directions evenly, so that one part's working set stays in cache."""
+    largest = int(np.clip(_CACHED // mdp.n_states, 32, 128))
+    count = -(-m // largest)
+    if m * mdp.H * mdp.P.nnz > _THREADED and m >= 32:
+        count += count % 2  # an even number keeps two cores equally busy
+    ends = [m * i // count for i in range(count + 1)]
+    return [slice(start, end) for start, end in zip(ends, ends[1:])]
+
+
+def _value_iterate(
     mdp: MultiObjectiveMDP, directions: FloatArray, policies: NDArray[Any]
 ) -> FloatArray:
     """Fill ``policies`` (m, H, S) and return the best scalar values."""
@@ -95,45 +116,55 @@ def _plan_chunk(
     return np.asarray(final[mdp.s0])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _value_iteration(indptr, indices, data, rewards, mask, policies):  # type: ignore[no-untyped-def]  # compiled by numba
-    m, horizon, n = policies.shape
-    n_actions = mask.shape[1]
-    later = np.zeros((n, m))
-    now = np.zeros((n, m))
-    layer = np.zeros((n, m), policies.dtype)  # actions of one time, directions side by side
-    value = np.empty(m)
-    best = np.empty(m)
-    choice = np.zeros(m, np.int64)
+    """Backward induction, directions side by side; unsigned indices let the loops vectorise."""
+    n_directions, horizon, n_states = policies.shape
+    m, n, n_actions = np.uint64(n_directions), np.uint64(n_states), np.uint64(mask.shape[1])
+    later = np.zeros((n_states, n_directions))
+    now = np.zeros((n_states, n_directions))
+    layer = np.zeros((n_states, n_directions), policies.dtype)  # actions of one time
+    value = np.empty(n_directions)
+    choice = np.zeros(n_directions)
     for t in range(horizon - 1, -1, -1):
         for s in range(n):
-            best[:] = -np.inf
-            choice[:] = 0
+            for i in range(m):
+                now[s, i] = -np.inf
+                choice[i] = 0.0
             for a in range(n_actions):
                 if not mask[s, a]:
                     continue
-                row = np.uint64(s * n_actions + a)
+                row = s * n_actions + a
                 entry, end = np.int64(indptr[row]), np.int64(indptr[row + np.uint64(1)])
-                value[:] = rewards[s, a]
-                if (end - entry) % 2 == 1:
-                    weight, source = data[entry], later[indices[entry]]
-                    for i in range(m):
-                        value[i] += weight * source[i]
-                    entry += 1
-                while entry < end:  # two successors per pass over the directions
-                    weight, source = data[entry], later[indices[entry]]
-                    weight2, source2 = data[entry + 1], later[indices[entry + 1]]
-                    for i in range(m):
-                        value[i] += weight * source[i] + weight2 * source2[i]
-                    entry += 2
+                rest = (end - entry) % 4
                 for i in range(m):
-                    choice[i] = a if value[i] > best[i] else choice[i]
-                    best[i] = value[i] if value[i] > best[i] else best[i]
+                    value[i] = rewards[s, a, i]
+                for e in range(entry, entry + rest):
+                    w0, s0 = data[e], np.uint64(indices[e])
+                    for i in range(m):
+                        value[i] += w0 * later[s0, i]
+                for e in range(entry + rest, end, 4):  # four successors per pass
+                    w0, w1, w2, w3 = data[e], data[e + 1], data[e + 2], data[e + 3]
+                    s0, s1 = np.uint64(indices[e]), np.uint64(indices[e + 1])
+                    s2, s3 = np.uint64(indices[e + 2]), np.uint64(indices[e + 3])
+                    for i in range(m):
+                        value[i] += (
+                            w0 * later[s0, i]
+                            + w1 * later[s1, i]
+                            + w2 * later[s2, i]
+                            + w3 * later[s3, i]
+                        )
+                action = float(a)
+                for i in range(m):
+                    better = value[i] > now[s, i]
+                    choice[i] = action if better else choice[i]
+                    now[s, i] = value[i] if better else now[s, i]
             for i in range(m):
-                now[s, i] = best[i] if best[i] > -np.inf else 0.0  # no action: never reached
-                layer[s, i] = choice[i]
-        for i in range(m):
-            for s in range(n):
-                policies[i, t, s] = layer[s, i]
+                now[s, i] = now[s, i] if now[s, i] > -np.inf else 0.0  # no action: never reached
+                layer[s, i] = int(choice[i])
+        for start in range(0, n_states, _BLOCK):  # transposed block by block
+            for i in range(n_directions):
+                for s in range(start, min(start + _BLOCK, n_states)):
+                    policies[i, t, s] = layer[s, i]
         now, later = later, now
     return later

@@ -215,7 +215,7 @@ def _backward_values(indptr, indices, data, rewards, policy, n_actions):  # type
     return values
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _forward_values(indptr, indices, data, rewards, policies, s0, n_actions):  # type: ignore[no-untyped-def]  # compiled by numba
     m, horizon, n = policies.shape
     k = rewards.shape[1]

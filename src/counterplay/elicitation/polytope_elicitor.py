@@ -27,10 +27,12 @@ from counterplay.elicitation import bounds
 from counterplay.elicitation.adaptive_state import AdaptiveState, OnContradiction, Settings
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query, User
 from counterplay.elicitation.elicitor import read_state
+from counterplay.elicitation.informative import prior_shares
 from counterplay.elicitation.oracles import PointSetOracle
 from counterplay.elicitation.parameters import Parameterised
 from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.shared_bases import SharedBases
+from counterplay.elicitation.standing import leaders, standing
 from counterplay.elicitation.tolerant_set import MAX_WRONG
 
 if TYPE_CHECKING:
@@ -213,52 +215,21 @@ class PolytopeElicitor(Parameterised):
         """
         state = self._state_or_new()
         rng = np.random.default_rng(derive_seed(state.seed, "centre"))
-        weights = state.consistent.likely(256, rng)
-        return state.pool.items[int(state.pool.regrets(weights).mean(axis=0).argmin())]
+        weights = state.consistent.likely(1024, rng)
+        expected = prior_shares(weights) @ state.pool.regrets(weights)
+        return state.pool.items[int(expected.argmin())]
 
     def current(self) -> ElicitationResult:
         """Return the recommendation on the answers so far, with its certificate."""
-        state = self._state_or_new()
-        option, regret = state.recommendation()
-        pool, room = state.pool, state.shared.showroom
-        rng = np.random.default_rng(derive_seed(state.seed, "centre"))
-        weights = state.consistent.likely(256, rng).mean(axis=0)
-        vertices = state.consistent.vertices
-        return ElicitationResult(
-            item=pool.items[option],
-            value=pool.values[option],
-            regret_certificate=regret,
-            n_queries=len(state.log),
-            method="polytope",
-            label=room.label(pool.items[option], pool.values[option]),
-            objective_names=tuple(room.objective_name(j) for j in range(pool.oracle.k)),
-            answers=tuple(state.log),
-            weights=weights,
-            weight_ranges=np.stack([vertices.min(axis=0), vertices.max(axis=0)], axis=1),
-            single_values=pool.values[pool.best(np.eye(pool.oracle.k))],
-            contradictions=tuple(state.contradictions),
-            notes=self._notes(state, regret),
-        )
+        ended = self._ready and self._query is None
+        return standing(self._state_or_new(), ended=ended)
 
     def ranking(self, n: int = 10) -> pd.DataFrame:
         """Return the ``n`` best options with exact bands over all consistent preferences.
 
         ``lowest`` and ``highest`` are the worth of the option as a fraction of the best one.
         """
-        import pandas as pd
-
-        state = self._state_or_new()
-        vertices, pool = state.consistent.vertices, state.pool
-        share = (vertices @ pool.values.T) / pool.best_values(vertices)[:, None]
-        order = np.argsort(-share.min(axis=0), kind="stable")[: check_int(n, "n", low=1)]
-        room = state.shared.showroom
-        return pd.DataFrame(
-            {
-                "item": [room.label(pool.items[i], pool.values[i]) for i in order],
-                "lowest": share.min(axis=0)[order],
-                "highest": share.max(axis=0)[order],
-            }
-        )
+        return leaders(self._state_or_new(), check_int(n, "n", low=1))
 
     def to_json(self) -> str:
         """Return the whole state as JSON; :meth:`from_json` continues from it."""
@@ -320,31 +291,6 @@ class PolytopeElicitor(Parameterised):
             twin = type(self).from_json(saved, self.source)
             for name in ("_state", "_query", "_ready", "_asked"):
                 setattr(self, name, getattr(twin, name))
-
-    def _notes(self, state: AdaptiveState, regret: float) -> tuple[str, ...]:
-        notes = []
-        suspects = state.consistent.suspects()
-        if suspects:
-            told = " or ".join(
-                " and ".join(str(i + 1) for i in sorted(left_out)) for left_out in suspects
-            )
-            notes.append(f"not all answers can be right; most likely wrong: answer {told}")
-        if state.inner is not None:
-            notes.append("the guaranteed procedure took over after the adaptive questions")
-        if regret > self.target_regret and self._ready and self._query is None:
-            notes.append(
-                f"the target of {100 * self.target_regret:.3g} % was not reached: the remaining "
-                "differences are too small for the answers given"
-            )
-        if not state.consistent.exact:
-            notes.append("some answers were left out of the certificate to keep it fast")
-        error = getattr(getattr(state.shared.oracle, "mdp", None), "value_error", 0.0)
-        if error:
-            notes.append(
-                f"values were estimated from samples and may be off by {error:.3g} in each "
-                "objective; add twice this times the sum of the weights to the regret"
-            )
-        return tuple(notes)
 
     def _take(self, state: AdaptiveState, entry: LoggedAnswer) -> None:
         kept = list(state.log)

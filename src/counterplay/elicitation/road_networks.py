@@ -34,6 +34,7 @@ def from_road_graph(
     congestion: str = "congestion",
     delay: str = "delay",
     delayed: str | None = None,
+    forward_only: bool = False,
 ) -> MultiObjectiveMDP:
     """Return the process of travelling from ``source`` to ``target`` in at most ``horizon`` edges.
 
@@ -56,6 +57,10 @@ def from_road_graph(
         Edge attribute with the extra amount of ``delayed`` that a jam costs.
     delayed:
         Objective that a jam adds to; the first of ``costs`` by default.
+    forward_only:
+        Keep only edges that come closer to the target (in the first of ``costs``, or else in
+        number of edges). Every trip then arrives. Use it for maps with edges of very different
+        lengths, where going to and fro on a short edge would cost less than travelling.
 
     Examples
     --------
@@ -82,10 +87,36 @@ def from_road_graph(
     directed = graph if graph.is_directed() else graph.to_directed()
     if not nx.has_path(directed, source, target):
         raise InvalidInputError(f"there is no way from {source!r} to {target!r}")
+    if forward_only:
+        directed = _forward(directed, source, target, steps, costs[0] if costs else None)
     objective = delayed or (costs[0] if costs else None)
     network = _Network(directed, tuple(objectives), congestion, delay, objective)
     network.walk(source, target)
     return network.process(steps, tuple(costs))
+
+
+def _forward(graph: Any, source: Any, target: Any, horizon: int, weight: str | None) -> Any:
+    """The part of the graph whose edges come closer to the target, checked to fit the horizon."""
+    import networkx as nx
+
+    left = nx.single_source_dijkstra_path_length(
+        graph.reverse(copy=False), target, weight=weight or (lambda *_: 1)
+    )
+    onwards = nx.MultiDiGraph()
+    onwards.add_nodes_from([source, target])
+    for tail, head, data in graph.edges(data=True):
+        if head in left and left[head] < left[tail]:
+            onwards.add_edge(tail, head, **data)
+    onwards = onwards.subgraph(nx.descendants(onwards, source) | {source}).copy()
+    jams = any(data.get("congestion", 0.0) for *_, data in onwards.edges(data=True))
+    longest = nx.dag_longest_path_length(nx.DiGraph(onwards.edges()))
+    needed = longest * (2 if jams else 1)
+    if horizon < needed:
+        raise InvalidInputError(
+            f"the longest trip takes {needed} steps, jams included, but the horizon is {horizon}; "
+            "raise it"
+        )
+    return onwards
 
 
 @dataclass
