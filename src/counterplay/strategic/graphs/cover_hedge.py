@@ -79,6 +79,7 @@ class AgnosticCoverHedge(GraphLearner):
         self.eta = math.sqrt(8 * log_n / self.T)
         self._rng = generator(random_state)
         start = Red2OnlineFI(learner, exact=True)
+        start.experts.most_mistakes = math.inf  # counts are no part of a state's key
         self._states: dict[tuple[Hashable, int], tuple[Red2OnlineFI | None, int, float]] = {
             (_key(start), 0): (start, 0, 0.0)
         }
