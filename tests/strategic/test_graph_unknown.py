@@ -15,8 +15,6 @@ from counterplay.strategic import (
     GraphGame,
     ManipulationGraph,
     Mode,
-    NeighborhoodLearner,
-    ProductGraphClass,
     RealizabilityError,
     Red2OnlineFI,
     Red2OnlinePMF,
@@ -46,7 +44,7 @@ def random_candidates(rng: np.random.Generator, n: int, k: int, g: int) -> Expli
 def test_mistakes_by_type_stay_below_their_bounds(eager: bool) -> None:
     rng = np.random.default_rng(0)
     seen = {"a": 0, "b": 0, "c": 0}
-    for _ in range(200):
+    for _ in range(400):
         n, k, g = int(rng.integers(3, 7)), int(rng.integers(1, 3)), int(rng.integers(2, 9))
         graphs, rules = random_candidates(rng, n, k, g), random_class(rng, 6, n)
         true, h = int(rng.integers(g)), int(rng.integers(len(rules)))
@@ -105,7 +103,7 @@ def trap_losses(T: int, runs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @pytest.mark.claim("03.15")
 def test_fewest_arcs_find_the_graph_where_consistency_alone_fails() -> None:
-    small, anything, proxy = trap_losses(160, runs=25)
+    small, anything, proxy = trap_losses(160, runs=100)
     assert small.mean() <= 0.01
     assert proxy.mean() <= 0.01
     assert anything.mean() >= 0.9
@@ -126,8 +124,8 @@ def test_sample_size_and_certificate_hold_with_their_probability() -> None:
         good += graph_loss(learner.fit(x, v, np.ones(T)).graph, trap.graph) <= eps
         few = slice(0, 30)  # a small sample, where the certificate is not trivially met by zero
         fit = learner.fit(x[few], v[few], np.ones(30))
-        different = (fit.graph.adjacency != trap.graph.adjacency).sum(axis=1) > 0
-        empirical = float(np.asarray(different).reshape(-1)[x[few]].mean())
+        different = (fit.graph.dense != trap.graph.dense).any(axis=1)
+        empirical = float(different[x[few]].mean())
         bound = 2 * k * math.log(64 / delta) / 30
         assert fit.certificate == pytest.approx(bound)
         covered += empirical <= bound
@@ -171,7 +169,7 @@ def test_proxy_loss_is_sandwiched() -> None:
 @pytest.mark.claim("03.17")
 def test_minimiser_of_the_proxy_has_small_losses() -> None:
     rng = np.random.default_rng(2)
-    for _ in range(500):
+    for _ in range(2000):
         n = int(rng.integers(3, 6))
         k = int(rng.integers(1, n))
         truth = random_graph(rng, n, k)
@@ -313,26 +311,6 @@ def test_probes_are_uniform_over_the_neighbourhood() -> None:
     counts = np.bincount(probe(star, np.zeros(6000, dtype=int), 0), minlength=4)
     assert counts[0] == 0
     assert (np.abs(counts[1:] - 2000) < 5 * np.sqrt(6000 * 2 / 9)).all()
-
-
-def test_recommender_learns_the_liked_set_from_single_clicks() -> None:
-    # Two user clusters (nodes 0, 1), six items (2..7); three taste models per cluster.
-    tastes = ((2, 3), (2, 3, 4), (5,)), ((6, 7), (5, 6, 7), (2, 7))
-    blocks = tuple(((u,), tuple({u: items} for items in tastes[u])) for u in (0, 1))
-    models = ProductGraphClass(8, blocks)
-    truth = models.build((0, 1))
-    users = np.array([0, 1] * 60)
-    clicks = probe(truth, users, 0)
-    for mode in ("agnostic", "realizable"):
-        learner = NeighborhoodLearner(models, mode=mode).fit(users, clicks)
-        assert [set(s.tolist()) for s in learner.predict([0, 1])] == [{2, 3}, {5, 6, 7}]
-    # Nothing clicked on a partial slate is no evidence; on a full one it is.
-    shown = [[2], *[[c] for c in clicks]]
-    with_gap = NeighborhoodLearner(models, mode="realizable")
-    with_gap.fit([0, *users], [-1, *clicks], slates=shown)
-    assert set(with_gap.predict([0])[0].tolist()) == {2, 3}
-    with pytest.raises(RealizabilityError):
-        NeighborhoodLearner(models, mode="realizable").fit([0, *users], [-1, *clicks])
 
 
 def test_rules_that_explain_nothing_are_reported() -> None:

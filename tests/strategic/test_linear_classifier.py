@@ -17,6 +17,7 @@ from counterplay.strategic import (
     StrategicLinearClassifier,
     strategic_accuracy,
 )
+from counterplay.strategic.bag_logistic import BagLogistic
 
 DUAL = {1: np.inf, 2: 2, np.inf: 1}
 
@@ -58,6 +59,33 @@ def test_offset_is_the_best_one_for_the_direction() -> None:
     losses = [((support >= b) != (y == 1)).mean() for b in [*support, np.inf]]
     assert model.loss_ == pytest.approx(min(losses), abs=1e-12)
     assert ((support + model.intercept_[0] >= 0) != (y == 1)).mean() == pytest.approx(model.loss_)
+
+
+@pytest.mark.claim("03.24")
+def test_skipped_searches_never_change_the_objective() -> None:
+    rng = np.random.default_rng(3)
+    sizes = rng.integers(1, 9, size=300)
+    pointers = np.concatenate([[0], np.cumsum(sizes)])
+    points = rng.integers(-2, 3, size=(400, 4)).astype(float)  # many ties
+    position = rng.integers(0, 400, size=pointers[-1])
+    y, weights = rng.random(300) < 0.5, rng.random(300)
+    ours = BagLogistic(points, pointers, position, y, weights, 2.0)
+    theta, searched = rng.normal(size=5), []
+    for i in range(60):
+        value, slope = ours(theta)
+        scores = (points @ theta[:-1])[position]
+        best = np.maximum.reduceat(scores, pointers[:-1])
+        np.testing.assert_allclose((points @ theta[:-1])[ours.best], best, atol=1e-12)
+        margin = np.where(y, 1, -1) * (best - theta[-1])
+        plain = 2 * weights @ np.logaddexp(0, -margin) + 0.5 * theta[:-1] @ theta[:-1]
+        assert value == pytest.approx(plain, rel=1e-12)
+        pull = -2 * weights * np.where(y, 1, -1) / (1 + np.exp(margin))
+        np.testing.assert_allclose(slope[:-1], pull @ points[ours.best] + theta[:-1], atol=1e-9)
+        assert slope[-1] == pytest.approx(-pull.sum(), abs=1e-9)
+        searched.append(float((ours.seen_at == i).mean()))
+        theta = theta + 0.3 * 0.9**i * rng.normal(size=5)
+    assert searched[0] == 1
+    assert min(searched[-10:]) < 0.5  # most bags are not searched again near the end
 
 
 def gains(norm: float, radius: float, columns: int) -> np.ndarray:

@@ -126,7 +126,7 @@ class ManipulationGraph:
         if self.features is not None:
             if len(self.features) != n:
                 raise InvalidInputError(f"features must have {n} rows, got {len(self.features)}")
-            self._rows.update({row.tobytes(): i for i, row in enumerate(self.features + 0.0)})
+            self._rows.update(zip(_row_keys(self.features), range(n)))
         for array in (self.indptr, self.indices, self.features):
             if array is not None:
                 array.setflags(write=False)
@@ -258,6 +258,14 @@ class ManipulationGraph:
         return sparse.csr_array((data, self.indices, self.indptr), shape=(self.n, self.n))
 
     @cached_property
+    def dense(self) -> BoolArray:
+        """The arcs as a dense boolean matrix, read-only; for graphs of moderate size."""
+        matrix = np.zeros((self.n, self.n), dtype=np.bool_)
+        matrix[np.repeat(np.arange(self.n), self.degrees), self.indices] = True
+        matrix.setflags(write=False)
+        return matrix
+
+    @cached_property
     def bags(self) -> Any:
         """Closed neighbourhoods as a sparse 0/1 matrix, one row per node."""
         return (self.adjacency.astype(np.int32) + sparse.eye_array(self.n, dtype=np.int32)).tocsr()
@@ -273,8 +281,13 @@ class ManipulationGraph:
         """Nodes of feature rows; raises for a row that is no node."""
         if self.features is None:
             raise InvalidInputError("this graph has no features; use node numbers")
-        rows = check_float_array(X, "X", ndim=2) + 0.0
-        nodes = np.array([self._rows.get(row.tobytes(), -1) for row in rows], dtype=np.int64)
+        rows = check_float_array(X, "X", ndim=2)
+        if rows.shape[1] != self.features.shape[1]:
+            raise InvalidInputError(
+                f"X has {rows.shape[1]} columns, the nodes have {self.features.shape[1]} features"
+            )
+        found = self._rows
+        nodes = np.array([found.get(key, -1) for key in _row_keys(rows)], dtype=np.int64)
         if (nodes < 0).any():
             bad = int(np.flatnonzero(nodes < 0)[0])
             raise InvalidInputError(f"row {bad} of X is not a node of the graph; build it with X")
@@ -291,9 +304,13 @@ class ManipulationGraph:
         others[pointers[:-1]] = False
         shift = np.repeat(self.indptr[nodes] - pointers[:-1] - 1, sizes)
         flat[others] = self.indices[(np.arange(flat.size) + shift)[others]]
-        used, position = np.unique(flat, return_inverse=True)
         assert self.features is not None
-        return self.features[used], pointers, position.reshape(-1).astype(np.int64)
+        used = np.zeros(self.n, dtype=np.bool_)
+        used[flat] = True
+        if used.all():
+            return self.features, pointers, flat
+        position = np.cumsum(used) - 1
+        return self.features[used], pointers, position[flat]
 
 
 @dataclass(frozen=True)
@@ -343,6 +360,16 @@ class LocalGraph:
         pointers = np.cumsum([0, *(len(bag) for bag in bags)]).astype(np.int64)
         points, position = np.unique(np.vstack(bags) + 0.0, axis=0, return_inverse=True)
         return points, pointers, position.reshape(-1).astype(np.int64)
+
+
+def _row_keys(rows: FloatArray) -> list[bytes]:
+    """The bytes of every row, the same for 0.0 and -0.0."""
+    table = np.ascontiguousarray(rows) + 0.0
+    if table.shape[1] == 0:
+        return [b""] * len(table)
+    keys: Any = table.view(np.dtype((np.void, 8 * table.shape[1]))).reshape(-1).tolist()
+    result: list[bytes] = keys
+    return result
 
 
 def _affordable(actions: Sequence[Action], budget: float, p: int) -> FloatArray:

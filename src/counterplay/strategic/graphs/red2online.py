@@ -117,9 +117,7 @@ class Red2OnlineFI(GraphLearner):
         else:
             self.experts.replace(lambda a, w: split_on(a, w, bag), self.round)
 
-    def _wrong_yes(
-        self, learner: OnlineLearner, weight: Any, bag: Any
-    ) -> Iterable[Copy] | None:
+    def _wrong_yes(self, learner: OnlineLearner, weight: Any, bag: Any) -> Iterable[Copy] | None:
         if not positives(learner, bag).any():
             return None
         return [feed_zeros(learner, weight / 2, bag, all_of_them=self.aggressive)]
