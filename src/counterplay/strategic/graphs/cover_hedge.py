@@ -82,8 +82,9 @@ class AgnosticCoverHedge(GraphLearner):
         self.M = check_int(M, "M", low=0)
         self.doubling = horizon is None
         self._rng = generator(random_state)
-        self._decisions: dict[tuple[Hashable, bytes], bool] = {}
-        self._flips: dict[tuple[Hashable, bytes], tuple[Red2OnlineFI | None, Hashable]] = {}
+        self._numbers: dict[Hashable, int] = {}  # of the states met so far
+        self._decisions: dict[tuple[int, bytes], bool] = {}
+        self._flips: dict[tuple[int, bytes], tuple[Red2OnlineFI | None, int]] = {}
         self.probability = 0.0
         self._bag: Any = None
         self._start(1 if horizon is None else check_positive_int(horizon, "horizon"))
@@ -94,9 +95,12 @@ class AgnosticCoverHedge(GraphLearner):
         self.eta = math.sqrt(8 * _log_choices(self.T, self.M) / self.T)
         start = Red2OnlineFI(self.learner, exact=True)
         start.experts.most_mistakes = math.inf  # counts are no part of a state's key
-        self._states: dict[tuple[Hashable, int], tuple[Red2OnlineFI | None, int, float]] = {
-            (_key(start), 0): (start, 0, 0.0)
+        self._states: dict[tuple[int, int], tuple[Red2OnlineFI | None, int, float]] = {
+            (self._number(start), 0): (start, 0, 0.0)
         }
+
+    def _number(self, learner: Red2OnlineFI | None) -> int:
+        return self._numbers.setdefault(_key(learner), len(self._numbers))
 
     @property
     def n_states(self) -> int:
@@ -121,7 +125,7 @@ class AgnosticCoverHedge(GraphLearner):
 
     def observe(self, after: After) -> None:
         """Charge every expert its loss and move to the next round."""
-        branches: dict[tuple[Hashable, int], tuple[Red2OnlineFI | None, int, float]] = {}
+        branches: dict[tuple[int, int], tuple[Red2OnlineFI | None, int, float]] = {}
         for (name, _), (learner, used, mass) in self._states.items():
             says = self._says(name, learner, self._bag)
             for flip in (False, True):
@@ -157,7 +161,7 @@ class AgnosticCoverHedge(GraphLearner):
             return 0.0
         return float(np.exp(np.logaddexp.reduce(yes) - np.logaddexp.reduce(everything)))
 
-    def _says(self, name: Hashable, learner: Red2OnlineFI | None, bag: Any) -> bool:
+    def _says(self, name: int, learner: Red2OnlineFI | None, bag: Any) -> bool:
         """The state's own decision; states are few, so each is asked once per bag."""
         where = (name, np.asarray(bag).tobytes())
         if where not in self._decisions:
@@ -165,12 +169,12 @@ class AgnosticCoverHedge(GraphLearner):
         return self._decisions[where]
 
     def _flip(
-        self, name: Hashable, learner: Red2OnlineFI | None, said: bool
-    ) -> tuple[Red2OnlineFI | None, Hashable]:
+        self, name: int, learner: Red2OnlineFI | None, said: bool
+    ) -> tuple[Red2OnlineFI | None, int]:
         where = (name, np.asarray(self._bag).tobytes())
         if where not in self._flips:
             state = _flipped(learner, self._bag, int(said))
-            self._flips[where] = state, _key(state)
+            self._flips[where] = state, self._number(state)
         return self._flips[where]
 
 

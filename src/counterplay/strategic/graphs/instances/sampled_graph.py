@@ -79,13 +79,12 @@ class SampledGroups:
         seen = np.isin(np.arange(self.n), np.asarray(nodes, dtype=np.int64))
         table = accepted[:-1].reshape(self.n + 1, self.n)  # row 0: people, row i: group i
         target = self._target(table, ~seen)
-        arcs = {}
-        for j in np.flatnonzero(~seen).tolist():
-            goal = _arc(table[:, j], target)
-            if goal:
-                arcs[j] = goal * self.n + j
-        lists = [[arcs[x]] if x in arcs else [] for x in range(self.graphs.n)]
-        graph = ManipulationGraph.from_lists(lists, k=1)
+        goals = np.array([0 if s else _arc(table[:, j], target) for j, s in enumerate(seen)])
+        degrees = np.zeros(self.graphs.n, dtype=np.int64)
+        degrees[: self.n] = goals > 0
+        moved = np.flatnonzero(goals)
+        indptr = np.concatenate([[0], np.cumsum(degrees)])
+        graph = ManipulationGraph(indptr, goals[moved] * self.n + moved, None, 1)
         truth = self.hypotheses.labels[target - 1]
         wrong = graph.induced(accepted[None, :])[0] != graph.induced(truth[None, :])[0]
         return graph, target - 1, float(self.distribution @ wrong)

@@ -29,11 +29,12 @@ _FLIPS = 12
 
 
 def _noise_grid(scale: Scale) -> list[Params]:
-    sizes, runs = ((50, 100, 200), 8) if scale == "quick" else ((100, 400, 1600), 20)
+    sizes, runs = ((50, 100, 200), 20) if scale == "quick" else ((100, 400, 1600), 20)
     return [{"T": T, "replicate": i} for T in sizes for i in range(runs)]
 
 
-def _noise_cell(params: Params, seed: int) -> Record:
+def noise_cell(params: Params, seed: int) -> Record:
+    """Regret on one noisy stream of T people."""
     rng, T = np.random.default_rng(seed), whole(params, "T")
     rules = FiniteClass.from_matrix(rng.random((8, 6)) < 0.4).deduplicated().unique
     while SOA(rules).mistake_bound != 2:
@@ -100,7 +101,7 @@ NOISE = Study(
     ),
     claims=("03.20",),
     grid=_noise_grid,
-    cell=_noise_cell,
+    cell=noise_cell,
     verdicts=_noise_verdicts,
     figures={"regret": _noise_figure},
 )
