@@ -19,6 +19,7 @@ from counterplay.strategic import (
     GraphLearner,
     Mode,
     PerceptronLearner,
+    RealizabilityError,
     Red2OnlineFI,
     Red2OnlinePMF,
     StrategyUnawareOnline,
@@ -351,6 +352,73 @@ def test_perceptron_experts_learn_halfspaces_with_hidden_features() -> None:
                 learner.update_false_negative(points[graph.closed(v)])
     assert mistakes <= 100
     assert len(learner.experts) <= 64
+
+
+@pytest.mark.claim("03.29")
+def test_experts_past_their_mistake_bound_are_dropped_and_the_right_one_is_not() -> None:
+    """Halfspaces with a margin on all nodes: the expert fed only true examples errs (R/gamma)^2
+    times at most; experts fed wrong ones grow without end unless they are dropped.
+    """
+    rng = np.random.default_rng(12)
+    dropped = 0
+    for _ in range(12):
+        w = rng.normal(size=3)
+        w /= np.linalg.norm(w)
+        points = rng.uniform(-1, 1, size=(60, 3))
+        points = points[np.abs(points @ w) > 0.35]
+        graph = random_graph(rng, len(points), 3)
+        truth = graph.induced((points @ w > 0)[None, :])[0]
+        R = float(np.linalg.norm(points, axis=1).max())
+        learner = PerceptronLearner(3, R, gamma=0.35)
+        M = learner.mistake_bound
+        runs = []
+        for prune in (True, False):
+            pmf = Red2OnlinePMF(learner, 3, exact=True, prune=prune)
+            mistakes = _play_points(pmf, points, graph, truth, np.random.default_rng(5))
+            assert mistakes <= graph_bounds.red2online_pmf_mistakes(M, 3)
+            runs.append(pmf.experts)
+        assert max(runs[0].mistakes) <= M
+        dropped += max(runs[1].mistakes) > M
+        # The bound is sound: some expert agrees with the truth on all it was fed, so it is kept.
+        assert len(runs[0]) >= 1
+    tight = PerceptronLearner(1, R=1.0, gamma=1.0)  # one mistake allowed
+    learner = Red2OnlineFI(tight, exact=True)
+    learner.update(np.array([[1.0], [-1.0]]), 1)
+    assert sorted(learner.experts.mistakes) == [1, 1]
+    with pytest.raises(RealizabilityError, match="round"):
+        learner.update(np.array([[1.0], [-1.0]]), 0)  # both copies err a second time
+    loose = Red2OnlineFI(tight, exact=True, prune=False)
+    loose.update(np.array([[1.0], [-1.0]]), 1)
+    assert len(loose.experts) == 2
+
+
+def _play_points(learner, points, graph, truth, rng) -> int:
+    mistakes = 0
+    for x in rng.integers(0, len(points), size=300).tolist():
+        accepted = learner.accepts(points)
+        v = respond(accepted, x, graph)
+        if accepted[v] != truth[x]:
+            mistakes += 1
+            if accepted[v]:
+                learner.update_false_positive(points[v])
+            else:
+                learner.update_false_negative(points[graph.closed(v)])
+    return mistakes
+
+
+@pytest.mark.claim("03.08")
+def test_aggressive_updates_keep_the_bounds() -> None:
+    rng = np.random.default_rng(13)
+    for _ in range(80):
+        rules, graph = random_instance(rng)
+        M, k = littlestone_dimension(rules).value, graph.k
+        fi = Red2OnlineFI(SOA(rules), aggressive=True)
+        pmf = Red2OnlinePMF(SOA(rules), k, aggressive=True)
+        assert pmf.mode is Mode.PMF_X
+        worst = worst_case_mistakes_on_graph(fi, rules, graph, Mode.FI)
+        assert worst <= graph_bounds.red2online_fi_mistakes(M, k) + 1e-9
+        worst = worst_case_mistakes_on_graph(pmf, rules, graph, Mode.PMF_X)
+        assert worst <= graph_bounds.red2online_pmf_mistakes(M, k) + 1e-9
 
 
 def test_star_playthrough() -> None:

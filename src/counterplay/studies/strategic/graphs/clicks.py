@@ -116,7 +116,7 @@ def _figure(frame: pd.DataFrame) -> Figure:
         ax.minorticks_off()
     axes[0].set(ylabel="share of visitors with a wrong set", title="Exact sets")
     axes[1].set(ylabel="F1 of recommended against liked items", title="Overlap")
-    axes[0].legend(fontsize=8, loc="center left")
+    axes[1].legend(fontsize=8, loc="lower left", bbox_to_anchor=(0.02, 0.36))
     return figure
 
 

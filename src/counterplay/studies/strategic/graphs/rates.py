@@ -36,17 +36,18 @@ if TYPE_CHECKING:
 
 _EPS = 0.1  # error aimed at in the batch settings
 _SAMPLED_EPS = 0.05
+_RUNS = 150
 
 
 def _labels(k: int, d: int, rng: np.random.Generator) -> float:
-    """Labels until strategic ERM has error eps, from how fast its error falls in 400 runs."""
+    """Labels until strategic ERM has error eps, from how fast its error falls in many runs."""
     instance = graph_instances.binary_code_instance(k, d)
     centres = np.array(instance.expected["centres"])
     codes = instance.graph.induced(instance.hypotheses.labels)[:, centres]
     rules, T = FiniteClass.from_matrix(codes), centres.size
     still = ManipulationGraph.from_lists([[] for _ in centres])
-    targets = codes[rng.integers(len(codes), size=400)]
-    draws = rng.integers(0, T, size=(400, T))
+    targets = codes[rng.integers(len(codes), size=_RUNS)]
+    draws = rng.integers(0, T, size=(_RUNS, T))
     best = [finite_erm(rules, x, t[x], still)[0] for x, t in zip(draws, targets)]
     error = float((codes[best] != targets).mean())
     return T * math.log(0.5 / _EPS) / math.log(0.5 / error)
@@ -157,7 +158,7 @@ _SETTINGS = {
         "regret", "T", 0.5, 0.5, ((50, 1), (100, 1), (200, 1)), _first,
     ),
 }  # fmt: skip
-_RANDOM = {"known, batch": (3, 10), "unknown, batch": (20, 100), "known, noise": (10, 100)}
+_RANDOM = {"known, batch": (8, 30), "unknown, batch": (20, 100), "known, noise": (10, 100)}
 
 
 def _grid(scale: Scale) -> list[Params]:

@@ -33,7 +33,7 @@ _METHODS = {"small": "fewest arcs", "proxy": "proxy loss", "any": "any consisten
 
 
 def _batch_grid(scale: Scale) -> list[Params]:
-    runs, pairs = (20, 10) if scale == "quick" else (100, 60)
+    runs, pairs = (40, 10) if scale == "quick" else (100, 60)
     cells: list[Params] = [{"kind": "trap", "replicate": i} for i in range(runs)]
     more: list[Params] = [{"kind": "pairs", "replicate": i} for i in range(pairs)]
     return cells + more
@@ -115,7 +115,7 @@ def _batch_figure(frame: pd.DataFrame) -> Figure:
              title="Which graph explains the moves?")  # fmt: skip
     left.set_xticks(_TRAP_SIZES, [str(v) for v in _TRAP_SIZES])
     left.minorticks_off()
-    left.legend(fontsize=8, loc="center left")
+    left.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0.4, 0.3))
     batch = np.arange(len(pairs))
     right.plot(batch, pairs["low"], "o", color=PALETTE[0], label="k proxy / loss, smallest")
     right.plot(batch, pairs["high"], "s", color=PALETTE[1], label="proxy / loss, largest")
