@@ -124,8 +124,8 @@ class UnknownGraphPACRealizable:
             best: tuple[int, list[int], int] | None = None
             for h, row in enumerate(self.hypotheses.labels):
                 result = smallest_blocks(self.graphs, moves, row, x, y)
-                if result is not None and (best is None or result[0] < best[0]):
-                    best = (*result, h)
+                if result is not None and (best is None or result < best[:2]):
+                    best = (*result, h)  # ties: the graph that comes first in the list of all
             if best is None:
                 smallest_graph(self.graphs, moves)  # names the moves if they are to blame
                 raise RealizabilityError(
