@@ -144,6 +144,21 @@ def test_two_way_star_costs_k_per_star(k: int, d: int) -> None:
         assert instance.adversary().play(learner, game).mistakes >= d * (k - 1)
 
 
+@pytest.mark.claim("03.09")
+def test_random_codes_cost_half_of_the_bits_in_expectation() -> None:
+    """Randomised learners cannot be forced to err on every bit: half of them is what is left."""
+    instance, rng = graph_instances.binary_code_instance(8, 1), np.random.default_rng(10)
+    centres = instance.expected["centres"]
+    truth = instance.graph.induced(instance.hypotheses.labels)[:, list(centres)]
+    for make in (SOA, Halving):
+        mistakes = []
+        for _ in range(400):
+            y = truth[int(rng.integers(len(truth)))].astype(int)
+            game = GraphGame(instance.graph, Mode.FI)
+            mistakes.append(game.play(Red2OnlineFI(make(instance.hypotheses)), centres, y).mistakes)
+        assert abs(np.mean(mistakes) - 1.5) < 5 * math.sqrt(3 / 4 / 400)
+
+
 class AcceptTheCentre(GraphLearner):
     """Publishes 1{centre} until a leaf is known."""
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from counterplay.core.stats import mean_interval
@@ -187,6 +191,46 @@ def test_better_than_logistic_regression_on_a_manipulation_graph() -> None:
     assert strategic_accuracy(model, X[train], y[train], graph=graph) == pytest.approx(
         1 - model.loss_
     )
+
+
+def test_pipelines_searches_and_weights() -> None:
+    X, X_test, y, y_test = cancer(10)
+    pipeline = make_pipeline(StandardScaler(), StrategicLinearClassifier(0.5))
+    search = GridSearchCV(pipeline, {"strategiclinearclassifier__C": [0.01, 1.0]}, cv=3).fit(X, y)
+    assert search.predict(X_test).shape == y_test.shape
+    assert cross_val_score(StrategicLinearClassifier(), X, y, cv=3).mean() > 0.9
+    weights = np.random.default_rng(4).integers(0, 4, size=len(y))
+    rows = np.repeat(np.arange(len(y)), weights)
+    graph = ManipulationGraph.from_lists([[i + 1] for i in range(len(X) - 1)] + [[]], features=X)
+    for options in ({}, {"graph": graph}):
+        weighted = StrategicLinearClassifier(0.3).fit(X, y, weights, **options)
+        copied = StrategicLinearClassifier(0.3).fit(X[rows], y[rows], **options)
+        np.testing.assert_allclose(weighted.coef_, copied.coef_, rtol=2e-2, atol=1e-3)
+        assert weighted.loss_ == pytest.approx(copied.loss_, abs=0.01)
+
+
+def test_as_good_as_the_strategic_hinge() -> None:
+    """The surrogate of the literature: hinge loss of the score after the best move."""
+    rng = np.random.default_rng(5)
+    for radius in (0.3, 1.0):
+        w = rng.normal(size=6)
+        X = rng.normal(size=(3000, 6))
+        y = (X @ w / np.linalg.norm(w) + 0.4 * rng.normal(size=3000) > 0).astype(int)
+        signs = 2.0 * y[:1500] - 1
+
+        def hinge(theta, X=X[:1500], signs=signs, radius=radius):
+            length = np.linalg.norm(theta[:-1])
+            margin = 1 - signs * (X @ theta[:-1] + theta[-1] + radius * length)
+            active = (margin > 0) * signs / len(signs)
+            slope = -(active @ X) - active.sum() * radius * theta[:-1] / length + 1e-3 * theta[:-1]
+            value = np.maximum(margin, 0).mean() + 5e-4 * theta[:-1] @ theta[:-1]
+            return value, np.append(slope, -active.sum())
+
+        u = minimize(hinge, np.append(np.full(6, 0.1), 0.0), jac=True, method="L-BFGS-B").x
+        surrogate = SimpleNamespace(coef_=u[None, :-1], intercept_=u[-1:])
+        model = StrategicLinearClassifier(radius).fit(X[:1500], y[:1500])
+        ours, theirs = (gamed_accuracy(m, X[1500:], y[1500:], radius) for m in (model, surrogate))
+        assert ours >= theirs - 0.02
 
 
 def test_a_graph_without_arcs_is_ordinary_classification() -> None:
