@@ -45,6 +45,7 @@ from counterplay.strategic.gaming import GamingReport, gaming_report
 # Known and unknown manipulation graphs (infinite classes).
 from counterplay.strategic.graphs import bounds as graph_bounds
 from counterplay.strategic.graphs import instances as graph_instances
+from counterplay.strategic.graphs.actions import Action
 from counterplay.strategic.graphs.adversary_lab import (
     minimax_mistakes,
     worst_case_mistakes_on_graph,
@@ -71,7 +72,7 @@ from counterplay.strategic.graphs.graph_classes import (
     ProductGraphClass,
     graph_loss,
 )
-from counterplay.strategic.graphs.manipulation_graph import Action, LocalGraph, ManipulationGraph
+from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
 from counterplay.strategic.graphs.moves import consistent_graph, probe, proxy_graph, proxy_loss
 from counterplay.strategic.graphs.neighborhood import NeighborhoodLearner
 from counterplay.strategic.graphs.red2online import Red2OnlineFI, Red2OnlinePMF

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from counterplay.core.errors import CounterplayWarning, InvalidInputError
@@ -26,44 +26,7 @@ from counterplay.core.validation import (
     check_int,
     check_real,
 )
-
-
-@dataclass(frozen=True)
-class Action:
-    """A named change of one feature with a cost.
-
-    Parameters
-    ----------
-    name:
-        What a person does, in words.
-    column:
-        The feature that changes.
-    change:
-        By how much, in the feature's own units.
-    cost:
-        What it costs, in the units of the budget.
-    low, high:
-        Values the feature cannot leave; default: the range seen in the data.
-
-    Examples
-    --------
-    >>> Action("close a card", column=1, change=-1, cost=1.0).name
-    'close a card'
-    """
-
-    name: str
-    column: int
-    change: float
-    cost: float
-    low: float | None = None
-    high: float | None = None
-
-    def __post_init__(self) -> None:
-        check_int(self.column, f"column of action {self.name!r}", low=0)
-        check_real(self.change, f"change of action {self.name!r}")
-        check_real(self.cost, f"cost of action {self.name!r}", low=0.0, open_low=True)
-        if self.change == 0:
-            raise InvalidInputError(f"action {self.name!r} changes nothing; leave it out")
+from counterplay.strategic.graphs.actions import Action, affordable, ranges
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,8 +166,8 @@ class ManipulationGraph:
                     f"{points.shape[1]} columns"
                 )
         distinct = np.unique(points + 0.0, axis=0)
-        moves = _affordable(actions, limit, points.shape[1])
-        low, high = _ranges(actions, points)
+        moves = affordable(actions, limit, points.shape[1])
+        low, high = ranges(actions, points)
         reached = distinct[:, None, :] + moves[None, :, :]
         inside = ((reached >= low - 1e-12) & (reached <= high + 1e-12)).all(axis=2)
         nodes, inverse = np.unique(
@@ -370,35 +333,3 @@ def _row_keys(rows: FloatArray) -> list[bytes]:
     keys: Any = table.view(np.dtype((np.void, 8 * table.shape[1]))).reshape(-1).tolist()
     result: list[bytes] = keys
     return result
-
-
-def _affordable(actions: Sequence[Action], budget: float, p: int) -> FloatArray:
-    """Total changes of all multisets of actions within budget, without the empty one."""
-    totals: list[tuple[NDArray[np.float64], float]] = [(np.zeros(p), 0.0)]
-    for action in actions:
-        step = np.zeros(p)
-        step[action.column] = action.change
-        extended = []
-        for change, cost in totals:
-            times = 0
-            while cost + times * action.cost <= budget + 1e-12:
-                extended.append((change + times * step, cost + times * action.cost))
-                times += 1
-            if len(extended) > 100_000:
-                raise InvalidInputError(
-                    "more than 100000 combinations of actions fit the budget; lower the budget"
-                )
-        totals = extended
-    moves = np.unique(np.array([change for change, _ in totals]), axis=0)
-    changed: FloatArray = moves[(moves != 0).any(axis=1)]
-    return changed
-
-
-def _ranges(actions: Sequence[Action], X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    low, high = X.min(axis=0), X.max(axis=0)
-    for action in actions:
-        if action.low is not None:
-            low[action.column] = action.low
-        if action.high is not None:
-            high[action.column] = action.high
-    return low, high
