@@ -107,6 +107,25 @@ def test_exact_sets_with_the_visits_the_bound_asks_for() -> None:
     assert good >= 95
 
 
+def test_a_slate_with_everything_makes_a_missing_click_evidence() -> None:
+    visits, clicks = [0, 0, 0, 0, 1], [5, -1, -1, -1, 6]
+    partly = NeighborhoodLearner(k=2).fit(visits, clicks, slates=[[5], [6], [6], [6], [6]])
+    fully = NeighborhoodLearner(k=2).fit(visits, clicks, slates=[[5, 6]] * 5)
+    assert partly.predict(0) == {5}
+    assert fully.predict(0) == set()  # one click in four visits does not pay for the item
+    names = NeighborhoodLearner(k=2).fit(["a", "b"], ["x", "y"], slates=[["x"], ["y"]])
+    assert names.predict("a") == {"x"}
+
+
+def test_score_on_single_clicks_is_minus_the_proxy() -> None:
+    visits, clicks = np.array([0, 0, 0, 1, 1]), np.array([3, 3, 4, -1, 5])
+    learner = NeighborhoodLearner(k=2).fit(visits, clicks)
+    assert learner.predict_sets([0, 1]) == [{3, 4}, {5}]
+    sizes = np.array([2, 2, 2, 1, 1])
+    assert learner.score(visits, clicks) == pytest.approx(-np.mean(sizes / 2))
+    assert learner.score(visits, [9, 9, 9, 9, 9]) == pytest.approx(-2 - np.mean(sizes / 2))
+
+
 def test_it_is_a_scikit_learn_estimator() -> None:
     learner = NeighborhoodLearner(taste_models(), "realizable", k=3)
     assert set(learner.get_params()) == {"graphs", "mode", "k", "people"}

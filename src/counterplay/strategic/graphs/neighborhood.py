@@ -18,7 +18,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from counterplay.core.errors import InvalidInputError
-from counterplay.core.validation import IntArray, check_choice, check_positive_int
+from counterplay.core.validation import BoolArray, IntArray, check_choice, check_positive_int
 from counterplay.strategic.graphs.graph_classes import (
     ExplicitGraphClass,
     GraphClass,
@@ -101,16 +101,17 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
         """Fit to visits X and clicked items y, or to an indicator matrix of clicks.
 
         A click of -1 (or a row of zeros) means that nothing was clicked. ``slates`` lists what was
-        shown when it was not everything: then a missing click says nothing and is left out.
+        shown when it was not everything: then a missing click says nothing and is left out, except
+        where a slate held every item.
         """
         check_choice(self.mode, "mode", ("agnostic", "realizable"))
         rows = self._rows(X, reset=True)
         visit, item = self._clicks(y, len(rows))
         if slates is not None:
-            self._check_slates(slates, visit, item, len(rows))
-            visit, item = visit[item >= 0], item[item >= 0]
-            if visit.size == 0:
-                raise InvalidInputError("nothing was clicked on any slate; there is nothing to fit")
+            telling = self._telling(slates, visit, item, len(rows))
+            visit, item = visit[telling], item[telling]
+        if self.classes_.size == 0 or visit.size == 0:
+            raise InvalidInputError("nothing was clicked in any visit; there is nothing to fit")
         if self.people is not None:
             self.people_ = clone(self.people).fit(rows)
         elif self.graphs is None:
@@ -147,8 +148,10 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
             right = (said == truth).all(axis=1)
             return float(np.average(right, weights=weights))
         place = {item: i for i, item in enumerate(self.classes_.tolist())}
-        columns = [place.get(item, -1) for item in truth.reshape(-1).tolist()]
-        inside = [i >= 0 and bool(row[i]) for row, i in zip(said, columns)]
+        inside = [
+            str(item) == "-1" or (item in place and bool(row[place[item]]))
+            for row, item in zip(said, truth.reshape(-1).tolist())
+        ]
         k = self.k if self.graphs is None else max(1, self.graphs.k)
         loss = 2.0 * ~np.array(inside) + said.sum(axis=1) / k
         return -float(np.average(loss, weights=weights))
@@ -236,14 +239,20 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
             np.concatenate([item, np.full(idle.size, -1)])[order],
         )
 
-    def _check_slates(
+    def _telling(
         self, slates: Sequence[ArrayLike], visit: IntArray, item: IntArray, n: int
-    ) -> None:
+    ) -> BoolArray:
+        """Visits that say something: a click, or no click although everything was shown."""
         if len(slates) != n:
             raise InvalidInputError(f"got {n} visits but {len(slates)} slates")
-        for row, i in zip(visit.tolist(), item.tolist()):
-            if i >= 0 and self.classes_[i] not in np.asarray(slates[row]):
+        telling = item >= 0
+        everything = set(self.classes_.tolist())
+        for t, (row, i) in enumerate(zip(visit.tolist(), item.tolist())):
+            shown = set(np.asarray(slates[row]).reshape(-1).tolist())
+            if i >= 0 and self.classes_[i].item() not in shown:
                 raise InvalidInputError(f"visit {row} clicked on an item that was not shown")
+            telling[t] |= everything <= shown
+        return telling
 
     def _who(self, rows: NDArray[Any]) -> IntArray:
         """The person (node) of every row."""
