@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from sklearn.cluster import KMeans
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA, Halving
@@ -10,6 +11,7 @@ from counterplay.strategic import (
     Action,
     AgnosticCoverHedge,
     BiasedMajorityVote,
+    ConsistentGraphOnly,
     DisjunctionElimination,
     ExplicitGraphClass,
     GraphGame,
@@ -28,6 +30,7 @@ from counterplay.strategic import (
     StrategicLinearClassifier,
     StrategyUnawareERM,
     StrategyUnawareOnline,
+    SuperGraph,
     UnknownGraphOnline,
     UnknownGraphPACAgnostic,
     UnknownGraphPACRealizable,
@@ -85,6 +88,18 @@ def predictions(points):
     return lambda learner: learner.updated(points[0], 1).predict(points)
 
 
+def clicks():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(12, 3))[rng.integers(0, 12, size=60)], rng.integers(0, 4, size=60)
+
+
+# Trained on one item per visit, it predicts whole sets: an indicator matrix, not one label per row.
+NEIGHBORHOOD_CHECKS = {
+    "check_classifiers_one_label": "predicts sets of items, the check compares single labels",
+    "check_classifiers_classes": "predicts sets of items, the check compares single labels",
+    "check_classifiers_train": "predicts sets of items, the check wants one label per row",
+}
+
 LEARNERS = {
     "Red2OnlineFI": {"make": lambda: Red2OnlineFI(SOA(rules())), "run": play(Mode.FI)},
     "Red2OnlinePMF": {
@@ -115,6 +130,17 @@ LEARNERS = {
     "StrategyUnawareOnline": {
         "make": lambda: StrategyUnawareOnline(SOA(rules())),
         "run": play(Mode.PMF_V),
+    },
+    "ConsistentGraphOnly": {
+        "make": lambda: ConsistentGraphOnly(rules(), candidates()),
+        "run": lambda model: model.fit([0, 2], [1, 2], [1, 0]).choice,
+        "bad": {
+            "labels": lambda: ConsistentGraphOnly(rules(), candidates()).fit([0], [1], [-1]),
+        },
+    },
+    "SuperGraph": {
+        "make": lambda: SuperGraph(rules(), candidates()),
+        "run": lambda model: model.fit([0, 2], [1, 2], [1, 0]).hypothesis,
     },
     "StrategyUnawareERM": {
         "make": lambda: StrategyUnawareERM(rules()),
@@ -194,9 +220,15 @@ ESTIMATORS = {
         "bad": {"norm": lambda: StrategicLinearClassifier(norm=3).fit([[0.0], [1.0]], [0, 1])},
     },
     "NeighborhoodLearner": {
-        "make": lambda: NeighborhoodLearner(candidates()),
-        "run": lambda learner: learner.fit([0, 0, 0], [1, 1, 2]).predict([0]),
-        "bad": {"no graphs": lambda: NeighborhoodLearner().fit([0], [1])},
+        "make": lambda: NeighborhoodLearner(k=2, people=KMeans(3, n_init=1, random_state=0)),
+        "data": clicks,
+        "check_estimator": NEIGHBORHOOD_CHECKS,
+        "bad": {
+            "mode": lambda: NeighborhoodLearner(mode="best").fit([0], [1]),
+            "k": lambda: NeighborhoodLearner(k=0).fit([0], [1]),
+            "lengths": lambda: NeighborhoodLearner().fit([0], [1, 2]),
+            "stranger": lambda: NeighborhoodLearner().fit([0, 1], [1, 1]).predict([7]),
+        },
     },
 }
 
@@ -283,7 +315,15 @@ BOUNDS = {
     "graph_bounds.unknown_graph_T1": {
         "args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}
     },
+    "graph_bounds.unknown_graph_T2": {"args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05}},
+    "graph_bounds.unknown_graph_T_realizable": {
+        "args": {"d": 2, "k": 3, "log_G": 4.0, "eps": 0.1, "delta": 0.05}
+    },
+    "graph_bounds.unknown_graph_slack": {
+        "args": {"k": 3, "log_G": 4.0, "log_H": 3.0, "T1": 900, "T2": 400, "delta": 0.05}
+    },
     "graph_bounds.cover_hedge_regret": {"args": {"T": 100, "M": 3}},
+    "graph_bounds.cover_hedge_doubling_regret": {"args": {"T": 100, "M": 3}},
     "graph_bounds.log_sauer": {
         "args": {"d": 2, "m": 9},
         "bad": {"d": lambda: graph_bounds.log_sauer(-1, 9)},
@@ -294,6 +334,15 @@ INSTANCES = {
     "graph_instances.GraphInstance": {
         "make": lambda: graph_instances.majority_graph_counterexample(),
         "no_example": "made by the functions of this module, which have examples",
+    },
+    "graph_instances.SampledGroups": {
+        "make": lambda: graph_instances.sampled_groups(4, 0.1),
+        "run": lambda groups: groups.sample(20, random_state=0),
+        "no_example": "made by sampled_groups, which has an example",
+    },
+    "graph_instances.sampled_groups": {
+        "args": {"n": 4, "eps": 0.1},
+        "bad": {"eps": lambda: graph_instances.sampled_groups(4, 0.7)},
     },
     "graph_instances.binary_code_instance": {
         "args": {"k": 4, "d": 1},

@@ -13,12 +13,12 @@ from counterplay.strategic import GraphGame, GraphLearner, ManipulationGraph, Mo
 
 def random_graph(rng: np.random.Generator, n: int, k: int) -> ManipulationGraph:
     """Out-degrees uniform on 0..k."""
-    lists = []
-    for x in range(n):
-        others = np.delete(np.arange(n), x)
-        size = int(rng.integers(0, min(k, n - 1) + 1))
-        lists.append(rng.choice(others, size=size, replace=False).tolist())
-    return ManipulationGraph.from_lists(lists, k=k)
+    keys = rng.random((n, n))
+    np.fill_diagonal(keys, np.inf)
+    sizes = rng.integers(0, min(k, n - 1) + 1, size=n)
+    chosen = keys.argsort(axis=1).argsort(axis=1) < sizes[:, None]
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    return ManipulationGraph(indptr, np.nonzero(chosen)[1], None, k)
 
 
 def random_class(rng: np.random.Generator, m: int, n: int, share: float = 0.4) -> FiniteClass:

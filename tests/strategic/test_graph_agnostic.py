@@ -22,6 +22,7 @@ from counterplay.strategic import (
     Red2OnlineFI,
     graph_bounds,
     stackelberg_regret,
+    worst_case_mistakes_on_graph,
 )
 from strategic.graph_problems import random_class, random_graph
 
@@ -86,15 +87,16 @@ def test_some_expert_reproduces_every_rule() -> None:
 @pytest.mark.claim("03.20")
 def test_regret_stays_below_its_bound_on_every_stream() -> None:
     rng = np.random.default_rng(6)
-    T, M = 120, 6
+    T, M = 80, 6
     bound = graph_bounds.cover_hedge_regret(T, M)
     log_n = math.log(sum(math.comb(T, L) for L in range(M + 1)))
     assert bound == pytest.approx(math.sqrt(T / 2 * log_n))
-    largest = -math.inf
-    for _ in range(50):
+    largest, streams = -math.inf, 0
+    while streams < 50:
         rules, graph = random_class(rng, 6, 6), random_graph(rng, 6, 2)
-        if graph_bounds.red2online_fi_mistakes(littlestone_dimension(rules).value, 2) > 2.3 * M:
-            continue
+        if worst_case_mistakes_on_graph(Red2OnlineFI(SOA(rules)), rules, graph, Mode.FI) > M:
+            continue  # M must bound the mistakes on realizable streams
+        streams += 1
         nodes = rng.integers(0, 6, size=T)
         truth = graph.induced(rules.labels[:1])[0][nodes]
         y = (truth ^ (rng.random(T) < 0.25)).astype(int)
@@ -120,6 +122,46 @@ def test_flips_look_at_the_closed_neighbourhood() -> None:
     learner = AgnosticCoverHedge(SOA(rules, tie=1), M=1, horizon=2, random_state=0)
     GraphGame(graph, Mode.FI).round(learner, 0, 0)
     assert learner.probability == pytest.approx(2 / 3, abs=1e-12)
+
+
+@pytest.mark.claim("03.29")
+def test_without_a_horizon_epochs_double_and_their_bounds_add_up() -> None:
+    rng = np.random.default_rng(9)
+    T, M = 100, 6
+    bound = graph_bounds.cover_hedge_doubling_regret(T, M)
+    parts = [
+        math.log(sum(math.comb(n, L) for L in range(min(M, n) + 1))) for n in 2 ** np.arange(7)
+    ]
+    assert bound == pytest.approx(sum(math.sqrt(2**i / 2 * p) for i, p in enumerate(parts)))
+    for _ in range(15):
+        rules, graph = random_class(rng, 5, 6), random_graph(rng, 6, 2)
+        if worst_case_mistakes_on_graph(Red2OnlineFI(SOA(rules)), rules, graph, Mode.FI) > M:
+            continue
+        nodes = rng.integers(0, 6, size=T)
+        noise = rng.random(T) < 0.25
+        y = (graph.induced(rules.labels[:1])[0][nodes] ^ noise).astype(int)
+        learner = AgnosticCoverHedge(SOA(rules), M=M, random_state=0)
+        game, losses, epochs = GraphGame(graph, Mode.FI), [], set()
+        for x, label in zip(nodes.tolist(), y.tolist()):
+            game.round(learner, x, label)
+            losses.append(abs(learner.probability - label))
+            epochs.add(learner.T)
+        assert epochs == {1, 2, 4, 8, 16, 32, 64}
+        assert stackelberg_regret(losses, nodes, y, rules, graph) <= bound
+
+
+def test_an_epoch_is_a_fresh_learner() -> None:
+    rng = np.random.default_rng(10)
+    rules, graph = random_class(rng, 8, 5), random_graph(rng, 5, 2)
+    nodes, y = rng.integers(0, 5, size=15), rng.integers(0, 2, size=15)
+    endless = AgnosticCoverHedge(SOA(rules), M=2, random_state=0)
+    fresh = AgnosticCoverHedge(SOA(rules), M=2, horizon=8, random_state=0)
+    game = GraphGame(graph, Mode.FI)
+    for t in range(15):  # epochs 1, 2, 4 and then 8
+        game.round(endless, int(nodes[t]), int(y[t]))
+        if t >= 7:
+            game.round(fresh, int(nodes[t]), int(y[t]))
+            assert endless.probability == pytest.approx(fresh.probability, abs=1e-12)
 
 
 def test_long_horizons_need_few_states() -> None:

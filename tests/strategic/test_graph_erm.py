@@ -58,7 +58,7 @@ def test_exact_plane_matches_enumeration_on_grids() -> None:
 def test_milp_and_heuristic_against_the_optimum() -> None:
     rng = np.random.default_rng(1)
     worse = 0
-    for _ in range(20):
+    for _ in range(50):
         points, graph, nodes, y = grid_sample(rng, 9, size=3, k=1)
         X = points[nodes]
         best = StrategicERM("halfspace2d_exact").fit(X, y, graph=graph).loss_
@@ -71,7 +71,7 @@ def test_milp_and_heuristic_against_the_optimum() -> None:
         worse += quick.loss_ > best + 1e-12
         if quick.loss_ > 0:
             assert not quick.optimal_
-    assert worse < 20
+    assert worse < 50
 
 
 @pytest.mark.claim("03.21")

@@ -19,6 +19,7 @@ from counterplay.strategic import (
     GraphLearner,
     Mode,
     PerceptronLearner,
+    RealizabilityError,
     Red2OnlineFI,
     Red2OnlinePMF,
     StrategyUnawareOnline,
@@ -141,6 +142,21 @@ def test_two_way_star_costs_k_per_star(k: int, d: int) -> None:
     ]
     for learner in others:
         assert instance.adversary().play(learner, game).mistakes >= d * (k - 1)
+
+
+@pytest.mark.claim("03.09")
+def test_random_codes_cost_half_of_the_bits_in_expectation() -> None:
+    """Randomised learners cannot be forced to err on every bit: half of them is what is left."""
+    instance, rng = graph_instances.binary_code_instance(8, 1), np.random.default_rng(10)
+    centres = instance.expected["centres"]
+    truth = instance.graph.induced(instance.hypotheses.labels)[:, list(centres)]
+    for make in (SOA, Halving):
+        mistakes = []
+        for _ in range(400):
+            y = truth[int(rng.integers(len(truth)))].astype(int)
+            game = GraphGame(instance.graph, Mode.FI)
+            mistakes.append(game.play(Red2OnlineFI(make(instance.hypotheses)), centres, y).mistakes)
+        assert abs(np.mean(mistakes) - 1.5) < 5 * math.sqrt(3 / 4 / 400)
 
 
 class AcceptTheCentre(GraphLearner):
@@ -306,6 +322,12 @@ def test_mistakes_scale_with_log_k_and_with_k() -> None:
     slope, _offset = np.polyfit(ks, pmf, 1)
     assert slope == pytest.approx(1, abs=1e-9)
     assert np.corrcoef(ks, pmf)[0, 1] ** 2 > 0.99
+    double = []
+    for k in (2, 4, 6, 8):
+        star = graph_instances.star_singletons(k, 2)
+        hidden = Red2OnlinePMF(SOA(star.hypotheses), k)
+        double.append(star.adversary().play(hidden, GraphGame(star.graph, Mode.PMF_X)).mistakes)
+    assert np.polyfit((2, 4, 6, 8), double, 1)[0] == pytest.approx(2, abs=1e-9)  # the dimension
 
 
 @pytest.mark.claim("03.22")
@@ -351,6 +373,70 @@ def test_perceptron_experts_learn_halfspaces_with_hidden_features() -> None:
                 learner.update_false_negative(points[graph.closed(v)])
     assert mistakes <= 100
     assert len(learner.experts) <= 64
+
+
+@pytest.mark.claim("03.29")
+def test_the_expert_that_follows_the_truth_is_never_dropped() -> None:
+    rng = np.random.default_rng(12)
+    mistakes = 0
+    for _ in range(6):
+        w = rng.normal(size=3)
+        w /= np.linalg.norm(w)
+        points = rng.uniform(-1, 1, size=(60, 3))
+        points = points[np.abs(points @ w) > 0.3]
+        right, graph = points @ w > 0, random_graph(rng, len(points), 3)
+        truth = graph.induced(right[None, :])[0]
+        first = PerceptronLearner(3, float(np.linalg.norm(points, axis=1).max()), gamma=0.3)
+        learner, follower = Red2OnlinePMF(first, 3), first
+        for x in rng.integers(0, len(points), size=150).tolist():
+            accepted = learner.accepts(points)
+            v = respond(accepted, x, graph)
+            if accepted[v] == truth[x]:
+                continue
+            mistakes += 1
+            bag = graph.closed(v)
+            if accepted[v]:
+                learner.update_false_positive(points[v])
+                follower = follower.updated(points[v], 0)
+            else:
+                learner.update_false_negative(points[bag])
+                if not follower.predict(points[bag]).any():
+                    follower = follower.updated(points[bag[right[bag]][0]], 1)
+            keys = [a.key() for a, _ in learner.experts.entries]
+            assert follower.key() in keys
+            assert learner.experts.mistakes[keys.index(follower.key())] <= first.mistake_bound
+            assert max(learner.experts.mistakes) <= first.mistake_bound
+    assert mistakes > 20
+
+
+@pytest.mark.claim("03.29")
+def test_experts_past_their_mistake_bound_are_dropped() -> None:
+    bag = np.array([[1.0], [-1.0]])
+    tight = PerceptronLearner(1, R=1.0, gamma=1.0)  # one mistake allowed
+    learner = Red2OnlineFI(tight, exact=True)
+    learner.update(bag, 1)
+    assert learner.experts.mistakes == [1, 1]
+    with pytest.raises(RealizabilityError, match="round"):
+        learner.update(bag, 0)  # both copies err a second time
+    loose = Red2OnlineFI(PerceptronLearner(1, R=1.0, gamma=0.5), exact=True)  # four allowed
+    loose.update(bag, 1)
+    loose.update(bag, 0)
+    assert loose.experts.mistakes == [2]  # equal again, merged
+
+
+@pytest.mark.claim("03.08")
+def test_aggressive_updates_keep_the_bounds() -> None:
+    rng = np.random.default_rng(13)
+    for _ in range(80):
+        rules, graph = random_instance(rng)
+        M, k = littlestone_dimension(rules).value, graph.k
+        fi = Red2OnlineFI(SOA(rules), aggressive=True)
+        pmf = Red2OnlinePMF(SOA(rules), k, aggressive=True)
+        assert pmf.mode is Mode.PMF_X
+        worst = worst_case_mistakes_on_graph(fi, rules, graph, Mode.FI)
+        assert worst <= graph_bounds.red2online_fi_mistakes(M, k) + 1e-9
+        worst = worst_case_mistakes_on_graph(pmf, rules, graph, Mode.PMF_X)
+        assert worst <= graph_bounds.red2online_pmf_mistakes(M, k) + 1e-9
 
 
 def test_star_playthrough() -> None:

@@ -45,15 +45,18 @@ from counterplay.strategic.gaming import GamingReport, gaming_report
 # Known and unknown manipulation graphs (infinite classes).
 from counterplay.strategic.graphs import bounds as graph_bounds
 from counterplay.strategic.graphs import instances as graph_instances
+from counterplay.strategic.graphs.actions import Action
 from counterplay.strategic.graphs.adversary_lab import (
     minimax_mistakes,
     worst_case_mistakes_on_graph,
 )
 from counterplay.strategic.graphs.baselines import (
     BiasedMajorityVote,
+    ConsistentGraphOnly,
     HedgeOverH,
     StrategyUnawareERM,
     StrategyUnawareOnline,
+    SuperGraph,
 )
 from counterplay.strategic.graphs.cover_hedge import AgnosticCoverHedge
 from counterplay.strategic.graphs.environment import (
@@ -69,7 +72,9 @@ from counterplay.strategic.graphs.graph_classes import (
     ProductGraphClass,
     graph_loss,
 )
-from counterplay.strategic.graphs.manipulation_graph import Action, LocalGraph, ManipulationGraph
+from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
+from counterplay.strategic.graphs.moves import consistent_graph, probe, proxy_graph, proxy_loss
+from counterplay.strategic.graphs.neighborhood import NeighborhoodLearner
 from counterplay.strategic.graphs.red2online import Red2OnlineFI, Red2OnlinePMF
 from counterplay.strategic.graphs.response import (
     induced_predictions,
@@ -86,16 +91,11 @@ from counterplay.strategic.graphs.standard_learners import (
     WinnowLearner,
 )
 from counterplay.strategic.graphs.strategic_erm import StrategicERM, finite_erm
+from counterplay.strategic.graphs.unknown_fit import UnknownGraphFit
 from counterplay.strategic.graphs.unknown_online import UnknownGraphOnline
 from counterplay.strategic.graphs.unknown_pac import (
-    NeighborhoodLearner,
-    UnknownGraphFit,
     UnknownGraphPACAgnostic,
     UnknownGraphPACRealizable,
-    consistent_graph,
-    probe,
-    proxy_graph,
-    proxy_loss,
 )
 from counterplay.strategic.halving import MajorityHalving, StrategicHalving
 from counterplay.strategic.learner import Marginals, VersionSpaceLearner
@@ -142,6 +142,7 @@ __all__ = [
     "BlindElimination",
     "BoxClass",
     "ConfidenceBoost",
+    "ConsistentGraphOnly",
     "DeltaOnlyElimination",
     "DisjunctionElimination",
     "DistanceTableClass",
@@ -202,6 +203,7 @@ __all__ = [
     "StrategicTranscript",
     "StrategyUnawareERM",
     "StrategyUnawareOnline",
+    "SuperGraph",
     "TableMetric",
     "TabulatedClass",
     "ThresholdClass",

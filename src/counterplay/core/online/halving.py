@@ -9,6 +9,8 @@ from counterplay.core.bits import Words, popcount
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online.copyable import Labels, VersionSpaceLearner
 
+_FEW = 32
+
 
 class Halving(VersionSpaceLearner):
     """Majority vote of the version space; every mistake removes at least half of it.
@@ -59,7 +61,11 @@ class Halving(VersionSpaceLearner):
     def table(self) -> Labels:
         """Predictions at all points of the class, computed once per state."""
         if self._table is None:
-            twice = 2 * popcount(self.hypotheses.columns & self._alive)
+            if self._size <= _FEW:  # add up the rows that are left instead of counting bits
+                rows = self.hypotheses.labels[np.flatnonzero(self.alive)]
+                twice = 2 * rows.sum(axis=0, dtype=np.int64)
+            else:
+                twice = 2 * popcount(self.hypotheses.columns & self._alive)
             self._table = np.where(twice == self._size, self.tie, twice > self._size).astype(
                 np.uint8
             )

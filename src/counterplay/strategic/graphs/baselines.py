@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,17 +10,22 @@ import numpy as np
 from counterplay.core.errors import ProtocolError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online.copyable import OnlineLearner
-from counterplay.core.seeds import RandomState, generator
+from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
-    IntArray,
     check_int,
+    check_labels01,
     check_positive_int,
 )
 from counterplay.core.version_space import VersionSpace
 from counterplay.strategic.graphs.environment import After, Before, GraphLearner, Mode
 from counterplay.strategic.graphs.experts import RealizabilityError
+from counterplay.strategic.graphs.graph_classes import GraphClass
+from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
+from counterplay.strategic.graphs.moves import Moves, Ranking, build, last_consistent, rank
+from counterplay.strategic.graphs.strategic_erm import finite_erm
+from counterplay.strategic.graphs.unknown_fit import UnknownGraphFit
 
 
 class BiasedMajorityVote(GraphLearner):
@@ -127,6 +133,63 @@ class HedgeOverH(GraphLearner):
         self.hedge.update(np.abs(self._induced - after.y))
 
 
+class ConsistentGraphOnly:
+    """Any graph that contains all observed moves, whatever its degree, and the best rule under it.
+
+    What one does without the degree term: supersets of the truth never contradict a move.
+
+    >>> from counterplay.strategic import ExplicitGraphClass, ManipulationGraph
+    >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], [], []]),
+    ...                                          ManipulationGraph.from_lists([[1, 2], [], []])])
+    >>> ConsistentGraphOnly(FiniteClass.singletons(3), graphs).fit([0], [1], [1]).choice
+    1
+    """
+
+    def __init__(self, hypotheses: FiniteClass, graphs: GraphClass) -> None:
+        self.hypotheses, self.graphs = hypotheses, graphs
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.hypotheses!r})"
+
+    def fit(self, nodes: Any, moved_to: Any, y: Any) -> UnknownGraphFit:
+        """Fit graph and rule to (x, v, y)."""
+        moves = Moves.of(nodes, moved_to, self.graphs.n)
+        ranking = rank(self.graphs, moves)
+        graph, choice = self._graph(ranking)
+        x, labels = np.asarray(nodes, dtype=np.int64), check_labels01(y)
+        best, errors, _ = finite_erm(self.hypotheses, x, labels, graph)
+        return UnknownGraphFit(
+            graph=graph,
+            choice=choice,
+            hypothesis=best,
+            loss=errors / labels.size,
+            misses=0.0,
+            degree=float(graph.degrees[x].mean()),
+            certificate=math.nan,
+            used_labels=False,
+            ranking=ranking,
+        )
+
+    def _graph(self, ranking: Ranking) -> tuple[ManipulationGraph, Any]:
+        return build(self.graphs, last_consistent(ranking))
+
+
+class SuperGraph(ConsistentGraphOnly):
+    """The union of all candidate graphs, and the best rule under it; its ``choice`` is -1.
+
+    What one does to be on the safe side: everybody may do everything that anybody might.
+
+    >>> from counterplay.strategic import ExplicitGraphClass, ManipulationGraph
+    >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], [], []]),
+    ...                                          ManipulationGraph.from_lists([[2], [], []])])
+    >>> SuperGraph(FiniteClass.singletons(3), graphs).fit([0], [1], [1]).graph.neighbors(0)
+    array([1, 2])
+    """
+
+    def _graph(self, ranking: Ranking) -> tuple[ManipulationGraph, Any]:
+        return self.graphs.union(), -1
+
+
 class StrategyUnawareERM:
     """The member with the fewest errors if nobody moved.
 
@@ -148,12 +211,3 @@ class StrategyUnawareERM:
         labels = np.asarray(y, dtype=np.bool_)
         self.best = int((self.hypotheses.labels[:, x] != labels).sum(axis=1).argmin())
         return self
-
-
-def random_bits(n: int, random_state: RandomState = None) -> IntArray:
-    """Fair labels for adversaries that do not look at the learner.
-
-    >>> random_bits(4, 0)
-    array([1, 1, 1, 0])
-    """
-    return generator(random_state).integers(0, 2, size=n)

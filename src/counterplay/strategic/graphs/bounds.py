@@ -147,6 +147,58 @@ def unknown_graph_T1(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05
     return math.ceil(288 * k**2 * (math.log(4 / delta) + log_G) / eps**2)
 
 
+def unknown_graph_T2(d: int, k: int, eps: float = 0.1, delta: float = 0.05) -> int:
+    """Size of the second sample of ``UnknownGraphPACAgnostic``: deviations below eps / 4.
+
+    >>> unknown_graph_T2(1, 1)
+    241351
+    """
+    eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
+    return pac_T_agnostic(d, k, eps / 2, delta / 2)
+
+
+def unknown_graph_slack(
+    k: int, log_G: float, log_H: float, T1: int, T2: int, delta: float = 0.05
+) -> float:
+    """Slack of ``UnknownGraphPACAgnostic`` with |H| rules: error <= 6 k Delta_G + Delta_H + this.
+
+    Half of delta each: the proxy of every graph is within ``3 sqrt(ln(4|G|/delta) / (2 T1))`` and
+    the error of every rule within ``sqrt(ln(4|H|/delta) / (2 T2))`` of its mean.
+
+    >>> round(unknown_graph_slack(1, math.log(100), math.log(50), 100_000, 100_000), 3)
+    0.093
+    """
+    k, delta = check_positive_int(k, "k"), check_open_fraction(delta, "delta")
+    log_G, log_H = check_real(log_G, "log_G", low=0.0), check_real(log_H, "log_H", low=0.0)
+    T1, T2 = check_positive_int(T1, "T1"), check_positive_int(T2, "T2")
+    proxy = 3 * math.sqrt((math.log(4 / delta) + log_G) / (2 * T1))
+    rules = math.sqrt((math.log(4 / delta) + log_H) / (2 * T2))
+    return 2 * (2 * k * proxy) + 2 * rules
+
+
+def unknown_graph_T_realizable(
+    d: int, k: int, log_G: float, eps: float = 0.1, delta: float = 0.05
+) -> int:
+    """Examples after which ``UnknownGraphPACRealizable`` has error eps: half for each term.
+
+    >>> unknown_graph_T_realizable(1, 4, math.log(64))
+    2734
+    """
+    eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
+    graph = graph_T_realizable(k, log_G, eps / 2, delta / 2)
+    return max(graph, pac_T_realizable(d, k, eps / 2, delta / 2, log_G))
+
+
+def cover_hedge_doubling_regret(T: int, M: int) -> float:
+    """Regret of ``AgnosticCoverHedge`` without a horizon: epochs of 1, 2, 4, ... rounds.
+
+    >>> round(cover_hedge_doubling_regret(127, 12) / cover_hedge_regret(127, 12), 2)
+    1.36
+    """
+    T, M = check_positive_int(T, "T"), check_int(M, "M", low=0)
+    return math.fsum(cover_hedge_regret(2**i, M) for i in range(T.bit_length()))
+
+
 def cover_hedge_regret(T: int, M: int) -> float:
     """Regret of ``AgnosticCoverHedge``: sqrt(T/2 ln N), N = sum of C(T, L) for L <= M.
 

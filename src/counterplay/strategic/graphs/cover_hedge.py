@@ -38,14 +38,15 @@ class AgnosticCoverHedge(GraphLearner):
     M:
         Flips an expert may make: a mistake bound of the wrapped learner on realizable data.
     horizon:
-        Number of rounds T.
+        Number of rounds T. None: unknown; epochs of 1, 2, 4, ... rounds, each started afresh.
     random_state:
         Seed of the draws.
 
     Notes
     -----
     Expected regret at most ``sqrt(T/2 ln N)`` with N = sum of C(T, L) over L <= M; see
-    ``graph_bounds.cover_hedge_regret``. Other information modes are open problems.
+    ``graph_bounds.cover_hedge_regret``, and ``cover_hedge_doubling_regret`` when the horizon is
+    unknown. Other information modes are open problems.
 
     Examples
     --------
@@ -71,22 +72,35 @@ class AgnosticCoverHedge(GraphLearner):
     )
 
     def __init__(
-        self, learner: OnlineLearner, M: int, horizon: int, random_state: RandomState = None
+        self,
+        learner: OnlineLearner,
+        M: int,
+        horizon: int | None = None,
+        random_state: RandomState = None,
     ) -> None:
+        self.learner = learner
         self.M = check_int(M, "M", low=0)
-        self.T = check_positive_int(horizon, "horizon")
-        log_n = _log_choices(self.T, self.M)
-        self.eta = math.sqrt(8 * log_n / self.T)
+        self.doubling = horizon is None
         self._rng = generator(random_state)
-        start = Red2OnlineFI(learner, exact=True)
-        self._states: dict[tuple[Hashable, int], tuple[Red2OnlineFI | None, int, float]] = {
-            (_key(start), 0): (start, 0, 0.0)
-        }
-        self._decisions: dict[tuple[Hashable, bytes], bool] = {}
-        self._flips: dict[tuple[Hashable, bytes], tuple[Red2OnlineFI | None, Hashable]] = {}
-        self.round = 0
+        self._numbers: dict[Hashable, int] = {}  # of the states met so far
+        self._decisions: dict[tuple[int, bytes], bool] = {}
+        self._flips: dict[tuple[int, bytes], tuple[Red2OnlineFI | None, int]] = {}
         self.probability = 0.0
         self._bag: Any = None
+        self._start(1 if horizon is None else check_positive_int(horizon, "horizon"))
+
+    def _start(self, horizon: int) -> None:
+        """Forget everything and play the next ``horizon`` rounds."""
+        self.T, self.round = horizon, 0
+        self.eta = math.sqrt(8 * _log_choices(self.T, self.M) / self.T)
+        start = Red2OnlineFI(self.learner, exact=True)
+        start.experts.most_mistakes = math.inf  # counts are no part of a state's key
+        self._states: dict[tuple[int, int], tuple[Red2OnlineFI | None, int, float]] = {
+            (self._number(start), 0): (start, 0, 0.0)
+        }
+
+    def _number(self, learner: Red2OnlineFI | None) -> int:
+        return self._numbers.setdefault(_key(learner), len(self._numbers))
 
     @property
     def n_states(self) -> int:
@@ -97,8 +111,12 @@ class AgnosticCoverHedge(GraphLearner):
         """Accept exactly this agent with the experts' probability."""
         if before.bag is None or before.x is None:
             raise ProtocolError("AgnosticCoverHedge must see the agent's neighbourhood first")
+        if self.round >= self.T and self.doubling:
+            self._start(2 * self.T)
         if self.round >= self.T:
-            raise InvalidInputError(f"the horizon of {self.T} rounds is over; use a larger one")
+            raise InvalidInputError(
+                f"the horizon of {self.T} rounds is over; use a larger one, or none"
+            )
         self._bag = before.bag
         self.probability = self._probability(before.bag)
         rule = np.zeros(n, dtype=np.bool_)
@@ -107,7 +125,7 @@ class AgnosticCoverHedge(GraphLearner):
 
     def observe(self, after: After) -> None:
         """Charge every expert its loss and move to the next round."""
-        branches: dict[tuple[Hashable, int], tuple[Red2OnlineFI | None, int, float]] = {}
+        branches: dict[tuple[int, int], tuple[Red2OnlineFI | None, int, float]] = {}
         for (name, _), (learner, used, mass) in self._states.items():
             says = self._says(name, learner, self._bag)
             for flip in (False, True):
@@ -143,7 +161,7 @@ class AgnosticCoverHedge(GraphLearner):
             return 0.0
         return float(np.exp(np.logaddexp.reduce(yes) - np.logaddexp.reduce(everything)))
 
-    def _says(self, name: Hashable, learner: Red2OnlineFI | None, bag: Any) -> bool:
+    def _says(self, name: int, learner: Red2OnlineFI | None, bag: Any) -> bool:
         """The state's own decision; states are few, so each is asked once per bag."""
         where = (name, np.asarray(bag).tobytes())
         if where not in self._decisions:
@@ -151,12 +169,12 @@ class AgnosticCoverHedge(GraphLearner):
         return self._decisions[where]
 
     def _flip(
-        self, name: Hashable, learner: Red2OnlineFI | None, said: bool
-    ) -> tuple[Red2OnlineFI | None, Hashable]:
+        self, name: int, learner: Red2OnlineFI | None, said: bool
+    ) -> tuple[Red2OnlineFI | None, int]:
         where = (name, np.asarray(self._bag).tobytes())
         if where not in self._flips:
             state = _flipped(learner, self._bag, int(said))
-            self._flips[where] = state, _key(state)
+            self._flips[where] = state, self._number(state)
         return self._flips[where]
 
 

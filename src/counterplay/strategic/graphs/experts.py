@@ -1,8 +1,9 @@
 """Weighted copies of an online learner, the state behind the reductions.
 
-Copies are made on mistakes, dropped when they contradict every hypothesis, and merged when they
-will behave alike from now on. Weights are exact fractions on request; in floating point they are
-kept normalised. Source: spec 03, sections 3.3 and 3.4.
+Copies are made on mistakes, dropped when they contradict every hypothesis or have erred more often
+than their mistake bound allows, and merged when they will behave alike from now on. Weights are
+exact fractions on request; in floating point they are kept normalised. Source: spec 03, sections
+3.3 and 3.4.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Hashable, Iterable
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from counterplay.core.errors import NotRealizableError
 from counterplay.core.online.copyable import OnlineLearner
 
 TOLERANCE = 1e-12  # relative, towards positive
+Copy: TypeAlias = tuple[OnlineLearner, Any, int]
+"""A learner, its weight, and how many mistakes it has made (or has just made)."""
 
 
 class RealizabilityError(NotRealizableError):
@@ -34,8 +37,9 @@ class Experts:
     exact:
         Keep weights as fractions.
     merge, prune:
-        Merge equal experts (changes no prediction); drop dead ones, whose votes then do not count
-        (keeps the guarantee: weights only fall).
+        Merge equal experts (changes no prediction); drop those that contradict every hypothesis or
+        have made more mistakes than ``learner.mistake_bound``, whose votes then do not count (keeps
+        the guarantee: weights only fall, and the expert that follows the truth is never dropped).
     max_experts:
         Keep only the heaviest ones; gives up the guarantee and records the dropped weight.
     """
@@ -52,12 +56,14 @@ class Experts:
         self.exact, self.merge, self.prune, self.max_experts = exact, merge, prune, max_experts
         one: Any = Fraction(1) if exact else 1.0
         self.entries: list[tuple[OnlineLearner, Any]] = [(learner, one)]
+        self.mistakes: list[int] = [0]
+        self.most_mistakes = float(learner.mistake_bound)
         self.dropped: Any = one * 0
 
     def copy(self) -> Experts:
         """An independent copy; learners never change, so they are shared."""
         twin = copy.copy(self)
-        twin.entries = list(self.entries)
+        twin.entries, twin.mistakes = list(self.entries), list(self.mistakes)
         return twin
 
     def __repr__(self) -> str:
@@ -82,45 +88,47 @@ class Experts:
         return bool(mass >= float(share) * float(self.total) * (1 - TOLERANCE))
 
     def replace(
-        self,
-        change: Callable[[OnlineLearner, Any], Iterable[tuple[OnlineLearner, Any]] | None],
-        round: int,
+        self, change: Callable[[OnlineLearner, Any], Iterable[Copy] | None], round: int
     ) -> None:
         """Replace every expert by what ``change`` returns; None keeps it."""
-        fresh: list[tuple[OnlineLearner, Any]] = []
-        for learner, weight in self.entries:
+        fresh: list[Copy] = []
+        for (learner, weight), made in zip(self.entries, self.mistakes):
             result = change(learner, weight)
-            fresh.extend([(learner, weight)] if result is None else result)
+            if result is None:
+                fresh.append((learner, weight, made))
+            else:
+                fresh.extend((a, w, made + more) for a, w, more in result)
         if self.prune:
-            fresh = [(learner, weight) for learner, weight in fresh if not learner.is_dead()]
+            fresh = [copy for copy in fresh if self._may_be_right(copy)]
         if self.merge:
             fresh = _merged(fresh)
-        if not fresh or not any(not learner.is_dead() for learner, _ in fresh):
+        if not any(self._may_be_right(copy) for copy in fresh):
             raise RealizabilityError(
                 f"round {round}: no hypothesis agrees with what was seen; the data are not "
                 "realizable by the class on this graph",
                 round=round,
             )
         if self.max_experts is not None and len(fresh) > self.max_experts:
-            fresh.sort(key=lambda entry: entry[1], reverse=True)
-            self.dropped += sum(weight for _, weight in fresh[self.max_experts :])
+            fresh.sort(key=lambda copy: copy[1], reverse=True)
+            self.dropped += sum(weight for _, weight, _ in fresh[self.max_experts :])
             fresh = fresh[: self.max_experts]
-        if not self.exact:
-            total = sum(weight for _, weight in fresh)
-            fresh = [(learner, weight / total) for learner, weight in fresh]
-        self.entries = fresh
+        scale = 1 if self.exact else sum(weight for _, weight, _ in fresh)
+        self.entries = [(learner, weight / scale) for learner, weight, _ in fresh]
+        self.mistakes = [made for _, _, made in fresh]
+
+    def _may_be_right(self, copy: Copy) -> bool:
+        return copy[2] <= self.most_mistakes and not copy[0].is_dead()
 
 
-def _merged(
-    entries: list[tuple[OnlineLearner, Any]],
-) -> list[tuple[OnlineLearner, Any]]:
-    found: dict[Hashable, tuple[OnlineLearner, Any]] = {}
-    for learner, weight in entries:
+def _merged(copies: list[Copy]) -> list[Copy]:
+    """Add the weights of equal learners; the fewest mistakes that lead to a state count."""
+    found: dict[Hashable, Copy] = {}
+    for learner, weight, made in copies:
         key = learner.key()
         if key in found:
-            weight = found[key][1] + weight
-            learner = found[key][0]
-        found[key] = learner, weight
+            twin, other, fewest = found[key]
+            learner, weight, made = twin, other + weight, min(made, fewest)
+        found[key] = learner, weight, made
     return list(found.values())
 
 

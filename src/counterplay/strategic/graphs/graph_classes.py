@@ -19,6 +19,7 @@ from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 
+_DENSE = 2000  # nodes up to which graphs are compared as dense matrices
 Block: TypeAlias = tuple[tuple[int, ...], tuple[dict[int, tuple[int, ...]], ...]]
 """Source nodes of a block, and its candidates: node to out-neighbours."""
 
@@ -37,6 +38,10 @@ class GraphClass(ABC):
     @abstractmethod
     def graphs(self) -> Iterator[ManipulationGraph]:
         """All graphs in order; only for small classes."""
+
+    @abstractmethod
+    def union(self) -> ManipulationGraph:
+        """The graph with every arc of every candidate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +70,7 @@ class ExplicitGraphClass(GraphClass):
     @classmethod
     def from_graphs(cls, graphs: Sequence[ManipulationGraph]) -> ExplicitGraphClass:
         """Stack graphs on the same nodes."""
-        return cls(np.stack([graph.adjacency.toarray() for graph in graphs]).astype(np.bool_))
+        return cls(np.stack([graph.dense for graph in graphs]))
 
     def __len__(self) -> int:
         return len(self.tensor)
@@ -165,6 +170,15 @@ class ProductGraphClass(GraphClass):
         ranges = [range(len(candidates)) for _, candidates in self.blocks]
         return (self.build(choice) for choice in product(*ranges))
 
+    def union(self) -> ManipulationGraph:
+        """The graph with every arc of every candidate."""
+        arcs: list[set[int]] = [set() for _ in range(self.n)]
+        for _, candidates in self.blocks:
+            for candidate in candidates:
+                for x, targets in candidate.items():
+                    arcs[x].update(targets)
+        return ManipulationGraph.from_lists([sorted(targets) for targets in arcs])
+
     def explicit(self) -> ExplicitGraphClass:
         """The same class listed graph by graph (at most 100,000)."""
         if self.log_size > math.log(100_000):
@@ -182,7 +196,10 @@ def graph_loss(
     """
     if candidate.n != truth.n:
         raise InvalidInputError(f"the graphs have {candidate.n} and {truth.n} nodes")
-    different = (candidate.adjacency != truth.adjacency).sum(axis=1) > 0
+    if candidate.n <= _DENSE:
+        different = (candidate.dense != truth.dense).any(axis=1)
+    else:
+        different = np.asarray((candidate.adjacency != truth.adjacency).sum(axis=1) > 0)
     weights = None if distribution is None else np.asarray(distribution, dtype=np.float64)
-    values: FloatArray = np.asarray(different, dtype=np.float64).reshape(-1)
+    values: FloatArray = different.astype(np.float64).reshape(-1)
     return float(np.average(values, weights=weights))

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from counterplay.core.errors import CounterplayWarning, InvalidInputError
@@ -26,44 +26,7 @@ from counterplay.core.validation import (
     check_int,
     check_real,
 )
-
-
-@dataclass(frozen=True)
-class Action:
-    """A named change of one feature with a cost.
-
-    Parameters
-    ----------
-    name:
-        What a person does, in words.
-    column:
-        The feature that changes.
-    change:
-        By how much, in the feature's own units.
-    cost:
-        What it costs, in the units of the budget.
-    low, high:
-        Values the feature cannot leave; default: the range seen in the data.
-
-    Examples
-    --------
-    >>> Action("close a card", column=1, change=-1, cost=1.0).name
-    'close a card'
-    """
-
-    name: str
-    column: int
-    change: float
-    cost: float
-    low: float | None = None
-    high: float | None = None
-
-    def __post_init__(self) -> None:
-        check_int(self.column, f"column of action {self.name!r}", low=0)
-        check_real(self.change, f"change of action {self.name!r}")
-        check_real(self.cost, f"cost of action {self.name!r}", low=0.0, open_low=True)
-        if self.change == 0:
-            raise InvalidInputError(f"action {self.name!r} changes nothing; leave it out")
+from counterplay.strategic.graphs.actions import Action, affordable, ranges
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +89,7 @@ class ManipulationGraph:
         if self.features is not None:
             if len(self.features) != n:
                 raise InvalidInputError(f"features must have {n} rows, got {len(self.features)}")
-            self._rows.update({row.tobytes(): i for i, row in enumerate(self.features + 0.0)})
+            self._rows.update(zip(_row_keys(self.features), range(n)))
         for array in (self.indptr, self.indices, self.features):
             if array is not None:
                 array.setflags(write=False)
@@ -203,8 +166,8 @@ class ManipulationGraph:
                     f"{points.shape[1]} columns"
                 )
         distinct = np.unique(points + 0.0, axis=0)
-        moves = _affordable(actions, limit, points.shape[1])
-        low, high = _ranges(actions, points)
+        moves = affordable(actions, limit, points.shape[1])
+        low, high = ranges(actions, points)
         reached = distinct[:, None, :] + moves[None, :, :]
         inside = ((reached >= low - 1e-12) & (reached <= high + 1e-12)).all(axis=2)
         nodes, inverse = np.unique(
@@ -258,6 +221,14 @@ class ManipulationGraph:
         return sparse.csr_array((data, self.indices, self.indptr), shape=(self.n, self.n))
 
     @cached_property
+    def dense(self) -> BoolArray:
+        """The arcs as a dense boolean matrix, read-only; for graphs of moderate size."""
+        matrix = np.zeros((self.n, self.n), dtype=np.bool_)
+        matrix[np.repeat(np.arange(self.n), self.degrees), self.indices] = True
+        matrix.setflags(write=False)
+        return matrix
+
+    @cached_property
     def bags(self) -> Any:
         """Closed neighbourhoods as a sparse 0/1 matrix, one row per node."""
         return (self.adjacency.astype(np.int32) + sparse.eye_array(self.n, dtype=np.int32)).tocsr()
@@ -273,8 +244,13 @@ class ManipulationGraph:
         """Nodes of feature rows; raises for a row that is no node."""
         if self.features is None:
             raise InvalidInputError("this graph has no features; use node numbers")
-        rows = check_float_array(X, "X", ndim=2) + 0.0
-        nodes = np.array([self._rows.get(row.tobytes(), -1) for row in rows], dtype=np.int64)
+        rows = check_float_array(X, "X", ndim=2)
+        if rows.shape[1] != self.features.shape[1]:
+            raise InvalidInputError(
+                f"X has {rows.shape[1]} columns, the nodes have {self.features.shape[1]} features"
+            )
+        found = self._rows
+        nodes = np.array([found.get(key, -1) for key in _row_keys(rows)], dtype=np.int64)
         if (nodes < 0).any():
             bad = int(np.flatnonzero(nodes < 0)[0])
             raise InvalidInputError(f"row {bad} of X is not a node of the graph; build it with X")
@@ -291,9 +267,13 @@ class ManipulationGraph:
         others[pointers[:-1]] = False
         shift = np.repeat(self.indptr[nodes] - pointers[:-1] - 1, sizes)
         flat[others] = self.indices[(np.arange(flat.size) + shift)[others]]
-        used, position = np.unique(flat, return_inverse=True)
         assert self.features is not None
-        return self.features[used], pointers, position.reshape(-1).astype(np.int64)
+        used = np.zeros(self.n, dtype=np.bool_)
+        used[flat] = True
+        if used.all():
+            return self.features, pointers, flat
+        position = np.cumsum(used) - 1
+        return self.features[used], pointers, position[flat]
 
 
 @dataclass(frozen=True)
@@ -345,33 +325,11 @@ class LocalGraph:
         return points, pointers, position.reshape(-1).astype(np.int64)
 
 
-def _affordable(actions: Sequence[Action], budget: float, p: int) -> FloatArray:
-    """Total changes of all multisets of actions within budget, without the empty one."""
-    totals: list[tuple[NDArray[np.float64], float]] = [(np.zeros(p), 0.0)]
-    for action in actions:
-        step = np.zeros(p)
-        step[action.column] = action.change
-        extended = []
-        for change, cost in totals:
-            times = 0
-            while cost + times * action.cost <= budget + 1e-12:
-                extended.append((change + times * step, cost + times * action.cost))
-                times += 1
-            if len(extended) > 100_000:
-                raise InvalidInputError(
-                    "more than 100000 combinations of actions fit the budget; lower the budget"
-                )
-        totals = extended
-    moves = np.unique(np.array([change for change, _ in totals]), axis=0)
-    changed: FloatArray = moves[(moves != 0).any(axis=1)]
-    return changed
-
-
-def _ranges(actions: Sequence[Action], X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    low, high = X.min(axis=0), X.max(axis=0)
-    for action in actions:
-        if action.low is not None:
-            low[action.column] = action.low
-        if action.high is not None:
-            high[action.column] = action.high
-    return low, high
+def _row_keys(rows: FloatArray) -> list[bytes]:
+    """The bytes of every row, the same for 0.0 and -0.0."""
+    table = np.ascontiguousarray(rows) + 0.0
+    if table.shape[1] == 0:
+        return [b""] * len(table)
+    keys: Any = table.view(np.dtype((np.void, 8 * table.shape[1]))).reshape(-1).tolist()
+    result: list[bytes] = keys
+    return result

@@ -19,7 +19,7 @@ from counterplay.core.errors import ProtocolError
 from counterplay.core.online.copyable import OnlineLearner
 from counterplay.core.validation import BoolArray, IntArray, check_int
 from counterplay.strategic.graphs.environment import After, Before, GraphLearner, Mode
-from counterplay.strategic.graphs.experts import Experts, positives
+from counterplay.strategic.graphs.experts import Copy, Experts, positives
 
 
 class Red2OnlineFI(GraphLearner):
@@ -36,8 +36,8 @@ class Red2OnlineFI(GraphLearner):
     exact:
         Keep weights as fractions.
     merge, prune, max_experts:
-        Merge equal experts (changes no prediction), drop dead ones (keeps the guarantee), keep at
-        most so many (gives the guarantee up).
+        Merge equal experts (changes no prediction), drop those that are refuted or have erred more
+        than their mistake bound (keeps the guarantee), keep at most so many (gives it up).
 
     Notes
     -----
@@ -117,19 +117,10 @@ class Red2OnlineFI(GraphLearner):
         else:
             self.experts.replace(lambda a, w: split_on(a, w, bag), self.round)
 
-    def _wrong_yes(
-        self, learner: OnlineLearner, weight: Any, bag: Any
-    ) -> Iterable[tuple[OnlineLearner, Any]] | None:
-        accepted = np.flatnonzero(positives(learner, bag))
-        if accepted.size == 0:
+    def _wrong_yes(self, learner: OnlineLearner, weight: Any, bag: Any) -> Iterable[Copy] | None:
+        if not positives(learner, bag).any():
             return None
-        learner = learner.updated(bag[int(accepted[0])], 0)
-        while self.aggressive and not learner.is_dead():
-            accepted = np.flatnonzero(positives(learner, bag))
-            if accepted.size == 0:
-                break
-            learner = learner.updated(bag[int(accepted[0])], 0)
-        return [(learner, weight / 2)]
+        return [feed_zeros(learner, weight / 2, bag, all_of_them=self.aggressive)]
 
 
 class Red2OnlinePMF(GraphLearner):
@@ -141,6 +132,9 @@ class Red2OnlinePMF(GraphLearner):
         A copyable online learner.
     k:
         Upper bound on the out-degree.
+    aggressive:
+        Needs the original feature afterwards (PMF_X): on a false positive feed every accepted point
+        of its neighbourhood, not only the reported one.
     exact, merge, prune, max_experts:
         As in ``Red2OnlineFI``.
 
@@ -171,6 +165,7 @@ class Red2OnlinePMF(GraphLearner):
         learner: OnlineLearner,
         k: int,
         *,
+        aggressive: bool = False,
         exact: bool = False,
         merge: bool = True,
         prune: bool = True,
@@ -178,6 +173,9 @@ class Red2OnlinePMF(GraphLearner):
     ) -> None:
         self.learner = learner
         self.k = check_int(k, "k", low=0)
+        self.aggressive = aggressive
+        if aggressive:
+            self.mode = Mode.PMF_X
         self.experts = Experts(
             learner, exact=exact, merge=merge, prune=prune, max_experts=max_experts
         )
@@ -223,18 +221,20 @@ class Red2OnlinePMF(GraphLearner):
         if after.yhat == after.y or after.v is None:
             return
         if after.y == 0:
-            self.update_false_positive(after.v)
+            self.update_false_positive(after.v, after.bag if self.aggressive else None)
         else:
             assert after.bag is not None
             self.update_false_negative(after.bag)
 
-    def update_false_positive(self, v: Any) -> None:
-        """An agent with label 0 was accepted at ``v``."""
+    def update_false_positive(self, v: Any, bag: Any = None) -> None:
+        """An agent with label 0 and (if known) this closed neighbourhood was accepted at ``v``."""
 
-        def change(learner: OnlineLearner, weight: Any) -> Any:
+        def change(learner: OnlineLearner, weight: Any) -> Iterable[Copy] | None:
             if not positives(learner, np.asarray([v]))[0]:
                 return None
-            return [(learner.updated(v, 0), weight / 2)]
+            if self.aggressive and bag is not None:
+                return [feed_zeros(learner, weight / 2, bag, all_of_them=True)]
+            return [(learner.updated(v, 0), weight / 2, 1)]
 
         self._rule = None
         self.experts.replace(change, self.round)
@@ -245,14 +245,24 @@ class Red2OnlinePMF(GraphLearner):
         self.experts.replace(lambda a, w: split_on(a, w, bag), self.round)
 
 
-def split_on(
-    learner: OnlineLearner, weight: Any, bag: Any
-) -> Iterable[tuple[OnlineLearner, Any]] | None:
+def split_on(learner: OnlineLearner, weight: Any, bag: Any) -> Iterable[Copy] | None:
     """Replace a learner that rejects the whole bag by one copy per point, fed that point as 1."""
     if positives(learner, bag).any():
         return None
     share = weight / (2 * len(bag))
-    return [(learner.updated(z, 1), share) for z in bag]
+    return [(learner.updated(z, 1), share, 1) for z in bag]
+
+
+def feed_zeros(learner: OnlineLearner, weight: Any, bag: Any, *, all_of_them: bool) -> Copy:
+    """Feed a learner that accepts some point of the bag its first one as 0, or one by one all."""
+    fed = 0
+    while True:
+        accepted = np.flatnonzero(positives(learner, bag))
+        if accepted.size == 0 or learner.is_dead():
+            return learner, weight, fed
+        learner, fed = learner.updated(bag[int(accepted[0])], 0), fed + 1
+        if not all_of_them:
+            return learner, weight, fed
 
 
 def closed_bag(x: int, others: IntArray) -> IntArray:

@@ -1,0 +1,235 @@
+"""Hard instances on unknown graphs: many candidates, one of them true.
+
+Source: spec 03, sections 4.5 to 4.9.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterplay.core.errors import InvalidInputError
+from counterplay.core.finite_class import FiniteClass
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.validation import BoolArray, check_int, check_positive_int
+from counterplay.strategic.graphs.environment import (
+    After,
+    Before,
+    GraphGame,
+    GraphLearner,
+    GraphTranscript,
+)
+from counterplay.strategic.graphs.graph_classes import (
+    Block,
+    ExplicitGraphClass,
+    ProductGraphClass,
+)
+from counterplay.strategic.graphs.instances.model import (
+    GraphAdversary,
+    GraphInstance,
+    LazyRound,
+    transcript,
+)
+from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
+
+
+def group_singletons(n: int) -> GraphInstance:
+    """|G| = (n+1)^n graphs of degree one: every deterministic learner errs n - 1 times.
+
+    >>> round(np.exp(group_singletons(4).graphs.log_size)) == 5**4
+    True
+    """
+    n = check_int(n, "n", low=2)
+
+    def node(i: int, j: int) -> int:
+        return i * n + j
+
+    def block(j: int) -> Block:
+        arcs: list[dict[int, tuple[int, ...]]] = [{node(0, j): (node(i, j),)} for i in rest]
+        return (node(0, j),), ({}, *arcs)
+
+    rest = range(1, n + 1)
+    blocks = tuple(block(j) for j in range(n))
+    rows = np.zeros((n, (n + 1) * n), dtype=np.bool_)
+    for i in range(1, n + 1):
+        rows[i - 1, i * n : (i + 1) * n] = True
+    graphs = ProductGraphClass((n + 1) * n, blocks)
+    empty = ManipulationGraph.from_lists([[] for _ in range((n + 1) * n)], k=1)
+    return GraphInstance(
+        FiniteClass.from_matrix(rows),
+        empty,
+        {"dimension": 1, "lower": n - 1},
+        lambda: _GroupAdversary(n),
+        graphs,
+    )
+
+
+class _GroupAdversary(GraphAdversary):
+    """Shows (0, t) and builds the graph as it goes; see ``final_graph``."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.alive = set(range(1, n + 1))
+        self.arcs: dict[int, int] = {}
+        self.wanted: list[int] = []
+
+    def play(self, learner: GraphLearner, game: GraphGame) -> GraphTranscript:
+        rows = []
+        for t in range(self.n):
+            rule = np.asarray(learner.publish(Before(t), game.graph.n), dtype=np.bool_)
+            v, y = self._answer(rule, t)
+            yhat = int(rule[v])
+            learner.observe(After(y, yhat, v, t))
+            rows.append((t, v, yhat, y))
+        target = min(self.alive)
+        for t in self.wanted:
+            self.arcs[t] = target * self.n + t
+        return transcript(rows, learner, game)
+
+    def _answer(self, rule: BoolArray, t: int) -> tuple[int, int]:
+        if rule[t]:
+            return t, 0
+        positive = [i for i in range(1, self.n + 1) if rule[i * self.n + t]]
+        if not positive:
+            self.wanted.append(t)
+            return t, 1
+        dead = [i for i in positive if i not in self.alive]
+        chosen = dead[0] if dead else positive[0]
+        if not dead:
+            if len(self.alive) == 1:  # only the truth is left: no mistake can be forced
+                self.wanted.append(t)
+                return chosen * self.n + t, 1
+            self.alive.discard(chosen)
+        self.arcs[t] = chosen * self.n + t
+        return chosen * self.n + t, 0
+
+    def final_graph(self) -> ManipulationGraph:
+        """The graph that explains everything."""
+        lists = [[self.arcs[x]] if x in self.arcs else [] for x in range((self.n + 1) * self.n)]
+        return ManipulationGraph.from_lists(lists, k=1)
+
+
+def path_AB_C(n: int) -> GraphInstance:
+    """Unknown paths A - B - C_i, features seen only afterwards: n - 1 mistakes for everybody.
+
+    >>> path_AB_C(3).expected["lower"]
+    2
+    """
+    n = check_int(n, "n", low=2)
+    graphs = []
+    for i in range(n):
+        lists: list[list[int]] = [[1], [0, 2 + i], *[[] for _ in range(n)]]
+        lists[2 + i] = [1]
+        graphs.append(ManipulationGraph.from_lists(lists))
+    rows = np.hstack([np.zeros((n, 2)), np.eye(n)])
+    listed = ExplicitGraphClass.from_graphs(graphs)
+    return GraphInstance(
+        FiniteClass.from_matrix(rows),
+        listed.union(),
+        {"dimension": 1, "lower": n - 1},
+        lambda: _PathAdversary(n),
+        listed,
+    )
+
+
+class _PathAdversary(GraphAdversary):
+    def __init__(self, n: int) -> None:
+        self.n, self.alive = n, set(range(n))
+
+    def play(self, learner: GraphLearner, game: GraphGame) -> GraphTranscript:
+        rows = []
+        for _ in range(4 * self.n + 8):
+            agent = LazyRound(learner, game, self._pick)
+            if not agent.play():
+                break
+            rows.append(agent.row)
+        return transcript(rows, learner, game)
+
+    def _pick(self, rule: BoolArray) -> tuple[int, int] | None:
+        if not rule.any():
+            return 1, 1
+        if rule[0] or rule[1]:
+            return 0, 0
+        positive = [i for i in range(self.n) if rule[2 + i]]
+        dead = [i for i in positive if i not in self.alive]
+        if dead:
+            return 2 + dead[0], 0
+        if len(self.alive) == 1:
+            return None
+        self.alive.discard(positive[0])
+        return 2 + positive[0], 0
+
+
+def superset_trap(n: int, k: int, g: int, random_state: RandomState = None) -> GraphInstance:
+    """The true graph among supersets of degree k and graphs that lost arcs.
+
+    >>> instance = superset_trap(20, 4, 8, random_state=0)
+    >>> len(instance.graphs), instance.graphs.k
+    (8, 4)
+    """
+    n, k, g = check_int(n, "n", low=3), check_positive_int(k, "k"), check_int(g, "g", low=3)
+    if k >= n:
+        raise InvalidInputError(f"k must be below the number of nodes {n}, got {k}")
+    rng = generator(random_state)
+    truth = np.zeros((n, n), dtype=np.bool_)
+    for x in range(n):
+        others = np.delete(np.arange(n), x)
+        truth[x, rng.choice(others, size=int(rng.integers(1, max(2, k))), replace=False)] = True
+    tensor = [truth]
+    for _ in range((g - 1) // 2):
+        tensor.append(_filled(truth, k, rng))
+    while len(tensor) < g:
+        thinned = truth.copy()
+        losers = rng.choice(n, size=max(1, n // 4), replace=False)
+        lost = np.where(truth[losers], rng.random((losers.size, n)), -1.0).argmax(axis=1)
+        thinned[losers, lost] = False
+        tensor.append(thinned)
+    order = rng.permutation(g)
+    graphs = ExplicitGraphClass(np.stack(tensor)[order])
+    return GraphInstance(
+        FiniteClass.from_matrix(np.ones((1, n))),
+        ManipulationGraph.from_matrix(truth, k=k),
+        {"truth": int(np.flatnonzero(order == 0)[0])},
+        graphs=graphs,
+    )
+
+
+def majority_graph_counterexample() -> GraphInstance:
+    """Three nodes on which the printed online algorithm errs for ever.
+
+    >>> len(majority_graph_counterexample().graphs)
+    3
+    """
+    arcs: list[list[list[int]]] = [[[1], [], []], [[1], [], [0]], [[], [], []]]
+    graphs = [ManipulationGraph.from_lists(lists) for lists in arcs]
+    return GraphInstance(
+        FiniteClass.from_matrix([[0, 1, 0], [0, 1, 1], [1, 1, 0]]),
+        graphs[2],
+        {"literal": "all rounds", "repaired": 1},
+        graphs=ExplicitGraphClass.from_graphs(graphs),
+        nodes=(0,),
+        labels=(1,),
+    )
+
+
+def empty_neighborhoods() -> GraphInstance:
+    """Isolated nodes make the printed constraint infeasible; a stay must mean "no arcs".
+
+    >>> empty_neighborhoods().graph.degrees
+    array([1, 0, 0])
+    """
+    truth = ManipulationGraph.from_lists([[1], [], []])
+    busy = ManipulationGraph.from_lists([[1], [], [1]])
+    return GraphInstance(
+        FiniteClass.from_matrix([[0, 1, 0], [0, 0, 1]]),
+        truth,
+        {"truth": 1},
+        graphs=ExplicitGraphClass.from_graphs([busy, truth]),
+    )
+
+
+def _filled(truth: BoolArray, k: int, rng: np.random.Generator) -> BoolArray:
+    keys = np.where(truth, -1.0, rng.random(truth.shape))  # the arcs of the truth come first
+    np.fill_diagonal(keys, np.inf)
+    full = truth.copy()
+    np.put_along_axis(full, keys.argsort(axis=1)[:, :k], True, axis=1)
+    return full
