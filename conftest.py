@@ -12,9 +12,9 @@ import pytest
 
 NEEDS = {
     "src/counterplay/contribution/flower.py": "flwr",
-    "src/counterplay/contribution/training/floating_point.py": "torch",
     "src/counterplay/contribution/training/torch_layers.py": "torch",
     "src/counterplay/contribution/training/torch_networks.py": "torch",
+    "src/counterplay/defection/flower": "flwr",
     "src/counterplay/defection/engine/torch_modules.py": "torch",
     "src/counterplay/defection/engine/torch_stack.py": "torch",
 }

@@ -64,9 +64,11 @@ class Experiment:
 
     def floats(self) -> Any:
         """Tiny weights slow a CPU down: treat subnormal numbers as zero while training there."""
-        from counterplay.contribution.training.floating_point import flushed_subnormals
+        import torch
 
-        return nullcontext() if self.gpu else flushed_subnormals()
+        from counterplay.core.floating_point import flushed_subnormals
+
+        return nullcontext() if self.gpu else flushed_subnormals(torch)
 
     @property
     def gpu(self) -> bool:

@@ -27,7 +27,6 @@ import io
 import json
 import sys
 import time
-import types
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +92,8 @@ def cells() -> list[dict[str, Any]]:
 
 
 def load_engine() -> Any:
-    """Import the engine without the rest of the area, which needs SciPy."""
+    """Import the engine from the sources beside this script; it needs NumPy and torch only."""
     sys.path.insert(0, str(SOURCE))
-    package = types.ModuleType("counterplay.defection")
-    package.__path__ = [str(SOURCE / "counterplay" / "defection")]
-    sys.modules["counterplay.defection"] = package
     import counterplay.defection.engine as engine
 
     return engine

@@ -22,7 +22,6 @@ from counterplay.contribution.training import (
     run_keys,
 )
 from counterplay.contribution.training.difficulty import _subsets
-from counterplay.contribution.training.floating_point import flushed_subnormals, subnormals_kept
 from counterplay.contribution.training.pretraining import accuracy_on
 from counterplay.errors import InvalidInputError
 
@@ -158,22 +157,6 @@ def test_shared_points_move_once() -> None:
     other = net.share(COHORT.X[:5])
     assert other.shape == (5, 64)
     assert (net.fetch(net.share(COHORT.X)) == COHORT.X).all()
-
-
-def test_subnormal_numbers_are_restored() -> None:
-    pytest.importorskip("torch")
-    assert subnormals_kept()
-    with flushed_subnormals():
-        if subnormals_kept():
-            pytest.skip("this processor cannot switch subnormal numbers off")
-        with flushed_subnormals():
-            pass
-        assert not subnormals_kept()  # the mode before the inner block
-    assert subnormals_kept()
-    with pytest.raises(ZeroDivisionError), flushed_subnormals():
-        raise ZeroDivisionError
-    assert subnormals_kept()
-    assert np.array([1e-310]).sum() > 0
 
 
 @pytest.mark.claim("04.41")

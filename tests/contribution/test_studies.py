@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from counterplay.contribution.training.floating_point import subnormals_kept
+from counterplay.core.floating_point import subnormals_kept
 from counterplay.errors import InvalidInputError
 from counterplay.studies.contribution import AREA, emnist_figures, emnist_verdicts
 

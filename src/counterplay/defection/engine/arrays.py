@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.core.errors import MissingDependencyError
+from counterplay.core.floating_point import flushed_subnormals
 from counterplay.core.validation import check_choice
 
 Array = Any
@@ -165,23 +166,21 @@ class TorchArrays:
         Passes over less than ``ONE_THREAD`` multiplications run on one thread: handing them out
         costs more than they take.
         """
-        return _flushed(self.xp, self.device.type == "cpu" and work < ONE_THREAD)
+        return _fast(self.xp, self.device.type == "cpu" and work < ONE_THREAD)
 
 
 Backend = NumpyArrays | TorchArrays
 
 
 @contextlib.contextmanager
-def _flushed(torch: Any, one_thread: bool) -> Iterator[None]:
-    """Switch subnormal numbers off, and back on only if they were on before."""
-    smallest = np.array([5e-324])
-    before, threads = bool((smallest * 1.0 == 0.0).all()), torch.get_num_threads()
-    torch.set_flush_denormal(True)
+def _fast(torch: Any, one_thread: bool) -> Iterator[None]:
+    """Without subnormal numbers, and on one thread where asked; as before afterwards."""
+    threads = torch.get_num_threads()
     if one_thread:
         torch.set_num_threads(1)
     try:
-        yield
+        with flushed_subnormals(torch):
+            yield
     finally:
-        torch.set_flush_denormal(before)
         if one_thread:
             torch.set_num_threads(threads)

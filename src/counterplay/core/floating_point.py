@@ -8,24 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
 
 @contextmanager
-def flushed_subnormals() -> Iterator[None]:
+def flushed_subnormals(torch: Any) -> Iterator[None]:
     """Treat subnormal numbers as zero inside the block, then restore the mode before it.
 
-    Examples
-    --------
-    >>> from counterplay.contribution.training.floating_point import subnormals_kept
-    >>> with flushed_subnormals():
-    ...     inside = subnormals_kept()
-    >>> inside, subnormals_kept()
-    (False, True)
+    ``torch`` is the module: the switch is torch's, and only callers who use it pay for its import.
     """
-    import torch
-
     before = subnormals_kept()
     torch.set_flush_denormal(True)
     try:
@@ -35,6 +28,10 @@ def flushed_subnormals() -> Iterator[None]:
 
 
 def subnormals_kept() -> bool:
-    """Return whether the processor computes with subnormal numbers, as it should."""
+    """Return whether the processor computes with subnormal numbers, as it should.
+
+    >>> subnormals_kept()
+    True
+    """
     smallest = np.array([5e-324])
     return bool((smallest * 1.0 != 0.0)[0])
