@@ -130,6 +130,7 @@ def cifar10_figures(path: str | os.PathLike[str]) -> dict[str, Figure]:
             "devices": _devices(data),
             "step-sizes": _step_sizes(data),
             "q-by-k": _q_by_k(data),
+            "fine-tune": _fine_tune(data),
         }
 
 
@@ -215,4 +216,24 @@ def _q_by_k(data: dict[str, Any], eps: float = 1.25) -> Figure:
         ax.set(xlabel="share of own class", title=f"K={k}", ylim=(0, 0.65))
     axes[0].set_ylabel("accuracy: average, worst (dotted)")
     axes[0].legend(loc="lower left")
+    return figure
+
+
+def _fine_tune(data: dict[str, Any]) -> Figure:
+    """Average accuracy after all rounds of FedAvg when nobody leaves, against the step size; bars:
+    95 % intervals.
+    """
+    figure, (ax,) = panels(1, width=5.4, height=3.8)
+    for i, k in enumerate(sorted({c["local_steps"] for c in data["cells"]})):
+        cells = pick(data, method="fedavg", eps=0.0, local_steps=k, step_size=None)
+        cells = sorted(cells, key=lambda c: float(c["step_size"]))
+        found = [mean_interval(c["average"]) for c in cells]
+        centre = np.array([f.estimate for f in found])
+        spread = [centre - [f.low for f in found], np.array([f.high for f in found]) - centre]
+        ax.errorbar([c["step_size"] for c in cells], centre, yerr=spread, capsize=3,
+                    color=PALETTE[i], marker="os^"[i % 3], label=f"K={k}")  # fmt: skip
+    ax.set_xscale("log")
+    ax.set(xlabel="step size", ylabel="final average accuracy", ylim=(0, 0.62),
+           title="FedAvg when nobody leaves")  # fmt: skip
+    ax.legend(title="local steps", loc="lower left")
     return figure
