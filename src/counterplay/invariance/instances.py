@@ -19,12 +19,8 @@ from counterplay.core.halfspaces import halfspaces_2d
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import IntArray, check_fraction, check_int, check_real
 from counterplay.errors import InvalidInputError
-from counterplay.invariance.classes import (
-    AllLabelings,
-    BalancedSubsets,
-    BlockConstants,
-    HypothesisClass,
-)
+from counterplay.invariance.classes import HypothesisClass
+from counterplay.invariance.implicit_classes import AllLabelings, BalancedSubsets, BlockConstants
 from counterplay.invariance.model import FiniteDistribution, FiniteProblem
 from counterplay.invariance.transformations import AbstractOrbits, MapSet
 

@@ -302,7 +302,7 @@ def _triples(  # type: ignore[no-untyped-def]  # compiled by numba
     last = chosen[depth - 1]
     if _restrict(bits, ones, sizes, picked, chosen[depth - 2], last, need, work) < missing:
         return empty
-    first, n, alive, joined = last + 1, values.shape[0], work.alive, work.joined
+    first, n, joined = last + 1, values.shape[0], work.joined
     groups = (missing - 1) // 2
     for group in range(groups):
         low = first + group * (n - first) // groups
@@ -326,10 +326,10 @@ def _triples(  # type: ignore[no-untyped-def]  # compiled by numba
 
 @njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
 def _allowed_all(apart, chosen, k):  # type: ignore[no-untyped-def]  # compiled by numba
+    bad = 0
     for i in range(1, k):
-        if not _allowed(apart, chosen, i, chosen[i]):
-            return False
-    return True
+        bad += not _allowed(apart, chosen, i, chosen[i])
+    return bad == 0
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types

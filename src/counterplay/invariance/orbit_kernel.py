@@ -1,0 +1,122 @@
+"""A kernel on orbits: similarity of two points is that of their closest, or of all, images.
+
+Augmentation makes the training sample |G| times larger and hopes that the model becomes invariant.
+A kernel that compares orbits keeps the sample as it is and makes the model exactly invariant.
+Source: spec 11 section 9 (what to deploy), DeCoste and Schoelkopf (2002), "Training invariant
+support vector machines".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.svm import SVC
+
+from counterplay.core.validation import FloatArray, check_choice, check_real
+from counterplay.invariance.errors import NotAGroupError
+from counterplay.invariance.estimators import _OrbitClassifier, as_group
+from counterplay.invariance.transformations import TransformationSet
+
+
+class OrbitKernelClassifier(_OrbitClassifier):
+    """A kernel classifier whose kernel compares orbits: exactly invariant, sample not enlarged.
+
+    Use it for images and other data where distances between well-aligned copies are meaningful and
+    the sample is small enough for a kernel matrix.
+
+    Parameters
+    ----------
+    estimator:
+        Classifier with ``kernel="precomputed"``; default ``SVC(C=10, kernel="precomputed")``.
+    group:
+        A group that can be listed, a function of the number of features that returns one, or None.
+    gamma:
+        Width of the kernel exp(-gamma * squared distance); "scale" is 1 / (p * variance), as in
+        scikit-learn.
+    compare:
+        "nearest": squared distance of the closest images (the metric of the orbit space);
+        "all": mean of the kernel over all images.
+    jitter:
+        A set of small changes (such as :func:`groups.image_jitter`) that may be applied to training
+        points before they are compared; it need not be a group.
+
+    Notes
+    -----
+    The prediction is constant on orbits, whatever was learned, as for the canonical form, but the
+    kernel is continuous. The "nearest" kernel need not be positive definite, which support vector
+    machines tolerate.
+
+    Examples
+    --------
+    >>> from counterplay.invariance import groups
+    >>> model = OrbitKernelClassifier(group=groups.sequence_reversal(2), gamma=0.1)
+    >>> model.fit([[1.0, 5.0], [2.0, 2.0]], [0, 1]).predict([[5.0, 1.0], [2.0, 2.1]])
+    array([0, 1])
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        group: Any = None,
+        gamma: float | Literal["scale"] = "scale",
+        compare: Literal["nearest", "all"] = "nearest",
+        jitter: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.group = group
+        self.gamma = gamma
+        self.compare = compare
+        self.jitter = jitter
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> OrbitKernelClassifier:
+        """Fit the kernel classifier on the matrix of orbit similarities."""
+        check_choice(self.compare, "compare", ("nearest", "all"))
+        rows, codes, group = self._start(X, y)
+        if not group.is_group:
+            raise NotAGroupError("comparing orbits needs a group; put other maps into jitter")
+        if self.gamma == "scale":
+            spread = float(rows.var())
+            self.gamma_ = 1.0 / (rows.shape[1] * spread) if spread > 0 else 1.0
+        else:
+            self.gamma_ = check_real(self.gamma, "gamma", low=0.0, open_low=True)
+        self.rows_ = rows
+        self._images = self._all_images(rows, group)
+        base = SVC(C=10.0, kernel="precomputed") if self.estimator is None else self.estimator
+        self.estimator_ = clone(base)
+        kernel = self._kernel(rows)
+        self.estimator_.fit((kernel + kernel.T) / 2, self.classes_[codes])
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Predicted classes."""
+        rows = self._rows(X)
+        result: NDArray[Any] = self.estimator_.predict(self._kernel(rows))
+        return result
+
+    def kernel(self, X: ArrayLike) -> FloatArray:
+        """Similarity of every point to every training point, shape (n, n_train)."""
+        return self._kernel(self._rows(X))
+
+    def _all_images(self, rows: FloatArray, group: TransformationSet) -> FloatArray:
+        """Images of the (jittered) training points, shape (number of images, n, p)."""
+        starts = [rows]
+        if self.jitter is not None:
+            starts = list(as_group(self.jitter, rows.shape[1]).apply(rows))
+        return np.concatenate([np.asarray(group.apply(start), np.float64) for start in starts])
+
+    def _kernel(self, rows: FloatArray) -> FloatArray:
+        norms = (rows**2).sum(axis=1)[:, None]
+        nearest = np.full((len(rows), len(self.rows_)), np.inf)
+        total = np.zeros_like(nearest)
+        for image in self._images:
+            squared = norms + (image**2).sum(axis=1) - 2.0 * rows @ image.T
+            if self.compare == "nearest":
+                np.minimum(nearest, squared, out=nearest)
+            else:
+                total += np.exp(-self.gamma_ * np.maximum(squared, 0.0))
+        if self.compare == "all":
+            return np.asarray(total / len(self._images))
+        return np.asarray(np.exp(-self.gamma_ * np.maximum(nearest, 0.0)))
