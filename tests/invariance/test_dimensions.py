@@ -98,6 +98,9 @@ def test_da_helps_has_three_orbits() -> None:
         problem = FiniteProblem(rows, case.group.orbit_id)
         assert vcao(problem).value == vco(problem).value == case.group.n_orbits
         assert vcdim(problem).value == 6
+    wide = instances.da_helps(5, 1 / 64, random_state=0, n_extra=4)
+    rows = np.array(list(np.ndindex(*[2] * 9)))
+    assert vcao(FiniteProblem(rows, wide.group.orbit_id)).value == wide.group.n_orbits <= 5
 
 
 def test_settings_of_the_first_example() -> None:

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from counterplay.core.stats import clopper_pearson
 from counterplay.invariance import (
     DA,
     ERM,
@@ -123,7 +122,7 @@ def test_sample_sizes_of_the_booster_and_of_known_eta() -> None:
 
 
 def boosting_failures(n: int, eps: float, delta: float) -> int:
-    """Thresholds on |x| with the sign flip (n orbits, VCo = 1): runs of 200 with error above eps."""
+    """Thresholds on |x| with the sign flip, n orbits, VCo = 1: how many of 200 runs fail?"""
     cuts = np.arange(n + 1)
     rows = (np.tile(np.arange(n), 2)[None, :] >= cuts[:, None]).astype(int)
     problem = FiniteProblem(rows, np.tile(np.arange(n), 2))

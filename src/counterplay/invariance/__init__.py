@@ -18,7 +18,7 @@ from counterplay.invariance.boards import one_hot_boards, tic_tac_toe_endgames
 from counterplay.invariance.booster import ConfidenceBooster
 from counterplay.invariance.classes import ExplicitClass, HypothesisClass
 from counterplay.invariance.compression import AgnosticCompression, AlphaBoostCompression
-from counterplay.invariance.dimensions import OrbitCube, dim, vcao, vcdim, vco, vco_eta
+from counterplay.invariance.dimensions import OrbitCube, dim, vcao, vcdim, vco, vco_eta, vco_eta_sup
 from counterplay.invariance.errors import (
     ConflictingOrbitLabelsError,
     IdentityMissingError,
@@ -57,6 +57,7 @@ from counterplay.invariance.one_inclusion import (
 )
 from counterplay.invariance.orbit_kernel import OrbitKernelClassifier
 from counterplay.invariance.orbit_only import MuResult, OrbitOnlyOptimal, mu, mu_of
+from counterplay.invariance.theory_lab import TheoryReport, theory_lab
 from counterplay.invariance.transformations import (
     AbstractOrbits,
     CoordinatePermutationGroup,
@@ -116,6 +117,7 @@ __all__ = [
     "ShapeError",
     "SignFlipGroup",
     "SymmetricGroup",
+    "TheoryReport",
     "Thresholds1D",
     "TransformationSet",
     "TrivialGroup",
@@ -130,9 +132,11 @@ __all__ = [
     "mu",
     "mu_of",
     "one_hot_boards",
+    "theory_lab",
     "tic_tac_toe_endgames",
     "vcao",
     "vcdim",
     "vco",
     "vco_eta",
+    "vco_eta_sup",
 ]
