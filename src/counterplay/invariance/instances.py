@@ -168,8 +168,8 @@ def da_helps(d: int, eps: float, random_state: RandomState = None, n_extra: int 
     A* is a random subset of the first d - 1 points; the group permutes inside A* and inside its
     complement. Mass 1 - 16 eps is on the last point (label 0). VCao = VCo = 3 (2 if A* is empty or
     full), while a learner that ignores the group has error
-    :func:`~counterplay.invariance.bounds.blind_error`. ``n_extra`` more points without mass form two
-    more orbits (label 1 and label 0), so that VCao is at most 5 in a domain of any size.
+    :func:`~counterplay.invariance.bounds.blind_error`. ``n_extra`` more points without mass form
+    two more orbits (label 1 and label 0), so that VCao is at most 5 in a domain of any size.
 
     >>> da_helps(21, 1 / 64, random_state=0).group.n_orbits
     3

@@ -24,7 +24,7 @@ LARGEST_LISTED = 5  # beyond, the weights 1/2 are used, which are optimal (check
 def birds_grid(scale: Scale) -> Sequence[Params]:
     """Number of birds and of samples."""
     Ks, shares, replicates = (
-        ((4,), (0.25, 0.75, 3), 12) if scale == "quick" else ((4, 8, 16, 32, 64), (0.25, 1, 3), 30)
+        ((4,), (0.25, 0.75, 3), 8) if scale == "quick" else ((4, 8, 16, 32, 64), (0.25, 1, 3), 30)
     )
     return [{"K": K, "n": max(1, round(share * K)), "replicate": r} for K in Ks
             for share in shares for r in range(replicates)]  # fmt: skip

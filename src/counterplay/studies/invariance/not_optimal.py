@@ -114,7 +114,7 @@ def proper_figure(frame: pd.DataFrame) -> Figure:
                         label=label, alpha=0.85, capsize=2)  # fmt: skip
         grid = np.unique(np.geomspace(1, max(part["m"].max(), 12 * d), 60).astype(int))
         ax.plot(grid, [bounds.proper_error(d, EPS, int(m)) for m in grid], **THEORY)
-        ax.plot(grid, [min(0.26, d / (m + 1)) for m in grid], color=PALETTE[3], ls=":", lw=1.2)
+        ax.plot(grid, [d / (m + 1) for m in grid], color=PALETTE[3], ls=":", lw=1.2)
         ax.axvline(d / (64 * EPS), color="#999999", lw=0.8)
         ax.plot(d / EPS * np.log(15) / 16, EPS, "*", color="#444444", ms=12)
         ax.set(xscale="log", xlabel="number of samples m", ylabel="error", ylim=(-0.005, 0.27),
