@@ -31,7 +31,7 @@ def table_grid(scale: Scale) -> Sequence[Params]:
 def wine_pairs(
     rng: np.random.Generator, n_train: int, n_test: int
 ) -> tuple[FloatArray, np.ndarray[Any, Any], FloatArray, np.ndarray[Any, Any]]:
-    """Pairs of wines, the one with more flavanoids first; label 1 if they are of different cultivars.
+    """Pairs of wines, the one with more flavanoids first; label 1: of different cultivars.
 
     Rows are the 13 measurements of the first and of the second wine. Training and test pairs use
     different bottles.
@@ -111,8 +111,8 @@ def table_verdicts(frame: pd.DataFrame) -> list[Verdict]:
 
 def table_figure(frame: pd.DataFrame) -> Figure:
     """Are two wines of different cultivars? The answer does not depend on which comes first.
-    Natural pairs have the wine with more flavanoids first. Swapped copies help models that can use them and
-    reduce the linear one to the base rate (dashed).
+    Natural pairs have the wine with more flavanoids first. Swapped copies help models that can use
+    them and reduce the linear one to the base rate (dashed).
     """
     figure, axes = panels(3, width=4.6)
     for ax, case in zip(axes, CASES):
