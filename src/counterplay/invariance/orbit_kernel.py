@@ -18,7 +18,6 @@ from sklearn.svm import SVC
 from counterplay.core.validation import FloatArray, check_choice, check_real
 from counterplay.invariance.errors import NotAGroupError
 from counterplay.invariance.estimators import _OrbitClassifier, as_group
-from counterplay.invariance.transformations import TransformationSet
 
 
 class OrbitKernelClassifier(_OrbitClassifier):
@@ -37,8 +36,9 @@ class OrbitKernelClassifier(_OrbitClassifier):
         Width of the kernel exp(-gamma * squared distance); "scale" is 1 / (p * variance), as in
         scikit-learn.
     compare:
-        "nearest": squared distance of the closest images (the metric of the orbit space);
-        "all": mean of the kernel over all images.
+        "nearest": the kernel of the closest images (the metric of the orbit space); "all": the mean
+        over all images, scaled so that every point has similarity 1 with itself; "both": the mean
+        of these two.
     jitter:
         A set of small changes (such as :func:`groups.image_jitter`) that may be applied to training
         points before they are compared; it need not be a group.
@@ -62,7 +62,7 @@ class OrbitKernelClassifier(_OrbitClassifier):
         estimator: Any = None,
         group: Any = None,
         gamma: float | Literal["scale"] = "scale",
-        compare: Literal["nearest", "all"] = "nearest",
+        compare: Literal["nearest", "all", "both"] = "both",
         jitter: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -73,7 +73,7 @@ class OrbitKernelClassifier(_OrbitClassifier):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> OrbitKernelClassifier:
         """Fit the kernel classifier on the matrix of orbit similarities."""
-        check_choice(self.compare, "compare", ("nearest", "all"))
+        check_choice(self.compare, "compare", ("nearest", "all", "both"))
         rows, codes, group = self._start(X, y)
         if not group.is_group:
             raise NotAGroupError("comparing orbits needs a group; put other maps into jitter")
@@ -83,7 +83,8 @@ class OrbitKernelClassifier(_OrbitClassifier):
         else:
             self.gamma_ = check_real(self.gamma, "gamma", low=0.0, open_low=True)
         self.rows_ = rows
-        self._images = self._all_images(rows, group)
+        self._images = self._all_images(rows)
+        self._norms = self._self_similarity(rows, self._images)
         base = SVC(C=10.0, kernel="precomputed") if self.estimator is None else self.estimator
         self.estimator_ = clone(base)
         kernel = self._kernel(rows)
@@ -100,23 +101,35 @@ class OrbitKernelClassifier(_OrbitClassifier):
         """Similarity of every point to every training point, shape (n, n_train)."""
         return self._kernel(self._rows(X))
 
-    def _all_images(self, rows: FloatArray, group: TransformationSet) -> FloatArray:
-        """Images of the (jittered) training points, shape (number of images, n, p)."""
+    def _all_images(self, rows: FloatArray) -> FloatArray:
+        """Images of (jittered) points, shape (number of images, n, p)."""
         starts = [rows]
         if self.jitter is not None:
             starts = list(as_group(self.jitter, rows.shape[1]).apply(rows))
-        return np.concatenate([np.asarray(group.apply(start), np.float64) for start in starts])
+        return np.concatenate(
+            [np.asarray(self.group_.apply(start), dtype=np.float64) for start in starts]
+        )
+
+    def _self_similarity(self, rows: FloatArray, images: FloatArray) -> FloatArray:
+        """Mean kernel of every point with its own images."""
+        if self.compare == "nearest":
+            return np.ones(len(rows))
+        squared = ((images - rows) ** 2).sum(axis=2)
+        return np.asarray(np.exp(-self.gamma_ * squared).mean(axis=0))
 
     def _kernel(self, rows: FloatArray) -> FloatArray:
         norms = (rows**2).sum(axis=1)[:, None]
         nearest = np.full((len(rows), len(self.rows_)), np.inf)
         total = np.zeros_like(nearest)
         for image in self._images:
-            squared = norms + (image**2).sum(axis=1) - 2.0 * rows @ image.T
-            if self.compare == "nearest":
+            squared = np.maximum(norms + (image**2).sum(axis=1) - 2.0 * rows @ image.T, 0.0)
+            if self.compare != "all":
                 np.minimum(nearest, squared, out=nearest)
-            else:
-                total += np.exp(-self.gamma_ * np.maximum(squared, 0.0))
-        if self.compare == "all":
-            return np.asarray(total / len(self._images))
-        return np.asarray(np.exp(-self.gamma_ * np.maximum(nearest, 0.0)))
+            if self.compare != "nearest":
+                total += np.exp(-self.gamma_ * squared)
+        closest = np.exp(-self.gamma_ * nearest)
+        if self.compare == "nearest":
+            return np.asarray(closest)
+        own = self._self_similarity(rows, self._all_images(rows))
+        mean = total / len(self._images) / np.sqrt(own[:, None] * self._norms[None, :])
+        return np.asarray(mean if self.compare == "all" else (mean + closest) / 2)

@@ -49,6 +49,7 @@ def colours_cell(params: Params, seed: int) -> Record:
     from counterplay.invariance import AugmentedClassifier, ErmInvClassifier, groups
 
     images, y = coloured_digits(np.random.default_rng(seed))
+    group: Any
     if params["features"] == "colour alone":
         hue = images.mean(axis=(1, 2)) @ [[1.0], [-1.0]]  # which paper, and how bright
         X, group = hue, groups.sign_flips(1)
