@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def dimension_grid(scale: Scale) -> Sequence[Params]:
     """Names of the constructions."""
-    names = ("subsets", "lower bound", "birds", "images", "constrained images", "indicators",
-             "quarter turns")  # fmt: skip
+    names = ("subsets", "lower bound", "three orbits", "birds", "images", "constrained images",
+             "supplement", "indicators", "quarter turns", "reflection")  # fmt: skip
     return [{"case": name} for name in names]
 
 
@@ -33,6 +33,9 @@ def dimension_cell(params: Params, seed: int) -> Record:
         "birds": lambda: instances.background_birds(4, random_state=0),
         "images": lambda: instances.rotated_images(2, 2),
         "constrained images": lambda: instances.rotated_images(4, 1, constrained=True),
+        "three orbits": _three_orbits,
+        "supplement": _supplemented,
+        "reflection": lambda: instances.halfspaces_c4(5, reflection=True),
         "indicators": lambda: instances.indicator_blowup(2),
         "quarter turns": lambda: instances.halfspaces_c4(4),
     }[str(params["case"])]()
@@ -45,8 +48,32 @@ def dimension_cell(params: Params, seed: int) -> Record:
         "mu": mu(case.problem).value if small else None,
     }
     facts = dict(case.facts)
-    out["agrees"] = all(facts.get(name, out[name]) == out[name] for name in ("VCdim", "VCao"))
+    out["agrees"] = all(
+        facts.get(name, out[name]) == out[name] for name in ("VCdim", "VCao", "VCo")
+    )
     return out
+
+
+def _three_orbits() -> Any:
+    """All labelings of five points in three orbits, listed."""
+    from dataclasses import replace
+
+    from counterplay.invariance import FiniteProblem, instances
+
+    case = instances.da_helps(5, EPS, random_state=0)
+    rows = np.array(list(np.ndindex(2, 2, 2, 2, 2)))
+    return replace(case, problem=FiniteProblem(rows, case.group.orbit_id))  # type: ignore[attr-defined]  # orbits of a pool
+
+
+def _supplemented() -> Any:
+    """Two constant hypotheses on three pairs, and everything that is constant on no pair."""
+    from dataclasses import replace
+
+    from counterplay.invariance import FiniteProblem, instances
+
+    pairs = FiniteProblem([[0] * 6, [1] * 6], [0, 0, 1, 1, 2, 2])
+    case = instances.background_birds(3, random_state=0)
+    return replace(case, problem=instances.supplement(pairs), facts=(("VCo", 1), ("VCao", 3)))
 
 
 def dimension_verdicts(frame: pd.DataFrame) -> list[Verdict]:
@@ -65,13 +92,13 @@ def dimension_figure(frame: pd.DataFrame) -> Figure:
     """Which dimension matters: VCdim governs ERM without the group, VCao augmentation and look-up,
     VCo the optimum of the invariant setting, mu every learner that sees only orbits.
     """
-    figure, (ax,) = panels(1, width=7.5)
+    figure, (ax,) = panels(1, width=8.5)
     place = np.arange(len(frame))
     for offset, (name, colour) in enumerate(zip(("VCdim", "VCao", "VCo", "dim", "mu"), PALETTE)):
         values = frame[name].astype(float) / (2 if name == "dim" else 1)
         label = "dim / 2" if name == "dim" else name
         ax.bar(place + 0.16 * (offset - 2), values, 0.15, color=colour, label=label)
-    ax.set_xticks(place, frame["case"], rotation=15, fontsize=8)
+    ax.set_xticks(place, frame["case"], rotation=20, fontsize=8)
     ax.set(ylabel="dimension", ylim=(0, 1.2 * float(frame["VCdim"].max())))
     ax.legend(ncols=5, fontsize=8)
     return figure
