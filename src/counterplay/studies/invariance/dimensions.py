@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +27,7 @@ def dimension_cell(params: Params, seed: int) -> Record:
     """All dimensions of one construction, and what theory says."""
     from counterplay.invariance import dim, instances, mu, vcao, vcdim, vco
 
-    case = {
+    makers: dict[str, Callable[[], Any]] = {
         "subsets": lambda: instances.example_vco0(2),
         "lower bound": lambda: instances.da_lower_bound(2, EPS, random_state=0),
         "birds": lambda: instances.background_birds(4, random_state=0),
@@ -38,8 +38,9 @@ def dimension_cell(params: Params, seed: int) -> Record:
         "reflection": lambda: instances.halfspaces_c4(5, reflection=True),
         "indicators": lambda: instances.indicator_blowup(2),
         "quarter turns": lambda: instances.halfspaces_c4(4),
-    }[str(params["case"])]()
-    small = len(case.problem.H) <= 80  # type: ignore[union-attr]  # all of these are explicit
+    }
+    case = makers[str(params["case"])]()
+    small = len(case.problem.H) <= 80
     out: dict[str, Any] = {
         "VCdim": vcdim(case.problem).value,
         "VCao": vcao(case.problem).value,
@@ -61,8 +62,9 @@ def _three_orbits() -> Any:
     from counterplay.invariance import FiniteProblem, instances
 
     case = instances.da_helps(5, EPS, random_state=0)
-    rows = np.array(list(np.ndindex(2, 2, 2, 2, 2)))
-    return replace(case, problem=FiniteProblem(rows, case.group.orbit_id))  # type: ignore[attr-defined]  # orbits of a pool
+    group: Any = case.group
+    rows = np.array(list(np.ndindex(2, 2, 2, 2, 2)), dtype=np.uint8)
+    return replace(case, problem=FiniteProblem(rows, group.orbit_id))
 
 
 def _supplemented() -> Any:
@@ -71,7 +73,8 @@ def _supplemented() -> Any:
 
     from counterplay.invariance import FiniteProblem, instances
 
-    pairs = FiniteProblem([[0] * 6, [1] * 6], [0, 0, 1, 1, 2, 2])
+    rows = np.array([[0] * 6, [1] * 6], dtype=np.uint8)
+    pairs = FiniteProblem(rows, np.repeat(np.arange(3), 2))
     case = instances.background_birds(3, random_state=0)
     return replace(case, problem=instances.supplement(pairs), facts=(("VCo", 1), ("VCao", 3)))
 
