@@ -23,7 +23,7 @@ LABELS = {"erm": "ERM", "erm_inv": "ERM-INV", "da": "augmentation", "da_inv": "a
 
 def colours_grid(scale: Scale) -> Sequence[Params]:
     """Features, sample sizes, splits."""
-    sizes, splits = ((10, 80), 5) if scale == "quick" else ((5, 10, 20, 40, 80, 160), 30)
+    sizes, splits = ((10, 80), 5) if scale == "quick" else ((5, 10, 20, 40, 80, 160), 20)
     return [{"features": f, "m": m, "split": r} for f in FEATURES for m in sizes
             for r in range(splits)]  # fmt: skip
 
@@ -34,6 +34,8 @@ def coloured_digits(rng: np.random.Generator) -> tuple[FloatArray, np.ndarray[An
 
     X, y = load_digits(return_X_y=True)
     keep = rng.permutation(np.flatnonzero((y == 3) | (y == 8)))
+    other = int(np.flatnonzero(y[keep] != y[keep[0]])[0])
+    keep[[1, other]] = keep[[other, 1]]  # both classes are among the first two
     ink, labels = X[keep].reshape(-1, 8, 8) / 16.0, (y[keep] == 8).astype(np.int64)
     images = np.repeat(ink[..., None], 2, axis=3)
     own = np.arange(2) == labels[:, None]  # natural data: the colour tells the class
