@@ -40,8 +40,9 @@ class OrbitKernelClassifier(_OrbitClassifier):
         over all images, scaled so that every point has similarity 1 with itself; "both": the mean
         of these two.
     jitter:
-        A set of small changes (such as :func:`groups.image_jitter`) that may be applied to training
-        points before they are compared; it need not be a group.
+        A set of small changes (such as :func:`groups.image_jitter`) that may be applied to either
+        point before they are compared; it need not be a group. Predictions stay exactly invariant
+        if the group maps the set of changes to itself (turned shifts are shifts).
 
     Notes
     -----
@@ -118,11 +119,15 @@ class OrbitKernelClassifier(_OrbitClassifier):
         return np.asarray(np.exp(-self.gamma_ * squared).mean(axis=0))
 
     def _kernel(self, rows: FloatArray) -> FloatArray:
-        norms = (rows**2).sum(axis=1)[:, None]
         nearest = np.full((len(rows), len(self.rows_)), np.inf)
         total = np.zeros_like(nearest)
-        for image in self._images:
-            squared = np.maximum(norms + (image**2).sum(axis=1) - 2.0 * rows @ image.T, 0.0)
+        own = self._all_images(rows)
+        pairs = [(rows, image) for image in self._images]
+        if self.jitter is not None:  # pixels are lost: move the other point, too
+            pairs += [(image, self.rows_) for image in own]
+        for left, right in pairs:
+            squared = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1)
+            squared = np.maximum(squared - 2.0 * left @ right.T, 0.0)
             if self.compare != "all":
                 np.minimum(nearest, squared, out=nearest)
             if self.compare != "nearest":
@@ -130,6 +135,6 @@ class OrbitKernelClassifier(_OrbitClassifier):
         closest = np.exp(-self.gamma_ * nearest)
         if self.compare == "nearest":
             return np.asarray(closest)
-        own = self._self_similarity(rows, self._all_images(rows))
-        mean = total / len(self._images) / np.sqrt(own[:, None] * self._norms[None, :])
+        scale = np.sqrt(self._self_similarity(rows, own)[:, None] * self._norms[None, :])
+        mean = total / len(pairs) / scale
         return np.asarray(mean if self.compare == "all" else (mean + closest) / 2)
