@@ -34,6 +34,7 @@ class ValidityReport:
 
     Examples
     --------
+    >>> from counterplay.invariance.groups import sign_flips
     >>> report = check_validity(sign_flips(1), [[1.0], [-1.0], [2.0]], [0, 1, 1])
     >>> report.is_group, report.conflicts
     (True, (0, 1))
@@ -88,6 +89,7 @@ def check_validity(
 ) -> ValidityReport:
     """Check the group laws on (at most ``n_points`` of) the data, and labels inside orbits.
 
+    >>> from counterplay.invariance.groups import from_callables
     >>> shift = from_callables([lambda X: X, lambda X: X + 1], n_features=1)
     >>> report = check_validity(shift, [[0.0], [5.0]])
     >>> report.closed, report.missing_pair

@@ -50,7 +50,7 @@ def proper_cell(params: Params, seed: int) -> Record:
     errors: dict[str, list[float]] = {name: [] for name in LABELS}
     problem = instances.da_lower_bound(d, EPS, random_state=0).problem
     relaxed, invariant = OneInclusionRelaxed(problem), OneInclusionInvariant(problem)
-    for index in range(20):
+    for index in range(12):
         case = instances.da_lower_bound(d, EPS, random_state=rng)
         X, y = case.distribution.sample(m, rng)
         learners: dict[str, Any] = {

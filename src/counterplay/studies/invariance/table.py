@@ -24,7 +24,7 @@ LABELS = {"erm": "ERM", "erm_inv": "ERM-INV", "da": "augmentation",
 
 def table_grid(scale: Scale) -> Sequence[Params]:
     """Models with their group, sample sizes, splits."""
-    sizes, splits = ((40, 160), 6) if scale == "quick" else ((20, 40, 80, 160, 320), 25)
+    sizes, splits = ((40, 160), 4) if scale == "quick" else ((20, 40, 80, 160, 320), 25)
     return [{"case": c, "m": m, "split": r} for c in CASES for m in sizes for r in range(splits)]
 
 
