@@ -97,8 +97,8 @@ LABELS = {
 
 
 def curves_figure(frame: pd.DataFrame) -> Figure:
-    """Error against the number of samples at every invariance level. At eta = 0 the adaptive learner
-    makes no error; at larger eta it pays for its validation half, and looking up seen orbits lets
+    """Error against the number of samples at every invariance level. The adaptive learner
+    makes no error at eta = 0; at larger eta it pays for its validation half. Seen orbits let
     even the invariant learner succeed with enough samples.
     """
     etas = sorted(set(frame["eta"]))
