@@ -36,6 +36,7 @@ from counterplay.invariance import (
     OneInclusionEta,
     OneInclusionInvariant,
     OneInclusionRelaxed,
+    OrbitKernelClassifier,
     OrbitOnlyOptimal,
     OrbitVoteClassifier,
     SignFlipGroup,
@@ -50,6 +51,7 @@ from counterplay.invariance import (
     groups,
     instances,
     mu_of,
+    theory_lab,
     tic_tac_toe_endgames,
     vcao,
     vco_eta,
@@ -115,6 +117,10 @@ WRAPPERS = {
     "AugmentedClassifier": {"make": lambda: AugmentedClassifier(LogisticRegression())},
     "OrbitVoteClassifier": {"make": lambda: OrbitVoteClassifier(LogisticRegression())},
     "CanonicalClassifier": {"make": lambda: CanonicalClassifier(LogisticRegression())},
+    "OrbitKernelClassifier": {
+        "make": OrbitKernelClassifier,
+        "bad": {"other": lambda: OrbitKernelClassifier(compare="none").fit(ROWS, LABELS)},
+    },
     "InvarianceAdvisor": {
         "make": lambda: InvarianceAdvisor(LogisticRegression(), random_state=0),
         "check_estimator": "it gives advice about a classifier and does not predict",
@@ -157,6 +163,7 @@ GROUPS = {
     "groups.from_callables": {"args": {"functions": [np.asarray], "n_features": 2}},
     "groups.graph_relabelling": {"args": {"n_nodes": 3}},
     "groups.image_flips": {"args": {"shape": (2, 2)}},
+    "groups.image_jitter": {"args": {"shape": (2, 2)}},
     "groups.image_rotations": {
         "args": {"shape": (2, 2)},
         "bad": {"eight angles": lambda: groups.image_rotations((2, 2), 8)},
@@ -229,6 +236,17 @@ MODEL = {
         "args": {"H": BIRDS.problem, "G": None, "D": BIRDS.distribution, "m": 1, "eta": 0.5},
         "bad": {"m": lambda: vco_eta(BIRDS.problem, None, BIRDS.distribution, -1, 0.5)},
     },
+    "vco_eta_sup": {
+        "args": {"H": BIRDS.problem, "G": None, "D": BIRDS.distribution, "eta": 0.5},
+    },
+    "theory_lab": {
+        "args": {"H": BIRDS.problem, "sample_sizes": (1,), "n_runs": 3, "random_state": 0},
+        "bad": {"one run": lambda: theory_lab(BIRDS.problem, n_runs=1)},
+    },
+    "TheoryReport": {
+        "make": lambda: theory_lab(BIRDS.problem, sample_sizes=(1,), n_runs=3, random_state=0),
+        "no_example": "shown by theory_lab",
+    },
     "Advice": {"make": advice},
     "augmentation_advisor": {
         "args": {
@@ -253,6 +271,7 @@ BOUNDS = {
     "bounds.m_oig": {"args": {"d": 2.0, "eps": 0.1, "delta": 0.1}},
     "bounds.m_da": {"args": {"d": 2, "eps": 0.1, "delta": 0.1}},
     "bounds.m_erminv_agnostic": {"args": {"d": 2, "eps": 0.1, "delta": 0.1}},
+    "bounds.m_orbit_only": {"args": {"k": 3, "eps": 0.1, "delta": 0.1}},
     "bounds.known_eta_sizes": {
         "args": {"m": 500, "delta": 0.1},
         "bad": {"few": lambda: bounds.known_eta_sizes(10, 0.1)},
@@ -280,6 +299,7 @@ INSTANCES = {
         "bad": {"eps 1": lambda: instances.da_lower_bound(2, 1.0)},
     },
     "instances.eta_family": {"args": {"d": 2, "eta": 0.1, "random_state": 0}},
+    "instances.circle_rotations": {"args": {}},
     "instances.da_helps": {"args": {"d": 5, "eps": 1 / 64, "random_state": 0}},
     "instances.background_birds": {"args": {"K": 3, "random_state": 0}},
     "instances.rotated_images": {

@@ -98,6 +98,9 @@ def test_da_helps_has_three_orbits() -> None:
         problem = FiniteProblem(rows, case.group.orbit_id)
         assert vcao(problem).value == vco(problem).value == case.group.n_orbits
         assert vcdim(problem).value == 6
+    wide = instances.da_helps(5, 1 / 64, random_state=0, n_extra=4)
+    rows = np.array(list(np.ndindex(*[2] * 9)))
+    assert vcao(FiniteProblem(rows, wide.group.orbit_id)).value == wide.group.n_orbits <= 5
 
 
 def test_settings_of_the_first_example() -> None:
@@ -117,7 +120,7 @@ def test_settings_of_the_first_example() -> None:
 @pytest.mark.claim("11.09")
 def test_compact_program_equals_the_naive_one() -> None:
     rng = np.random.default_rng(3)
-    for _ in range(60):
+    for _ in range(150):
         problem = random_problem(rng, max_rows=6, max_orbits=3, max_size=2)
         times = rng.integers(1, 3, size=problem.n_orbits)
         phi = [o for o, t in enumerate(times) for _ in range(t)]
@@ -257,6 +260,36 @@ def test_exact_dimensions_of_a_large_class() -> None:
     assert found[0].value <= found[1].value <= found[2].value
     assert found[1].verify_orbits(problem.finite_class, problem.orbit)
     assert found[2].verify(problem.finite_class)
+
+
+@pytest.mark.claim("11.27")
+def test_random_labels_are_decided() -> None:
+    """4,096 random hypotheses: every set of 8 points is shattered, so counting has to decide."""
+    rows = np.random.default_rng(0).integers(0, 2, size=(2**12, 24))
+    problem = FiniteProblem(rows, np.arange(24) // 2)
+    whole, apart = vcdim(problem), vcao(problem)
+    assert whole.exact
+    assert whole.value in {9, 10}
+    assert whole.verify(problem.finite_class)
+    assert apart.exact
+    assert apart.value <= whole.value
+    assert apart.verify_orbits(problem.finite_class, problem.orbit)
+
+
+@pytest.mark.slow
+@pytest.mark.claim("11.27")
+def test_random_labels_on_64_points() -> None:
+    rows = np.random.default_rng(0).integers(0, 2, size=(2**12, 64))
+    problem = FiniteProblem(rows, np.arange(64) // 4)
+    whole, apart = vcdim(problem), vcao(problem)
+    assert whole.exact
+    assert apart.exact
+    # A set of 10 is shattered with probability about 6e-9, and there are 1.5e11 sets; a set of 11
+    # with probability below e^-277.
+    assert whole.value == 10
+    assert whole.verify(problem.finite_class)
+    assert apart.value in {9, 10}
+    assert apart.verify_orbits(problem.finite_class, problem.orbit)
 
 
 def test_bounds_of_the_sample_sizes() -> None:

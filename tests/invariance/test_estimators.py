@@ -18,11 +18,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
+from counterplay.core.stats import mean_interval
 from counterplay.invariance import (
     AugmentedClassifier,
     CanonicalClassifier,
     ConflictingOrbitLabelsError,
     ErmInvClassifier,
+    NotAGroupError,
+    OrbitKernelClassifier,
     OrbitVoteClassifier,
     augmentation_advisor,
     groups,
@@ -37,6 +40,7 @@ WRAPPERS = {
     "augmented": AugmentedClassifier(LogisticRegression(), groups.sequence_reversal),
     "vote": OrbitVoteClassifier(LogisticRegression(), groups.sequence_reversal),
     "canonical": CanonicalClassifier(LogisticRegression(), groups.sequence_reversal),
+    "kernel": OrbitKernelClassifier(group=groups.sequence_reversal),
 }
 
 
@@ -123,23 +127,72 @@ def test_augmentation_weights_every_point_once() -> None:
     assert seen["weight"] == pytest.approx(3.0)
 
 
+def rotated_scores(splits, logistic: bool = True) -> dict[str, np.ndarray]:
+    """Accuracies on splits that chose no model; the references without any code of the library."""
+    X, y = load_digits(return_X_y=True)
+    X, group = X / 16.0, groups.image_rotations((8, 8))
+    scores: dict[str, list[float]] = {n: [] for n in ("augmented", "canonical", "nearest", "ours")}
+    for seed in splits:
+        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random_state=seed)
+        turns = np.random.default_rng(seed).integers(4, size=len(X_test))
+        X_test = np.array([np.rot90(x.reshape(8, 8), k).ravel() for x, k in zip(X_test, turns)])
+        images = [np.rot90(X_train.reshape(-1, 8, 8), k, (1, 2)).reshape(-1, 64) for k in range(4)]
+        copies, labels = np.concatenate(images), np.tile(y_train, 4)
+        if logistic:
+            model = LogisticRegression(max_iter=300)
+            scores["augmented"].append(model.fit(copies, labels).score(X_test, y_test))
+            model.fit(largest_image(X_train), y_train)
+            scores["canonical"].append(model.score(largest_image(X_test), y_test))
+        nearest = KNeighborsClassifier(1).fit(copies, labels)
+        scores["nearest"].append(nearest.score(X_test, y_test))
+        ours = OrbitKernelClassifier(
+            group=group, gamma=0.0012 * 256, jitter=groups.image_jitter((8, 8))
+        ).fit(X_train, y_train)
+        scores["ours"].append(ours.score(X_test, y_test))
+    return {name: np.array(values) for name, values in scores.items()}
+
+
+def largest_image(X: np.ndarray) -> np.ndarray:
+    """Canonical form: the lexicographically largest of the four turns."""
+    turns = [np.rot90(X.reshape(-1, 8, 8), k, (1, 2)).reshape(-1, 64) for k in range(4)]
+    return np.array([max(images, key=tuple) for images in zip(*turns)])
+
+
 @pytest.mark.claim("11.23")
-@pytest.mark.parametrize("seed", [5, 6])
-def test_rotated_digits_against_the_references(seed: int) -> None:
+def test_rotated_digits_against_the_references() -> None:
     """Upright training digits, randomly rotated test digits; every reference in the same run."""
+    scores = rotated_scores((1000, 1001))
+    assert (scores["ours"] > scores["augmented"] + 0.1).all()
+    assert (scores["ours"] > scores["canonical"] + 0.02).all()
+    assert scores["ours"].mean() > 0.984  # the best reference figure that others report
+    assert scores["ours"].mean() > scores["nearest"].mean() - 0.003  # forty splits tell: see below
+
+
+@pytest.mark.slow
+@pytest.mark.claim("11.23")
+def test_rotated_digits_on_forty_splits() -> None:
+    """The gain over one nearest neighbour on orbits has an interval above zero."""
+    scores = rotated_scores(range(1000, 1040), logistic=False)
+    assert scores["ours"].mean() > 0.984
+    assert mean_interval(scores["ours"] - scores["nearest"]).low > 0
+
+
+def test_orbit_kernel_is_exactly_invariant() -> None:
     X, y = load_digits(return_X_y=True)
     group = groups.image_rotations((8, 8))
-    X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=seed)
-    turns = np.random.default_rng(seed).integers(4, size=len(X_test))
-    X_test = group.apply(X_test)[turns, np.arange(len(X_test))]
-    copies, labels = np.concatenate(list(group.apply(X_train))), np.tile(y_train, 4)
-    logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
-    augmented = clone(logistic).fit(copies, labels).score(X_test, y_test)
-    canonical = CanonicalClassifier(logistic, group).fit(X_train, y_train).score(X_test, y_test)
-    ours = AugmentedClassifier(KNeighborsClassifier(1), group).fit(X_train, y_train)
-    assert ours.score(X_test, y_test) > max(augmented, canonical) + 0.03
-    nearest = KNeighborsClassifier(1).fit(copies, labels)
-    np.testing.assert_array_equal(ours.predict(X_test), nearest.predict(X_test))
+    for options in (
+        {},
+        {"compare": "all"},
+        {"compare": "nearest"},
+        {"jitter": groups.image_jitter((8, 8))},
+    ):
+        model = OrbitKernelClassifier(group=group, **options).fit(X[:200], y[:200])
+        kernels = [model.kernel(image) for image in group.apply(X[200:260])]
+        for other in kernels[1:]:
+            np.testing.assert_allclose(other, kernels[0], atol=1e-12)
+        assert model.score(X[200:400], y[200:400]) > 0.85
+    with pytest.raises(NotAGroupError):
+        OrbitKernelClassifier(group=groups.image_jitter((8, 8))).fit(X[:20], y[:20])
 
 
 @pytest.mark.claim("11.24")

@@ -16,19 +16,9 @@ from counterplay.invariance.advisor import Advice, InvarianceAdvisor, augmentati
 from counterplay.invariance.baselines import DA, ERM, ErmInv
 from counterplay.invariance.boards import one_hot_boards, tic_tac_toe_endgames
 from counterplay.invariance.booster import ConfidenceBooster
-from counterplay.invariance.classes import (
-    AllLabelings,
-    BalancedSubsets,
-    BlockConstants,
-    ExplicitClass,
-    FittedCommittee,
-    Halfspaces2D,
-    HypothesisClass,
-    Intervals1D,
-    Thresholds1D,
-)
+from counterplay.invariance.classes import ExplicitClass, HypothesisClass
 from counterplay.invariance.compression import AgnosticCompression, AlphaBoostCompression
-from counterplay.invariance.dimensions import OrbitCube, dim, vcao, vcdim, vco, vco_eta
+from counterplay.invariance.dimensions import OrbitCube, dim, vcao, vcdim, vco, vco_eta, vco_eta_sup
 from counterplay.invariance.errors import (
     ConflictingOrbitLabelsError,
     IdentityMissingError,
@@ -45,6 +35,13 @@ from counterplay.invariance.estimators import (
     augmented_sample,
 )
 from counterplay.invariance.explanation import OneInclusionView
+from counterplay.invariance.geometric_classes import (
+    FittedCommittee,
+    Halfspaces2D,
+    Intervals1D,
+    Thresholds1D,
+)
+from counterplay.invariance.implicit_classes import AllLabelings, BalancedSubsets, BlockConstants
 from counterplay.invariance.model import (
     FiniteDistribution,
     FiniteProblem,
@@ -58,7 +55,9 @@ from counterplay.invariance.one_inclusion import (
     OneInclusionInvariant,
     OneInclusionRelaxed,
 )
+from counterplay.invariance.orbit_kernel import OrbitKernelClassifier
 from counterplay.invariance.orbit_only import MuResult, OrbitOnlyOptimal, mu, mu_of
+from counterplay.invariance.theory_lab import TheoryReport, theory_lab
 from counterplay.invariance.transformations import (
     AbstractOrbits,
     CoordinatePermutationGroup,
@@ -110,6 +109,7 @@ __all__ = [
     "OneInclusionRelaxed",
     "OneInclusionView",
     "OrbitCube",
+    "OrbitKernelClassifier",
     "OrbitOnlyOptimal",
     "OrbitVoteClassifier",
     "SampleTooSmallError",
@@ -117,6 +117,7 @@ __all__ = [
     "ShapeError",
     "SignFlipGroup",
     "SymmetricGroup",
+    "TheoryReport",
     "Thresholds1D",
     "TransformationSet",
     "TrivialGroup",
@@ -131,9 +132,11 @@ __all__ = [
     "mu",
     "mu_of",
     "one_hot_boards",
+    "theory_lab",
     "tic_tac_toe_endgames",
     "vcao",
     "vcdim",
     "vco",
     "vco_eta",
+    "vco_eta_sup",
 ]

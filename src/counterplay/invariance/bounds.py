@@ -105,6 +105,21 @@ def m_erminv_agnostic(d: int, eps: float, delta: float, constant: float = 64.0) 
     return _fixed_point(right_side)
 
 
+def m_orbit_only(k: int, eps: float, delta: float, c: float = 1.0) -> int:
+    """Rate of the boosted orbit-only learner: c / eps (k log^2(k / eps) + log(1 / delta)).
+
+    k = t - 1 for a t with 1/6 <= mu(t)/t <= 1/3 (Thm. thm:re-da, second part). The theory does not
+    give the constant c; the value is a rate.
+
+    >>> m_orbit_only(5, 0.1, 0.05)
+    1636
+    """
+    size = check_int(k, "k", low=1)
+    eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
+    factor = check_real(c, "c", low=0.0, open_low=True)
+    return math.ceil(factor / eps * (size * math.log2(size / eps) ** 2 + math.log2(1 / delta)))
+
+
 def known_eta_sizes(m: int, delta: float) -> tuple[int, int, int]:
     """Block size n, number of blocks and validation points that m samples allow.
 

@@ -204,6 +204,26 @@ def vco_eta(
     return mean_interval(found)
 
 
+def vco_eta_sup(
+    H: HypothesisClass | FiniteProblem | ArrayLike,
+    G: TransformationSet | ArrayLike | None,
+    D: FiniteDistribution,
+    eta: float,
+    sizes: Sequence[int] = (0, 1, 2, 3, 4),
+) -> tuple[float, int]:
+    """Largest exact VCo^eta(m) over a grid of sample sizes m, and the m where it is reached.
+
+    >>> D = FiniteDistribution([0, 1, 2, 3], [0, 0, 0, 0], [0.25] * 4)
+    >>> all_labelings = np.array(list(np.ndindex(2, 2, 2, 2)))
+    >>> value, m = vco_eta_sup(all_labelings, [0, 1, 2, 3], D, eta=0.0, sizes=(0, 2, 4))
+    >>> round(value, 4), m
+    (3.0508, 4)
+    """
+    values = {int(m): vco_eta(H, G, D, int(m), eta) for m in sizes}
+    best = max(values, key=lambda m: (float(values[m]), -m))  # type: ignore[arg-type]  # exact: floats
+    return float(values[best]), best  # type: ignore[arg-type]  # exact: floats
+
+
 def problem_limit(size: int) -> int:
     """Largest possible dimension on ``size`` points.
 

@@ -10,27 +10,24 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_choice, check_int
-from counterplay.errors import InvalidInputError
+from counterplay.core.validation import check_choice, check_int
+from counterplay.invariance.callable_group import CallableGroup
 from counterplay.invariance.errors import InfiniteOrbitError, ShapeError
+from counterplay.invariance.graph_relabelling import GraphRelabelling
 from counterplay.invariance.transformations import (
     CoordinatePermutationGroup,
     MatrixGroup,
     SignFlipGroup,
     SymmetricGroup,
-    TransformationSet,
     TrivialGroup,
-    _byte_keys,
-    _VectorGroup,
 )
+from counterplay.invariance.validity import ValidityReport, check_validity
 
 __all__ = [
     "CallableGroup",
@@ -44,6 +41,7 @@ __all__ = [
     "from_callables",
     "graph_relabelling",
     "image_flips",
+    "image_jitter",
     "image_rotations",
     "image_shifts",
     "plane_rotations",
@@ -135,6 +133,34 @@ def image_shifts(
         if check_int(step, "steps", low=0) > 0:
             generators.append(np.roll(index, step, axis=axis).reshape(-1))
     return CoordinatePermutationGroup.closure(generators)
+
+
+def image_jitter(shape: Sequence[int], diagonal: bool = False) -> CallableGroup:
+    """Shifts by one pixel without wrap-around, and the identity: not a group.
+
+    Pixels that leave the image are lost, so there are no orbits to look up. Use it as ``jitter`` of
+    :class:`~counterplay.invariance.OrbitKernelClassifier`, or to augment.
+
+    >>> image_jitter((8, 8)).order, image_jitter((8, 8), diagonal=True).order
+    (5, 9)
+    """
+    index = _index_image(shape)
+    steps = [(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)]
+    if diagonal:
+        steps += [(a, b) for a in (1, -1) for b in (1, -1)]
+    moves = [partial(_shift_images, shape=index.shape, step=step) for step in steps]
+    made = CallableGroup(moves, index.size)
+    made.is_group = False
+    return made
+
+
+def _shift_images(X: NDArray[Any], shape: tuple[int, ...], step: tuple[int, int]) -> NDArray[Any]:
+    images = X.reshape(len(X), *shape)
+    room = [(0, 0), (1, 1), (1, 1)] + [(0, 0)] * (len(shape) - 2)
+    wide = np.pad(images, room)
+    a, b = 1 + step[0], 1 + step[1]
+    moved: NDArray[Any] = wide[:, a : a + shape[0], b : b + shape[1]].reshape(X.shape)
+    return moved
 
 
 def colour_permutations(shape: Sequence[int]) -> CoordinatePermutationGroup:
@@ -275,260 +301,6 @@ def from_callables(
     True
     """
     return CallableGroup(functions, n_features, decimals)
-
-
-class CallableGroup(_VectorGroup):
-    """Transformations given by functions of an (n, p) array; see :func:`from_callables`.
-
-    Images are rounded to ``decimals`` before they are compared.
-
-    >>> CallableGroup([lambda X: X, lambda X: -X], n_features=1).canonical([[2.0], [-2.0]])
-    array([[-2.],
-           [-2.]])
-    """
-
-    def __init__(
-        self,
-        functions: Sequence[Callable[[NDArray[Any]], NDArray[Any]]],
-        n_features: int,
-        decimals: int = 9,
-    ) -> None:
-        if len(functions) == 0:
-            raise InvalidInputError("functions must contain at least the identity")
-        self.functions = tuple(functions)
-        self.n_features = check_int(n_features, "n_features", low=1)
-        self.decimals = check_int(decimals, "decimals")
-
-    def __repr__(self) -> str:
-        return f"CallableGroup({len(self.functions)} functions, p={self.n_features})"
-
-    @property
-    def order(self) -> float:
-        """Number of functions."""
-        return len(self.functions)
-
-    def _act(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
-        image = np.asarray(self.functions[g](X.copy()), dtype=np.float64)
-        if image.shape != X.shape:
-            raise ShapeError(f"function {g} returns shape {image.shape} for input {X.shape}")
-        return np.asarray(np.round(image, self.decimals) + 0.0)
-
-    def apply(self, X: ArrayLike) -> FloatArray:
-        """All images, shape (|G|, n, p)."""
-        points = self.check_points(X)
-        return np.stack([self._act(g, points) for g in range(len(self.functions))])
-
-
-class GraphRelabelling(TransformationSet):
-    """Node relabellings of graphs on ``n_nodes`` nodes, through an exact canonical form.
-
-    Nodes are refined by the multiset of their neighbours' colours; remaining ties are broken in
-    every possible way and the smallest adjacency matrix is kept. Meant for small graphs.
-
-    >>> GraphRelabelling(3).canonical([[0, 1, 0, 1, 0, 1, 0, 1, 0]]).shape
-    (1, 9)
-    """
-
-    def __init__(self, n_nodes: int) -> None:
-        self.n_nodes = check_int(n_nodes, "n_nodes", low=1)
-
-    def __repr__(self) -> str:
-        return f"GraphRelabelling({self.n_nodes})"
-
-    @property
-    def order(self) -> float:
-        """Infinite as far as listing is concerned; the factorial of n_nodes in truth."""
-        return math.inf
-
-    def check_points(self, X: ArrayLike) -> FloatArray:
-        """Return graphs as rows of n_nodes^2 numbers."""
-        array = np.asarray(X, dtype=np.float64)
-        size = self.n_nodes**2
-        if array.ndim < 2 or math.prod(array.shape[1:]) != size or not np.isfinite(array).all():
-            raise ShapeError(
-                f"graphs must be finite adjacency matrices of {self.n_nodes} nodes, "
-                f"got shape {array.shape}"
-            )
-        return np.ascontiguousarray(array.reshape(len(array), size) + 0.0)
-
-    def apply(self, X: ArrayLike) -> NDArray[Any]:
-        """Not possible: there are too many relabellings."""
-        raise InfiniteOrbitError("all relabellings cannot be listed; use sample(X, n_images)")
-
-    def act(self, g: int, x: ArrayLike) -> NDArray[Any]:
-        """Not possible: relabellings are not numbered."""
-        raise InfiniteOrbitError("relabellings are not numbered; use sample(X, n_images)")
-
-    def sample(self, X: ArrayLike, n_images: int, random_state: RandomState = None) -> NDArray[Any]:
-        """Images under random relabellings, shape (n_images, n, n_nodes^2)."""
-        points = self.check_points(X).reshape(-1, self.n_nodes, self.n_nodes)
-        rng = generator(random_state)
-        out = []
-        for _ in range(check_int(n_images, "n_images", low=1)):
-            perm = rng.permutation(self.n_nodes)
-            out.append(points[:, perm][:, :, perm].reshape(len(points), -1))
-        return np.stack(out)
-
-    def canonical(self, X: ArrayLike) -> FloatArray:
-        """The canonical adjacency matrix of every graph."""
-        points = self.check_points(X)
-        graphs = points.reshape(-1, self.n_nodes, self.n_nodes)
-        return np.array([_canonical_graph(graph).reshape(-1) for graph in graphs]).reshape(
-            points.shape
-        )
-
-    def orbit_key(self, X: ArrayLike) -> list[Any]:
-        """Bytes of the canonical adjacency matrix."""
-        return _byte_keys(self.canonical(X))
-
-
-@dataclass(frozen=True)
-class ValidityReport:
-    """What a set of transformations does on data: is it a group, do labels fit?
-
-    Attributes
-    ----------
-    has_identity, closed, has_inverses:
-        The three laws, checked on the given points.
-    missing_pair:
-        Two transformations whose product is not in the set, if there are such.
-    n_orbits, n_repeated:
-        Number of different orbits, and of points whose orbit occurs more than once.
-    conflicts:
-        Rows of points that share an orbit with a point of another label.
-
-    Examples
-    --------
-    >>> report = check_validity(sign_flips(1), [[1.0], [-1.0], [2.0]], [0, 1, 1])
-    >>> report.is_group, report.conflicts
-    (True, (0, 1))
-    """
-
-    has_identity: bool
-    closed: bool
-    has_inverses: bool
-    missing_pair: tuple[int, int] | None
-    n_points: int
-    n_orbits: int
-    n_repeated: int
-    conflicts: tuple[int, ...]
-
-    @property
-    def is_group(self) -> bool:
-        """Whether all three laws hold on the given points."""
-        return self.has_identity and self.closed and self.has_inverses
-
-    def summary(self) -> str:
-        """A few sentences in plain words."""
-        if self.is_group:
-            first = "The transformations are a group on these data."
-        elif not self.has_identity:
-            first = "Not a group: the identity is missing."
-        elif self.missing_pair is not None:
-            first = f"Not a group: the product of transformations {self.missing_pair} is missing."
-        else:
-            first = "Not a group: an inverse is missing."
-        return (
-            f"{first} {self.n_points} points lie in {self.n_orbits} orbits, {self.n_repeated} "
-            f"points share their orbit with another one, {len(self.conflicts)} of them in orbits "
-            "with different labels."
-        )
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per checked law or count."""
-        items = {
-            "has_identity": self.has_identity,
-            "closed": self.closed,
-            "has_inverses": self.has_inverses,
-            "n_points": self.n_points,
-            "n_orbits": self.n_orbits,
-            "n_repeated": self.n_repeated,
-            "n_conflicts": len(self.conflicts),
-        }
-        return pd.DataFrame({"check": list(items), "value": list(items.values())})
-
-
-def check_validity(
-    group: TransformationSet, X: ArrayLike, y: ArrayLike | None = None, *, n_points: int = 50
-) -> ValidityReport:
-    """Check the group laws on (at most ``n_points`` of) the data, and labels inside orbits.
-
-    >>> shift = from_callables([lambda X: X, lambda X: X + 1], n_features=1)
-    >>> report = check_validity(shift, [[0.0], [5.0]])
-    >>> report.closed, report.missing_pair
-    (False, (1, 1))
-    """
-    points = group.check_points(X)
-    some = points[: check_int(n_points, "n_points", low=1)]
-    identity, closed, inverses, pair = True, True, True, None
-    if math.isfinite(group.order):
-        identity, closed, inverses, pair = _group_laws(group, some)
-    keys = group.orbit_key(points) if closed and identity else group.point_key(points)
-    ids = np.unique(np.array([hash(k) for k in keys]), return_inverse=True)[1].reshape(-1)
-    counts = np.bincount(ids)
-    conflicts: tuple[int, ...] = ()
-    if y is not None:
-        labels = np.asarray(y)
-        pairs = np.unique(np.column_stack([ids, np.unique(labels, return_inverse=True)[1]]), axis=0)
-        mixed = np.bincount(pairs[:, 0], minlength=counts.size) > 1
-        conflicts = tuple(np.flatnonzero(mixed[ids]).tolist())
-    return ValidityReport(
-        identity, closed, inverses, pair, len(points), int(counts.size),
-        int((counts[ids] > 1).sum()), conflicts,
-    )  # fmt: skip
-
-
-def _group_laws(
-    group: TransformationSet, points: NDArray[Any]
-) -> tuple[bool, bool, bool, tuple[int, int] | None]:
-    images = [image.tobytes() for image in group.iterate(points)]
-    known = set(images)
-    own = np.ascontiguousarray(next(iter([points + 0]))).tobytes()
-    inverses, pair = [False] * len(images), None
-    for b, second in enumerate(group.iterate(points)):
-        for a, product in enumerate(group.iterate(second)):
-            if product.tobytes() not in known and pair is None:
-                pair = (a, b)
-            if product.tobytes() == own:
-                inverses[b] = True
-    return own in known, pair is None, all(inverses), pair
-
-
-def _canonical_graph(adjacency: FloatArray) -> FloatArray:
-    n = adjacency.shape[0]
-    best: FloatArray | None = None
-    stack = [np.zeros(n, dtype=np.int64)]
-    while stack:
-        colours = _refine(adjacency, stack.pop())
-        counts = np.bincount(colours, minlength=n)
-        split = np.flatnonzero(counts > 1)
-        if split.size == 0:
-            order = np.argsort(colours)
-            candidate = adjacency[np.ix_(order, order)]
-            if best is None or candidate.tobytes() < best.tobytes():
-                best = candidate
-            continue
-        for node in np.flatnonzero(colours == split[0]):
-            branch = 2 * colours
-            branch[node] -= 1
-            stack.append(branch)
-    assert best is not None
-    return best
-
-
-def _refine(adjacency: FloatArray, colours: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Split colours by the sorted (edge, colour) lists of each node until nothing changes."""
-    colours = np.unique(colours, return_inverse=True)[1].reshape(-1)
-    while True:
-        n_colours = colours.max() + 1
-        signatures = []
-        for v in range(len(colours)):
-            around = sorted(zip(colours.tolist(), adjacency[v].tolist(), adjacency[:, v].tolist()))
-            signatures.append((int(colours[v]), float(adjacency[v, v]), tuple(around)))
-        rank = {signature: i for i, signature in enumerate(sorted(set(signatures)))}
-        colours = np.array([rank[signature] for signature in signatures])
-        if colours.max() + 1 == n_colours:
-            return colours
 
 
 def _index_image(shape: Sequence[int]) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations, product
-from math import comb
+from math import comb, inf
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,8 @@ from counterplay.core.halfspaces import halfspaces_2d
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import IntArray, check_fraction, check_int, check_real
 from counterplay.errors import InvalidInputError
-from counterplay.invariance.classes import (
-    AllLabelings,
-    BalancedSubsets,
-    BlockConstants,
-    HypothesisClass,
-)
+from counterplay.invariance.classes import HypothesisClass
+from counterplay.invariance.implicit_classes import AllLabelings, BalancedSubsets, BlockConstants
 from counterplay.invariance.model import FiniteDistribution, FiniteProblem
 from counterplay.invariance.transformations import AbstractOrbits, MapSet
 
@@ -166,13 +162,14 @@ def eta_family(
     )  # fmt: skip
 
 
-def da_helps(d: int, eps: float, random_state: RandomState = None) -> Instance:
+def da_helps(d: int, eps: float, random_state: RandomState = None, n_extra: int = 0) -> Instance:
     """Knowing the group helps: all labelings of d points, but only three orbits.
 
     A* is a random subset of the first d - 1 points; the group permutes inside A* and inside its
     complement. Mass 1 - 16 eps is on the last point (label 0). VCao = VCo = 3 (2 if A* is empty or
     full), while a learner that ignores the group has error
-    :func:`~counterplay.invariance.bounds.blind_error`.
+    :func:`~counterplay.invariance.bounds.blind_error`. ``n_extra`` more points without mass form
+    two more orbits (label 1 and label 0), so that VCao is at most 5 in a domain of any size.
 
     >>> da_helps(21, 1 / 64, random_state=0).group.n_orbits
     3
@@ -180,13 +177,15 @@ def da_helps(d: int, eps: float, random_state: RandomState = None) -> Instance:
     n = check_int(d, "d", low=2)
     e = check_real(eps, "eps", low=0.0, high=1 / 16, open_low=True)
     inside = generator(random_state).integers(2, size=n - 1)
-    target = np.append(inside, 0).astype(np.int8)
+    extra = np.arange(check_int(n_extra, "n_extra", low=0)) % 2
+    target = np.concatenate([inside, [0], extra]).astype(np.int8)
     masses = np.append(np.full(n - 1, 16 * e / (n - 1)), 1 - 16 * e)
-    keep = masses > 0
-    data = FiniteDistribution(np.arange(n)[keep], target[keep], masses[keep])
-    group = AbstractOrbits(np.append(inside, 2))
-    facts = (("VCdim", n), ("VCao", group.n_orbits), ("VCo", group.n_orbits))
-    return Instance(f"da_helps(d={n}, eps={e:g})", AllLabelings(n), group, data, target, facts)
+    keep = np.flatnonzero(masses > 0)
+    data = FiniteDistribution(keep, target[keep], masses[keep])
+    group = AbstractOrbits(np.concatenate([inside, [2], 3 + extra]))
+    size = n + extra.size
+    facts = (("VCdim", size), ("VCao", group.n_orbits), ("VCo", group.n_orbits))
+    return Instance(f"da_helps(d={n}, eps={e:g})", AllLabelings(size), group, data, target, facts)
 
 
 def background_birds(K: int, random_state: RandomState = None) -> Instance:
@@ -245,6 +244,17 @@ def rotated_images(n: int, k: int, constrained: bool = False) -> Instance:
         FiniteProblem(rows, np.repeat(np.arange(orbits), size)), data,
         np.zeros(size * orbits, dtype=np.int8), facts,
     )  # fmt: skip
+
+
+def circle_rotations() -> tuple[tuple[str, float], ...]:
+    """All labelings of the circle with all rotations, an analytic example: facts only.
+
+    One orbit, so VCao = VCo = 1, although the VC dimension is infinite.
+
+    >>> dict(circle_rotations())
+    {'VCdim': inf, 'VCao': 1, 'VCo': 1}
+    """
+    return (("VCdim", inf), ("VCao", 1), ("VCo", 1))
 
 
 def supplement(problem: FiniteProblem) -> FiniteProblem:

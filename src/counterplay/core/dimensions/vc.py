@@ -4,7 +4,9 @@ Depth-first search over shattered sets. Every subset of a shattered set is shatt
 that cannot extend a set is never tried again below it; the rows stay sorted by the labels they
 give to the current set, and a point extends it if it splits every group. Rows that are undefined
 (value 2) at a point leave the search below it, which is how orbits with a non-constant label are
-handled. Source: spec 03 section 3.1, spec 11 sections 2.3 and 3.1.
+handled. Where that takes too long (random labels have billions of shattered sets), the question "is
+there one more point?" is decided by :mod:`counterplay.core.dimensions.deep_search`.
+Source: spec 03 section 3.1, spec 11 sections 2.3 and 3.1.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.bits import Words, pack_columns, popcount, unique_rows
+from counterplay.core.dimensions.deep_search import find_shattered
 from counterplay.core.dimensions.shatter_search import search_bitsets, search_lists
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.finite_class import FiniteClass
@@ -22,6 +25,8 @@ from counterplay.core.validation import BoolArray, IntArray, check_positive_int
 
 Values = NDArray[np.uint8]
 _BITSET_DEPTH = 10  # groups of rows as bit sets up to here: 2^10 sets of N bits
+_FIRST_STEPS = 3_000  # sets visited before the search that counts rows takes over
+_DEEP_FROM = 4  # it looks for at least one point more than this
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ def vc_dimension(
     """Find the VC dimension and a largest shattered set.
 
     Use it on classes with up to some 10^5 members and a small dimension; the time is about the
-    number of shattered sets.
+    number of shattered sets, and far less for classes that look random.
 
     Parameters
     ----------
@@ -115,15 +120,46 @@ def vc_dimension(
         apart = np.zeros((0, 0), dtype=np.bool_)
     else:
         apart = np.ascontiguousarray(apart[np.ix_(columns, columns)])
+    by_point = np.ascontiguousarray(values[:, columns].T)
     limit = min(int(values.shape[0]).bit_length() - 1, columns.size)
-    cut = min(limit, _BITSET_DEPTH)
-    chosen, witnesses, done = search_bitsets(ones, zeros, apart, cut, steps)
-    if done and chosen.size == cut < limit:
-        by_point = np.ascontiguousarray(values[:, columns].T)
-        chosen, witnesses, done = search_lists(by_point, apart, limit, steps)
+    total = budget is None and not (by_point == 2).any()
+    found = _depth_first(ones, zeros, by_point, apart, limit, _FIRST_STEPS if total else steps)
+    if total and not found[2]:
+        found = (
+            _one_more_point(by_point, apart, limit, found[0])
+            if found[0].size >= _DEEP_FROM
+            else _depth_first(ones, zeros, by_point, apart, limit, 0)
+        )
+    chosen, witnesses, done = found
     return Shattering(
         tuple(int(columns[c]) for c in chosen), tuple(int(w) for w in witnesses), bool(done)
     )
+
+
+def _depth_first(
+    ones: Words, zeros: Words, by_point: Values, apart: BoolArray, limit: int, steps: int
+) -> tuple[IntArray, IntArray, bool]:
+    """Chosen columns, witness rows, and whether the search was finished."""
+    cut = min(limit, _BITSET_DEPTH)
+    chosen, witnesses, done = search_bitsets(ones, zeros, apart, cut, steps)
+    if done and chosen.size == cut < limit:
+        chosen, witnesses, done = search_lists(by_point, apart, limit, steps)
+    return chosen, witnesses, bool(done)
+
+
+def _one_more_point(
+    by_point: Values, apart: BoolArray, limit: int, chosen: IntArray
+) -> tuple[IntArray, IntArray, bool]:
+    """Look for larger and larger shattered sets until there is none."""
+    while chosen.size < limit:
+        larger = find_shattered(by_point, apart, chosen.size + 1)
+        if larger.size == 0:
+            break
+        chosen = larger
+    powers = 1 << np.arange(chosen.size - 1, -1, -1)
+    codes, first = np.unique(powers @ by_point[chosen].astype(np.int64), return_index=True)
+    assert codes.size == 2**chosen.size
+    return chosen, first, True
 
 
 def as_values(cls: FiniteClass | ArrayLike) -> Values:

@@ -1,0 +1,59 @@
+"""Transformations given by your own functions; images are compared after rounding.
+
+Source: spec 11 section 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterplay.core.validation import FloatArray, check_int
+from counterplay.errors import InvalidInputError
+from counterplay.invariance.errors import ShapeError
+from counterplay.invariance.transformations import _VectorGroup
+
+
+class CallableGroup(_VectorGroup):
+    """Transformations given by functions of an (n, p) array; see :func:`from_callables`.
+
+    Images are rounded to ``decimals`` before they are compared.
+
+    >>> CallableGroup([lambda X: X, lambda X: -X], n_features=1).canonical([[2.0], [-2.0]])
+    array([[-2.],
+           [-2.]])
+    """
+
+    def __init__(
+        self,
+        functions: Sequence[Callable[[NDArray[Any]], NDArray[Any]]],
+        n_features: int,
+        decimals: int = 9,
+    ) -> None:
+        if len(functions) == 0:
+            raise InvalidInputError("functions must contain at least the identity")
+        self.functions = tuple(functions)
+        self.n_features = check_int(n_features, "n_features", low=1)
+        self.decimals = check_int(decimals, "decimals")
+
+    def __repr__(self) -> str:
+        return f"CallableGroup({len(self.functions)} functions, p={self.n_features})"
+
+    @property
+    def order(self) -> float:
+        """Number of functions."""
+        return len(self.functions)
+
+    def _act(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
+        image = np.asarray(self.functions[g](X.copy()), dtype=np.float64)
+        if image.shape != X.shape:
+            raise ShapeError(f"function {g} returns shape {image.shape} for input {X.shape}")
+        return np.asarray(np.round(image, self.decimals) + 0.0)
+
+    def apply(self, X: ArrayLike) -> FloatArray:
+        """All images, shape (|G|, n, p)."""
+        points = self.check_points(X)
+        return np.stack([self._act(g, points) for g in range(len(self.functions))])

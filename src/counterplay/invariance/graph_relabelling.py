@@ -1,0 +1,117 @@
+"""Relabellings of the nodes of small graphs, through an exact canonical form.
+
+Source: spec 11 section 2.1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.validation import FloatArray, check_int
+from counterplay.invariance.errors import InfiniteOrbitError, ShapeError
+from counterplay.invariance.transformations import TransformationSet, _byte_keys
+
+
+class GraphRelabelling(TransformationSet):
+    """Node relabellings of graphs on ``n_nodes`` nodes, through an exact canonical form.
+
+    Nodes are refined by the multiset of their neighbours' colours; remaining ties are broken in
+    every possible way and the smallest adjacency matrix is kept. Meant for small graphs.
+
+    >>> GraphRelabelling(3).canonical([[0, 1, 0, 1, 0, 1, 0, 1, 0]]).shape
+    (1, 9)
+    """
+
+    def __init__(self, n_nodes: int) -> None:
+        self.n_nodes = check_int(n_nodes, "n_nodes", low=1)
+
+    def __repr__(self) -> str:
+        return f"GraphRelabelling({self.n_nodes})"
+
+    @property
+    def order(self) -> float:
+        """Infinite as far as listing is concerned; the factorial of n_nodes in truth."""
+        return math.inf
+
+    def check_points(self, X: ArrayLike) -> FloatArray:
+        """Return graphs as rows of n_nodes^2 numbers."""
+        array = np.asarray(X, dtype=np.float64)
+        size = self.n_nodes**2
+        if array.ndim < 2 or math.prod(array.shape[1:]) != size or not np.isfinite(array).all():
+            raise ShapeError(
+                f"graphs must be finite adjacency matrices of {self.n_nodes} nodes, "
+                f"got shape {array.shape}"
+            )
+        return np.ascontiguousarray(array.reshape(len(array), size) + 0.0)
+
+    def apply(self, X: ArrayLike) -> NDArray[Any]:
+        """Not possible: there are too many relabellings."""
+        raise InfiniteOrbitError("all relabellings cannot be listed; use sample(X, n_images)")
+
+    def act(self, g: int, x: ArrayLike) -> NDArray[Any]:
+        """Not possible: relabellings are not numbered."""
+        raise InfiniteOrbitError("relabellings are not numbered; use sample(X, n_images)")
+
+    def sample(self, X: ArrayLike, n_images: int, random_state: RandomState = None) -> NDArray[Any]:
+        """Images under random relabellings, shape (n_images, n, n_nodes^2)."""
+        points = self.check_points(X).reshape(-1, self.n_nodes, self.n_nodes)
+        rng = generator(random_state)
+        out = []
+        for _ in range(check_int(n_images, "n_images", low=1)):
+            perm = rng.permutation(self.n_nodes)
+            out.append(points[:, perm][:, :, perm].reshape(len(points), -1))
+        return np.stack(out)
+
+    def canonical(self, X: ArrayLike) -> FloatArray:
+        """The canonical adjacency matrix of every graph."""
+        points = self.check_points(X)
+        graphs = points.reshape(-1, self.n_nodes, self.n_nodes)
+        return np.array([_canonical_graph(graph).reshape(-1) for graph in graphs]).reshape(
+            points.shape
+        )
+
+    def orbit_key(self, X: ArrayLike) -> list[Any]:
+        """Bytes of the canonical adjacency matrix."""
+        return _byte_keys(self.canonical(X))
+
+
+def _canonical_graph(adjacency: FloatArray) -> FloatArray:
+    n = adjacency.shape[0]
+    best: FloatArray | None = None
+    stack = [np.zeros(n, dtype=np.int64)]
+    while stack:
+        colours = _refine(adjacency, stack.pop())
+        counts = np.bincount(colours, minlength=n)
+        split = np.flatnonzero(counts > 1)
+        if split.size == 0:
+            order = np.argsort(colours)
+            candidate = adjacency[np.ix_(order, order)]
+            if best is None or candidate.tobytes() < best.tobytes():
+                best = candidate
+            continue
+        for node in np.flatnonzero(colours == split[0]):
+            branch = 2 * colours
+            branch[node] -= 1
+            stack.append(branch)
+    assert best is not None
+    return best
+
+
+def _refine(adjacency: FloatArray, colours: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Split colours by the sorted (edge, colour) lists of each node until nothing changes."""
+    colours = np.unique(colours, return_inverse=True)[1].reshape(-1)
+    while True:
+        n_colours = colours.max() + 1
+        signatures = []
+        for v in range(len(colours)):
+            around = sorted(zip(colours.tolist(), adjacency[v].tolist(), adjacency[:, v].tolist()))
+            signatures.append((int(colours[v]), float(adjacency[v, v]), tuple(around)))
+        rank = {signature: i for i, signature in enumerate(sorted(set(signatures)))}
+        colours = np.array([rank[signature] for signature in signatures])
+        if colours.max() + 1 == n_colours:
+            return colours

@@ -1,0 +1,140 @@
+"""A kernel on orbits: similarity of two points is that of their closest, or of all, images.
+
+Augmentation makes the training sample |G| times larger and hopes that the model becomes invariant.
+A kernel that compares orbits keeps the sample as it is and makes the model exactly invariant.
+Source: spec 11 section 9 (what to deploy), DeCoste and Schoelkopf (2002), "Training invariant
+support vector machines".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.svm import SVC
+
+from counterplay.core.validation import FloatArray, check_choice, check_real
+from counterplay.invariance.errors import NotAGroupError
+from counterplay.invariance.estimators import _OrbitClassifier, as_group
+
+
+class OrbitKernelClassifier(_OrbitClassifier):
+    """A kernel classifier whose kernel compares orbits: exactly invariant, sample not enlarged.
+
+    Use it for images and other data where distances between well-aligned copies are meaningful and
+    the sample is small enough for a kernel matrix.
+
+    Parameters
+    ----------
+    estimator:
+        Classifier with ``kernel="precomputed"``; default ``SVC(C=10, kernel="precomputed")``.
+    group:
+        A group that can be listed, a function of the number of features that returns one, or None.
+    gamma:
+        Width of the kernel exp(-gamma * squared distance); "scale" is 1 / (p * variance), as in
+        scikit-learn.
+    compare:
+        "nearest": the kernel of the closest images (the metric of the orbit space); "all": the mean
+        over all images, scaled so that every point has similarity 1 with itself; "both": the mean
+        of these two.
+    jitter:
+        A set of small changes (such as :func:`groups.image_jitter`) that may be applied to either
+        point before they are compared; it need not be a group. Predictions stay exactly invariant
+        if the group maps the set of changes to itself (turned shifts are shifts).
+
+    Notes
+    -----
+    The prediction is constant on orbits, whatever was learned, as for the canonical form, but the
+    kernel is continuous. The "nearest" kernel need not be positive definite, which support vector
+    machines tolerate.
+
+    Examples
+    --------
+    >>> from counterplay.invariance import groups
+    >>> model = OrbitKernelClassifier(group=groups.sequence_reversal(2), gamma=0.1)
+    >>> model.fit([[1.0, 5.0], [2.0, 2.0]], [0, 1]).predict([[5.0, 1.0], [2.0, 2.1]])
+    array([0, 1])
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        group: Any = None,
+        gamma: float | Literal["scale"] = "scale",
+        compare: Literal["nearest", "all", "both"] = "both",
+        jitter: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.group = group
+        self.gamma = gamma
+        self.compare = compare
+        self.jitter = jitter
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> OrbitKernelClassifier:
+        """Fit the kernel classifier on the matrix of orbit similarities."""
+        check_choice(self.compare, "compare", ("nearest", "all", "both"))
+        rows, codes, group = self._start(X, y)
+        if not group.is_group:
+            raise NotAGroupError("comparing orbits needs a group; put other maps into jitter")
+        if self.gamma == "scale":
+            spread = float(rows.var())
+            self.gamma_ = 1.0 / (rows.shape[1] * spread) if spread > 0 else 1.0
+        else:
+            self.gamma_ = check_real(self.gamma, "gamma", low=0.0, open_low=True)
+        self.rows_ = rows
+        self._images = self._all_images(rows)
+        self._norms = self._self_similarity(rows, self._images)
+        base = SVC(C=10.0, kernel="precomputed") if self.estimator is None else self.estimator
+        self.estimator_ = clone(base)
+        kernel = self._kernel(rows)
+        self.estimator_.fit((kernel + kernel.T) / 2, self.classes_[codes])
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Predicted classes."""
+        rows = self._rows(X)
+        result: NDArray[Any] = self.estimator_.predict(self._kernel(rows))
+        return result
+
+    def kernel(self, X: ArrayLike) -> FloatArray:
+        """Similarity of every point to every training point, shape (n, n_train)."""
+        return self._kernel(self._rows(X))
+
+    def _all_images(self, rows: FloatArray) -> FloatArray:
+        """Images of (jittered) points, shape (number of images, n, p)."""
+        starts = [rows]
+        if self.jitter is not None:
+            starts = list(as_group(self.jitter, rows.shape[1]).apply(rows))
+        return np.concatenate(
+            [np.asarray(self.group_.apply(start), dtype=np.float64) for start in starts]
+        )
+
+    def _self_similarity(self, rows: FloatArray, images: FloatArray) -> FloatArray:
+        """Mean kernel of every point with its own images."""
+        if self.compare == "nearest":
+            return np.ones(len(rows))
+        squared = ((images - rows) ** 2).sum(axis=2)
+        return np.asarray(np.exp(-self.gamma_ * squared).mean(axis=0))
+
+    def _kernel(self, rows: FloatArray) -> FloatArray:
+        nearest = np.full((len(rows), len(self.rows_)), np.inf)
+        total = np.zeros_like(nearest)
+        own = self._all_images(rows)
+        pairs = [(rows, image) for image in self._images]
+        if self.jitter is not None:  # pixels are lost: move the other point, too
+            pairs += [(image, self.rows_) for image in own]
+        for left, right in pairs:
+            squared = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1)
+            squared = np.maximum(squared - 2.0 * left @ right.T, 0.0)
+            if self.compare != "all":
+                np.minimum(nearest, squared, out=nearest)
+            if self.compare != "nearest":
+                total += np.exp(-self.gamma_ * squared)
+        closest = np.exp(-self.gamma_ * nearest)
+        if self.compare == "nearest":
+            return np.asarray(closest)
+        scale = np.sqrt(self._self_similarity(rows, own)[:, None] * self._norms[None, :])
+        mean = total / len(pairs) / scale
+        return np.asarray(mean if self.compare == "all" else (mean + closest) / 2)

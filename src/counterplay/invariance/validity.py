@@ -1,0 +1,131 @@
+"""Is this set of transformations a group on these data, and do labels respect its orbits?
+
+Source: spec 11 sections 2.1, 2.2 and 9.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from counterplay.core.validation import check_int
+from counterplay.invariance.transformations import TransformationSet
+
+
+@dataclass(frozen=True)
+class ValidityReport:
+    """What a set of transformations does on data: is it a group, do labels fit?
+
+    Attributes
+    ----------
+    has_identity, closed, has_inverses:
+        The three laws, checked on the given points.
+    missing_pair:
+        Two transformations whose product is not in the set, if there are such.
+    n_orbits, n_repeated:
+        Number of different orbits, and of points whose orbit occurs more than once.
+    conflicts:
+        Rows of points that share an orbit with a point of another label.
+
+    Examples
+    --------
+    >>> from counterplay.invariance.groups import sign_flips
+    >>> report = check_validity(sign_flips(1), [[1.0], [-1.0], [2.0]], [0, 1, 1])
+    >>> report.is_group, report.conflicts
+    (True, (0, 1))
+    """
+
+    has_identity: bool
+    closed: bool
+    has_inverses: bool
+    missing_pair: tuple[int, int] | None
+    n_points: int
+    n_orbits: int
+    n_repeated: int
+    conflicts: tuple[int, ...]
+
+    @property
+    def is_group(self) -> bool:
+        """Whether all three laws hold on the given points."""
+        return self.has_identity and self.closed and self.has_inverses
+
+    def summary(self) -> str:
+        """A few sentences in plain words."""
+        if self.is_group:
+            first = "The transformations are a group on these data."
+        elif not self.has_identity:
+            first = "Not a group: the identity is missing."
+        elif self.missing_pair is not None:
+            first = f"Not a group: the product of transformations {self.missing_pair} is missing."
+        else:
+            first = "Not a group: an inverse is missing."
+        return (
+            f"{first} {self.n_points} points lie in {self.n_orbits} orbits, {self.n_repeated} "
+            f"points share their orbit with another one, {len(self.conflicts)} of them in orbits "
+            "with different labels."
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per checked law or count."""
+        items = {
+            "has_identity": self.has_identity,
+            "closed": self.closed,
+            "has_inverses": self.has_inverses,
+            "n_points": self.n_points,
+            "n_orbits": self.n_orbits,
+            "n_repeated": self.n_repeated,
+            "n_conflicts": len(self.conflicts),
+        }
+        return pd.DataFrame({"check": list(items), "value": list(items.values())})
+
+
+def check_validity(
+    group: TransformationSet, X: ArrayLike, y: ArrayLike | None = None, *, n_points: int = 50
+) -> ValidityReport:
+    """Check the group laws on (at most ``n_points`` of) the data, and labels inside orbits.
+
+    >>> from counterplay.invariance.groups import from_callables
+    >>> shift = from_callables([lambda X: X, lambda X: X + 1], n_features=1)
+    >>> report = check_validity(shift, [[0.0], [5.0]])
+    >>> report.closed, report.missing_pair
+    (False, (1, 1))
+    """
+    points = group.check_points(X)
+    some = points[: check_int(n_points, "n_points", low=1)]
+    identity, closed, inverses, pair = True, True, True, None
+    if math.isfinite(group.order):
+        identity, closed, inverses, pair = _group_laws(group, some)
+    keys = group.orbit_key(points) if closed and identity else group.point_key(points)
+    ids = np.unique(np.array([hash(k) for k in keys]), return_inverse=True)[1].reshape(-1)
+    counts = np.bincount(ids)
+    conflicts: tuple[int, ...] = ()
+    if y is not None:
+        labels = np.asarray(y)
+        pairs = np.unique(np.column_stack([ids, np.unique(labels, return_inverse=True)[1]]), axis=0)
+        mixed = np.bincount(pairs[:, 0], minlength=counts.size) > 1
+        conflicts = tuple(np.flatnonzero(mixed[ids]).tolist())
+    return ValidityReport(
+        identity, closed, inverses, pair, len(points), int(counts.size),
+        int((counts[ids] > 1).sum()), conflicts,
+    )  # fmt: skip
+
+
+def _group_laws(
+    group: TransformationSet, points: NDArray[Any]
+) -> tuple[bool, bool, bool, tuple[int, int] | None]:
+    images = [image.tobytes() for image in group.iterate(points)]
+    known = set(images)
+    own = np.ascontiguousarray(next(iter([points + 0]))).tobytes()
+    inverses, pair = [False] * len(images), None
+    for b, second in enumerate(group.iterate(points)):
+        for a, product in enumerate(group.iterate(second)):
+            if product.tobytes() not in known and pair is None:
+                pair = (a, b)
+            if product.tobytes() == own:
+                inverses[b] = True
+    return own in known, pair is None, all(inverses), pair

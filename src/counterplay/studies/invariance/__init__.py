@@ -1,0 +1,35 @@
+"""Studies of the invariance area: where augmentation helps, is not enough, or hurts.
+
+Source: spec 11 section 5 (experiments E1 to E7), and real images and tables.
+"""
+
+from counterplay.studies.invariance.adaptive import ADAPTIVE
+from counterplay.studies.invariance.agnostic import AGNOSTIC
+from counterplay.studies.invariance.benign import BENIGN
+from counterplay.studies.invariance.boards import BOARDS
+from counterplay.studies.invariance.colours import COLOURS
+from counterplay.studies.invariance.dimensions import DIMENSIONS
+from counterplay.studies.invariance.helps import HELPS
+from counterplay.studies.invariance.hurts import HURTS
+from counterplay.studies.invariance.not_optimal import NOT_OPTIMAL
+from counterplay.studies.invariance.rotated import ROTATED
+from counterplay.studies.invariance.table import TABLE
+from counterplay.studies.study import Area
+
+AREA = Area(
+    name="invariance",
+    title="Augment, average, or neither",
+    story=(
+        "Labels often do not change when an image is rotated or a board is mirrored. Everyone "
+        "trains on transformed copies.\n\n"
+        "That helps when some hypothesis fits the copies, it is not the best one can do, and it "
+        "hurts when none fits. The look-up of known orbits never hurts, one-inclusion learners "
+        "are optimal in the worst case, and the advisor measures on your data which case it is."
+    ),
+    studies=(
+        NOT_OPTIMAL, BENIGN, HELPS, HURTS, COLOURS, ADAPTIVE, BOARDS, TABLE, ROTATED, AGNOSTIC,
+        DIMENSIONS,
+    ),
+)  # fmt: skip
+
+__all__ = ["AREA"]
