@@ -60,6 +60,18 @@ def test_counterexample_closed_forms(n: int) -> None:
 
 
 @pytest.mark.claim("06.02")
+@pytest.mark.parametrize("n", [34, 35, 36, 37])
+def test_weights_beyond_machine_integers_stay_exact(n: int) -> None:
+    problem = instances.gbs_counterexample(n, Fraction(1, 100))
+    weights = [int(w) for w in problem.weights]
+    assert all(isinstance(w, int) for w in problem.weights)
+    shifted = closed_joint(n) + Fraction(2 * n - 4, 100)
+    assert GBS().expected_costs(problem)[0] == shifted
+    again = PoolProblem.from_labelings(problem.H, weights, problem.agents, exact=True)
+    assert again.prior.sum() == 1
+
+
+@pytest.mark.claim("06.02")
 def test_joining_hurts_from_six_levels_on() -> None:
     hurts = {n: closed_joint(n) > closed_alone(n) for n in range(3, 12)}
     assert hurts == {n: n >= 6 for n in range(3, 12)}

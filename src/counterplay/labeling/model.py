@@ -95,7 +95,9 @@ class PoolProblem:
         """Check the labelings, drop rows of weight zero, merge equal rows by adding weights."""
         n_classes = check_int(n_classes, "n_classes", low=2, high=255)
         H = _check_labelings(labels, n_classes)
-        w = np.ones(len(H), dtype=np.int64) if weights is None else np.asarray(weights)
+        # Python integers beyond 2**63 would become floats in an array without a dtype.
+        kind = object if exact else None
+        w = np.ones(len(H), dtype=np.int64) if weights is None else np.asarray(weights, dtype=kind)
         if w.shape != (len(H),):
             raise InvalidInputError(f"weights must have length {len(H)}, got shape {w.shape}")
         checked = check_weights(w, exact=exact)
