@@ -32,8 +32,8 @@ from counterplay.poisoning.block_majority import (
     BlockMajority,
     HashPartitionAggregation,
     SubsampleERM,
-    certified_upper_rate,
 )
+from counterplay.poisoning.block_majority_classifier import BlockMajorityClassifier
 from counterplay.poisoning.bounds import expectation_to_tail, optimal_pac_constant, star_sample_size
 from counterplay.poisoning.certificates import CertifiedAccuracy
 from counterplay.poisoning.circle_erm import CircleERM, CircleTarget
@@ -68,11 +68,7 @@ from counterplay.poisoning.model import (
     TableTarget,
 )
 from counterplay.poisoning.ordered_erm import OrderedERM, worst_case_region
-from counterplay.poisoning.partition_classifier import (
-    BlockMajorityClassifier,
-    PartitionClassifier,
-    choose_n_partitions,
-)
+from counterplay.poisoning.partition_classifier import PartitionClassifier, choose_n_partitions
 from counterplay.poisoning.partition_curve import PartitionCurve
 from counterplay.poisoning.projected_majority import (
     FiniteProjector,
@@ -83,6 +79,7 @@ from counterplay.poisoning.projected_majority import (
 from counterplay.poisoning.report import PoisoningReport, poisoning_report
 from counterplay.poisoning.tree_order import CallableTreeOrderLearner, TreeOrderLearner
 from counterplay.poisoning.union_of_intervals import UnionOfIntervals
+from counterplay.poisoning.upper_rate import certified_upper_rate
 
 __all__ = [
     "AcrossBoundaryAttacker",

@@ -214,6 +214,11 @@ class ProjectedMajority(Learner):
         """The number of blocks, 10 k_p t + 1."""
         return 10 * self.k_p * self.t + 1
 
+    @property
+    def tolerated(self) -> int:
+        """Clean blocks that may be wrong at a point without the answer being wrong: 9t."""
+        return 9 * self.t
+
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the blocks, take the vote on the reference points, project."""
         S = LabelledSet(np.asarray(X), np.asarray(y))
