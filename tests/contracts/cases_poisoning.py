@@ -158,6 +158,7 @@ CASES = {
     },
     "FiniteProjector": {"make": lambda: p.FiniteProjector(LINE)},
     "ThresholdProjector": {"make": lambda: p.ThresholdProjector([0.0, 1.0])},
+    "IntervalProjector": {"make": lambda: p.IntervalProjector([0.0, 1.0])},
     "HalfspaceProjector": {"make": lambda: p.HalfspaceProjector(PLANE)},
     "UnitDiscScaler": {
         "make": p.UnitDiscScaler,

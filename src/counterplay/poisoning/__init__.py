@@ -73,6 +73,7 @@ from counterplay.poisoning.partition_curve import PartitionCurve
 from counterplay.poisoning.projected_majority import (
     FiniteProjector,
     HalfspaceProjector,
+    IntervalProjector,
     ProjectedMajority,
     ThresholdProjector,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "HardMarginSVM",
     "HashPartitionAggregation",
     "HollowStarAttacker",
+    "IntervalProjector",
     "IntervalTarget",
     "LabelledSet",
     "Learner",
