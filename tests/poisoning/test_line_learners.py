@@ -131,9 +131,11 @@ def _inside(ends: np.ndarray, x: np.ndarray) -> np.ndarray:
 @pytest.mark.claim("10.10")
 def test_union_region_equals_brute_force() -> None:
     rng = np.random.default_rng(5)
-    first_or_last = 0
-    for run in range(40):
-        k = 3 if run == 0 else int(rng.integers(1, 3))
+    outer_points = 0
+    for run in range(900):
+        # The finite domain holds every boundary point and a point of every segment; an open
+        # interval needs poison on both sides of a gap, which the midpoints provide.
+        k = 3 if run % 30 == 0 else int(rng.integers(1, 3))
         ends = np.sort(rng.choice(np.arange(1, 40), size=2 * k, replace=False)) / 40
         extra = rng.choice(np.arange(1, 40), size=2, replace=False) / 40 + 0.0125
         domain = np.unique(np.concatenate([ends, extra, (ends[1:] + ends[:-1]) / 2]))
@@ -142,14 +144,52 @@ def test_union_region_equals_brute_force() -> None:
         seen = rng.choice(len(domain), size=int(rng.integers(0, 5)))
         S = LabelledSet(domain[seen], labels[seen])
         region = UnionOfIntervals.attackable_region(target, S, domain)
-        brute = brute_force_region(UnionOfIntervals(), labels, seen, points=domain[:, None])
-        # The finite domain holds every boundary point and a point of every segment; an open
-        # interval needs poison on both sides of a gap, which the midpoints provide.
-        assert np.array_equal(region, brute)
+        assert np.array_equal(region, _all_subsets(labels, seen))
+        if run < 12:  # the enumeration below is the learner itself
+            brute = brute_force_region(UnionOfIntervals(), labels, seen, points=domain[:, None])
+            assert np.array_equal(region, brute)
         outer = (domain <= ends[0]) | (domain >= ends[-1])
         assert not region[outer].any()
-        first_or_last += int(outer.sum())
-    assert first_or_last > 60
+        outer_points += int(outer.sum())
+    assert outer_points > 1800
+
+
+def _all_subsets(labels: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Points that runs of positives get wrong for some superset of the seen points.
+
+    One row per set of points. A point is in the union iff its nearest member on either side (itself
+    included) is positive: then both lie in one run.
+    """
+    k = len(labels)
+    member = ((np.arange(2**k)[:, None] >> np.arange(k)) & 1).astype(bool)
+    member = member[member[:, np.unique(seen)].all(axis=1)]
+
+    def nearest(columns: range) -> np.ndarray:
+        label, found = np.zeros(len(member), bool), np.zeros(member.shape, bool)
+        for j in columns:
+            label = np.where(member[:, j], labels[j] == 1, label)
+            found[:, j] = label
+        return found
+
+    inside = nearest(range(k)) & nearest(range(k - 1, -1, -1))
+    wrong: np.ndarray = (inside != (labels == 1)).any(axis=0)
+    return wrong
+
+
+@pytest.mark.claim("10.09")
+def test_with_a_positive_the_longest_interval_is_attackable_where_it_errs() -> None:
+    rng = np.random.default_rng(9)
+    grid = np.linspace(0.04, 0.96, 9)
+    for _ in range(12):
+        low, high = np.sort(rng.choice(np.arange(1, 9), size=2, replace=False)) / 9
+        target = IntervalTarget([low - 0.01, high + 0.01])
+        seen = rng.integers(9, size=4)
+        S = LabelledSet(grid[seen], target(grid[seen]))
+        if not S.y.any():
+            continue
+        region = brute_force_region(MaxOpenInterval(), target(grid), seen, points=grid[:, None])
+        safe = MaxOpenInterval().fit(S.X, S.y).certified(target, S, grid)
+        assert np.array_equal(region, ~safe)
 
 
 @pytest.mark.claim("10.10")

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.neighbors import KNeighborsClassifier
 
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import Interval, clopper_pearson
@@ -17,6 +16,7 @@ from counterplay.core.validation import IntArray
 from counterplay.core.validation import check_positive_int as positive
 from counterplay.core.votes import random_blocks
 from counterplay.errors import InvalidInputError
+from counterplay.poisoning.nearest_row import NearestRow
 from counterplay.poisoning.voting import block_labels, collect_votes, fit_blocks
 from counterplay.poisoning.voting_classifier import VotingClassifier
 
@@ -124,7 +124,7 @@ class BlockMajorityClassifier(VotingClassifier):
         classes: NDArray[Any],
         rng: np.random.Generator,
     ) -> IntArray:
-        base = KNeighborsClassifier(n_neighbors=1) if self.estimator is None else self.estimator
+        base = NearestRow() if self.estimator is None else self.estimator
         seeds = [int(s) for s in rng.integers(2**31, size=len(blocks))]
         models = fit_blocks(base, X, y, blocks, seeds, self.n_jobs)
         return collect_votes(models, test, classes, block_labels(y, blocks), self.n_jobs)

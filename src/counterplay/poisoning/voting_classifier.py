@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from counterplay.core.seeds import derive_seed
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.core.votes import Vote
+from counterplay.poisoning.nearest_row import NearestRow
 from counterplay.poisoning.voting import block_labels, collect_votes, count_votes, fit_blocks
 
 
@@ -31,7 +31,7 @@ class VotingClassifier(ClassifierMixin, BaseEstimator):
     def _fit_models(
         self, estimator: Any, X: NDArray[Any], y: NDArray[Any], blocks: list[IntArray], seed: int
     ) -> None:
-        base = KNeighborsClassifier(n_neighbors=1) if estimator is None else estimator
+        base = NearestRow() if estimator is None else estimator
         seeds = [derive_seed("block", seed, i) % 2**31 for i in range(len(blocks))]
         self.models_ = fit_blocks(base, X, y, blocks, seeds, self.n_jobs)
         self.fallback_ = block_labels(y, blocks)

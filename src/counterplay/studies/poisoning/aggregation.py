@@ -3,47 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.core.stats import mean_interval
+from counterplay.core.validation import FloatArray
+from counterplay.core.votes import Vote
 from counterplay.poisoning import PartitionClassifier
-from counterplay.poisoning.certificates import partition_radius
+from counterplay.poisoning.certificates import finite_aggregation_radius, partition_radius
+from counterplay.poisoning.voting import count_votes
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-BLOCKS = 51
+BLOCKS = 25
 RADII = range(BLOCKS // 2 + 1)
+SALTS = 4  # hash functions to average over when there is one part per model
 
 
 def _grid(scale: Scale) -> Sequence[Params]:
-    spreads, seeds = ((1, 4), 4) if scale == "quick" else ((1, 2, 4, 8, 16), 20)
+    spreads, seeds = ((1, 8), 3) if scale == "quick" else ((1, 4, 16), 20)
     return [{"spread": d, "split": s} for d in spreads for s in range(seeds)]
 
 
 def _cell(params: Params, seed: int) -> Record:
     split, d = int(params["split"] or 0), int(params["spread"] or 1)
     X, y = load_digits(return_X_y=True)
-    X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=split)
-    guard = PartitionClassifier(KNeighborsClassifier(1), BLOCKS, spread=d, salt=str(split))
-    radius = guard.fit(X_train, y_train).certify(X_test)
-    vote = guard.vote(X_test)
+    data = tuple(train_test_split(X, y, random_state=split))
+    tables = [_one(data, d, f"{split} {i}") for i in range(SALTS if d == 1 else 1)]
+    mean = np.mean(tables, axis=0)
+    record = {f"at_{t}": float(mean[t]) for t in RADII}
+    return record | {"area": float(mean[:-2].mean()), "loose": mean[-2], "below": mean[-1]}
+
+
+def _one(data: tuple[Any, ...], d: int, salt: str) -> FloatArray:
+    """Certified accuracy at every budget, its mean by the loose rule, radii below loose ones."""
+    X_train, X_test, y_train, y_test = data
+    tree = DecisionTreeClassifier(random_state=0)
+    guard = PartitionClassifier(tree, BLOCKS, spread=d, salt=salt).fit(X_train, y_train)
+    votes = guard.votes(X_test)
+    counts = count_votes(votes, len(guard.classes_))
+    vote = Vote(counts.argmax(axis=1).astype(np.int64), counts, guard.classes_)
     right = vote.labels == y_test
-    loose = partition_radius(vote) // d  # d touched models per row, each taken at its worst
-    record = {f"at_{t}": float((right & (radius >= t)).mean()) for t in RADII}
-    return record | {
-        "area": float(np.mean([record[f"at_{t}"] for t in RADII])),
-        "loose": float(np.mean([(right & (loose >= t)).mean() for t in RADII])),
-        "below": int((radius < loose).sum()),
-    }
+    radius = partition_radius(vote)
+    loose = radius // d  # d touched models per row, each taken at its worst
+    if guard.design_ is not None:
+        radius = finite_aggregation_radius(votes, guard.design_, len(guard.classes_))
+    curve = [(right & (radius >= t)).mean() for t in RADII]
+    rough = np.mean([(right & (loose >= t)).mean() for t in RADII])
+    return np.array([*curve, rough, (radius < loose).sum()], dtype=np.float64)
 
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
@@ -67,14 +82,14 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
             f"digits, {BLOCKS} blocks: finite aggregation (d = {best}) against one part per model, "
             "mean certified accuracy over budgets",
             f"{gain.estimate:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}] over {len(wide)} splits",
-            "not below 0; above 0 at full scale",
-            bool(gain.high > 0 if len(wide) < 10 else gain.low > 0),
+            "> 0",
+            bool(gain.low > 0),
         ),
     ]
 
 
 def _figure(frame: pd.DataFrame) -> Figure:
-    """Certified accuracy on digits (left; nearest neighbour on blocks of about 26 rows, mean over
+    """Certified accuracy on digits (left; decision trees on blocks of about 54 rows, mean over
     splits) and the gain of finite aggregation over one part per model (right, with 95 % intervals):
     d times as many models, each row in d of them, and the damage of a planted row is counted part
     by part."""
@@ -103,7 +118,7 @@ AGGREGATION = Study(
     name="aggregation",
     title="Finite aggregation: more models, sharper certificates",
     question=(
-        "Every model sees the same share of the data, but there are d times as many, and a row "
+        "Every tree sees the same share of the data, but there are d times as many, and a row "
         "reaches d of them. How much more can be certified on digits?"
     ),
     claims=("10.39",),
