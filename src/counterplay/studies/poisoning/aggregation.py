@@ -29,7 +29,7 @@ SALTS = 4  # hash functions to average over when there is one part per model
 
 
 def _grid(scale: Scale) -> Sequence[Params]:
-    spreads, seeds = ((1, 8), 3) if scale == "quick" else ((1, 4, 16), 20)
+    spreads, seeds = ((1, 8), 3) if scale == "quick" else ((1, 4, 16), 12)
     return [{"spread": d, "split": s} for d in spreads for s in range(seeds)]
 
 

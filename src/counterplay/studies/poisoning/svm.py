@@ -28,7 +28,7 @@ REFERENCE = {
 
 
 def _grid(scale: Scale) -> Sequence[Params]:
-    runs = 40 if scale == "quick" else 400
+    runs = 40 if scale == "quick" else 300
     sizes = (1, 5, 20, 100) if scale == "quick" else (1, 5, 20, 100, 400)
     dims = (3, 10, 20, 50) if scale == "quick" else (3, 10, 20, 50, 200)
     return [{"n": n, "m_plus": m, "replicates": runs} for n in dims for m in sizes]
