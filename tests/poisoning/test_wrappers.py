@@ -195,7 +195,7 @@ def test_half_spaces_need_k_p_equal_n_plus_two(n: int) -> None:
             HalfspaceProjector(X).project(labels, clear_points(votes, 2), 2)
         except ProjectionFailed:
             failed += 1
-    assert failed > (0, 30, 50)[n - 1]
+    assert failed > (0, 30, 30)[n - 1]
 
 
 @pytest.mark.claim("10.31")
@@ -217,17 +217,17 @@ def test_projection_on_intervals_is_the_hull_of_the_clear_positives() -> None:
 @pytest.mark.claim("10.31", "10.32")
 def test_certified_rates_of_the_other_wrappers() -> None:
     rng = np.random.default_rng(9)
-    S = LabelledSet(rng.random(620), np.zeros(620))
+    S = LabelledSet(rng.random(1240), np.zeros(1240))
     test = np.linspace(0, 1, 201)
     projected = ProjectedMajority(MaxOpenInterval(), 1, 3, IntervalProjector(test))
     rate = certified_upper_rate(projected, S, test, np.zeros(201), n_permutations=4, random_state=0)
-    assert rate.high < 0.05
+    assert rate.high < 0.02
     subsample = SubsampleERM(MaxOpenInterval(), 2, 0.3)
     span = certified_upper_rate(subsample, S, test, np.zeros(201), random_state=0)
-    drawn = 1 - (620 / 622) ** bounds.subsample_size(622, 2, 0.3)
+    drawn = 1 - (1240 / 1242) ** bounds.subsample_size(1242, 2, 0.3)
     assert drawn <= 0.1
     assert drawn < span.low < span.estimate < span.high
-    expected = bounds.largest_gap_error(bounds.subsample_size(622, 2, 0.3))  # plus repeated draws
+    expected = bounds.largest_gap_error(bounds.subsample_size(1242, 2, 0.3))  # plus repeated draws
     assert span.estimate >= drawn + 0.5 * expected
     with pytest.raises(TooFewSamplesError):
         certified_upper_rate(SubsampleERM(MaxOpenInterval(), 90, 0.3), LabelledSet([0.1], [0]),
