@@ -213,6 +213,26 @@ def test_batched_networks_depend_on_their_own_block_only() -> None:
     assert guard.certified_accuracy(X[1347:], y[1347:]).at(1) > 0.8
 
 
+@pytest.mark.claim("10.43")
+def test_networks_that_start_from_rows_certify_more() -> None:
+    X, y = load_digits(return_X_y=True)
+    X = X / np.linalg.norm(X, axis=1, keepdims=True)
+    gains = []
+    for split in range(4):
+        X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=split)
+
+        def mean(net, X=X_train, y=y_train, test=(X_test, y_test)) -> float:
+            curve = PartitionClassifier(net, 51).fit(X, y).certified_accuracy(*test)
+            return float(np.mean([curve.at(t) for t in range(26)]))
+
+        random = (
+            BatchedMLPClassifier(learning_rate=rate, alpha=0.01, init="random")
+            for rate in (0.03, 0.1)
+        )
+        gains.append(mean(BatchedMLPClassifier()) - max(map(mean, random)))
+    assert min(gains) > 0
+
+
 def test_certified_accuracy_curve() -> None:
     X, y = load_breast_cancer(return_X_y=True)
     pipe = make_pipeline(StandardScaler(), LogisticRegression())

@@ -146,6 +146,8 @@ def _figure(frame: pd.DataFrame) -> Figure:
                        label=f"m = {size}")  # fmt: skip
         right.axhline(1, **THEORY)
         right.set_xscale("symlog")
+        right.set_xlim(-0.2, 130)
+        right.set_xticks(BUDGETS, [str(t) for t in BUDGETS])
         right.set(xlabel="poison budget t (rows)", ylabel="attackable rate, longest open")
         right.set_ylim(0, 1.05)
         right.legend()
