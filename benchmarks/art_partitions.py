@@ -6,6 +6,8 @@ validation part of the training rows, by the mean of certified accuracy over all
 setting is then fitted once on all training rows and evaluated once on the test rows, which no
 choice has seen. Fit, predict and certify are timed in the same run. Needs torch and the
 adversarial-robustness-toolbox; takes a quarter of an hour, so ``bench_poisoning`` leaves it out.
+``--fixed`` skips the search and takes, on both sides, the setting that validation chose most often,
+for more splits in less time.
 """
 
 from __future__ import annotations
@@ -39,6 +41,12 @@ ARTS = [
     dict(zip(("rate", "penalty", "smoothing", "unit"), values))
     for values in itertools.product((0.01, 0.03, 0.1), (0.0, 0.01), (0.0, 0.2), (0, 1))
 ]
+
+
+FIXED = (
+    {"rate": 0.005, "penalty": 0.0, "smoothing": 0.0, "unit": 1},
+    {"rate": 0.01, "penalty": 0.0, "smoothing": 0.2, "unit": 1},
+)
 
 
 def prepared(X: Any, unit: float) -> Any:
@@ -103,14 +111,16 @@ def choose(method: Method, settings: list[Setting], X: Any, y: Any, seed: int) -
     return settings[int(np.argmax(scores))]
 
 
-def compare(n_splits: int, first_seed: int) -> tuple[Any, Any]:
+def compare(n_splits: int, first_seed: int, fixed: bool) -> tuple[Any, Any]:
     """Differences of the curves (ours minus ART's) and times of ART over ours, per split."""
     X, y = load_digits(return_X_y=True)
     differences, ratios = [], []
     for seed in range(first_seed, first_seed + n_splits):
         data = tuple(train_test_split(X, y, random_state=seed))
         X_train, _, y_train, _ = data
-        best = [choose(m, s, X_train, y_train, seed) for m, s in ((ours, OURS), (art, ARTS))]
+        best = list(FIXED)
+        if not fixed:
+            best = [choose(m, s, X_train, y_train, seed) for m, s in ((ours, OURS), (art, ARTS))]
         times, curves = [], []
         for method, setting in zip((ours, art), best):
             start = time.perf_counter()
@@ -120,7 +130,7 @@ def compare(n_splits: int, first_seed: int) -> tuple[Any, Any]:
         ratios.append(times[1] / times[0])
         print(f"split {seed}: ours {best[0]}, ART {best[1]}, time ratio {ratios[-1]:.1f}")
         for name, values in zip(("ours", "ART "), curves):
-            print("   ", name, " ".join(f"{v:.3f}" for v in values[::2]), flush=True)
+            print("   ", name, " ".join(f"{v:.3f}" for v in values), flush=True)
     return np.array(differences), np.array(ratios)
 
 
@@ -128,9 +138,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--seed", type=int, default=2000)
+    parser.add_argument("--fixed", action="store_true")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    differences, ratios = compare(arguments.splits, arguments.seed)
+    differences, ratios = compare(arguments.splits, arguments.seed, arguments.fixed)
     n = len(differences)
     # Test sets of random splits overlap: the variance is corrected by test/train (Nadeau, Bengio).
     spread = differences.std(axis=0, ddof=1) * np.sqrt(1 / n + 1 / 3)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from counterplay.errors import InvalidInputError
 from counterplay.poisoning import (
     ClosureLearner,
     GapCuttingAttacker,
+    HardMarginSVM,
     IntervalTarget,
     LabelledSet,
     MaxOpenInterval,
@@ -19,6 +21,7 @@ from counterplay.poisoning import (
     bounds,
     brute_force_region,
     gap_costs,
+    line_region,
     open_interval_rate,
 )
 
@@ -196,7 +199,9 @@ def test_with_a_positive_the_longest_interval_is_attackable_where_it_errs() -> N
 def test_union_rate_is_between_error_and_the_proof_bound() -> None:
     rng = np.random.default_rng(6)
     test = np.linspace(0, 1, 2001)
-    for k, m in ((3, 50), (3, 200), (10, 200)):
+    measured = {(3, 50): (0.118, 0.235), (3, 200): (0.0297, 0.0595), (10, 200): (0.0994, 0.198)}
+    for (k, m), reference in measured.items():
+        rates = []
         ends = np.arange(1, 2 * k + 1) / (2 * k + 1)
         target = IntervalTarget(ends, closed=False)
         for _ in range(20):
@@ -207,6 +212,9 @@ def test_union_rate_is_between_error_and_the_proof_bound() -> None:
             plus, minus = _auxiliary_errors(ends, X, test)
             assert wrong.mean() <= region.mean() <= plus.mean() + minus.mean()
             assert (wrong <= region).all()
+            rates.append((region.mean(), plus.mean() + minus.mean()))
+        spread = np.std(rates, axis=0, ddof=1) / np.sqrt(len(rates))
+        assert (np.abs(np.mean(rates, axis=0) - reference) <= 4 * spread + 5e-4).all()
 
 
 def _auxiliary_errors(ends, X, test):
@@ -219,6 +227,33 @@ def _auxiliary_errors(ends, X, test):
             hull |= (at == segment) & (test >= points.min()) & (test <= points.max())
     positive = at % 2 == 1
     return positive & ~hull, ~positive & ~hull
+
+
+def test_region_over_the_range_of_the_feature() -> None:
+    rng = np.random.default_rng(11)
+    target = IntervalTarget([0.2, 0.4, 0.6, 0.9], closed=False)
+    X = rng.random(15)
+    S = LabelledSet(X, target(X))
+    region = line_region(UnionOfIntervals(), target, S, n_points=801)
+    exact = UnionOfIntervals.attackable_region(target, S, region.points)
+    assert np.array_equal(region.attackable, exact)
+    inside = [((region.points >= a) & (region.points <= b)) for a, b in region.pieces()]
+    assert np.array_equal(np.any(inside, axis=0), exact)
+    assert region.to_frame().attackable.mean() == region.rate
+    axes = region.plot()
+    assert len(axes.patches) == len(region.pieces())
+    with pytest.raises(InvalidInputError, match="no certificate"):
+        line_region(HardMarginSVM(), target, LabelledSet([0.1, 0.9], [0, 1]))
+
+
+def test_scatter_of_poison_over_distance() -> None:
+    S = LabelledSet(np.linspace(0, 1, 11), np.zeros(11))
+    test = np.array([0.33, 0.62, 0.05])
+    report = attackable_rate(MaxOpenInterval(), IntervalTarget(), S, test, [GapCuttingAttacker()])
+    axes = report.plot_exposure(test)
+    assert sum(len(line.get_xdata()) for line in axes.lines) == 3
+    with pytest.raises(InvalidInputError, match="length 3"):
+        report.plot_exposure([0.1])
 
 
 def test_unions_refuse_contradictions_and_ignore_row_order() -> None:

@@ -59,6 +59,7 @@ from counterplay.poisoning.intervals import (
     gap_costs,
     open_interval_rate,
 )
+from counterplay.poisoning.line_region import LineRegion, line_region
 from counterplay.poisoning.model import (
     Attacker,
     IntervalTarget,
@@ -111,6 +112,7 @@ __all__ = [
     "IntervalTarget",
     "LabelledSet",
     "Learner",
+    "LineRegion",
     "LinearTarget",
     "MarginReflectionAttacker",
     "MarginViolationError",
@@ -147,6 +149,7 @@ __all__ = [
     "expectation_to_tail",
     "gap_costs",
     "instances",
+    "line_region",
     "open_interval_rate",
     "optimal_pac_constant",
     "poisoning_report",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.figures import figure_style, panels
+from counterplay.core.figures import PALETTE, figure_style, panels
 from counterplay.core.stats import clopper_pearson
 from counterplay.poisoning import HardMarginSVM
 from counterplay.poisoning.instances import svm_half_sphere
@@ -73,8 +73,8 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
 
 def _figure(frame: pd.DataFrame) -> Figure:
     """How often one correctly labelled point flips the hard-margin SVM, by dimension and number of
-    positive rows; in brackets the error without poison. The theorem's guarantee (dashed) starts far
-    beyond these sizes: the effect is much stronger than the bound."""
+    positive rows; in brackets and as contours the error without poison. The theorem speaks of sizes
+    left of the dashed line, max(1, e^(n/128)/96): the effect is much stronger than the bound."""
     with figure_style():
         figure, (axes,) = panels(1, width=6.4, height=4.2)
         axes.grid(False)
@@ -95,7 +95,10 @@ def _figure(frame: pd.DataFrame) -> Figure:
         place = np.interp(
             np.log(frontier), np.log(table.columns.to_numpy(float)), range(len(table.columns))
         )
-        axes.plot(place, range(len(table.index)), "w--", linewidth=1.5)
+        axes.plot(place, range(len(table.index)), "--", color=PALETTE[1], linewidth=2)
+        lines = axes.contour(errors.to_numpy(), levels=[0.02, 0.1], colors=PALETTE[3],
+                             linewidths=1.5)  # fmt: skip
+        axes.clabel(lines, fmt=lambda level: f"error {level:g}", fontsize=7)
         axes.set(xlabel="positive training rows m+", ylabel="dimension n")
         figure.colorbar(image, ax=axes, label="flipped by one clean point")
         return figure
