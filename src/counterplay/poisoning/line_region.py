@@ -115,7 +115,7 @@ def line_region(
     >>> target = IntervalTarget([0.1, 0.3, 0.6, 0.9], closed=False)
     >>> S = LabelledSet([0.15, 0.25, 0.65, 0.8], [1, 1, 1, 1])
     >>> print(line_region(UnionOfIntervals(), target, S).summary())
-    error 0.600, attackable 0.550 of the range: 0.101 to 0.149, 0.25 to 0.65, 0.8 to 0.899
+    error 0.449, attackable 0.548 of the range: 0.101 to 0.149, 0.251 to 0.649, 0.8 to 0.899
     """
     left = check_real(low, "low")
     right = check_real(high, "high", low=left, open_low=True)
