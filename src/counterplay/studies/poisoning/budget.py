@@ -52,7 +52,7 @@ def _grid(scale: Scale) -> Sequence[Params]:
     budgets[BASES[0]] = (1, 5) if quick else (1, 2, 5, 10)
     return [
         {"base": base, "learner": name, "t": t, "attacks": _attacks(name, quick),
-         "coins": 1 if quick else 2, "permutations": 2 if quick else 20}
+         "coins": 1 if quick else 2, "permutations": 2 if quick else 10}
         for base in BASES
         for t in budgets[base]
         for name in LEARNERS
@@ -63,7 +63,7 @@ def _grid(scale: Scale) -> Sequence[Params]:
 def _attacks(name: str, quick: bool) -> int:
     """Points to attack; each costs a few refits of all blocks."""
     few = {"plain": 40, "subsample": 20, "block": 5, "projected": 3, "hash": 5}
-    return few[name] if quick else 60
+    return few[name] if quick else 40
 
 
 @cache

@@ -29,7 +29,7 @@ LEARNERS = {
 
 
 def _grid(scale: Scale) -> Sequence[Params]:
-    runs = 100 if scale == "quick" else 1000
+    runs = 60 if scale == "quick" else 600
     return [
         {"game": game, "learner": name, "runs": runs // (2 if name == "forest" else 1)}
         for game, names in LEARNERS.items()

@@ -22,7 +22,7 @@ SIZE, GAMMA = 200, 0.02
 
 def _grid(scale: Scale) -> Sequence[Params]:
     quick = scale == "quick"
-    runs, tests = (2, 25) if quick else (10, 150)
+    runs, tests = (2, 25) if quick else (8, 100)
     sizes = (20, 50, SIZE) if quick else (20, 50, SIZE, 1000)
     gammas = (0.002, 0.2) if quick else (0.0002, 0.002, 0.2, 0.6)
     disc = [(m, GAMMA) for m in sizes] + [(SIZE, gamma) for gamma in gammas]
@@ -31,7 +31,7 @@ def _grid(scale: Scale) -> Sequence[Params]:
         for m, g in disc
         for name in ("dyadic", "svm")
     ]
-    repeats = 150 if quick else 4000
+    repeats = 150 if quick else 2000
     return cells + [
         {"where": "chain", "m": m, "gamma": 0.0, "learner": name, "runs": repeats, "tests": 1}
         for m in (1, 2, 3, 4)
