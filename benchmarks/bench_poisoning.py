@@ -28,7 +28,7 @@ from counterplay.poisoning import (
 )
 
 BUDGETS = (0, 1, 2, 5, 8, 10, 12, 15, 20)
-OUR_SETTING = {"rate": 0.005, "penalty": 0.0, "smoothing": 0.0, "unit": 1}
+OUR_SETTING = {"rate": 0.005, "penalty": 0.001, "smoothing": 0.0, "unit": 1}
 ART_SETTING = {"rate": 0.01, "penalty": 0.0, "smoothing": 0.2, "unit": 1}
 
 

@@ -49,7 +49,7 @@ class BatchedMLPClassifier(ClassifierMixin, BaseEstimator):
     learning_rate:
         Step size of Adam.
     alpha:
-        L2 penalty.
+        L2 penalty; 0 certifies more at large budgets and a little less at small ones.
     init:
         ``"rows"``: hidden units start as rows of the block; ``"random"``: normal weights (use a
         larger step size, about 0.05, and a penalty of about 0.01).
@@ -73,7 +73,7 @@ class BatchedMLPClassifier(ClassifierMixin, BaseEstimator):
         n_steps: int = 40,
         learning_rate: float = 0.005,
         *,
-        alpha: float = 0.0,
+        alpha: float = 1e-3,
         init: Literal["rows", "random"] = "rows",
         label_smoothing: float = 0.0,
         random_state: RandomState = None,
