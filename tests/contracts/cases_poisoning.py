@@ -158,6 +158,7 @@ CASES = {
     },
     "FiniteProjector": {"make": lambda: p.FiniteProjector(LINE)},
     "ThresholdProjector": {"make": lambda: p.ThresholdProjector([0.0, 1.0])},
+    "IntervalProjector": {"make": lambda: p.IntervalProjector([0.0, 1.0])},
     "HalfspaceProjector": {"make": lambda: p.HalfspaceProjector(PLANE)},
     "UnitDiscScaler": {
         "make": p.UnitDiscScaler,
@@ -240,6 +241,14 @@ CASES = {
         "bad": {"zero gap": lambda: p.gap_costs([0.5, 0.0])},
     },
     "open_interval_rate": {"args": {"X": X1, "budget": 2}},
+    "line_region": {
+        "args": lambda: {
+            "learner": p.MinClosedInterval(),
+            "h_star": p.IntervalTarget([0.5, 1.0]),
+            "S": p.LabelledSet(X1, Y1),
+            "n_points": 11,
+        }
+    },
     "certified_upper_rate": {
         "args": lambda: {
             "learner": p.BlockMajority(p.MaxOpenInterval(), 1),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from counterplay.errors import InvalidInputError
 from counterplay.poisoning import (
     ClosureLearner,
     GapCuttingAttacker,
+    HardMarginSVM,
     IntervalTarget,
     LabelledSet,
     MaxOpenInterval,
@@ -19,6 +21,7 @@ from counterplay.poisoning import (
     bounds,
     brute_force_region,
     gap_costs,
+    line_region,
     open_interval_rate,
 )
 
@@ -131,9 +134,11 @@ def _inside(ends: np.ndarray, x: np.ndarray) -> np.ndarray:
 @pytest.mark.claim("10.10")
 def test_union_region_equals_brute_force() -> None:
     rng = np.random.default_rng(5)
-    first_or_last = 0
-    for run in range(40):
-        k = 3 if run == 0 else int(rng.integers(1, 3))
+    outer_points = 0
+    for run in range(900):
+        # The finite domain holds every boundary point and a point of every segment; an open
+        # interval needs poison on both sides of a gap, which the midpoints provide.
+        k = 3 if run % 30 == 0 else int(rng.integers(1, 3))
         ends = np.sort(rng.choice(np.arange(1, 40), size=2 * k, replace=False)) / 40
         extra = rng.choice(np.arange(1, 40), size=2, replace=False) / 40 + 0.0125
         domain = np.unique(np.concatenate([ends, extra, (ends[1:] + ends[:-1]) / 2]))
@@ -142,21 +147,61 @@ def test_union_region_equals_brute_force() -> None:
         seen = rng.choice(len(domain), size=int(rng.integers(0, 5)))
         S = LabelledSet(domain[seen], labels[seen])
         region = UnionOfIntervals.attackable_region(target, S, domain)
-        brute = brute_force_region(UnionOfIntervals(), labels, seen, points=domain[:, None])
-        # The finite domain holds every boundary point and a point of every segment; an open
-        # interval needs poison on both sides of a gap, which the midpoints provide.
-        assert np.array_equal(region, brute)
+        assert np.array_equal(region, _all_subsets(labels, seen))
+        if run < 12:  # the enumeration below is the learner itself
+            brute = brute_force_region(UnionOfIntervals(), labels, seen, points=domain[:, None])
+            assert np.array_equal(region, brute)
         outer = (domain <= ends[0]) | (domain >= ends[-1])
         assert not region[outer].any()
-        first_or_last += int(outer.sum())
-    assert first_or_last > 60
+        outer_points += int(outer.sum())
+    assert outer_points > 1800
+
+
+def _all_subsets(labels: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Points that runs of positives get wrong for some superset of the seen points.
+
+    One row per set of points. A point is in the union iff its nearest member on either side (itself
+    included) is positive: then both lie in one run.
+    """
+    k = len(labels)
+    member = ((np.arange(2**k)[:, None] >> np.arange(k)) & 1).astype(bool)
+    member = member[member[:, np.unique(seen)].all(axis=1)]
+
+    def nearest(columns: range) -> np.ndarray:
+        label, found = np.zeros(len(member), bool), np.zeros(member.shape, bool)
+        for j in columns:
+            label = np.where(member[:, j], labels[j] == 1, label)
+            found[:, j] = label
+        return found
+
+    inside = nearest(range(k)) & nearest(range(k - 1, -1, -1))
+    wrong: np.ndarray = (inside != (labels == 1)).any(axis=0)
+    return wrong
+
+
+@pytest.mark.claim("10.09")
+def test_with_a_positive_the_longest_interval_is_attackable_where_it_errs() -> None:
+    rng = np.random.default_rng(9)
+    grid = np.linspace(0.04, 0.96, 9)
+    for _ in range(12):
+        low, high = np.sort(rng.choice(np.arange(1, 9), size=2, replace=False)) / 9
+        target = IntervalTarget([low - 0.01, high + 0.01])
+        seen = rng.integers(9, size=4)
+        S = LabelledSet(grid[seen], target(grid[seen]))
+        if not S.y.any():
+            continue
+        region = brute_force_region(MaxOpenInterval(), target(grid), seen, points=grid[:, None])
+        safe = MaxOpenInterval().fit(S.X, S.y).certified(target, S, grid)
+        assert np.array_equal(region, ~safe)
 
 
 @pytest.mark.claim("10.10")
 def test_union_rate_is_between_error_and_the_proof_bound() -> None:
     rng = np.random.default_rng(6)
     test = np.linspace(0, 1, 2001)
-    for k, m in ((3, 50), (3, 200), (10, 200)):
+    measured = {(3, 50): (0.118, 0.235), (3, 200): (0.0297, 0.0595), (10, 200): (0.0994, 0.198)}
+    for (k, m), reference in measured.items():
+        rates = []
         ends = np.arange(1, 2 * k + 1) / (2 * k + 1)
         target = IntervalTarget(ends, closed=False)
         for _ in range(20):
@@ -167,6 +212,9 @@ def test_union_rate_is_between_error_and_the_proof_bound() -> None:
             plus, minus = _auxiliary_errors(ends, X, test)
             assert wrong.mean() <= region.mean() <= plus.mean() + minus.mean()
             assert (wrong <= region).all()
+            rates.append((region.mean(), plus.mean() + minus.mean()))
+        spread = np.std(rates, axis=0, ddof=1) / np.sqrt(len(rates))
+        assert (np.abs(np.mean(rates, axis=0) - reference) <= 4 * spread + 5e-4).all()
 
 
 def _auxiliary_errors(ends, X, test):
@@ -179,6 +227,33 @@ def _auxiliary_errors(ends, X, test):
             hull |= (at == segment) & (test >= points.min()) & (test <= points.max())
     positive = at % 2 == 1
     return positive & ~hull, ~positive & ~hull
+
+
+def test_region_over_the_range_of_the_feature() -> None:
+    rng = np.random.default_rng(11)
+    target = IntervalTarget([0.2, 0.4, 0.6, 0.9], closed=False)
+    X = rng.random(15)
+    S = LabelledSet(X, target(X))
+    region = line_region(UnionOfIntervals(), target, S, n_points=801)
+    exact = UnionOfIntervals.attackable_region(target, S, region.points)
+    assert np.array_equal(region.attackable, exact)
+    inside = [((region.points >= a) & (region.points <= b)) for a, b in region.pieces()]
+    assert np.array_equal(np.any(inside, axis=0), exact)
+    assert region.to_frame().attackable.mean() == region.rate
+    axes = region.plot()
+    assert len(axes.patches) == len(region.pieces())
+    with pytest.raises(InvalidInputError, match="no certificate"):
+        line_region(HardMarginSVM(), target, LabelledSet([0.1, 0.9], [0, 1]))
+
+
+def test_scatter_of_poison_over_distance() -> None:
+    S = LabelledSet(np.linspace(0, 1, 11), np.zeros(11))
+    test = np.array([0.33, 0.62, 0.05])
+    report = attackable_rate(MaxOpenInterval(), IntervalTarget(), S, test, [GapCuttingAttacker()])
+    axes = report.plot_exposure(test)
+    assert sum(len(line.get_xdata()) for line in axes.lines) == 3
+    with pytest.raises(InvalidInputError, match="length 3"):
+        report.plot_exposure([0.1])
 
 
 def test_unions_refuse_contradictions_and_ignore_row_order() -> None:

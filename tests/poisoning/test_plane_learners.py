@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.svm import SVC
 
 from counterplay.poisoning import (
     CoverLearner,
     DyadicDirectionLearner,
     DyadicPathAttacker,
-    HardMarginSVM,
     LabelledSet,
     LinearTarget,
     MarginViolationError,
     NotRealizableError,
     OutOfDomainError,
-    SqueezePairAttacker,
     UnitDiscScaler,
     attackable_rate,
     bounds,
-    instances,
 )
 from counterplay.poisoning.dyadic import TWO_PI, candidates
-from poisoning.problems import disc
+from poisoning.problems import disc, shortest
 
 angles = st.floats(0.0, TWO_PI, exclude_max=True)
 offsets = st.floats(-0.6, 0.6)
@@ -128,6 +122,36 @@ def test_certificate_mass_at_the_promised_sample_size() -> None:
         assert bounds.dyadic_rate(small, 0.0, gamma / 2) <= eps
 
 
+@pytest.mark.claim("10.22")
+def test_certificate_mass_obeys_the_theorem_on_every_data_set() -> None:
+    rng = np.random.default_rng(12)
+    for m in (5, 20, 100, 500):
+        for gamma in (0.6, 0.1, 0.01):
+            for _ in range(4):
+                target = half_plane(TWO_PI * rng.random(), rng.uniform(-0.6, 0.6))
+                X = disc(rng, 4000)
+                X = X[np.abs(target.decision_function(X)) >= gamma / 2]
+                learner = DyadicDirectionLearner().fit(X[:m], target(X[:m]))
+                worst, somewhere = learner.consistent_errors(target, X[m:], 100)
+                mass = learner.upper_region(target, X[m:])
+                assert mass.mean() <= bounds.dyadic_rate(worst, 0.0, gamma / 2) + 1e-12
+                assert (mass <= somewhere).all()  # part of the region of disagreement
+
+
+@pytest.mark.claim("10.22")
+def test_certificate_mass_at_five_thousand_rows() -> None:
+    rng, masses = np.random.default_rng(13), []
+    for _ in range(10):
+        target = half_plane(TWO_PI * rng.random(), rng.uniform(-0.6, 0.6))
+        X = disc(rng, 30_000)
+        X = X[np.abs(target.decision_function(X)) >= 0.05]
+        learner = DyadicDirectionLearner().fit(X[:5000], target(X[:5000]))
+        masses.append(float(learner.upper_region(target, X[5000:]).mean()))
+    # measured independently: mean .0012, worst of ten .0022
+    assert np.mean(masses) <= 0.0012 + 4 * np.std(masses) / np.sqrt(5)
+    assert max(masses) < 0.005
+
+
 @pytest.mark.claim("10.23")
 def test_dyadic_learner_on_degenerate_data() -> None:
     learner = DyadicDirectionLearner()
@@ -176,9 +200,9 @@ def test_dyadic_fit_is_fast() -> None:
     X = disc(rng, 100_000)
     y = target(X)
     DyadicDirectionLearner().fit(X[:2000], y[:2000])  # compile
-    start = time.process_time()
-    DyadicDirectionLearner().fit(X, y)
-    assert time.process_time() - start < 0.3
+    fit = shortest(lambda: DyadicDirectionLearner().fit(X, y))
+    sort = shortest(lambda: X[np.argsort(X[:, 0], kind="stable")])
+    assert fit < 5 * sort
 
 
 @pytest.mark.claim("10.24")
@@ -186,9 +210,10 @@ def test_cover_against_a_free_attacker() -> None:
     gamma, m = 0.5, 2000
     rng = np.random.default_rng(4)
     X = rng.uniform(-1, 1, size=(4 * m, 1))
-    X = X[np.abs(X[:, 0]) >= gamma / 2]
+    train = X[np.abs(X[:, 0]) >= gamma / 2][:m]
     target = LinearTarget([1.0], 0.0)
-    train, test = X[:m], X[m:]
+    spaced = (np.arange(30_000) + 0.5) / 30_000  # the distribution itself, one point per quantile
+    test = np.where(spaced < 0.5, -1 + 1.5 * spaced, -0.5 + 1.5 * spaced)[:, None]
     rates = {}
     for mode in ("margin_attacker", "free_attacker"):
         learner = CoverLearner(gamma, mode=mode, origin=-1.1, random_state=0)
@@ -199,7 +224,7 @@ def test_cover_against_a_free_attacker() -> None:
         labels = target(candidates)
         both = {c for c in np.unique(cell) if len(np.unique(labels[cell == c])) == 2}
         flipped = np.isin(owner, list(both))
-        for x0 in test[flipped][:5]:  # confirm with a real attack: many copies of one clean point
+        for x0 in test[flipped][::1000]:  # confirm with a real attack: many copies of one point
             other = candidates[
                 (cell == learner.cells(x0[None])[0, 0]) & (labels != target(x0[None]))
             ]
@@ -208,7 +233,9 @@ def test_cover_against_a_free_attacker() -> None:
             assert learner.fit(S.X, S.y).predict(x0[None])[0] != target(x0[None])[0]
         rates[mode] = flipped.mean()
     assert rates["free_attacker"] == 0
-    assert rates["margin_attacker"] == pytest.approx(0.10, abs=0.03)
+    # Exact: the cell [-0.1, 0.4) reaches across 0 and holds [0.25, 0.4) of the mass 1.5.
+    assert rates["margin_attacker"] == pytest.approx(0.15 / 1.5, abs=1e-4)
+    assert abs(0.103 - rates["margin_attacker"]) <= 4 * np.sqrt(0.1 * 0.9 / 2000)  # 2000 points
     with pytest.raises(MarginViolationError, match="cell"):
         CoverLearner(0.5, origin=-0.1).fit([[-0.01], [0.01]], [0, 1])
 
@@ -239,114 +266,3 @@ def test_cover_rate_and_sample_size() -> None:
         again = small.with_coins(coin).fit(X[:10], target(X[:10]))
         flips.append((again.predict(X[unseen][:200]) != target(X[unseen][:200])).mean())
     assert np.mean(flips) == pytest.approx(0.5, abs=0.05)
-
-
-@pytest.mark.claim("10.38")
-def test_hard_margin_svm_is_optimal() -> None:
-    rng = np.random.default_rng(6)
-    for n, m in ((2, 20), (5, 60), (30, 40), (3, 400)):
-        w = rng.normal(size=n)
-        X = rng.normal(size=(m, n))
-        X = X[np.abs(X @ w) > 0.1 * np.linalg.norm(w)]
-        y = (X @ w > 0).astype(int)
-        svm = HardMarginSVM().fit(X, y)
-        sign = 2 * y - 1
-        assert (sign * svm.decision_function(X)).min() >= 1 - 1e-9
-        assert svm.gap_ <= 1e-7  # duality: the hull distance equals the slab width
-        assert svm.margin_ == pytest.approx(1 / np.linalg.norm(svm.coef_), rel=1e-7)
-        reference = SVC(kernel="linear", C=1e8, tol=1e-9).fit(X, y)
-        assert svm.margin_ == pytest.approx(1 / np.linalg.norm(reference.coef_), rel=1e-3)
-    game = instances.convex_chain(3, random_state=1)
-    poisoned = game.S + game.attacker.attack(game.target, game.S, game.X_test[0])
-    assert np.array_equal(
-        HardMarginSVM(tol=0.5).fit(poisoned.X, poisoned.y).predict(poisoned.X), poisoned.y
-    )
-    with pytest.raises(NotRealizableError):
-        HardMarginSVM().fit([[0.0], [1.0], [2.0]], [0, 1, 0])
-    assert HardMarginSVM().fit([[0.0], [1.0]], [1, 1]).predict([[9.0]])[0] == 1
-
-
-@pytest.mark.claim("10.38")
-def test_squeezing_pair_moves_the_svm_across_the_disagreement() -> None:
-    rng = np.random.default_rng(7)
-    target = half_plane(0.7, 0.05)
-    X = disc(rng, 12)
-    S = LabelledSet(X, target(X))
-    report = attackable_rate(HardMarginSVM(), target, S, disc(rng, 60), [SqueezePairAttacker()], 2)
-    assert report.atk_lower > report.err + 0.05
-    assert report.n_poison.max() == 2
-
-
-@pytest.mark.claim("10.26")
-def test_margin_certificate_of_the_one_point_attack() -> None:
-    g = 1 / 8
-    v1, v2 = np.eye(2)
-    normal = 0.75 * v1 - np.sqrt(7) / 4 * v2
-    offset = 3 / 8 + np.sqrt(7) / 64
-    assert np.linalg.norm(normal) == pytest.approx(1)
-    exact = 3 / 8 - np.sqrt(7) / 64
-    assert exact == pytest.approx(0.33366, abs=1e-5)
-    poison = -g * v1 + np.sqrt(1 - g**2) * v2
-    # Worst positives on the half sphere under E: <x, v1> >= 0 and <x, v2> <= 1/8.
-    worst = (np.array([0.0, 1 / 8]) @ normal) + offset
-    assert -(-v1 @ normal + offset) == pytest.approx(exact)
-    assert worst == pytest.approx(3 / 8 + np.sqrt(7) / 64 - np.sqrt(7) / 32)
-    assert -(poison @ normal + offset) >= exact - 1e-12
-
-
-@pytest.mark.claim("10.26")
-def test_one_point_attack_succeeds_on_the_event_of_the_proof() -> None:
-    rng, events = np.random.default_rng(8), 0
-    for _ in range(60):
-        game = instances.svm_half_sphere(400, 10, random_state=rng)
-        x0, positive = game.X_test[0], game.S.X[1:]
-        rest = x0.copy()
-        rest[0] = 0
-        v2 = rest / np.linalg.norm(rest)
-        if x0[0] > 1 / 8 or (positive @ v2 > 1 / 8).any():
-            continue
-        events += 1
-        poison = game.attacker.attack(game.target, game.S, x0, budget=1)
-        assert np.linalg.norm(poison.X[0]) == pytest.approx(1)
-        assert poison.y[0] == 0
-        assert abs(game.target.decision_function(poison.X)[0]) == pytest.approx(1 / 16)
-        assert np.linalg.norm(x0 - poison.X[0]) <= 0.25 + 1e-9
-        both = game.S + poison
-        assert HardMarginSVM().fit(both.X, both.y).predict(x0[None])[0] == 0
-    assert events > 20
-
-
-@pytest.mark.claim("10.26", "10.37")
-@pytest.mark.parametrize(
-    ("n", "m_plus", "attack"),
-    [(3, 5, 0.33), (3, 20, 0.12), (10, 20, 0.78), (20, 20, 0.87), (50, 100, 0.97)],
-)
-def test_table_of_the_one_point_attack(n: int, m_plus: int, attack: float) -> None:
-    rng, hits, errors = np.random.default_rng(n * m_plus), 0, 0
-    start = time.process_time()
-    for _ in range(60):
-        game = instances.svm_half_sphere(n, m_plus, random_state=rng)
-        both = game.S + game.attacker.attack(game.target, game.S, game.X_test[0], budget=1)
-        hits += HardMarginSVM().fit(both.X, both.y).predict(game.X_test)[0] == 0
-        errors += HardMarginSVM().fit(game.S.X, game.S.y).predict(game.X_test)[0] == 0
-    # both the spec's number and ours come from 60 runs
-    assert abs(hits / 60 - attack) <= 4 * np.sqrt(2 * max(attack * (1 - attack), 0.03) / 60)
-    assert errors / 60 <= 0.1
-    assert time.process_time() - start < 5
-
-
-@pytest.mark.claim("10.27")
-@pytest.mark.parametrize(("n", "probability"), [(2, 0.5), (3, 0.7071)])
-def test_one_point_attack_without_positives(n: int, probability: float) -> None:
-    rng, hits, runs = np.random.default_rng(n), 0, 1500
-    for _ in range(runs):
-        game = instances.svm_half_sphere(n, 0, random_state=rng)
-        x0 = game.X_test[0]
-        poison = game.attacker.attack(game.target, game.S, x0, budget=1)
-        both = game.S + poison
-        model = HardMarginSVM().fit(both.X, both.y)
-        attacked = model.predict(x0[None])[0] == 0
-        if abs(x0[0] - 1 / np.sqrt(2)) > 1e-9:
-            assert attacked == (x0[0] < 1 / np.sqrt(2))
-        hits += attacked
-    assert abs(hits / runs - probability) <= 4 * np.sqrt(probability * (1 - probability) / runs)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 
 from counterplay.core.dimensions import hollow_star_number, projection_number
@@ -19,6 +20,7 @@ from counterplay.poisoning import (
     BudgetError,
     FiniteProjector,
     HalfspaceProjector,
+    IntervalProjector,
     IntervalTarget,
     LabelledSet,
     Learner,
@@ -133,7 +135,7 @@ def test_certified_rate_of_blocks_beats_the_plain_learner() -> None:
 @pytest.mark.claim("10.31")
 def test_projected_majority_equals_the_clear_majority() -> None:
     rng = np.random.default_rng(3)
-    for H in (FiniteClass.thresholds(range(15)), FiniteClass.intervals(range(7))):
+    for H in (FiniteClass.thresholds(range(10)), FiniteClass.intervals(range(6))):
         k_p = projection_number(H).value
         for _ in range(4):
             target = H.labels[rng.integers(len(H))].astype(np.uint8)
@@ -170,19 +172,66 @@ def test_projection_fails_below_the_hollow_star_number() -> None:
     with pytest.raises(ProjectionFailed, match="k=4"):
         FiniteProjector(H).project(labels, clear_points(votes, 4), 4)
     FiniteProjector(H).project(labels, clear_points(votes, 5), 5)  # nothing is clear any more
-    rng = np.random.default_rng(5)
-    failed = 0
-    for _ in range(20):
-        X = rng.normal(size=(25, 2))
-        planes = rng.normal(size=(31, 3))
-        votes = (X @ planes[:, :2].T + planes[:, 2] >= 0).T.astype(int)
+
+
+@pytest.mark.claim("10.31")
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_half_spaces_need_k_p_equal_n_plus_two(n: int) -> None:
+    T = instances.simplex_set(n)
+    votes = np.tile(T.y.astype(int), (n + 2, 1))
+    votes[np.arange(n + 2), np.arange(n + 2)] ^= 1  # the neighbours h_1, ..., h_{n+2}
+    projector = HalfspaceProjector(T.X)
+    with pytest.raises(ProjectionFailed, match=f"k={n + 1}"):
+        projector.project(T.y, clear_points(votes, n + 1), n + 1)
+    projector.project(T.y, clear_points(votes, n + 2), n + 2)
+    rng, failed = np.random.default_rng(n), 0
+    for _ in range(60):
+        X = rng.normal(size=(25, n))
+        planes = rng.normal(size=(31, n + 1))
+        votes = (X @ planes[:, :n].T + planes[:, n] >= 0).T.astype(int)
         labels = (votes.sum(axis=0) * 2 > 31).astype(np.uint8)
-        HalfspaceProjector(X).project(labels, clear_points(votes, 4), 4)  # n + 2: always works
+        HalfspaceProjector(X).project(labels, clear_points(votes, n + 2), n + 2)  # always works
         try:
             HalfspaceProjector(X).project(labels, clear_points(votes, 2), 2)
         except ProjectionFailed:
             failed += 1
-    assert failed > 10
+    assert failed > (0, 30, 30)[n - 1]
+
+
+@pytest.mark.claim("10.31")
+def test_projection_on_intervals_is_the_hull_of_the_clear_positives() -> None:
+    rng = np.random.default_rng(8)
+    points = np.arange(20.0)
+    projector = IntervalProjector(points)
+    for _ in range(60):
+        ends = np.sort(rng.integers(0, 20, size=(21, 2)), axis=1)
+        votes = ((points >= ends[:, :1]) & (points <= ends[:, 1:])).astype(int)
+        labels = (votes.sum(axis=0) * 2 > 21).astype(np.uint8)
+        clear = clear_points(votes, 3)  # k_p = 3: always an interval
+        answer = projector.predict(projector.project(labels, clear, 3), points)
+        assert np.array_equal(answer[clear], labels[clear])
+    with pytest.raises(ProjectionFailed, match="k_p = 3"):
+        projector.project(np.arange(20) % 2, np.ones(20, bool), 2)
+
+
+@pytest.mark.claim("10.31", "10.32")
+def test_certified_rates_of_the_other_wrappers() -> None:
+    rng = np.random.default_rng(9)
+    S = LabelledSet(rng.random(1240), np.zeros(1240))
+    test = np.linspace(0, 1, 201)
+    projected = ProjectedMajority(MaxOpenInterval(), 1, 3, IntervalProjector(test))
+    rate = certified_upper_rate(projected, S, test, np.zeros(201), n_permutations=4, random_state=0)
+    assert rate.high < 0.02
+    subsample = SubsampleERM(MaxOpenInterval(), 2, 0.3)
+    span = certified_upper_rate(subsample, S, test, np.zeros(201), random_state=0)
+    drawn = 1 - (1240 / 1242) ** bounds.subsample_size(1242, 2, 0.3)
+    assert drawn <= 0.1
+    assert drawn < span.low < span.estimate < span.high
+    expected = bounds.largest_gap_error(bounds.subsample_size(1242, 2, 0.3))  # plus repeated draws
+    assert span.estimate >= drawn + 0.5 * expected
+    with pytest.raises(TooFewSamplesError):
+        certified_upper_rate(SubsampleERM(MaxOpenInterval(), 90, 0.3), LabelledSet([0.1], [0]),
+                             test, np.zeros(201))  # fmt: skip
 
 
 @pytest.mark.claim("10.32")
@@ -292,7 +341,7 @@ def test_practical_attackers_find_what_is_there() -> None:
     X = rng.normal(size=(80, 2))
     S, pool = LabelledSet(X[:20], target(X[:20])), X[20:]
     learner = SVC(kernel="linear", C=1e6)
-    attackers = [AcrossBoundaryAttacker(s) for s in (1.001, 1.2, 2.0)]
+    attackers: list[Attacker] = [AcrossBoundaryAttacker(learner=learner)]
     attackers.append(PoolGreedyAttacker(learner, pool, target(pool)))
     report = attackable_rate(
         learner, target, S, rng.normal(size=(40, 2)), attackers, budget=2, n_jobs=2
@@ -304,6 +353,24 @@ def test_practical_attackers_find_what_is_there() -> None:
     assert "poison budget 2" in report.summary()
     again = attackable_rate(learner, target, S, rng.normal(size=(3, 2)), [], budget=2)
     assert again.atk_upper == 1
+
+
+@pytest.mark.parametrize(("m", "attack"), [(60, 0.31), (200, 0.16)])
+def test_one_true_row_flips_a_linear_svm_on_digits(m: int, attack: float) -> None:
+    X, y = load_digits(return_X_y=True)
+    chosen = np.isin(y, (3, 8))
+    X, y = X[chosen], (y[chosen] == 8).astype(int)
+    teacher = SVC(kernel="linear").fit(X, y)
+    target = LinearTarget(teacher.coef_[0], float(teacher.intercept_[0]))
+    order = np.random.default_rng(0).permutation(len(X))
+    S = LabelledSet(X[order[:m]], target(X[order[:m]]))
+    learner = SVC(kernel="linear")
+    report = attackable_rate(
+        learner, target, S, X[order[m : m + 90]], [AcrossBoundaryAttacker(learner=learner)], 1
+    )
+    spread = np.sqrt(attack * (1 - attack) * (1 / 90 + 1 / 180))  # the reference: 180 points
+    assert abs(report.atk_lower - attack) <= 4 * spread
+    assert report.atk_lower > report.err
 
 
 def test_interval_example_is_a_game() -> None:

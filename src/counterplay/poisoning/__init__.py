@@ -32,8 +32,8 @@ from counterplay.poisoning.block_majority import (
     BlockMajority,
     HashPartitionAggregation,
     SubsampleERM,
-    certified_upper_rate,
 )
+from counterplay.poisoning.block_majority_classifier import BlockMajorityClassifier
 from counterplay.poisoning.bounds import expectation_to_tail, optimal_pac_constant, star_sample_size
 from counterplay.poisoning.certificates import CertifiedAccuracy
 from counterplay.poisoning.circle_erm import CircleERM, CircleTarget
@@ -59,6 +59,7 @@ from counterplay.poisoning.intervals import (
     gap_costs,
     open_interval_rate,
 )
+from counterplay.poisoning.line_region import LineRegion, line_region
 from counterplay.poisoning.model import (
     Attacker,
     IntervalTarget,
@@ -68,21 +69,19 @@ from counterplay.poisoning.model import (
     TableTarget,
 )
 from counterplay.poisoning.ordered_erm import OrderedERM, worst_case_region
-from counterplay.poisoning.partition_classifier import (
-    BlockMajorityClassifier,
-    PartitionClassifier,
-    choose_n_partitions,
-)
+from counterplay.poisoning.partition_classifier import PartitionClassifier, choose_n_partitions
 from counterplay.poisoning.partition_curve import PartitionCurve
 from counterplay.poisoning.projected_majority import (
     FiniteProjector,
     HalfspaceProjector,
+    IntervalProjector,
     ProjectedMajority,
     ThresholdProjector,
 )
 from counterplay.poisoning.report import PoisoningReport, poisoning_report
 from counterplay.poisoning.tree_order import CallableTreeOrderLearner, TreeOrderLearner
 from counterplay.poisoning.union_of_intervals import UnionOfIntervals
+from counterplay.poisoning.upper_rate import certified_upper_rate
 
 __all__ = [
     "AcrossBoundaryAttacker",
@@ -109,9 +108,11 @@ __all__ = [
     "HardMarginSVM",
     "HashPartitionAggregation",
     "HollowStarAttacker",
+    "IntervalProjector",
     "IntervalTarget",
     "LabelledSet",
     "Learner",
+    "LineRegion",
     "LinearTarget",
     "MarginReflectionAttacker",
     "MarginViolationError",
@@ -148,6 +149,7 @@ __all__ = [
     "expectation_to_tail",
     "gap_costs",
     "instances",
+    "line_region",
     "open_interval_rate",
     "optimal_pac_constant",
     "poisoning_report",

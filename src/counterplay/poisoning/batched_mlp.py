@@ -3,24 +3,36 @@
 Hundreds of tiny networks waste their time in Python. Blocks of similar size are padded to a common
 length and trained by batched matrix products. Each network depends on its own rows only: the padded
 length is a function of the block's size, and products of a batch are independent.
+
+A block has few rows, so the start matters more than the path: every hidden unit starts as a row of
+the block, answers only near it and votes for its class. Gradient steps then improve this soft
+nearest neighbour.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, IntArray, check_positive_int, check_real
+from counterplay.core.validation import (
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_positive_int,
+    check_real,
+)
 
 Weights = list[NDArray[np.float32]]
 _PAD = 16
+_THRESHOLD = 0.35  # a unit answers where the cosine to its row exceeds about this
 
 
 class BatchedMLPClassifier(ClassifierMixin, BaseEstimator):
@@ -37,7 +49,12 @@ class BatchedMLPClassifier(ClassifierMixin, BaseEstimator):
     learning_rate:
         Step size of Adam.
     alpha:
-        L2 penalty.
+        L2 penalty; 0 certifies more at large budgets and a little less at small ones.
+    init:
+        ``"rows"``: hidden units start as rows of the block; ``"random"``: normal weights (use a
+        larger step size, about 0.05, and a penalty of about 0.01).
+    label_smoothing:
+        Share of the target mass that is spread evenly over the classes of the block.
     random_state:
         Seed of the initial weights.
 
@@ -54,15 +71,19 @@ class BatchedMLPClassifier(ClassifierMixin, BaseEstimator):
         self,
         hidden: int = 32,
         n_steps: int = 40,
-        learning_rate: float = 0.1,
+        learning_rate: float = 0.005,
         *,
-        alpha: float = 1e-2,
+        alpha: float = 1e-3,
+        init: Literal["rows", "random"] = "rows",
+        label_smoothing: float = 0.0,
         random_state: RandomState = None,
     ) -> None:
         self.hidden = hidden
         self.n_steps = n_steps
         self.learning_rate = learning_rate
         self.alpha = alpha
+        self.init = init
+        self.label_smoothing = label_smoothing
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -88,18 +109,26 @@ class BatchedMLPClassifier(ClassifierMixin, BaseEstimator):
         """Train one network per block; None for empty blocks."""
         steps = check_positive_int(self.n_steps, "n_steps")
         units = check_positive_int(self.hidden, "hidden")
-        check_real(self.learning_rate, "learning_rate", low=0, open_low=True)
+        rate = check_real(self.learning_rate, "learning_rate", low=0, open_low=True)
+        smooth = check_real(self.label_smoothing, "label_smoothing", low=0, high=1, open_high=True)
+        from_rows = check_choice(self.init, "init", ("rows", "random")) == "rows"
+        alpha = check_real(self.alpha, "alpha", low=0)
         classes = np.unique(y)
         models: list[Any] = [None] * len(blocks)
         padded = [_PAD * -(-len(rows) // _PAD) for rows in blocks]
         for length in sorted(set(padded) - {0}):
             chosen = [i for i, size in enumerate(padded) if size == length]
             batch = _Batch.build(X, y, classes, [blocks[i] for i in chosen], length)
-            weights = _initial([seeds[i] for i in chosen], X.shape[1], units, classes.size)
-            weights = _train(weights, batch, steps, float(self.learning_rate), float(self.alpha))
+            start = [
+                _initial(np.random.default_rng(seeds[i]), batch, place, units, from_rows)
+                for place, i in enumerate(chosen)
+            ]
+            weights = _Weights(np.stack(start), X.shape[1], units, classes.size)
+            batch.smooth(smooth)
+            _train(weights, batch, steps, rate, alpha)
             for place, i in enumerate(chosen):
+                part = [w[place] for w in weights.parts()]
                 present = batch.present[place]
-                part = [w[place] for w in weights]
                 models[i] = _Network(part, batch.mean[place], batch.std[place], classes, present)
         return models
 
@@ -153,50 +182,95 @@ class _Batch:
         for i, rows in enumerate(blocks):
             part = X[rows]
             mean[i] = part.mean(axis=0)
-            spread = float(part.std(axis=0).max())  # one scale per block: few rows, many features
+            spread = float(np.sqrt(part.var(axis=0).mean()))  # one scale per block: it has few rows
             std[i] = spread if spread > 0 else 1.0
             z[i, : len(rows)] = (part - mean[i]) / std[i]
             onehot[i, np.arange(len(rows)), codes[rows]] = 1
             weight[i, : len(rows)] = 1 / len(rows)
         return cls(z, onehot, weight, mean, std, onehot.any(axis=1))
 
-
-def _initial(seeds: Sequence[int], p: int, units: int, k: int) -> Weights:
-    first, second = [], []
-    for seed in seeds:
-        rng = np.random.default_rng(seed)
-        first.append(rng.normal(size=(p, units), scale=np.sqrt(2 / p)))
-        second.append(rng.normal(size=(units, k), scale=np.sqrt(1 / units)))
-    n = len(seeds)
-    arrays = [np.stack(first), np.zeros((n, 1, units)), np.stack(second), np.zeros((n, 1, k))]
-    return [a.astype(np.float32) for a in arrays]
+    def smooth(self, share: float) -> None:
+        """Move a share of every target to the classes of its block, evenly."""
+        even = self.present / self.present.sum(axis=1, keepdims=True)
+        self.onehot = ((1 - share) * self.onehot + share * even[:, None, :]).astype(np.float32)
+        self.onehot *= self.weight > 0
 
 
-def _train(weights: Weights, batch: _Batch, steps: int, rate: float, alpha: float) -> Weights:
-    """Full-batch Adam on the cross-entropy of every network."""
-    first = [np.zeros_like(w) for w in weights]
-    second = [np.zeros_like(w) for w in weights]
+class _Weights:
+    """All weights of a batch of networks in one matrix, one row per network."""
+
+    def __init__(self, flat: Any, p: int, units: int, k: int) -> None:
+        self.flat: NDArray[np.float32] = np.ascontiguousarray(flat, dtype=np.float32)
+        self.shapes = ((p, units), (1, units), (units, k), (1, k))
+
+    def parts(self, flat: NDArray[np.float32] | None = None) -> Weights:
+        """Views of the matrix: first layer, its bias, second layer, its bias."""
+        table = self.flat if flat is None else flat
+        ends = np.cumsum([0] + [a * b for a, b in self.shapes])
+        return [
+            table[:, start:stop].reshape(-1, *shape)
+            for start, stop, shape in zip(ends[:-1], ends[1:], self.shapes)
+        ]
+
+
+def _initial(
+    rng: np.random.Generator, batch: _Batch, place: int, units: int, from_rows: bool
+) -> FloatArray:
+    """Flat initial weights of one network; a function of its block and seed only."""
+    z, onehot = batch.z[place], batch.onehot[place]
+    p, k = z.shape[1], onehot.shape[1]
+    first = rng.normal(size=(p, units), scale=np.sqrt(2 / p))
+    second = rng.normal(size=(units, k), scale=np.sqrt(1 / units))
+    bias = np.zeros(units)
+    if from_rows:
+        count = int((batch.weight[place] > 0).sum())
+        chosen = np.concatenate([rng.permutation(count) for _ in range(-(-units // count))])[:units]
+        rows = z[chosen].astype(np.float64)
+        length = np.linalg.norm(rows, axis=1, keepdims=True)
+        # A little of the random start keeps units apart that begin at the same row.
+        first = (rows / np.where(length > 0, length, 1.0)).T + 0.05 * first
+        second = onehot[chosen] + 0.05 * second
+        bias -= _THRESHOLD * length.mean()
+    return np.concatenate([first.ravel(), bias, second.ravel(), np.zeros(k)])
+
+
+def _train(weights: _Weights, batch: _Batch, steps: int, rate: float, alpha: float) -> None:
+    """Full-batch Adam on the cross-entropy of every network, in place."""
+    parts = weights.parts()
+    gradient = np.empty_like(weights.flat)
+    targets = weights.parts(gradient)
+    first, second = np.zeros_like(weights.flat), np.zeros_like(weights.flat)
     for step in range(1, steps + 1):
-        for w, g, m, v in zip(weights, _gradients(weights, batch, alpha), first, second):
-            m += 0.1 * (g - m)
-            v += 0.01 * (g * g - v)
-            scale = rate * np.sqrt(1 - 0.99**step) / (1 - 0.9**step)
-            w -= (scale * m / (np.sqrt(v) + 1e-8)).astype(np.float32)
-    return weights
+        _gradients(parts, batch, alpha, targets)
+        scale = rate * np.sqrt(1 - 0.99**step) / (1 - 0.9**step)
+        _adam(weights.flat.reshape(-1), gradient.reshape(-1), first.reshape(-1),
+              second.reshape(-1), np.float32(scale))  # fmt: skip
 
 
-def _gradients(weights: Weights, batch: _Batch, alpha: float) -> Weights:
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator,unused-ignore]  # no types
+def _adam(w, g, m, v, scale):  # type: ignore[no-untyped-def]  # compiled by numba
+    for i in range(w.size):
+        m[i] += np.float32(0.1) * (g[i] - m[i])
+        v[i] += np.float32(0.01) * (g[i] * g[i] - v[i])
+        w[i] -= scale * m[i] / (np.sqrt(v[i]) + np.float32(1e-8))
+
+
+def _gradients(weights: Weights, batch: _Batch, alpha: float, out: Weights) -> None:
     w1, b1, w2, b2 = weights
-    hidden = np.maximum(batch.z @ w1 + b1, 0)
-    scores = hidden @ w2 + b2
+    hidden = batch.z @ w1
+    hidden += b1
+    np.maximum(hidden, 0, out=hidden)
+    scores = hidden @ w2
+    scores += b2
     scores -= scores.max(axis=2, keepdims=True)
     np.exp(scores, out=scores)
     scores /= scores.sum(axis=2, keepdims=True)
-    delta = (scores - batch.onehot) * batch.weight
-    back = (delta @ w2.transpose(0, 2, 1)) * (hidden > 0)
-    return [
-        batch.z.transpose(0, 2, 1) @ back + alpha * w1,
-        back.sum(axis=1, keepdims=True),
-        hidden.transpose(0, 2, 1) @ delta + alpha * w2,
-        delta.sum(axis=1, keepdims=True),
-    ]
+    scores -= batch.onehot
+    scores *= batch.weight
+    back = scores @ w2.transpose(0, 2, 1)
+    back *= hidden > 0
+    penalty = np.float32(alpha)
+    out[0][...] = batch.z.transpose(0, 2, 1) @ back + penalty * w1
+    out[1][...] = back.sum(axis=1, keepdims=True)
+    out[2][...] = hidden.transpose(0, 2, 1) @ scores + penalty * w2
+    out[3][...] = scores.sum(axis=1, keepdims=True)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.seeds import RandomState, derive_seed, generator
-from counterplay.core.stats import Interval, clopper_pearson
 from counterplay.core.validation import (
     BoolArray,
     IntArray,
@@ -78,6 +77,11 @@ class BlockMajority(Learner):
         """The number of blocks, 10t+1."""
         return 10 * self.t + 1
 
+    @property
+    def tolerated(self) -> int:
+        """Clean blocks that may be wrong at a point without the vote being wrong: 4t."""
+        return 4 * self.t
+
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Shuffle, cut into blocks, drop the remainder, fit each block."""
         S = LabelledSet(np.asarray(X), np.asarray(y))
@@ -118,52 +122,6 @@ class BlockMajority(Learner):
     def sample_size(self, eps: float, delta: float, d: int) -> int:
         """Rows that suffice for attackable rate eps with probability 1 - delta."""
         return bounds.block_majority_sample_size(self.t, d, eps, delta)
-
-
-def certified_upper_rate(
-    learner: BlockMajority,
-    S: LabelledSet,
-    X_test: ArrayLike,
-    truth: ArrayLike,
-    *,
-    n_permutations: int = 20,
-    random_state: RandomState = None,
-    confidence: float = 0.95,
-) -> Interval:
-    """Upper bound on the t-point attackable rate of BlockMajority, from clean data only.
-
-    Whatever the attacker does, clean blocks are random subsets of S, and a point is wrong only if
-    4t+1 of them are wrong. The added rows can enlarge blocks by one row; both sizes are evaluated
-    and added. The interval is over permutations and test points together.
-
-    Examples
-    --------
-    >>> from counterplay.poisoning import MaxOpenInterval
-    >>> S = LabelledSet(np.random.default_rng(0).random(330), np.zeros(330, int))
-    >>> rate = certified_upper_rate(BlockMajority(MaxOpenInterval(), t=1), S,
-    ...                             np.linspace(0, 1, 201), np.zeros(201), random_state=0)
-    >>> rate.estimate < 0.05
-    True
-    """
-    points, labels = np.asarray(X_test), np.asarray(truth)
-    rng = generator(random_state)
-    count, t, m = learner.n_blocks, learner.t, len(S)
-    if m < count:
-        raise TooFewSamplesError(f"{m} rows cannot fill {count} blocks; lower t or add rows")
-    sizes = [m // count] + ([m // count + 1] if (m + t) // count > m // count else [])
-    total, pairs = 0.0, 0
-    for _ in range(check_positive_int(n_permutations, "n_permutations")):
-        wrong = np.zeros(len(points), dtype=np.bool_)
-        for size in sizes:
-            lengths = [size] * min(count, m // size)  # clean blocks are disjoint parts of S
-            blocks = list(random_blocks(m, sizes=lengths, random_state=rng))
-            seeds = [int(s) for s in rng.integers(2**31, size=len(blocks))]
-            models = fit_blocks(learner.base, S.X, S.y, blocks, seeds)
-            votes = collect_votes(models, points, BINARY, block_labels(S.y, blocks))
-            bad = (votes != labels[None, :]).sum(axis=0) >= 4 * t + 1
-            total += float((bad & ~wrong).sum()) if size == sizes[0] else float(bad.sum())
-        pairs += len(points)
-    return clopper_pearson(min(pairs, int(total)), pairs, confidence)
 
 
 class SubsampleERM(Learner):

@@ -20,6 +20,7 @@ from counterplay.core.validation import (
     FloatArray,
     check_choice,
     check_float_array,
+    check_positive_int,
     check_real,
 )
 from counterplay.errors import InvalidInputError
@@ -162,6 +163,35 @@ class DyadicDirectionLearner(Learner):
             p = project(points, candidate.beta)
             region |= np.where(positive, p < first, p > last)
         return region
+
+    def consistent_errors(
+        self, h_star: LinearTarget, X: ArrayLike, n_directions: int = 400
+    ) -> tuple[float, BoolArray]:
+        """Errors of the half-planes consistent with the data, over a fan of directions.
+
+        Returns the largest error on X of such a half-plane, and the points at which one of them
+        errs (the region of disagreement, up to the fineness of the fan). The first is the e' of the
+        theorem: the mass of :meth:`upper_region` is at most ``2 e' log(64 / gamma)`` for margin
+        gamma. The candidates of the search are in the fan.
+        """
+        points = np.asarray(X, dtype=np.float64).reshape(-1, 2)
+        one = np.asarray(h_star(points)) == 1
+        spread = self._fan(check_positive_int(n_directions, "n_directions"))
+        worst, region = 0.0, np.zeros(len(points), dtype=np.bool_)
+        for beta in [*(c.beta for c in candidates(h_star)), *spread.tolist()]:
+            first, last = support(self.positive_, self.negative_, beta)
+            if first > last:
+                p = project(points, beta)
+                low, high = one & (p < first), ~one & (p > last)
+                worst = max(worst, float(low.mean()), float(high.mean()))
+                region |= low | high
+        return worst, region
+
+    def _fan(self, count: int) -> FloatArray:
+        if len(self.positive_) and len(self.negative_):
+            arc = consistent_arc(self.positive_, self.negative_)
+            return arc.low + arc.width * (np.arange(count) + 0.5) / count
+        return TWO_PI * np.arange(count) / count
 
     def certified(
         self, h_star: Target, S: LabelledSet, X: ArrayLike, budget: int | None = None

@@ -156,6 +156,27 @@ class AttackReport:
         axes.set_ylim(0, 1)
         return axes
 
+    def plot_exposure(self, distance: ArrayLike, ax: Axes | None = None) -> Axes:
+        """Scatter of the poison needed over the distance of each point to the boundary.
+
+        ``distance`` has one number per test point, such as ``abs(target.decision_function(X))``.
+        Points that no attack flipped are drawn as crosses at zero.
+        """
+        from counterplay.core.figures import PALETTE, axes_or_new
+
+        far = np.asarray(distance, dtype=np.float64)
+        if far.shape != self.attacked.shape:
+            raise InvalidInputError(f"distance must have length {self.attacked.size}")
+        axes, hit = axes_or_new(ax), (self.attacked > 0) & (self.n_poison > 0)
+        wrong = (self.attacked > 0) & (self.n_poison == 0)
+        safe = ~hit & ~wrong
+        axes.plot(far[hit], self.n_poison[hit], "o", color=PALETTE[1], label="flipped")
+        axes.plot(far[wrong], 0 * far[wrong], "s", color=PALETTE[0], label="wrong already")
+        axes.plot(far[safe], 0 * far[safe], "x", color="#888888", label="not flipped")
+        axes.set(xlabel="distance to the boundary", ylabel="rows of the winning poison")
+        axes.legend(fontsize=8)
+        return axes
+
 
 def attackable_rate(
     learner: Any,

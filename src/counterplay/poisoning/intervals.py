@@ -122,8 +122,15 @@ class MaxOpenInterval(Learner):
     def certified(
         self, h_star: Target, S: LabelledSet, X: ArrayLike, budget: int | None = None
     ) -> BoolArray:
-        """Points that no poison within the budget can flip, if nothing is positive (exact)."""
+        """Points that no poison within the budget can flip.
+
+        Exact if nothing is positive, and if S has a positive: clean rows then only shrink the
+        interval towards the target, and what is right stays right.
+        """
         x = column(X)
+        if (S.y == 1).any():
+            right: BoolArray = self.predict(x) == np.asarray(h_star(x[:, None]))
+            return right
         if not isinstance(h_star, IntervalTarget) or h_star.ends.size:
             return np.zeros(x.size, dtype=np.bool_)
         ends = _ends(S.X)

@@ -113,6 +113,42 @@ class ThresholdProjector:
         return f"ThresholdProjector({len(self.points)} points)"
 
 
+class IntervalProjector:
+    """Projector for closed intervals on the line: the hull of the clear positives (k_p = 3).
+
+    Examples
+    --------
+    >>> projector = IntervalProjector([0.1, 0.4, 0.7])
+    >>> projector.project(np.array([0, 1, 1]), np.ones(3, bool), k=3)
+    (0.4, 0.7)
+    """
+
+    def __init__(self, points: ArrayLike) -> None:
+        self.points = np.sort(column(points))
+
+    @property
+    def reference(self) -> FloatArray:
+        """The reference points as one column."""
+        return self.points[:, None]
+
+    def project(self, labels: Labels, mask: BoolArray, k: int) -> tuple[float, float]:
+        """Ends of the smallest interval around the clear positives; (inf, -inf) is empty."""
+        ones = self.points[mask & (labels == 1)]
+        zeros = self.points[mask & (labels == 0)]
+        low, high = float(ones.min(initial=np.inf)), float(ones.max(initial=-np.inf))
+        if ((zeros >= low) & (zeros <= high)).any():
+            raise ProjectionFailed(f"the majority is not an interval for k={k}; use k_p = 3")
+        return low, high
+
+    def predict(self, ends: tuple[float, float], X: ArrayLike) -> Labels:
+        """Label 1 inside the interval."""
+        x = column(X)
+        return ((x >= ends[0]) & (x <= ends[1])).astype(np.uint8)
+
+    def __repr__(self) -> str:
+        return f"IntervalProjector({len(self.points)} points)"
+
+
 class HalfspaceProjector:
     """Projector for half-spaces on reference points (training, unlabelled and test rows).
 
@@ -179,7 +215,8 @@ class ProjectedMajority(Learner):
     k_p:
         Projection number of the class: max(2, hollow star number); n + 2 for half-spaces.
     projector:
-        :class:`FiniteProjector`, :class:`ThresholdProjector` or :class:`HalfspaceProjector`.
+        :class:`FiniteProjector`, :class:`ThresholdProjector`, :class:`IntervalProjector` or
+        :class:`HalfspaceProjector`.
     random_state:
         Seed of the permutation.
 
@@ -213,6 +250,11 @@ class ProjectedMajority(Learner):
     def n_blocks(self) -> int:
         """The number of blocks, 10 k_p t + 1."""
         return 10 * self.k_p * self.t + 1
+
+    @property
+    def tolerated(self) -> int:
+        """Clean blocks that may be wrong at a point without the answer being wrong: 9t."""
+        return 9 * self.t
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the blocks, take the vote on the reference points, project."""

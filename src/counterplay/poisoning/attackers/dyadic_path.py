@@ -43,6 +43,7 @@ class DyadicPathAttacker(Attacker):
     def __init__(self, learner: DyadicDirectionLearner | None = None, *, s: float = 1e-7) -> None:
         self.learner = DyadicDirectionLearner() if learner is None else learner
         self.s = check_real(s, "s", low=0, open_low=True)
+        self._last: tuple[LabelledSet, DyadicDirectionLearner] | None = None
 
     def is_applicable(self, h_star: Target, S: LabelledSet, x0: Points) -> bool:
         """Whether the target is a half-plane."""
@@ -55,7 +56,7 @@ class DyadicPathAttacker(Attacker):
             return LabelledSet.empty(S.X)
         point = np.asarray(x0, dtype=np.float64).reshape(2)
         truth = int(np.asarray(h_star(point[None]))[0])
-        fitted = DyadicDirectionLearner(self.learner.offset).fit(S.X, S.y)
+        fitted = self._fitted(S)
         for candidate in candidates(h_star):
             poison = self._try(h_star, fitted, candidate, point, truth)
             if poison is None or (budget is not None and len(poison) > budget):
@@ -63,6 +64,12 @@ class DyadicPathAttacker(Attacker):
             if int(fitted.partial_refit(poison).predict(point[None])[0]) != truth:
                 return poison
         return LabelledSet.empty(S.X)
+
+    def _fitted(self, S: LabelledSet) -> DyadicDirectionLearner:
+        """The learner on the clean rows; kept, since many points of one S are attacked in a row."""
+        if self._last is None or self._last[0] is not S:
+            self._last = (S, DyadicDirectionLearner(self.learner.offset).fit(S.X, S.y))
+        return self._last[1]
 
     def _try(
         self,

@@ -15,6 +15,8 @@ from counterplay.core.validation import FloatArray, check_int, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning.model import Attacker, LabelledSet, Points, Target, fresh
 
+_STEPS = (1.001, 1.2, 1.5, 2.0)
+
 
 class AcrossBoundaryAttacker(Attacker):
     """Adds points just across the target's boundary, next to x0.
@@ -26,6 +28,9 @@ class AcrossBoundaryAttacker(Attacker):
     ----------
     step:
         1 is the boundary, 2 the mirror image of x0.
+    learner:
+        The pipeline under attack. If given, the steps 1.001, 1.2, 1.5 and 2 are tried (after
+        ``step``), each confirmed by a refit, until one flips x0.
 
     Examples
     --------
@@ -36,8 +41,9 @@ class AcrossBoundaryAttacker(Attacker):
     ([[-0.3, 0.5]], [0])
     """
 
-    def __init__(self, step: float = 1.001) -> None:
+    def __init__(self, step: float = 1.001, learner: Any = None) -> None:
         self.step = check_real(step, "step", low=1, open_low=True)
+        self.learner = learner
 
     def _attack(
         self, h_star: Target, S: LabelledSet, x0: Points, budget: int | None
@@ -50,15 +56,23 @@ class AcrossBoundaryAttacker(Attacker):
         if crossing is None:
             return LabelledSet.empty(S.X)
         count = 1 if budget is None else budget
-        stretch = self.step * (1 + 0.02 * np.arange(count))
-        rows = point + stretch[:, None] * (crossing - point)
-        clean = np.asarray(h_star(rows)).astype(int) != truth
-        rows = rows[clean]
-        return (
-            LabelledSet(rows, np.full(len(rows), 1 - truth))
-            if len(rows)
-            else LabelledSet.empty(S.X)
-        )
+        steps = (self.step,) if self.learner is None else (self.step, *_STEPS)
+        poison = LabelledSet.empty(S.X)
+        for step in steps:
+            stretch = step * (1 + 0.02 * np.arange(count))
+            rows = point + stretch[:, None] * (crossing - point)
+            rows = rows[np.asarray(h_star(rows)).astype(int) != truth]
+            if len(rows):
+                poison = LabelledSet(rows, np.full(len(rows), 1 - truth))
+                if self._flips(S + poison, point, truth):
+                    break
+        return poison
+
+    def _flips(self, both: LabelledSet, point: FloatArray, truth: int) -> bool:
+        if self.learner is None:
+            return True
+        model = fresh(self.learner).fit(both.X, both.y)
+        return int(np.asarray(model.predict(point[None]))[0]) != truth
 
 
 def _linear_crossing(h_star: Any, point: FloatArray) -> FloatArray | None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 
 from counterplay.core.validation import FloatArray, check_real
+from counterplay.poisoning.hard_margin import shortest_difference
+from counterplay.poisoning.hulls import hull_points
 from counterplay.poisoning.model import Attacker, LabelledSet, LinearTarget, Points, Target
 
 
@@ -101,30 +102,26 @@ class SqueezePairAttacker(Attacker):
 
 
 def widest_plane(X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, float, float] | None:
-    """A strictly separating hyperplane (unit normal, offset, least distance), or None.
+    """The separating hyperplane farthest from all points (unit normal, offset, distance), or None.
 
     >>> widest_plane([[0.0], [1.0]], [0, 1])[2]
     0.5
     """
     points, labels = np.asarray(X, np.float64), np.asarray(y)
-    n = points.shape[1]
-    sign = np.where(labels == 1, -1.0, 1.0)
-    rows = sign[:, None] * np.column_stack([points, np.ones(len(points))])
-    result = linprog(
-        np.append(np.zeros(n + 1), -1.0),
-        A_ub=np.column_stack([rows, np.ones(len(rows))]),
-        b_ub=np.zeros(len(rows)),
-        bounds=[(-1, 1)] * n + [(None, None), (None, None)],
-        method="highs",
-    )
-    if result.status != 0 or -result.fun <= 1e-9:
+    positive, negative = points[labels == 1], points[labels == 0]
+    if len(positive) == 0 or len(negative) == 0:
         return None
-    w, b = result.x[:n], float(result.x[n])
-    norm = float(np.linalg.norm(w))
-    if norm == 0:
+    if points.shape[1] == 2:
+        positive, negative = hull_points(positive), hull_points(negative)
+    v = shortest_difference(positive, negative)
+    length = float(np.linalg.norm(v))
+    if length <= 1e-9:
         return None
-    margin = float((-(rows @ np.append(w, b))).min()) / norm
-    return w / norm, b / norm, margin
+    u: FloatArray = v / length
+    first, last = float((positive @ u).min()), float((negative @ u).max())
+    if first - last <= 1e-9:
+        return None
+    return u, -(first + last) / 2, (first - last) / 2
 
 
 def _meeting_point(

@@ -1,5 +1,6 @@
 """Studies of clean-label poisoning: same error but different fates, and what certificates buy."""
 
+from counterplay.studies.poisoning.aggregation import AGGREGATION
 from counterplay.studies.poisoning.budget import BUDGET
 from counterplay.studies.poisoning.escape import ESCAPE
 from counterplay.studies.poisoning.intervals import INTERVALS
@@ -20,7 +21,7 @@ AREA = Area(
         "learners that withstand, and wraps any scikit-learn model so that every prediction says "
         "how many planted rows it survives."
     ),
-    studies=(INTERVALS, PROPER, SVM, PLANE, BUDGET, ESCAPE),
+    studies=(INTERVALS, PROPER, SVM, PLANE, BUDGET, AGGREGATION, ESCAPE),
 )
 
 __all__ = ["AREA"]

@@ -9,7 +9,8 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.core.stats import mean_interval
-from counterplay.poisoning import bounds, gap_costs
+from counterplay.core.validation import FloatArray
+from counterplay.poisoning import MaxOpenInterval, bounds, gap_costs
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -29,28 +30,45 @@ def _grid(scale: Scale) -> Sequence[Params]:
 def _cell(params: Params, seed: int) -> Record:
     m, runs = int(params["m"] or 0), int(params["replicates"] or 0)
     rng = np.random.default_rng(seed)
-    closed, longest = [], []
+    closed, longest, around = [], [], []
     rates: dict[int, list[float]] = {t: [] for t in BUDGETS}
     for _ in range(runs):
         x = rng.random(m)
         inside = x[(x >= LOW) & (x <= HIGH)]
         span = float(inside.max() - inside.min()) if inside.size else 0.0
         closed.append(HIGH - LOW - span)  # error and attackable rate of the smallest interval
+        around.append(_open_error(x))  # error and attackable rate of the longest interval there
         gaps = np.diff(np.sort(x), prepend=0.0, append=1.0)
         cost = gap_costs(gaps)
         for t in BUDGETS:
             rates[t].append(float(gaps[cost <= t].sum()))
         longest.append(rates[0][-1])
     first, second = mean_interval(closed, 0.9999), mean_interval(longest, 0.9999)
+    third = mean_interval(around, 0.9999)
     record: dict[str, float] = {
         "closed": first.estimate,
         "closed_low": first.low,
         "closed_high": first.high,
         "open_error": second.estimate,
+        "around": third.estimate,
+        "around_low": third.low,
+        "around_high": third.high,
         "open_low": second.low,
         "open_high": second.high,
     }
     return record | {f"rate_{t}": float(np.mean(rates[t])) for t in BUDGETS}
+
+
+def _open_error(x: FloatArray) -> float:
+    """Error of the longest open interval for the target [LOW, HIGH]; with positives also atk."""
+    learner = MaxOpenInterval().fit(x, (x >= LOW) & (x <= HIGH))
+    overlap = max(0.0, min(learner.high_, HIGH) - max(learner.low_, LOW))
+    return learner.high_ - learner.low_ + HIGH - LOW - 2 * overlap
+
+
+def _around_theory(m: int) -> float:
+    """Mean distance from the target to the next negative (or end), both sides together."""
+    return float(2 * (1 - (1 - LOW) ** (m + 1)) / (m + 1))
 
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
@@ -76,6 +94,16 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
                 bool(row.open_low <= gap <= row.open_high),
             )
         )
+        wide = _around_theory(int(row.m))
+        found.append(
+            Verdict(
+                "10.09",
+                f"longest open interval, target with positives, m = {row.m}: error = attackable",
+                f"{row.around:.4g} [{row.around_low:.4g}, {row.around_high:.4g}]",
+                f"{wide:.4g}",
+                bool(row.around_low <= wide <= row.around_high),
+            )
+        )
     rates = frame[[f"rate_{t}" for t in BUDGETS]].to_numpy()
     found.append(
         Verdict(
@@ -90,29 +118,36 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
 
 
 def _figure(frame: pd.DataFrame) -> Figure:
-    """Two interval learners with almost the same error (left): the smallest closed interval cannot
-    be attacked beyond it, the longest open interval can be attacked everywhere. Right: how the
-    attackable rate of the latter grows with the number of correctly labelled rows."""
+    """Two interval learners with almost the same error (left; filled: target [0.2, 0.8], where
+    neither can be attacked beyond its error; open: empty target, where the smallest closed interval
+    never errs and the longest open one can be attacked everywhere). Right: how the attackable rate
+    of the latter grows with the number of correctly labelled rows."""
     with figure_style():
         figure, (left, right) = panels(2, width=5.2)
         m = frame.m.to_numpy()
         left.plot(
             m, frame.closed, "o", color=PALETTE[0], label="smallest closed: error = attackable"
         )
-        left.plot(m, frame.open_error, "s", color=PALETTE[1], label="longest open: error")
-        left.plot(m, np.ones(len(m)), "s-", color=PALETTE[3], label="longest open: attackable")
+        left.plot(m, frame.around, "s", color=PALETTE[1], label="longest open: error = attackable")
+        left.plot(m, frame.open_error, "s", color=PALETTE[1], markerfacecolor="none",
+                  label="longest open, empty target: error")  # fmt: skip
+        left.plot(m, np.ones(len(m)), "s-", color=PALETTE[3], markerfacecolor="none",
+                  label="longest open, empty target: attackable")  # fmt: skip
         line = np.unique(np.geomspace(m.min(), m.max(), 60).astype(int))
         left.plot(line, [bounds.closed_interval_error(0.6, int(n)) for n in line], **THEORY)
+        left.plot(line, [_around_theory(int(n)) for n in line], **THEORY)
         left.plot(line, [bounds.largest_gap_error(int(n)) for n in line], label="theory", **THEORY)
         left.set(xscale="log", yscale="log", xlabel="training rows m", ylabel="mass of points")
-        left.set_ylim(top=8)
-        left.legend(fontsize=8, loc="lower left")
+        left.set_ylim(3e-4, 3)
+        left.legend(fontsize=7, loc="lower left")
         for i, size in enumerate((100, 1000)):
             row = frame[frame.m == size].iloc[0]
             right.plot(BUDGETS, [row[f"rate_{t}"] for t in BUDGETS], "o-", color=PALETTE[i],
                        label=f"m = {size}")  # fmt: skip
         right.axhline(1, **THEORY)
         right.set_xscale("symlog")
+        right.set_xlim(-0.2, 130)
+        right.set_xticks(BUDGETS, [str(t) for t in BUDGETS])
         right.set(xlabel="poison budget t (rows)", ylabel="attackable rate, longest open")
         right.set_ylim(0, 1.05)
         right.legend()
@@ -131,4 +166,5 @@ INTERVALS = Study(
     cell=_cell,
     verdicts=_verdicts,
     figures={"rates": _figure},
+    version=2,
 )

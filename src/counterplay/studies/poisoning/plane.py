@@ -3,81 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
-from counterplay.core.seeds import derive_seed
-from counterplay.poisoning import (
-    DyadicDirectionLearner,
-    DyadicPathAttacker,
-    HardMarginSVM,
-    LabelledSet,
-    LinearTarget,
-    SqueezePairAttacker,
-    attackable_rate,
-)
-from counterplay.poisoning.dyadic import candidates, consistent_arc
+from counterplay.studies.poisoning.plane_pictures import chords, picture
+from counterplay.studies.poisoning.plane_problems import chain_cell, disc_cell
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+SIZE, GAMMA = 200, 0.02
 
 
 def _grid(scale: Scale) -> Sequence[Params]:
-    runs, tests = (2, 60) if scale == "quick" else (10, 400)
-    sizes = (20, 50, 200) if scale == "quick" else (20, 50, 200, 1000)
-    gammas = (0.02, 0.2) if scale == "quick" else (0.002, 0.02, 0.2)
-    return [
-        {"m": m, "gamma": g, "learner": name, "runs": runs, "tests": tests}
-        for m in sizes
-        for g in gammas
+    quick = scale == "quick"
+    runs, tests = (2, 25) if quick else (8, 100)
+    sizes = (20, 50, SIZE) if quick else (20, 50, SIZE, 1000)
+    gammas = (0.002, 0.2) if quick else (0.0002, 0.002, 0.2, 0.6)
+    disc = [(m, GAMMA) for m in sizes] + [(SIZE, gamma) for gamma in gammas]
+    cells: list[Params] = [
+        {"where": "disc", "m": m, "gamma": g, "learner": name, "runs": runs, "tests": tests}
+        for m, g in disc
+        for name in ("dyadic", "svm")
+    ]
+    repeats = 150 if quick else 2000
+    return cells + [
+        {"where": "chain", "m": m, "gamma": 0.0, "learner": name, "runs": repeats, "tests": 1}
+        for m in (1, 2, 3, 4)
         for name in ("dyadic", "svm")
     ]
 
 
-def _problem(m: int, gamma: float, n_test: int, rng: np.random.Generator) -> tuple[Any, Any, Any]:
-    beta = 2 * np.pi * rng.random()
-    target = LinearTarget([np.cos(beta), np.sin(beta)], rng.uniform(-0.6, 0.6))
-    X = np.zeros((0, 2))
-    while len(X) < m + n_test:
-        more = rng.uniform(-1, 1, size=(4 * (m + n_test), 2))
-        more = more[np.hypot(*more.T) <= 1]
-        X = np.vstack([X, more[np.abs(target.decision_function(more)) >= gamma / 2]])
-    S = LabelledSet(X[:m], target(X[:m]))
-    return target, S, X[m : m + n_test]
-
-
 def _cell(params: Params, seed: int) -> Record:
-    # Both learners see the same problems, so the seed depends on the problem only.
-    rng = np.random.default_rng(derive_seed("plane", params["m"], params["gamma"]))
-    err, low, high, broken = [], [], [], 0
-    for _ in range(int(params["runs"] or 1)):
-        target, S, test = _problem(
-            int(params["m"] or 0), float(params["gamma"] or 0), int(params["tests"] or 0), rng
-        )
-        dyadic = params["learner"] == "dyadic"
-        learner = DyadicDirectionLearner() if dyadic else HardMarginSVM(tol=1e-3)
-        attacker = DyadicPathAttacker() if dyadic else SqueezePairAttacker()
-        report = attackable_rate(learner, target, S, test, [attacker])
-        err.append(report.err)
-        low.append(report.atk_lower)
-        high.append(report.atk_upper)
-        broken += int((report.certified & (report.attacked > 0)).sum())
-    return {
-        "error": float(np.mean(err)),
-        "lower": float(np.mean(low)),
-        "upper": float(np.mean(high)),
-        "broken": broken,
-    }
+    return chain_cell(params, seed) if params["where"] == "chain" else disc_cell(params)
 
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
-    dyadic = frame[frame.learner == "dyadic"]
-    broken = int(dyadic.broken.sum())
-    first = [
+    dyadic = frame[(frame.learner == "dyadic") & (frame["where"] == "disc")]
+    broken, over = int(dyadic.broken.sum()), int(dyadic.over.sum())
+    found = [
         Verdict(
             "10.22",
             "no certified point of the dyadic learner was flipped by an attack",
@@ -92,97 +61,87 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
             "error <= lower <= upper",
             bool((dyadic.error <= dyadic.lower).all() and (dyadic.lower <= dyadic.upper).all()),
         ),
+        Verdict(
+            "10.22",
+            "mass that the certificate leaves open, against 2 e' log(64/gamma) on every data set",
+            f"{over} above; means at most {(dyadic.upper / dyadic.bound).max():.2f} of it",
+            "never above",
+            over == 0,
+        ),
     ]
-    return first
+    chain = frame[frame["where"] == "chain"]
+    for row in chain[chain.learner == "dyadic"].itertuples():
+        found.append(
+            Verdict(
+                "10.20",
+                f"dyadic learner on the chain with {2 * int(row.m)} points: attackable rate",
+                f"{row.lower:.3f} [{row.low:.3f}, {row.high:.3f}]",
+                f"{row.bound:.4f}",
+                bool(row.low <= row.bound <= row.high),
+            )
+        )
+    return found
 
 
 def _curves(frame: pd.DataFrame) -> Figure:
-    """Half-planes with margin gamma, same problems for both learners: the attackable rate of the
-    dyadic learner lies in the band between real attacks and certificate; two clean points move the
-    SVM far beyond its error, and nothing bounds the damage from above."""
+    """Half-planes on the disc, same problems for both learners, over the number of rows (left) and
+    over the margin (right): the attackable rate of the dyadic learner lies between real attacks and
+    its certificate, which stays below 2 e' log(64/gamma), e' the largest error of a consistent
+    classifier. Two clean points move the SVM far beyond its error, and nothing bounds the
+    damage from above."""
+    disc = frame[frame["where"] == "disc"]
     with figure_style():
-        gammas = sorted(frame.gamma.unique())
-        figure, axes = panels(len(gammas), width=4.6)
-        for ax, gamma in zip(axes, gammas):
-            part = frame[frame.gamma == gamma].sort_values("m")
-            dyadic, svm = part[part.learner == "dyadic"], part[part.learner == "svm"]
-            ax.fill_between(dyadic.m, dyadic.lower, dyadic.upper, color=PALETTE[0], alpha=0.25)
-            ax.plot(dyadic.m, dyadic.upper, "v-", color=PALETTE[0], label="dyadic: certificate")
-            ax.plot(dyadic.m, dyadic.lower, "^-", color=PALETTE[0], label="dyadic: attacked")
-            ax.plot(svm.m, svm.lower, "s-", color=PALETTE[1], label="SVM: attacked, 2 points")
-            ax.plot(svm.m, svm.error, "s:", color=PALETTE[1], label="SVM: error")
-            shape = float(dyadic.upper.iloc[0]) * float(dyadic.m.iloc[0])
-            line = np.geomspace(dyadic.m.min(), dyadic.m.max(), 20)
-            ax.plot(line, shape / line, label="slope of 1/m", **THEORY)
-            ax.set_xscale("log")
-            ax.set_xticks(dyadic.m.tolist(), [str(m) for m in dyadic.m])
+        figure, (left, right) = panels(2, width=5.2, height=4.4)
+        _rates(left, disc[disc.gamma == GAMMA].sort_values("m"), "m")
+        sizes = sorted(disc.m.unique())
+        left.set_xscale("log")
+        left.set_xticks(sizes, [str(m) for m in sizes])
+        left.set(xlabel="training rows m", ylabel="fraction of points", title=f"gamma = {GAMMA}")
+        part = disc[disc.m == SIZE].sort_values("gamma", ascending=False)
+        _rates(right, part.assign(log=np.log2(1 / part.gamma)), "log")
+        right.set(xlabel="log2(1/gamma)", ylabel="fraction of points", title=f"m = {SIZE}")
+        for ax in (left, right):
             ax.minorticks_off()
-            ax.set_yscale("symlog", linthresh=1e-2)
-            ax.set(
-                xlabel="training rows m", ylabel="fraction of points", title=f"gamma = {gamma:g}"
-            )
-            ax.set_ylim(bottom=0)
-            ax.legend(fontsize=7)
+            ax.set_yscale("symlog", linthresh=1e-4)
+            ax.set_ylim(0, 3)
+        left.legend(fontsize=7, loc="lower left")
         return figure
 
 
-def _picture(frame: pd.DataFrame) -> Figure:
-    """The dyadic learner at work: training rows, arc of consistent directions, dyadic candidates
-    (dashed, on the way to the target's direction), points that could be flipped (shaded), and one
-    winning poison of at most four correct rows (stars) against the circled point."""
-    rng = np.random.default_rng(11)
-    target, S, _ = _problem(14, 0.1, 1, rng)
-    learner = DyadicDirectionLearner().fit(S.X, S.y)
-    lattice = np.stack(np.meshgrid(*[np.linspace(-1, 1, 301)] * 2), axis=-1).reshape(-1, 2)
-    lattice = lattice[np.hypot(*lattice.T) <= 1]
-    region = lattice[learner.upper_region(target, lattice)]
-    order = rng.permutation(len(region))[:400]
-    report = attackable_rate(learner, target, S, region[order], [DyadicPathAttacker()])
-    hit = next((i for i in report.exposed()), None)
+def _rates(ax: Axes, part: pd.DataFrame, x: str) -> None:
+    dyadic, svm = part[part.learner == "dyadic"], part[part.learner == "svm"]
+    ax.plot(dyadic[x], dyadic.bound, label="2 e' log(64/gamma)", **THEORY)
+    ax.fill_between(dyadic[x], dyadic.lower, dyadic.upper, color=PALETTE[0], alpha=0.25)
+    ax.plot(dyadic[x], dyadic.upper, "v-", color=PALETTE[0], label="dyadic: certificate")
+    ax.plot(dyadic[x], dyadic.lower, "^-", color=PALETTE[0], label="dyadic: attacked")
+    ax.plot(svm[x], svm.lower, "s-", color=PALETTE[1], label="SVM: attacked, 2 points")
+    ax.plot(svm[x], svm.error, "s:", color=PALETTE[1], label="SVM: error")
+
+
+def _chain(frame: pd.DataFrame) -> Figure:
+    """The chain distribution, where no learner for half-planes is safe: rate of points flipped by
+    reflecting the m training rows, with 99.99 % intervals, and what the certificate of the dyadic
+    learner leaves open. Runs in which the exact SVM refuses an answer (the margin is below 64-bit
+    numbers) are left out."""
+    chain = frame[frame["where"] == "chain"].sort_values("m")
     with figure_style():
-        figure, (ax,) = panels(1, width=6.2, height=5.6)
-        turn = np.linspace(0, 2 * np.pi, 200)
-        ax.plot(np.cos(turn), np.sin(turn), color="#999999", linewidth=1)
-        ax.scatter(region[:, 0], region[:, 1], s=3, color=PALETTE[5], alpha=0.25, linewidth=0)
-        ax.scatter([], [], s=50, color=PALETTE[5], label="could be flipped")
-        for label, marker, color in ((1, "o", PALETTE[0]), (0, "s", PALETTE[1])):
-            ax.scatter(
-                S.X[S.y == label, 0],
-                S.X[S.y == label, 1],
-                marker=marker,
-                color=color,
-                s=40,
-                label=f"label {label}",
-            )
-        arc = consistent_arc(learner.positive_, learner.negative_)
-        sweep = np.linspace(arc.low, arc.low + arc.width, 50)
-        ax.plot(1.07 * np.cos(sweep), 1.07 * np.sin(sweep), color=PALETTE[2], linewidth=5,
-                label="consistent directions")  # fmt: skip
-        for i, c in enumerate(candidates(target)):
-            if i > 7:
-                break
-            ax.plot(
-                [0, 1.2 * np.cos(c.beta)], [0, 1.2 * np.sin(c.beta)], **THEORY | {"linewidth": 0.8}
-            )
-        w = target.w
-        ends = -target.b * w + np.outer([-1, 1], np.sqrt(1 - target.b**2) * np.array([-w[1], w[0]]))
-        ax.plot(*ends.T, color="black", linewidth=2, label="target boundary")
-        poison = None if hit is None else report.poison[hit]
-        if hit is not None and poison is not None:
-            x0 = region[order][hit]
-            ax.plot(x0[0], x0[1], "o", markersize=13, markerfacecolor="none", color="black")
-            ax.scatter(
-                poison.X[:, 0],
-                poison.X[:, 1],
-                marker="*",
-                s=130,
-                color=PALETTE[3],
-                zorder=5,
-                label="poison",
-            )
-        ax.set_aspect("equal")
-        ax.set(xlabel="x1", ylabel="x2", xlim=(-1.3, 2.1))
-        ax.legend(fontsize=8, loc="center right")
+        figure, (ax,) = panels(1, width=6.4, height=4.0)
+        for i, name in enumerate(("dyadic", "svm")):
+            part = chain[chain.learner == name]
+            bars = [part.lower - part.low, part.high - part.lower]
+            label = {"dyadic": "dyadic: attacked", "svm": "SVM: attacked"}[name]
+            ax.errorbar(part.m + 0.06 * (2 * i - 1), part.lower, bars, fmt="os"[i], capsize=3,
+                        color=PALETTE[i], label=label)  # fmt: skip
+            for row in part[part.refused > 0].itertuples():
+                text = f"{row.refused / row.runs:.0%} refused"
+                ax.annotate(text, (row.m + 0.1, row.lower), fontsize=7)
+        dyadic = chain[chain.learner == "dyadic"]
+        ax.plot(dyadic.m, dyadic.upper, "v-", color=PALETTE[0], label="dyadic: certificate")
+        ax.plot(dyadic.m, dyadic.bound, label="any learner: (1/2)(1 - 1/2m)^m", **THEORY)
+        ax.set_xticks([1, 2, 3, 4])
+        ax.set(xlabel="training rows m (chain of 2m points)", ylabel="fraction of points")
+        ax.set_ylim(0, 1.05)
+        ax.legend(fontsize=8, loc="upper left", ncols=2)
         return figure
 
 
@@ -190,12 +149,14 @@ PLANE = Study(
     name="plane",
     title="Half-planes: the dyadic learner and the SVM",
     question=(
-        "Random half-planes in the unit disc with a margin. How large is the attackable rate of "
-        "the dyadic direction learner, from below and above, and what do two points do to the SVM?"
+        "Random half-planes in the unit disc with a margin, and the chain on which nobody is safe. "
+        "How large is the attackable rate of the dyadic direction learner, from below and above, "
+        "and what do two points do to the SVM?"
     ),
-    claims=("10.22",),
+    claims=("10.20", "10.22"),
     grid=_grid,
     cell=_cell,
     verdicts=_verdicts,
-    figures={"rates": _curves, "picture": _picture},
+    figures={"rates": _curves, "chain-rates": _chain, "picture": picture, "proof": chords},
+    version=2,
 )

@@ -1,0 +1,117 @@
+"""Upper bounds on the t-point attackable rate of the randomised wrappers, from clean data only.
+
+Whatever the attacker adds, the clean blocks of a random partition are random subsets of the clean
+rows, and a subsample without poison is a sample of them. Source: Sec. sec:finite, spec 10 section
+3.9.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.stats import Interval, clopper_pearson
+from counterplay.core.validation import BoolArray, check_open_fraction, check_positive_int
+from counterplay.core.votes import random_blocks
+from counterplay.poisoning import bounds
+from counterplay.poisoning.block_majority import BINARY, BlockMajority, SubsampleERM
+from counterplay.poisoning.errors import TooFewSamplesError
+from counterplay.poisoning.model import LabelledSet
+from counterplay.poisoning.projected_majority import ProjectedMajority
+from counterplay.poisoning.voting import block_labels, collect_votes, fit_blocks
+
+
+def certified_upper_rate(
+    learner: BlockMajority | ProjectedMajority | SubsampleERM,
+    S: LabelledSet,
+    X_test: ArrayLike,
+    truth: ArrayLike,
+    *,
+    n_permutations: int = 20,
+    random_state: RandomState = None,
+    confidence: float = 0.95,
+) -> Interval:
+    """Upper bound on the t-point attackable rate of a randomised wrapper, from clean data only.
+
+    For block votes a point is wrong only if more clean blocks are wrong than the vote tolerates
+    (4t, or 9t for the projected majority). The added rows can enlarge blocks by one row; both sizes
+    are evaluated and added. For a subsample it is the chance that poison is drawn plus the error of
+    the base on a clean subsample. The interval is over permutations and test points together.
+
+    Parameters
+    ----------
+    learner:
+        The wrapper with its base and budget; it need not be fitted. Points of a projected majority
+        must be among the reference points of its projector for the bound to hold.
+    S:
+        Clean training rows.
+    X_test, truth:
+        Test points and their true labels.
+    n_permutations:
+        Random partitions (or subsamples) to average over.
+    random_state, confidence:
+        Seed, and level of the interval.
+
+    Examples
+    --------
+    >>> from counterplay.poisoning import MaxOpenInterval
+    >>> S = LabelledSet(np.random.default_rng(0).random(330), np.zeros(330, int))
+    >>> rate = certified_upper_rate(BlockMajority(MaxOpenInterval(), t=1), S,
+    ...                             np.linspace(0, 1, 201), np.zeros(201), random_state=0)
+    >>> rate.estimate < 0.05
+    True
+    """
+    points, labels = np.asarray(X_test), np.asarray(truth)
+    rng = generator(random_state)
+    runs = check_positive_int(n_permutations, "n_permutations")
+    check_open_fraction(confidence, "confidence")
+    if isinstance(learner, SubsampleERM):
+        return _subsample_rate(learner, S, points, labels, runs, rng, confidence)
+    count, t, m = learner.n_blocks, learner.t, len(S)
+    if m < count:
+        raise TooFewSamplesError(f"{m} rows cannot fill {count} blocks; lower t or add rows")
+    sizes = [m // count] + ([m // count + 1] if (m + t) // count > m // count else [])
+    bad = 0
+    for _ in range(runs):
+        for size in sizes:
+            lengths = [size] * min(count, m // size)  # clean blocks are disjoint parts of S
+            blocks = list(random_blocks(m, sizes=lengths, random_state=rng))
+            wrong = _wrong(learner.base, S, blocks, points, labels, rng)
+            bad += int((wrong.sum(axis=0) > learner.tolerated).sum())
+    pairs = runs * len(points)
+    return clopper_pearson(min(pairs, bad), pairs, confidence)
+
+
+def _subsample_rate(
+    learner: SubsampleERM,
+    S: LabelledSet,
+    points: Any,
+    labels: Any,
+    runs: int,
+    rng: np.random.Generator,
+    confidence: float,
+) -> Interval:
+    m, t = len(S), learner.t
+    size = bounds.subsample_size(m + t, t, learner.eps)
+    if size == 0:
+        raise TooFewSamplesError(f"{m} rows give an empty subsample; use more rows or a larger eps")
+    drawn = 1 - (m / (m + t)) ** size  # some draw is poison
+    samples = [rng.integers(m, size=size) for _ in range(runs)]
+    wrong = _wrong(learner.base, S, samples, points, labels, rng)
+    span = clopper_pearson(int(wrong.sum()), wrong.size, confidence)
+    value, low, high = (drawn + (1 - drawn) * v for v in (span.estimate, span.low, span.high))
+    return Interval(value, low, high, confidence)
+
+
+def _wrong(
+    base: Any, S: LabelledSet, blocks: Any, points: Any, labels: Any, rng: np.random.Generator
+) -> BoolArray:
+    """Which models of the blocks err at which points."""
+    seeds = [int(s) for s in rng.integers(2**31, size=len(blocks))]
+    models = fit_blocks(base, S.X, S.y, blocks, seeds)
+    votes = collect_votes(models, points, BINARY, block_labels(S.y, blocks))
+    wrong: BoolArray = votes != labels[None, :]
+    return wrong
