@@ -65,6 +65,8 @@ def test_run_as_json(capsys: pytest.CaptureFixture[str]):
     assert study["holds"] is True
     assert study["verdicts"][0]["claim"] == "00.01"
     assert all(Path(path).is_file() for path in study["figures"])
+    numbers = json.loads(Path(study["numbers"]).read_text(encoding="utf-8"))
+    assert (numbers["study"], numbers["seed"], len(numbers["cells"])) == ("sample/walk", 3, 12)
 
 
 def test_quiet_prints_nothing(capsys: pytest.CaptureFixture[str]):

@@ -17,6 +17,7 @@ from counterplay.strategic import (
     GraphGame,
     GridThreshold,
     HedgeOverH,
+    LearnerDashboard,
     LocalGraph,
     ManipulationGraph,
     Mode,
@@ -106,6 +107,20 @@ LEARNERS = {
         "make": lambda: Red2OnlinePMF(SOA(rules()), 1),
         "run": play(Mode.PMF_V),
         "bad": {"k": lambda: Red2OnlinePMF(SOA(rules()), -1)},
+    },
+    "LearnerDashboard": {
+        "make": lambda: LearnerDashboard(Red2OnlinePMF(SOA(rules()), 1)),
+        "run": lambda board: [
+            [board.update(v, bag, y) for v, bag, y in [(1, [1], 0), (0, [0, 1], 0), (2, [2], 1)]],
+            board.to_frame(),
+        ],
+        "bad": {
+            "learner": lambda: LearnerDashboard(SOA(rules())),
+            "label": lambda: LearnerDashboard(Red2OnlineFI(SOA(rules()))).update(0, [0], -1),
+            "more moves than k": lambda: LearnerDashboard(Red2OnlinePMF(SOA(rules()), 1)).update(
+                0, [0, 1, 2], 1
+            ),
+        },
     },
     "UnknownGraphOnline": {
         "make": lambda: UnknownGraphOnline(Halving(rules()), candidates()),

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from counterplay.studies.provenance import current_provenance
@@ -69,3 +71,25 @@ def test_figures_are_the_same_bytes_in_any_process(
     assert first[0].png.startswith(b"\x89PNG")
     assert paths[1].read_bytes() == first[0].svg
     assert b"<svg" in first[0].svg
+
+
+def test_numbers_lie_beside_the_figures_exact_and_reproducible(result: StudyResult, tmp_path: Path):
+    folder = figure_folder(result.entry, tmp_path)
+    path = result.write_numbers(folder)
+    assert path == tmp_path / "figures" / "sample" / "walk.json"
+    text = path.read_text(encoding="utf-8")
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
+
+    stored = json.loads(text, parse_constant=refuse)
+    assert (stored["study"], stored["scale"], stored["seed"]) == ("sample/walk", "quick", 0)
+    assert stored["command"] == result.command
+    assert stored["verdicts"] == [vars(verdict) for verdict in result.verdicts]
+    frame = pd.DataFrame(stored["cells"])
+    assert list(frame.columns) == list(result.frame.columns)
+    assert {row["never"] for row in stored["cells"]} == {None}
+    assert {row["beyond"] for row in stored["cells"]} == {"-inf"}
+    for name in set(frame.columns) - {"never", "beyond"}:
+        assert frame[name].tolist() == result.frame[name].tolist()
+    assert result.write_numbers(folder).read_text(encoding="utf-8") == text

@@ -113,14 +113,17 @@ def _collect(
 
 
 def _write(content: Report, page: str, out: Path) -> Path:
-    """Write the page, and its figures as files beside it."""
+    """Write the page, and its figures with their numbers as files beside it."""
     from counterplay.core.files import write_atomic
     from counterplay.studies.results import figure_folder
 
     for section in content.areas:
         for study in section.studies:
+            folder = figure_folder(study.entry, out)
             for figure in study.figures:
-                figure.files.write(figure_folder(study.entry, out), study.entry.study.name)
+                figure.files.write(folder, study.entry.study.name)
+            if study.result is not None:
+                study.result.write_numbers(folder)
     return write_atomic(out / "report.html", page)
 
 

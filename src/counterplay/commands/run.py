@@ -1,4 +1,4 @@
-"""``counterplay run``: execute missing cells, then print verdicts and write figures."""
+"""``counterplay run``: execute missing cells, print verdicts, write figures and their numbers."""
 
 from __future__ import annotations
 
@@ -132,13 +132,14 @@ def _complete(
 def _show(
     results: list[StudyResult], jobs: int, out: Path, talk: bool
 ) -> list[tuple[StudyResult, list[Path]]]:
-    """Print the verdicts and write the figures of every study that is complete."""
+    """Print the verdicts, write figures and then numbers of every study that is complete."""
     from counterplay.studies.results import figure_folder, render_figures
 
     shown = []
     for result, figures in zip(results, render_figures(results, jobs)):
         folder, stem = figure_folder(result.entry, out), result.entry.study.name
         files = [path for figure in figures for path in figure.write(folder, stem)]
+        files.append(result.write_numbers(folder))
         shown.append((result, files))
         if talk:
             _print(result, files)
@@ -176,5 +177,6 @@ def _as_json(result: StudyResult, files: list[Path], summary: RunSummary) -> dic
         "wall_time": result.wall_time,
         "holds": result.holds,
         "verdicts": [vars(verdict) for verdict in result.verdicts],
-        "figures": [str(path) for path in files],
+        "figures": [str(path) for path in files[:-1]],
+        "numbers": str(files[-1]),
     }

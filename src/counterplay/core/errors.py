@@ -55,6 +55,10 @@ class InformationError(CounterplayError, RuntimeError):
     """A learner was run in a setting that reveals less than it needs."""
 
 
+class OpenProblemError(InformationError, NotImplementedError):
+    """No algorithm is known for the setting; the message names the open problem."""
+
+
 class ProtocolError(CounterplayError, RuntimeError):
     """Calls came in an order that makes no sense, such as ``tell`` before ``ask``."""
 

@@ -59,6 +59,7 @@ from counterplay.strategic.graphs.baselines import (
     SuperGraph,
 )
 from counterplay.strategic.graphs.cover_hedge import AgnosticCoverHedge
+from counterplay.strategic.graphs.dashboard import LearnerDashboard
 from counterplay.strategic.graphs.environment import (
     GraphGame,
     GraphLearner,
@@ -163,6 +164,7 @@ __all__ = [
     "HedgeOverH",
     "HypothesisClass",
     "Learner",
+    "LearnerDashboard",
     "LinearClass",
     "LocalGraph",
     "LongestSurvivor",

@@ -1,12 +1,14 @@
-"""From stored cells to what people read: a frame, verdicts, figures."""
+"""From stored cells to what people read: a frame, verdicts, figures and their numbers."""
 
 from __future__ import annotations
 
 import io
+import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from counterplay.core.figures import figure_style
 from counterplay.core.files import write_atomic
@@ -55,6 +57,21 @@ class StudyResult:
         seed = f" --seed {self.seed}" if self.seed else ""
         scale = "" if self.scale == "quick" else f" --scale {self.scale}"
         return f"counterplay run {self.id}{scale}{seed}"
+
+    def write_numbers(self, folder: Path) -> Path:
+        """Write the numbers behind the figures into ``folder`` as ``NAME.json``; return the path.
+
+        Floats are exact; nan, for which JSON has no word, is null, an infinity ``"inf"`` or
+        ``"-inf"``. The same cells give the same bytes.
+        """
+        rows = [json.dumps(_plain(row)) for row in self.frame.to_dict("records")]
+        head = {"study": self.id, "scale": self.scale, "seed": self.seed, "command": self.command}
+        parts = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+        verdicts = [json.dumps(_plain(vars(verdict))) for verdict in self.verdicts]
+        parts += [_json_lines("verdicts", verdicts), _json_lines("cells", rows)]
+        return write_atomic(
+            folder / f"{self.entry.study.name}.json", "{" + ",\n".join(parts) + "}\n"
+        )
 
 
 @dataclass(frozen=True)
@@ -122,6 +139,22 @@ def _frame(cells: Sequence[Cell], rows: Sequence[StoredCell]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame([{**cell.params, **row.values()} for cell, row in zip(cells, rows)])
+
+
+def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(key): _json_value(value) for key, value in row.items()}
+
+
+def _json_value(value: Any) -> Any:
+    value = value.item() if hasattr(value, "item") else value
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else str(value)
+
+
+def _json_lines(key: str, items: Sequence[str]) -> str:
+    """A list with one item per line."""
+    return f"{json.dumps(key)}: [\n" + ",\n".join(items) + "\n]"
 
 
 def _render_all(figures: Mapping[str, DrawFigure], frame: pd.DataFrame) -> list[FigureFiles]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.errors import InformationError
+from counterplay.core.errors import InformationError, OpenProblemError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.transcript import Transcript
 from counterplay.core.validation import BoolArray, IntArray, check_labels01
@@ -124,6 +124,13 @@ class GraphTranscript(Transcript):
         )
 
 
+def _refusal(learner: GraphLearner, given: Mode) -> InformationError:
+    needs = f"{type(learner).__name__} needs {learner.mode.name} feedback, this game gives"
+    if learner.open_problem:
+        return OpenProblemError(f"{needs} {given.name}; {learner.open_problem}")
+    return InformationError(f"{needs} {given.name}")
+
+
 class GraphGame:
     """One agent after the other on a manipulation graph.
 
@@ -166,10 +173,7 @@ class GraphGame:
     def round(self, learner: GraphLearner, x: int, y: int) -> tuple[BoolArray, After]:
         """Play one agent; return the published rule and what was revealed."""
         if self.mode not in _NEEDS[learner.mode]:
-            raise InformationError(
-                f"{type(learner).__name__} needs {learner.mode.name} feedback, this game gives "
-                f"{self.mode.name}" + (f"; {learner.open_problem}" if learner.open_problem else "")
-            )
+            raise _refusal(learner, self.mode)
         rule = np.asarray(learner.publish(self.announce(x), self.graph.n), dtype=np.bool_)
         v = respond(rule, x, self.graph, self.tie, self._rng)
         after = self.reveal(x, v, int(rule[v]), y, learner.mode)

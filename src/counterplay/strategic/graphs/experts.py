@@ -9,6 +9,7 @@ exact fractions on request; in floating point they are kept normalised. Source: 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Hashable, Iterable
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -59,6 +60,7 @@ class Experts:
         self.mistakes: list[int] = [0]
         self.most_mistakes = float(learner.mistake_bound)
         self.dropped: Any = one * 0
+        self._log_scale = 0.0  # of the factor that floating-point weights were divided by
 
     def copy(self) -> Experts:
         """An independent copy; learners never change, so they are shared."""
@@ -76,6 +78,12 @@ class Experts:
     def total(self) -> Any:
         """Sum of all weights."""
         return sum(weight for _, weight in self.entries)
+
+    @property
+    def log_total(self) -> float:
+        """Natural logarithm of the total weight of the proof, which starts at 1 and only falls."""
+        total = Fraction(self.total)
+        return self._log_scale + math.log(total.numerator) - math.log(total.denominator)
 
     def mass(self, accepts: Callable[[OnlineLearner], bool]) -> Any:
         """Weight of the experts for which ``accepts`` holds."""
@@ -113,6 +121,7 @@ class Experts:
             self.dropped += sum(weight for _, weight, _ in fresh[self.max_experts :])
             fresh = fresh[: self.max_experts]
         scale = 1 if self.exact else sum(weight for _, weight, _ in fresh)
+        self._log_scale += math.log(scale)
         self.entries = [(learner, weight / scale) for learner, weight, _ in fresh]
         self.mistakes = [made for _, _, made in fresh]
 

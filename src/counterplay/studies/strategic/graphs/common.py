@@ -19,14 +19,17 @@ def whole(params: Params, name: str) -> int:
     return int(params[name] or 0)
 
 
-def errorbars(ax: Axes, x: Any, groups: Any, color: str, label: str, marker: str = "o") -> None:
+def errorbars(
+    ax: Axes, x: Any, groups: Any, color: str, label: str, fmt: str = "o", face: str | None = None
+) -> None:
     """Means with 95 % intervals, one per group of values."""
     centres = np.array([float(np.mean(group)) for group in groups])
     spans = [mean_interval(group) for group in groups]
     low = centres - [span.low for span in spans]
     high = np.array([span.high for span in spans]) - centres
     bars = np.maximum(np.stack([low, high]), 0)
-    ax.errorbar(x, centres, yerr=bars, fmt=marker, color=color, label=label, capsize=2, ms=4)
+    ax.errorbar(x, centres, yerr=bars, fmt=fmt, color=color, label=label, capsize=2, ms=4,
+                mfc=face or color)  # fmt: skip
 
 
 def random_graph(rng: np.random.Generator, n: int, k: int) -> ManipulationGraph:

@@ -75,7 +75,7 @@ def _noise_verdicts(frame: pd.DataFrame) -> list[Verdict]:
 def _noise_figure(frame: pd.DataFrame) -> Figure:
     """Regret against the best rule of the class when a quarter of the labels is wrong (mean and
     95 % interval): hedge over all rules needs the list of rules, cover hedge only an online
-    learner. Dashed: the bound of cover hedge.
+    learner. Dashed: the bound of cover hedge; dotted: growth like sqrt(T ln T).
     """
     figure, (ax,) = panels(1)
     groups = frame.groupby("T")
@@ -83,6 +83,10 @@ def _noise_figure(frame: pd.DataFrame) -> Figure:
     errorbars(ax, 0.97 * T, [g["cover"] for _, g in groups], PALETTE[0], "cover hedge")
     errorbars(ax, 1.03 * T, [g["hedge"] for _, g in groups], PALETTE[1], "hedge over rules", "s")
     ax.plot(T, [float(g["bound"].iloc[0]) for _, g in groups], label="bound", **THEORY)
+    growth = np.sqrt(T * np.log(T))
+    first = float(frame.loc[frame["T"] == T[0], "cover"].mean())
+    dotted = {**THEORY, "linestyle": ":"}
+    ax.plot(T, growth * first / growth[0], label="sqrt(T ln T), through the first point", **dotted)
     ax.set(
         xscale="log", xlabel="rounds T", ylabel="regret", title="A quarter of the labels is noise"
     )

@@ -92,7 +92,8 @@ def _sample_verdicts(frame: pd.DataFrame) -> list[Verdict]:
 
 def _sample_figure(frame: pd.DataFrame) -> Figure:
     """Test error after people have moved, against labels (left) and labels per bit d log2 k
-    (right): the curves collapse. Points: mean with 95 % interval; dashed: (1 - 1/s)^T / 2.
+    (right): the curves collapse. Points: mean with 95 % interval; dashed: (1 - 1/s)^T / 2; grey
+    crosses: rules learned without a thought for moves.
     """
     figure, (left, right) = panels(2)
     for j, ((k, d), part) in enumerate(frame.groupby(["k", "d"])):
@@ -106,11 +107,13 @@ def _sample_figure(frame: pd.DataFrame) -> Figure:
         left.plot(smooth, 0.5 * (1 - 1 / s) ** smooth, **THEORY)
     x = np.linspace(0, 4, 100)
     right.plot(x, 0.5 * np.exp(-x), label="exp(-T/s) / 2", **THEORY)
+    naive = [frame[f"naive{i}"] for i in range(len(_SHARES))]
+    errorbars(right, _SHARES, naive, "#777777", "", "x")
     for ax in (left, right):
         ax.axhline(0.5, color="#777777", lw=1)
-        ax.text(0.98, 0.5, "ignoring moves", va="bottom", ha="right", fontsize=8,
+        ax.text(0.98, 0.51, "ignoring moves", va="bottom", ha="right", fontsize=8,
                 transform=ax.get_yaxis_transform())  # fmt: skip
-        ax.set(ylabel="test error", ylim=(-0.02, 0.56))
+        ax.set(ylabel="test error", ylim=(-0.02, 0.62))
     left.set(xlabel="labels T", title="Error against labels")
     right.set(xlabel="labels per bit, T / (d log2 k)", title="The same, per bit")
     right.legend(fontsize=7, ncol=2)
