@@ -14,7 +14,7 @@ import numpy as np
 
 from counterplay.core.errors import ContradictionError, InvalidInputError
 from counterplay.core.seeds import derive_seed
-from counterplay.core.validation import FloatArray
+from counterplay.core.validation import FloatArray, IntArray
 from counterplay.elicitation import bounds
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query
 from counterplay.elicitation.contradictions import fewest_to_set_aside, smallest_conflict
@@ -72,12 +72,15 @@ class AdaptiveState:
         self.stopped = False
         self._same_in_a_row: list[float] = []
         self._certificate: Certificate | None = None
+        self._contenders: IntArray | None = None  # of a larger consistent set
 
     @property
     def certificate(self) -> Certificate:
         """Best option so far and its largest regret over all consistent preferences."""
         if self._certificate is None:
-            self._certificate = self.pool.evaluate(self.consistent)
+            among = self._contenders if self.consistent.exact else None
+            self._certificate = self.pool.evaluate(self.consistent, among=among)
+            self._contenders = self._certificate.contenders
         return self._certificate
 
     @property
@@ -247,6 +250,7 @@ class AdaptiveState:
         changed = self.active[number][1] is not answer
         if changed:
             self.active[number] = (self.active[number][0], answer)
+            self._contenders = None
             if self.consistent.reset(self.active):
                 self.contradictions.append(Contradiction(self.open_conflict, (), (number,)))
                 self.to_confirm, self.open_conflict = [], ()
@@ -258,6 +262,7 @@ class AdaptiveState:
     def _set_aside(self, conflict: tuple[int, ...]) -> None:
         """Ignore the fewest answers that restore consistency."""
         dropped: list[int] = []
+        self._contenders = None
         while not self.consistent.reset(self.active):
             numbers = list(self.active)
             answers = [self.active[i] for i in numbers]

@@ -21,6 +21,8 @@ from counterplay.elicitation.oracles import PointSetOracle
 if TYPE_CHECKING:
     import pandas as pd
 
+_BLOCK = 128  # rows compared at a time
+
 
 class Catalogue:
     """Items of a data frame, described by benefits (more is better) and costs (less is better).
@@ -128,24 +130,30 @@ def undominated(values: ArrayLike) -> IntArray:
 
 @njit(cache=True)
 def _undominated(values):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Rows sorted by falling sum: a row can only be dominated by an earlier one that was kept."""
+    """Rows sorted by falling sum: a row can only be dominated by an earlier one that was kept.
+
+    Kept rows are stored by column and compared in blocks, so that the loops vectorise.
+    """
     n, k = values.shape
     kept = np.empty(n, np.int64)
+    columns = np.empty((k, n))
+    worse = np.empty(_BLOCK, np.bool_)
     count = 0
     for i in range(n):
         beaten = False
-        for position in range(count):
-            other = kept[position]
-            worse = True
+        for start in range(0, count, _BLOCK):
+            size = min(_BLOCK, count - start)
+            worse[:] = True
             for j in range(k):
-                if values[other, j] < values[i, j]:
-                    worse = False
-                    break
-            if worse:
+                x, column = values[i, j], columns[j, start : start + size]
+                for position in range(size):
+                    worse[position] &= column[position] >= x
+            if worse[:size].any():
                 beaten = True
                 break
         if not beaten:
             kept[count] = i
+            columns[:, count] = values[i]
             count += 1
     return kept[:count]
 

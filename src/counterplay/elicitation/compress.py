@@ -187,11 +187,13 @@ def _cell_tree(points, weights, relative):  # type: ignore[no-untyped-def]  # co
         mass = np.zeros(cells)
         means = np.zeros((cells, k))
         for cell in range(cells):
+            total = np.zeros(k)
             for position in range(cell * n // cells, (cell + 1) * n // cells):
-                mass[cell] += weight[position]
+                amount, row = weight[position], np.uint64(index[position])
+                mass[cell] += amount
                 for j in range(k):
-                    means[cell, j] += weight[position] * points[index[position], j]
-            means[cell] /= mass[cell]
+                    total[j] += amount * points[row, j]
+            means[cell] = total / mass[cell]
         reduced = _reduce_block(means, mass, relative)
         kept = 0
         for cell in range(cells):

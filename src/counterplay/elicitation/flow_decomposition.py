@@ -36,9 +36,9 @@ class PolicyFlow:
 
     mdp: MultiObjectiveMDP
     layer: NDArray[np.int64]
-    origin: NDArray[np.int64]
-    action: NDArray[np.int64]
-    successor: NDArray[np.int64]
+    origin: NDArray[np.int32]
+    action: NDArray[np.int32]
+    successor: NDArray[np.int32]
     flow: FloatArray
     arrival: FloatArray
     """Probability of each state at time H: the flow of its edge into the sink."""
@@ -47,8 +47,13 @@ class PolicyFlow:
     def value(self) -> FloatArray:
         """Value of the policy: expected reward over all edges."""
         n, actions, k = self.mdp.R.shape
-        visits = np.bincount(self.origin * actions + self.action, self.flow, n * actions)
+        visits = np.bincount(self.pairs, self.flow, n * actions)
         return np.asarray(visits @ self.mdp.R.reshape(-1, k))
+
+    @property
+    def pairs(self) -> NDArray[np.int32]:
+        """State and action of each edge as one number, ``origin * A + action``."""
+        return self.origin * np.int32(self.mdp.n_actions) + self.action
 
     @property
     def n_edges(self) -> int:
@@ -88,6 +93,8 @@ class _Pieces(NamedTuple):
     """State in which each piece begins, and the one in which it ends."""
     stop: NDArray[Any]
     amount: FloatArray
+    rows: NDArray[np.int32]
+    """Row of ``returns`` of each piece; empty if they are in the same order."""
     returns: FloatArray
 
 
@@ -160,24 +167,17 @@ def policy_flow(mdp: MultiObjectiveMDP, policy: ArrayLike) -> PolicyFlow:
     inflow = np.zeros(mdp.n_states)
     inflow[mdp.s0] = 1.0
     parts: list[tuple[NDArray[Any], ...]] = []
-    pointers = mdp.P.indptr.astype(np.int64)
     for t in range(mdp.H):
-        here = np.flatnonzero(inflow > 0)
         if checked.ndim == 2:
-            tails, actions = here, checked[t, here].astype(np.int64)
-            chance = inflow[here]
+            tails = np.flatnonzero(inflow > 0)
+            actions, chance = checked[t, tails].astype(np.int64), inflow[tails]
         else:
+            here = np.flatnonzero(inflow > 0)
             position, actions = np.nonzero(checked[t, here] > 0)
             tails = here[position]
             chance = inflow[tails] * checked[t, tails, actions]
-        first = pointers[tails * mdp.n_actions + actions]
-        counts = pointers[tails * mdp.n_actions + actions + 1] - first
-        owner = np.repeat(np.arange(tails.size), counts)
-        entries = np.arange(owner.size) + np.repeat(first - (np.cumsum(counts) - counts), counts)
-        successors = mdp.P.indices[entries].astype(np.int64)
-        amounts = chance[owner] * mdp.P.data[entries]
-        parts.append((tails[owner], actions[owner], successors, amounts))
-        inflow = np.bincount(successors, amounts, mdp.n_states).astype(np.float64)
+        *edges, inflow = _layer(*mdp.csr, tails, actions, chance, mdp.n_states, mdp.n_actions)
+        parts.append(tuple(edges))
     layer = np.concatenate([[0], np.cumsum([len(part[3]) for part in parts])]).astype(np.int64)
     origin, action, successor, flow = (np.concatenate(columns) for columns in zip(*parts))
     return PolicyFlow(mdp, layer, origin, action, successor, flow, inflow)
@@ -206,24 +206,49 @@ def flow_decomposition(flow: PolicyFlow) -> FlowPaths:
     """
     if not flow.flow.size:
         raise InvalidInputError("the flow is empty")
-    pieces, tree = _join_span(flow, 0, flow.mdp.H)
-    return FlowPaths(flow, pieces.amount, pieces.returns, tree, np.arange(len(pieces.amount)))
+    pieces, tree = _join_span(flow, flow.pairs, 0, flow.mdp.H)
+    returns = pieces.returns[pieces.rows] if pieces.rows.size else pieces.returns
+    return FlowPaths(flow, pieces.amount, returns, tree, np.arange(len(pieces.amount)))
 
 
-def _join_span(flow: PolicyFlow, first: int, last: int) -> tuple[_Pieces, _Tree]:
+def _join_span(
+    flow: PolicyFlow, pairs: NDArray[np.int32], first: int, last: int
+) -> tuple[_Pieces, _Tree]:
     """Pieces of paths from time ``first`` to time ``last``, and what they consist of."""
     if last - first == 1:
         edges = slice(flow.layer[first], flow.layer[last])
-        origin = flow.origin[edges]
-        rewards = flow.mdp.R[origin, flow.action[edges]]
         small = np.uint16 if flow.mdp.n_states < 2**16 else np.uint32
-        start, stop = origin.astype(small), flow.successor[edges].astype(small)
-        return _Pieces(start, stop, flow.flow[edges], rewards), _Tree()
+        start, stop = flow.origin[edges].astype(small), flow.successor[edges].astype(small)
+        rewards = flow.mdp.R.reshape(-1, flow.mdp.n_objectives)
+        return _Pieces(start, stop, flow.flow[edges], pairs[edges], rewards), _Tree()
     middle = first + (last - first) // 2
-    before, early = _join_span(flow, first, middle)
-    after, late = _join_span(flow, middle, last)
+    before, early = _join_span(flow, pairs, first, middle)
+    after, late = _join_span(flow, pairs, middle, last)
     start, stop, amount, returns, left, right = _join(*before, *after, flow.mdp.n_states)
-    return _Pieces(start, stop, amount, returns), _Tree((early, late), left, right)
+    rows = np.empty(0, dtype=np.int32)
+    return _Pieces(start, stop, amount, rows, returns), _Tree((early, late), left, right)
+
+
+@njit(cache=True)
+def _layer(indptr, indices, data, tails, actions, chance, n_states, n_actions):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Edges of one time: origin, action, successor, flow; and what arrives at each state."""
+    size = 0
+    for i in range(tails.size):
+        row = tails[i] * n_actions + actions[i]
+        size += indptr[row + 1] - indptr[row]
+    origin, action = np.empty(size, np.int32), np.empty(size, np.int32)
+    successor, flow = np.empty(size, np.int32), np.empty(size)
+    arrival = np.zeros(n_states)
+    edge = 0
+    for i in range(tails.size):
+        row = tails[i] * n_actions + actions[i]
+        for entry in range(indptr[row], indptr[row + 1]):
+            amount = chance[i] * data[entry]
+            origin[edge], action[edge] = tails[i], actions[i]
+            successor[edge], flow[edge] = indices[entry], amount
+            arrival[indices[entry]] += amount
+            edge += 1
+    return origin, action, successor, flow, arrival
 
 
 @njit(cache=True)
@@ -293,7 +318,11 @@ def _match(order_a, amount_a, first_a, order_b, amount_b, first_b):  # type: ign
 
 
 @njit(cache=True)
-def _join(start_a, stop_a, amount_a, returns_a, start_b, stop_b, amount_b, returns_b, n_states):  # type: ignore[no-untyped-def]  # compiled by numba
+def _join(  # type: ignore[no-untyped-def]  # compiled by numba
+    start_a, stop_a, amount_a, rows_a, returns_a,
+    start_b, stop_b, amount_b, rows_b, returns_b,
+    n_states,
+):  # fmt: skip
     """Pieces of two neighbouring time spans joined to pieces of both."""
     order_a, sorted_a, first_a = _by_state(stop_a, amount_a, n_states)
     order_b, sorted_b, first_b = _by_state(start_b, amount_b, n_states)
@@ -301,9 +330,12 @@ def _join(start_a, stop_a, amount_a, returns_a, start_b, stop_b, amount_b, retur
     count, k = amount.size, returns_a.shape[1]
     start, stop = np.empty(count, start_a.dtype), np.empty(count, start_a.dtype)
     returns = np.empty((count, k))
+    edges_a, edges_b = rows_a.size > 0, rows_b.size > 0
     for piece in range(count):
-        a, b = left[piece], right[piece]
+        a, b = np.uint64(left[piece]), np.uint64(right[piece])
         start[piece], stop[piece] = start_a[a], stop_b[b]
+        row_a = np.uint64(rows_a[a]) if edges_a else a
+        row_b = np.uint64(rows_b[b]) if edges_b else b
         for j in range(k):
-            returns[piece, j] = returns_a[a, j] + returns_b[b, j]
+            returns[piece, j] = returns_a[row_a, j] + returns_b[row_b, j]
     return start, stop, amount, returns, left, right

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numba import njit
@@ -75,11 +76,11 @@ def most_informative(
     ``balance`` is what an uneven split costs, in units of relative regret.
     """
     sample = _spread(consistent, rng)
-    values = sample.weights.astype(np.float32) @ pool.values.T.astype(np.float32)
-    winners = values.argmax(axis=1)
-    best = values[np.arange(len(winners)), winners]
-    at_vertices = pool.best(consistent.vertices)
-    likely = _candidates(winners, sample.shares, at_vertices, certificate)
+    contenders = certificate.contenders
+    values = sample.weights.astype(np.float32) @ pool.values[contenders].astype(np.float32).T
+    places = values.argmax(axis=1)
+    winners, best = contenders[places], values[np.arange(len(places)), places]
+    likely = _candidates(winners, sample.shares, certificate)
     choice = _best_pair(pool, likely, sample, best, asked, balance)
     if choice is None and len(pool) > likely.size:  # any two options may still cut the set
         others = rng.permutation(len(pool))[: 2 * _CANDIDATES]
@@ -142,14 +143,13 @@ def _spread(consistent: TolerantSet, rng: np.random.Generator) -> _Sample:
     return _Sample(np.vstack([weights, corners]), precision, shares / shares.sum())
 
 
-def _candidates(
-    winners: IntArray, shares: FloatArray, at_vertices: IntArray, certificate: Certificate
-) -> IntArray:
+def _candidates(winners: IntArray, shares: FloatArray, certificate: Certificate) -> IntArray:
     """Options that are best for some consistent preference, the most likely ones first.
 
     The vertices together count as much as a tenth of the sampled preferences: they decide the
     certificate.
     """
+    at_vertices = certificate.champions
     size = int(max(winners.max(), at_vertices.max())) + 1
     vertices = np.bincount(at_vertices, minlength=size) / len(at_vertices)
     mass = np.bincount(winners, shares, size) + 0.1 * vertices
@@ -163,11 +163,17 @@ def _fresh_pairs(
     candidates: IntArray, asked: AbstractSet[tuple[int, int]]
 ) -> tuple[IntArray, IntArray]:
     """All pairs of candidates that were not asked before, as positions."""
-    left, right = np.triu_indices(candidates.size, 1)
+    left, right = _all_pairs(candidates.size)
     fresh = np.ones(left.size, dtype=bool)
     for first, second in asked:
         fresh &= (candidates[left] != first) | (candidates[right] != second)
     return left[fresh], right[fresh]
+
+
+@lru_cache(maxsize=128)
+def _all_pairs(n: int) -> tuple[IntArray, IntArray]:
+    left, right = np.triu_indices(n, 1)
+    return left, right
 
 
 def _expected_regret(
@@ -184,7 +190,7 @@ def _expected_regret(
     return np.asarray(least, dtype=np.float64)
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=True)
 def _split(worth, precision, shares, left, right):  # type: ignore[no-untyped-def]  # compiled by numba
     """Who answers "first" and "second" to each pair, and what share of the preferences that is.
 

@@ -7,13 +7,13 @@ Source: spec 08 section A9 (certificate); proof in docs/theory/elicitation.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from counterplay.core.errors import InvalidInputError
-from counterplay.core.validation import FloatArray
+from counterplay.core.validation import FloatArray, IntArray
 from counterplay.elicitation.catalogue import undominated
 from counterplay.elicitation.oracles import LinearOracle, PointSetOracle
 from counterplay.elicitation.tolerant_set import TolerantSet
@@ -31,6 +31,10 @@ class Certificate:
     """The option that the most regretful preference would rather have."""
     excess: float
     """Largest regret minus ``factor`` times the precision, in absolute units (see ``evaluate``)."""
+    contenders: IntArray = field(compare=False, repr=False)
+    """The option and all that are better for some consistent preference; no other is ever best."""
+    champions: IntArray = field(compare=False, repr=False)
+    """A best option for each vertex."""
 
 
 def clean(regret: float) -> float:
@@ -80,30 +84,40 @@ class OptionPool:
         """Return the best value for each row of weights, over all options."""
         return np.asarray((weights * self.values[self.best(weights)]).sum(axis=1))
 
-    def regrets(self, weights: FloatArray, positions: Any = slice(None)) -> FloatArray:
-        """Return relative regrets (rows, options) with respect to the pool."""
-        worth = weights @ self.values.T
-        best = worth.max(axis=1, keepdims=True)
-        return np.asarray(1.0 - worth[:, positions] / best)
-
-    def evaluate(self, consistent: TolerantSet, factor: float = 0.0) -> Certificate:
+    def evaluate(
+        self, consistent: TolerantSet, factor: float = 0.0, among: IntArray | None = None
+    ) -> Certificate:
         """Return the option with the smallest largest regret over all consistent preferences.
 
         Both the relative regret and ``regret - factor * eps`` are largest at vertices, so this is
         exact. The second is at most 0 when the guarantee ``regret <= factor * eps`` already holds
-        for every consistent person.
+        for every consistent person. ``among``: the contenders of a larger consistent set, which
+        are all that matter for this one (tables only).
         """
         weights = consistent.vertices
-        champion = self.best(weights)
-        best = (weights * self.values[champion]).sum(axis=1)
-        worth = weights @ self.values.T
+        if self.table and among is not None:
+            positions = among
+        else:
+            if not self.table:
+                self.best(weights)  # finds the best options of all vertices
+            positions = np.arange(len(self))
+        worth = weights @ self.values[positions].T
+        champion = worth.argmax(axis=1)
+        best = worth[np.arange(len(worth)), champion]
         relative = 1.0 - worth / best[:, None]
         worst = relative.max(axis=0)
         option = int(worst.argmin())
         vertex = int(relative[:, option].argmax())
         loss = best - worth[:, option] - factor * consistent.precisions
+        better = (worth > worth[:, [option]]).any(axis=0)  # linear: if at no vertex, then nowhere
+        contenders = np.sort(np.append(np.flatnonzero(better), option))
         return Certificate(
-            option, clean(float(worst[option])), int(champion[vertex]), float(loss.max())
+            int(positions[option]),
+            clean(float(worst[option])),
+            int(positions[champion[vertex]]),
+            float(loss.max()),
+            positions[contenders],
+            positions[champion],
         )
 
     def excesses(self, consistent: TolerantSet, factor: float) -> FloatArray:

@@ -118,7 +118,10 @@ def _value_iterate(
 
 @njit(cache=True, nogil=True)
 def _value_iteration(indptr, indices, data, rewards, mask, policies):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Backward induction, directions side by side; unsigned indices let the loops vectorise."""
+    """Backward induction, directions side by side; unsigned indices let the loops vectorise.
+
+    Four successors per pass; the last pass of an action compares it with the best one so far.
+    """
     n_directions, horizon, n_states = policies.shape
     m, n, n_actions = np.uint64(n_directions), np.uint64(n_states), np.uint64(mask.shape[1])
     later = np.zeros((n_states, n_directions))
@@ -126,41 +129,71 @@ def _value_iteration(indptr, indices, data, rewards, mask, policies):  # type: i
     layer = np.zeros((n_states, n_directions), policies.dtype)  # actions of one time
     value = np.empty(n_directions)
     choice = np.zeros(n_directions)
+    best = np.zeros(n_directions)
     for t in range(horizon - 1, -1, -1):
         for s in range(n):
             for i in range(m):
-                now[s, i] = -np.inf
+                best[i] = -np.inf
                 choice[i] = 0.0
             for a in range(n_actions):
                 if not mask[s, a]:
                     continue
                 row = s * n_actions + a
-                entry, end = np.int64(indptr[row]), np.int64(indptr[row + np.uint64(1)])
-                rest = (end - entry) % 4
-                for i in range(m):
-                    value[i] = rewards[s, a, i]
-                for e in range(entry, entry + rest):
-                    w0, s0 = data[e], np.uint64(indices[e])
-                    for i in range(m):
-                        value[i] += w0 * later[s0, i]
-                for e in range(entry + rest, end, 4):  # four successors per pass
+                action = float(a)
+                e, end = np.int64(indptr[row]), np.int64(indptr[row + np.uint64(1)])
+                if end - e > 4:
                     w0, w1, w2, w3 = data[e], data[e + 1], data[e + 2], data[e + 3]
                     s0, s1 = np.uint64(indices[e]), np.uint64(indices[e + 1])
                     s2, s3 = np.uint64(indices[e + 2]), np.uint64(indices[e + 3])
                     for i in range(m):
-                        value[i] += (
+                        value[i] = rewards[s, a, i] + (
                             w0 * later[s0, i]
                             + w1 * later[s1, i]
                             + w2 * later[s2, i]
                             + w3 * later[s3, i]
                         )
-                action = float(a)
-                for i in range(m):
-                    better = value[i] > now[s, i]
-                    choice[i] = action if better else choice[i]
-                    now[s, i] = value[i] if better else now[s, i]
+                    e += 4
+                    while end - e > 4:
+                        w0, w1, w2, w3 = data[e], data[e + 1], data[e + 2], data[e + 3]
+                        s0, s1 = np.uint64(indices[e]), np.uint64(indices[e + 1])
+                        s2, s3 = np.uint64(indices[e + 2]), np.uint64(indices[e + 3])
+                        for i in range(m):
+                            value[i] += (
+                                w0 * later[s0, i]
+                                + w1 * later[s1, i]
+                                + w2 * later[s2, i]
+                                + w3 * later[s3, i]
+                            )
+                        e += 4
+                else:
+                    for i in range(m):
+                        value[i] = rewards[s, a, i]
+                if end - e == 1:
+                    w0, s0 = data[e], np.uint64(indices[e])
+                    for i in range(m):
+                        total = value[i] + w0 * later[s0, i]
+                        better = total > best[i]
+                        choice[i] = action if better else choice[i]
+                        best[i] = total if better else best[i]
+                else:
+                    last = end - 1  # missing successors count with weight 0
+                    w0, w1 = data[e], data[e + 1]
+                    s0, s1 = np.uint64(indices[e]), np.uint64(indices[e + 1])
+                    s2, s3 = np.uint64(indices[min(e + 2, last)]), np.uint64(indices[last])
+                    w2 = data[e + 2] if e + 2 < end else 0.0
+                    w3 = data[last] if e + 3 < end else 0.0
+                    for i in range(m):
+                        total = value[i] + (
+                            w0 * later[s0, i]
+                            + w1 * later[s1, i]
+                            + w2 * later[s2, i]
+                            + w3 * later[s3, i]
+                        )
+                        better = total > best[i]
+                        choice[i] = action if better else choice[i]
+                        best[i] = total if better else best[i]
             for i in range(m):
-                now[s, i] = now[s, i] if now[s, i] > -np.inf else 0.0  # no action: never reached
+                now[s, i] = best[i] if best[i] > -np.inf else 0.0  # no action: never reached
                 layer[s, i] = int(choice[i])
         for start in range(0, n_states, _BLOCK):  # transposed block by block
             for i in range(n_directions):

@@ -216,8 +216,10 @@ class PolytopeElicitor(Parameterised):
         state = self._state_or_new()
         rng = np.random.default_rng(derive_seed(state.seed, "centre"))
         weights = state.consistent.likely(1024, rng)
-        expected = prior_shares(weights) @ state.pool.regrets(weights)
-        return state.pool.items[int(expected.argmin())]
+        contenders = state.certificate.contenders  # nobody prefers any other option
+        worth = weights @ state.pool.values[contenders].T
+        expected = prior_shares(weights) @ (1.0 - worth / worth.max(axis=1, keepdims=True))
+        return state.pool.items[int(contenders[expected.argmin()])]
 
     def current(self) -> ElicitationResult:
         """Return the recommendation on the answers so far, with its certificate."""

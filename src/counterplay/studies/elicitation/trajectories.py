@@ -161,6 +161,28 @@ def _rare(frame: pd.DataFrame) -> Figure:
         return figure
 
 
+def _sizes(frame: pd.DataFrame) -> Figure:
+    """What has to be handled as the number of states grows (five objectives, horizon 20). The flow
+    decomposition has about one path per edge and meets its bound; expand-and-compress ends with
+    at most six trajectories."""
+    flow = frame[frame.kind == "flow"].sort_values("size")
+    with figure_style():
+        figure, (axes,) = panels(1)
+        states = flow["size"]
+        axes.loglog(states, flow.bound, **THEORY, label="|E| - |V| + 2")
+        axes.loglog(states, flow.paths, "o", color=PALETTE[0], label="flow decomposition: paths")
+        label = "expand and compress: trajectories"
+        axes.loglog(states, flow.trajectories, "s", color=PALETTE[1], label=label)
+        axes.axhline(6, **{**THEORY, "linestyle": ":"}, label="k + 1")
+        axes.set_xlabel("states S")
+        axes.set_ylabel("number shown")
+        axes.set_ylim(2, 3e5)
+        axes.set_xticks(states, [str(n) for n in states])
+        axes.minorticks_off()
+        axes.legend(fontsize=8, loc="center right")
+        return figure
+
+
 def _routes(frame: pd.DataFrame) -> Figure:
     """One commuter's policy on a made-up city, as its exact trajectory set: line width is the
     probability, circles mark jams. The motorway in the middle is fast but may jam."""
@@ -210,5 +232,5 @@ TRAJECTORIES = Study(
     grid=_grid,
     cell=_cell,
     verdicts=_verdicts,
-    figures={"rare-events": _rare, "routes": _routes},
+    figures={"rare-events": _rare, "sizes": _sizes, "routes": _routes},
 )
