@@ -27,22 +27,10 @@ from counterplay.invariance.transformations import AbstractOrbits, MapSet
 _LARGEST_MATRIX = 60_000
 
 __all__ = [
-    "Instance",
-    "agnostic_lower_bound",
-    "background_birds",
-    "circle_rotations",
-    "da_helps",
-    "da_lower_bound",
-    "eta_family",
-    "example_settings",
-    "example_vco0",
-    "halfspaces_c4",
-    "indicator_blowup",
-    "nongroup_funnel",
-    "nonmonotone_eta",
-    "rotated_images",
-    "supplement",
-]
+    "Instance", "agnostic_lower_bound", "background_birds", "circle_rotations", "da_helps",
+    "da_lower_bound", "eta_family", "example_settings", "example_vco0", "halfspaces_c4",
+    "indicator_blowup", "nongroup_funnel", "nonmonotone_eta", "rotated_images", "supplement",
+]  # fmt: skip
 
 
 def example_settings() -> tuple[Instance, Instance, Instance]:
