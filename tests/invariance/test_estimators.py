@@ -165,14 +165,14 @@ def test_rotated_digits_against_the_references() -> None:
     assert (scores["ours"] > scores["augmented"] + 0.1).all()
     assert (scores["ours"] > scores["canonical"] + 0.02).all()
     assert scores["ours"].mean() > 0.984  # the best reference figure that others report
-    assert scores["ours"].mean() > scores["nearest"].mean() - 0.003  # forty splits tell: see below
+    assert scores["ours"].mean() > scores["nearest"].mean() - 0.003  # twenty splits tell: see below
 
 
 @pytest.mark.slow
 @pytest.mark.claim("11.23")
-def test_rotated_digits_on_forty_splits() -> None:
+def test_rotated_digits_on_twenty_fresh_splits() -> None:
     """The gain over one nearest neighbour on orbits has an interval above zero."""
-    scores = rotated_scores(range(1000, 1040), logistic=False)
+    scores = rotated_scores(range(2000, 2020), logistic=False)
     assert scores["ours"].mean() > 0.984
     assert mean_interval(scores["ours"] - scores["nearest"]).low > 0
 

@@ -32,7 +32,6 @@ from counterplay.invariance.estimators import (
     CanonicalClassifier,
     ErmInvClassifier,
     OrbitVoteClassifier,
-    augmented_sample,
 )
 from counterplay.invariance.explanation import OneInclusionView
 from counterplay.invariance.geometric_classes import (
@@ -57,6 +56,7 @@ from counterplay.invariance.one_inclusion import (
 )
 from counterplay.invariance.orbit_kernel import OrbitKernelClassifier
 from counterplay.invariance.orbit_only import MuResult, OrbitOnlyOptimal, mu, mu_of
+from counterplay.invariance.orbit_sample import augmented_sample
 from counterplay.invariance.theory_lab import TheoryReport, theory_lab
 from counterplay.invariance.transformations import (
     AbstractOrbits,

@@ -24,14 +24,10 @@ from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import binomial_p_value, clopper_pearson
 from counterplay.core.validation import BoolArray, IntArray, check_choice, check_int
 from counterplay.errors import InvalidInputError
-from counterplay.invariance.estimators import (
-    AugmentedClassifier,
-    as_group,
-    augmented_sample,
-    orbit_images,
-)
+from counterplay.invariance.estimators import AugmentedClassifier
 from counterplay.invariance.groups import ValidityReport, check_validity
 from counterplay.invariance.model import resolve_conflicts
+from counterplay.invariance.orbit_sample import as_group, augmented_sample, orbit_images
 from counterplay.invariance.transformations import TransformationSet
 
 if TYPE_CHECKING:

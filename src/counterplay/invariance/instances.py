@@ -7,7 +7,6 @@ Source: spec 11 section 4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations, product
 from math import comb, inf
 from typing import Any
@@ -21,49 +20,17 @@ from counterplay.core.validation import IntArray, check_fraction, check_int, che
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.classes import HypothesisClass
 from counterplay.invariance.implicit_classes import AllLabelings, BalancedSubsets, BlockConstants
+from counterplay.invariance.instance import Instance, make_instance
 from counterplay.invariance.model import FiniteDistribution, FiniteProblem
 from counterplay.invariance.transformations import AbstractOrbits, MapSet
 
 _LARGEST_MATRIX = 60_000
 
-
-@dataclass(frozen=True, eq=False)
-class Instance:
-    """A class with orbits, a data distribution on it, and what theory says about them.
-
-    Attributes
-    ----------
-    name:
-        Which construction.
-    problem:
-        The finite problem; for large parameters the implicit class instead.
-    group:
-        The transformations of the pool.
-    distribution:
-        Natural data.
-    target:
-        True label of every pool point.
-    facts:
-        Pairs (quantity, value) that theory gives.
-
-    Examples
-    --------
-    >>> dict(example_vco0(2).facts)["VCao"]
-    2
-    """
-
-    name: str
-    problem: FiniteProblem | HypothesisClass
-    group: AbstractOrbits | MapSet
-    distribution: FiniteDistribution
-    target: NDArray[np.int8]
-    facts: tuple[tuple[str, float], ...] = ()
-
-    def __post_init__(self) -> None:
-        self.target.setflags(write=False)
-
-    def __repr__(self) -> str:
-        return f"Instance({self.name}, {self.problem!r})"
+__all__ = [
+    "Instance", "agnostic_lower_bound", "background_birds", "circle_rotations", "da_helps",
+    "da_lower_bound", "eta_family", "example_settings", "example_vco0", "halfspaces_c4",
+    "indicator_blowup", "nongroup_funnel", "nonmonotone_eta", "rotated_images", "supplement",
+]  # fmt: skip
 
 
 def example_settings() -> tuple[Instance, Instance, Instance]:
@@ -79,7 +46,7 @@ def example_settings() -> tuple[Instance, Instance, Instance]:
     data = FiniteDistribution(np.array([2, 3]), np.zeros(2, dtype=np.int8), np.array([0.5, 0.5]))
     rows = {"zero": [0, 0, 0, 0], "negative": [1, 1, 0, 0], "positive": [0, 0, 1, 1]}
     first, second, third = (
-        _instance(f"example_settings[{name}]", FiniteProblem(np.array([row]), orbits), data,
+        make_instance(f"example_settings[{name}]", FiniteProblem(np.array([row]), orbits), data,
                   np.zeros(4, dtype=np.int8))
         for name, row in rows.items()
     )  # fmt: skip
@@ -102,7 +69,7 @@ def example_vco0(d: int) -> Instance:
     target = np.zeros(4 * n, dtype=np.int8)
     target[:n] = 1
     facts = (("VCdim", n), ("VCao", n), ("VCo", 0))
-    return _instance(f"example_vco0(d={n})", FiniteProblem(rows, orbit), data, target, facts)
+    return make_instance(f"example_vco0(d={n})", FiniteProblem(rows, orbit), data, target, facts)
 
 
 def da_lower_bound(d: int, eps: float, random_state: RandomState = None) -> Instance:
@@ -128,7 +95,7 @@ def da_lower_bound(d: int, eps: float, random_state: RandomState = None) -> Inst
     target[1 : 2 * n + 1] = 0
     target[chosen] = 1
     facts = (("VCao", n), ("VCo", 0))
-    return _instance(f"da_lower_bound(d={n}, eps={e:g})", problem, data, target, facts)
+    return make_instance(f"da_lower_bound(d={n}, eps={e:g})", problem, data, target, facts)
 
 
 def eta_family(
@@ -156,7 +123,7 @@ def eta_family(
     data = FiniteDistribution(points[keep], labels[keep], masses)
     target = np.ones(4 * n + 1, dtype=np.int8)
     target[others] = 0
-    return _instance(
+    return make_instance(
         f"eta_family(d={n}, eta={share:g})", _balanced_problem(n), data, target,
         (("VCao", n), ("VCo", 0), ("eta", share)),
     )  # fmt: skip
@@ -207,7 +174,7 @@ def background_birds(K: int, random_state: RandomState = None) -> Instance:
     points = 2 * np.arange(n) + np.where(on_plus, 0, 1)
     data = FiniteDistribution(points, labels, np.full(n, 1 / n))
     facts = (("VCdim", 1), ("VCao", 1), ("VCo", 0), ("dim", n), ("mu", n / 2))
-    return _instance(
+    return make_instance(
         f"background_birds(K={n})", FiniteProblem(rows, np.repeat(np.arange(n), 2)), data,
         np.repeat(labels, 2), facts,
     )  # fmt: skip
@@ -239,7 +206,7 @@ def rotated_images(n: int, k: int, constrained: bool = False) -> Instance:
         ("VCao", orbits),
         ("VCo", 0 if constrained else orbits),
     )
-    return _instance(
+    return make_instance(
         f"rotated_images(n={size}, k={orbits}, constrained={constrained})",
         FiniteProblem(rows, np.repeat(np.arange(orbits), size)), data,
         np.zeros(size * orbits, dtype=np.int8), facts,
@@ -326,7 +293,7 @@ def indicator_blowup(d: int) -> Instance:
     pool = 2**n * n
     data = FiniteDistribution(np.arange(n), np.zeros(n, dtype=np.int8), np.full(n, 1 / n))
     facts = (("VCdim", 1), ("VCdim(iota)", n), ("VCao", 1), ("VCo", 0))
-    return _instance(
+    return make_instance(
         f"indicator_blowup(d={n})", FiniteProblem(rows.reshape(2**n, pool), orbit), data,
         np.zeros(pool, dtype=np.int8), facts,
     )  # fmt: skip
@@ -354,7 +321,7 @@ def halfspaces_c4(K: int, reflection: bool = False, random_state: RandomState = 
     )
     facts = (("VCdim", 3), ("VCao", 3), ("VCo", 2 if reflection else 1))
     name = "reflection" if reflection else "c4"
-    return _instance(
+    return make_instance(
         f"halfspaces_{name}(K={orbits})",
         FiniteProblem(rows.astype(np.uint8), np.tile(np.arange(orbits), len(images))), data,
         np.zeros(len(pool), dtype=np.int8), facts,
@@ -382,7 +349,7 @@ def nonmonotone_eta(k: int, p: float) -> Instance:
     points = np.concatenate([[0, 1], 3 + 2 * np.arange(pairs)])
     masses = np.concatenate([[(1 - share) / 2] * 2, np.full(pairs, share / pairs)])
     data = FiniteDistribution(points, target[points], masses)
-    return _instance(
+    return make_instance(
         f"nonmonotone_eta(k={pairs}, p={share:g})",
         FiniteProblem(np.array(rows), orbit),
         data,
@@ -406,18 +373,7 @@ def nongroup_funnel(n: int) -> Instance:
     )
     problem = FiniteProblem(rows, MapSet(table))
     target = np.ones(size + 1, dtype=np.int8)
-    return _instance(f"nongroup_funnel(n={size})", problem, data, target, (("VCao", 1),))
-
-
-def _instance(
-    name: str,
-    problem: FiniteProblem | HypothesisClass,
-    data: FiniteDistribution,
-    target: NDArray[np.int8],
-    facts: tuple[tuple[str, float], ...] = (),
-) -> Instance:
-    group = problem.group  # type: ignore[union-attr]  # problems and BalancedSubsets have it
-    return Instance(name, problem, group, data, target, facts)
+    return make_instance(f"nongroup_funnel(n={size})", problem, data, target, (("VCao", 1),))
 
 
 def _subsets(n: int, k: int) -> NDArray[np.uint8]:

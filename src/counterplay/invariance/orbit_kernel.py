@@ -17,7 +17,8 @@ from sklearn.svm import SVC
 
 from counterplay.core.validation import FloatArray, check_choice, check_real
 from counterplay.invariance.errors import NotAGroupError
-from counterplay.invariance.estimators import _OrbitClassifier, as_group
+from counterplay.invariance.estimators import _OrbitClassifier
+from counterplay.invariance.orbit_sample import as_group
 
 
 class OrbitKernelClassifier(_OrbitClassifier):

@@ -110,7 +110,7 @@ def curves_figure(frame: pd.DataFrame) -> Figure:
             ax.errorbar(groups.mean().index, groups.mean(), 2 * groups.sem().fillna(0),
                         fmt=marker + "-", capsize=2, color=colour, label=label)  # fmt: skip
         ax.set(xscale="log", xlabel="number of samples m", title=f"eta = {eta:g}",
-               ylim=(-0.01, 0.3))  # fmt: skip
+               ylim=(-0.01, 0.33))  # fmt: skip
         plain_ticks(ax, sorted(set(part["m"].astype(int))))
     axes[0].set_ylabel("error")
     axes[-1].legend(fontsize=7)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-# Chosen on the splits with seeds 100 to 124 (MNIST: 500); the study uses other splits.
+# Chosen on the splits with seeds 100 to 124 (MNIST: 500), looked at again on 1000 to 1039 (MNIST:
+# 1000 to 1004) and frozen; the study uses 2000 and later, which were used once, for the report.
 GAMMA, MNIST_GAMMA, PENALTY = 0.0012, 0.04, 10.0
 LABELS = {
     "plain": "logistic, plain",
@@ -99,7 +100,7 @@ def rotated_models(data: str, group: Any) -> dict[str, Any]:
 def rotated_cell(params: Params, seed: int) -> Record:
     """Accuracy on randomly turned test images, one split."""
     data = str(params["data"])
-    X, y, X_test, y_test, group = rotated_split(data, 1000 + integer(params, "split"))
+    X, y, X_test, y_test, group = rotated_split(data, 2000 + integer(params, "split"))
     return {
         name: float(model.fit(X, y).score(X_test, y_test))
         for name, model in rotated_models(data, group).items()
