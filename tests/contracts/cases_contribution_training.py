@@ -126,7 +126,6 @@ CASES: dict[str, dict[str, Any]] = {
         "no_example": "see the digits study",
     },
     "training.pretraining_digits": {"args": {"size": 20}, "no_example": "see the digits study"},
-    "training.run_keys": {"args": {"seed": 0, "runs": 3}},
     "training.split_indices": {
         "args": {"n": 100, "pool": 50, "pretrain": 20},
         "bad": {"too many": lambda: training.split_indices(10, 8, 8)},

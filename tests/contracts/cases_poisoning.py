@@ -241,6 +241,12 @@ CASES = {
         "bad": {"zero gap": lambda: p.gap_costs([0.5, 0.0])},
     },
     "open_interval_rate": {"args": {"X": X1, "budget": 2}},
+    "LineRegion": {
+        "make": lambda: p.line_region(
+            p.MinClosedInterval(), p.IntervalTarget([0.5, 1.0]), p.LabelledSet(X1, Y1), n_points=11
+        ),
+        "no_example": "returned by line_region",
+    },
     "line_region": {
         "args": lambda: {
             "learner": p.MinClosedInterval(),

@@ -42,8 +42,8 @@ CASE_KEYS = {
 }  # fmt: skip
 # Plumbing of core that users never call: a docstring is enough.
 PLUMBING = {
-    "bits", "class_builders", "class_io", "errors", "figures", "files", "progress", "seeds",
-    "validation", "weights",
+    "bits", "class_builders", "class_io", "draws", "errors", "figures", "files", "floating_point",
+    "progress", "seeds", "validation", "weights",
 }  # fmt: skip
 
 
