@@ -32,7 +32,7 @@ LABELS = {
 def rotated_grid(scale: Scale) -> Sequence[Params]:
     """Data sets and splits."""
     if scale == "quick":
-        return [{"data": "digits", "split": r} for r in range(2)]
+        return [{"data": "digits", "split": r} for r in range(3)]
     grid: list[Params] = [{"data": "digits", "split": r} for r in range(20)]
     return grid + [{"data": "MNIST", "split": r} for r in range(5)]
 
