@@ -47,18 +47,23 @@ class Spans:
         return np.concatenate(rows, axis=1)
 
     def _on_cpu(self) -> FloatArray:
-        """Pieces that stay in the processor's cache, converted to double precision as they come."""
+        """Pieces that stay in the processor's cache, converted to double precision as they come.
+
+        Two products of half the rows each are twice as fast as one: a matrix times its own
+        transpose goes to a routine that is slow for few long rows.
+        """
         blocks = [self.backend.fetch(block) for block in self.blocks]
         runs, _, d = blocks[0].shape
         total = np.zeros((runs, self.count, self.count))
-        piece = np.empty((self.count, min(d, PIECE)))
+        piece, half = np.empty((self.count, min(d, PIECE))), self.count // 2
         for s in range(runs):
             for a in range(0, d, PIECE):
                 part = piece[:, : min(PIECE, d - a)]
                 for b, block in enumerate(blocks):
                     part[b * self.members : (b + 1) * self.members] = block[s, :, a : a + PIECE]
-                total[s] += part @ part.T
-        return total
+                total[s, :half] += part[:half] @ part.T
+                total[s, half:] += part[half:] @ part.T
+        return np.asarray((total + total.swapaxes(1, 2)) / 2.0)
 
     def stack(self, run: int, members: IntArray, block: int = 0) -> SpanStack:
         """Return the stack of some vectors of one federation and block."""
