@@ -24,8 +24,8 @@ from counterplay.contribution.training import (
     run_keys,
     split_indices,
 )
-from counterplay.contribution.training.draws import fold, normals, uniforms
 from counterplay.contribution.training.rounds import agent_draw, minibatch
+from counterplay.core.draws import fold, normals, uniforms
 from counterplay.errors import InvalidInputError
 
 KEYS = run_keys(3, 4)

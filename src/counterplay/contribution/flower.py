@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.contribution.training.draws import fold, run_keys
 from counterplay.contribution.training.loads import (
     ROUNDINGS,
     Rounding,
     ideal_loads,
     rounded_loads,
 )
+from counterplay.core.draws import fold, run_keys
 from counterplay.core.validation import check_choice, check_int, check_positive_int, check_real
 from counterplay.errors import MissingDependencyError
 

@@ -24,7 +24,6 @@ from counterplay.contribution.training.difficulty import (
     difficulty_scores,
     hard_and_easy,
 )
-from counterplay.contribution.training.draws import run_keys
 from counterplay.contribution.training.loads import ideal_loads, rounded_loads
 from counterplay.contribution.training.networks import MLP, Network
 from counterplay.contribution.training.pretraining import pretrain
@@ -35,6 +34,7 @@ from counterplay.contribution.training.protocols import (
     TrainingHistory,
 )
 from counterplay.contribution.training.search import SearchResult, random_search
+from counterplay.core.draws import run_keys
 
 __all__ = [
     "FRACTIONS",

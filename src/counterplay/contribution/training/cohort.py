@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.contribution.training.draws import Keys, fold, normals, run_keys, uniforms
+from counterplay.core.draws import Keys, fold, normals, run_keys, uniforms
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import check_positive_int, check_real
 

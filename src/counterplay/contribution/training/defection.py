@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.contribution.training.cohort import Cohort
-from counterplay.contribution.training.draws import fold, uniforms
 from counterplay.contribution.training.networks import Network, Params
 from counterplay.contribution.training.protocols import FedAvg
+from counterplay.core.draws import fold, uniforms
 from counterplay.core.errors import InvalidInputError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.contribution.training.draws import Keys, fold, run_keys, uniforms
 from counterplay.contribution.training.networks import Adam, Network
+from counterplay.core.draws import Keys, fold, run_keys, uniforms
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import check_choice, check_positive_int, check_real
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.contribution.training.draws import Keys, uniforms
+from counterplay.core.draws import Keys, uniforms
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import check_choice
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.contribution.training.draws import Keys, fold, uniforms
+from counterplay.core.draws import Keys, fold, uniforms
 from counterplay.core.validation import check_positive_int
 
 Params = list[Any]
@@ -73,7 +73,7 @@ class MLP(Network):
 
     Examples
     --------
-    >>> from counterplay.contribution.training.draws import run_keys
+    >>> from counterplay.core.draws import run_keys
     >>> [p.shape for p in MLP(64, 64, 10).init(run_keys(0, 3))]
     [(3, 64, 64), (3, 1, 64), (3, 64, 10), (3, 1, 10)]
     """

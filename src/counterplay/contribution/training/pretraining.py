@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.contribution.training.draws import Keys, fold, uniforms
 from counterplay.contribution.training.networks import Adam, Network, Params, along
+from counterplay.core.draws import Keys, fold, uniforms
 
 _BATCH, _DROP = 301, 303
 

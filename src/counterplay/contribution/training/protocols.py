@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.contribution.training.cohort import Cohort
-from counterplay.contribution.training.draws import Keys, fold
 from counterplay.contribution.training.loads import (
     ROUNDINGS,
     Floats,
@@ -26,6 +25,7 @@ from counterplay.contribution.training.loads import (
 )
 from counterplay.contribution.training.networks import SGD, Adam, Network, Params, along
 from counterplay.contribution.training.rounds import Judge, agent_draw, minibatch
+from counterplay.core.draws import Keys, fold
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import check_choice, check_positive_int, check_real
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.contribution.training.draws import fold, run_keys, uniforms
 from counterplay.contribution.training.networks import Network
 from counterplay.contribution.training.pretraining import accuracy_on, pretrain
+from counterplay.core.draws import fold, run_keys, uniforms
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import check_positive_int, check_real
 

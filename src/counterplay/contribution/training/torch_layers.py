@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from counterplay.contribution.training.draws import Keys, fold
+from counterplay.core.draws import Keys, fold
 
 Convolution = Literal["each", "grouped", "patches"]
 CONVOLUTIONS: tuple[Convolution, ...] = ("each", "grouped", "patches")

@@ -8,13 +8,13 @@ Source: spec 04 section 5.1.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from counterplay.contribution.training.draws import Keys
 from counterplay.contribution.training.networks import Network, Params, uniform_params
 from counterplay.contribution.training.torch_layers import (
     CONVOLUTIONS,
@@ -23,6 +23,7 @@ from counterplay.contribution.training.torch_layers import (
     dropped,
     first_convolution,
 )
+from counterplay.core.draws import Keys
 from counterplay.core.validation import check_choice, check_positive_int, check_real
 
 
@@ -35,13 +36,13 @@ class TorchNetwork(Network):
         self._shared: list[tuple[NDArray[Any], Any]] = []
         self.chunk = 1 << (26 if self.device.type == "cpu" else 32)
 
+    @abstractmethod
     def forward(self, params: Params, x: Any, keys: Keys | None) -> Any:
         """Return logits ``(R, b, classes)``; dropout is on when ``keys`` are given."""
-        raise NotImplementedError
 
+    @abstractmethod
     def footprint(self) -> int:
         """Return the numbers per point that a forward pass holds."""
-        raise NotImplementedError
 
     def gradients(
         self, params: Params, x: Any, y: Any, weight: Any, keys: Keys
@@ -172,7 +173,7 @@ class TorchCNN(TorchNetwork):
 
     Examples
     --------
-    >>> from counterplay.contribution.training.draws import run_keys
+    >>> from counterplay.core.draws import run_keys
     >>> sum(p[0].numel() for p in TorchCNN().init(run_keys(0, 1)))
     1204655
     """
