@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
+from strategic_ml_peer import strategic_ml_hinge
 
 from counterplay.strategic import (
     Agents,
@@ -153,44 +154,8 @@ def retrained(X: np.ndarray, y: np.ndarray, r: float, rounds: int = 10) -> Any:
 
 
 def peer(X: np.ndarray, y: np.ndarray, epochs: int = 10) -> Any:
-    """Train strategic-ml's s-hinge; its budget is fixed to 2, so features are doubled."""
-    import logging
-
-    import pytorch_lightning as pl
-    import strategic_ml as sml
-    import torch
-    from torch.utils.data import DataLoader, TensorDataset
-
-    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
-    torch.manual_seed(0)
-    inputs = torch.tensor(2 * X, dtype=torch.float32)
-    labels = torch.tensor(2.0 * y - 1.0, dtype=torch.float32)[:, None]
-    loader = DataLoader(TensorDataset(inputs, labels), batch_size=64, shuffle=True)
-    model = sml.LinearModel(in_features=X.shape[1])
-    delta = sml.LinearStrategicDelta(
-        strategic_model=model, cost=sml.CostNormL2(dim=1), cost_weight=1.0
-    )
-    suit = sml.ModelSuit(
-        model=model,
-        delta=delta,
-        loss_fn=sml.StrategicHingeLoss(model=model, delta=delta),
-        train_loader=loader,
-        validation_loader=loader,
-        test_loader=loader,
-        training_params={"optimizer_class": torch.optim.SGD, "optimizer_params": {"lr": 0.01}},
-    )
-    trainer = pl.Trainer(
-        max_epochs=epochs,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        limit_val_batches=0,
-        accelerator="cpu",
-    )
-    trainer.fit(suit)
-    w, b = (part.detach().numpy() for part in model.get_weight_and_bias_ref())
-    return as_model(2 * w.reshape(-1), float(b.reshape(-1)[0]))
+    """strategic-ml's s-hinge for the budget of this workload."""
+    return as_model(*strategic_ml_hinge(X, y, 1.0, epochs))
 
 
 def credit(r: float = 1.0) -> None:
