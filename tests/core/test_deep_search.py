@@ -5,8 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from counterplay.core.dimensions import deep_search, vc_dimension
 from counterplay.core.dimensions import vc as vc_module
-from counterplay.core.dimensions import vc_dimension
 from counterplay.core.dimensions.deep_search import find_shattered
 
 NONE = np.zeros((0, 0), dtype=bool)
@@ -18,6 +18,13 @@ def both_ways(monkeypatch, rows, conflicts=None):
     monkeypatch.setattr(vc_module, "_FIRST_STEPS", 40)
     deep = vc_dimension(rows, conflicts=conflicts)
     return plain, deep
+
+
+@pytest.fixture(params=["any order", "around the circle"], autouse=True)
+def way(request, monkeypatch) -> None:
+    """Every test once without and once with the restriction to short stretches."""
+    if request.param == "around the circle":
+        monkeypatch.setattr(deep_search, "_FREE_STEPS", 0)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -63,3 +70,14 @@ def test_every_size_against_all_sets() -> None:
         columns = np.ascontiguousarray(rows.T)
         for size in (5, 6, 7):
             assert (find_shattered(columns, NONE, size).size == size) == (largest >= size)
+
+
+def test_the_set_does_not_depend_on_the_number_of_threads(monkeypatch) -> None:
+    rows = np.random.default_rng(3).integers(0, 2, size=(900, 24)).astype(np.uint8)
+    columns = np.ascontiguousarray(rows.T)
+    found = []
+    for n_threads in (1, 4):
+        monkeypatch.setattr(deep_search.joblib, "cpu_count", lambda n=n_threads: n)
+        found.append(find_shattered(columns, NONE, 7).tolist())
+    assert found[0] == found[1]
+    assert len(np.unique(rows[:, found[0]], axis=0)) == 2**7

@@ -1,37 +1,49 @@
 """Is there a shattered set of a given size? A search that counts rows instead of only seeing them.
 
 The depth-first search of :mod:`counterplay.core.dimensions.shatter_search` has to visit every
-shattered set, and a class of random labels has billions. A shattered set of size t tells more about
-its parts: every labeling of k of its points is given by at least 2^(t-k) members. Three ideas make
-the exhaustive proof short. One of two halves of the points holds at least t/2 of the set, so the
-first points come from one half. Below them only pairs of further points are looked at, on the few
-labelings with fewest members, where most pairs fail at once. And of the points still missing three
-lie in one of several groups, so only triples inside groups have to be refuted.
-Members must be defined everywhere (no 2). Source: spec 11 section 3.1.
+shattered set, and a class of random labels has billions. Two facts make the exhaustive proof short.
+
+Counting: every labeling of k points of a shattered set of size t is given by at least 2^(t-k)
+members. The few labelings with fewest members refute most sets long before a labeling is missing.
+
+Order: lay the points on a circle. The t gaps between neighbours of the set add up to the whole
+circle, so going around from one of its points (where the sum of the gaps, less their mean, is
+largest) the m-th next point comes within m/t of the circle, for every m. The set is therefore found
+from one of its points while every next one is looked for in a short stretch only. Points that
+exclude each other share one place on the circle. Where sets of the size exist, a search without
+this restriction finds one sooner, so a part of the time is spent on that first.
+
+Members must be defined everywhere (no 2). Source: spec 11 section 3.1; the order is the cycle lemma
+of Dvoretzky and Motzkin (1947).
 """
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import joblib
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from counterplay.core.dimensions.small_cells import (
-    Workspace,
+    N_SMALL,
     bit_columns,
     count_ones,
-    five,
-    join,
-    restrict,
-    side_counts,
+    enough_everywhere,
+    gather,
+    halve,
+    smaller_sides,
     smallest_cells,
-    triple,
+    splitting,
+    splitting_together,
+    workspace,
 )
 from counterplay.core.validation import BoolArray, IntArray
 
-# Labelings of the first points on which pairs and triples are tested: few are cheap to prepare,
-# many are needed where a triple already is the whole rest of the set.
-_FEW_CELLS, _MANY_CELLS = 12, 16
+_LAST = 5  # so many points are tested on small cells, after those by which all rows are sorted
+_FREE_STEPS = 100_000_000  # columns tested without the order, which is better at finding a set
 _SEED = 11  # of the random sets that decide at which depth counting starts to bite
 
 
@@ -48,21 +60,65 @@ def find_shattered(values: NDArray[np.uint8], apart: BoolArray, size: int) -> In
         Wanted number of points.
     """
     n_columns, n_rows = values.shape
-    if n_columns < size or n_rows < 2**size:
+    places = _places(apart, n_columns)
+    if len(places) < size or n_rows < 2**size:
         return np.zeros(0, dtype=np.int64)
-    depth = _counting_depth(values, size)
-    n_small = _MANY_CELLS if size - depth < 5 else _FEW_CELLS
-    half = -(-n_columns // 2)
-    first = np.arange(n_columns)
-    for order, n_first in ((first, half), (np.roll(first, -half), n_columns - half)):
-        columns = np.ascontiguousarray(values[order])
-        pairs = np.ascontiguousarray(apart[np.ix_(order, order)]) if apart.size else apart
-        found: IntArray = _search(
-            columns, _row_words(columns), pairs, n_first, size, depth, n_small
-        )
-        if found.size:
-            return order[found]
-    return np.zeros(0, dtype=np.int64)
+    search = partial(_from_place, values, apart, places, size, _counting_depth(values, size))
+    first = np.full(1, len(places))  # the first place so far from where a set was found
+    left = np.full(1, _FREE_STEPS)
+    found = search(np.full(size, len(places) - 1), first, left, 0)
+    if found.size or left[0] > 0:
+        return found
+    reach = np.arange(size) * len(places) // size
+    endless = np.full(1, np.iinfo(np.int64).max)
+    with ThreadPoolExecutor(joblib.cpu_count()) as threads:
+        sets = list(threads.map(partial(search, reach, first, endless), range(len(places))))
+    return next((columns for columns in sets if columns.size), found)
+
+
+def _from_place(
+    values: NDArray[np.uint8],
+    apart: BoolArray,
+    places: list[IntArray],
+    size: int,
+    n_sorted: int,
+    reach: IntArray,
+    first: IntArray,
+    left: IntArray,
+    start: int,
+) -> IntArray:
+    """Search around the circle from one place, unless an earlier place has found a set.
+
+    The next points lie at most ``reach`` places after the first; ``left[0]`` steps are allowed.
+    """
+    around = places[start:] + places[:start]
+    order = np.concatenate(around)
+    stop = np.cumsum([len(place) for place in around])[reach]
+    columns = np.ascontiguousarray(values[order])
+    pairs = np.ascontiguousarray(apart[np.ix_(order, order)]) if apart.size else apart
+    found: IntArray = _search(
+        columns, _row_words(columns), pairs, stop, size, n_sorted, first, left, start
+    )
+    if found.size:
+        first[0] = min(first[0], start)
+    return order[found]
+
+
+def _places(apart: BoolArray, n_columns: int) -> list[IntArray]:
+    """Columns grouped so that all of one group exclude each other."""
+    if not apart.size:
+        return [np.array([c]) for c in range(n_columns)]
+    free = np.ones(n_columns, dtype=np.bool_)
+    places = []
+    for c in range(n_columns):
+        if free[c]:
+            place = [c]
+            for other in np.flatnonzero(apart[c] & free):
+                if other != c and apart[other, place].all():
+                    place.append(int(other))
+            free[place] = False
+            places.append(np.array(place))
+    return places
 
 
 def _row_words(values: NDArray[np.uint8]) -> NDArray[np.uint64]:
@@ -76,7 +132,7 @@ def _row_words(values: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 
 def _counting_depth(values: NDArray[np.uint8], size: int) -> int:
-    """Depth below which most sets have a labeling with too few members, less the pair."""
+    """Points to sort by: the fourth after them is where most sets have too small a cell."""
     rng = np.random.default_rng(_SEED)
     n_columns = values.shape[0]
     for k in range(3, size):
@@ -86,37 +142,32 @@ def _counting_depth(values: NDArray[np.uint8], size: int) -> int:
             codes = (1 << np.arange(k)) @ values[columns].astype(np.int64)
             passed += int(np.bincount(codes, minlength=2**k).min() >= 2 ** (size - k))
         if passed < 0.3 * 60:
-            return min(max(k - 2, 2), size - 3)
-    return size - 3
+            return min(max(k - 4, 0), size - _LAST)
+    return size - _LAST
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
-def _search(values, words, apart, n_first, size, depth, n_small):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Depth-first over the first ``depth`` points, pairs and triples of groups below."""
-    n_columns, n_rows = values.shape
-    base = depth - 2  # rows are sorted by their labels on this many points
-    half = (size + 1) // 2  # so many of the set lie among the first columns
-    perm = np.zeros((base + 1, n_rows), dtype=np.int64)
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+def _search(values, words, apart, stop, size, n_sorted, first, left, start):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Depth-first over the first ``n_sorted`` points; the cells of the others are bit sets."""
+    n_rows = values.shape[1]
+    perm = np.zeros((n_sorted + 1, n_rows), dtype=np.int64)
     perm[0] = np.arange(n_rows)
-    bounds = np.zeros((base + 1, (1 << base) + 1), dtype=np.int64)
+    bounds = np.zeros((n_sorted + 1, (1 << n_sorted) + 1), dtype=np.int64)
     bounds[0, 1] = n_rows
     chosen = np.zeros(size, dtype=np.int64)
-    pointer = np.zeros(base + 1, dtype=np.int64)
-    empty = np.zeros(0, dtype=np.int64)
+    pointer = np.zeros(n_sorted + 1, dtype=np.int64)
     k = 0
-    while k >= 0:
-        if k == base:
+    while k >= 0 and first[0] > start and left[0] > 0:
+        if k == n_sorted:
             found = _below(
-                values, words, apart, n_first, half, size, depth, n_small,
-                perm[k], bounds[k], chosen, pointer[k],
-            )  # fmt: skip
+                values, words, apart, stop, size, k, perm[k], bounds[k], chosen, pointer[k], left
+            )
             if found.size > 0:
                 return found
             k -= 1
             continue
-        stop = n_first if k < half else n_columns
         position = pointer[k]
-        if position >= stop or n_columns - position < size - k:
+        if position >= stop[k]:
             k -= 1
             continue
         pointer[k] += 1
@@ -130,10 +181,10 @@ def _search(values, words, apart, n_first, size, depth, n_small):  # type: ignor
         chosen[k] = position
         pointer[k + 1] = position + 1
         k += 1
-    return empty
+    return np.zeros(0, dtype=np.int64)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
 def _allowed(apart, chosen, k, x):  # type: ignore[no-untyped-def]  # compiled by numba
     if apart.size > 0:
         for i in range(k):
@@ -142,7 +193,7 @@ def _allowed(apart, chosen, k, x):  # type: ignore[no-untyped-def]  # compiled b
     return True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
 def _sort_rows(column, perm, bounds, cells, new_perm, new_bounds):  # type: ignore[no-untyped-def]  # compiled by numba
     """Split every cell by the column; return the size of the smallest new cell."""
     smallest = perm.size
@@ -165,109 +216,78 @@ def _sort_rows(column, perm, bounds, cells, new_perm, new_bounds):  # type: igno
     return smallest
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
-def _below(  # type: ignore[no-untyped-def]  # compiled by numba
-    values, words, apart, n_first, half, size, depth, n_small, perm, bounds, chosen, start
-):
-    """Two more points below a set of ``depth - 2``, then pairs and triples."""
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+def _below(values, words, apart, stop, size, k, perm, bounds, chosen, start, left):  # type: ignore[no-untyped-def]  # compiled by numba
+    """One more point below k sorted ones: pick the smallest cells, test all others on these."""
     n_columns = values.shape[0]
-    base = depth - 2
-    cells = 1 << base
-    largest = (bounds[1 : cells + 1] - bounds[:cells]).max()
-    width = (largest + 63) // 64
+    cells = 1 << k
+    width = ((bounds[1 : cells + 1] - bounds[:cells]).max() + 63) // 64
     bits = np.zeros((cells, width, n_columns), dtype=np.uint64)
     counts = np.zeros((cells, n_columns), dtype=np.int64)
     for cell in range(cells):
         rows = perm[bounds[cell] : bounds[cell + 1]]
         bit_columns(words, rows, rows.size, bits[cell])
         count_ones(bits[cell], counts[cell])
-    work = Workspace(
-        np.zeros((n_small, width, n_columns), dtype=np.uint64),
-        np.zeros((n_small, n_columns), dtype=np.int64),
-        np.zeros(n_small, dtype=np.int64),
-        np.zeros((n_columns, n_columns), dtype=np.bool_),
-        np.zeros(n_columns, dtype=np.bool_),
-        np.zeros(largest, dtype=np.int64),
-        np.zeros((n_columns, n_columns), dtype=np.int64),
-        np.zeros(n_columns, dtype=np.int64),
-    )
-    ones = np.zeros((n_small, n_columns), dtype=np.int64)
     sizes = np.zeros(2 * cells, dtype=np.int64)
-    picked = np.zeros(n_small, dtype=np.int64)
-    stop1 = n_first if base < half else n_columns
-    stop2 = n_first if base + 1 < half else n_columns
-    for x in range(start, min(stop1, n_columns - (size - base) + 1)):
-        if not _allowed(apart, chosen, base, x):
+    picked = np.zeros(min(N_SMALL, 2 * cells), dtype=np.int64)
+    inside = np.zeros((picked.size, width, n_columns), dtype=np.uint64)
+    total = np.zeros(picked.size, dtype=np.int64)
+    for x in range(start, stop[k]):
+        if not _allowed(apart, chosen, k, x):
             continue
         for cell in range(cells):
             sizes[2 * cell + 1] = counts[cell, x]
             sizes[2 * cell] = bounds[cell + 1] - bounds[cell] - counts[cell, x]
-        if sizes.min() < 1 << (size - base - 1):
+        if sizes.min() < 1 << (size - k - 1):
             continue
-        chosen[base] = x
-        n_picked = smallest_cells(sizes, picked)
-        side_counts(bits, counts, x, picked[:n_picked], ones)
-        for y in range(x + 1, min(stop2, n_columns - (size - base - 1) + 1)):
-            if not _allowed(apart, chosen, base + 1, y):
-                continue
-            chosen[base + 1] = y
-            found = _triples(
-                values, words, perm, bounds, apart, bits, ones, sizes, picked[:n_picked], chosen,
-                size, depth, work,
-            )  # fmt: skip
-            if found.size > 0:
-                return found
+        chosen[k] = x
+        smallest_cells(sizes, picked)
+        used = gather(words, perm, bounds, bits, picked, x, sizes, inside, total)
+        found = _four_more(
+            values, apart, stop, size, k + 1, chosen, inside, total, used, bits, bounds, left
+        )
+        if found.size > 0 or left[0] <= 0:
+            return found
     return np.zeros(0, dtype=np.int64)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
-def _triples(  # type: ignore[no-untyped-def]  # compiled by numba
-    values, words, perm, bounds, apart, bits, ones, sizes, picked, chosen, size, depth, work
-):
-    """Refute all triples of further points inside groups, or complete one to a shattered set."""
-    empty = np.zeros(0, dtype=np.int64)
-    missing = size - depth
-    need = 1 << (missing - 1)
-    last = chosen[depth - 1]
-    alive = restrict(
-        words, perm, bounds, bits, ones, sizes, picked, chosen[depth - 2], last, need, work
-    )
-    if alive < missing:
-        return empty
-    first, n = last + 1, values.shape[0]
-    groups = (missing - 1) // 2
-    for group in range(groups):
-        low = first + group * (n - first) // groups
-        high = first + (group + 1) * (n - first) // groups
-        join(work, picked.size, need // 2, low, high)
-        for i in range(low, high):
-            later = work.later[i, : work.degree[i]]
-            for place in range(later.size):
-                j = later[place]
-                for k in later[place + 1 :]:
-                    if work.joined[j, k] and triple(work, picked.size, need // 4, i, j, k):
-                        chosen[depth], chosen[depth + 1], chosen[depth + 2] = i, j, k
-                        rest = chosen[depth - 2 : depth + 3]
-                        if _allowed_all(apart, chosen, depth + 3) and five(
-                            bits, bounds, rest, need // 4
-                        ):
-                            found = _complete(values, apart, chosen, depth + 3, size, first)
-                            if found.size > 0:
-                                return found
-    return empty
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+def _four_more(values, apart, stop, size, k, chosen, inside, total, width, bits, bounds, left):  # type: ignore[no-untyped-def]  # compiled by numba
+    """The next four points on the small cells only; then all rows are looked at."""
+    need = 1 << (size - k - 1)
+    work = workspace(total.size, width, values.shape[0])
+    end = stop[k + 3]
+    for y in range(chosen[k - 1] + 1, stop[k]):
+        if not _allowed(apart, chosen, k, y) or not halve(inside, total, y, end, need, work):
+            continue
+        if left[0] <= 0:
+            break
+        chosen[k] = y
+        for z in range(y + 1, stop[k + 1]):
+            if not _allowed(apart, chosen, k + 1, z) or not smaller_sides(work, z, need // 2):
+                continue
+            chosen[k + 1] = z
+            left[0] -= end - z
+            m = splitting(work, z + 1, end, need // 4)
+            for i in range(m - 1):
+                u = work.kept[i]
+                if u >= stop[k + 2]:
+                    break
+                for v in work.kept[i + 1 : m]:
+                    if splitting_together(work, u, v, need // 8):
+                        chosen[k + 2], chosen[k + 3] = u, v
+                        last = chosen[k - 1 : k + 4]
+                        if not enough_everywhere(bits, bounds, last, need // 8):
+                            continue
+                        found = _complete(values, apart, stop, chosen, k + 4, size)
+                        if found.size > 0:
+                            return found
+    return np.zeros(0, dtype=np.int64)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
-def _allowed_all(apart, chosen, k):  # type: ignore[no-untyped-def]  # compiled by numba
-    bad = 0
-    for i in range(1, k):
-        bad += not _allowed(apart, chosen, i, chosen[i])
-    return bad == 0
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
-def _complete(values, apart, chosen, k, size, first):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Exact search on all rows: extend k chosen points by points from ``first`` on."""
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+def _complete(values, apart, stop, chosen, k, size):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Exact search on all rows: extend k chosen points by later ones."""
     n_rows = values.shape[1]
     codes = np.zeros((size - k + 1, n_rows), dtype=np.int64)
     for i in range(k):
@@ -275,31 +295,34 @@ def _complete(values, apart, chosen, k, size, first):  # type: ignore[no-untyped
         for row in range(n_rows):
             codes[0, row] = 2 * codes[0, row] + column[row]
     empty = np.zeros(0, dtype=np.int64)
+    for i in range(k - 2, k):
+        if not _allowed(apart, chosen, i, chosen[i]):
+            return empty
     if not _counts_reach(codes[0], k, 1 << (size - k)):
         return empty
-    pointer = np.full(size - k + 1, first, dtype=np.int64)
+    pointer = np.full(size - k + 1, chosen[k - 1] + 1, dtype=np.int64)
     level = 0
     while level >= 0:
         if k + level == size:
             return chosen.copy()
-        if pointer[level] >= values.shape[0]:
+        x = pointer[level]
+        if x >= stop[k + level]:
             level -= 1
             continue
-        x = pointer[level]
         pointer[level] += 1
-        if not _allowed(apart, chosen, k + level, x) or (chosen[: k + level] == x).any():
+        if not _allowed(apart, chosen, k + level, x):
             continue
         column = values[x]
         for row in range(n_rows):
             codes[level + 1, row] = 2 * codes[level, row] + column[row]
         if _counts_reach(codes[level + 1], k + level + 1, 1 << (size - k - level - 1)):
             chosen[k + level] = x
-            pointer[level + 1] = pointer[level]
+            pointer[level + 1] = x + 1
             level += 1
     return empty
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
 def _counts_reach(codes, k, need):  # type: ignore[no-untyped-def]  # compiled by numba
     counts = np.bincount(codes, minlength=1 << k)
     return counts.min() >= need

@@ -1,7 +1,7 @@
-"""Bit sets of the rows of small cells: how :mod:`.deep_search` refutes pairs and triples.
+"""Bit sets of the rows of small cells: how :mod:`.deep_search` refutes sets of points.
 
 A cell holds the rows with one labeling of the chosen points. The few cells with fewest rows refute
-most pairs of further points; their rows are packed into as few words as possible.
+most further points; their rows are packed into as few words as possible.
 """
 
 from __future__ import annotations
@@ -13,21 +13,50 @@ from numba import njit
 
 from counterplay.core.dimensions.shatter_search import popcount_word
 
+N_SMALL = 14  # cells of the first points on which the further points are tested
+_N_TIGHT = 16  # halves of these cells that are used
+_ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)  # unsigned indices need no sign check
+
 
 class Workspace(NamedTuple):
-    """Arrays that are filled anew for every set of ``depth`` points."""
+    """The tightest halves of the small cells, filled anew for every next point.
 
-    inside: Any  # candidates as bit sets of the rows of each small cell
-    count: Any  # their numbers of ones
-    total: Any  # rows of each small cell
-    joined: Any  # pairs of candidates that no small cell refutes
-    alive: Any  # candidates that no small cell refutes
-    rows: Any  # the rows of one small cell
-    later: Any  # of every candidate: the later ones it is joined with
-    degree: Any  # their number
+    The last axis is the half, so that all of them are counted in one vectorised loop.
+    """
+
+    half: Any  # rows of both halves of every cell: [2 cell + label, word]
+    half_size: Any
+    tight: Any  # the halves with fewest rows
+    rows: Any  # their rows: [word, half]
+    size: Any  # their numbers of rows
+    near: Any  # the columns inside them: [word, column, half]
+    count: Any  # their numbers of ones: [column, half]
+    side: Any  # the smaller side of one more point: [word, half]
+    side_size: Any
+    room: Any  # by how much a count may exceed what is needed
+    kept: Any  # columns that no side refutes
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+def workspace(n_cells, width, n_columns):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Room for the parts of so many cells."""
+    n = min(_N_TIGHT, 2 * n_cells)
+    return Workspace(
+        np.zeros((2 * n_cells, width), dtype=np.uint64),
+        np.zeros(2 * n_cells, dtype=np.int64),
+        np.zeros(n, dtype=np.int64),
+        np.zeros((width, n), dtype=np.uint64),
+        np.zeros(n, dtype=np.uint64),
+        np.zeros((width, n_columns, n), dtype=np.uint64),
+        np.zeros((n_columns, n), dtype=np.uint64),
+        np.zeros((width, n), dtype=np.uint64),
+        np.zeros(n, dtype=np.uint64),
+        np.zeros(n, dtype=np.uint64),
+        np.zeros(n_columns, dtype=np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
 def _transpose(block):  # type: ignore[no-untyped-def]  # compiled by numba
     """Transpose a 64 x 64 bit matrix in place: bit c of word r becomes bit r of word c."""
     mask = np.uint64(0x00000000FFFFFFFF)
@@ -44,7 +73,7 @@ def _transpose(block):  # type: ignore[no-untyped-def]  # compiled by numba
             mask ^= mask << np.uint64(j)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
 def bit_columns(words, rows, n, out):  # type: ignore[no-untyped-def]  # compiled by numba
     """Write the columns as bit sets of the first n of these rows: out[word, column]."""
     block = np.zeros(64, dtype=np.uint64)
@@ -57,7 +86,7 @@ def bit_columns(words, rows, n, out):  # type: ignore[no-untyped-def]  # compile
                 out[w, c] = block[c - 64 * part]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
 def count_ones(bits, out):  # type: ignore[no-untyped-def]  # compiled by numba
     """Number of set bits of every column of bits[word, column]."""
     out[:] = 0
@@ -66,9 +95,9 @@ def count_ones(bits, out):  # type: ignore[no-untyped-def]  # compiled by numba
             out[c] += popcount_word(bits[w, c])
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
 def smallest_cells(sizes, picked):  # type: ignore[no-untyped-def]  # compiled by numba
-    """The cells with fewest rows, in increasing order (insertion into a short list)."""
+    """Write the cells with fewest rows, in increasing order (insertion into a short list)."""
     n = 0
     for cell in range(sizes.size):
         size = sizes[cell]
@@ -81,69 +110,28 @@ def smallest_cells(sizes, picked):  # type: ignore[no-untyped-def]  # compiled b
             picked[i] = picked[i - 1]
             i -= 1
         picked[i] = cell
-    return n
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
-def side_counts(bits, counts, x, picked, ones):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Number of ones of every column in the picked cells of one more point."""
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+def gather(words, perm, bounds, bits, picked, x, sizes, inside, total):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Pack the rows of the picked cells, cell 2 i + b of cell i where x is b; return the width."""
+    rows = np.zeros(64 * bits.shape[1], dtype=np.int64)
+    width = (sizes[picked].max() + 63) // 64
     for p in range(picked.size):
-        cell, label = picked[p] >> 1, picked[p] & 1
-        row = ones[p]
-        row[:] = 0
-        for w in range(bits.shape[1]):
-            word = bits[cell, w, x]
-            for c in range(bits.shape[2]):
-                row[c] += popcount_word(bits[cell, w, c] & word)
-        if label == 0:
-            for c in range(bits.shape[2]):
-                row[c] = counts[cell, c] - row[c]
+        cell = picked[p] >> 1
+        flip = np.uint64(0) if picked[p] & 1 else ~np.uint64(0)
+        _members(bits[cell, :, x], flip, perm[bounds[cell] : bounds[cell + 1]], rows)
+        total[p] = sizes[picked[p]]
+        bit_columns(words, rows, total[p], inside[p, :width])
+    return width
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
-def restrict(words, perm, bounds, bits, ones, sizes, picked, x, y, need, work):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Keep of every picked cell the side of y with fewer rows; which later points survive there?"""
-    n_cells, n = picked.size, bits.shape[2]
-    order = np.zeros(n_cells, dtype=np.int64)
-    fewest = np.zeros(n_cells, dtype=np.int64)
-    for p in range(n_cells):
-        fewest[p] = min(sizes[picked[p]] - ones[p, y], ones[p, y])
-        i = p
-        while i > 0 and fewest[order[i - 1]] > fewest[p]:
-            order[i] = order[i - 1]
-            i -= 1
-        order[i] = p
-    if fewest[order[0]] < 2 * need:
-        return 0
-    alive = work.alive
-    for c in range(y + 1, n):
-        alive[c] = True
-    for i in range(n_cells):
-        p = order[i]
-        cell, total = picked[p] >> 1, fewest[p]
-        flip_x = np.uint64(0) if picked[p] & 1 else ~np.uint64(0)
-        flip_y = np.uint64(0) if 2 * ones[p, y] <= sizes[picked[p]] else ~np.uint64(0)
-        members = perm[bounds[cell] : bounds[cell + 1]]
-        _members(bits[cell, :, x], flip_x, bits[cell, :, y], flip_y, members, work.rows)
-        work.total[i] = total
-        inside, count = work.inside[i, : (total + 63) >> 6], work.count[i]
-        bit_columns(words, work.rows, total, inside)
-        count_ones(inside, count)
-        for c in range(y + 1, n):
-            alive[c] &= (count[c] >= need) & (total - count[c] >= need)
-    n_alive = 0
-    for c in range(y + 1, n):
-        n_alive += alive[c]
-    return n_alive
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
-def _members(word_x, flip_x, word_y, flip_y, members, out):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Write the rows of a cell that have both wanted labels."""
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+def _members(word, flip, members, out):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Write the rows of a cell that have the wanted label."""
     n = 0
     for start in range(0, members.size, 64):
-        w = start >> 6
-        mask = (word_x[w] ^ flip_x) & (word_y[w] ^ flip_y)
+        mask = word[start >> 6] ^ flip
         if members.size - start < 64:
             mask &= (np.uint64(1) << np.uint64(members.size - start)) - np.uint64(1)
         while mask != 0:
@@ -151,78 +139,122 @@ def _members(word_x, flip_x, word_y, flip_y, members, out):  # type: ignore[no-u
             out[n] = members[start + popcount_word((mask ^ rest) - np.uint64(1))]
             n += 1
             mask = rest
-    return n
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
-def join(work, n_cells, need, low, high):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Which pairs of a group have enough rows with each of the four labelings in every cell."""
-    for i in range(low, high):
-        work.joined[i, low:high] = False
-        work.degree[i] = 0
-        if work.alive[i]:
-            later = work.later[i]
-            n = 0
-            for j in range(i + 1, high):
-                later[n] = j
-                n += work.alive[j]
-            for p in range(n_cells):
-                n = _keep_pairs(work.inside[p], work.count[p], work.total[p], need, i, later[:n])
-            work.degree[i] = n
-            for place in range(n):
-                work.joined[i, later[place]] = True
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+def halve(inside, total, y, end, need, work):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Split the cells by the label of y; False where a half has too few rows.
+
+    The columns after y and before ``end`` are copied into the tightest halves.
+    """
+    half, half_size = work.half, work.half_size
+    for p in range(total.size):
+        ones = np.int64(0)
+        for w in range(half.shape[1]):
+            left = total[p] - 64 * w
+            whole = ~np.uint64(0)
+            if left < 64:
+                whole = (np.uint64(1) << np.uint64(max(left, 0))) - np.uint64(1)
+            half[2 * p, w] = whole ^ inside[p, w, y]
+            half[2 * p + 1, w] = inside[p, w, y]
+            ones += popcount_word(inside[p, w, y])
+        half_size[2 * p], half_size[2 * p + 1] = total[p] - ones, ones
+        if ones < need or total[p] - ones < need:
+            return False
+    smallest_cells(half_size, work.tight)
+    work.count[y + 1 : end] = 0
+    for q in range(work.tight.size):
+        h = work.tight[q]
+        work.size[q] = half_size[h]
+        for w in range(half.shape[1]):
+            work.rows[w, q] = half[h, w]
+            for c in range(y + 1, end):
+                both = half[h, w] & inside[h >> 1, w, c]
+                work.near[w, c, q] = both
+                work.count[c, q] += popcount_word(both)
+    return True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
-def _keep_pairs(inside, count, total, need, i, later):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Move those that one cell does not refute with i to the front; return their number."""
-    n_words = (total + 63) >> 6
-    mine, none = count[i], total - count[i]
-    kept = 0
-    for place in range(later.size):  # no branches: a quarter of the pairs fails in every cell
-        j = later[place]
-        both = popcount_word(inside[0, i] & inside[0, j])
-        for w in range(1, n_words):
-            both += popcount_word(inside[w, i] & inside[w, j])
-        later[kept] = j
-        few = min(min(both, mine - both), min(count[j] - both, none - count[j] + both))
-        kept += few >= need
-    return kept
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+def smaller_sides(work, z, need):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Of each half the side of z with fewer rows; False where there are too few."""
+    n, z, few = np.uint64(work.size.size), np.uint64(z), np.uint64(need)
+    bad = _ZERO
+    for q in range(n):
+        least = min(work.count[z, q], work.size[q] - work.count[z, q])
+        work.side_size[q] = least
+        work.room[q] = least - few  # a side needs half of that for each label of the next point
+        bad |= np.uint64(least < few)
+    if bad:
+        return False
+    for w in range(np.uint64(work.side.shape[0])):
+        for q in range(n):
+            flip = _ZERO - np.uint64(work.count[z, q] > work.side_size[q])
+            work.side[w, q] = work.near[w, z, q] ^ (work.rows[w, q] & flip)
+    return True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
-def triple(work, n_cells, need, i, j, k):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Whether every cell has enough rows with each of the eight labelings of three points."""
-    inside, total, count = work.inside, work.total, work.count
-    for p in range(n_cells):
-        ab = ac = bc = abc = np.int64(0)
-        for w in range((total[p] + 63) >> 6):
-            both = inside[p, w, i] & inside[p, w, j]
-            ab += popcount_word(both)
-            abc += popcount_word(both & inside[p, w, k])
-            ac += popcount_word(inside[p, w, i] & inside[p, w, k])
-            bc += popcount_word(inside[p, w, j] & inside[p, w, k])
-        a, b, c = count[p, i], count[p, j], count[p, k]
-        none = total[p] - a - b - c + ab + ac + bc - abc
-        pairs = min(ab, ac, bc) - abc
-        singles = min(a - ab - ac, b - ab - bc, c - ac - bc) + abc
-        if min(abc, pairs, singles, none) < need:
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+def splitting(work, low, high, need):  # type: ignore[no-untyped-def]  # compiled by numba
+    """List the columns that have both labels often enough in every side; return their number.
+
+    A count c passes where need <= c <= size - need, that is c - need <= room in unsigned numbers.
+    """
+    side, near, room = work.side, work.near, work.room
+    n, width, few = np.uint64(room.size), np.uint64(side.shape[0]), np.uint64(need)
+    ones = np.zeros(room.size, dtype=np.uint64)
+    m = 0
+    for c in range(np.uint64(low), np.uint64(high)):
+        bad = _ZERO
+        if width == _TWO:
+            for q in range(n):
+                count = popcount_word(side[_ZERO, q] & near[_ZERO, c, q])
+                count += popcount_word(side[_ONE, q] & near[_ONE, c, q])
+                bad |= np.uint64(np.uint64(count) - few > room[q])
+        else:
+            ones[:] = _ZERO
+            for w in range(width):
+                for q in range(n):
+                    ones[q] += np.uint64(popcount_word(side[w, q] & near[w, c, q]))
+            for q in range(n):
+                bad |= np.uint64(ones[q] - few > room[q])
+        work.kept[m] = np.int64(c)
+        m += bad == _ZERO
+    return m
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+def splitting_together(work, u, v, need):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Whether all four labelings of u and v have enough rows in every side."""
+    side, near, width = work.side, work.near, np.uint64(work.side.shape[0])
+    u, v = np.uint64(u), np.uint64(v)
+    for q in range(np.uint64(work.size.size)):
+        with_u, with_v = side[_ZERO, q] & near[_ZERO, u, q], side[_ZERO, q] & near[_ZERO, v, q]
+        both = popcount_word(with_u & with_v)
+        ones_u, ones_v = popcount_word(with_u), popcount_word(with_v)
+        for w in range(_ONE, width):
+            with_u, with_v = side[w, q] & near[w, u, q], side[w, q] & near[w, v, q]
+            both += popcount_word(with_u & with_v)
+            ones_u += popcount_word(with_u)
+            ones_v += popcount_word(with_v)
+        neither = np.int64(work.side_size[q]) - ones_u - ones_v + both
+        if both < need or ones_u - both < need or ones_v - both < need or neither < need:
             return False
     return True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
-def five(bits, bounds, points, need):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Whether every cell, not only small ones, has enough rows with each of 32 labelings."""
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+def enough_everywhere(bits, bounds, points, need):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Whether every sorted cell, not only small ones, has enough rows with each labeling."""
     for cell in range(bits.shape[0]):
         n = bounds[cell + 1] - bounds[cell]
-        for labels in range(32):
+        for labels in range(1 << points.size):
             total = 0
             for w in range((n + 63) >> 6):
                 word = ~np.uint64(0)
                 if n - 64 * w < 64:
                     word = (np.uint64(1) << np.uint64(n - 64 * w)) - np.uint64(1)
-                for t in range(5):
+                for t in range(points.size):
                     column = bits[cell, w, points[t]]
                     word &= column if (labels >> t) & 1 else ~column
                 total += popcount_word(word)
