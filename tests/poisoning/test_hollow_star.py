@@ -72,7 +72,7 @@ def test_hollow_star_rate_of_the_lowest_index(k: int, m: int, value: float) -> N
 
 
 def _exact_random_rate(k: int, S: LabelledSet, i_star: int) -> float:
-    """Rate of RandomSingleton under the empty and the hollow-star attack, exactly over its coins."""
+    """Rate of RandomSingleton under the empty and the hollow-star attack, exact over its coins."""
     target = TableTarget(np.eye(k, dtype=int)[i_star])
     attacker, rates = HollowStarAttacker(np.arange(k), np.zeros(k)), []
     for x0 in np.delete(np.arange(k), i_star):
