@@ -109,6 +109,22 @@ def test_every_consistent_proper_learner_loses_a_quarter(k: int, m: int) -> None
 
 
 @pytest.mark.claim("10.14")
+@pytest.mark.parametrize(("k", "m", "value"), [(5, 2, 0.5625), (11, 5, 0.5905)])
+def test_the_last_star_point_is_the_worst_for_the_lowest_index(k, m, value) -> None:
+    learner, star = OrderedERM(FiniteClass.singletons(k)), k - 1
+    target, rates = np.eye(k, dtype=np.uint8)[star], []
+    rng = np.random.default_rng(k)
+    samples = (
+        itertools.product(range(star), repeat=m) if k == 5 else rng.integers(star, size=(3000, m))
+    )
+    for rows in samples:
+        rates.append(learner.attackable_region(target, np.array(rows))[:star].mean())
+    slack = 1e-12 if k == 5 else 4 * np.std(rates) / np.sqrt(len(rates))  # all samples, or some
+    assert abs(np.mean(rates) - (1 - 1 / (k - 1)) ** m) <= slack
+    assert (1 - 1 / (k - 1)) ** m == pytest.approx(value, abs=6e-5)
+
+
+@pytest.mark.claim("10.14")
 def test_one_row_more_and_the_quarter_is_lost() -> None:
     k, m = 4, 2  # m = floor(k/2): the slip of the source
     exact = _mean_rate(k, m, lambda S, star: _exact_random_rate(k, S, star))

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import rel_entr
+from scipy.stats import ks_2samp
 from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 
 from counterplay.core.dimensions import hollow_star_number, projection_number
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.stats import Interval, clopper_pearson
+from counterplay.core.votes import random_blocks
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.poisoning import (
     AcrossBoundaryAttacker,
@@ -56,11 +58,12 @@ class Recorder(Learner):
 
     def fit(self, X, y):
         rows = np.asarray(X)[:, 0]
-        self.bad_ = bool((rows >= 1000).any() or rows.min() < self.wrong_below)
+        self.marked_ = bool((rows >= 1000).any())
+        self.errs_ = bool(rows.min() < self.wrong_below)
         return self
 
     def predict(self, X):
-        return np.full(len(X), 0 if self.bad_ else 1, dtype=np.uint8)
+        return np.full(len(X), 0 if self.marked_ or self.errs_ else 1, dtype=np.uint8)
 
 
 @pytest.mark.claim("10.29")
@@ -77,10 +80,28 @@ def test_block_majority_is_right_while_few_blocks_are_wrong(t, more, seed, share
     votes = learner.votes(np.zeros((1, 1)))[:, 0]
     assert votes.size == blocks
     wrong = int((votes == 0).sum())
-    clean_wrong = wrong - min(t, wrong)  # at most t blocks hold a marked row
+    marked = sum(model.marked_ for model in learner.models_)  # these vote against, all of them
+    clean_wrong = sum(model.errs_ and not model.marked_ for model in learner.models_)
+    assert marked <= t
+    assert wrong == marked + clean_wrong
     assert (learner.predict(np.zeros((1, 1)))[0] == 1) == (wrong <= 5 * t)
-    if clean_wrong <= 4 * t and wrong - clean_wrong <= t:
+    if clean_wrong <= 4 * t:
         assert learner.predict(np.zeros((1, 1)))[0] == 1
+
+
+@pytest.mark.claim("10.29")
+def test_block_majority_drops_the_remainder() -> None:
+    class Sizes(Recorder):
+        def fit(self, X, y):
+            self.rows_ = np.asarray(X)[:, 0]
+            return super().fit(X, y)
+
+    for m in (11, 21, 22, 105):
+        X = np.arange(m, dtype=float)
+        models = BlockMajority(Sizes(), 1, random_state=m).fit(X, np.zeros(m)).models_
+        assert [len(model.rows_) for model in models] == [m // 11] * 11
+        used = np.concatenate([model.rows_ for model in models])
+        assert np.unique(used).size == used.size == 11 * (m // 11)
 
 
 @pytest.mark.claim("10.29")
@@ -98,6 +119,7 @@ def test_block_majority_does_not_depend_on_the_row_order() -> None:
     first, second = np.array(margins(X, y)), np.array(margins(X[order], y[order]))
     pooled = np.sqrt((first.var() + second.var()) / 300) + 1e-12
     assert abs(first.mean() - second.mean()) <= 4 * pooled
+    assert ks_2samp(first, second).pvalue > 1e-4  # the whole distribution
     with pytest.raises(TooFewSamplesError):
         BlockMajority(MaxOpenInterval(), 2).fit(X[:20], y[:20])
     with pytest.warns(AssumptionWarning, match="too small"):
@@ -115,9 +137,15 @@ def test_unclean_poison_does_not_break_block_majority() -> None:
         poison = LabelledSet(np.full((t, 1), 0.5), np.zeros(t))  # wrong labels, not realizable
         both = S + poison
         learner = BlockMajority(base, t, random_state=0).fit(both.X, both.y)
-        votes = learner.votes(test)
-        wrong = (votes != target(test)[None, :]).sum(axis=0)
-        assert np.array_equal(learner.predict(test) == target(test), wrong <= 5 * t)
+        wrong = learner.votes(test) != target(test)[None, :]
+        right = learner.predict(test) == target(test)
+        assert np.array_equal(right, wrong.sum(axis=0) <= 5 * t)
+        blocks = random_blocks(len(both), learner.n_blocks_, random_state=0)  # the same coins
+        touched = np.array([(rows >= len(S)).any() for rows in blocks])
+        assert 1 <= touched.sum() <= t
+        few = wrong[~touched].sum(axis=0) <= 4 * t
+        assert few.any()
+        assert right[few].all()
 
 
 @pytest.mark.claim("10.29")
@@ -333,8 +361,13 @@ def test_explicit_sample_sizes() -> None:
             assert size(t, d + 1, eps, delta) > base
             assert size(t, d, eps / 2, delta) > base
             assert size(t, d, eps, delta / 2) >= base
-        base = bounds.projected_majority_sample_size(t, d, 2, eps, delta)
-        assert bounds.projected_majority_sample_size(t, d, 5, eps, delta) > base
+        projected = bounds.projected_majority_sample_size
+        base = projected(t, d, 2, eps, delta)
+        assert projected(t, d, 5, eps, delta) > base
+        assert projected(t + 1, d, 2, eps, delta) > base
+        assert projected(t, d + 1, 2, eps, delta) > base
+        assert projected(t, d, 2, eps / 2, delta) > base
+        assert projected(t, d, 2, eps, delta / 2) >= base
     with pytest.raises(InvalidInputError):
         bounds.block_majority_sample_size(0, 1, 0.1, 0.1)
 

@@ -62,7 +62,7 @@ def _grid(scale: Scale) -> Sequence[Params]:
 
 def _attacks(name: str, quick: bool) -> int:
     """Points to attack; each costs a few refits of all blocks."""
-    few = {"plain": 40, "subsample": 10, "block": 5, "projected": 3, "hash": 5}
+    few = {"plain": 30, "subsample": 6, "block": 2, "projected": 1, "hash": 4}
     return few[name] if quick else 40
 
 
@@ -70,7 +70,7 @@ def _coins(name: str, quick: bool) -> int:
     """Fits per poison; a subsample is a coin with much luck in it, so take many."""
     if name in ("plain", "hash"):
         return 1
-    return (8 if quick else 40) if name == "subsample" else (1 if quick else 2)
+    return (4 if quick else 40) if name == "subsample" else (1 if quick else 2)
 
 
 def _draws(base: str, name: str, t: int, quick: bool) -> int:
@@ -79,7 +79,7 @@ def _draws(base: str, name: str, t: int, quick: bool) -> int:
         return 1
     if not quick:
         return 400 if base == BASES[0] else 160  # there are 157 test digits
-    return {1: 320, 5: 120}[t] if base == BASES[0] and name == "block" else 20
+    return {1: 320, 5: 120}[t] if base == BASES[0] and name == "block" else 15
 
 
 @cache
