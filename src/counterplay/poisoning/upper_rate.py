@@ -66,7 +66,7 @@ def certified_upper_rate(
     >>> rate = certified_upper_rate(BlockMajority(MaxOpenInterval(), t=1), S,
     ...                             np.linspace(0, 1, 201), np.zeros(201),
     ...                             n_permutations=60, random_state=0)
-    >>> rate.high < 0.1
+    >>> rate.estimate < 0.03 < rate.high < 0.13
     True
     """
     points, labels = np.asarray(X_test), np.asarray(truth)
