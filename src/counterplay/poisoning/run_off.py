@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.errors import InvalidInputError
+from counterplay.poisoning.certificates import part_table, surviving_parts
 
 _NEVER = np.iinfo(np.int64).max // 4
 
@@ -185,8 +186,7 @@ def run_off_spread_radius(
     array([2])
     """
     table, value, design = np.asarray(votes), np.asarray(scores), np.asarray(spread)
-    uses = np.zeros((len(design), len(table)), dtype=np.float32)
-    np.put_along_axis(uses, design, 1.0, axis=1)
+    uses = part_table(design, len(table))
     k, p, n = value.shape[2], election.winner, table.shape[1]
     at = np.arange(n)
     counts = np.column_stack([election.counts, np.zeros((n, 2), dtype=np.int64)])
@@ -195,9 +195,7 @@ def run_off_spread_radius(
     radius = np.full(n, len(design), dtype=np.int64)
 
     def survives(damage: IntArray, slack: IntArray) -> IntArray:
-        worst = -np.sort(-(uses @ damage.astype(np.float32)), axis=0)
-        parts: IntArray = (np.cumsum(worst, axis=0) <= slack[None, :]).sum(axis=0)
-        return parts
+        return surviving_parts(uses, damage, slack)
 
     mine = (table == p[None, :]).astype(np.int64)
     ahead_of = [_voters(table, c, k) for c in range(k + 2)]
