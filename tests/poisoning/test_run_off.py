@@ -12,6 +12,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import check_estimator
 
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning import BatchedMLPClassifier, PartitionClassifier
@@ -160,6 +161,10 @@ def test_run_off_certifies_more_for_trees_on_digits() -> None:
         ]
         gains.append(np.mean([curves[1].at(t) - curves[0].at(t) for t in range(8)]))
     assert min(gains) > 0
+
+
+def test_run_off_is_a_scikit_learn_classifier() -> None:
+    check_estimator(PartitionClassifier(n_partitions=5, aggregation="runoff"), on_skip=None)
 
 
 def test_run_off_handles_odd_models_and_bad_input() -> None:

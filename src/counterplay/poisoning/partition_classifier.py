@@ -223,7 +223,8 @@ class PartitionClassifier(VotingClassifier):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the winner of the vote, or of the run-off; ties go to the first class."""
         if self.aggregation == "runoff":
-            return np.asarray(self.classes_[self.election(X).winner])
+            winner = self.election(X).winner
+            return np.asarray(self.classes_[winner])
         return super().predict(X)
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
