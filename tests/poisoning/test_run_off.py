@@ -84,8 +84,8 @@ def test_no_change_within_the_radius_turns_the_run_off() -> None:
 def test_two_changes_within_the_radius_do_not_turn_the_run_off() -> None:
     rng, tested = np.random.default_rng(1), 0
     choices = opinions(3)
-    for _ in range(60):
-        models = int(rng.integers(6, 10))
+    for _ in range(40):
+        models = int(rng.integers(6, 9))
         lean = rng.random(models) < 0.7  # most models agree, so that two changes can be survived
         votes, scores = random_election(rng, models, 3)
         votes, scores = np.where(lean, 1, votes), np.where(lean[:, None], [UNKNOWN, 1, 0], scores)
@@ -96,14 +96,14 @@ def test_two_changes_within_the_radius_do_not_turn_the_run_off() -> None:
         for pair in itertools.combinations(range(models), 2):
             found = winners(*changed(votes, scores, list(pair), choices, 3))
             assert (found == int(seen.winner[0]) + 1).all()
-    assert tested > 10
+    assert tested >= 8
 
 
 @pytest.mark.claim("10.44")
 def test_spread_run_off_survives_every_change_of_a_part() -> None:
     rng, tested = np.random.default_rng(2), 0
     choices = opinions(3)
-    for _ in range(150):
+    for _ in range(60):
         design = spread_parts(5, 2)
         lean = rng.random(10) < 0.6
         votes, scores = random_election(rng, 10, 3)
@@ -119,7 +119,7 @@ def test_spread_run_off_survives_every_change_of_a_part() -> None:
         for models in design:
             found = winners(*changed(votes, scores, models.tolist(), choices, 3))
             assert (found == int(seen.winner[0]) + 1).all()
-    assert tested > 30
+    assert tested > 10
 
 
 @pytest.mark.claim("10.44")
