@@ -206,7 +206,8 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
 
 def _figure(frame: pd.DataFrame) -> Figure:
     """Attacked rate (filled markers, real attacks) and certified rate (open markers, the most that
-    any attack can reach) over the poison budget, both with 95 % intervals. Left: the longest open
+    any attack can reach) over the poison budget, both with 95 % intervals; attacks are run on some
+    of the test points, certificates hold for the mean over all of them. Left: the longest open
     interval, 1000 rows, where the rate of the plain learner is exact. Middle and right: a linear
     SVM on digits 3 and 8, 200 rows, with all 64 pixels and with two principal components. The
     projected majority needs 10 k_p t + 1 blocks, with 64 pixels 661 for t = 1, and is left out
