@@ -1,9 +1,11 @@
 """Partition ensembles against ART's DeepPartitionEnsemble, and the dyadic learner against a sort.
 
-Every line is a ratio from this run: the two sides take turns, and the median over the turns is
-printed with the smallest and the largest. ART (adversarial-robustness-toolbox) and torch are
-optional: without them their lines are skipped. One split with fixed settings; ``art_partitions.py``
-compares with settings chosen on validation data, on many splits.
+Every line is a ratio of CPU times from this run, so that other work on the machine matters little:
+the two sides take turns, and the median over the turns is printed with the smallest and the
+largest. Run it with one thread (``OMP_NUM_THREADS=1``, as ``make bench`` does). ART
+(adversarial-robustness-toolbox) and torch are optional: without them their lines are skipped. One
+split with fixed settings; ``art_partitions.py`` compares with settings chosen on validation data,
+on many splits.
 """
 
 from __future__ import annotations
@@ -33,10 +35,10 @@ ART_SETTING = {"rate": 0.01, "penalty": 0.0, "smoothing": 0.2, "unit": 1}
 
 
 def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the time of a call and its result."""
-    start = time.perf_counter()
+    """Return the CPU time of a call (all threads) and its result."""
+    start = time.process_time()
     result = call()
-    return time.perf_counter() - start, result
+    return time.process_time() - start, result
 
 
 class Ratio:

@@ -67,7 +67,8 @@ class PartitionClassifier(VotingClassifier):
         :func:`counterplay.poisoning.run_off.run_off_radius`). Uses ``predict_proba`` or
         ``decision_function`` of the estimator; models without either only say what they voted for.
     min_lead:
-        Abstain when the winner's lead is below this many votes.
+        Abstain when the winner's lead is below this many votes. The certificate is for the label:
+        planted rows may still turn a prediction into an abstention.
     budget:
         Planted rows to optimise for when ``n_partitions="auto"``.
     include_label:
