@@ -62,7 +62,7 @@ def _grid(scale: Scale) -> Sequence[Params]:
 
 def _attacks(name: str, quick: bool) -> int:
     """Points to attack; each costs a few refits of all blocks."""
-    few = {"plain": 30, "subsample": 6, "block": 2, "projected": 1, "hash": 4}
+    few = {"plain": 20, "subsample": 6, "block": 2, "projected": 1, "hash": 4}
     return few[name] if quick else 40
 
 
@@ -79,7 +79,9 @@ def _draws(base: str, name: str, t: int, quick: bool) -> int:
         return 1
     if not quick:
         return 400 if base == BASES[0] else 160  # there are 157 test digits
-    return {1: 320, 5: 120}[t] if base == BASES[0] and name == "block" else 15
+    if base == BASES[0] and name == "block":
+        return {1: 320, 5: 120}[t]
+    return 5 if name == "projected" else 15
 
 
 @cache
