@@ -1,8 +1,11 @@
 """Partition ensembles against ART's DeepPartitionEnsemble, and the dyadic learner against a sort.
 
-Every line is a ratio from this run. ART (adversarial-robustness-toolbox) and torch are optional:
-without them their lines are skipped. One split with fixed settings; ``art_partitions.py`` compares
-with settings chosen on validation data, on many splits.
+Every line is a ratio of CPU times from this run, so that other work on the machine matters little:
+the two sides take turns, and the median over the turns is printed with the smallest and the
+largest. Run it with one thread (``OMP_NUM_THREADS=1``, as ``make bench`` does). ART
+(adversarial-robustness-toolbox) and torch are optional: without them their lines are skipped. One
+split with fixed settings; ``art_partitions.py`` compares with settings chosen on validation data,
+on many splits.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from art_partitions import BLOCKS, EPOCHS, art, ours, prepared
+from art_partitions import BLOCKS, DEFAULT, EPOCHS, art, ours, prepared
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
@@ -28,18 +31,29 @@ from counterplay.poisoning import (
 )
 
 BUDGETS = (0, 1, 2, 5, 8, 10, 12, 15, 20)
-OUR_SETTING = {"rate": 0.005, "penalty": 0.001, "smoothing": 0.0, "unit": 1}
 ART_SETTING = {"rate": 0.01, "penalty": 0.0, "smoothing": 0.2, "unit": 1}
 
 
-def best(call: Callable[[], Any], runs: int = 5) -> tuple[float, Any]:
-    """Return the shortest time of several runs and the result of the last."""
-    times, result = [], None
-    for _ in range(runs):
-        start = time.perf_counter()
-        result = call()
-        times.append(time.perf_counter() - start)
-    return min(times), result
+def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the CPU time of a call (all threads) and its result."""
+    start = time.process_time()
+    result = call()
+    return time.process_time() - start, result
+
+
+class Ratio:
+    """Times of one thing over times of another, measured in turns."""
+
+    def __init__(self, first: Callable[[], Any], second: Callable[[], Any], turns: int) -> None:
+        found = []
+        for _ in range(turns):
+            above, self.first = seconds(first)
+            below, self.second = seconds(second)
+            found.append(above / below)
+        self.median, self.low, self.high = float(np.median(found)), min(found), max(found)
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f} ({self.low:.2f} to {self.high:.2f})"
 
 
 def digits(seed: int = 0) -> tuple[Any, Any, Any, Any]:
@@ -47,9 +61,9 @@ def digits(seed: int = 0) -> tuple[Any, Any, Any, Any]:
     return tuple(train_test_split(X, y, random_state=seed))
 
 
-def guarded(base: Any, blocks: int, spread: int, data: Any) -> CertifiedAccuracy:
+def guarded(base: Any, blocks: int, spread: int, data: Any, rule: Any = "plurality") -> Any:
     X_train, X_test, y_train, y_test = data
-    guard = PartitionClassifier(base, blocks, spread=spread)
+    guard = PartitionClassifier(base, blocks, spread=spread, aggregation=rule)
     return guard.fit(X_train, y_train).certified_accuracy(X_test, y_test)
 
 
@@ -58,54 +72,67 @@ def empty_under_arts_hash(X: Any) -> int:
     return BLOCKS - np.unique(X.sum(axis=1).astype(int) % BLOCKS).size
 
 
-def partition_lines(data: tuple[Any, Any, Any, Any]) -> None:
-    mlp_time, mlp = best(lambda: ours(data, OUR_SETTING))
-    fast_time, fast = best(lambda: guarded(None, BLOCKS, 1, data))
-    nn_time, nn = best(lambda: guarded(KNeighborsClassifier(1), BLOCKS, 1, data))
-    rows = [("51 batched networks", mlp_time, mlp), ("51 x nearest row (default)", fast_time, fast)]
-    rows.append(("51 x KNeighborsClassifier(1)", nn_time, nn))
-    art_time = float("nan")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            art_time, curve = best(lambda: art(data, ART_SETTING), 3)
-        rows.append(("ART DeepPartitionEnsemble", art_time, curve))
-    except ImportError as error:
-        print(f"skipped ART: {error}")
+def partition_lines(data: tuple[Any, Any, Any, Any], turns: int = 7) -> None:
+    def networks() -> CertifiedAccuracy:
+        return ours(data, DEFAULT)
+
+    networks()  # compile
     print(f"digits, {BLOCKS} blocks, {EPOCHS} epochs: fit + predict + certify")
-    print(f"{'':30}{'time / ours':>12}  certified accuracy at {BUDGETS}")
-    for name, seconds, result in rows:
-        cells = " ".join(f"{result.at(t):.3f}" for t in BUDGETS)
-        print(f"{name:30}{seconds / mlp_time:12.2f}  {cells}")
-    print(f"ART / batched networks: {art_time / mlp_time:.1f} (wanted: at least 10)")
+    print(f"{'':30}{'time / our networks':>24}  certified accuracy at {BUDGETS}")
+    lines = {
+        "nearest row (default)": lambda: guarded(None, BLOCKS, 1, data),
+        "KNeighborsClassifier(1)": lambda: guarded(KNeighborsClassifier(1), BLOCKS, 1, data),
+        "ART DeepPartitionEnsemble": lambda: art(data, ART_SETTING),
+    }
+    print_line("our networks", "1", networks())
+    for name, call in lines.items():
+        try:
+            ratio = Ratio(call, networks, turns)
+            print_line(name, str(ratio), ratio.first)
+        except ImportError as error:
+            print(f"skipped {name}: {error}")
+    print("wanted: ART at least 10")
     guard = PartitionClassifier(None, BLOCKS).fit(prepared(data[0], 0), data[2])
     empty = empty_under_arts_hash(prepared(data[0], 0))
     print(f"empty blocks: ours {guard.n_empty_}, ART's default hash {empty}")
 
 
-def aggregation_lines(blocks: int = 25, spread: int = 16, splits: int = 3) -> None:
-    """Finite aggregation: gain in certified accuracy over one part per model, decision trees."""
-    tree, gains, work = DecisionTreeClassifier(random_state=0), [], []
-    for seed in range(splits):
-        data = digits(seed)
-        plain_time, plain = best(lambda data=data: guarded(tree, blocks, 1, data), 1)
-        fine_time, fine = best(lambda data=data: guarded(tree, blocks, spread, data), 1)
-        gains.append([fine.at(t) - plain.at(t) for t in range(9)])
-        work.append(fine_time / plain_time)
-    cells = " ".join(f"{g:+.3f}" for g in np.mean(gains, axis=0))
-    print(f"finite aggregation, {blocks} blocks of trees, d = {spread}, mean of {splits} splits:")
-    print(f"  gain at t = 0..8 {cells}, for {np.mean(work):.0f} times the work")
+def print_line(name: str, ratio: str, result: CertifiedAccuracy) -> None:
+    print(f"{name:30}{ratio:>24}  {' '.join(f'{result.at(t):.3f}' for t in BUDGETS)}")
 
 
-def dyadic_line(m: int = 1_000_000) -> None:
+def aggregation_lines(blocks: int = 25, spread: int = 16, splits: int = 5) -> None:
+    """Finite aggregation and run-off: gain over the plain vote, decision trees."""
+    tree = DecisionTreeClassifier(min_samples_leaf=2, random_state=0)
+    sharper = {
+        f"finite aggregation, d = {spread}": lambda data: guarded(tree, blocks, spread, data),
+        "run-off": lambda data: guarded(tree, blocks, 1, data, "runoff"),
+        "both": lambda data: guarded(tree, blocks, spread, data, "runoff"),
+    }
+    print(f"{blocks} blocks of trees, gain over the plain vote, mean of {splits} splits, t = 0..8:")
+    for name, call in sharper.items():
+        gains, work = [], []
+        for seed in range(splits):
+            data = digits(seed)
+            ratio = Ratio(lambda: call(data), lambda: guarded(tree, blocks, 1, data), 1)  # noqa: B023  called at once
+            gains.append([ratio.first.at(t) - ratio.second.at(t) for t in range(9)])
+            work.append(ratio.median)
+        cells = " ".join(f"{g:+.3f}" for g in np.mean(gains, axis=0))
+        print(f"  {name:28} {cells}, for {np.mean(work):.1f} times the time")
+
+
+def dyadic_line(m: int = 1_000_000, turns: int = 5) -> None:
     rng = np.random.default_rng(0)
     angle, radius = 2 * np.pi * rng.random(m), np.sqrt(rng.random(m))
     X = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
     y = (X @ [np.cos(1.2), np.sin(1.2)] >= 0.1).astype(np.uint8)
     DyadicDirectionLearner().fit(X[:2000], y[:2000])  # compile
-    fit, _ = best(lambda: DyadicDirectionLearner().fit(X, y), 3)
-    sort, _ = best(lambda: X[np.argsort(X[:, 0], kind="stable")], 3)
-    print(f"dyadic learner, m = {m}: {fit / sort:.2f} sorts of the rows (wanted: at most 5)")
+    ratio = Ratio(
+        lambda: DyadicDirectionLearner().fit(X, y),
+        lambda: X[np.argsort(X[:, 0], kind="stable")],
+        turns,
+    )
+    print(f"dyadic learner, m = {m}: {ratio} sorts of the rows (wanted: at most 5)")
 
 
 def svm_line() -> None:
@@ -113,15 +140,21 @@ def svm_line() -> None:
     w = rng.normal(size=50)
     X = rng.normal(size=(101, 50))
     y = (X @ w >= 0).astype(int)
-    exact, model = best(lambda: HardMarginSVM().fit(X, y))
-    rough, other = best(lambda: SVC(kernel="linear", C=1e8, tol=1e-8).fit(X, y))
+    ratio = Ratio(
+        lambda: HardMarginSVM().fit(X, y),
+        lambda: SVC(kernel="linear", C=1e8, tol=1e-8).fit(X, y),
+        9,
+    )
+    model, other = ratio.first, ratio.second
     loss = 1 - 1 / np.linalg.norm(other.coef_) / model.margin_
-    print(f"exact SVM / libsvm at C=1e8: {exact / rough:.2f} of the time, libsvm's margin off by "
+    print(f"exact SVM / libsvm at C=1e8: {ratio} of the time, libsvm's margin off by "
           f"{loss:+.1e}, ours by {model.gap_:.0e}")  # fmt: skip
 
 
 def main() -> None:
-    partition_lines(digits())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        partition_lines(digits())
     aggregation_lines()
     dyadic_line()
     svm_line()

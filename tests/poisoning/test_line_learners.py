@@ -29,14 +29,11 @@ from counterplay.poisoning import (
 @pytest.mark.claim("10.06")
 def test_closure_expectation_of_the_interval_example() -> None:
     rng = np.random.default_rng(0)
-    runs, m, low, high = 4000, 50, 0.2, 0.8
-    x = rng.random((runs, m))
-    inside = (x >= low) & (x <= high)
-    first = np.where(inside, x, np.inf).min(axis=1)
-    last = np.where(inside, x, -np.inf).max(axis=1)
-    err = np.where(inside.any(axis=1), (first - low) + (high - last), high - low)
-    learner = MinClosedInterval().fit(x[0], inside[0])
-    assert (learner.low_, learner.high_) == (first[0], last[0])
+    runs, m, target = 2000, 50, IntervalTarget([0.2, 0.8])
+    err = np.empty(runs)
+    for run, x in enumerate(rng.random((runs, m))):
+        learner = MinClosedInterval().fit(x, target(x))
+        err[run] = 0.6 if learner.low_ is None else 0.6 - (learner.high_ - learner.low_)
     expected = bounds.closed_interval_error(0.6, 50)
     assert abs(expected - 0.0392) < 5e-5
     assert abs(err.mean() - expected) <= 4 * err.std() / np.sqrt(runs)
@@ -65,6 +62,12 @@ def test_longest_gap_has_small_error_and_no_safe_point() -> None:
         err = gaps.max(axis=1)
         expected = bounds.largest_gap_error(m)
         assert abs(err.mean() - expected) <= 4 * err.std() / np.sqrt(len(err))
+        x = rng.random(m)
+        learner = MaxOpenInterval().fit(x, np.zeros(m))  # its error is the largest gap
+        longest = np.diff(np.sort(x), prepend=0, append=1).max()
+        assert learner.high_ - learner.low_ == pytest.approx(longest)
+    assert bounds.largest_gap_error(100) == pytest.approx(0.0515, abs=5e-5)
+    assert bounds.largest_gap_error(1000) == pytest.approx(0.00748, abs=5e-6)
     S = LabelledSet(rng.random(60), np.zeros(60))
     test = rng.random(60)
     ends = np.sort(np.concatenate([[0], S.X[:, 0], [1]]))
@@ -90,6 +93,28 @@ def test_budgeted_rates_of_the_longest_gap() -> None:
         assert (np.diff(rates) >= 0).all()
         assert open_interval_rate(x, int(gap_costs(gaps).max())) == pytest.approx(1.0)
         assert open_interval_rate(x) == 1.0
+
+
+@pytest.mark.claim("10.09")
+@pytest.mark.parametrize("t", [0, 1, 2])
+def test_budgeted_rates_equal_brute_force_on_twelve_points(t: int) -> None:
+    rng, hit = np.random.default_rng(14), 0
+    for _ in range(60):
+        seen = np.sort(rng.random(3))
+        ends = np.concatenate([[0], seen, [1]])
+        # Middle and thirds of the four gaps: all cuts that one or two rows can make best use of.
+        cuts = (ends[:-1] + np.diff(ends) * np.array([[1 / 2], [1 / 3], [2 / 3]])).ravel()
+        domain = np.sort(np.concatenate([seen, cuts]))
+        found = brute_force_region(
+            MaxOpenInterval(), np.zeros(15), np.searchsorted(domain, seen),
+            points=domain[:, None], budget=t,
+        )  # fmt: skip
+        gap = np.searchsorted(ends, domain, side="left") - 1
+        lost = np.array([found[(gap == i) & ~np.isin(domain, seen)].all() for i in range(4)])
+        assert found.sum() == 3 * lost.sum()  # a gap is lost with all its points, or not at all
+        assert open_interval_rate(seen, t) == pytest.approx(np.diff(ends)[lost].sum())
+        hit += int(lost.sum()) > 1
+    assert t == 0 or hit > 10
 
 
 @pytest.mark.claim("10.09")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import numpy as np
@@ -157,6 +158,67 @@ def test_any_input_gets_an_answer() -> None:
             assert set(majority.predict(X)) <= set(y)
 
 
+@pytest.mark.claim("10.46")
+@pytest.mark.parametrize("aggregation", ["plurality", "runoff"])
+@pytest.mark.parametrize("spread", [1, 2])
+def test_certificates_hold_when_blocks_are_empty(aggregation: str, spread: int) -> None:
+    rng, checked = np.random.default_rng(7), 0
+    for run in range(5):
+        X = rng.integers(0, 6, size=(7, 1)).astype(float)  # fewer different rows than blocks
+        y = (X[:, 0] >= 3).astype(int)
+        guard = PartitionClassifier(
+            None, 8, spread=spread, aggregation=aggregation, salt=str(run)
+        ).fit(X, y)
+        assert guard.n_empty_ > 0
+        assert guard.n_empty_ == sum(model is None for model in guard.models_)
+        test = np.arange(6.0)[:, None]
+        before, radius = guard.predict(test), guard.certify(test)
+        changes = list(itertools.product(range(8), (0, 1, 5)))  # two new rows, one new label
+        for size in (1, 2):
+            for planted in itertools.combinations(changes, size):
+                more = np.vstack([X, [[row] for row, _ in planted]])
+                again = clone(guard).fit(more, np.append(y, [label for _, label in planted]))
+                assert np.array_equal(again.predict(test)[radius >= size], before[radius >= size])
+            if spread == 2 or not (radius >= size).any():
+                break
+            checked += 1
+    assert checked > 0 or spread == 2
+
+
+@pytest.mark.claim("10.46")
+def test_no_rule_fills_all_blocks_and_keeps_rows_apart() -> None:
+    # Rules for all samples of at least two of three rows, into two blocks that are never empty.
+    rows = "abc"
+    samples = [frozenset(s) for size in (2, 3) for s in itertools.combinations(rows, size)]
+
+    def fillings(sample: frozenset[str]) -> list[tuple[frozenset[str], frozenset[str]]]:
+        members = sorted(sample)
+        parts = itertools.chain.from_iterable(
+            itertools.combinations(members, size) for size in range(1, len(members))
+        )
+        return [(frozenset(part), sample - set(part)) for part in parts]
+
+    rules = [dict(zip(samples, choice)) for choice in itertools.product(*map(fillings, samples))]
+    assert len(rules) == 2**3 * 6
+    for rule in rules:
+        moved = [
+            sum(rule[small][i] != rule[large][i] for i in (0, 1))
+            for small, large in itertools.permutations(samples, 2)
+            if small < large and len(large - small) == 1
+        ]
+        assert max(moved) > 1  # some single row reaches both blocks
+
+
+@pytest.mark.claim("10.46")
+def test_no_block_is_empty_on_scaled_digits() -> None:
+    X, y = load_digits(return_X_y=True)
+    guard = PartitionClassifier(None, 51).fit(X / 16, y)
+    assert guard.n_empty_ == 0
+    assert guard.partition_sizes_.min() >= 15
+    theirs = np.unique((X / 16).sum(axis=1).astype(int) % 51)  # ART's default hash
+    assert 51 - theirs.size >= 30
+
+
 @pytest.mark.claim("10.40")
 def test_row_order_and_copies_do_not_matter() -> None:
     rng = np.random.default_rng(5)
@@ -198,6 +260,21 @@ def test_abstention_auto_and_changes() -> None:
         PartitionClassifier(n_partitions=0).fit(X_train, y_train)
     search = GridSearchCV(PartitionClassifier(), {"n_partitions": [5, 15]}, cv=2)
     assert search.fit(X_train[:200], y_train[:200]).best_params_
+
+
+@pytest.mark.claim("10.34")
+@pytest.mark.parametrize("aggregation", ["plurality", "runoff"])
+def test_a_new_label_reaches_one_network_only(aggregation: str) -> None:
+    X, y = load_digits(return_X_y=True)
+    guard = PartitionClassifier(BatchedMLPClassifier(8, 10), 21, aggregation=aggregation)
+    guard.fit(X[:400], y[:400])
+    for label in (-1, 10):
+        again = clone(guard).fit(np.vstack([X[:400], X[900]]), np.append(y[:400], label))
+        same = [
+            all(np.array_equal(a, b) for a, b in zip(one.weights, two.weights))
+            for one, two in zip(guard.models_, again.models_)
+        ]
+        assert sum(same) == 20
 
 
 @pytest.mark.claim("10.40")

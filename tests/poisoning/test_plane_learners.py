@@ -203,6 +203,7 @@ def test_dyadic_fit_is_fast() -> None:
     fit = shortest(lambda: DyadicDirectionLearner().fit(X, y))
     sort = shortest(lambda: X[np.argsort(X[:, 0], kind="stable")])
     assert fit < 5 * sort
+    assert fit < 0.3  # seconds of the specification; about 0.02 on one core
 
 
 @pytest.mark.claim("10.24")
@@ -265,4 +266,4 @@ def test_cover_rate_and_sample_size() -> None:
     for coin in range(400):
         again = small.with_coins(coin).fit(X[:10], target(X[:10]))
         flips.append((again.predict(X[unseen][:200]) != target(X[unseen][:200])).mean())
-    assert np.mean(flips) == pytest.approx(0.5, abs=0.05)
+    assert abs(np.mean(flips) - 0.5) <= 4 * np.std(flips) / np.sqrt(400)

@@ -19,7 +19,13 @@ from counterplay.poisoning import (
     instances,
 )
 from counterplay.poisoning.attackers.reflection import reflect_through_axis
-from counterplay.poisoning.chain import axis_point, chain_angles, local_chain, reflect_chain
+from counterplay.poisoning.chain import (
+    Chain,
+    axis_point,
+    chain_angles,
+    local_chain,
+    reflect_chain,
+)
 
 
 def four_sigma(p: float, n: int) -> float:
@@ -42,7 +48,7 @@ def test_sphere_reflection_is_an_isometric_involution() -> None:
 
 @pytest.mark.claim("10.18")
 def test_two_worlds_give_the_same_poisoned_set() -> None:
-    rng, attacks = np.random.default_rng(1), 0
+    rng, attacks, worlds = np.random.default_rng(1), 0, set()
     for _ in range(60):
         game = instances.tangent_circles(m=12, eta=1e-5, n_test=1, random_state=rng)
         x0, w, j = game.X_test[0], game.details["w"], game.details["j"]
@@ -50,6 +56,8 @@ def test_two_worlds_give_the_same_poisoned_set() -> None:
         if len(poison) == 0:
             continue
         attacks += 1
+        worlds.add(int(j))
+        assert np.array_equal(game.target(poison.X), poison.y)
         mirrored_w = reflect_through_axis(w[None], x0)[0]
         other = LabelledSet(poison.X, poison.y)  # the training set of world (m(w), 1-j)
         assert np.allclose(other.X @ mirrored_w, 0.5, atol=1e-12)
@@ -58,6 +66,7 @@ def test_two_worlds_give_the_same_poisoned_set() -> None:
         assert np.allclose(back.X, game.S.X, atol=1e-12)
         assert np.array_equal(back.y, game.S.y)
     assert attacks > 40
+    assert worlds == {0, 1}
 
 
 @pytest.mark.claim("10.18")
@@ -142,16 +151,23 @@ def test_chain_with_many_digits(m: int, worst: float | None) -> None:
 
 
 @pytest.mark.claim("10.19")
-@pytest.mark.parametrize("m", [1, 2, 3])
-def test_reflected_chain_is_the_chain_of_the_mirrored_world(m: int) -> None:
-    for i in range(1, 2 * m + 1):
-        chain = local_chain(m)
-        mirrored = reflect_chain(chain, m, i)  # with its origin, the mirrored o
-        steps = np.diff(mirrored, axis=0)
-        assert np.allclose(np.linalg.norm(steps, axis=1), 1 / (2 * m), atol=1e-12)
-        turns = np.diff(np.unwrap(np.arctan2(steps[:, 1], steps[:, 0])))
-        own = np.diff(chain_angles(m)[:-1])
-        assert np.allclose(turns, -own, atol=1e-9)  # same chain, other orientation (1 - s)
+@pytest.mark.parametrize("m", [1, 2, 3, 5])
+@pytest.mark.parametrize("s", [0, 1])
+def test_reflected_chain_is_the_chain_of_the_mirrored_world(m: int, s: int) -> None:
+    rng = np.random.default_rng(m)
+    for i in range(2 * m):
+        chain = Chain(m=m, o=tuple(rng.normal(size=2)), theta=2 * np.pi * rng.random(), s=s)
+        mirrored = chain.to_world(chain.reflected(i))
+        axis = chain.to_world([[axis_point(m, i + 1), 0.0]])[0]  # z_i; the line goes to x_i
+        unit = (chain.X[i] - axis) / np.linalg.norm(chain.X[i] - axis)
+        flip = 2 * np.outer(unit, unit) - np.eye(2)
+        v1 = flip @ [np.sin(chain.theta), -np.cos(chain.theta)]
+        other = Chain(
+            m=m, o=tuple(axis + flip @ (np.array(chain.o) - axis)),
+            theta=float(np.arctan2(v1[0], -v1[1])), s=1 - s,
+        )  # fmt: skip
+        assert np.allclose(other.X, mirrored, atol=1e-12)  # generated from (Ref(o), 1 - s)
+        assert np.allclose(other.X[i], chain.X[i], atol=1e-12)
 
 
 def _tie_broken(model, x0: np.ndarray, rng: np.random.Generator) -> int:
@@ -213,7 +229,35 @@ def test_every_learner_loses_half_on_tangent_circles(make) -> None:
         make, lambda rng: instances.tangent_circles(12, eta, 1, rng), 500, seed=3
     )
     assert abs(rate - 0.5) <= four_sigma(0.5, n)
-    assert abs(possible - bounds.sphere_reflection_rate(eta, 12)) <= four_sigma(0.02, 500)
+    exact = bounds.sphere_reflection_rate(eta, 12)
+    assert abs(possible - exact) <= four_sigma(exact, 500)
+    assert rate * possible >= exact / 2 - four_sigma(exact / 2, 500)  # the stated bound
+
+
+@pytest.mark.claim("10.20")
+@pytest.mark.parametrize(
+    "make",
+    [TieBreakingNeighbour, lambda rng: HardMarginSVM(tol=0.5)],
+    ids=["1-nn", "svm"],
+)
+@pytest.mark.parametrize("m", [1, 2])
+def test_other_learners_lose_half_on_the_chain(make, m: int) -> None:
+    def game_of(rng):
+        return instances.convex_chain(m, random_state=rng)
+
+    rate, _, n = _attacked_errors(make, game_of, 500, seed=10 + m)
+    assert abs(rate - 0.5) <= four_sigma(0.5, n)
+    assert (1 - 1 / (2 * m)) ** m * (rate - four_sigma(0.5, n)) >= 1 / 64
+
+
+@pytest.mark.claim("10.20")
+@pytest.mark.parametrize("make", [TieBreakingNeighbour], ids=["1-nn"])
+def test_other_learners_lose_half_on_circles(make) -> None:
+    def game_of(rng):
+        return instances.circles_on_spheres(200, 8, 1, 1, rng)
+
+    rate, _, n = _attacked_errors(make, game_of, 700, seed=4)
+    assert abs(rate - 0.5) <= four_sigma(0.5, n)
 
 
 @pytest.mark.claim("10.20")

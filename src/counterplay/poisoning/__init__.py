@@ -35,13 +35,14 @@ from counterplay.poisoning.block_majority import (
 )
 from counterplay.poisoning.block_majority_classifier import BlockMajorityClassifier
 from counterplay.poisoning.bounds import expectation_to_tail, optimal_pac_constant, star_sample_size
+from counterplay.poisoning.brute_force import brute_force_region
 from counterplay.poisoning.certificates import CertifiedAccuracy
 from counterplay.poisoning.circle_erm import CircleERM, CircleTarget
 from counterplay.poisoning.closure import ClosureLearner
 from counterplay.poisoning.cover import CoverLearner
 from counterplay.poisoning.disagreement import disagreement_rate, disagreement_region, separable
 from counterplay.poisoning.dyadic import DyadicDirectionLearner, UnitDiscScaler
-from counterplay.poisoning.engine import AttackReport, attackable_rate, brute_force_region
+from counterplay.poisoning.engine import AttackReport, attackable_rate
 from counterplay.poisoning.errors import (
     BudgetError,
     MarginViolationError,

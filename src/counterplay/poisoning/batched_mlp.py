@@ -1,8 +1,9 @@
 """BatchedMLPClassifier: small neural networks, all blocks of a partition trained at once.
 
 Hundreds of tiny networks waste their time in Python. Blocks of similar size are padded to a common
-length and trained by batched matrix products. Each network depends on its own rows only: the padded
-length is a function of the block's size, and products of a batch are independent.
+length and trained by batched matrix products. Each network depends on its own rows only, bit for
+bit: the padded sizes are functions of the block's own rows and classes, and products of a batch are
+independent. A label that appears elsewhere, even for the first time, changes nothing here.
 
 A block has few rows, so the start matters more than the path: every hidden unit starts as a row of
 the block, answers only near it and votes for its class. Gradient steps then improve this soft
@@ -31,7 +32,8 @@ from counterplay.core.validation import (
 )
 
 Weights = list[NDArray[np.float32]]
-_PAD = 16
+_PAD, _PAD_CLASSES = 16, 4
+_NEVER = -1e30  # bias of the padded outputs: their softmax is zero and stays so
 _THRESHOLD = 0.35  # a unit answers where the cosine to its row exceeds about this
 
 
@@ -47,9 +49,11 @@ class BatchedMLPClassifier(ClassifierMixin, BaseEstimator):
     n_steps:
         Full-batch gradient steps.
     learning_rate:
-        Step size of Adam.
+        Step size of Adam; about 0.01 for one network on many rows.
     alpha:
-        L2 penalty; 0 certifies more at large budgets and a little less at small ones.
+        L2 penalty; 0 certifies more at large budgets and a little less at small ones. The defaults
+        of step size, penalty and smoothing were chosen on MNIST reduced to 8 by 8 pixels, by the
+        certified accuracy of 51 blocks of 26 rows against three planted rows.
     init:
         ``"rows"``: hidden units start as rows of the block; ``"random"``: normal weights (use a
         larger step size, about 0.05, and a penalty of about 0.01).
@@ -71,7 +75,7 @@ class BatchedMLPClassifier(ClassifierMixin, BaseEstimator):
         self,
         hidden: int = 32,
         n_steps: int = 40,
-        learning_rate: float = 0.005,
+        learning_rate: float = 0.002,
         *,
         alpha: float = 1e-3,
         init: Literal["rows", "random"] = "rows",
@@ -92,7 +96,7 @@ class BatchedMLPClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(labels)
         seed = int(generator(self.random_state).integers(2**31))
         (model,) = self.fit_blocks(points, labels, [np.arange(len(labels))], [seed])
-        self.classes_ = model.classes
+        self.classes_ = model.classes_
         self.network_ = model
         return self
 
@@ -113,47 +117,50 @@ class BatchedMLPClassifier(ClassifierMixin, BaseEstimator):
         smooth = check_real(self.label_smoothing, "label_smoothing", low=0, high=1, open_high=True)
         from_rows = check_choice(self.init, "init", ("rows", "random")) == "rows"
         alpha = check_real(self.alpha, "alpha", low=0)
-        classes = np.unique(y)
         models: list[Any] = [None] * len(blocks)
-        padded = [_PAD * -(-len(rows) // _PAD) for rows in blocks]
-        for length in sorted(set(padded) - {0}):
-            chosen = [i for i, size in enumerate(padded) if size == length]
-            batch = _Batch.build(X, y, classes, [blocks[i] for i in chosen], length)
+        known = [np.unique(y[rows]) for rows in blocks]
+        shapes = [
+            (_PAD * -(-len(rows) // _PAD), _PAD_CLASSES * -(-len(own) // _PAD_CLASSES))
+            for rows, own in zip(blocks, known)
+        ]
+        for shape in sorted(set(shapes) - {(0, 0)}):
+            chosen = [i for i, own in enumerate(shapes) if own == shape]
+            batch = _Batch.build(
+                X, y, [blocks[i] for i in chosen], [known[i] for i in chosen], shape
+            )
             start = [
                 _initial(np.random.default_rng(seeds[i]), batch, place, units, from_rows)
                 for place, i in enumerate(chosen)
             ]
-            weights = _Weights(np.stack(start), X.shape[1], units, classes.size)
+            weights = _Weights(np.stack(start), X.shape[1], units, shape[1])
             batch.smooth(smooth)
             _train(weights, batch, steps, rate, alpha)
             for place, i in enumerate(chosen):
                 part = [w[place] for w in weights.parts()]
-                present = batch.present[place]
-                models[i] = _Network(part, batch.mean[place], batch.std[place], classes, present)
+                models[i] = _Network(part, batch.mean[place], batch.std[place], known[i])
         return models
 
 
 class _Network:
-    """One trained network with its scaling; votes only for classes of its block."""
+    """One trained network with its scaling; knows the classes of its block only."""
 
     def __init__(
-        self,
-        weights: Weights,
-        mean: FloatArray,
-        std: FloatArray,
-        classes: NDArray[Any],
-        present: NDArray[np.bool_],
+        self, weights: Weights, mean: FloatArray, std: FloatArray, classes: NDArray[Any]
     ) -> None:
-        self.weights, self.mean, self.std = weights, mean, std
-        self.classes, self.present = classes, present
+        w1, b1, w2, b2 = weights
+        self.weights = [w1, b1, w2[:, : classes.size], b2[:, : classes.size]]
+        self.mean, self.std, self.classes_ = mean, std, classes
+
+    def class_scores(self, X: NDArray[Any]) -> NDArray[np.float32]:
+        """Scores of the classes of the block, one column each."""
+        w1, b1, w2, b2 = self.weights
+        z = ((X - self.mean) / self.std).astype(np.float32)
+        scores: NDArray[np.float32] = np.maximum(z @ w1 + b1, 0) @ w2 + b2
+        return scores
 
     def predict(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the best class of the block for each row."""
-        w1, b1, w2, b2 = self.weights
-        z = ((X - self.mean) / self.std).astype(np.float32)
-        scores = np.maximum(z @ w1 + b1, 0) @ w2 + b2
-        scores[:, ~self.present] = -np.inf
-        labels: NDArray[Any] = self.classes[scores.argmax(axis=1)]
+        labels: NDArray[Any] = self.classes_[self.class_scores(X).argmax(axis=1)]
         return labels
 
 
@@ -169,23 +176,22 @@ class _Batch:
         cls,
         X: NDArray[Any],
         y: NDArray[Any],
-        classes: NDArray[Any],
         blocks: list[IntArray],
-        length: int,
+        known: list[NDArray[Any]],
+        shape: tuple[int, int],
     ) -> _Batch:
-        n, p = len(blocks), X.shape[1]
+        n, p, (length, width) = len(blocks), X.shape[1], shape
         z = np.zeros((n, length, p), dtype=np.float32)
-        onehot = np.zeros((n, length, classes.size), dtype=np.float32)
+        onehot = np.zeros((n, length, width), dtype=np.float32)
         weight = np.zeros((n, length, 1), dtype=np.float32)
         mean, std = np.zeros((n, p)), np.ones((n, p))
-        codes = np.searchsorted(classes, y)
-        for i, rows in enumerate(blocks):
+        for i, (rows, classes) in enumerate(zip(blocks, known)):
             part = X[rows]
             mean[i] = part.mean(axis=0)
             spread = float(np.sqrt(part.var(axis=0).mean()))  # one scale per block: it has few rows
             std[i] = spread if spread > 0 else 1.0
             z[i, : len(rows)] = (part - mean[i]) / std[i]
-            onehot[i, np.arange(len(rows)), codes[rows]] = 1
+            onehot[i, np.arange(len(rows)), np.searchsorted(classes, y[rows])] = 1
             weight[i, : len(rows)] = 1 / len(rows)
         return cls(z, onehot, weight, mean, std, onehot.any(axis=1))
 
@@ -217,8 +223,8 @@ def _initial(
     rng: np.random.Generator, batch: _Batch, place: int, units: int, from_rows: bool
 ) -> FloatArray:
     """Flat initial weights of one network; a function of its block and seed only."""
-    z, onehot = batch.z[place], batch.onehot[place]
-    p, k = z.shape[1], onehot.shape[1]
+    z, present = batch.z[place], batch.present[place]
+    p, k = z.shape[1], int(present.sum())
     first = rng.normal(size=(p, units), scale=np.sqrt(2 / p))
     second = rng.normal(size=(units, k), scale=np.sqrt(1 / units))
     bias = np.zeros(units)
@@ -229,9 +235,11 @@ def _initial(
         length = np.linalg.norm(rows, axis=1, keepdims=True)
         # A little of the random start keeps units apart that begin at the same row.
         first = (rows / np.where(length > 0, length, 1.0)).T + 0.05 * first
-        second = onehot[chosen] + 0.05 * second
+        second = batch.onehot[place][chosen, :k] + 0.05 * second
         bias -= _THRESHOLD * length.mean()
-    return np.concatenate([first.ravel(), bias, second.ravel(), np.zeros(k)])
+    padding = present.size - k
+    second = np.pad(second, ((0, 0), (0, padding)))
+    return np.concatenate([first.ravel(), bias, second.ravel(), np.where(present, 0.0, _NEVER)])
 
 
 def _train(weights: _Weights, batch: _Batch, steps: int, rate: float, alpha: float) -> None:

@@ -86,13 +86,10 @@ class BlockMajority(Learner):
         """Shuffle, cut into blocks, drop the remainder, fit each block."""
         S = LabelledSet(np.asarray(X), np.asarray(y))
         self.n_blocks_ = self.n_blocks
-        if len(S) < self.n_blocks_:
-            raise TooFewSamplesError(
-                f"{len(S)} rows cannot fill {self.n_blocks_} blocks; lower t or add rows"
-            )
-        rng = generator(self.random_state)
-        blocks = list(random_blocks(len(S), self.n_blocks_, random_state=rng))
-        self.block_size_ = len(blocks[0])
+        self.models_, self.fallback_ = fit_random_blocks(
+            self.base, S, self.n_blocks, self.random_state
+        )
+        self.block_size_ = len(S) // self.n_blocks
         if self.d is not None and self.block_size_ < 2 * self.d:
             warnings.warn(
                 f"blocks of {self.block_size_} rows are too small for VC dimension {self.d}; "
@@ -100,9 +97,6 @@ class BlockMajority(Learner):
                 AssumptionWarning,
                 stacklevel=2,
             )
-        seeds = [int(s) for s in rng.integers(2**31, size=self.n_blocks_)]
-        self.models_ = fit_blocks(self.base, S.X, S.y, blocks, seeds)
-        self.fallback_ = block_labels(S.y, blocks)
         return self
 
     def votes(self, X: ArrayLike) -> IntArray:
@@ -122,6 +116,20 @@ class BlockMajority(Learner):
     def sample_size(self, eps: float, delta: float, d: int) -> int:
         """Rows that suffice for attackable rate eps with probability 1 - delta."""
         return bounds.block_majority_sample_size(self.t, d, eps, delta)
+
+
+def fit_random_blocks(
+    base: Any, S: LabelledSet, n_blocks: int, random_state: RandomState
+) -> tuple[list[Any], list[Any]]:
+    """Models of equal random blocks, the remainder dropped, and the most frequent label of each."""
+    if len(S) < n_blocks:
+        raise TooFewSamplesError(
+            f"{len(S)} rows cannot fill {n_blocks} blocks; lower t or add rows"
+        )
+    rng = generator(random_state)
+    blocks = list(random_blocks(len(S), n_blocks, random_state=rng))
+    seeds = [int(s) for s in rng.integers(2**31, size=n_blocks)]
+    return fit_blocks(base, S.X, S.y, blocks, seeds), block_labels(S.y, blocks)
 
 
 class SubsampleERM(Learner):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.stats import Interval, clopper_pearson
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
@@ -72,6 +72,7 @@ def finite_aggregation_radius(votes: ArrayLike, spread: ArrayLike, n_classes: in
     array([1])
     """
     table, design = np.asarray(votes), np.asarray(spread)
+    uses = part_table(design, len(table))
     counts = np.stack([(table == c).sum(axis=0) for c in range(n_classes)], axis=1)
     winner = counts.argmax(axis=1)
     top = counts[np.arange(len(winner)), winner]
@@ -82,12 +83,35 @@ def finite_aggregation_radius(votes: ArrayLike, spread: ArrayLike, n_classes: in
         # A touched model can leave the winner (-1) and join the rival (+1).
         damage = 1 + (table == winner[None, :]).astype(np.int64) - (table == rival)
         damage[(table == rival) & (rival >= 0)] = 0
-        per_part = damage[design].sum(axis=1)  # (parts, points)
-        worst = -np.sort(-per_part, axis=0)
-        total = np.cumsum(worst, axis=0)
-        survives = (total <= slack[None, :]).sum(axis=0)  # cumulative sums never decrease
+        survives = surviving_parts(uses, damage, slack)
         radius = np.where(rival == winner, radius, np.minimum(radius, survives))
     return radius.astype(np.int64)
+
+
+def part_table(spread: ArrayLike, n_models: int) -> NDArray[np.float32]:
+    """Which model (row) uses which part (column), from the models that use each part.
+
+    >>> part_table([[0, 1], [1, 2]], 3).tolist()
+    [[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
+    """
+    design = np.asarray(spread)
+    uses = np.zeros((n_models, len(design)), dtype=np.float32)
+    uses[design, np.arange(len(design))[:, None]] = 1
+    return uses
+
+
+def surviving_parts(uses: NDArray[np.float32], damage: IntArray, slack: IntArray) -> IntArray:
+    """How many parts may be touched before their damage exceeds the slack; worst parts first.
+
+    ``damage`` is what a touched model can do at each point, shape (models, points), 0 or more.
+
+    >>> surviving_parts(part_table([[0], [1], [2]], 3), np.array([[2], [1], [2]]), np.array([3]))
+    array([1])
+    """
+    per_part = damage.T.astype(np.float32) @ uses  # (points, parts), small integers: exact
+    worst = -np.sort(-per_part, axis=1)
+    survives: IntArray = (np.cumsum(worst, axis=1) <= slack[:, None]).sum(axis=1)
+    return survives  # cumulative sums never decrease
 
 
 @dataclass(frozen=True)

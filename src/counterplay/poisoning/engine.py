@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
-from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +16,9 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.seeds import derive_seed
 from counterplay.core.stats import Interval, clopper_pearson
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int, check_labels01
+from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
 from counterplay.errors import InvalidInputError
+from counterplay.poisoning.clean_rate import chernoff_interval
 from counterplay.poisoning.model import (
     Attacker,
     EmptyAttacker,
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Certificate = Callable[[Any, Target, LabelledSet, Any, "int | None"], ArrayLike]
-_MAX_POISONS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,8 @@ class AttackReport:
         Probability (over the learner's coins) of being right without poison; 0 or 1 if there are
         no coins.
     attacked:
-        Probability of being wrong under the best attack found: a lower bound.
+        Probability of being wrong under the best attack found: a lower bound (with coins: an
+        unbiased estimate of one, from coins that did not choose the attack).
     certified:
         Whether no poison within the budget can make the point wrong: an upper bound.
     n_poison:
@@ -92,7 +91,7 @@ class AttackReport:
         return float((~self.certified).mean())
 
     def interval(self, name: str, confidence: float = 0.95) -> Interval:
-        """Exact interval for ``"err"``, ``"atk_lower"`` or ``"atk_upper"`` over test points."""
+        """Valid interval for ``"err"``, ``"atk_lower"`` or ``"atk_upper"`` over test points."""
         values = {
             "err": 1 - self.clean_correct,
             "atk_lower": self.attacked,
@@ -103,9 +102,7 @@ class AttackReport:
         chosen = np.asarray(values[name], dtype=np.float64)
         if np.isin(chosen, (0.0, 1.0)).all():
             return clopper_pearson(int(chosen.sum()), chosen.size, confidence)
-        half = float(np.sqrt(np.log(2 / (1 - confidence)) / (2 * chosen.size)))  # Hoeffding
-        mean = float(chosen.mean())
-        return Interval(mean, max(0.0, mean - half), min(1.0, mean + half), confidence)
+        return chernoff_interval(float(chosen.mean()), chosen.size, confidence)
 
     def exposed(self) -> IntArray:
         """Positions of the points some poison flips, cheapest poison first."""
@@ -207,7 +204,9 @@ def attackable_rate(
     budget:
         Most poison rows per test point; None is unlimited.
     n_coins:
-        Fits per poison for learners with coins; the same coins for every attacker.
+        Fits per poison for learners with coins: the same coins for every attacker, new ones for
+        every test point. The best attacker is then scored with as many fresh coins, so that a
+        lucky one is not rewarded for its luck.
     seed:
         Seed of the coins.
     certificate:
@@ -226,70 +225,91 @@ def attackable_rate(
     True
     """
     points = LabelledSet(np.asarray(X_test), np.zeros(len(np.asarray(X_test)), np.uint8)).X
-    coins = [derive_seed("coins", seed, i) for i in range(check_int(n_coins, "n_coins", low=1))]
-    has_coins = is_randomised(learner) or n_coins > 1
-    team = [EmptyAttacker(), *[a for a in attackers if not isinstance(a, EmptyAttacker)]]
+    count = check_int(n_coins, "n_coins", low=1)
+    has_coins = is_randomised(learner) or count > 1
+    team = tuple(a for a in attackers if not isinstance(a, EmptyAttacker))
     truth = np.asarray(h_star(points)).astype(np.uint8)
-    fitted = [_fit(learner, S, coin if has_coins else None) for coin in coins]
-    first = np.mean([_labels(model, points) != truth for model in fitted], axis=0)
-    search = _Search(learner, h_star, S, team[1:], budget, coins, has_coins, fitted)
+    model = _fit(learner, S, derive_seed("coins", seed, 0) if has_coins else None)
+    search = _Search(learner, h_star, S, team, budget, model, count if has_coins else 0, seed)
     if n_jobs is None or n_jobs == 1:
-        found = [search(points[i : i + 1], int(truth[i]), first[i]) for i in range(len(points))]
+        found = [search(i, points[i : i + 1], int(truth[i])) for i in range(len(points))]
     else:
         from joblib import Parallel, delayed
 
         found = Parallel(n_jobs=n_jobs)(
-            delayed(search)(points[i : i + 1], int(truth[i]), first[i]) for i in range(len(points))
+            delayed(search)(i, points[i : i + 1], int(truth[i])) for i in range(len(points))
         )
     return AttackReport(
-        clean_correct=1.0 - first,
-        attacked=np.array([f[0] for f in found], dtype=np.float64),
-        certified=_certified(certificate, fitted[0], h_star, S, points, budget),
-        n_poison=np.array([0 if f[2] is None else len(f[2]) for f in found], dtype=np.int64),
-        attacker=tuple(f[1] for f in found),
-        poison=tuple(f[2] for f in found),
+        clean_correct=1.0 - np.array([f.clean for f in found], dtype=np.float64),
+        attacked=np.array([f.rate for f in found], dtype=np.float64),
+        certified=_certified(certificate, model, h_star, S, points, budget),
+        n_poison=np.array([0 if f.poison is None else len(f.poison) for f in found], np.int64),
+        attacker=tuple(f.attacker for f in found),
+        poison=tuple(f.poison for f in found),
         budget=budget,
         seed=seed,
     )
 
 
 @dataclass(frozen=True)
+class _Found:
+    """The best attack on one test point."""
+
+    clean: float
+    rate: float
+    attacker: str
+    poison: LabelledSet | None
+
+
+@dataclass(frozen=True)
 class _Search:
-    """Finds the best attack on one test point."""
+    """Finds the best attack on one test point; ``n_coins`` is 0 for learners without coins."""
 
     learner: Any
     h_star: Target
     S: LabelledSet
     attackers: Sequence[Attacker]
     budget: int | None
-    coins: Sequence[int]
-    has_coins: bool
-    fitted: Sequence[Any]
+    model: Any
+    n_coins: int
+    seed: int | None
 
-    def __call__(self, x0: Any, truth: int, clean: float) -> tuple[float, str, LabelledSet | None]:
-        best: tuple[float, str, LabelledSet | None] = (float(clean), "EmptyAttacker", None)
+    def __call__(self, index: int, x0: Any, truth: int) -> _Found:
+        coins = self._coins("coins", index)
+        clean = self._error(coins, None, x0, truth)
+        best = _Found(clean, clean, "EmptyAttacker", None)
         for attacker in self.attackers:
-            if best[0] >= 1.0:
+            if best.rate >= 1.0:
                 break
             if not attacker.is_applicable(self.h_star, self.S, x0[0]):
                 continue
             poison = attacker.attack(self.h_star, self.S, x0[0], self.budget)
             if len(poison) == 0:
                 continue
-            rate = self._error(poison, x0, truth)
-            if rate > best[0]:
-                best = (rate, type(attacker).__name__, poison)
-        return best
+            rate = self._error(coins, poison, x0, truth)
+            if rate > best.rate:
+                best = _Found(clean, rate, type(attacker).__name__, poison)
+        if self.n_coins == 0 or not self.attackers:
+            return best
+        fresh_rate = self._error(self._coins("score", index), best.poison, x0, truth)
+        return _Found(clean, fresh_rate, best.attacker, best.poison)
 
-    def _error(self, poison: LabelledSet, x0: Any, truth: int) -> float:
-        wrong = []
-        for coin, model in zip(self.coins, self.fitted):
-            if hasattr(model, "partial_refit"):
-                again = model.partial_refit(poison)
-            else:
-                again = _fit(self.learner, self.S + poison, coin if self.has_coins else None)
-            wrong.append(int(_labels(again, x0)[0]) != truth)
-        return float(np.mean(wrong))
+    def _coins(self, purpose: str, index: int) -> list[int]:
+        return [derive_seed(purpose, self.seed, index, i) for i in range(self.n_coins)]
+
+    def _error(self, coins: list[int], poison: LabelledSet | None, x0: Any, truth: int) -> float:
+        """Share of the coins with which the point is wrong; without coins 0 or 1."""
+        if self.n_coins == 0:
+            models = [self.model if poison is None else self._refit(poison)]
+        else:
+            data = self.S if poison is None else self.S + poison
+            models = [_fit(self.learner, data, coin) for coin in coins]
+        return float(np.mean([int(_labels(model, x0)[0]) != truth for model in models]))
+
+    def _refit(self, poison: LabelledSet) -> Any:
+        if hasattr(self.model, "partial_refit"):
+            return self.model.partial_refit(poison)
+        return _fit(self.learner, self.S + poison, None)
 
 
 def _fit(learner: Any, S: LabelledSet, coin: int | None) -> Any:
@@ -315,70 +335,3 @@ def _certified(
     else:
         safe = np.zeros(len(points))
     return np.asarray(safe, dtype=np.bool_)
-
-
-def brute_force_region(
-    learner: Any,
-    h_star: ArrayLike,
-    S_idx: ArrayLike,
-    *,
-    points: ArrayLike | None = None,
-    budget: int | None = None,
-    multiset_cap: int = 1,
-) -> BoolArray:
-    """Exact attackable region on a finite domain by trying every clean poison set.
-
-    Use it as the reference for everything else; up to about 14 points.
-
-    Parameters
-    ----------
-    learner:
-        A deterministic learner. It gets positions 0..k-1, or rows of ``points``.
-    h_star:
-        Label row of the target on the k points of the domain.
-    S_idx:
-        Positions of the training points (with repetitions if you like).
-    points:
-        Coordinates of the domain, for learners on the line or in space.
-    budget:
-        Largest poison set.
-    multiset_cap:
-        Copies of each point that may be added; above 1 for learners that react to repetitions
-        (then seen points may be added, too).
-
-    Examples
-    --------
-    >>> from counterplay.core.finite_class import FiniteClass
-    >>> from counterplay.poisoning import OrderedERM
-    >>> brute_force_region(OrderedERM(FiniteClass.singletons(4)), [0, 0, 0, 1], [0])
-    array([False,  True,  True,  True])
-    """
-    target = check_labels01(np.asarray(h_star), "h_star").astype(np.uint8)
-    seen = np.atleast_1d(np.asarray(S_idx, dtype=np.int64))
-    domain = np.arange(len(target)) if points is None else np.asarray(points)
-    region = np.zeros(len(target), dtype=np.bool_)
-    for extra in _poisons(len(target), seen, budget, check_int(multiset_cap, "cap", low=1)):
-        rows = np.concatenate([seen, extra]).astype(np.int64)
-        model = fresh(learner).fit(domain[rows], target[rows])
-        region |= _labels(model, domain) != target
-        if region.all():
-            break
-    return region
-
-
-def _poisons(k: int, seen: IntArray, budget: int | None, cap: int) -> Any:
-    if cap > 1:
-        if (cap + 1) ** k > _MAX_POISONS:
-            raise InvalidInputError(f"{(cap + 1) ** k} poison sets are too many; use fewer points")
-        for counts in product(range(cap + 1), repeat=k):
-            if budget is None or sum(counts) <= budget:
-                yield np.repeat(np.arange(k), counts)
-        return
-    unseen = np.setdiff1d(np.arange(k), seen)
-    most = unseen.size if budget is None else min(budget, unseen.size)
-    total = sum(comb(unseen.size, size) for size in range(most + 1))
-    if total > _MAX_POISONS:
-        raise InvalidInputError(f"{total} poison sets are too many; use fewer points or a budget")
-    for size in range(most + 1):
-        for extra in combinations(unseen.tolist(), size):
-            yield np.array(extra, dtype=np.int64)

@@ -100,9 +100,8 @@ class MaxOpenInterval(Learner):
             raise OutOfDomainError("points must lie in [0, 1]")
         positive, negative = x[labels == 1], np.sort(x[labels == 0])
         if positive.size == 0:
-            ends = np.unique(np.concatenate([[0.0], negative, [1.0]]))
-            gaps = np.diff(ends)
-            longest = int(gaps.argmax())
+            ends = np.concatenate([[0.0], negative, [1.0]])  # copies make gaps of length 0
+            longest = int((ends[1:] - ends[:-1]).argmax())
             self.low_, self.high_ = float(ends[longest]), float(ends[longest + 1])
             return self
         first, last = float(positive.min()), float(positive.max())

@@ -118,6 +118,8 @@ def _mask(sample: LabelledSet) -> BoolArray:
 def first_conflict(X: ArrayLike, y: ArrayLike) -> tuple[int, int] | None:
     """Return two rows with equal points and different labels, or None."""
     points, labels = np.asarray(X), np.asarray(y)
+    if not labels.size or (labels == labels[0]).all():
+        return None
     rows = points.reshape(len(points), -1)
     _, group = np.unique(rows, axis=0, return_inverse=True)
     group = group.reshape(-1)

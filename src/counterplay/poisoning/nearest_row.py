@@ -6,6 +6,7 @@ call costs more than the distances. Ties go to the first row.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -36,13 +37,24 @@ class NearestRow(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of the nearest row."""
-        points = np.asarray(X, dtype=np.float64)
-        step = max(1, _CHUNK // len(self.rows_))
-        nearest = [
-            (self.squares_ - 2 * (points[i : i + step] @ self.rows_.T)).argmin(axis=1)
-            for i in range(0, len(points), step)
-        ]
+        nearest = [distance.argmin(axis=1) for distance in self._distances(X)]
         labels: NDArray[Any] = (
             self.labels_[np.concatenate(nearest)] if nearest else self.labels_[:0]
         )
         return labels
+
+    def class_scores(self, X: ArrayLike) -> FloatArray:
+        """Minus the squared distance to the nearest row of each class, up to a common term."""
+        own = [np.flatnonzero(self.labels_ == c) for c in self.classes_]
+        parts = [
+            np.column_stack([-distance[:, rows].min(axis=1) for rows in own])
+            for distance in self._distances(X)
+        ]
+        return np.concatenate(parts) if parts else np.zeros((0, len(own)))
+
+    def _distances(self, X: ArrayLike) -> Iterator[FloatArray]:
+        """Squared distances to all rows, less the square of the point, in bounded pieces."""
+        points = np.asarray(X, dtype=np.float64)
+        step = max(1, _CHUNK // len(self.rows_))
+        for i in range(0, len(points), step):
+            yield self.squares_ - 2 * (points[i : i + step] @ self.rows_.T)

@@ -9,9 +9,16 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
 
 from counterplay.core.seeds import generator
-from counterplay.core.validation import BoolArray, IntArray, check_choice, check_int
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_int,
+)
 from counterplay.core.validation import check_positive_int as positive
 from counterplay.core.votes import Vote, hash_blocks
 from counterplay.poisoning.certificates import (
@@ -21,7 +28,13 @@ from counterplay.poisoning.certificates import (
     spread_parts,
 )
 from counterplay.poisoning.partition_curve import PartitionCurve
-from counterplay.poisoning.voting import count_votes
+from counterplay.poisoning.run_off import (
+    RunOff,
+    run_off,
+    run_off_radius,
+    run_off_spread_radius,
+)
+from counterplay.poisoning.voting import collect_scores, count_votes
 from counterplay.poisoning.voting_classifier import VotingClassifier
 
 Changes = Literal["inserted", "inserted_or_removed", "replaced"]
@@ -47,8 +60,15 @@ class PartitionClassifier(VotingClassifier):
     spread:
         1: deep partition aggregation. d > 1: finite aggregation with d times as many models, each
         trained on d of ``n_partitions * d`` parts; sharper certificates, d times the work.
+    aggregation:
+        ``"plurality"``: the class with most votes. ``"runoff"``: the two classes with most votes
+        meet in a second round, in which every model chooses between them by its scores; certifies
+        more rows when there are more than two classes (see
+        :func:`counterplay.poisoning.run_off.run_off_radius`). Uses ``predict_proba`` or
+        ``decision_function`` of the estimator; models without either only say what they voted for.
     min_lead:
-        Abstain when the winner's lead is below this many votes.
+        Abstain when the winner's lead is below this many votes. The certificate is for the label:
+        planted rows may still turn a prediction into an abstention.
     budget:
         Planted rows to optimise for when ``n_partitions="auto"``.
     include_label:
@@ -66,8 +86,10 @@ class PartitionClassifier(VotingClassifier):
     Notes
     -----
     Guaranteed: ``certify(X)`` rows can be inserted or removed without changing the prediction
-    (Levine and Feizi 2021; for ``spread`` > 1 Wang, Levine and Feizi 2022), provided that fitting
-    the base estimator is deterministic given its seed. Empty blocks abstain.
+    (Levine and Feizi 2021; for ``spread`` > 1 Wang, Levine and Feizi 2022; for the run-off Rezaei
+    et al. 2023), provided that fitting the base estimator is deterministic given its seed. Blocks
+    without rows abstain, and ``n_empty_`` counts them; no rule can fill every block on every input
+    and still let a row reach one block only, since removing the only row of a block empties it.
 
     Examples
     --------
@@ -81,7 +103,7 @@ class PartitionClassifier(VotingClassifier):
     References
     ----------
     Levine and Feizi (2021), "Deep partition aggregation: provable defenses against general
-    poisoning attacks".
+    poisoning attacks". Rezaei, Banihashem, Chegini and Feizi (2023), "Run-off election".
     """
 
     def __init__(
@@ -90,6 +112,7 @@ class PartitionClassifier(VotingClassifier):
         n_partitions: int | Literal["auto"] = 25,
         *,
         spread: int = 1,
+        aggregation: Literal["plurality", "runoff"] = "plurality",
         min_lead: int = 0,
         budget: int = 3,
         include_label: bool = False,
@@ -101,6 +124,7 @@ class PartitionClassifier(VotingClassifier):
         self.estimator = estimator
         self.n_partitions = n_partitions
         self.spread = spread
+        self.aggregation = aggregation
         self.min_lead = min_lead
         self.budget = budget
         self.include_label = include_label
@@ -113,6 +137,7 @@ class PartitionClassifier(VotingClassifier):
         """Hash the rows into blocks and fit one model per block."""
         points, labels = self._validated(X, y)
         check_int(self.min_lead, "min_lead", low=0)
+        check_choice(self.aggregation, "aggregation", ("plurality", "runoff"))
         order = np.lexsort((labels, *points.T[::-1]))  # the row order must not matter
         points, labels = points[order], labels[order]
         self.n_partitions_ = self._count(points, labels)
@@ -162,20 +187,58 @@ class PartitionClassifier(VotingClassifier):
         -------
         Integers; -1 where the classifier abstains.
         """
-        check_choice(changes, "changes", ("inserted", "inserted_or_removed", "replaced"))
-        return self._certificate(self.votes(X), changes)[0]
+        return self._certificate(X, changes)[0]
 
-    def _certificate(self, votes: IntArray, changes: Changes) -> tuple[IntArray, NDArray[Any]]:
-        """Radii (-1: abstention) and labels of one table of votes."""
-        counts = count_votes(votes, len(self.classes_))
-        vote = Vote(counts.argmax(axis=1).astype(np.int64), counts, self.classes_)
-        if self.design_ is None:
-            radius = partition_radius(vote)
+    def _certificate(self, X: ArrayLike, changes: Changes) -> tuple[IntArray, NDArray[Any]]:
+        """Radii (-1: abstention) and predicted labels."""
+        check_choice(changes, "changes", ("inserted", "inserted_or_removed", "replaced"))
+        votes, k = self.votes(X), len(self.classes_)
+        if self.aggregation == "runoff":
+            scores = self._scores(X)
+            election = run_off(votes, scores)
+            lead, labels = election.lead, self.classes_[election.winner]
+            if self.design_ is None:
+                radius = run_off_radius(election)
+            else:
+                radius = run_off_spread_radius(votes, scores, self.design_, election)
         else:
-            radius = finite_aggregation_radius(votes, self.design_, len(self.classes_))
+            counts = count_votes(votes, k)
+            vote = Vote(counts.argmax(axis=1).astype(np.int64), counts, self.classes_)
+            lead, labels = vote.gap, vote.labels
+            if self.design_ is None:
+                radius = partition_radius(vote)
+            else:
+                radius = finite_aggregation_radius(votes, self.design_, k)
         if changes == "replaced":
             radius = radius // 2
-        return np.where(vote.gap < self.min_lead, -1, radius).astype(np.int64), vote.labels
+        return np.where(lead < self.min_lead, -1, radius).astype(np.int64), labels
+
+    def _scores(self, X: ArrayLike) -> FloatArray:
+        points = validate_data(self, X, reset=False, dtype=np.float64)
+        return collect_scores(self.models_, points, self.classes_, self.fallback_, self.n_jobs)
+
+    def election(self, X: ArrayLike) -> RunOff:
+        """Both rounds of the run-off, whatever ``aggregation`` is."""
+        return run_off(self.votes(X), self._scores(X))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the winner of the vote, or of the run-off; ties go to the first class."""
+        if self.aggregation == "runoff":
+            winner = self.election(X).winner
+            return np.asarray(self.classes_[winner])
+        return super().predict(X)
+
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Vote shares per class; in a run-off the finalists share theirs by the second round."""
+        if self.aggregation == "runoff":
+            return self.election(X).shares()
+        return super().predict_proba(X)
+
+    def vote_margin(self, X: ArrayLike) -> IntArray:
+        """Votes for the winner minus votes for the strongest other class (of the final)."""
+        if self.aggregation == "runoff":
+            return self.election(X).lead
+        return super().vote_margin(X)
 
     def abstains(self, X: ArrayLike) -> BoolArray:
         """Whether the lead of the winner is below ``min_lead``."""
@@ -190,8 +253,7 @@ class PartitionClassifier(VotingClassifier):
         self, X: ArrayLike, y: ArrayLike, changes: Changes = "inserted"
     ) -> CertifiedAccuracy:
         """Return the curve of certified accuracy over the number of changed rows."""
-        check_choice(changes, "changes", ("inserted", "inserted_or_removed", "replaced"))
-        radius, labels = self._certificate(self.votes(X), changes)
+        radius, labels = self._certificate(X, changes)
         right = labels == np.asarray(y)
         return CertifiedAccuracy(radius, np.asarray(right & (radius >= 0), dtype=np.bool_))
 

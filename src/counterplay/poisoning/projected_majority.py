@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.seeds import RandomState, generator
+from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -23,13 +23,13 @@ from counterplay.core.validation import (
     check_int,
     check_positive_int,
 )
-from counterplay.core.votes import majority, minority_counts, random_blocks
+from counterplay.core.votes import majority, minority_counts
 from counterplay.poisoning import bounds
-from counterplay.poisoning.block_majority import BINARY
-from counterplay.poisoning.errors import ProjectionFailed, TooFewSamplesError
+from counterplay.poisoning.block_majority import BINARY, fit_random_blocks
+from counterplay.poisoning.errors import ProjectionFailed
 from counterplay.poisoning.model import LabelledSet, Labels, Learner, column
 from counterplay.poisoning.ordered_erm import as_class
-from counterplay.poisoning.voting import block_labels, collect_votes, fit_blocks
+from counterplay.poisoning.voting import collect_votes
 
 
 class Projector(Protocol):
@@ -259,16 +259,8 @@ class ProjectedMajority(Learner):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the blocks, take the vote on the reference points, project."""
         S = LabelledSet(np.asarray(X), np.asarray(y))
-        if len(S) < self.n_blocks:
-            raise TooFewSamplesError(
-                f"{len(S)} rows cannot fill {self.n_blocks} blocks; lower t or add rows"
-            )
-        rng = generator(self.random_state)
-        blocks = list(random_blocks(len(S), self.n_blocks, random_state=rng))
-        seeds = [int(s) for s in rng.integers(2**31, size=self.n_blocks)]
-        models = fit_blocks(self.base, S.X, S.y, blocks, seeds)
-        reference = self.projector.reference
-        self.votes_: IntArray = collect_votes(models, reference, BINARY, block_labels(S.y, blocks))
+        models, fallback = fit_random_blocks(self.base, S, self.n_blocks, self.random_state)
+        self.votes_: IntArray = collect_votes(models, self.projector.reference, BINARY, fallback)
         self.majority_: Labels = majority(self.votes_, tie="raise").astype(np.uint8)
         self.clear_: BoolArray = clear_points(self.votes_, self.k_p)
         self.member_ = self.projector.project(self.majority_, self.clear_, self.k_p)

@@ -14,7 +14,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.validation import IntArray
+from counterplay.core.validation import FloatArray, IntArray
 from counterplay.poisoning.model import Learner, fresh
 
 ABSTAIN = -1
@@ -105,6 +105,49 @@ def _predict(model: Any, X: NDArray[Any], label: Any) -> NDArray[Any] | None:
         return np.asarray(model.predict(X))
     except ValueError:
         return np.full(len(X), label)
+
+
+def collect_scores(
+    models: Sequence[Any],
+    X: NDArray[Any],
+    classes: NDArray[Any],
+    fallback: Sequence[Any],
+    n_jobs: int | None = None,
+) -> FloatArray:
+    """Score of every class by every model, shape (models, points, classes).
+
+    A class that is not in the model's block scores ``-inf``, whatever happens in other blocks.
+    Models without scores give 0 to the class they predict and ``-inf`` to all others.
+    """
+    if n_jobs is None or n_jobs == 1:
+        found = [_scores(model, X, label) for model, label in zip(models, fallback)]
+    else:
+        found = Parallel(n_jobs=n_jobs)(
+            delayed(_scores)(model, X, label) for model, label in zip(models, fallback)
+        )
+    scores = np.full((len(models), len(X), len(classes)), -np.inf)
+    for i, (known, values) in enumerate(found):
+        scores[i][:, np.searchsorted(classes, known)] = values
+    return scores
+
+
+def _scores(model: Any, X: NDArray[Any], label: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Classes a model knows, and their scores."""
+    if model is None:
+        return np.array([], dtype=np.int64), np.zeros((len(X), 0))
+    for name in ("class_scores", "predict_proba", "decision_function"):
+        if hasattr(model, name) and hasattr(model, "classes_"):
+            try:
+                values = np.asarray(getattr(model, name)(X), dtype=np.float64)
+            except ValueError:
+                break
+            if values.ndim == 1 and len(model.classes_) == 2:
+                values = np.column_stack([-values, values])
+            if values.shape == (len(X), len(model.classes_)):
+                return np.asarray(model.classes_), values
+    votes = _predict(model, X, label)
+    known = np.unique(np.asarray(votes))
+    return known, np.where(np.asarray(votes)[:, None] == known[None, :], 0.0, -np.inf)
 
 
 def block_labels(y: NDArray[Any], blocks: Sequence[IntArray]) -> list[Any]:

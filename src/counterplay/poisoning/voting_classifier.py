@@ -33,16 +33,18 @@ class VotingClassifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         base = NearestRow() if estimator is None else estimator
         seeds = [derive_seed("block", seed, i) % 2**31 for i in range(len(blocks))]
-        self.models_ = fit_blocks(base, X, y, blocks, seeds, self.n_jobs)
-        self.fallback_ = block_labels(y, blocks)
+        labels = self.classes_[
+            y
+        ]  # no codes: a new label elsewhere must not rename those of a block
+        self.models_ = fit_blocks(base, X, labels, blocks, seeds, self.n_jobs)
+        self.fallback_ = block_labels(labels, blocks)
         self.n_empty_ = sum(model is None for model in self.models_)
 
     def votes(self, X: ArrayLike) -> IntArray:
         """Class positions voted for, shape (models, points); -1 for models without data."""
         check_is_fitted(self)
         points = validate_data(self, X, reset=False, dtype=np.float64)
-        known = np.arange(len(self.classes_))
-        return collect_votes(self.models_, points, known, self.fallback_, self.n_jobs)
+        return collect_votes(self.models_, points, self.classes_, self.fallback_, self.n_jobs)
 
     def vote(self, X: ArrayLike) -> Vote:
         """Counts and winners; ties go to the first class."""
