@@ -11,7 +11,6 @@ import pytest
 from counterplay.elicitation import (
     InconsistentAnswers,
     LinearPreferenceUser,
-    PointSetOracle,
     PreferenceElicitor,
     SharedBases,
     bounds,
@@ -196,12 +195,10 @@ def test_hundred_users_share_bases() -> None:
     users = [LinearPreferenceUser(w / np.linalg.norm(w), 0.01) for w in weights]
     shared = SharedBases(mdp, kind="thesis")
     results, _ = elicit_many(shared, users)
-    certificates = 4 * 2 * 3  # coefficients of at most k bases, 2(d-1) directions each
-    assert shared.oracle.n_calls <= bounds.shared_oracle_calls(4, 4, 100) + certificates
+    certificates = 2 * 3 * len(shared._coefficients)  # 2(d-1) directions once per benchmark
+    assert shared.oracle.n_calls - certificates <= bounds.shared_oracle_calls(4, 4, 100)
     alone = PreferenceElicitor(mdp, basis="thesis").run(users[7])
     assert alone.estimate.w_hat.tolist() == results[7].estimate.w_hat.tolist()
-    separate = PointSetOracle(np.eye(4))
-    assert separate.n_calls == 0
 
 
 @pytest.mark.claim("08.24")
