@@ -26,6 +26,7 @@ from counterplay.errors import (
     InvalidInputError,
     ProtocolError,
 )
+from elicitation.problems import unit
 
 
 class Stubborn:
@@ -216,8 +217,7 @@ def test_questions_stay_below_the_bound() -> None:
     rng = np.random.default_rng(1)
     for seed in range(10):
         mdp = instances.random_mdp(seed)
-        w = rng.dirichlet(np.ones(4))
-        w /= np.linalg.norm(w)
+        w = unit(rng, 4)
         result = PreferenceElicitor(mdp).run(LinearPreferenceUser(w, 1e-3))
         x = float(result.estimate.basis_values[0] @ w)
         d = len(result.estimate.basis_values)

@@ -29,11 +29,7 @@ from counterplay.elicitation import (
     zone_ratio,
 )
 from counterplay.errors import InvalidInputError
-
-
-def unit(rng: np.random.Generator, k: int) -> np.ndarray:
-    w = rng.dirichlet(np.ones(k))
-    return w / np.linalg.norm(w)
+from elicitation.problems import unit
 
 
 def sup_gap(oracle: MDPOracle | PointSetOracle, delta: np.ndarray) -> float:

@@ -22,11 +22,7 @@ from counterplay.elicitation import (
     spanner_coefficients,
 )
 from counterplay.elicitation.comparisons import Answer, AnswerLog, Option
-
-
-def unit(rng: np.random.Generator, k: int) -> np.ndarray:
-    w = rng.dirichlet(np.ones(k))
-    return w / np.linalg.norm(w)
+from elicitation.problems import unit
 
 
 class CountingUser(LinearPreferenceUser):
