@@ -22,12 +22,12 @@ from counterplay.core.validation import FloatArray, IntArray
 from counterplay.elicitation.option_pool import Certificate, OptionPool, best_among
 from counterplay.elicitation.tolerant_set import TolerantSet
 
-_SAMPLES = 320
-_CANDIDATES = 28
-_PAIRS = 128  # pairs whose expected regret is computed
+_SAMPLES = 256
+_CANDIDATES = 24
+_PAIRS = 64  # pairs whose expected regret is computed
 _CORNERS = 64
 _CORNER_SHARE = 1.5  # what a vertex counts, in units of an average sample
-_CONCENTRATIONS = (0.3, 1.0, 3.0, 10.0)
+_CONCENTRATIONS = (0.3, 1.0, 3.0)
 _MOST = 30.0  # a sampled preference counts at most this often
 
 
