@@ -22,8 +22,8 @@ from counterplay.core.validation import FloatArray, IntArray
 from counterplay.elicitation.option_pool import Certificate, OptionPool, best_among
 from counterplay.elicitation.tolerant_set import TolerantSet
 
-_SAMPLES = 256
-_CANDIDATES = 24
+_SAMPLES = 192
+_CANDIDATES = 20
 _PAIRS = 64  # pairs whose expected regret is computed
 _CORNERS = 64
 _CORNER_SHARE = 1.5  # what a vertex counts, in units of an average sample
