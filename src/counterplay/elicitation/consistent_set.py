@@ -140,11 +140,13 @@ class ConsistentSet:
         """Return weights (n, k) spread over the set, and the least precision of each (n,)."""
         rays = self._cone.rays
         centre = rays.mean(axis=0)
-        spread = rays - centre
-        scale, axes = np.linalg.eigh(spread.T @ spread / len(rays))
-        steps = axes * np.sqrt(np.maximum(scale, 0.0))
+        steps = (rays - centre).T / np.sqrt(len(rays))  # normal vectors as wide as the set
+        if len(rays) > 4 * centre.size:  # the same distribution from fewer numbers
+            scale, axes = np.linalg.eigh(steps @ steps.T)
+            steps = axes * np.sqrt(np.maximum(scale, 0.0))
+        steps = np.ascontiguousarray(steps)
         inequalities = np.array(self._cone.constraints)
-        normals = rng.standard_normal((n * _THINNING, centre.size))
+        normals = rng.standard_normal((n * _THINNING, steps.shape[1]))
         uniforms = rng.random(n * _THINNING)
         points = _hit_and_run(centre, steps, inequalities, normals, uniforms)
         weights = np.maximum(points[:, : self.k], 0.0)
@@ -230,7 +232,7 @@ def _hit_and_run(start, steps, inequalities, normals, uniforms):  # type: ignore
     for i in range(uniforms.size):
         for j in range(size):
             direction[j] = 0.0
-            for axis in range(size):
+            for axis in range(steps.shape[1]):
                 direction[j] += steps[j, axis] * normals[i, axis]
         low, high = -np.inf, np.inf
         for row in range(rows):
