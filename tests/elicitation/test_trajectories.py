@@ -225,3 +225,14 @@ def test_expand_and_compress_is_fast_and_grows_at_most_linearly() -> None:
     assert times[200] < 1.0
     assert flow_times[200] > times[200]
     assert flow_times[400] > times[400]
+
+
+@pytest.mark.claim("08.21")
+@pytest.mark.parametrize("successors", [5, 10])
+def test_flow_decomposition_stays_within_five_times_of_expand_and_compress(successors: int) -> None:
+    mdp = instances.sparse_mdp(n_states=200, horizon=50, successors=successors)
+    policy = plan(mdp, np.ones((1, 5))).policies[0]
+    expand_and_compress(mdp, policy)
+    expand = best_time(lambda: expand_and_compress(mdp, policy), 7)
+    flow = best_time(lambda: flow_decomposition(policy_flow(mdp, policy)).compressed(), 5)
+    assert flow < 5 * expand
