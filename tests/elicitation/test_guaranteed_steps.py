@@ -22,11 +22,7 @@ from counterplay.elicitation import (
     spanner_coefficients,
 )
 from counterplay.elicitation.comparisons import Answer, AnswerLog, Option
-
-
-def unit(rng: np.random.Generator, k: int) -> np.ndarray:
-    w = rng.dirichlet(np.ones(k))
-    return w / np.linalg.norm(w)
+from elicitation.problems import unit
 
 
 class CountingUser(LinearPreferenceUser):
@@ -89,22 +85,26 @@ def test_basis_calls_orthogonality_extents_and_rank(k: int, rank: int, complemen
 
 
 @pytest.mark.claim("08.05")
-def test_no_policy_extends_further_than_the_basis_says() -> None:
+@pytest.mark.parametrize("complement", ["svd", "random"])
+def test_no_policy_extends_further_than_the_basis_says(complement: str) -> None:
+    """1,000 random policies, and 800 extreme ones that random policies never come close to."""
     rng = np.random.default_rng(1)
     k = 4
     mdp = instances.random_mdp(11, k=k)
     oracle = MDPOracle(mdp)
-    basis = basis_policies(oracle, oracle.argmax(np.eye(k))[1][2])
+    _, single = oracle.argmax(np.eye(k))
     probabilities = rng.random((1000, mdp.H, mdp.n_states, mdp.n_actions)) ** 4
     probabilities *= mdp.action_mask
     probabilities /= probabilities.sum(axis=3, keepdims=True)
-    values = np.array([policy_value(mdp, policy) for policy in probabilities[:200]])
+    values = np.array([policy_value(mdp, policy) for policy in probabilities])
     values = np.vstack([values, oracle.argmax(rng.normal(size=(800, k)))[1]])
-    for i in range(2, basis.d + 1):
-        previous = basis.values[: i - 1]
-        complement = np.linalg.svd(previous)[2][i - 1 :]
-        lengths = np.linalg.norm(values @ complement.T, axis=1)  # the worst unit direction
-        assert lengths.max() <= np.sqrt(k + 1 - i) * basis.extents[i - 1] + 1e-9
+    for seed in range(3):
+        basis = basis_policies(oracle, single[seed], complement=complement, rng=seed)
+        for i in range(2, basis.d + 1):
+            previous = basis.values[: i - 1]
+            outside = np.linalg.svd(previous)[2][i - 1 :]
+            lengths = np.linalg.norm(values @ outside.T, axis=1)  # the worst unit direction
+            assert lengths.max() <= np.sqrt(k + 1 - i) * basis.extents[i - 1] + 1e-9
 
 
 @pytest.mark.claim("08.06")

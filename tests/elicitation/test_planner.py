@@ -87,6 +87,28 @@ def test_unavailable_actions_are_never_taken_even_if_everything_is_bad() -> None
     assert plan(mdp, [[-1.0]]).scalar_values[0] == pytest.approx(-1.4)
 
 
+@pytest.mark.claim("08.01")
+@pytest.mark.parametrize("m", [1, 15, 16, 17, 33])
+def test_every_size_of_batch_finds_the_optimum(m: int) -> None:
+    mdp = instances.sparse_mdp(0, n_states=12, k=3, horizon=4, successors=7)
+    directions = np.random.default_rng(m).normal(size=(m, 3))
+    best = plan(mdp, directions)
+    for i, w in enumerate(directions):
+        expected = scalar_dynamic_programming(mdp, w)
+        assert best.scalar_values[i] == pytest.approx(expected, abs=1e-12)
+        assert policy_value(mdp, best.policies[i]) @ w == pytest.approx(expected, abs=1e-12)
+
+
+def test_states_without_actions_are_worth_nothing_and_harm_nobody() -> None:
+    transitions = np.zeros((2, 1, 2))
+    transitions[0, 0, 0] = 1.0
+    mask = np.array([[True], [False]])
+    mdp = MultiObjectiveMDP(
+        transitions, np.full((2, 1, 1), 0.5) * mask[..., None], H=3, action_mask=mask
+    )
+    assert plan(mdp, [[1.0], [-1.0]]).scalar_values.tolist() == [1.5, -1.5]
+
+
 def test_batches_larger_than_one_chunk_agree_with_single_directions() -> None:
     mdp = instances.random_mdp(3, n_states=6, horizon=4)
     directions = np.random.default_rng(0).normal(size=(150, 4))

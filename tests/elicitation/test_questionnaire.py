@@ -138,7 +138,7 @@ def test_columns_are_asked_for_when_none_are_named(cars: Path) -> None:
 
 def test_json_output_is_machine_readable(cars: Path) -> None:
     result = CliRunner().invoke(app, [str(cars), *COLUMNS, "--json"], input="1\n" * 40)
-    record = json.loads(result.stdout.strip().splitlines()[-1])
+    record = json.loads(result.stdout)  # nothing else is there, questions go to the other stream
     assert record["regret_certificate"] <= 0.01
     assert record["name"] == f"car [{record['row']}]"
 
@@ -148,6 +148,33 @@ def test_missing_numbers_are_left_out(cars: Path) -> None:
     frame.loc[3, "price"] = np.nan
     frame.to_csv(cars, index=False)
     assert "left out 1 items with missing numbers" in talk(cars, "q").output
+
+
+def test_items_are_named_by_the_first_column_of_distinct_words(cars: Path) -> None:
+    talk(cars, "q", options=COLUMNS[:-2])
+    assert session(cars)["setup"]["name"] == "model"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("model,comfort,price,noise\na,0.5,cheap,1\nb,1,2,3\n", "row 0 has 'cheap' in column"),
+        ("model,comfort,price\na,0.5,1\nb,1,2\n", "no column named 'noise'"),
+        ("model,comfort,price,noise\na,0.5,2,1\n", "only one complete item"),
+        ("model,comfort,price,noise\na,,2,1\nb,1,,3\n", "the catalogue has no items"),
+        ("model,comfort,price,noise\na,inf,2,1\nb,1,2,3\n", "no finite number in column"),
+        ("model,comfort,price,noise\na,1,2,1,7\nb,1,2,3,4,5\n", "cannot be read as a table"),
+        ("", "cannot be read as a table"),
+    ],
+)
+def test_bad_tables_get_one_clear_sentence(
+    cars: Path, text: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cars.write_text(text)
+    assert run(["elicit", str(cars), *COLUMNS]) == 2
+    said = capsys.readouterr().err.strip()
+    assert words in said
+    assert len(said.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

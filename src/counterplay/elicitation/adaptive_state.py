@@ -177,7 +177,7 @@ class AdaptiveState:
         again = self.settings.wrong_answers + 1  # how often the same pair may be asked
         done = {pair for pair, count in pairs.items() if count >= again}
         rng = np.random.default_rng(derive_seed(self.seed, len(self.log)))
-        balance = 2 * self.settings.target_regret
+        balance = 5 * self.settings.target_regret
         return most_informative(self.pool, self.consistent, self.certificate, done, balance, rng)
 
     def _reason(self, choice: Choice) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
+from scipy.special import expit
 
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
@@ -210,7 +211,7 @@ def logistic_weights(differences: FloatArray, labels: FloatArray, ridge: float) 
     k = differences.shape[1]
     w = np.full(k, 1.0 / k)
     for _ in range(50):
-        p = 1.0 / (1.0 + np.exp(-differences @ w))
+        p = expit(differences @ w)
         gradient = differences.T @ (p - labels) + ridge * w
         curvature = (differences.T * (p * (1 - p))) @ differences + ridge * np.eye(k)
         step = np.linalg.solve(curvature, gradient)

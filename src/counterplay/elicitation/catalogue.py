@@ -66,7 +66,7 @@ class Catalogue:
         check_choice(scale, "scale", ("range", "max"))
         columns = [*benefits, *costs]
         _check_columns(frame, columns, name)
-        raw = frame[columns].to_numpy(dtype=np.float64)
+        raw = _numbers(frame, columns)
         _check_numbers(raw, columns)
         self.frame = frame.reset_index(drop=True)
         self.objective_names = tuple(columns)
@@ -169,6 +169,21 @@ def _check_columns(frame: pd.DataFrame, columns: list[str], name: str | None) ->
     if len(set(columns)) < len(columns):
         twice = next(c for c in columns if columns.count(c) > 1)
         raise InvalidInputError(f"column {twice!r} is named twice among benefits and costs")
+
+
+def _numbers(frame: pd.DataFrame, columns: Sequence[str]) -> FloatArray:
+    """The columns as numbers; a cell that is none is named."""
+    import pandas as pd
+
+    numbers = frame[columns].apply(pd.to_numeric, errors="coerce")
+    words = frame[columns].notna() & numbers.isna()
+    if words.to_numpy().any():
+        row, j = (int(i) for i in np.argwhere(words.to_numpy())[0])
+        raise InvalidInputError(
+            f"row {row} has {frame[columns[j]].iloc[row]!r} in column {columns[j]!r}, which is "
+            "not a number; mend it or leave the column out"
+        )
+    return np.asarray(numbers.to_numpy(dtype=np.float64))
 
 
 def _check_numbers(raw: FloatArray, columns: list[str]) -> None:

@@ -25,7 +25,7 @@ from counterplay.elicitation.comparisons import Answer
 from counterplay.elicitation.cones import Cone
 from counterplay.elicitation.users import three_valued
 
-_THINNING = 4  # hit-and-run steps per sample
+_THINNING = 2  # hit-and-run steps per sample
 
 
 class ConsistentSet:
@@ -140,19 +140,16 @@ class ConsistentSet:
         """Return weights (n, k) spread over the set, and the least precision of each (n,)."""
         rays = self._cone.rays
         centre = rays.mean(axis=0)
-        spread = rays - centre
-        scale, axes = np.linalg.eigh(spread.T @ spread / len(rays))
-        steps = rng.standard_normal((n * _THINNING, len(centre)))
-        directions = (steps * np.sqrt(np.maximum(scale, 0.0))) @ axes.T
+        steps = (rays - centre).T / np.sqrt(len(rays))  # normal vectors as wide as the set
+        if len(rays) > 4 * centre.size:  # the same distribution from fewer numbers
+            scale, axes = np.linalg.eigh(steps @ steps.T)
+            steps = axes * np.sqrt(np.maximum(scale, 0.0))
+        steps = np.ascontiguousarray(steps)
         inequalities = np.array(self._cone.constraints)
-        points = _hit_and_run(
-            centre,
-            inequalities @ centre,
-            directions,
-            directions @ inequalities.T,
-            rng.random(n * _THINNING),
-        )
-        weights = np.maximum(points[_THINNING - 1 :: _THINNING, : self.k], 0.0)
+        normals = rng.standard_normal((n * _THINNING, steps.shape[1]))
+        uniforms = rng.random(n * _THINNING)
+        points = _hit_and_run(centre, steps, inequalities, normals, uniforms)
+        weights = np.maximum(points[:, : self.k], 0.0)
         weights /= weights.sum(axis=1, keepdims=True)
         return weights, self._least_precision(weights)
 
@@ -219,28 +216,40 @@ def answer_rows(difference: FloatArray, answer: Answer) -> list[FloatArray]:
 
 
 @njit(cache=True)
-def _hit_and_run(start, slack, directions, changes, uniforms):  # type: ignore[no-untyped-def]  # compiled by numba
+def _hit_and_run(start, steps, inequalities, normals, uniforms):  # type: ignore[no-untyped-def]  # compiled by numba
     """Random walk inside the cone: uniform on the chord through the point, each step.
 
-    ``slack`` are the inequalities at the start, ``changes`` how fast they change per direction.
+    Directions are normal vectors stretched by the matrix ``steps``.
     """
-    steps, n = directions.shape
-    points = np.empty((steps, n))
-    point = start.copy()
-    for i in range(steps):
+    rows, size = inequalities.shape
+    points = np.empty((uniforms.size // _THINNING, size))
+    point, direction = start.copy(), np.empty(size)
+    slack, change = np.empty(rows), np.empty(rows)
+    for row in range(rows):
+        slack[row] = 0.0
+        for j in range(size):
+            slack[row] += inequalities[row, j] * point[j]
+    for i in range(uniforms.size):
+        for j in range(size):
+            direction[j] = 0.0
+            for axis in range(steps.shape[1]):
+                direction[j] += steps[j, axis] * normals[i, axis]
         low, high = -np.inf, np.inf
-        for row in range(slack.size):
-            change = changes[i, row]
-            if change > 1e-14:
-                low = max(low, -slack[row] / change)
-            elif change < -1e-14:
-                high = min(high, -slack[row] / change)
+        for row in range(rows):
+            rate = 0.0
+            for j in range(size):
+                rate += inequalities[row, j] * direction[j]
+            change[row] = rate
+            if rate > 1e-14:
+                low = max(low, -slack[row] / rate)
+            elif rate < -1e-14:
+                high = min(high, -slack[row] / rate)
         if low < high and np.isfinite(low) and np.isfinite(high):
             step = low + (high - low) * uniforms[i]
-            for j in range(n):
-                point[j] += step * directions[i, j]
-            for row in range(slack.size):
-                slack[row] += step * changes[i, row]
-        for j in range(n):
-            points[i, j] = point[j]
+            for j in range(size):
+                point[j] += step * direction[j]
+            for row in range(rows):
+                slack[row] += step * change[row]
+        if i % _THINNING == _THINNING - 1:
+            points[i // _THINNING] = point
     return points

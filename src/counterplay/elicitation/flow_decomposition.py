@@ -4,7 +4,7 @@ The layer graph has one vertex per reachable (time, state) and a sink. Cutting o
 one walks half the horizon per path. Here two neighbouring time spans are joined instead: at every
 vertex between them a pointer on the arriving and one on the leaving pieces are matched amount by
 amount, and each step uses up one piece. That gives the same bound, |E| - |V| + 2 paths, in
-O(|E| log H) steps.
+O(|E| log H) steps. Pieces are written in the order in which the next step reads them.
 Source: alg:flow-decomposition, Thm. thm:flow-decomposition, spec 08 section A12.
 """
 
@@ -70,31 +70,33 @@ class PolicyFlow:
 
 @dataclass(frozen=True, eq=False)
 class _Tree:
-    """Which piece of the earlier and of the later half each piece of a time span consists of."""
+    """Which piece of the earlier and of the later half each piece of a time span consists of.
 
-    halves: tuple[_Tree, _Tree] | None = None
-    left: NDArray[np.uint32] | None = None
+    For a single time, ``left`` are the edges.
+    """
+
+    left: NDArray[np.uint32]
     right: NDArray[np.uint32] | None = None
+    halves: tuple[_Tree, _Tree] | None = None
 
-    def write_edges(self, rows: NDArray[Any], edges: NDArray[np.uint32], first: Any) -> None:
+    def write_edges(self, rows: NDArray[Any], edges: NDArray[np.uint32]) -> None:
         """Fill ``edges`` (rows, time) with the edges of the given pieces."""
-        if self.halves is None or self.left is None or self.right is None:
-            edges[:, 0] = first[0] + rows
+        if self.halves is None or self.right is None:
+            edges[:, 0] = self.left[rows]
             return
-        middle = len(first) // 2
-        self.halves[0].write_edges(self.left[rows], edges[:, :middle], first[:middle])
-        self.halves[1].write_edges(self.right[rows], edges[:, middle:], first[middle:])
+        middle = edges.shape[1] // 2
+        self.halves[0].write_edges(self.left[rows], edges[:, :middle])
+        self.halves[1].write_edges(self.right[rows], edges[:, middle:])
 
 
 class _Pieces(NamedTuple):
-    """Pieces of paths over a span of time; a path of the whole horizon is a piece of all of it."""
+    """Pieces of paths over a span of time, sorted by the state in which they meet the next span."""
 
-    start: NDArray[Any]
-    """State in which each piece begins, and the one in which it ends."""
-    stop: NDArray[Any]
+    other: NDArray[Any]
+    """State at the end that does not meet the next span."""
+    first: NDArray[np.int64]
+    """Where the pieces of each meeting state begin."""
     amount: FloatArray
-    rows: NDArray[np.int32]
-    """Row of ``returns`` of each piece; empty if they are in the same order."""
     returns: FloatArray
 
 
@@ -118,7 +120,7 @@ class FlowPaths:
     def edges(self) -> NDArray[np.uint32]:
         """Edge of the flow taken at each time (n, H)."""
         edges = np.empty((len(self), self.flow.mdp.H), dtype=np.uint32)
-        self.tree.write_edges(self.rows, edges, self.flow.layer[:-1])
+        self.tree.write_edges(self.rows, edges)
         return edges
 
     @property
@@ -206,27 +208,71 @@ def flow_decomposition(flow: PolicyFlow) -> FlowPaths:
     """
     if not flow.flow.size:
         raise InvalidInputError("the flow is empty")
-    pieces, tree = _join_span(flow, flow.pairs, 0, flow.mdp.H)
-    returns = pieces.returns[pieces.rows] if pieces.rows.size else pieces.returns
-    return FlowPaths(flow, pieces.amount, returns, tree, np.arange(len(pieces.amount)))
+    pieces, tree = _join_span(_Workspace.of(flow), 0, flow.mdp.H, 0)
+    return FlowPaths(flow, pieces.amount, pieces.returns, tree, np.arange(len(pieces.amount)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Workspace:
+    """Memory for all pieces, taken once: those of a span never outnumber its edges.
+
+    A span writes at the place of its edges, even and odd depths of the recursion in turns.
+    """
+
+    flow: PolicyFlow
+    pairs: NDArray[np.int32]
+    amount: FloatArray
+    other: NDArray[Any]
+    returns: FloatArray
+    tree: NDArray[np.uint32]
+    scratch: tuple[NDArray[Any], ...]
+
+    @classmethod
+    def of(cls, flow: PolicyFlow) -> _Workspace:
+        """Take the memory for one flow."""
+        edges, k = len(flow.flow), flow.mdp.n_objectives
+        small = np.uint16 if flow.mdp.n_states < 2**16 else np.uint32
+        numbers = np.empty((2, edges), np.uint32)
+        scratch = (*numbers, np.empty(edges), np.empty(edges, small), np.empty(edges, small))
+        return cls(
+            flow,
+            flow.pairs,
+            np.empty((2, edges)),
+            np.empty((2, edges), small),
+            np.empty((2, edges, k)),
+            np.empty((flow.mdp.H.bit_length() + 1, 2, edges), np.uint32),
+            scratch,
+        )
 
 
 def _join_span(
-    flow: PolicyFlow, pairs: NDArray[np.int32], first: int, last: int
+    work: _Workspace, first: int, last: int, depth: int, *, forward: bool = True
 ) -> tuple[_Pieces, _Tree]:
-    """Pieces of paths from time ``first`` to time ``last``, and what they consist of."""
+    """Pieces of paths from time ``first`` to ``last``, sorted for the span after it or before it.
+
+    ``forward``: sorted by the state in which they end, for the span that follows.
+    """
+    flow, turn = work.flow, depth % 2
+    edges = slice(flow.layer[first], flow.layer[last])
+    other, amount, returns = work.other[turn, edges], work.amount[turn, edges], work.returns[turn]
+    left, right = work.tree[depth, :, edges]
+    written = (other, amount, returns[edges], left, right)
     if last - first == 1:
-        edges = slice(flow.layer[first], flow.layer[last])
-        small = np.uint16 if flow.mdp.n_states < 2**16 else np.uint32
-        start, stop = flow.origin[edges].astype(small), flow.successor[edges].astype(small)
+        start, stop = flow.origin[edges], flow.successor[edges]
+        meet, end = (stop, start) if forward else (start, stop)
         rewards = flow.mdp.R.reshape(-1, flow.mdp.n_objectives)
-        return _Pieces(start, stop, flow.flow[edges], pairs[edges], rewards), _Tree()
+        begin = _sort_edges(
+            meet, end, flow.flow[edges], work.pairs[edges], rewards, flow.mdp.n_states,
+            flow.layer[first], *written[:4],
+        )  # fmt: skip
+        return _Pieces(other, begin, amount, returns[edges]), _Tree(left)
     middle = first + (last - first) // 2
-    before, early = _join_span(flow, pairs, first, middle)
-    after, late = _join_span(flow, pairs, middle, last)
-    start, stop, amount, returns, left, right = _join(*before, *after, flow.mdp.n_states)
-    rows = np.empty(0, dtype=np.int32)
-    return _Pieces(start, stop, amount, rows, returns), _Tree((early, late), left, right)
+    before, early = _join_span(work, first, middle, depth + 1)
+    after, late = _join_span(work, middle, last, depth + 1, forward=False)
+    begin = _join(*before, *after, forward, depth == 0, *work.scratch, *written)  # type: ignore[call-arg]  # mypy counts the stars wrongly
+    n = int(begin[-1])
+    pieces = _Pieces(other[:n], begin, amount[:n], returns[edges][:n])
+    return pieces, _Tree(left[:n], right[:n], (early, late))
 
 
 @njit(cache=True)
@@ -252,33 +298,39 @@ def _layer(indptr, indices, data, tails, actions, chance, n_states, n_actions): 
 
 
 @njit(cache=True)
-def _by_state(states, amounts, n_states):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Counting sort: positions and amounts in order of the state, and where each state begins."""
+def _begins(states, n_states):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Where each state begins when the pieces are sorted by state."""
     first = np.zeros(n_states + 1, np.int64)
     for state in states:
         first[np.int64(state) + 1] += 1
     for state in range(n_states):
         first[state + 1] += first[state]
-    place = first[:-1].copy()
-    order = np.empty(states.size, np.uint32)
-    ordered = np.empty(states.size)
-    for position in range(states.size):
-        target = place[states[position]]
-        order[target], ordered[target] = position, amounts[position]
-        place[states[position]] = target + 1
-    return order, ordered, first
+    return first
 
 
 @njit(cache=True)
-def _match(order_a, amount_a, first_a, order_b, amount_b, first_b):  # type: ignore[no-untyped-def]  # compiled by numba
+def _sort_edges(  # type: ignore[no-untyped-def]  # compiled by numba
+    meet, end, flow, pairs, rewards, n_states, number, other, amount, returns, order
+):
+    """Write the edges of one time, sorted by the state ``meet``, as pieces of length 1."""
+    first = _begins(meet, n_states)
+    place = first[:-1].copy()
+    for edge in range(meet.size):
+        target = place[meet[edge]]
+        place[meet[edge]] = target + 1
+        other[target], amount[target], order[target] = end[edge], flow[edge], number + edge
+        for j in range(rewards.shape[1]):
+            returns[target, j] = rewards[pairs[edge], j]
+    return first
+
+
+@njit(cache=True)
+def _match(first_a, amount_a, first_b, amount_b, left, right, amount):  # type: ignore[no-untyped-def]  # compiled by numba
     """Match what arrives at each state with what leaves it; p and q pieces give at most p + q - 1.
 
     What arrives and what leaves agree up to rounding. The last piece of either side takes whatever
     the other still has, so no piece is lost, however small.
     """
-    limit = order_a.size + order_b.size
-    left, right = np.empty(limit, np.uint32), np.empty(limit, np.uint32)
-    amount = np.empty(limit)
     count = 0
     for state in range(first_a.size - 1):
         i, j = first_a[state], first_b[state]
@@ -287,7 +339,7 @@ def _match(order_a, amount_a, first_a, order_b, amount_b, first_b):  # type: ign
             continue
         has_a, has_b = amount_a[i], amount_b[j]
         while i < last_i and j < last_j:
-            left[count], right[count] = order_a[i], order_b[j]
+            left[count], right[count] = i, j
             amount[count] = min(has_a, has_b)
             count += 1
             rest = has_a - has_b
@@ -301,41 +353,52 @@ def _match(order_a, amount_a, first_a, order_b, amount_b, first_b):  # type: ign
                 j += 1
                 has_b = amount_b[j]
         while i < last_i:
-            left[count], right[count], amount[count] = order_a[i], order_b[j], has_a
+            left[count], right[count], amount[count] = i, j, has_a
             count += 1
             i += 1
             has_b -= has_a
             has_a = amount_a[i]
         while j < last_j:
-            left[count], right[count], amount[count] = order_a[i], order_b[j], has_b
+            left[count], right[count], amount[count] = i, j, has_b
             count += 1
             j += 1
             has_a -= has_b
             has_b = amount_b[j]
-        left[count], right[count], amount[count] = order_a[i], order_b[j], max(has_a, has_b)
+        left[count], right[count], amount[count] = i, j, max(has_a, has_b)
         count += 1
-    return left[:count], right[:count], amount[:count]
+    return count
 
 
 @njit(cache=True)
 def _join(  # type: ignore[no-untyped-def]  # compiled by numba
-    start_a, stop_a, amount_a, rows_a, returns_a,
-    start_b, stop_b, amount_b, rows_b, returns_b,
-    n_states,
+    start_a, first_a, amount_a, returns_a,
+    stop_b, first_b, amount_b, returns_b,
+    forward, last,
+    one, two, matched, start, stop,
+    other, amount, returns, left, right,
 ):  # fmt: skip
-    """Pieces of two neighbouring time spans joined to pieces of both."""
-    order_a, sorted_a, first_a = _by_state(stop_a, amount_a, n_states)
-    order_b, sorted_b, first_b = _by_state(start_b, amount_b, n_states)
-    left, right, amount = _match(order_a, sorted_a, first_a, order_b, sorted_b, first_b)
-    count, k = amount.size, returns_a.shape[1]
-    start, stop = np.empty(count, start_a.dtype), np.empty(count, start_a.dtype)
-    returns = np.empty((count, k))
-    edges_a, edges_b = rows_a.size > 0, rows_b.size > 0
+    """Write the joined pieces of two neighbouring time spans, sorted for the next step.
+
+    After the last step the order does not matter.
+    """
+    count = _match(first_a, amount_a, first_b, amount_b, one, two, matched)
     for piece in range(count):
-        a, b = np.uint64(left[piece]), np.uint64(right[piece])
-        start[piece], stop[piece] = start_a[a], stop_b[b]
-        row_a = np.uint64(rows_a[a]) if edges_a else a
-        row_b = np.uint64(rows_b[b]) if edges_b else b
-        for j in range(k):
-            returns[piece, j] = returns_a[row_a, j] + returns_b[row_b, j]
-    return start, stop, amount, returns, left, right
+        start[piece], stop[piece] = start_a[one[piece]], stop_b[two[piece]]
+    meet, end = (stop, start) if forward else (start, stop)
+    if last:
+        meet[:count] = 0
+    first = _begins(meet[:count], first_a.size - 1)
+    place = first[:-1].copy()
+    for piece in range(count):
+        target = place[meet[piece]]
+        place[meet[piece]] = target + 1
+        a, b = one[piece], two[piece]
+        other[target], amount[target], left[target], right[target] = (
+            end[piece],
+            matched[piece],
+            a,
+            b,
+        )
+        for j in range(returns.shape[1]):
+            returns[target, j] = returns_a[a, j] + returns_b[b, j]
+    return first

@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from counterplay.core.validation import FloatArray, IntArray
-from counterplay.elicitation.option_pool import Certificate, OptionPool
+from counterplay.elicitation.option_pool import Certificate, OptionPool, best_among
 from counterplay.elicitation.tolerant_set import TolerantSet
 
-_SAMPLES = 320
-_CANDIDATES = 28
+_SAMPLES = 192
+_CANDIDATES = 20
+_PAIRS = 64  # pairs whose expected regret is computed
 _CORNERS = 64
 _CORNER_SHARE = 1.5  # what a vertex counts, in units of an average sample
-_CONCENTRATIONS = (0.3, 1.0, 3.0, 10.0)
+_CONCENTRATIONS = (0.3, 1.0, 3.0)
 _MOST = 30.0  # a sampled preference counts at most this often
 
 
@@ -43,10 +44,16 @@ def prior_shares(weights: FloatArray) -> FloatArray:
     k = weights.shape[1]
     logs = np.log(np.maximum(weights, 1e-12)).sum(axis=1)
     density = np.zeros(len(weights))
-    for a in _CONCENTRATIONS:
-        density += np.exp(gammaln(k * a) - k * gammaln(a) - gammaln(k) + (a - 1) * logs)
+    for a, constant in _dirichlet_constants(k):
+        density += np.exp(constant + (a - 1) * logs)
     density = np.minimum(density / len(_CONCENTRATIONS), _MOST)
     return np.asarray(density / density.sum())
+
+
+@lru_cache(maxsize=128)
+def _dirichlet_constants(k: int) -> list[tuple[float, float]]:
+    """Concentrations and the logarithms of the factors that make their densities sum to 1."""
+    return [(a, float(gammaln(k * a) - k * gammaln(a) - gammaln(k))) for a in _CONCENTRATIONS]
 
 
 @dataclass(frozen=True)
@@ -77,9 +84,8 @@ def most_informative(
     """
     sample = _spread(consistent, rng)
     contenders = certificate.contenders
-    values = sample.weights.astype(np.float32) @ pool.values[contenders].astype(np.float32).T
-    places = values.argmax(axis=1)
-    winners, best = contenders[places], values[np.arange(len(places)), places]
+    places, best = best_among(sample.weights, pool.values[contenders])
+    winners = contenders[places]
     likely = _candidates(winners, sample.shares, certificate)
     choice = _best_pair(pool, likely, sample, best, asked, balance)
     if choice is None and len(pool) > likely.size:  # any two options may still cut the set
@@ -101,31 +107,34 @@ def _best_pair(
     pool: OptionPool,
     candidates: IntArray,
     sample: _Sample,
-    best: NDArray[np.float32],
+    best: FloatArray,
     asked: AbstractSet[tuple[int, int]],
     balance: float,
 ) -> Choice | None:
-    """The pair of candidates that leaves the smallest expected regret, or None."""
+    """The pair of candidates that leaves the smallest expected regret, or None.
+
+    Only the pairs that split the preferences most evenly are looked at.
+    """
     worth = pool.values[candidates] @ sample.weights.T
-    left, right = _fresh_pairs(candidates, asked)
-    if not left.size:
-        return None
-    first, second, share_first, share_second = _split(
-        worth, sample.precision, sample.shares, left, right
-    )
-    largest = np.maximum(np.maximum(share_first, share_second), 1.0 - share_first - share_second)
+    first, second = _answer_shares(worth, sample.precision, sample.shares)
+    left, right = _all_pairs(candidates.size)
+    largest = np.maximum(np.maximum(first, second), 1.0 - first - second)
+    largest[_places(candidates, asked)] = 1.0
     looked = np.flatnonzero(largest < 1.0 - 1e-6)
     if not looked.size:
         return None
+    if looked.size > _PAIRS:
+        looked = np.sort(looked[np.argpartition(largest[looked], _PAIRS)[:_PAIRS]])
+    one, other = _split(worth, sample.precision, left[looked], right[looked])
     regret = (sample.shares * (1.0 - worth / best)).T.astype(np.float32)
-    after = _expected_regret(first, second, regret)[looked]
+    after = _expected_regret(one, other, regret)
     best_pair = int((after + balance * np.abs(largest[looked] - 0.5)).argmin())
     chosen = looked[best_pair]
     return Choice(
         int(candidates[left[chosen]]),
         int(candidates[right[chosen]]),
-        float(share_first[chosen]),
-        float(share_second[chosen]),
+        float(first[chosen]),
+        float(second[chosen]),
         float(regret.sum(axis=0).min()),
         float(after[best_pair]),
     )
@@ -150,24 +159,21 @@ def _candidates(winners: IntArray, shares: FloatArray, certificate: Certificate)
     certificate.
     """
     at_vertices = certificate.champions
-    size = int(max(winners.max(), at_vertices.max())) + 1
-    vertices = np.bincount(at_vertices, minlength=size) / len(at_vertices)
-    mass = np.bincount(winners, shares, size) + 0.1 * vertices
-    likely = np.argsort(-mass, kind="stable")[:_CANDIDATES]
-    return np.unique(
-        np.concatenate([likely[mass[likely] > 0], [certificate.option, certificate.rival]])
-    )
+    options = np.concatenate([winners, at_vertices])
+    counts = np.append(shares, np.full(len(at_vertices), 0.1 / len(at_vertices)))
+    mass = np.bincount(options, counts)
+    found = np.flatnonzero(mass)
+    likely = found[np.argsort(-mass[found], kind="stable")[:_CANDIDATES]]
+    chosen = {*likely.tolist(), certificate.option, certificate.rival}
+    return np.array(sorted(chosen))
 
 
-def _fresh_pairs(
-    candidates: IntArray, asked: AbstractSet[tuple[int, int]]
-) -> tuple[IntArray, IntArray]:
-    """All pairs of candidates that were not asked before, as positions."""
-    left, right = _all_pairs(candidates.size)
-    fresh = np.ones(left.size, dtype=bool)
-    for first, second in asked:
-        fresh &= (candidates[left] != first) | (candidates[right] != second)
-    return left[fresh], right[fresh]
+def _places(candidates: IntArray, asked: AbstractSet[tuple[int, int]]) -> list[int]:
+    """Where the pairs that were asked before are among all pairs of candidates."""
+    n = candidates.size
+    place = {option: i for i, option in enumerate(candidates.tolist())}
+    known = [(place[a], place[b]) for a, b in asked if a in place and b in place]
+    return [i * (2 * n - i - 1) // 2 + j - i - 1 for i, j in known]
 
 
 @lru_cache(maxsize=128)
@@ -191,27 +197,40 @@ def _expected_regret(
 
 
 @njit(cache=True, fastmath=True)
-def _split(worth, precision, shares, left, right):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Who answers "first" and "second" to each pair, and what share of the preferences that is.
+def _answer_shares(worth, precision, shares):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Share of the preferences that answer "first" and "second" to each pair of candidates."""
+    candidates, n = worth.shape
+    pairs = candidates * (candidates - 1) // 2
+    first, second = np.empty(pairs), np.empty(pairs)
+    ties = precision.max() > 0.0
+    pair = 0
+    for one in range(candidates):
+        for other in range(one + 1, candidates):
+            above = below = 0.0
+            for i in range(n):
+                above += shares[i] if worth[one, i] - worth[other, i] > precision[i] else 0.0
+            for i in range(n if ties else 0):
+                below += shares[i] if worth[other, i] - worth[one, i] > precision[i] else 0.0
+            first[pair] = above
+            second[pair] = below if ties else 1.0 - above
+            pair += 1
+    return first, second
+
+
+@njit(cache=True, fastmath=True)
+def _split(worth, precision, left, right):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Who answers "first" and "second" to each of these pairs.
 
     Without precision everybody answers one or the other, and ``second`` stays empty.
     """
-    pairs, n = left.size, shares.size
+    pairs, n = left.size, precision.size
     ties = precision.max() > 0.0
     first = np.empty((pairs, n), np.float32)
     second = np.empty((pairs if ties else 0, n), np.float32)
-    share_first, share_second = np.empty(pairs), np.empty(pairs)
     for pair in range(pairs):
         one, other = left[pair], right[pair]
-        above = below = 0.0
         for i in range(n):
-            answer = worth[one, i] - worth[other, i] > precision[i]
-            first[pair, i] = 1.0 if answer else 0.0
-            above += shares[i] if answer else 0.0
+            first[pair, i] = 1.0 if worth[one, i] - worth[other, i] > precision[i] else 0.0
         for i in range(n if ties else 0):
-            answer = worth[other, i] - worth[one, i] > precision[i]
-            second[pair, i] = 1.0 if answer else 0.0
-            below += shares[i] if answer else 0.0
-        share_first[pair] = above
-        share_second[pair] = below if ties else 1.0 - above
-    return first, second, share_first, share_second
+            second[pair, i] = 1.0 if worth[other, i] - worth[one, i] > precision[i] else 0.0
+    return first, second

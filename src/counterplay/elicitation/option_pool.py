@@ -18,6 +18,8 @@ from counterplay.elicitation.catalogue import undominated
 from counterplay.elicitation.oracles import LinearOracle, PointSetOracle
 from counterplay.elicitation.tolerant_set import TolerantSet
 
+_CACHED = 2**17  # worths compared at a time
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -160,3 +162,19 @@ class OptionPool:
         self.items.append(item)
         self.values = np.vstack([self.values, value])
         self.witnesses = np.vstack([self.witnesses, witness])
+
+
+def best_among(weights: FloatArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return which of the options (n, k) is best for each row of weights, and its worth.
+
+    Compared in single precision and block by block, so that the table of worths stays in cache.
+    """
+    rows, columns = weights.astype(np.float32), values.astype(np.float32).T
+    block = max(1, _CACHED // len(values))
+    table = np.empty((min(block, len(rows)), len(values)), dtype=np.float32)
+    place = np.empty(len(rows), dtype=np.int64)
+    for start in range(0, len(rows), block):
+        part = rows[start : start + block]
+        worth = np.matmul(part, columns, out=table[: len(part)])
+        worth.argmax(axis=1, out=place[start : start + len(part)])
+    return place, np.asarray((weights * values[place]).sum(axis=1))

@@ -28,6 +28,7 @@ from counterplay.elicitation.adaptive_state import AdaptiveState, OnContradictio
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query, User
 from counterplay.elicitation.elicitor import read_state
 from counterplay.elicitation.informative import prior_shares
+from counterplay.elicitation.option_pool import best_among
 from counterplay.elicitation.oracles import PointSetOracle
 from counterplay.elicitation.parameters import Parameterised
 from counterplay.elicitation.results import ElicitationResult
@@ -217,9 +218,10 @@ class PolytopeElicitor(Parameterised):
         rng = np.random.default_rng(derive_seed(state.seed, "centre"))
         weights = state.consistent.likely(1024, rng)
         contenders = state.certificate.contenders  # nobody prefers any other option
-        worth = weights @ state.pool.values[contenders].T
-        expected = prior_shares(weights) @ (1.0 - worth / worth.max(axis=1, keepdims=True))
-        return state.pool.items[int(contenders[expected.argmin()])]
+        values = state.pool.values[contenders]
+        shares = prior_shares(weights) / best_among(weights, values)[1]
+        kept = values @ (shares @ weights)  # expected worth, as a share of the best
+        return state.pool.items[int(contenders[kept.argmax()])]
 
     def current(self) -> ElicitationResult:
         """Return the recommendation on the answers so far, with its certificate."""

@@ -41,7 +41,10 @@ def elicit(
     cost: Annotated[
         list[str] | None, typer.Option(help="Column where less is better; repeat the option.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Column that names the items.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Column that names the items; the first with distinct words by default."),
+    ] = None,
     target: Annotated[
         float, typer.Option(help="Stop when at most this fraction below the best.")
     ] = 0.01,
@@ -64,7 +67,7 @@ def elicit(
         benefits, costs = benefit or [], cost or []
         if not benefits and not costs:
             benefits, costs = _ask_columns(frame, name, console)
-        setup = {"benefits": benefits, "costs": costs, "name": name}
+        setup = {"benefits": benefits, "costs": costs, "name": name or _naming_column(frame)}
     else:
         setup = saved["setup"]
         _check_setup(setup, benefit, cost, path)
@@ -96,9 +99,11 @@ class Questionnaire:
 
     def run(self) -> bool:
         """Ask until done; return False if the person left before."""
+        criteria = ", ".join(self.catalogue.objective_names)
         self.console.print(
-            f"{len(self.catalogue)} items, {len(self.catalogue.objective_names)} criteria. "
-            "Which of two would you rather have?"
+            f"{len(self.catalogue)} items, judged by {criteria}. "
+            "Which of two would you rather have?",
+            markup=False,
         )
         self.save()
         try:
@@ -169,7 +174,8 @@ class Questionnaire:
         query = self.elicitor.ask()
         self.show_question(query)
         while True:
-            word = typer.prompt(_HELP, prompt_suffix="\n> ").strip().lower()
+            word = typer.prompt(_HELP, prompt_suffix="\n> ", err=self.console.stderr)
+            word = word.strip().lower()
             if word in _ANSWERS:
                 self._answer(_ANSWERS[word])
                 return True
@@ -249,7 +255,8 @@ def _read_table(path: Path) -> pd.DataFrame:
             return pd.read_parquet(path)
         return pd.read_csv(path)
     except (ValueError, OSError) as error:
-        raise InvalidInputError(f"{path.name} cannot be read as a table: {error}") from None
+        reason = str(error).strip()
+        raise InvalidInputError(f"{path.name} cannot be read as a table: {reason}") from None
 
 
 def _read_session(path: Path, catalogue: Path, digest: str) -> dict[str, Any] | None:
@@ -290,7 +297,8 @@ def _ask_columns(
         if str(column) == name:
             continue
         low, high = frame[column].min(), frame[column].max()
-        word = typer.prompt(f"{column} ({low:g} to {high:g})", default="i").strip().lower()
+        text = f"{column} ({low:g} to {high:g})"
+        word = typer.prompt(text, default="i", err=console.stderr).strip().lower()
         if word.startswith("m"):
             benefits.append(str(column))
         elif word.startswith("l"):
@@ -306,7 +314,17 @@ def _catalogue(frame: pd.DataFrame, setup: dict[str, Any], console: Console) -> 
     complete = frame.dropna(subset=known)
     if len(complete) < len(frame):
         console.print(f"left out {len(frame) - len(complete)} items with missing numbers")
+    if len(complete) == 1:
+        raise InvalidInputError("the catalogue has only one complete item; a choice needs two")
     return Catalogue(complete, benefits=setup["benefits"], costs=setup["costs"], name=setup["name"])
+
+
+def _naming_column(frame: pd.DataFrame) -> str | None:
+    """The first column of words in which every item has a different one."""
+    for column in frame.select_dtypes(exclude="number").columns:
+        if frame[column].notna().all() and frame[column].is_unique:
+            return str(column)
+    return None
 
 
 def _result_record(result: ElicitationResult, items: Catalogue) -> dict[str, Any]:
