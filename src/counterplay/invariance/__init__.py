@@ -16,6 +16,7 @@ from counterplay.invariance.advisor import Advice, InvarianceAdvisor, augmentati
 from counterplay.invariance.baselines import DA, ERM, ErmInv
 from counterplay.invariance.boards import one_hot_boards, tic_tac_toe_endgames
 from counterplay.invariance.booster import ConfidenceBooster
+from counterplay.invariance.canonical import CanonicalClassifier
 from counterplay.invariance.classes import ExplicitClass, HypothesisClass
 from counterplay.invariance.compression import AgnosticCompression, AlphaBoostCompression
 from counterplay.invariance.dimensions import OrbitCube, dim, vcao, vcdim, vco, vco_eta, vco_eta_sup
@@ -29,7 +30,6 @@ from counterplay.invariance.errors import (
 )
 from counterplay.invariance.estimators import (
     AugmentedClassifier,
-    CanonicalClassifier,
     ErmInvClassifier,
     OrbitVoteClassifier,
 )

@@ -303,7 +303,9 @@ class _Comparison:
         return np.asarray(classes[counts.argmax(axis=0)])
 
     def _augmented(self) -> AugmentedClassifier:
-        return AugmentedClassifier(self.estimator, self.group, self.n_images, self.seed)
+        return AugmentedClassifier(
+            self.estimator, self.group, n_images=self.n_images, random_state=self.seed
+        )
 
     def training_errors(self, X: NDArray[Any], y: NDArray[Any]) -> tuple[float, float]:
         """Error of ERM on its natural and of DA on its augmented training data."""

@@ -17,11 +17,11 @@ from sklearn.svm import SVC
 
 from counterplay.core.validation import FloatArray, check_choice, check_real
 from counterplay.invariance.errors import NotAGroupError
-from counterplay.invariance.estimators import _OrbitClassifier
+from counterplay.invariance.orbit_classifier import OrbitClassifier
 from counterplay.invariance.orbit_sample import as_group
 
 
-class OrbitKernelClassifier(_OrbitClassifier):
+class OrbitKernelClassifier(OrbitClassifier):
     """A kernel classifier whose kernel compares orbits: exactly invariant, sample not enlarged.
 
     Use it for images and other data where distances between well-aligned copies are meaningful and

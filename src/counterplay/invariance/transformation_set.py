@@ -49,6 +49,10 @@ class TransformationSet(ABC):
     def orbit_key(self, X: ArrayLike) -> list[Any]:
         """A sortable key per point that is equal exactly for points of one orbit."""
 
+    def canonical(self, X: ArrayLike) -> NDArray[Any]:
+        """The member that stands for the orbit of every point, where the set has such a form."""
+        raise NotAGroupError(f"{self!r} has no canonical form; use a group that acts on vectors")
+
     def act(self, g: int, x: ArrayLike) -> NDArray[Any]:
         """Image of one point (or of an array of points) under transformation number ``g``."""
         array = np.asarray(x)
