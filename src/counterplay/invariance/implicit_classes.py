@@ -48,16 +48,7 @@ class AllLabelings(HypothesisClass):
         truth: Any = None,
     ) -> Member:
         """Weighted majority at every seen point; free points by the tie rule."""
-        balance = np.zeros(self.n_points)
-        np.add.at(balance, points, weights * (2.0 * labels - 1.0))
-        free = np.abs(balance) <= 1e-12
-        row = (balance > 0).astype(np.int8)
-        if tie == "random":
-            row[free] = rng.integers(2, size=int(free.sum()))
-        elif tie == "adversarial":
-            wrong = np.zeros(self.n_points, dtype=np.int8)
-            wrong[truth.points] = 1 - truth.labels
-            row[free] = wrong[free]
+        row = _majority(self.n_points, points, labels, weights, tie, rng, truth)
         return lambda X: row[X]
 
 
@@ -129,19 +120,18 @@ class BalancedSubsets(HypothesisClass):
     ) -> Member:
         """The d points of [2d] with the best balance of ones; ties by the rule."""
         two_d = 2 * self.d
-        balance = np.zeros(4 * self.d + 1)
-        np.add.at(balance, points, weights * (2.0 * labels - 1.0))
+        n_points = 4 * self.d + 1
+        balance = _signed_mass(n_points, points, labels, weights)
         score = np.round(balance[1 : two_d + 1], 12)
         if tie == "random":
             breaker = rng.permutation(two_d).astype(np.float64)
         elif tie == "adversarial":
-            gain = np.zeros(4 * self.d + 1)
-            gain[truth.points] = truth.probabilities * (2.0 * truth.labels - 1.0)
+            gain = _signed_mass(n_points, truth.points, truth.labels, truth.probabilities)
             breaker = gain[1 : two_d + 1]
         else:
             breaker = np.arange(two_d, dtype=np.float64)
         chosen = np.lexsort([breaker, -score])[: self.d]
-        row = np.ones(4 * self.d + 1, dtype=np.int8)
+        row = np.ones(n_points, dtype=np.int8)
         row[1 : two_d + 1] = 0
         row[chosen + 1] = 1
         return lambda X: row[X]
@@ -176,15 +166,44 @@ class BlockConstants(HypothesisClass):
         rng: np.random.Generator,
         truth: Any = None,
     ) -> Member:
-        """Weighted majority of every block."""
-        balance = np.zeros(self.d)
-        np.add.at(balance, np.asarray(points) // self.M, weights * (2.0 * labels - 1.0))
-        free = np.abs(balance) <= 1e-12
-        row = (balance > 0).astype(np.int8)
-        if tie == "random":
-            row[free] = rng.integers(2, size=int(free.sum()))
-        elif tie == "adversarial":
-            share = np.zeros(self.d)
-            np.add.at(share, truth.points // self.M, truth.probabilities * (2.0 * truth.labels - 1))
-            row[free] = (share[free] < 0).astype(np.int8)
+        """Weighted majority of every block; free blocks by the tie rule."""
+        blocks = np.asarray(points) // self.M
+        row = _majority(self.d, blocks, labels, weights, tie, rng, truth, self.M)
         return lambda X: row[np.asarray(X) // self.M]
+
+
+def _majority(
+    n_cells: int,
+    cells: NDArray[Any],
+    labels: NDArray[Any],
+    weights: FloatArray,
+    tie: Tie,
+    rng: np.random.Generator,
+    truth: Any,
+    cell_size: int = 1,
+) -> NDArray[np.int8]:
+    """Weighted majority label of every cell of ``cell_size`` pool points.
+
+    A cell without majority gets 0 ("first"), a coin toss ("random"), or the label with the larger
+    true error ("adversarial"; 0 where the truth has no mass).
+    """
+    balance = _signed_mass(n_cells, cells, labels, weights)
+    free = np.abs(balance) <= 1e-12
+    row = (balance > 0).astype(np.int8)
+    if tie == "random":
+        row[free] = rng.integers(2, size=int(free.sum()))
+    elif tie == "adversarial":
+        real = _signed_mass(n_cells, truth.points // cell_size, truth.labels, truth.probabilities)
+        row[free] = real[free] < 0
+    else:
+        row[free] = 0
+    return row
+
+
+def _signed_mass(
+    n_cells: int, cells: NDArray[Any], labels: NDArray[Any], weights: FloatArray
+) -> FloatArray:
+    """Weight of the ones less weight of the zeros, per cell."""
+    mass = np.zeros(n_cells)
+    np.add.at(mass, cells, weights * (2.0 * labels - 1.0))
+    return mass
