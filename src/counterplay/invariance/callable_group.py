@@ -20,7 +20,9 @@ from counterplay.invariance.transformations import _VectorGroup
 class CallableGroup(_VectorGroup):
     """Transformations given by functions of an (n, p) array; see :func:`from_callables`.
 
-    Images are rounded to ``decimals`` before they are compared.
+    Images are rounded to ``decimals`` before they are compared. Classifiers that rely on orbits
+    check on their training data that the functions are a group; ``is_group=False`` says that they
+    are not meant to be one.
 
     >>> CallableGroup([lambda X: X, lambda X: -X], n_features=1).canonical([[2.0], [-2.0]])
     array([[-2.],
@@ -32,12 +34,16 @@ class CallableGroup(_VectorGroup):
         functions: Sequence[Callable[[NDArray[Any]], NDArray[Any]]],
         n_features: int,
         decimals: int = 9,
+        is_group: bool = True,
     ) -> None:
-        if len(functions) == 0:
-            raise InvalidInputError("functions must contain at least the identity")
+        if callable(functions) or not all(callable(f) for f in functions) or len(functions) == 0:
+            raise InvalidInputError(
+                "functions must be a list of functions of an (n, p) array, the identity among them"
+            )
         self.functions = tuple(functions)
         self.n_features = check_int(n_features, "n_features", low=1)
         self.decimals = check_int(decimals, "decimals")
+        self.is_group = bool(is_group)
 
     def __repr__(self) -> str:
         return f"CallableGroup({len(self.functions)} functions, p={self.n_features})"
@@ -51,6 +57,8 @@ class CallableGroup(_VectorGroup):
         image = np.asarray(self.functions[g](X.copy()), dtype=np.float64)
         if image.shape != X.shape:
             raise ShapeError(f"function {g} returns shape {image.shape} for input {X.shape}")
+        if not np.isfinite(image).all():
+            raise ShapeError(f"function {g} returns NaN or infinity; functions must keep X finite")
         return np.asarray(np.round(image, self.decimals) + 0.0)
 
     def apply(self, X: ArrayLike) -> FloatArray:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
 from counterplay.core.validation import FloatArray, check_choice
-from counterplay.invariance.errors import InfiniteOrbitError, NotAGroupError
+from counterplay.invariance.errors import InfiniteOrbitError
 from counterplay.invariance.orbit_classifier import OrbitClassifier, has_proba
 from counterplay.invariance.transformations import TransformationSet
 
@@ -84,8 +84,7 @@ class CanonicalClassifier(OrbitClassifier):
         """Fit the base classifier on the representatives of the sample."""
         check_choice(self.form, "form", ("auto", "aligned", "smallest"))
         rows, codes, group = self._start(X, y)
-        if not group.is_group:
-            raise NotAGroupError(f"{group!r} has no orbits to choose from; pass a group")
+        self._require_orbits(rows, "a canonical form needs orbits")
         listed = math.isfinite(group.order)
         if self.form == "aligned" and not listed:
             raise InfiniteOrbitError(

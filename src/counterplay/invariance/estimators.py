@@ -16,7 +16,6 @@ from sklearn.utils.metaestimators import available_if
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray, IntArray, check_choice
 from counterplay.core.votes import plurality
-from counterplay.invariance.errors import NotAGroupError
 from counterplay.invariance.model import resolve_conflicts
 from counterplay.invariance.orbit_classifier import OrbitClassifier, has_proba
 from counterplay.invariance.orbit_sample import orbit_images
@@ -87,8 +86,7 @@ class ErmInvClassifier(OrbitClassifier):
         check_choice(self.on_conflict, "on_conflict", ("raise", "majority"))
         check_choice(self.weighting, "weighting", ("copies", "points"))
         rows, codes, group = self._start(X, y)
-        if not group.is_group:
-            raise NotAGroupError("the look-up needs a group; orbits of other maps may intersect")
+        self._require_orbits(rows, "the look-up needs orbits")
         keys = group.orbit_key(rows)
         numbers: dict[Any, int] = {}
         ids = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)

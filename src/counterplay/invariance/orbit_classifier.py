@@ -16,6 +16,8 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.errors import InvalidInputError
+from counterplay.invariance.callable_group import CallableGroup
+from counterplay.invariance.errors import NotAGroupError
 from counterplay.invariance.orbit_sample import as_group, augmented_sample
 from counterplay.invariance.transformations import TransformationSet
 
@@ -42,6 +44,13 @@ class OrbitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         self.classes_, codes = np.unique(labels, return_inverse=True)
         self.group_ = as_group(self.group, rows.shape[1])
         return rows, codes.reshape(-1), self.group_
+
+    def _require_orbits(self, rows: FloatArray, why: str) -> None:
+        """Raise unless orbits partition the data; functions are checked on some of the rows."""
+        if not self.group_.is_group:
+            raise NotAGroupError(f"{why}, and {self.group_!r} is not a group; orbits may intersect")
+        if isinstance(self.group_, CallableGroup):
+            self.group_.validate(rows[:50])
 
     def _rows(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)

@@ -16,7 +16,6 @@ from sklearn.base import clone
 from sklearn.svm import SVC
 
 from counterplay.core.validation import FloatArray, check_choice, check_real
-from counterplay.invariance.errors import NotAGroupError
 from counterplay.invariance.orbit_classifier import OrbitClassifier
 from counterplay.invariance.orbit_sample import as_group
 
@@ -76,9 +75,8 @@ class OrbitKernelClassifier(OrbitClassifier):
     def fit(self, X: ArrayLike, y: ArrayLike) -> OrbitKernelClassifier:
         """Fit the kernel classifier on the matrix of orbit similarities."""
         check_choice(self.compare, "compare", ("nearest", "all", "both"))
-        rows, codes, group = self._start(X, y)
-        if not group.is_group:
-            raise NotAGroupError("comparing orbits needs a group; put other maps into jitter")
+        rows, codes, _ = self._start(X, y)
+        self._require_orbits(rows, "comparing orbits needs orbits (put other maps into jitter)")
         if self.gamma == "scale":
             spread = float(rows.var())
             self.gamma_ = 1.0 / (rows.shape[1] * spread) if spread > 0 else 1.0
