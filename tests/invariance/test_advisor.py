@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from counterplay.errors import InvalidInputError
 from counterplay.invariance import (
     augmentation_advisor,
     groups,
@@ -63,3 +64,42 @@ def test_advice_on_a_table_with_interchangeable_columns() -> None:
     )
     assert advice.verdict in {"augment", "do not augment", "use invariant learner", "no difference"}
     assert advice.validity.is_group
+
+
+def test_advice_does_not_trust_functions_that_are_no_group() -> None:
+    """x and x + 1: no orbits, so the look-up candidates are the plain ones."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 6, size=(120, 2)).astype(float)
+    shift = groups.from_callables([lambda X: X, lambda X: X + 1.0], n_features=2)
+    advice = augmentation_advisor(
+        DecisionTreeClassifier(max_depth=2, random_state=0), X, (X[:, 0] > 2).astype(int), shift,
+        random_state=0,
+    )  # fmt: skip
+    assert not advice.validity.is_group
+    assert advice.validity.missing_pair == (1, 1)
+    assert "product of transformations (1, 1)" in advice.summary()
+
+
+BAD = {
+    "no classifier": {"estimator": "tree"},
+    "text": {"X": [["a"]] * 40},
+    "NaN": {"X": np.full((40, 3), np.nan)},
+    "labels too short": {"y": [0, 1]},
+    "continuous labels": {"y": np.linspace(0, 1, 40)},
+    "one class": {"y": np.zeros(40, dtype=int)},
+    "alpha": {"alpha": 7},
+    "more folds than rows": {"n_splits": 41},
+    "no group": {"group": 3},
+    "evaluate_on": {"evaluate_on": "tomorrow"},
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_questions_to_the_advisor(name: str) -> None:
+    rng = np.random.default_rng(0)
+    question = {
+        "estimator": LogisticRegression(), "X": rng.normal(size=(40, 3)),
+        "y": rng.integers(0, 2, size=40), "group": groups.sequence_reversal,
+    }  # fmt: skip
+    with pytest.raises(InvalidInputError):
+        augmentation_advisor(**{**question, **BAD[name]})

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.validation import FloatArray, check_int
 from counterplay.errors import InvalidInputError
-from counterplay.invariance.errors import ShapeError
+from counterplay.invariance.errors import IdentityMissingError, NotAGroupError, ShapeError
+from counterplay.invariance.group_laws import check_group_laws
 from counterplay.invariance.transformations import _VectorGroup
 
 
@@ -28,6 +29,8 @@ class CallableGroup(_VectorGroup):
     array([[-2.],
            [-2.]])
     """
+
+    proved_group = False
 
     def __init__(
         self,
@@ -44,6 +47,7 @@ class CallableGroup(_VectorGroup):
         self.n_features = check_int(n_features, "n_features", low=1)
         self.decimals = check_int(decimals, "decimals")
         self.is_group = bool(is_group)
+        self.tolerance = 10.0**-self.decimals
 
     def __repr__(self) -> str:
         return f"CallableGroup({len(self.functions)} functions, p={self.n_features})"
@@ -53,15 +57,35 @@ class CallableGroup(_VectorGroup):
         """Number of functions."""
         return len(self.functions)
 
-    def _act(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
+    def exact_image(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
+        """What function number ``g`` returns, checked."""
         image = np.asarray(self.functions[g](X.copy()), dtype=np.float64)
         if image.shape != X.shape:
             raise ShapeError(f"function {g} returns shape {image.shape} for input {X.shape}")
         if not np.isfinite(image).all():
             raise ShapeError(f"function {g} returns NaN or infinity; functions must keep X finite")
-        return np.asarray(np.round(image, self.decimals) + 0.0)
+        return image
+
+    def _act(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(np.round(self.exact_image(g, X), self.decimals) + 0.0)
 
     def apply(self, X: ArrayLike) -> FloatArray:
         """All images, shape (|G|, n, p)."""
         points = self.check_points(X)
         return np.stack([self._act(g, points) for g in range(len(self.functions))])
+
+    def validate(self, X: ArrayLike | None = None) -> None:
+        """Raise if the functions are not a group on these data (first 50 points)."""
+        if X is None or not self.is_group:
+            return
+        laws = check_group_laws(self, self.check_points(X)[:50])
+        advice = "add what is missing, or say is_group=False"
+        if not laws.identity:
+            raise IdentityMissingError(f"none of the functions is the identity; {advice}")
+        if laws.missing_pair is not None:
+            a, b = laws.missing_pair
+            raise NotAGroupError(
+                f"function {a} after function {b} is none of the functions; {advice}", pair=(a, b)
+            )
+        if not laws.inverses:
+            raise NotAGroupError(f"a function has no inverse among the functions; {advice}")

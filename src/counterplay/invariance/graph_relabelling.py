@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_int
 from counterplay.invariance.errors import InfiniteOrbitError, ShapeError
-from counterplay.invariance.transformations import TransformationSet, _byte_keys
+from counterplay.invariance.transformations import TransformationSet, _byte_keys, finite_numbers
 
 _Leaf = tuple[tuple[int, ...], NDArray[np.int64], FloatArray]  # chosen nodes, order, matrix
 
@@ -43,11 +43,11 @@ class GraphRelabelling(TransformationSet):
 
     def check_points(self, X: ArrayLike) -> FloatArray:
         """Return graphs as rows of n_nodes^2 numbers."""
-        array = np.asarray(X, dtype=np.float64)
+        array = finite_numbers(X, "graphs")
         size = self.n_nodes**2
-        if array.ndim < 2 or math.prod(array.shape[1:]) != size or not np.isfinite(array).all():
+        if array.ndim < 2 or math.prod(array.shape[1:]) != size:
             raise ShapeError(
-                f"graphs must be finite adjacency matrices of {self.n_nodes} nodes, "
+                f"graphs must be adjacency matrices of {self.n_nodes} nodes, "
                 f"got shape {array.shape}"
             )
         return np.ascontiguousarray(array.reshape(len(array), size) + 0.0)

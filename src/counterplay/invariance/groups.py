@@ -283,23 +283,29 @@ def graph_relabelling(n_nodes: int) -> GraphRelabelling:
 
 
 def from_callables(
-    functions: Sequence[Callable[[NDArray[Any]], NDArray[Any]]], n_features: int, decimals: int = 9
+    functions: Sequence[Callable[[NDArray[Any]], NDArray[Any]]],
+    n_features: int,
+    decimals: int = 9,
+    is_group: bool = True,
 ) -> CallableGroup:
     """A group given by functions that map an (n, p) array to its transformed copy.
 
-    Check it on your data with :func:`check_validity` before you rely on it.
+    Check it on your data with :func:`check_validity`; classifiers that need a group do so, too.
+    Functions that are not meant to be a group (``is_group=False``) can be used to augment or vote.
 
     >>> mirror = from_callables([lambda X: X, lambda X: X[:, ::-1]], n_features=2)
     >>> check_validity(mirror, [[1.0, 2.0], [3.0, 5.0]]).is_group
     True
     """
-    return CallableGroup(functions, n_features, decimals)
+    return CallableGroup(functions, n_features, decimals, is_group)
 
 
 def _index_image(shape: Sequence[int]) -> NDArray[np.int64]:
+    if np.ndim(shape) != 1 or len(shape) not in (2, 3):
+        raise ShapeError(
+            f"shape must be (height, width) or (height, width, channels), got {shape!r}"
+        )
     sizes = tuple(check_int(s, "shape", low=1) for s in shape)
-    if len(sizes) not in (2, 3):
-        raise ShapeError(f"shape must be (height, width) or (height, width, channels), got {sizes}")
     return np.arange(math.prod(sizes)).reshape(sizes)
 
 

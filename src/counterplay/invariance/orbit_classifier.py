@@ -50,7 +50,7 @@ class OrbitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         if not self.group_.is_group:
             raise NotAGroupError(f"{why}, and {self.group_!r} is not a group; orbits may intersect")
         if isinstance(self.group_, CallableGroup):
-            self.group_.validate(rows[:50])
+            self.group_.validate(rows)
 
     def _rows(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)
