@@ -14,12 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.metaestimators import available_if
+from numpy.typing import ArrayLike
 
 from counterplay.core.validation import FloatArray, check_choice
 from counterplay.invariance.errors import InfiniteOrbitError
-from counterplay.invariance.orbit_classifier import OrbitClassifier, has_proba
+from counterplay.invariance.orbit_classifier import OrbitClassifier
 from counterplay.invariance.transformations import TransformationSet
 
 _CHUNK = 8_000_000  # numbers held at once while images are compared with the template
@@ -93,30 +92,18 @@ class CanonicalClassifier(OrbitClassifier):
         self.template_ = None
         if self.form != "smallest" and listed:
             self.template_ = alignment_template(rows, group)
-        self._fit_inner(self._representatives(rows), codes)
+        self._fit_inner(self._view(rows), codes)
         return self
 
     def representatives(self, X: ArrayLike) -> FloatArray:
         """The member that stands for the orbit of every point."""
-        return self._representatives(self._rows(X))
+        return self._view(self._rows(X))
 
-    def _representatives(self, rows: FloatArray) -> FloatArray:
+    def _view(self, rows: FloatArray) -> FloatArray:
         if self.template_ is None:
             smallest: FloatArray = self.group_.canonical(rows)
             return smallest
         return closest_images(rows, self.group_, self.template_)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predicted classes."""
-        members = self.representatives(X)
-        result: NDArray[Any] = self.estimator_.predict(members)
-        return result
-
-    @available_if(has_proba)
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Class probabilities."""
-        members = self.representatives(X)
-        return np.asarray(self.estimator_.predict_proba(members))
 
 
 def alignment_template(

@@ -184,18 +184,6 @@ class AugmentedClassifier(OrbitClassifier):
         self.n_copies_ = self._fit_copies(rows, codes)
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predicted classes."""
-        rows = self._rows(X)
-        result: NDArray[Any] = self.estimator_.predict(rows)
-        return result
-
-    @available_if(has_proba)
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Class probabilities."""
-        rows = self._rows(X)
-        return np.asarray(self.estimator_.predict_proba(rows), dtype=np.float64)
-
 
 class OrbitVoteClassifier(OrbitClassifier):
     """Test-time augmentation: average the predictions over the orbit of the test point.

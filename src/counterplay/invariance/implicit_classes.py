@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
+from counterplay.core.validation import BoolArray, IntArray, check_int
 from counterplay.errors import InvalidInputError
-from counterplay.invariance.classes import HypothesisClass, Labels01, Member, Tie, collapse
+from counterplay.invariance.classes import HypothesisClass, Labels01, Member, collapse
+from counterplay.invariance.tie_rules import TieRule, WeightedSample
 from counterplay.invariance.transformations import AbstractOrbits, TransformationSet
 
 
@@ -38,17 +39,9 @@ class AllLabelings(HypothesisClass):
         grid = ((np.arange(2**distinct.size)[:, None] >> shifts) & 1).astype(np.bool_)
         return grid[:, position.reshape(-1)]
 
-    def fit_member(
-        self,
-        points: NDArray[Any],
-        labels: NDArray[Any],
-        weights: FloatArray,
-        tie: Tie,
-        rng: np.random.Generator,
-        truth: Any = None,
-    ) -> Member:
+    def fit_member(self, sample: WeightedSample, tie: TieRule) -> Member:
         """Weighted majority at every seen point; free points by the tie rule."""
-        row = _majority(self.n_points, points, labels, weights, tie, rng, truth)
+        row = tie.majority(sample, self.n_points)
         return lambda X: row[X]
 
 
@@ -109,25 +102,15 @@ class BalancedSubsets(HypothesisClass):
         ones = grid.sum(axis=1)
         return np.asarray(grid[(ones <= self.d) & (k - ones <= self.d)])
 
-    def fit_member(
-        self,
-        points: NDArray[Any],
-        labels: NDArray[Any],
-        weights: FloatArray,
-        tie: Tie,
-        rng: np.random.Generator,
-        truth: Any = None,
-    ) -> Member:
+    def fit_member(self, sample: WeightedSample, tie: TieRule) -> Member:
         """The d points of [2d] with the best balance of ones; ties by the rule."""
         two_d = 2 * self.d
         n_points = 4 * self.d + 1
-        balance = _signed_mass(n_points, points, labels, weights)
-        score = np.round(balance[1 : two_d + 1], 12)
-        if tie == "random":
-            breaker = rng.permutation(two_d).astype(np.float64)
-        elif tie == "adversarial":
-            gain = _signed_mass(n_points, truth.points, truth.labels, truth.probabilities)
-            breaker = gain[1 : two_d + 1]
+        score = np.round(sample.signed_mass(n_points)[1 : two_d + 1], 12)
+        if tie.name == "random":
+            breaker = tie.rng.permutation(two_d).astype(np.float64)
+        elif tie.name == "adversarial":
+            breaker = tie.known_truth().signed_mass(n_points)[1 : two_d + 1]
         else:
             breaker = np.arange(two_d, dtype=np.float64)
         chosen = np.lexsort([breaker, -score])[: self.d]
@@ -157,53 +140,7 @@ class BlockConstants(HypothesisClass):
         """All labelings of the blocks that occur."""
         return AllLabelings(self.d).rows(np.asarray(points) // self.M)
 
-    def fit_member(
-        self,
-        points: NDArray[Any],
-        labels: NDArray[Any],
-        weights: FloatArray,
-        tie: Tie,
-        rng: np.random.Generator,
-        truth: Any = None,
-    ) -> Member:
+    def fit_member(self, sample: WeightedSample, tie: TieRule) -> Member:
         """Weighted majority of every block; free blocks by the tie rule."""
-        blocks = np.asarray(points) // self.M
-        row = _majority(self.d, blocks, labels, weights, tie, rng, truth, self.M)
+        row = tie.majority(sample, self.d, self.M)
         return lambda X: row[np.asarray(X) // self.M]
-
-
-def _majority(
-    n_cells: int,
-    cells: NDArray[Any],
-    labels: NDArray[Any],
-    weights: FloatArray,
-    tie: Tie,
-    rng: np.random.Generator,
-    truth: Any,
-    cell_size: int = 1,
-) -> NDArray[np.int8]:
-    """Weighted majority label of every cell of ``cell_size`` pool points.
-
-    A cell without majority gets 0 ("first"), a coin toss ("random"), or the label with the larger
-    true error ("adversarial"; 0 where the truth has no mass).
-    """
-    balance = _signed_mass(n_cells, cells, labels, weights)
-    free = np.abs(balance) <= 1e-12
-    row = (balance > 0).astype(np.int8)
-    if tie == "random":
-        row[free] = rng.integers(2, size=int(free.sum()))
-    elif tie == "adversarial":
-        real = _signed_mass(n_cells, truth.points // cell_size, truth.labels, truth.probabilities)
-        row[free] = real[free] < 0
-    else:
-        row[free] = 0
-    return row
-
-
-def _signed_mass(
-    n_cells: int, cells: NDArray[Any], labels: NDArray[Any], weights: FloatArray
-) -> FloatArray:
-    """Weight of the ones less weight of the zeros, per cell."""
-    mass = np.zeros(n_cells)
-    np.add.at(mass, cells, weights * (2.0 * labels - 1.0))
-    return mass

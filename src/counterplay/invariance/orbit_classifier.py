@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
@@ -56,6 +57,22 @@ class OrbitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         check_is_fitted(self)
         rows: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
         return rows
+
+    def _view(self, rows: FloatArray) -> FloatArray:
+        """What the inner classifier sees of points."""
+        return rows
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Predicted classes."""
+        seen = self._view(self._rows(X))
+        result: NDArray[Any] = self.estimator_.predict(seen)
+        return result
+
+    @available_if(has_proba)
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Class probabilities."""
+        seen = self._view(self._rows(X))
+        return np.asarray(self.estimator_.predict_proba(seen), dtype=np.float64)
 
     def _fit_inner(self, rows: FloatArray, codes: IntArray) -> None:
         self.estimator_ = clone(self.estimator).fit(rows, self.classes_[codes])

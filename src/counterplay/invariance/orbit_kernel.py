@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.svm import SVC
 
@@ -89,19 +89,13 @@ class OrbitKernelClassifier(OrbitClassifier):
         self._norms = self._self_similarity(rows, self._images)
         base = SVC(C=10.0, kernel="precomputed") if self.estimator is None else self.estimator
         self.estimator_ = clone(base)
-        kernel = self._kernel(rows)
+        kernel = self._view(rows)
         self.estimator_.fit((kernel + kernel.T) / 2, self.classes_[codes])
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predicted classes."""
-        rows = self._rows(X)
-        result: NDArray[Any] = self.estimator_.predict(self._kernel(rows))
-        return result
-
     def kernel(self, X: ArrayLike) -> FloatArray:
         """Similarity of every point to every training point, shape (n, n_train)."""
-        return self._kernel(self._rows(X))
+        return self._view(self._rows(X))
 
     def _all_images(self, rows: FloatArray) -> FloatArray:
         """Images of (jittered) points, shape (number of images, n, p)."""
@@ -119,7 +113,7 @@ class OrbitKernelClassifier(OrbitClassifier):
         squared = ((images - rows) ** 2).sum(axis=2)
         return np.asarray(np.exp(-self.gamma_ * squared).mean(axis=0))
 
-    def _kernel(self, rows: FloatArray) -> FloatArray:
+    def _view(self, rows: FloatArray) -> FloatArray:
         """Similarity of points to training points; -gamma times squared distances inside."""
         closest, total = self._compare(rows, self.rows_, self._images)
         n_pairs = len(self._images)
