@@ -58,6 +58,7 @@ from counterplay.invariance.orbit_kernel import OrbitKernelClassifier
 from counterplay.invariance.orbit_only import MuResult, OrbitOnlyOptimal, mu, mu_of
 from counterplay.invariance.orbit_sample import augmented_sample
 from counterplay.invariance.theory_lab import TheoryReport, theory_lab
+from counterplay.invariance.tie_rules import TieRule, WeightedSample
 from counterplay.invariance.transformations import (
     AbstractOrbits,
     CoordinatePermutationGroup,
@@ -119,8 +120,10 @@ __all__ = [
     "SymmetricGroup",
     "TheoryReport",
     "Thresholds1D",
+    "TieRule",
     "TransformationSet",
     "TrivialGroup",
+    "WeightedSample",
     "augmentation_advisor",
     "augmented_sample",
     "bounds",

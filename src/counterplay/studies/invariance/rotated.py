@@ -153,7 +153,7 @@ def rotated_figure(frame: pd.DataFrame) -> Figure:
                         fontsize=8)  # fmt: skip
         ax.set_yticks(range(len(LABELS)), list(LABELS.values()))
         ax.invert_yaxis()
-        ax.set(xlabel="accuracy on rotated test images", title=data, xlim=(0.3, 1.01))
+        ax.set(xlabel="accuracy on rotated test images", title=data, xlim=(0.3, 1.03))
     return figure
 
 
