@@ -106,7 +106,8 @@ def curves_figure(frame: pd.DataFrame) -> Figure:
             colour, marker = PALETTE[place], "osD^"[place]
             groups = part.groupby("m")[name]
             ax.errorbar(groups.mean().index * 1.06 ** (place - 1.5), groups.mean(),
-                        2 * groups.sem().fillna(0), fmt=marker + "-", capsize=2, color=colour, label=label)  # fmt: skip
+                        2 * groups.sem().fillna(0), fmt=marker + "-", capsize=2, color=colour,
+                        label=label)  # fmt: skip
         ax.set(xscale="log", xlabel="number of samples m", title=f"eta = {eta:g}",
                ylim=(-0.01, 0.33))  # fmt: skip
         plain_ticks(ax, sorted(set(part["m"].astype(int))))
