@@ -125,9 +125,11 @@ class ExplicitClass(HypothesisClass):
 
     def __init__(self, matrix: ArrayLike | FiniteClass | FiniteProblem) -> None:
         if isinstance(matrix, FiniteProblem):
-            matrix = matrix.H
-        labels = matrix.labels if isinstance(matrix, FiniteClass) else np.asarray(matrix)
-        self.matrix: BoolArray = np.array(FiniteClass.from_matrix(labels).labels)
+            finite = matrix.finite_class  # made once per problem, rows already distinct
+        else:
+            labels = matrix.labels if isinstance(matrix, FiniteClass) else np.asarray(matrix)
+            finite = FiniteClass.from_matrix(labels)
+        self.matrix: BoolArray = np.array(finite.labels)
         self.matrix.setflags(write=False)
         self._iota: tuple[Any, BoolArray] | None = None
 
