@@ -150,7 +150,7 @@ def test_augmentation_hurts_the_birds() -> None:
             fitted = orbit_only.fresh().fit(X[:n], y[:n])
             wrong = fitted.predict_proba(case.distribution.points)[:, 1]
             best[n].append(case.distribution.error(wrong))
-        if seed < 40:
+        if seed < 15:
             for kind in (ERM(case.problem), ErmInv(ERM(case.problem)),
                          OneInclusionRelaxed(case.problem)):  # fmt: skip
                 for n in (1, 2, 7, 100):
