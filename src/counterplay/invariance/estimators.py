@@ -141,7 +141,7 @@ class AugmentedClassifier(OrbitClassifier):
     group:
         A set of transformations, a function of the number of features that returns one, or None.
     weighting:
-        "copies": every copy has weight one, so the sample weighs \\|G\\| times as much as before
+        "copies": every copy has weight one, so the sample weighs |G| times as much as before
         against a penalty such as that of logistic regression or of support vector machines.
         "points": the distinct copies of a point share weight one (``sample_weight``), so the
         penalty keeps the strength it has on the natural sample. Without a penalty both are the
