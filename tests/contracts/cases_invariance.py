@@ -42,7 +42,9 @@ from counterplay.invariance import (
     SignFlipGroup,
     SymmetricGroup,
     Thresholds1D,
+    TieRule,
     TrivialGroup,
+    WeightedSample,
     augmentation_advisor,
     bounds,
     check_sample_invariant,
@@ -114,9 +116,23 @@ WRAPPERS = {
         "make": lambda: ErmInvClassifier(LogisticRegression()),
         "bad": {"not a group": lambda: ErmInvClassifier(LogisticRegression(), 3).fit(ROWS, LABELS)},
     },
-    "AugmentedClassifier": {"make": lambda: AugmentedClassifier(LogisticRegression())},
+    "AugmentedClassifier": {
+        "make": lambda: AugmentedClassifier(LogisticRegression()),
+        "bad": {
+            "unknown weighting": lambda: AugmentedClassifier(
+                LogisticRegression(), weighting="heavy"
+            ).fit(ROWS, LABELS)
+        },
+    },
     "OrbitVoteClassifier": {"make": lambda: OrbitVoteClassifier(LogisticRegression())},
-    "CanonicalClassifier": {"make": lambda: CanonicalClassifier(LogisticRegression())},
+    "CanonicalClassifier": {
+        "make": lambda: CanonicalClassifier(LogisticRegression()),
+        "bad": {
+            "unknown form": lambda: CanonicalClassifier(LogisticRegression(), form="best").fit(
+                ROWS, LABELS
+            )
+        },
+    },
     "OrbitKernelClassifier": {
         "make": OrbitKernelClassifier,
         "bad": {"other": lambda: OrbitKernelClassifier(compare="none").fit(ROWS, LABELS)},
@@ -177,6 +193,11 @@ GROUPS = {
 }
 
 MODEL = {
+    "WeightedSample": {"make": lambda: WeightedSample(np.arange(2), np.array([0, 1]), np.ones(2))},
+    "TieRule": {
+        "make": lambda: TieRule("first", np.random.default_rng(0)),
+        "bad": {"no truth": TieRule("adversarial", np.random.default_rng(0)).known_truth},
+    },
     "AllLabelings": {"make": lambda: AllLabelings(5)},
     "BalancedSubsets": {"make": lambda: BalancedSubsets(2)},
     "BlockConstants": {"make": lambda: BlockConstants(2, 3)},

@@ -1,4 +1,4 @@
-"""Random finite problems and slow, literal versions of the definitions to compare with."""
+"""Random finite problems, slow literal versions of the definitions, and loops written by hand."""
 
 from __future__ import annotations
 
@@ -95,3 +95,13 @@ def naive_mu(problem: FiniteProblem, phi: list[int]) -> float:
     bounds = [(0, 1)] * len(edges) + [(0, None)]
     cost = np.append(np.zeros(len(edges)), 1.0)
     return float(linprog(cost, A_ub=np.array(rows), b_ub=rhs, bounds=bounds).fun)
+
+
+def all_turns(X: np.ndarray) -> list[np.ndarray]:
+    """8 x 8 images turned by 0, 90, 180 and 270 degrees."""
+    return [np.rot90(X.reshape(-1, 8, 8), k, (1, 2)).reshape(-1, 64) for k in range(4)]
+
+
+def extreme_turn(X: np.ndarray, pick) -> np.ndarray:
+    """Canonical form: the lexicographically smallest or largest of the four turns."""
+    return np.array([pick(images, key=tuple) for images in zip(*all_turns(X))])

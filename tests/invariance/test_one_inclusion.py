@@ -17,6 +17,7 @@ from counterplay.invariance import (
     ErmInv,
     FiniteProblem,
     Halfspaces2D,
+    OneInclusionEta,
     OneInclusionInvariant,
     OneInclusionRelaxed,
     OrbitOnlyOptimal,
@@ -72,6 +73,30 @@ def test_leave_one_out_through_the_predictor() -> None:
                 fresh = learner.fresh().fit(train, truth[train])
                 mistakes += int(fresh.predict([j])[0] != truth[j])
             assert mistakes <= d
+
+
+@pytest.mark.claim("11.04")
+def test_a_graph_that_depends_on_the_test_point_breaks_the_bound() -> None:
+    """The control: with the test point always last, some classes exceed their VC dimension."""
+    rng = np.random.default_rng(1)
+    broken, sound = 0, 0
+    for _ in range(300):
+        rows = random_rows(rng)
+        k, d = rows.shape[1], brute_vc(rows)
+        fixed = OneInclusionGraph(rows)
+        moving = []
+        for j in range(k):
+            order = [i for i in range(k) if i != j] + [j]
+            moving.append((OneInclusionGraph(rows[:, order]), order))
+        mistakes = [
+            sum(graph.predict(k - 1, truth[order]).label != truth[j]
+                for j, (graph, order) in enumerate(moving))
+            for truth in rows
+        ]  # fmt: skip
+        broken += max(mistakes) > d
+        sound += max(fixed.loo_mistakes(truth) for truth in rows) <= d
+    assert sound == 300
+    assert broken >= 1
 
 
 def loo_mistakes(learner, points, labels) -> int:
@@ -189,7 +214,21 @@ def test_components_save_the_learner_for_maps() -> None:
     assert vcao(case.problem).value == 1
     assert loo_mistakes(OneInclusionRelaxed(case.problem), points, labels) <= 1
     literal = FiniteProblem(case.problem.H, np.arange(7))  # ties nothing but equal points
-    assert loo_mistakes(OneInclusionRelaxed(literal), points, labels) >= 3
+    assert loo_mistakes(OneInclusionRelaxed(literal), points, labels) == 3
+
+
+@pytest.mark.claim("11.15")
+def test_the_test_point_counts_in_the_budget() -> None:
+    """One natural point and the test point: |X| = 2, so eta = 1/2 allows one mixed orbit."""
+    # h is mixed on the orbit of the test point and constant on the other one.
+    rows, orbit = [[0, 0, 1, 0]], [0, 0, 1, 1]
+    for eta, kind in ((0.0, "arbitrary"), (0.49, "arbitrary"), (0.5, "forced"), (1.0, "forced")):
+        learner = OneInclusionEta(FiniteProblem(rows, orbit), eta=eta).fit([0], [0])
+        assert learner.certify([2]).kinds == (kind,)
+    # With three natural points |X| = 4: a quarter is enough.
+    for eta, kind in ((0.24, "arbitrary"), (0.25, "forced")):
+        learner = OneInclusionEta(FiniteProblem(rows, orbit), eta=eta).fit([0, 0, 1], [0, 0, 0])
+        assert learner.certify([2]).kinds == (kind,)
 
 
 @pytest.mark.claim("11.25")

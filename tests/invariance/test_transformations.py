@@ -10,17 +10,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.dummy import DummyClassifier
 
 from counterplay.errors import InvalidInputError
 from counterplay.invariance import (
     AbstractOrbits,
+    AugmentedClassifier,
+    CanonicalClassifier,
     ConflictingOrbitLabelsError,
     CoordinatePermutationGroup,
+    ErmInvClassifier,
     IdentityMissingError,
     InfiniteOrbitError,
     MapSet,
     MatrixGroup,
     NotAGroupError,
+    OrbitKernelClassifier,
+    OrbitVoteClassifier,
     ShapeError,
     SignFlipGroup,
     check_sample_invariant,
@@ -92,6 +98,88 @@ def test_graph_keys_decide_isomorphism(seed: int) -> None:
             assert (keys[i] == keys[j]) == nx.is_isomorphic(nets[i], nets[j])
 
 
+SYMMETRIC = {
+    "empty": lambda nx: nx.empty_graph(12),
+    "complete": lambda nx: nx.complete_graph(12),
+    "cube": lambda nx: nx.hypercube_graph(4),
+    "pairs": lambda nx: nx.disjoint_union_all([nx.complete_graph(2)] * 6),
+    "cliques": lambda nx: nx.disjoint_union_all([nx.complete_graph(4)] * 3),
+    "Petersen": lambda nx: nx.petersen_graph(),
+    "rook": lambda nx: nx.line_graph(nx.complete_bipartite_graph(4, 4)),
+    "directed cycle": lambda nx: nx.cycle_graph(9, create_using=nx.DiGraph),
+}
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
+def test_graphs_with_many_automorphisms_have_a_canonical_form(name: str) -> None:
+    """Breaking ties in every way would take up to 12! branches."""
+    import networkx as nx
+
+    graph = nx.convert_node_labels_to_integers(SYMMETRIC[name](nx))
+    matrix = nx.to_numpy_array(graph)
+    group = groups.graph_relabelling(len(matrix))
+    form = group.canonical(matrix.reshape(1, -1))
+    made = nx.from_numpy_array(form.reshape(matrix.shape), create_using=type(graph))
+    assert nx.is_isomorphic(made, graph)
+    for image in group.sample(matrix.reshape(1, -1), 5, 0):
+        np.testing.assert_array_equal(group.canonical(image), form)
+
+
+def test_user_functions_are_checked_on_real_numbers() -> None:
+    """Rounding must not make a group of rotations look like none, nor x + 1 like one."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y = (np.hypot(*X.T) > 1).astype(int)
+    turn = np.array([[-0.5, -np.sqrt(0.75)], [np.sqrt(0.75), -0.5]])
+    thirds = [np.eye(2), turn, turn @ turn]
+    rotations = groups.from_callables([lambda X, M=M: X @ M.T for M in thirds], n_features=2)
+    report = groups.check_validity(rotations, X, y)
+    assert report.is_group
+    assert report.n_orbits == 80
+    rotations.validate(X)
+    shifts = groups.from_callables([lambda X: X, lambda X: X + 1.0], n_features=2)
+    report = groups.check_validity(shifts, X)
+    assert (report.has_identity, report.closed, report.missing_pair) == (True, False, (1, 1))
+    flip = groups.from_callables([lambda X: -X], n_features=2)
+    assert not groups.check_validity(flip, X).has_identity
+    squash = groups.from_callables([lambda X: X, lambda X: 0 * X], n_features=2)
+    report = groups.check_validity(squash, X)
+    assert (report.closed, report.has_inverses) == (True, False)
+
+
+def test_classifiers_refuse_functions_that_are_no_group() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = (X[:, 0] > 0).astype(int)
+    base = DummyClassifier()
+    shifts = [lambda X: X, lambda X: X + 1.0]
+    claimed = groups.from_callables(shifts, n_features=2)
+    honest = groups.from_callables(shifts, n_features=2, is_group=False)
+    for model in (ErmInvClassifier(base), CanonicalClassifier(base), OrbitKernelClassifier()):
+        for group in (claimed, honest):
+            with pytest.raises(NotAGroupError):
+                model.set_params(group=group).fit(X, y)
+    mirror = groups.from_callables([lambda X: -X], n_features=2)
+    with pytest.raises(IdentityMissingError):
+        ErmInvClassifier(base, mirror).fit(X, y)
+    for model in (AugmentedClassifier(base, honest), OrbitVoteClassifier(base, honest)):
+        model.fit(X, y).predict(X)  # these need no orbits
+
+
+@pytest.mark.parametrize("order", [24, 784])
+def test_permutations_are_checked_whatever_their_number(order: int) -> None:
+    """A subset of a group that is not closed is found, and the missing product is missing."""
+    if order == 24:
+        perms = groups.column_permutations(4).perms
+    else:
+        perms = groups.image_shifts((28, 28)).perms
+    assert CoordinatePermutationGroup(perms).order == order
+    with pytest.raises(NotAGroupError) as caught:
+        CoordinatePermutationGroup(perms[:-1])
+    a, b = caught.value.pair
+    product = perms[a][perms[b]]
+    assert not (perms[:-1] == product).all(axis=1).any()
+
+
 def test_sets_are_sorted_without_listing_permutations() -> None:
     group = groups.set_permutations(30, 2)
     rng = np.random.default_rng(0)
@@ -130,6 +218,23 @@ def test_what_is_refused() -> None:
         groups.image_rotations((3, 3), angles=8)
     with pytest.raises(InfiniteOrbitError):
         groups.column_permutations(12)
+    with pytest.raises(InfiniteOrbitError):
+        groups.colour_permutations((2, 2, 9))
+    for call in (
+        lambda: groups.sign_flips(4, columns=[0, 1]),
+        lambda: groups.sign_flips(4, columns=[]),
+        lambda: groups.column_permutations(4, blocks=[["a"], ["b"]]),
+        lambda: groups.column_permutations(4, blocks=[[0], [4]]),
+        lambda: groups.image_shifts((4, 4), steps=2),
+        lambda: groups.d4(64),
+        lambda: groups.from_callables([1, 2], n_features=3),
+        lambda: groups.from_callables(np.sort, n_features=3),
+        lambda: groups.set_permutations(2).canonical([["a", "b"]]),
+        lambda: groups.graph_relabelling(2).canonical([["a", "b", "c", "d"]]),
+        lambda: groups.check_validity(groups.sign_flips(1), [[1.0], [2.0]], [0]),
+    ):
+        with pytest.raises(InvalidInputError):
+            call()
 
 
 @pytest.mark.claim("11.14")
@@ -163,10 +268,6 @@ def test_sign_flips_of_one_coordinate_are_absolute_values() -> None:
 @pytest.mark.claim("11.26")
 def test_lookup_time_does_not_grow_with_the_table() -> None:
     """Ten times more training orbits must not make a look-up several times slower."""
-    from sklearn.dummy import DummyClassifier
-
-    from counterplay.invariance import ErmInvClassifier
-
     rng = np.random.default_rng(0)
     group = groups.d4((8, 8))
 

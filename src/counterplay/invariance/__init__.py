@@ -16,6 +16,7 @@ from counterplay.invariance.advisor import Advice, InvarianceAdvisor, augmentati
 from counterplay.invariance.baselines import DA, ERM, ErmInv
 from counterplay.invariance.boards import one_hot_boards, tic_tac_toe_endgames
 from counterplay.invariance.booster import ConfidenceBooster
+from counterplay.invariance.canonical import CanonicalClassifier
 from counterplay.invariance.classes import ExplicitClass, HypothesisClass
 from counterplay.invariance.compression import AgnosticCompression, AlphaBoostCompression
 from counterplay.invariance.dimensions import OrbitCube, dim, vcao, vcdim, vco, vco_eta, vco_eta_sup
@@ -29,7 +30,6 @@ from counterplay.invariance.errors import (
 )
 from counterplay.invariance.estimators import (
     AugmentedClassifier,
-    CanonicalClassifier,
     ErmInvClassifier,
     OrbitVoteClassifier,
 )
@@ -58,6 +58,7 @@ from counterplay.invariance.orbit_kernel import OrbitKernelClassifier
 from counterplay.invariance.orbit_only import MuResult, OrbitOnlyOptimal, mu, mu_of
 from counterplay.invariance.orbit_sample import augmented_sample
 from counterplay.invariance.theory_lab import TheoryReport, theory_lab
+from counterplay.invariance.tie_rules import TieRule, WeightedSample
 from counterplay.invariance.transformations import (
     AbstractOrbits,
     CoordinatePermutationGroup,
@@ -119,8 +120,10 @@ __all__ = [
     "SymmetricGroup",
     "TheoryReport",
     "Thresholds1D",
+    "TieRule",
     "TransformationSet",
     "TrivialGroup",
+    "WeightedSample",
     "augmentation_advisor",
     "augmented_sample",
     "bounds",

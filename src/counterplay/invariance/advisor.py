@@ -1,9 +1,7 @@
 """Should I augment? Measure it on your own data, and say which theorem is at work.
 
-Two fits per fold give all five candidates: the plain classifier, augmentation, either with the
-orbit look-up, and augmentation with a vote over the orbit. Folds are drawn with orbits kept
-together (no look-up possible) and ungrouped (natural use); the difference is what the look-up
-gains. Source: spec 11 sections 5 (E5) and 9.
+Five candidates are cross-validated, with orbits kept together (no look-up possible) and ungrouped
+(natural use); the difference is what the look-up gains. Source: spec 11 sections 5 (E5) and 9.
 """
 
 from __future__ import annotations
@@ -15,26 +13,31 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+from sklearn.utils.multiclass import type_of_target
 
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import binomial_p_value, clopper_pearson
-from counterplay.core.validation import BoolArray, IntArray, check_choice, check_int
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    check_choice,
+    check_float_array,
+    check_int,
+    check_open_fraction,
+)
 from counterplay.errors import InvalidInputError
-from counterplay.invariance.estimators import AugmentedClassifier
+from counterplay.invariance.comparison import MODELS, Comparison
 from counterplay.invariance.groups import ValidityReport, check_validity
-from counterplay.invariance.model import resolve_conflicts
-from counterplay.invariance.orbit_sample import as_group, augmented_sample, orbit_images
-from counterplay.invariance.transformations import TransformationSet
+from counterplay.invariance.orbit_sample import as_group
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 VerdictName = Literal["augment", "do not augment", "use invariant learner", "no difference"]
-MODELS = ("ERM", "DA", "ERM-INV", "DA+INV", "DA+vote")
 
 
 @dataclass(frozen=True)
@@ -175,15 +178,16 @@ def augmentation_advisor(
     'do not augment'
     """
     check_choice(evaluate_on, "evaluate_on", ("natural", "transformed"))
+    level = check_open_fraction(alpha, "alpha")
     folds = check_int(n_splits, "n_splits", low=2)
-    rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
-    if rows.ndim != 2 or labels.shape != (len(rows),):
-        raise InvalidInputError("X must be a matrix and y a list of labels of the same length")
+    rows, labels = _checked(estimator, X, y, folds)
     transformations = as_group(group, rows.shape[1])
     rows = np.asarray(transformations.check_points(rows))
+    validity = check_validity(transformations, rows, labels)
     rng = generator(random_state)
     split_seed, image_seed = (int(s) for s in rng.integers(2**31, size=2))
-    run = _Comparison(estimator, transformations, n_images, image_seed, evaluate_on)
+    orbits = transformations.is_group and validity.is_group
+    run = Comparison(estimator, transformations, orbits, n_images, image_seed, evaluate_on)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         natural = run.wrong(
@@ -193,12 +197,29 @@ def augmentation_advisor(
             rows, labels, StratifiedGroupKFold(folds, shuffle=True, random_state=split_seed)
         )
         fit_natural, fit_augmented = run.training_errors(rows, labels)
-    validity = check_validity(transformations, rows, labels)
-    verdict, reason = _decide(natural, alpha, fit_natural, fit_augmented, validity)
+    verdict, reason = _decide(natural, level, fit_natural, fit_augmented, validity)
     table = tuple(_row(name, natural, grouped) for name in MODELS)
     best = min(MODELS, key=lambda name: (natural[name].mean(), MODELS.index(name)))
     levels = tuple((name, run.levels[name]) for name in ("ERM", "DA"))
     return Advice(verdict, reason, best, table, levels, fit_natural, fit_augmented, validity)
+
+
+def _checked(
+    estimator: Any, X: ArrayLike, y: ArrayLike, folds: int
+) -> tuple[FloatArray, NDArray[Any]]:
+    """Data that cross-validation of a classifier can work with."""
+    if not all(hasattr(estimator, name) for name in ("get_params", "fit", "predict")):
+        raise InvalidInputError(f"estimator must be a scikit-learn classifier, got {estimator!r}")
+    rows, labels = check_float_array(X, "X", ndim=2), np.asarray(y)
+    if labels.shape != (len(rows),):
+        raise InvalidInputError("X must be a matrix and y a list of labels of the same length")
+    if type_of_target(labels) not in ("binary", "multiclass"):
+        raise InvalidInputError(f"y must be class labels, got {type_of_target(labels)} values")
+    if len(np.unique(labels)) < 2:
+        raise InvalidInputError("y has one class only; there is nothing to tell apart")
+    if folds > len(rows):
+        raise InvalidInputError(f"n_splits must be at most the number of rows {len(rows)}")
+    return rows, labels
 
 
 class InvarianceAdvisor(BaseEstimator):  # type: ignore[misc,unused-ignore]  # scikit-learn has no types
@@ -218,100 +239,31 @@ class InvarianceAdvisor(BaseEstimator):  # type: ignore[misc,unused-ignore]  # s
     """
 
     def __init__(
-        self, base: Any, group: Any = None, n_splits: int = 5, random_state: RandomState = None
+        self,
+        base: Any,
+        group: Any = None,
+        n_splits: int = 5,
+        evaluate_on: Literal["natural", "transformed"] = "natural",
+        alpha: float = 0.05,
+        n_images: int = 8,
+        random_state: RandomState = None,
     ) -> None:
         self.base = base
         self.group = group
         self.n_splits = n_splits
+        self.evaluate_on = evaluate_on
+        self.alpha = alpha
+        self.n_images = n_images
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> InvarianceAdvisor:
         """Run the comparison."""
         self.advice_ = augmentation_advisor(
-            self.base, X, y, self.group, n_splits=self.n_splits, random_state=self.random_state
-        )
+            self.base, X, y, self.group, n_splits=self.n_splits, evaluate_on=self.evaluate_on,
+            alpha=self.alpha, n_images=self.n_images, random_state=self.random_state,
+        )  # fmt: skip
         self.verdict_ = self.advice_.verdict
         return self
-
-
-class _Comparison:
-    """Out-of-fold mistakes of the five candidates from two fits per fold."""
-
-    def __init__(
-        self, estimator: Any, group: TransformationSet, n_images: int, seed: int, evaluate_on: str
-    ) -> None:
-        self.estimator, self.group = estimator, group
-        self.n_images, self.seed, self.evaluate_on = n_images, seed, evaluate_on
-        self.levels = {"ERM": 0.0, "DA": 0.0}
-
-    def wrong(self, X: NDArray[Any], y: NDArray[Any], splitter: Any) -> dict[str, BoolArray]:
-        """Whether each candidate is wrong at each point, out of fold."""
-        keys = self.group.orbit_key(X) if self.group.is_group else self.group.point_key(X)
-        numbers: dict[Any, int] = {}
-        ids = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
-        wrong = {name: np.zeros(len(X), dtype=np.bool_) for name in MODELS}
-        level = {"ERM": 0.0, "DA": 0.0}
-        kept = ids if isinstance(splitter, StratifiedGroupKFold) else None
-        for train, test in splitter.split(X, y, kept):
-            predictions, varies = self._fold(X, y, ids, train, test)
-            for name, labels in predictions.items():
-                wrong[name][test] = labels != y[test]
-            for name, count in varies.items():
-                level[name] += count / len(X)
-        self.levels = level
-        return wrong
-
-    def _fold(
-        self, X: NDArray[Any], y: NDArray[Any], ids: IntArray, train: IntArray, test: IntArray
-    ) -> tuple[dict[str, NDArray[Any]], dict[str, int]]:
-        images = orbit_images(X[test], self.group, self.n_images, self.seed)
-        asked = self._asked(X[test], images)
-        models = {
-            "ERM": clone(self.estimator).fit(X[train], y[train]),
-            "DA": self._augmented().fit(X[train], y[train]),
-        }
-        table = dict(zip(ids[train].tolist(), resolve_conflicts(
-            np.unique(ids[train], return_inverse=True)[1].reshape(-1), y[train], "majority"
-        ).tolist()))  # fmt: skip
-        seen = np.array([i in table for i in ids[test].tolist()])
-        looked = np.array([table.get(i, y[0]) for i in ids[test].tolist()])
-        out: dict[str, NDArray[Any]] = {}
-        varies: dict[str, int] = {}
-        for name, model in models.items():
-            votes = np.array([model.predict(image) for image in images])
-            varies[name] = int((votes != votes[0]).any(axis=0).sum())
-            out[name] = np.asarray(model.predict(asked))
-            out[f"{name}-INV" if name == "ERM" else f"{name}+INV"] = np.where(
-                seen, looked, out[name]
-            )
-            if name == "DA":
-                out["DA+vote"] = self._vote(model, images, votes)
-        return {name: out[name] for name in MODELS}, varies
-
-    def _asked(self, points: NDArray[Any], images: NDArray[Any]) -> NDArray[Any]:
-        if self.evaluate_on == "natural":
-            return points
-        pick = generator(self.seed).integers(len(images), size=len(points))
-        return np.asarray(images[pick, np.arange(len(points))])
-
-    def _vote(self, model: Any, images: NDArray[Any], votes: NDArray[Any]) -> NDArray[Any]:
-        classes = model.classes_
-        if hasattr(model, "predict_proba"):
-            mean = np.mean([model.predict_proba(image) for image in images], axis=0)
-            return np.asarray(classes[mean.argmax(axis=1)])
-        counts = np.array([(votes == label).sum(axis=0) for label in classes])
-        return np.asarray(classes[counts.argmax(axis=0)])
-
-    def _augmented(self) -> AugmentedClassifier:
-        return AugmentedClassifier(self.estimator, self.group, self.n_images, self.seed)
-
-    def training_errors(self, X: NDArray[Any], y: NDArray[Any]) -> tuple[float, float]:
-        """Error of ERM on its natural and of DA on its augmented training data."""
-        plain = clone(self.estimator).fit(X, y)
-        augmented = self._augmented().fit(X, y)
-        copies, labels, weights = augmented_sample(X, y, self.group, self.n_images, self.seed)
-        miss = np.asarray(augmented.predict(copies)) != labels
-        return float((plain.predict(X) != y).mean()), float(weights[miss].sum() / len(X))
 
 
 def _decide(

@@ -16,10 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import check_choice, check_labels01
 from counterplay.errors import InvalidInputError
-from counterplay.invariance.classes import Tie, as_hypotheses
+from counterplay.invariance.classes import as_hypotheses
 from counterplay.invariance.errors import NotAGroupError
 from counterplay.invariance.learner import Learner
 from counterplay.invariance.model import FiniteDistribution
+from counterplay.invariance.tie_rules import Tie, TieRule, WeightedSample
 from counterplay.invariance.transformations import TransformationSet, orbit_table
 
 
@@ -75,11 +76,13 @@ class ERM(Learner):
         labels = check_labels01(y).reshape(-1)
         if labels.size != len(points):
             raise InvalidInputError(f"X has {len(points)} points, but y has {labels.size} labels")
-        copies, copy_labels, weights = self._training(points, labels)
-        rng = generator(self.random_state)
-        self.member_ = self.hypotheses.fit_member(
-            copies, copy_labels, weights, self.tie, rng, self.truth
-        )
+        sample = WeightedSample(*self._training(points, labels))
+        truth = None
+        if self.truth is not None:
+            law = self.truth
+            truth = WeightedSample(law.points, law.labels, law.probabilities)
+        rule = TieRule(self.tie, generator(self.random_state), truth)
+        self.member_ = self.hypotheses.fit_member(sample, rule)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.int8]:

@@ -13,31 +13,41 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.validation import FloatArray, check_int
 from counterplay.errors import InvalidInputError
-from counterplay.invariance.errors import ShapeError
+from counterplay.invariance.errors import IdentityMissingError, NotAGroupError, ShapeError
+from counterplay.invariance.group_laws import check_group_laws
 from counterplay.invariance.transformations import _VectorGroup
 
 
 class CallableGroup(_VectorGroup):
     """Transformations given by functions of an (n, p) array; see :func:`from_callables`.
 
-    Images are rounded to ``decimals`` before they are compared.
+    Images are rounded to ``decimals`` before they are compared. Classifiers that rely on orbits
+    check on their training data that the functions are a group; ``is_group=False`` says that they
+    are not meant to be one.
 
     >>> CallableGroup([lambda X: X, lambda X: -X], n_features=1).canonical([[2.0], [-2.0]])
     array([[-2.],
            [-2.]])
     """
 
+    proved_group = False
+
     def __init__(
         self,
         functions: Sequence[Callable[[NDArray[Any]], NDArray[Any]]],
         n_features: int,
         decimals: int = 9,
+        is_group: bool = True,
     ) -> None:
-        if len(functions) == 0:
-            raise InvalidInputError("functions must contain at least the identity")
+        if callable(functions) or not all(callable(f) for f in functions) or len(functions) == 0:
+            raise InvalidInputError(
+                "functions must be a list of functions of an (n, p) array, the identity among them"
+            )
         self.functions = tuple(functions)
         self.n_features = check_int(n_features, "n_features", low=1)
         self.decimals = check_int(decimals, "decimals")
+        self.is_group = bool(is_group)
+        self.tolerance = 10.0**-self.decimals
 
     def __repr__(self) -> str:
         return f"CallableGroup({len(self.functions)} functions, p={self.n_features})"
@@ -47,13 +57,35 @@ class CallableGroup(_VectorGroup):
         """Number of functions."""
         return len(self.functions)
 
-    def _act(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
+    def exact_image(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
+        """What function number ``g`` returns, checked."""
         image = np.asarray(self.functions[g](X.copy()), dtype=np.float64)
         if image.shape != X.shape:
             raise ShapeError(f"function {g} returns shape {image.shape} for input {X.shape}")
-        return np.asarray(np.round(image, self.decimals) + 0.0)
+        if not np.isfinite(image).all():
+            raise ShapeError(f"function {g} returns NaN or infinity; functions must keep X finite")
+        return image
+
+    def _act(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(np.round(self.exact_image(g, X), self.decimals) + 0.0)
 
     def apply(self, X: ArrayLike) -> FloatArray:
         """All images, shape (|G|, n, p)."""
         points = self.check_points(X)
         return np.stack([self._act(g, points) for g in range(len(self.functions))])
+
+    def validate(self, X: ArrayLike | None = None) -> None:
+        """Raise if the functions are not a group on these data (first 50 points)."""
+        if X is None or not self.is_group:
+            return
+        laws = check_group_laws(self, self.check_points(X)[:50])
+        advice = "add what is missing, or say is_group=False"
+        if not laws.identity:
+            raise IdentityMissingError(f"none of the functions is the identity; {advice}")
+        if laws.missing_pair is not None:
+            a, b = laws.missing_pair
+            raise NotAGroupError(
+                f"function {a} after function {b} is none of the functions; {advice}", pair=(a, b)
+            )
+        if not laws.inverses:
+            raise NotAGroupError(f"a function has no inverse among the functions; {advice}")

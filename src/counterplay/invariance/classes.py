@@ -12,20 +12,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.core.validation import BoolArray, IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.model import FiniteProblem
+from counterplay.invariance.tie_rules import TieRule, WeightedSample
 from counterplay.invariance.transformations import AbstractOrbits, TransformationSet
 
 Labels01 = NDArray[np.uint8]
 Member = Callable[[NDArray[Any]], NDArray[np.int8]]
-Tie = Literal["first", "random", "adversarial"]
 
 
 class HypothesisClass(ABC):
@@ -63,15 +63,7 @@ class HypothesisClass(ABC):
             moved = own
         return collapse(own, moved.astype(np.int64) @ times, G.components(X)[0])
 
-    def fit_member(
-        self,
-        points: NDArray[Any],
-        labels: NDArray[Any],
-        weights: FloatArray,
-        tie: Tie,
-        rng: np.random.Generator,
-        truth: Any = None,
-    ) -> Member:
+    def fit_member(self, sample: WeightedSample, tie: TieRule) -> Member:
         """Hypothesis with the smallest weighted error, as a function of points."""
         raise InvalidInputError(
             f"{type(self).__name__} has no exact empirical risk minimiser; use a scikit-learn "
@@ -133,9 +125,11 @@ class ExplicitClass(HypothesisClass):
 
     def __init__(self, matrix: ArrayLike | FiniteClass | FiniteProblem) -> None:
         if isinstance(matrix, FiniteProblem):
-            matrix = matrix.H
-        labels = matrix.labels if isinstance(matrix, FiniteClass) else np.asarray(matrix)
-        self.matrix: BoolArray = np.array(FiniteClass.from_matrix(labels).labels)
+            finite = matrix.finite_class  # made once per problem, rows already distinct
+        else:
+            labels = matrix.labels if isinstance(matrix, FiniteClass) else np.asarray(matrix)
+            finite = FiniteClass.from_matrix(labels)
+        self.matrix: BoolArray = np.array(finite.labels)
         self.matrix.setflags(write=False)
         self._iota: tuple[Any, BoolArray] | None = None
 
@@ -166,27 +160,10 @@ class ExplicitClass(HypothesisClass):
         starts = np.searchsorted(owner, pool)
         return np.asarray(np.logical_or.reduceat(differs, starts, axis=1))
 
-    def fit_member(
-        self,
-        points: NDArray[Any],
-        labels: NDArray[Any],
-        weights: FloatArray,
-        tie: Tie,
-        rng: np.random.Generator,
-        truth: Any = None,
-    ) -> Member:
+    def fit_member(self, sample: WeightedSample, tie: TieRule) -> Member:
         """Row with the smallest weighted error."""
-        errors = (self.matrix[:, points] != labels.astype(np.bool_)) @ weights
-        best = np.flatnonzero(errors <= errors.min() + 1e-12)
-        if tie == "random":
-            index = int(rng.choice(best))
-        elif tie == "adversarial":
-            if truth is None:
-                raise InvalidInputError('tie="adversarial" needs truth, the data distribution')
-            true = (self.matrix[best][:, truth.points] != truth.labels) @ truth.probabilities
-            index = int(best[np.argmax(true)])
-        else:
-            index = int(best[0])
+        errors = sample.errors(self.matrix[:, sample.points])
+        index = tie.pick(errors, lambda points: self.matrix[:, points])
         row = self.matrix[index].astype(np.int8)
         return lambda X: row[X]
 

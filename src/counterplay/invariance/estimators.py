@@ -1,4 +1,4 @@
-"""scikit-learn classifiers that know a group: augment, look up, vote, or canonicalise.
+"""scikit-learn classifiers that know a group: augment, look up, or vote.
 
 All wrap any classifier. ``group`` is a set of transformations from
 :mod:`counterplay.invariance.groups`, a function of the number of features that returns one, or None
@@ -11,56 +11,17 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray, IntArray, check_choice
 from counterplay.core.votes import plurality
-from counterplay.invariance.errors import NotAGroupError
 from counterplay.invariance.model import resolve_conflicts
-from counterplay.invariance.orbit_sample import as_group, augmented_sample, orbit_images
-from counterplay.invariance.transformations import TransformationSet
+from counterplay.invariance.orbit_classifier import OrbitClassifier, has_proba
+from counterplay.invariance.orbit_sample import orbit_images
 
 
-def _has_proba(self: Any) -> bool:
-    inner = getattr(self, "estimator_", self.estimator)
-    return hasattr(inner, "predict_proba")
-
-
-class _OrbitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc,unused-ignore]  # scikit-learn has no types
-    """Validation and access to the inner classifier, shared by all wrappers."""
-
-    estimator: Any
-    group: Any
-    n_images: int = 8
-    random_state: RandomState = None
-
-    def _start(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, IntArray, TransformationSet]:
-        """Checked data, labels as class numbers, and the group for these data."""
-        rows, labels = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        self.group_ = as_group(self.group, rows.shape[1])
-        return rows, codes.reshape(-1), self.group_
-
-    def _rows(self, X: ArrayLike) -> FloatArray:
-        check_is_fitted(self)
-        rows: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
-        return rows
-
-    def _fit_inner(self, rows: FloatArray, codes: IntArray, weights: Any = None) -> None:
-        labels = self.classes_[codes]
-        self.estimator_ = clone(self.estimator)
-        if weights is None or not has_fit_parameter(self.estimator_, "sample_weight"):
-            self.estimator_.fit(rows, labels)
-        else:
-            self.estimator_.fit(rows, labels, sample_weight=weights)
-
-
-class ErmInvClassifier(_OrbitClassifier):
+class ErmInvClassifier(OrbitClassifier):
     """Answer with the training label where the orbit of the test point was seen, else as the base.
 
     Use it whenever labels are invariant but the model does not fit transformed copies: unlike
@@ -73,7 +34,8 @@ class ErmInvClassifier(_OrbitClassifier):
     group:
         A group, a function of the number of features that returns one, or None.
     augment:
-        Fit the base on all transformed copies instead of the natural sample ("DA+INV").
+        Fit the base on all transformed copies instead of the natural sample ("DA+INV"), with
+        ``weighting`` as in :class:`AugmentedClassifier`.
     on_conflict:
         "raise" if training points of one orbit have different labels, or "majority".
     n_images, random_state:
@@ -107,6 +69,7 @@ class ErmInvClassifier(_OrbitClassifier):
         group: Any = None,
         augment: bool = False,
         on_conflict: Literal["raise", "majority"] = "raise",
+        weighting: Literal["copies", "points"] = "copies",
         n_images: int = 8,
         random_state: RandomState = None,
     ) -> None:
@@ -114,22 +77,22 @@ class ErmInvClassifier(_OrbitClassifier):
         self.group = group
         self.augment = augment
         self.on_conflict = on_conflict
+        self.weighting = weighting
         self.n_images = n_images
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> ErmInvClassifier:
         """Fit the base classifier and index the orbits of the sample."""
         check_choice(self.on_conflict, "on_conflict", ("raise", "majority"))
+        check_choice(self.weighting, "weighting", ("copies", "points"))
         rows, codes, group = self._start(X, y)
-        if not group.is_group:
-            raise NotAGroupError("the look-up needs a group; orbits of other maps may intersect")
+        self._require_orbits(rows, "the look-up needs orbits")
         keys = group.orbit_key(rows)
         numbers: dict[Any, int] = {}
         ids = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
         settled = resolve_conflicts(ids, codes, self.on_conflict)
         if self.augment:
-            copies = augmented_sample(rows, settled, group, self.n_images, self.random_state)
-            self._fit_inner(*copies)
+            self._fit_copies(rows, settled)
         else:
             self._fit_inner(rows, codes)
         self.table_ = dict(zip(keys, settled.tolist()))
@@ -154,7 +117,7 @@ class ErmInvClassifier(_OrbitClassifier):
         result: NDArray[Any] = labels
         return result
 
-    @available_if(_has_proba)
+    @available_if(has_proba)
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Class probabilities of the base; certain where the orbit was seen."""
         rows = self._rows(X)
@@ -165,11 +128,11 @@ class ErmInvClassifier(_OrbitClassifier):
         return proba
 
 
-class AugmentedClassifier(_OrbitClassifier):
+class AugmentedClassifier(OrbitClassifier):
     """Data augmentation: fit the classifier on all transformed copies of the sample.
 
-    Every sample point keeps total weight one: its distinct copies share it (``sample_weight``);
-    classifiers without weights get one copy per transformation, which is the same for groups.
+    The default fits exactly what the loop ``np.concatenate([g(X) for g in group])`` fits: one copy
+    per transformation, each with weight one.
 
     Parameters
     ----------
@@ -177,6 +140,12 @@ class AugmentedClassifier(_OrbitClassifier):
         Any classifier.
     group:
         A set of transformations, a function of the number of features that returns one, or None.
+    weighting:
+        "copies": every copy has weight one, so the sample weighs |G| times as much as before
+        against a penalty such as that of logistic regression or of support vector machines.
+        "points": the distinct copies of a point share weight one (``sample_weight``), so the
+        penalty keeps the strength it has on the natural sample. Without a penalty both are the
+        same.
     n_images, random_state:
         For groups too large to list: number of random copies besides the point itself, and seed.
 
@@ -198,39 +167,25 @@ class AugmentedClassifier(_OrbitClassifier):
         self,
         estimator: Any,
         group: Any = None,
+        weighting: Literal["copies", "points"] = "copies",
         n_images: int = 8,
         random_state: RandomState = None,
     ) -> None:
         self.estimator = estimator
         self.group = group
+        self.weighting = weighting
         self.n_images = n_images
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> AugmentedClassifier:
         """Fit on the augmented sample."""
-        rows, codes, group = self._start(X, y)
-        weighted = has_fit_parameter(self.estimator, "sample_weight")
-        copies = augmented_sample(
-            rows, codes, group, self.n_images, self.random_state, distinct=weighted
-        )
-        self.n_copies_ = len(copies[0])
-        self._fit_inner(*copies)
+        check_choice(self.weighting, "weighting", ("copies", "points"))
+        rows, codes, _ = self._start(X, y)
+        self.n_copies_ = self._fit_copies(rows, codes)
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predicted classes."""
-        rows = self._rows(X)
-        result: NDArray[Any] = self.estimator_.predict(rows)
-        return result
 
-    @available_if(_has_proba)
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Class probabilities."""
-        rows = self._rows(X)
-        return np.asarray(self.estimator_.predict_proba(rows), dtype=np.float64)
-
-
-class OrbitVoteClassifier(_OrbitClassifier):
+class OrbitVoteClassifier(OrbitClassifier):
     """Test-time augmentation: average the predictions over the orbit of the test point.
 
     Parameters
@@ -283,14 +238,14 @@ class OrbitVoteClassifier(_OrbitClassifier):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class with the largest mean probability, or with most votes."""
         rows = self._rows(X)
-        if self.voting == "soft" and _has_proba(self):
+        if self.voting == "soft" and has_proba(self):
             labels: NDArray[Any] = self.classes_[self._mean_proba(rows).argmax(axis=1)]
             return labels
         images = orbit_images(rows, self.group_, self.n_images, self.random_state)
         votes = np.array([self.estimator_.predict(image) for image in images])
         return plurality(votes, self.classes_).labels
 
-    @available_if(_has_proba)
+    @available_if(has_proba)
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Mean class probabilities over the orbit."""
         return self._mean_proba(self._rows(X))
@@ -299,51 +254,3 @@ class OrbitVoteClassifier(_OrbitClassifier):
         images = orbit_images(rows, self.group_, self.n_images, self.random_state)
         stacked = self.estimator_.predict_proba(np.concatenate(list(images)))
         return np.asarray(stacked.reshape(len(images), len(rows), -1).mean(axis=0))
-
-
-class CanonicalClassifier(_OrbitClassifier):
-    """Replace every point by the canonical member of its orbit, in training and prediction.
-
-    Exactly invariant and as fast as the base classifier. The canonical member jumps where two
-    images are nearly equal, so smooth classifiers may prefer augmentation and voting.
-
-    Parameters
-    ----------
-    estimator:
-        Any classifier.
-    group:
-        A group with a canonical form, a function that returns one, or None.
-
-    Examples
-    --------
-    >>> from sklearn.neighbors import KNeighborsClassifier
-    >>> from counterplay.invariance import groups
-    >>> model = CanonicalClassifier(KNeighborsClassifier(1), groups.set_permutations(2))
-    >>> model.fit([[1.0, 2.0], [5.0, 9.0]], [0, 1]).predict([[9.0, 5.0]])
-    array([1])
-    """
-
-    def __init__(self, estimator: Any, group: Any = None) -> None:
-        self.estimator = estimator
-        self.group = group
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> CanonicalClassifier:
-        """Fit the base classifier on canonical members."""
-        rows, codes, group = self._start(X, y)
-        if not hasattr(group, "canonical"):
-            raise NotAGroupError(f"{group!r} has no canonical form")
-        self.canonical_ = group.canonical
-        self._fit_inner(self.canonical_(rows), codes)
-        return self
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predicted classes."""
-        rows = self._rows(X)
-        result: NDArray[Any] = self.estimator_.predict(self.canonical_(rows))
-        return result
-
-    @available_if(_has_proba)
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Class probabilities."""
-        rows = self._rows(X)
-        return np.asarray(self.estimator_.predict_proba(self.canonical_(rows)))

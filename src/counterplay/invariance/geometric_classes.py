@@ -15,8 +15,9 @@ from counterplay.core.class_builders import from_estimators, intervals, threshol
 from counterplay.core.halfspaces import halfspaces_2d
 from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.errors import InvalidInputError
-from counterplay.invariance.classes import HypothesisClass, Member, Tie
+from counterplay.invariance.classes import HypothesisClass, Member
 from counterplay.invariance.errors import ShapeError
+from counterplay.invariance.tie_rules import TieRule, WeightedSample
 
 
 class Thresholds1D(HypothesisClass):
@@ -95,23 +96,9 @@ class FittedCommittee(HypothesisClass):
             return np.zeros((1, 0), dtype=np.bool_)
         return from_estimators(self.estimators, points, self.positive)
 
-    def fit_member(
-        self,
-        points: NDArray[Any],
-        labels: NDArray[Any],
-        weights: FloatArray,
-        tie: Tie,
-        rng: np.random.Generator,
-        truth: Any = None,
-    ) -> Member:
+    def fit_member(self, sample: WeightedSample, tie: TieRule) -> Member:
         """The estimator with the smallest weighted error."""
-        errors = (self.rows(points) != labels.astype(np.bool_)) @ weights
-        best = np.flatnonzero(errors <= errors.min() + 1e-12)
-        if tie == "adversarial":
-            true = (self.rows(truth.points) != truth.labels) @ truth.probabilities
-            index = int(best[np.argmax(true[best])])
-        else:
-            index = int(rng.choice(best)) if tie == "random" else int(best[0])
+        index = tie.pick(sample.errors(self.rows(sample.points)), self.rows)
         return lambda X: self.rows(X)[index].astype(np.int8)
 
 

@@ -14,14 +14,17 @@ from numpy.typing import ArrayLike, NDArray
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_int
 from counterplay.invariance.errors import InfiniteOrbitError, ShapeError
-from counterplay.invariance.transformations import TransformationSet, _byte_keys
+from counterplay.invariance.transformations import TransformationSet, _byte_keys, finite_numbers
+
+_Leaf = tuple[tuple[int, ...], NDArray[np.int64], FloatArray]  # chosen nodes, order, matrix
 
 
 class GraphRelabelling(TransformationSet):
     """Node relabellings of graphs on ``n_nodes`` nodes, through an exact canonical form.
 
     Nodes are refined by the multiset of their neighbours' colours; remaining ties are broken in
-    every possible way and the smallest adjacency matrix is kept. Meant for small graphs.
+    every possible way that no automorphism makes superfluous, and the smallest adjacency matrix is
+    kept. Meant for small graphs (some tens of nodes).
 
     >>> GraphRelabelling(3).canonical([[0, 1, 0, 1, 0, 1, 0, 1, 0]]).shape
     (1, 9)
@@ -40,11 +43,11 @@ class GraphRelabelling(TransformationSet):
 
     def check_points(self, X: ArrayLike) -> FloatArray:
         """Return graphs as rows of n_nodes^2 numbers."""
-        array = np.asarray(X, dtype=np.float64)
+        array = finite_numbers(X, "graphs")
         size = self.n_nodes**2
-        if array.ndim < 2 or math.prod(array.shape[1:]) != size or not np.isfinite(array).all():
+        if array.ndim < 2 or math.prod(array.shape[1:]) != size:
             raise ShapeError(
-                f"graphs must be finite adjacency matrices of {self.n_nodes} nodes, "
+                f"graphs must be adjacency matrices of {self.n_nodes} nodes, "
                 f"got shape {array.shape}"
             )
         return np.ascontiguousarray(array.reshape(len(array), size) + 0.0)
@@ -81,25 +84,75 @@ class GraphRelabelling(TransformationSet):
 
 
 def _canonical_graph(adjacency: FloatArray) -> FloatArray:
-    n = adjacency.shape[0]
-    best: FloatArray | None = None
-    stack = [np.zeros(n, dtype=np.int64)]
-    while stack:
-        colours = _refine(adjacency, stack.pop())
-        counts = np.bincount(colours, minlength=n)
-        split = np.flatnonzero(counts > 1)
-        if split.size == 0:
-            order = np.argsort(colours)
-            candidate = adjacency[np.ix_(order, order)]
-            if best is None or candidate.tobytes() < best.tobytes():
-                best = candidate
-            continue
-        for node in np.flatnonzero(colours == split[0]):
+    search = _LabelSearch(adjacency)
+    search.visit(np.zeros(len(adjacency), dtype=np.int64), ())
+    return search.best[2]
+
+
+class _LabelSearch:
+    """Tries to tell tied nodes apart in every way that matters, and keeps the smallest matrix.
+
+    Two ways that give the same matrix differ by an automorphism. Branches that an automorphism
+    maps onto one another give the same matrices, so one of them is enough (McKay 1981, "Practical
+    graph isomorphism"). Without this the empty graph on n nodes would take n! branches.
+    """
+
+    def __init__(self, adjacency: FloatArray) -> None:
+        self.adjacency = adjacency
+        self.automorphisms: list[NDArray[np.int64]] = []
+        self.leaves: list[_Leaf] = []  # the first one, and the smallest one
+
+    @property
+    def best(self) -> _Leaf:
+        """The smallest leaf."""
+        return self.leaves[-1]
+
+    def visit(self, colours: NDArray[np.int64], chosen: tuple[int, ...]) -> int:
+        """Search below the chosen nodes; to which depth to go back (deeper: no need to)."""
+        depth = len(chosen)
+        colours = _refine(self.adjacency, colours)
+        tied = np.flatnonzero(np.bincount(colours) > 1)
+        if tied.size == 0:
+            return self._leaf(np.argsort(colours), chosen)
+        tried: list[int] = []
+        for node in np.flatnonzero(colours == tied[0]).tolist():
+            if self._equivalent(node, tried, chosen):
+                continue
             branch = 2 * colours
             branch[node] -= 1
-            stack.append(branch)
-    assert best is not None
-    return best
+            back = self.visit(branch, (*chosen, node))
+            if back < depth:
+                return back
+            tried.append(node)
+        return depth
+
+    def _leaf(self, order: NDArray[np.int64], chosen: tuple[int, ...]) -> int:
+        matrix = self.adjacency[np.ix_(order, order)]
+        for other_chosen, other_order, other in self.leaves:
+            if np.array_equal(matrix, other):
+                perm = np.empty_like(order)
+                perm[other_order] = order
+                self.automorphisms.append(perm)
+                return _common_length(chosen, other_chosen)
+        if not self.leaves or matrix.tobytes() < self.best[2].tobytes():
+            self.leaves = [*self.leaves[:1], (chosen, order, matrix)]
+        return len(chosen)
+
+    def _equivalent(self, node: int, tried: list[int], chosen: tuple[int, ...]) -> bool:
+        """Whether automorphisms that keep the chosen nodes map a tried node to this one."""
+        fixed = list(chosen)
+        keep = [p for p in self.automorphisms if p[fixed].tolist() == fixed]
+        reached, front = {node}, [node]
+        while front:
+            here = front.pop()
+            new = {int(p[here]) for p in keep} - reached
+            reached |= new
+            front += new
+        return any(other in reached for other in tried)
+
+
+def _common_length(first: tuple[int, ...], second: tuple[int, ...]) -> int:
+    return next((i for i, (a, b) in enumerate(zip(first, second)) if a != b), len(first))
 
 
 def _refine(adjacency: FloatArray, colours: NDArray[np.int64]) -> NDArray[np.int64]:

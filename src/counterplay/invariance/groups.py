@@ -129,6 +129,8 @@ def image_shifts(
     """
     index = _index_image(shape)
     generators = [index.reshape(-1)]
+    if np.shape(steps) != (2,):
+        raise ShapeError(f"steps must be two numbers (rows, columns), got {steps!r}")
     for axis, step in enumerate(steps):
         if check_int(step, "steps", low=0) > 0:
             generators.append(np.roll(index, step, axis=axis).reshape(-1))
@@ -149,9 +151,7 @@ def image_jitter(shape: Sequence[int], diagonal: bool = False) -> CallableGroup:
     if diagonal:
         steps += [(a, b) for a in (1, -1) for b in (1, -1)]
     moves = [partial(_shift_images, shape=index.shape, step=step) for step in steps]
-    made = CallableGroup(moves, index.size)
-    made.is_group = False
-    return made
+    return CallableGroup(moves, index.size, is_group=False)
 
 
 def _shift_images(X: NDArray[Any], shape: tuple[int, ...], step: tuple[int, int]) -> NDArray[Any]:
@@ -172,6 +172,7 @@ def colour_permutations(shape: Sequence[int]) -> CoordinatePermutationGroup:
     if len(tuple(shape)) != 3:
         raise ShapeError(f"shape must be (height, width, channels), got {tuple(shape)}")
     index = _index_image(shape)
+    _check_listable(index.shape[2], "channels")
     orders = itertools.permutations(range(index.shape[2]))
     return CoordinatePermutationGroup(
         np.array([index[:, :, list(order)].reshape(-1) for order in orders])
@@ -218,17 +219,11 @@ def column_permutations(
     array([[1., 2., 7., 8., 0.]])
     """
     p = check_int(n_features, "n_features", low=1)
-    parts = [[j] for j in range(p)] if blocks is None else [list(block) for block in blocks]
+    parts = [[j] for j in range(p)] if blocks is None else _column_sets(blocks, p, "blocks")
     used = [j for part in parts for j in part]
     if len({len(part) for part in parts}) != 1 or len(set(used)) != len(used):
         raise ShapeError("blocks must have equal lengths and no common columns")
-    if min(used) < 0 or max(used) >= p:
-        raise ShapeError(f"blocks must contain columns between 0 and {p - 1}")
-    if len(parts) > 8:
-        raise InfiniteOrbitError(
-            f"{len(parts)} blocks have {math.factorial(len(parts)):,} permutations; "
-            "use set_permutations, which never lists them"
-        )
+    _check_listable(len(parts), "blocks")
     perms = []
     for order in itertools.permutations(range(len(parts))):
         perm = np.arange(p)
@@ -247,11 +242,9 @@ def sign_flips(n_features: int, columns: Sequence[Sequence[int]] | None = None) 
     (2, 4)
     """
     p = check_int(n_features, "n_features", low=1)
-    sets = [list(range(p))] if columns is None else [list(part) for part in columns]
+    sets = [list(range(p))] if columns is None else _column_sets(columns, p, "columns")
     masks = np.zeros((len(sets), p), dtype=np.int64)
     for mask, part in zip(masks, sets):
-        if not part or min(part) < 0 or max(part) >= p:
-            raise ShapeError(f"columns must be non-empty sets of numbers between 0 and {p - 1}")
         mask[part] = 1
     return SignFlipGroup(masks)
 
@@ -290,24 +283,52 @@ def graph_relabelling(n_nodes: int) -> GraphRelabelling:
 
 
 def from_callables(
-    functions: Sequence[Callable[[NDArray[Any]], NDArray[Any]]], n_features: int, decimals: int = 9
+    functions: Sequence[Callable[[NDArray[Any]], NDArray[Any]]],
+    n_features: int,
+    decimals: int = 9,
+    is_group: bool = True,
 ) -> CallableGroup:
     """A group given by functions that map an (n, p) array to its transformed copy.
 
-    Check it on your data with :func:`check_validity` before you rely on it.
+    Check it on your data with :func:`check_validity`; classifiers that need a group do so, too.
+    Functions that are not meant to be a group (``is_group=False``) can be used to augment or vote.
 
     >>> mirror = from_callables([lambda X: X, lambda X: X[:, ::-1]], n_features=2)
     >>> check_validity(mirror, [[1.0, 2.0], [3.0, 5.0]]).is_group
     True
     """
-    return CallableGroup(functions, n_features, decimals)
+    return CallableGroup(functions, n_features, decimals, is_group)
 
 
 def _index_image(shape: Sequence[int]) -> NDArray[np.int64]:
+    if np.ndim(shape) != 1 or len(shape) not in (2, 3):
+        raise ShapeError(
+            f"shape must be (height, width) or (height, width, channels), got {shape!r}"
+        )
     sizes = tuple(check_int(s, "shape", low=1) for s in shape)
-    if len(sizes) not in (2, 3):
-        raise ShapeError(f"shape must be (height, width) or (height, width, channels), got {sizes}")
     return np.arange(math.prod(sizes)).reshape(sizes)
+
+
+def _column_sets(sets: Sequence[Sequence[int]], p: int, name: str) -> list[list[int]]:
+    """Lists of column numbers below p, at least one list, none empty."""
+    try:
+        parts = [[check_int(j, name, low=0, high=p - 1) for j in part] for part in sets]
+    except TypeError:
+        parts = []
+    if not parts or not all(parts):
+        raise ShapeError(
+            f"{name} must be a list of non-empty lists of column numbers between 0 and {p - 1}, "
+            f"got {sets!r}"
+        )
+    return parts
+
+
+def _check_listable(n: int, what: str) -> None:
+    if n > 8:
+        raise InfiniteOrbitError(
+            f"{n} {what} have {math.factorial(n):,} permutations; use set_permutations (on rows "
+            f"with the {what} first), which never lists them"
+        )
 
 
 def _index_sequence(length: int, channels: int) -> NDArray[np.int64]:

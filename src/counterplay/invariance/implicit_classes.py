@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
+from counterplay.core.validation import BoolArray, IntArray, check_int
 from counterplay.errors import InvalidInputError
-from counterplay.invariance.classes import HypothesisClass, Labels01, Member, Tie, collapse
+from counterplay.invariance.classes import HypothesisClass, Labels01, Member, collapse
+from counterplay.invariance.tie_rules import TieRule, WeightedSample
 from counterplay.invariance.transformations import AbstractOrbits, TransformationSet
 
 
@@ -38,26 +39,9 @@ class AllLabelings(HypothesisClass):
         grid = ((np.arange(2**distinct.size)[:, None] >> shifts) & 1).astype(np.bool_)
         return grid[:, position.reshape(-1)]
 
-    def fit_member(
-        self,
-        points: NDArray[Any],
-        labels: NDArray[Any],
-        weights: FloatArray,
-        tie: Tie,
-        rng: np.random.Generator,
-        truth: Any = None,
-    ) -> Member:
+    def fit_member(self, sample: WeightedSample, tie: TieRule) -> Member:
         """Weighted majority at every seen point; free points by the tie rule."""
-        balance = np.zeros(self.n_points)
-        np.add.at(balance, points, weights * (2.0 * labels - 1.0))
-        free = np.abs(balance) <= 1e-12
-        row = (balance > 0).astype(np.int8)
-        if tie == "random":
-            row[free] = rng.integers(2, size=int(free.sum()))
-        elif tie == "adversarial":
-            wrong = np.zeros(self.n_points, dtype=np.int8)
-            wrong[truth.points] = 1 - truth.labels
-            row[free] = wrong[free]
+        row = tie.majority(sample, self.n_points)
         return lambda X: row[X]
 
 
@@ -118,30 +102,19 @@ class BalancedSubsets(HypothesisClass):
         ones = grid.sum(axis=1)
         return np.asarray(grid[(ones <= self.d) & (k - ones <= self.d)])
 
-    def fit_member(
-        self,
-        points: NDArray[Any],
-        labels: NDArray[Any],
-        weights: FloatArray,
-        tie: Tie,
-        rng: np.random.Generator,
-        truth: Any = None,
-    ) -> Member:
+    def fit_member(self, sample: WeightedSample, tie: TieRule) -> Member:
         """The d points of [2d] with the best balance of ones; ties by the rule."""
         two_d = 2 * self.d
-        balance = np.zeros(4 * self.d + 1)
-        np.add.at(balance, points, weights * (2.0 * labels - 1.0))
-        score = np.round(balance[1 : two_d + 1], 12)
-        if tie == "random":
-            breaker = rng.permutation(two_d).astype(np.float64)
-        elif tie == "adversarial":
-            gain = np.zeros(4 * self.d + 1)
-            gain[truth.points] = truth.probabilities * (2.0 * truth.labels - 1.0)
-            breaker = gain[1 : two_d + 1]
+        n_points = 4 * self.d + 1
+        score = np.round(sample.signed_mass(n_points)[1 : two_d + 1], 12)
+        if tie.name == "random":
+            breaker = tie.rng.permutation(two_d).astype(np.float64)
+        elif tie.name == "adversarial":
+            breaker = tie.known_truth().signed_mass(n_points)[1 : two_d + 1]
         else:
             breaker = np.arange(two_d, dtype=np.float64)
         chosen = np.lexsort([breaker, -score])[: self.d]
-        row = np.ones(4 * self.d + 1, dtype=np.int8)
+        row = np.ones(n_points, dtype=np.int8)
         row[1 : two_d + 1] = 0
         row[chosen + 1] = 1
         return lambda X: row[X]
@@ -167,24 +140,7 @@ class BlockConstants(HypothesisClass):
         """All labelings of the blocks that occur."""
         return AllLabelings(self.d).rows(np.asarray(points) // self.M)
 
-    def fit_member(
-        self,
-        points: NDArray[Any],
-        labels: NDArray[Any],
-        weights: FloatArray,
-        tie: Tie,
-        rng: np.random.Generator,
-        truth: Any = None,
-    ) -> Member:
-        """Weighted majority of every block."""
-        balance = np.zeros(self.d)
-        np.add.at(balance, np.asarray(points) // self.M, weights * (2.0 * labels - 1.0))
-        free = np.abs(balance) <= 1e-12
-        row = (balance > 0).astype(np.int8)
-        if tie == "random":
-            row[free] = rng.integers(2, size=int(free.sum()))
-        elif tie == "adversarial":
-            share = np.zeros(self.d)
-            np.add.at(share, truth.points // self.M, truth.probabilities * (2.0 * truth.labels - 1))
-            row[free] = (share[free] < 0).astype(np.int8)
+    def fit_member(self, sample: WeightedSample, tie: TieRule) -> Member:
+        """Weighted majority of every block; free blocks by the tie rule."""
+        row = tie.majority(sample, self.d, self.M)
         return lambda X: row[np.asarray(X) // self.M]

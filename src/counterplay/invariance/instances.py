@@ -7,6 +7,7 @@ Source: spec 11 section 4.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import combinations, product
 from math import comb, inf
 from typing import Any
@@ -167,7 +168,6 @@ def background_birds(K: int, random_state: RandomState = None) -> Instance:
     """
     n = check_int(K, "K", low=1)
     rng = generator(random_state)
-    rows = np.vstack([np.tile([1, 0], n), np.tile([0, 1], n)]).astype(np.uint8)
     labels = rng.integers(2, size=n).astype(np.int8)
     plus_is_one = bool(rng.integers(2))
     on_plus = labels == int(plus_is_one)
@@ -175,9 +175,14 @@ def background_birds(K: int, random_state: RandomState = None) -> Instance:
     data = FiniteDistribution(points, labels, np.full(n, 1 / n))
     facts = (("VCdim", 1), ("VCao", 1), ("VCo", 0), ("dim", n), ("mu", n / 2))
     return make_instance(
-        f"background_birds(K={n})", FiniteProblem(rows, np.repeat(np.arange(n), 2)), data,
-        np.repeat(labels, 2), facts,
-    )  # fmt: skip
+        f"background_birds(K={n})", _birds_problem(n), data, np.repeat(labels, 2), facts
+    )
+
+
+@lru_cache(maxsize=16)
+def _birds_problem(n: int) -> FiniteProblem:
+    rows = np.vstack([np.tile([1, 0], n), np.tile([0, 1], n)]).astype(np.uint8)
+    return FiniteProblem(rows, np.repeat(np.arange(n), 2))
 
 
 def rotated_images(n: int, k: int, constrained: bool = False) -> Instance:
@@ -385,6 +390,7 @@ def _subsets(n: int, k: int) -> NDArray[np.uint8]:
     return rows
 
 
+@lru_cache(maxsize=16)
 def _balanced_problem(d: int) -> FiniteProblem | HypothesisClass:
     if comb(2 * d, d) > _LARGEST_MATRIX:
         return BalancedSubsets(d)

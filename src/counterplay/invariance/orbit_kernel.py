@@ -11,17 +11,18 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.svm import SVC
 
 from counterplay.core.validation import FloatArray, check_choice, check_real
-from counterplay.invariance.errors import NotAGroupError
-from counterplay.invariance.estimators import _OrbitClassifier
+from counterplay.invariance.orbit_classifier import OrbitClassifier
 from counterplay.invariance.orbit_sample import as_group
 
+_BLOCK = 128  # rows of the kernel matrix computed at once
 
-class OrbitKernelClassifier(_OrbitClassifier):
+
+class OrbitKernelClassifier(OrbitClassifier):
     """A kernel classifier whose kernel compares orbits: exactly invariant, sample not enlarged.
 
     Use it for images and other data where distances between well-aligned copies are meaningful and
@@ -76,9 +77,8 @@ class OrbitKernelClassifier(_OrbitClassifier):
     def fit(self, X: ArrayLike, y: ArrayLike) -> OrbitKernelClassifier:
         """Fit the kernel classifier on the matrix of orbit similarities."""
         check_choice(self.compare, "compare", ("nearest", "all", "both"))
-        rows, codes, group = self._start(X, y)
-        if not group.is_group:
-            raise NotAGroupError("comparing orbits needs a group; put other maps into jitter")
+        rows, codes, _ = self._start(X, y)
+        self._require_orbits(rows, "comparing orbits needs orbits (put other maps into jitter)")
         if self.gamma == "scale":
             spread = float(rows.var())
             self.gamma_ = 1.0 / (rows.shape[1] * spread) if spread > 0 else 1.0
@@ -89,19 +89,13 @@ class OrbitKernelClassifier(_OrbitClassifier):
         self._norms = self._self_similarity(rows, self._images)
         base = SVC(C=10.0, kernel="precomputed") if self.estimator is None else self.estimator
         self.estimator_ = clone(base)
-        kernel = self._kernel(rows)
+        kernel = self._view(rows)
         self.estimator_.fit((kernel + kernel.T) / 2, self.classes_[codes])
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predicted classes."""
-        rows = self._rows(X)
-        result: NDArray[Any] = self.estimator_.predict(self._kernel(rows))
-        return result
-
     def kernel(self, X: ArrayLike) -> FloatArray:
         """Similarity of every point to every training point, shape (n, n_train)."""
-        return self._kernel(self._rows(X))
+        return self._view(self._rows(X))
 
     def _all_images(self, rows: FloatArray) -> FloatArray:
         """Images of (jittered) points, shape (number of images, n, p)."""
@@ -119,23 +113,39 @@ class OrbitKernelClassifier(_OrbitClassifier):
         squared = ((images - rows) ** 2).sum(axis=2)
         return np.asarray(np.exp(-self.gamma_ * squared).mean(axis=0))
 
-    def _kernel(self, rows: FloatArray) -> FloatArray:
-        nearest = np.full((len(rows), len(self.rows_)), np.inf)
-        total = np.zeros_like(nearest)
-        own = self._all_images(rows)
-        pairs = [(rows, image) for image in self._images]
+    def _view(self, rows: FloatArray) -> FloatArray:
+        """Similarity of points to training points; -gamma times squared distances inside."""
+        closest, total = self._compare(rows, self.rows_, self._images)
+        n_pairs = len(self._images)
+        own = self._images if rows is self.rows_ else self._all_images(rows)
         if self.jitter is not None:  # pixels are lost: move the other point, too
-            pairs += [(image, self.rows_) for image in own]
-        for left, right in pairs:
-            squared = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1)
-            squared = np.maximum(squared - 2.0 * left @ right.T, 0.0)
-            if self.compare != "all":
-                np.minimum(nearest, squared, out=nearest)
-            if self.compare != "nearest":
-                total += np.exp(-self.gamma_ * squared)
-        closest = np.exp(-self.gamma_ * nearest)
+            back, mean_back = (
+                (closest, total) if rows is self.rows_ else self._compare(self.rows_, rows, own)
+            )
+            closest, total = np.maximum(closest, back.T), total + mean_back.T
+            n_pairs *= 2
+        nearest = np.exp(np.minimum(closest, 0.0))
         if self.compare == "nearest":
-            return np.asarray(closest)
-        scale = np.sqrt(self._self_similarity(rows, own)[:, None] * self._norms[None, :])
-        mean = total / len(pairs) / scale
-        return np.asarray(mean if self.compare == "all" else (mean + closest) / 2)
+            return np.asarray(nearest)
+        norms = self._norms if rows is self.rows_ else self._self_similarity(rows, own)
+        mean = total / (n_pairs * np.sqrt(norms[:, None] * self._norms[None, :]))
+        return np.asarray(mean if self.compare == "all" else (mean + nearest) / 2)
+
+    def _compare(
+        self, rows: FloatArray, others: FloatArray, images: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Largest exponent and sum of the kernel over the images of the others."""
+        best = np.full((len(rows), len(others)), -np.inf)
+        total = np.zeros_like(best)
+        left = np.column_stack([2.0 * rows, -(rows**2).sum(axis=1), np.ones(len(rows))])
+        left *= self.gamma_
+        for image in images:
+            right = np.column_stack([image, np.ones(len(image)), -(image**2).sum(axis=1)]).T
+            for i in range(0, len(rows), _BLOCK):  # small enough for the cache
+                part = slice(i, i + _BLOCK)
+                exponent = left[part] @ right
+                if self.compare != "all":
+                    np.maximum(best[part], exponent, out=best[part])
+                if self.compare != "nearest":
+                    total[part] += np.exp(exponent, out=exponent)
+        return best, total

@@ -102,6 +102,7 @@ class MapSet(TransformationSet):
     """
 
     is_group = False
+    proved_group = False
     _point_ndim = 0
 
     def __init__(self, images: ArrayLike) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_int
 from counterplay.invariance.errors import InfiniteOrbitError, ShapeError
-from counterplay.invariance.transformation_set import TransformationSet, _byte_keys
+from counterplay.invariance.transformation_set import TransformationSet, _byte_keys, finite_numbers
 
 
 class SymmetricGroup(TransformationSet):
@@ -52,9 +52,7 @@ class SymmetricGroup(TransformationSet):
 
     def check_points(self, X: ArrayLike) -> FloatArray:
         """Return points as numbers, in the shape they were given."""
-        array = np.asarray(X, dtype=np.float64)
-        if not np.isfinite(array).all():
-            raise ShapeError("the points contain NaN or infinity; remove or impute them")
+        array = finite_numbers(X, "sets")
         wanted = array.ndim - 1 if self.shape is None else len(self.shape)
         if array.ndim < 2 or self.axis > wanted:
             raise ShapeError(f"the points have no axis {self.axis}, got shape {array.shape}")

@@ -31,6 +31,8 @@ class TransformationSet(ABC):
 
     is_group: bool = True
     contains_identity: bool = True
+    proved_group: bool = True  # by how it is made; False: to be checked on data
+    tolerance: float = 0.0  # of images, relative to the largest number in them
 
     @property
     @abstractmethod
@@ -49,6 +51,10 @@ class TransformationSet(ABC):
     def orbit_key(self, X: ArrayLike) -> list[Any]:
         """A sortable key per point that is equal exactly for points of one orbit."""
 
+    def canonical(self, X: ArrayLike) -> NDArray[Any]:
+        """The member that stands for the orbit of every point, where the set has such a form."""
+        raise NotAGroupError(f"{self!r} has no canonical form; use a group that acts on vectors")
+
     def act(self, g: int, x: ArrayLike) -> NDArray[Any]:
         """Image of one point (or of an array of points) under transformation number ``g``."""
         array = np.asarray(x)
@@ -63,6 +69,10 @@ class TransformationSet(ABC):
     def _act(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
         result: NDArray[Any] = self.apply(X)[g]
         return result
+
+    def exact_image(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
+        """Image of checked points under transformation number ``g``, not rounded."""
+        return self._act(g, X)
 
     def iterate(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Images of all points under one transformation after the other."""
@@ -177,6 +187,22 @@ def orbit_table(keys: Sequence[Hashable], labels: NDArray[Any]) -> dict[Hashable
     for key, label in zip(keys, labels.tolist()):
         table.setdefault(key, label)
     return table
+
+
+def finite_numbers(X: ArrayLike, what: str) -> NDArray[np.float64]:
+    """Points as finite numbers, or ShapeError with the first offending row.
+
+    >>> finite_numbers([[1, 2]], "sets")
+    array([[1., 2.]])
+    """
+    try:
+        array = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ShapeError(f"{what} must be rows of numbers of one length") from None
+    if not np.isfinite(array).all():
+        row = int(np.argwhere(~np.isfinite(array))[0, 0])
+        raise ShapeError(f"point {row} contains NaN or infinity; remove or impute it")
+    return array
 
 
 def _byte_keys(array: NDArray[Any]) -> list[Any]:

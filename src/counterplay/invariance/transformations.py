@@ -11,6 +11,7 @@ from counterplay.invariance.transformation_set import (
     TransformationSet,
     TrivialGroup,
     _byte_keys,
+    finite_numbers,
     orbit_table,
 )
 from counterplay.invariance.vector_groups import (
@@ -31,5 +32,6 @@ __all__ = [
     "TrivialGroup",
     "_VectorGroup",
     "_byte_keys",
+    "finite_numbers",
     "orbit_table",
 ]

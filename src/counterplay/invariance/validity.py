@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from counterplay.core.validation import check_int
+from counterplay.invariance.errors import ShapeError
+from counterplay.invariance.group_laws import GroupLaws, check_group_laws
 from counterplay.invariance.transformations import TransformationSet
 
 
@@ -97,35 +99,22 @@ def check_validity(
     """
     points = group.check_points(X)
     some = points[: check_int(n_points, "n_points", low=1)]
-    identity, closed, inverses, pair = True, True, True, None
+    laws = GroupLaws(True, True, True, None)
     if math.isfinite(group.order):
-        identity, closed, inverses, pair = _group_laws(group, some)
-    keys = group.orbit_key(points) if closed and identity else group.point_key(points)
-    ids = np.unique(np.array([hash(k) for k in keys]), return_inverse=True)[1].reshape(-1)
+        laws = check_group_laws(group, some)
+    keys = group.orbit_key(points) if laws.hold else group.point_key(points)
+    numbers: dict[Any, int] = {}
+    ids = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
     counts = np.bincount(ids)
     conflicts: tuple[int, ...] = ()
     if y is not None:
         labels = np.asarray(y)
+        if labels.shape != (len(points),):
+            raise ShapeError(f"y must have length {len(points)}, got shape {labels.shape}")
         pairs = np.unique(np.column_stack([ids, np.unique(labels, return_inverse=True)[1]]), axis=0)
         mixed = np.bincount(pairs[:, 0], minlength=counts.size) > 1
         conflicts = tuple(np.flatnonzero(mixed[ids]).tolist())
     return ValidityReport(
-        identity, closed, inverses, pair, len(points), int(counts.size),
+        laws.identity, laws.closed, laws.inverses, laws.missing_pair, len(points), int(counts.size),
         int((counts[ids] > 1).sum()), conflicts,
     )  # fmt: skip
-
-
-def _group_laws(
-    group: TransformationSet, points: NDArray[Any]
-) -> tuple[bool, bool, bool, tuple[int, int] | None]:
-    images = [image.tobytes() for image in group.iterate(points)]
-    known = set(images)
-    own = np.ascontiguousarray(next(iter([points + 0]))).tobytes()
-    inverses, pair = [False] * len(images), None
-    for b, second in enumerate(group.iterate(points)):
-        for a, product in enumerate(group.iterate(second)):
-            if product.tobytes() not in known and pair is None:
-                pair = (a, b)
-            if product.tobytes() == own:
-                inverses[b] = True
-    return own in known, pair is None, all(inverses), pair

@@ -20,7 +20,7 @@ from counterplay.invariance.errors import (
     NotAGroupError,
     ShapeError,
 )
-from counterplay.invariance.transformation_set import TransformationSet, _byte_keys
+from counterplay.invariance.transformation_set import TransformationSet, _byte_keys, finite_numbers
 
 _CHUNK = 8_000_000  # numbers held at once while searching canonical forms
 
@@ -32,19 +32,13 @@ class _VectorGroup(TransformationSet):
 
     def check_points(self, X: ArrayLike) -> FloatArray:
         """Return points as finite rows of numbers."""
-        try:
-            array = np.asarray(X, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ShapeError("the points must be rows of numbers") from None
+        array = finite_numbers(X, "the points")
         if array.ndim > 2 and math.prod(array.shape[1:]) == self.n_features:
             array = array.reshape(array.shape[0], -1)
         if array.ndim != 2 or array.shape[1] != self.n_features:
             raise ShapeError(
                 f"the points must be rows of {self.n_features} numbers, got shape {array.shape}"
             )
-        if not np.isfinite(array).all():
-            row = int(np.argwhere(~np.isfinite(array))[0, 0])
-            raise ShapeError(f"point {row} contains NaN or infinity; remove or impute it")
         return np.ascontiguousarray(array + 0.0)  # -0.0 + 0.0 is 0.0
 
     def canonical(self, X: ArrayLike) -> FloatArray:
@@ -152,17 +146,39 @@ class CoordinatePermutationGroup(_VectorGroup):
         elements = {row.tobytes(): g for g, row in enumerate(self.perms)}
         if np.arange(self.n_features).tobytes() not in elements:
             raise IdentityMissingError("the identity is missing from perms; add np.arange(p)")
-        if len(self.perms) > 2000:
-            return  # closure() made it, or checking all pairs would take minutes
-        for a, first in enumerate(self.perms):
-            products = first[self.perms]
-            for b, row in enumerate(products):
-                if row.tobytes() not in elements:
+        # The group that some elements generate is the whole set: a few of them are enough.
+        reached = {np.arange(self.n_features).tobytes()}
+        generators: list[int] = []
+        for g, row in enumerate(self.perms):
+            if row.tobytes() in reached:
+                continue
+            generators.append(g)
+            front = [elements[key] for key in reached]
+            while front:
+                front = self._products(front, generators, elements, reached)
+
+    def _products(
+        self,
+        front: list[int],
+        generators: list[int],
+        elements: dict[bytes, int],
+        reached: set[bytes],
+    ) -> list[int]:
+        """Elements that are new among the products of the front with the generators."""
+        new = []
+        for a in front:
+            for b in generators:
+                key = self.perms[a][self.perms[b]].tobytes()
+                if key not in elements:
                     raise NotAGroupError(
                         f"the product of transformations {a} and {b} is missing; "
                         "use closure(), or pass a MapSet",
                         pair=(a, b),
                     )
+                if key not in reached:
+                    reached.add(key)
+                    new.append(elements[key])
+        return new
 
 
 class SignFlipGroup(_VectorGroup):

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+LABELS = {
+    "adaptive": "adaptive",
+    "invariant": "one-inclusion, invariant",
+    "relaxed": "one-inclusion, relaxed",
+    "erm_inv": "ERM-INV",
+}
+
 
 def adaptive_grid(scale: Scale) -> Sequence[Params]:
     """Invariance levels, sample sizes, replicates."""
@@ -68,9 +75,7 @@ def adaptive_figure(frame: pd.DataFrame) -> Figure:
     figure, (left, right) = panels(2, width=5.4)
     m = int(frame["m"].min())
     part = frame[frame["m"] == m]
-    labels = {"adaptive": "adaptive", "invariant": "one-inclusion, invariant",
-              "relaxed": "one-inclusion, relaxed", "erm_inv": "ERM-INV"}  # fmt: skip
-    for offset, ((name, label), colour) in enumerate(zip(labels.items(), PALETTE)):
+    for offset, ((name, label), colour) in enumerate(zip(LABELS.items(), PALETTE)):
         groups = part.groupby("eta")[name]
         place = np.arange(4) + 0.15 * (offset - 1.5)
         left.errorbar(place, groups.mean(), 2 * groups.sem().fillna(0), fmt="o", capsize=3,
@@ -88,14 +93,6 @@ def adaptive_figure(frame: pd.DataFrame) -> Figure:
     return figure
 
 
-LABELS = {
-    "adaptive": "adaptive",
-    "invariant": "one-inclusion, invariant",
-    "relaxed": "one-inclusion, relaxed",
-    "erm_inv": "ERM-INV",
-}
-
-
 def curves_figure(frame: pd.DataFrame) -> Figure:
     """Error against the number of samples at every invariance level. The adaptive learner
     makes no error at eta = 0; at larger eta it pays for its validation half. Seen orbits let
@@ -105,10 +102,12 @@ def curves_figure(frame: pd.DataFrame) -> Figure:
     figure, axes = panels(len(etas), width=3.6, height=3.6)
     for ax, eta in zip(axes, etas):
         part = frame[frame["eta"] == eta]
-        for (name, label), colour, marker in zip(LABELS.items(), PALETTE, "osD^"):
+        for place, (name, label) in enumerate(LABELS.items()):
+            colour, marker = PALETTE[place], "osD^"[place]
             groups = part.groupby("m")[name]
-            ax.errorbar(groups.mean().index, groups.mean(), 2 * groups.sem().fillna(0),
-                        fmt=marker + "-", capsize=2, color=colour, label=label)  # fmt: skip
+            ax.errorbar(groups.mean().index * 1.06 ** (place - 1.5), groups.mean(),
+                        2 * groups.sem().fillna(0), fmt=marker + "-", capsize=2, color=colour,
+                        label=label)  # fmt: skip
         ax.set(xscale="log", xlabel="number of samples m", title=f"eta = {eta:g}",
                ylim=(-0.01, 0.33))  # fmt: skip
         plain_ticks(ax, sorted(set(part["m"].astype(int))))

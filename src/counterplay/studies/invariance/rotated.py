@@ -23,7 +23,8 @@ GAMMA, MNIST_GAMMA, PENALTY = 0.0012, 0.04, 10.0
 LABELS = {
     "plain": "logistic, plain",
     "augmented": "logistic, augmented",
-    "canonical": "logistic, canonical",
+    "smallest": "logistic, smallest image",
+    "aligned": "logistic, aligned (ours)",
     "nearest": "1-NN on orbits",
     "kernel": "orbit kernel (ours)",
 }
@@ -91,7 +92,8 @@ def rotated_models(data: str, group: Any) -> dict[str, Any]:
     return {
         "plain": logistic,
         "augmented": AugmentedClassifier(logistic, group),
-        "canonical": CanonicalClassifier(logistic, group),
+        "smallest": CanonicalClassifier(logistic, group, form="smallest"),
+        "aligned": CanonicalClassifier(logistic, group),
         "nearest": AugmentedClassifier(KNeighborsClassifier(1), group),
         "kernel": machine,
     }
@@ -111,7 +113,15 @@ def rotated_verdicts(frame: pd.DataFrame) -> list[Verdict]:
     """The orbit kernel against every reference, paired by split."""
     out = []
     for data, part in frame.groupby("data"):
-        for name in ("augmented", "canonical", "nearest"):
+        gain = mean_interval(part["aligned"] - part["smallest"])
+        out.append(
+            Verdict(
+                "11.30", f"On rotated {data} aligned images beat lexicographically smallest ones.",
+                f"{part['aligned'].mean():.4f} against {part['smallest'].mean():.4f}; gain {gain}",
+                "> 0", gain.low > 0,
+            )
+        )  # fmt: skip
+        for name in ("augmented", "aligned", "nearest"):
             gain = mean_interval(part["kernel"] - part[name])
             # A few splits cannot tell half a percent from nothing: then only a loss is refuted.
             few = len(part) < 5 and name == "nearest"
@@ -128,8 +138,8 @@ def rotated_verdicts(frame: pd.DataFrame) -> list[Verdict]:
 
 
 def rotated_figure(frame: pd.DataFrame) -> Figure:
-    """Upright training digits, randomly turned test digits. Points: splits; bar: mean. A kernel
-    that compares orbits is exactly invariant and uses the sample as it is.
+    """Upright training digits, randomly turned test digits. Points: splits; bar: mean. Aligned
+    images and a kernel that compares orbits are exactly invariant and use the sample as it is.
     """
     sets = sorted(set(frame["data"]), reverse=True)
     figure, axes = panels(len(sets), width=5.6)
@@ -143,7 +153,7 @@ def rotated_figure(frame: pd.DataFrame) -> Figure:
                         fontsize=8)  # fmt: skip
         ax.set_yticks(range(len(LABELS)), list(LABELS.values()))
         ax.invert_yaxis()
-        ax.set(xlabel="accuracy on rotated test images", title=data, xlim=(0.3, 1.01))
+        ax.set(xlabel="accuracy on rotated test images", title=data, xlim=(0.3, 1.03))
     return figure
 
 
@@ -152,12 +162,14 @@ ROTATED = Study(
     title="Rotated digits against the usual ways",
     question=(
         "Training images are upright, test images are turned by a random multiple of 90 degrees. "
-        "Augment, canonicalise, nearest neighbour on orbits, or a kernel that compares orbits?"
+        "Augment, take one member of every orbit (which one?), the nearest neighbour on orbits, or "
+        "a kernel that compares orbits?"
     ),
-    claims=("11.23",),
+    claims=("11.23", "11.30"),
     grid=rotated_grid,
     cell=rotated_cell,
     verdicts=rotated_verdicts,
     figures={"rotated-digits": rotated_figure},
+    version=2,
     full_needs="the MNIST data",
 )
