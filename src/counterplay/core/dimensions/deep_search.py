@@ -273,7 +273,8 @@ def _four_more(values, apart, stop, size, k, chosen, inside, total, width, bits,
                 u = work.kept[i]
                 if u >= stop[k + 2]:
                     break
-                for v in work.kept[i + 1 : m]:
+                for j in range(i + 1, m):
+                    v = work.kept[j]
                     if splitting_together(work, u, v, need // 8):
                         chosen[k + 2], chosen[k + 3] = u, v
                         last = chosen[k - 1 : k + 4]

@@ -34,6 +34,7 @@ class Workspace(NamedTuple):
     side: Any  # the smaller side of one more point: [word, half]
     side_size: Any
     room: Any  # by how much a count may exceed what is needed
+    ones: Any  # counts of one column
     kept: Any  # columns that no side refutes
 
 
@@ -50,6 +51,7 @@ def workspace(n_cells, width, n_columns):  # type: ignore[no-untyped-def]  # com
         np.zeros((width, n_columns, n), dtype=np.uint64),
         np.zeros((n_columns, n), dtype=np.uint64),
         np.zeros((width, n), dtype=np.uint64),
+        np.zeros(n, dtype=np.uint64),
         np.zeros(n, dtype=np.uint64),
         np.zeros(n, dtype=np.uint64),
         np.zeros(n_columns, dtype=np.int64),
@@ -200,9 +202,8 @@ def splitting(work, low, high, need):  # type: ignore[no-untyped-def]  # compile
 
     A count c passes where need <= c <= size - need, that is c - need <= room in unsigned numbers.
     """
-    side, near, room = work.side, work.near, work.room
+    side, near, room, ones = work.side, work.near, work.room, work.ones
     n, width, few = np.uint64(room.size), np.uint64(side.shape[0]), np.uint64(need)
-    ones = np.zeros(room.size, dtype=np.uint64)
     m = 0
     for c in range(np.uint64(low), np.uint64(high)):
         bad = _ZERO
@@ -232,11 +233,16 @@ def splitting_together(work, u, v, need):  # type: ignore[no-untyped-def]  # com
         with_u, with_v = side[_ZERO, q] & near[_ZERO, u, q], side[_ZERO, q] & near[_ZERO, v, q]
         both = popcount_word(with_u & with_v)
         ones_u, ones_v = popcount_word(with_u), popcount_word(with_v)
-        for w in range(_ONE, width):
-            with_u, with_v = side[w, q] & near[w, u, q], side[w, q] & near[w, v, q]
+        if width > _ONE:  # the usual case of two words without a loop
+            with_u, with_v = side[_ONE, q] & near[_ONE, u, q], side[_ONE, q] & near[_ONE, v, q]
             both += popcount_word(with_u & with_v)
             ones_u += popcount_word(with_u)
             ones_v += popcount_word(with_v)
+            for w in range(_TWO, width):
+                with_u, with_v = side[w, q] & near[w, u, q], side[w, q] & near[w, v, q]
+                both += popcount_word(with_u & with_v)
+                ones_u += popcount_word(with_u)
+                ones_v += popcount_word(with_v)
         neither = np.int64(work.side_size[q]) - ones_u - ones_v + both
         if both < need or ones_u - both < need or ones_v - both < need or neither < need:
             return False
