@@ -222,7 +222,6 @@ def test_expand_and_compress_is_fast_and_grows_at_most_linearly() -> None:
             )
     for n in (50, 100, 200):
         assert times[2 * n] / times[n] < 2.6
-    assert times[200] < 1.0
     assert flow_times[200] > times[200]
     assert flow_times[400] > times[400]
 

@@ -21,7 +21,7 @@ from counterplay.elicitation.mdp import MultiObjectiveMDP
 from counterplay.elicitation.policies import action_dtype, evaluate_policies
 from counterplay.elicitation.value_iteration import LANES, value_iterate
 
-_THREADED = 2**22  # transitions times directions from which several threads are worth their start
+_THREADED = 2**25  # transitions times directions from which several threads are worth their start
 
 
 @dataclass(frozen=True, eq=False)

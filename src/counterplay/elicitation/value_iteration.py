@@ -1,4 +1,4 @@
-"""Backward induction for sixteen directions at a time, one per lane of a wide vector.
+"""Backward induction for sixteen directions at a time, one per lane of a wide vector, or for one.
 
 The values of sixteen directions lie side by side, so one pass over the transitions serves all of
 them and every addition is a vector instruction. Compilers do not find these vectors by themselves
@@ -43,6 +43,9 @@ def value_iterate(
     wide[:, :m] = directions.T
     gains = _aligned(n * actions * LANES)
     np.matmul(rewards.reshape(-1, k), wide, out=gains.reshape(-1, LANES))
+    if m == 1:  # without lanes; the same additions in the same order, so the same numbers
+        alone = np.ascontiguousarray(gains[::LANES])
+        return np.asarray(_backward_one(*csr, alone, mask, policies[0]))[:, None]
     later, now = _aligned(n * LANES), _aligned(n * LANES)
     final = _backward(*csr, gains, mask, policies, now, later, _aligned(LANES))
     return np.asarray(final.reshape(n, LANES)[:, :m])
@@ -138,5 +141,27 @@ def _backward(indptr, indices, data, gains, mask, policies, now, later, value): 
         for i in range(m):
             for s in range(n):
                 policies[i, t, s] = layer[s * LANES + i]
+        now, later = later, now
+    return later
+
+
+@njit(cache=True, nogil=True)
+def _backward_one(indptr, indices, data, gains, mask, policy):  # type: ignore[no-untyped-def]  # compiled by numba
+    horizon, n = policy.shape
+    n_actions = mask.shape[1]
+    now, later = np.zeros(n), np.zeros(n)
+    for t in range(horizon - 1, -1, -1):
+        for s in range(n):
+            best, choice = -np.inf, 0
+            for a in range(n_actions):
+                if mask[s, a]:
+                    row = np.uint64(s * n_actions + a)
+                    value = gains[row]
+                    for e in range(np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])):
+                        value += data[e] * later[indices[e]]
+                    if value > best:
+                        best, choice = value, a
+            now[s] = best if best > -np.inf else 0.0  # no action: never reached
+            policy[t, s] = choice
         now, later = later, now
     return later
