@@ -32,7 +32,7 @@ def agnostic_grid(scale: Scale) -> Sequence[Params]:
     ]  # fmt: skip
     return rate + [
         {"part": "memory", "d": 4, "eps": 0.05, "c": 0.0, "M": M, "m": m, "replicate": r}
-        for M in sizes for m in SAMPLES for r in range(replicates if scale == "full" else 6)
+        for M in sizes for m in SAMPLES for r in range(replicates)
     ]  # fmt: skip
 
 
