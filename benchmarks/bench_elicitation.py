@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -195,11 +196,9 @@ def compare_questions(users: int = 50, peer_users: int = 15, botorch_users: int 
         "Bradley-Terry particles": (bradley_terry_particles, peer_users),
         "random pairs": (random_pairs, users),
     }
-    try:
-        import botorch.acquisition.preference  # noqa: F401  # optional peer, with its dependencies
-
+    if find_spec("botorch") is not None:
         methods["BoTorch PairwiseGP+EUBO"] = (botorch_eubo, botorch_users)
-    except ImportError:
+    else:
         print("BoTorch is not installed; left out")
     ours(np.random.default_rng(0).random((50, 4)), np.ones(4) / 4, 0)  # compile
     for kind in ("all items undominated", "scattered items"):

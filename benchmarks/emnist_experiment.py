@@ -78,7 +78,7 @@ class Experiment:
         """Return the network of the experiment, its convolutions computed in one of three ways."""
         from counterplay.contribution.training.torch_networks import TorchCNN
 
-        return TorchCNN(device=self.options.device, conv=conv, half=half)  # type: ignore[arg-type]  # a str
+        return TorchCNN(device=self.options.device, conv=conv, half=half)
 
     def resume(self) -> list[tuple[str, tuple[Any, ...]]]:
         """Take over the cells of an earlier run with the same settings; return what they are."""

@@ -151,7 +151,7 @@ def _settle(pairs: Words, unsure: NDArray[np.int64], exact: NDArray[Any], m: int
         np.bitwise_or.at(pairs, (row[chosen], part, p[chosen] // 64), bit[chosen])
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _integer_pairs(x, y, width):  # type: ignore[no-untyped-def]  # compiled by numba
     m = x.size
     pairs = np.zeros((m * (m - 1) // 2, 3, width), dtype=np.uint64)
@@ -170,7 +170,7 @@ def _integer_pairs(x, y, width):  # type: ignore[no-untyped-def]  # compiled by 
     return pairs
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _float_pairs(x, y, width):  # type: ignore[no-untyped-def]  # compiled by numba
     m = x.size
     pairs = np.zeros((m * (m - 1) // 2, 3, width), dtype=np.uint64)

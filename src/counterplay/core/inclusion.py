@@ -310,7 +310,7 @@ def peel_orientation(n_vertices: int, first: IntArray, second: IntArray) -> IntA
     return heads
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _peel(n, starts, incident, other, n_edges):  # type: ignore[no-untyped-def]  # compiled by numba
     head = np.full(n_edges, -1, dtype=np.int64)
     degree = np.diff(starts)

@@ -222,7 +222,7 @@ def _checked(
     return rows, labels
 
 
-class InvarianceAdvisor(BaseEstimator):  # type: ignore[misc,unused-ignore]  # scikit-learn has no types
+class InvarianceAdvisor(BaseEstimator):
     """The advisor as an object: ``InvarianceAdvisor(base, group).fit(X, y).advice_``.
 
     Parameters as for :func:`augmentation_advisor`.

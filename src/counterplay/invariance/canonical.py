@@ -144,7 +144,7 @@ def closest_images(rows: FloatArray, group: TransformationSet, template: FloatAr
     return np.concatenate(parts) if parts else start
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _closest(images, template):  # type: ignore[no-untyped-def]  # compiled by numba
     out = np.empty_like(images[0])
     for i in range(images.shape[1]):

@@ -29,7 +29,7 @@ def has_proba(self: Any) -> bool:
     return hasattr(inner, "predict_proba")
 
 
-class OrbitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc,unused-ignore]  # scikit-learn has no types
+class OrbitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Validation and access to the inner classifier, shared by all wrappers."""
 
     estimator: Any

@@ -287,7 +287,7 @@ class MatrixGroup(_VectorGroup):
                     )
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _smallest_permuted(points, perms):  # type: ignore[no-untyped-def]  # compiled by numba
     out = np.empty_like(points)
     for i in range(points.shape[0]):
@@ -305,7 +305,7 @@ def _smallest_permuted(points, perms):  # type: ignore[no-untyped-def]  # compil
     return out
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _smallest_image(images):  # type: ignore[no-untyped-def]  # compiled by numba
     out = np.empty_like(images[0])
     for i in range(images.shape[1]):

@@ -255,7 +255,7 @@ def _train(weights: _Weights, batch: _Batch, steps: int, rate: float, alpha: flo
               second.reshape(-1), np.float32(scale))  # fmt: skip
 
 
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator,unused-ignore]  # no types
+@njit(cache=True, error_model="numpy")
 def _adam(w, g, m, v, scale):  # type: ignore[no-untyped-def]  # compiled by numba
     for i in range(w.size):
         m[i] += np.float32(0.1) * (g[i] - m[i])

@@ -70,7 +70,7 @@ def _extremes(points: FloatArray) -> FloatArray:
     return points[sorted(rows)]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _support(points, u):  # type: ignore[no-untyped-def]  # compiled by numba
     n, k = points.shape[0], u.shape[0]
     best = np.full(k, -np.inf)
@@ -85,7 +85,7 @@ def _support(points, u):  # type: ignore[no-untyped-def]  # compiled by numba
     return where
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _not_inside(points, corners, edge):  # type: ignore[no-untyped-def]  # compiled by numba
     n, k = points.shape[0], corners.shape[0]
     rows = np.empty(n, dtype=np.int64)

@@ -146,7 +146,7 @@ def _counting_depth(values: NDArray[np.uint8], size: int) -> int:
     return size - _LAST
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def _search(values, words, apart, stop, size, n_sorted, first, left, start):  # type: ignore[no-untyped-def]  # compiled by numba
     """Depth-first over the first ``n_sorted`` points; the cells of the others are bit sets."""
     n_rows = values.shape[1]
@@ -184,7 +184,7 @@ def _search(values, words, apart, stop, size, n_sorted, first, left, start):  # 
     return np.zeros(0, dtype=np.int64)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def _allowed(apart, chosen, k, x):  # type: ignore[no-untyped-def]  # compiled by numba
     if apart.size > 0:
         for i in range(k):
@@ -193,7 +193,7 @@ def _allowed(apart, chosen, k, x):  # type: ignore[no-untyped-def]  # compiled b
     return True
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def _sort_rows(column, perm, bounds, cells, new_perm, new_bounds):  # type: ignore[no-untyped-def]  # compiled by numba
     """Split every cell by the column; return the size of the smallest new cell."""
     smallest = perm.size
@@ -216,7 +216,7 @@ def _sort_rows(column, perm, bounds, cells, new_perm, new_bounds):  # type: igno
     return smallest
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def _below(values, words, apart, stop, size, k, perm, bounds, chosen, start, left):  # type: ignore[no-untyped-def]  # compiled by numba
     """One more point below k sorted ones: pick the smallest cells, test all others on these."""
     n_columns = values.shape[0]
@@ -251,7 +251,7 @@ def _below(values, words, apart, stop, size, k, perm, bounds, chosen, start, lef
     return np.zeros(0, dtype=np.int64)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def _four_more(values, apart, stop, size, k, chosen, inside, total, width, bits, bounds, left):  # type: ignore[no-untyped-def]  # compiled by numba
     """The next four points on the small cells only; then all rows are looked at."""
     need = 1 << (size - k - 1)
@@ -286,7 +286,7 @@ def _four_more(values, apart, stop, size, k, chosen, inside, total, width, bits,
     return np.zeros(0, dtype=np.int64)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def _complete(values, apart, stop, chosen, k, size):  # type: ignore[no-untyped-def]  # compiled by numba
     """Exact search on all rows: extend k chosen points by later ones."""
     n_rows = values.shape[1]
@@ -323,7 +323,7 @@ def _complete(values, apart, stop, chosen, k, size):  # type: ignore[no-untyped-
     return empty
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def _counts_reach(codes, k, need):  # type: ignore[no-untyped-def]  # compiled by numba
     counts = np.bincount(codes, minlength=1 << k)
     return counts.min() >= need

@@ -272,7 +272,7 @@ class LittlestoneSolver:
         return self._splits[V, d]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _splitting(V, columns, candidates):  # type: ignore[no-untyped-def]  # compiled by numba
     """Candidates with a 1 somewhere in V, and how many."""
     kept = np.empty(candidates.size, dtype=np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def popcount_word(word):  # type: ignore[no-untyped-def]  # compiled by numba
     """Number of set bits of one 64-bit word."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
@@ -22,7 +22,7 @@ def popcount_word(word):  # type: ignore[no-untyped-def]  # compiled by numba
     return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _splits_bitsets(one, zero, cells, order):  # type: ignore[no-untyped-def]  # compiled by numba
     for cell in order:
         seen1 = np.uint64(0)
@@ -38,7 +38,7 @@ def _splits_bitsets(one, zero, cells, order):  # type: ignore[no-untyped-def]  #
     return True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _first_row(words):  # type: ignore[no-untyped-def]  # compiled by numba
     for w in range(words.size):
         for bit in range(64):
@@ -47,7 +47,7 @@ def _first_row(words):  # type: ignore[no-untyped-def]  # compiled by numba
     return -1
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def search_bitsets(ones, zeros, apart, limit, budget):  # type: ignore[no-untyped-def]  # compiled by numba
     """Search with groups of rows as bit sets; ``ones`` and ``zeros`` are packed columns."""
     n_columns, width = ones.shape
@@ -108,7 +108,7 @@ def search_bitsets(ones, zeros, apart, limit, budget):  # type: ignore[no-untype
     return best, witnesses, True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _splits_lists(column, perm, bounds, order):  # type: ignore[no-untyped-def]  # compiled by numba
     for cell in order:
         seen0 = False
@@ -126,7 +126,7 @@ def _splits_lists(column, perm, bounds, order):  # type: ignore[no-untyped-def] 
     return True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _partition(column, perm, bounds, cells, new_perm, new_bounds):  # type: ignore[no-untyped-def]  # compiled by numba
     """Split every cell by the column; return the size of the smallest new cell."""
     fill = 0
@@ -144,7 +144,7 @@ def _partition(column, perm, bounds, cells, new_perm, new_bounds):  # type: igno
     return smallest
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def search_lists(values, apart, limit, budget):  # type: ignore[no-untyped-def]  # compiled by numba
     """Search with sorted lists of rows; ``values`` are columns with entries 0, 1, 2."""
     n_columns, n_rows = values.shape

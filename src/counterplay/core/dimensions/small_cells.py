@@ -38,7 +38,7 @@ class Workspace(NamedTuple):
     kept: Any  # columns that no side refutes
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def workspace(n_cells, width, n_columns):  # type: ignore[no-untyped-def]  # compiled by numba
     """Room for the parts of so many cells."""
     n = min(_N_TIGHT, 2 * n_cells)
@@ -58,7 +58,7 @@ def workspace(n_cells, width, n_columns):  # type: ignore[no-untyped-def]  # com
     )
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def _transpose(block):  # type: ignore[no-untyped-def]  # compiled by numba
     """Transpose a 64 x 64 bit matrix in place: bit c of word r becomes bit r of word c."""
     mask = np.uint64(0x00000000FFFFFFFF)
@@ -75,7 +75,7 @@ def _transpose(block):  # type: ignore[no-untyped-def]  # compiled by numba
             mask ^= mask << np.uint64(j)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def bit_columns(words, rows, n, out):  # type: ignore[no-untyped-def]  # compiled by numba
     """Write the columns as bit sets of the first n of these rows: out[word, column]."""
     block = np.zeros(64, dtype=np.uint64)
@@ -88,7 +88,7 @@ def bit_columns(words, rows, n, out):  # type: ignore[no-untyped-def]  # compile
                 out[w, c] = block[c - 64 * part]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def count_ones(bits, out):  # type: ignore[no-untyped-def]  # compiled by numba
     """Number of set bits of every column of bits[word, column]."""
     out[:] = 0
@@ -97,7 +97,7 @@ def count_ones(bits, out):  # type: ignore[no-untyped-def]  # compiled by numba
             out[c] += popcount_word(bits[w, c])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def smallest_cells(sizes, picked):  # type: ignore[no-untyped-def]  # compiled by numba
     """Write the cells with fewest rows, in increasing order (insertion into a short list)."""
     n = 0
@@ -114,7 +114,7 @@ def smallest_cells(sizes, picked):  # type: ignore[no-untyped-def]  # compiled b
         picked[i] = cell
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def gather(words, perm, bounds, bits, picked, x, sizes, inside, total):  # type: ignore[no-untyped-def]  # compiled by numba
     """Pack the rows of the picked cells, cell 2 i + b of cell i where x is b; return the width."""
     rows = np.zeros(64 * bits.shape[1], dtype=np.int64)
@@ -128,7 +128,7 @@ def gather(words, perm, bounds, bits, picked, x, sizes, inside, total):  # type:
     return width
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def _members(word, flip, members, out):  # type: ignore[no-untyped-def]  # compiled by numba
     """Write the rows of a cell that have the wanted label."""
     n = 0
@@ -143,7 +143,7 @@ def _members(word, flip, members, out):  # type: ignore[no-untyped-def]  # compi
             mask = rest
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def halve(inside, total, y, end, need, work):  # type: ignore[no-untyped-def]  # compiled by numba
     """Split the cells by the label of y; False where a half has too few rows.
 
@@ -177,7 +177,7 @@ def halve(inside, total, y, end, need, work):  # type: ignore[no-untyped-def]  #
     return True
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def smaller_sides(work, z, need):  # type: ignore[no-untyped-def]  # compiled by numba
     """Of each half the side of z with fewer rows; False where there are too few."""
     n, z, few = np.uint64(work.size.size), np.uint64(z), np.uint64(need)
@@ -196,7 +196,7 @@ def smaller_sides(work, z, need):  # type: ignore[no-untyped-def]  # compiled by
     return True
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def splitting(work, low, high, need):  # type: ignore[no-untyped-def]  # compiled by numba
     """List the columns that have both labels often enough in every side; return their number.
 
@@ -224,7 +224,7 @@ def splitting(work, low, high, need):  # type: ignore[no-untyped-def]  # compile
     return m
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def splitting_together(work, u, v, need):  # type: ignore[no-untyped-def]  # compiled by numba
     """Whether all four labelings of u and v have enough rows in every side."""
     side, near, width = work.side, work.near, np.uint64(work.side.shape[0])
@@ -249,7 +249,7 @@ def splitting_together(work, u, v, need):  # type: ignore[no-untyped-def]  # com
     return True
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True, nogil=True)
 def enough_everywhere(bits, bounds, points, need):  # type: ignore[no-untyped-def]  # compiled by numba
     """Whether every sorted cell, not only small ones, has enough rows with each labeling."""
     for cell in range(bits.shape[0]):

@@ -13,7 +13,7 @@ from numba import njit
 from counterplay.core.dimensions.shatter_search import popcount_word
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _change(column, wrong_label, element, hits, owner, alone, sign):  # type: ignore[no-untyped-def]  # compiled by numba
     """Add (sign 1) or remove (sign -1) an element; rows whose label is ``wrong_label`` err."""
     for row in range(column.size):
@@ -27,7 +27,7 @@ def _change(column, wrong_label, element, hits, owner, alone, sign):  # type: ig
             alone[owner[row]] += 1
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _fits(column, wrong_label, hits, owner, alone, lost, touched):  # type: ignore[no-untyped-def]  # compiled by numba
     """Whether the element can be added: each chosen one keeps a row that errs there alone."""
     fresh = False
@@ -52,7 +52,7 @@ def _fits(column, wrong_label, hits, owner, alone, lost, touched):  # type: igno
     return fresh and fine
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _extends_star(differ, agree, sets, k):  # type: ignore[no-untyped-def]  # compiled by numba
     """Whether a point extends a star; ``sets``: rows hit nowhere, only at point 1, ..., k."""
     fresh = False
@@ -73,7 +73,7 @@ def _extends_star(differ, agree, sets, k):  # type: ignore[no-untyped-def]  # co
     return True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def search_star_bitsets(ones, zeros, columns, limit, budget):  # type: ignore[no-untyped-def]  # compiled by numba
     """Like :func:`search_star`, for stars of at most ``limit`` points, with rows as bit sets."""
     n_points, width = ones.shape
@@ -140,7 +140,7 @@ def search_star_bitsets(ones, zeros, columns, limit, budget):  # type: ignore[no
     return best_center, best, True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def search_star(columns, budget):  # type: ignore[no-untyped-def]  # compiled by numba
     """Return (center row, points, finished) of a largest star; ``columns`` is (points, rows)."""
     n_points, n_rows = columns.shape
@@ -210,7 +210,7 @@ def search_star(columns, budget):  # type: ignore[no-untyped-def]  # compiled by
     return best_center, best, True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def _branch_row(columns, hits, used, banned):  # type: ignore[no-untyped-def]  # compiled by numba
     """The row consistent with all chosen labels that has the fewest ways to become wrong."""
     n_points, n_rows = columns.shape
@@ -231,7 +231,7 @@ def _branch_row(columns, hits, used, banned):  # type: ignore[no-untyped-def]  #
     return best_row, best_count
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]  # numba has no types
+@njit(cache=True)
 def search_hollow(columns, budget):  # type: ignore[no-untyped-def]  # compiled by numba
     """Return (elements, finished) of a largest minimal unrealizable set; element 2x+y = (x, y).
 
