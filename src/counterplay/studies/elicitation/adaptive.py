@@ -92,7 +92,7 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     for kind in ("scattered", "all undominated"):
         part = frame[frame.catalogue == kind]
         by = part.groupby("prior").reached.median()
-        limit = 5 if kind == "scattered" else 8
+        limit = 5 if kind == "scattered" else 6
         found.append(
             Verdict(
                 "08.30",
