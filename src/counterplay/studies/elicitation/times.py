@@ -35,33 +35,33 @@ DOUBLING = 2.6  # time may grow by this much when the states double; linear grow
 
 
 def _grid(scale: Scale) -> Sequence[Params]:
-    sizes = (50, 100, 200) if scale == "quick" else (50, 100, 200, 400, 800, 1600)
-    return [{"states": n, "method": method} for n in sizes for method in LABELS]
+    sizes = (100, 200, 400) if scale == "quick" else (50, 100, 200, 400, 800, 1600)
+    return [{"states": n} for n in sizes]
 
 
 def _cell(params: Params, seed: int) -> Record:
-    mdp = instances.sparse_mdp(0, n_states=int(params["states"] or 0), horizon=50, successors=10)
+    """Least processor time of every method, measured in turns."""
+    mdp = instances.sparse_mdp(0, n_states=int(params["states"] or 0), horizon=50, successors=30)
     policy = plan(mdp, np.ones((1, 5))).policies[0]
     work: dict[str, Callable[[], object]] = {
         "tree": lambda: expand_and_compress(mdp, policy),
         "literal": lambda: expand_and_compress(mdp, policy, method="literal"),
         "flow": lambda: flow_decomposition(policy_flow(mdp, policy)).compressed(),
     }
-    function = work[str(params["method"])]
-    function()  # compile
-    times = []
-    for _ in range(5):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return {"seconds": min(times)}
+    least = dict.fromkeys(work, np.inf)
+    for turn in range(6):  # the first one compiles
+        for name, function in work.items():
+            start = time.process_time()
+            function()
+            if turn:
+                least[name] = min(least[name], time.process_time() - start)
+    return {name: float(seconds) for name, seconds in least.items()}
 
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
-    seconds = frame[frame.method == "tree"].set_index("states").seconds.sort_index()
-    growth = seconds.to_numpy()[1:] / seconds.to_numpy()[:-1]
-    largest = frame[frame.states == frame.states.max()].set_index("method").seconds
-    ratio = float(largest["flow"] / largest["tree"])
+    seconds = frame.set_index("states").sort_index()
+    growth = seconds.tree.to_numpy()[1:] / seconds.tree.to_numpy()[:-1]
+    ratio = float((seconds.flow / seconds.tree).iloc[-1])
     return [
         Verdict(
             "08.21",
@@ -81,21 +81,21 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
 
 
 def _time(frame: pd.DataFrame) -> Figure:
-    """Processor time against the number of states (five objectives, horizon 50, ten successors).
+    """Processor time against the number of states (five objectives, horizon 50, 30 successors).
     The flow decomposition follows its theory, linear in the edges (dashed). Expand-and-compress
     stays below that slope: only the evaluation of the policy depends on the number of states."""
     with figure_style():
         figure, (axes,) = panels(1)
         states = np.array(sorted(frame.states.unique()))
         for i, (method, label) in enumerate(LABELS.items()):
-            part = frame[frame.method == method].sort_values("states")
-            axes.loglog(part.states, 1e3 * part.seconds, "os^"[i], color=PALETTE[i], label=label)
-        flow = frame[(frame.method == "flow") & (frame.states == states[-1])].seconds.iloc[0]
+            axes.loglog(frame.states, 1e3 * frame[method], "os^"[i], color=PALETTE[i], label=label)
+        flow = frame[frame.states == states[-1]].flow.iloc[0]
         axes.loglog(states, 1e3 * flow * states / states[-1], **THEORY, label="slope 1")
         axes.set_xlabel("states S")
         axes.set_ylabel("milliseconds on one core")
         axes.set_xticks(states, [str(n) for n in states])
-        low, high = 1e3 * frame.seconds.min() / 2, 1e3 * frame.seconds.max() * 4
+        seconds = frame[list(LABELS)].to_numpy()
+        low, high = 1e3 * seconds.min() / 2, 1e3 * seconds.max() * 4
         ticks = [t for e in range(5) for t in (10.0**e, 3 * 10.0**e) if low <= t <= high]
         axes.set_ylim(low, high)
         axes.set_yticks(ticks, [f"{t:g}" for t in ticks])
@@ -116,4 +116,5 @@ TIMES = Study(
     cell=_cell,
     verdicts=_verdicts,
     figures={"time": _time},
+    version=2,
 )
