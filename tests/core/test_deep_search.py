@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from counterplay.core import threads
 from counterplay.core.dimensions import deep_search, vc_dimension
 from counterplay.core.dimensions import vc as vc_module
 from counterplay.core.dimensions.deep_search import find_shattered
@@ -77,7 +78,7 @@ def test_the_set_does_not_depend_on_the_number_of_threads(monkeypatch) -> None:
     columns = np.ascontiguousarray(rows.T)
     found = []
     for n_threads in (1, 4):
-        monkeypatch.setattr(deep_search.joblib, "cpu_count", lambda n=n_threads: n)
+        monkeypatch.setattr(threads, "cores", lambda n=n_threads: n)
         found.append(find_shattered(columns, NONE, 7).tolist())
     assert found[0] == found[1]
     assert len(np.unique(rows[:, found[0]], axis=0)) == 2**7

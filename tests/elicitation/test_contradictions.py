@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -98,7 +100,11 @@ def test_noisy_people_never_cause_a_hang(policy: str) -> None:
         w = rng.dirichlet(np.ones(3))
         user = NoisyUser(w, 0.005, flip_prob=0.15, random_state=seed)
         elicitor = PolytopeElicitor(
-            items, contradictions=policy, adaptive_questions=3, target_regret=1e-3, random_state=0
+            items,
+            contradictions=policy,
+            adaptive_questions=3,
+            target_regret=1e-3,
+            random_state=0,
         )
         result = elicitor.run(user)
         reported += len(result.contradictions)
@@ -110,6 +116,49 @@ def test_noisy_people_never_cause_a_hang(policy: str) -> None:
             assert contradiction.set_aside or contradiction.changed
     assert np.median(regrets) <= 0.1
     assert reported >= 3
+
+
+@pytest.mark.claim("08.31")
+def test_one_early_slip_does_not_outweigh_later_answers() -> None:
+    """A slip contradicts true answers one at a time; two of them are enough to drop it."""
+    items = front(100, 3, 0)
+    truth = LinearPreferenceUser([1.2, 0.6, 0.2], 1e-4)
+    worth = items @ truth.w
+    order = [int(i) for i in np.argsort(-worth)]
+    elicitor = PolytopeElicitor(items, contradictions="set_aside", random_state=0)
+    elicitor.volunteer(order[60], order[0], "first")  # the slip
+    elicitor.volunteer(order[0], order[60], "first")
+    elicitor.volunteer(order[0], order[60], "first")
+    result = elicitor.run(truth)
+    first, second = result.contradictions
+    assert (first.set_aside, first.restored) == ((1,), ())
+    assert (second.set_aside, second.restored) == ((0,), (1,))
+    assert str(second) == "answers 1, 3 exclude each other; 1 set aside, 2 counted again"
+    assert 1 - worth[result.index] / worth.max() <= 0.01
+
+
+@pytest.mark.claim("08.31")
+def test_fewest_to_set_aside_equals_brute_force() -> None:
+    rng = np.random.default_rng(1)
+    sizes = []
+    for _ in range(40):
+        w = rng.dirichlet(np.ones(3))
+        answers = []
+        for _ in range(8):
+            d = rng.random(3) - rng.random(3)
+            told = d @ w if rng.random() < 0.7 else -(d @ w)
+            answers.append((d, Answer.FIRST if told > 0 else Answer.SECOND))
+        smallest = next(
+            n
+            for n in range(9)
+            for gone in combinations(range(8), n)
+            if explainable([a for i, a in enumerate(answers) if i not in gone])
+        )
+        dropped = fewest_to_set_aside(answers)
+        assert len(dropped) == smallest
+        assert explainable([a for i, a in enumerate(answers) if i not in dropped])
+        sizes.append(smallest)
+    assert max(sizes) >= 2
 
 
 @pytest.mark.claim("08.31")

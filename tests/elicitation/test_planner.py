@@ -119,6 +119,24 @@ def test_batches_larger_than_one_chunk_agree_with_single_directions() -> None:
         assert alone.values[0] == pytest.approx(together.values[i], abs=1e-12)
 
 
+@pytest.mark.parametrize("m", [2, 16, 17, 40])
+@pytest.mark.parametrize(("n_states", "n_actions"), [(5, 3), (16, 2), (35, 4), (6, 130)])
+def test_lanes_give_the_same_numbers_as_one_direction(
+    m: int, n_states: int, n_actions: int
+) -> None:
+    """Bit for bit, whatever fits into sixteen lanes or one byte and whatever does not."""
+    mdp = instances.sparse_mdp(
+        1, n_states=n_states, n_actions=n_actions, k=3, horizon=9, successors=2
+    )
+    directions = np.random.default_rng(m).normal(size=(m, 3))
+    together = plan(mdp, directions)
+    for i in range(m):
+        alone = plan(mdp, directions[i])
+        assert alone.policies[0].tolist() == together.policies[i].tolist()
+        assert alone.values[0].tolist() == together.values[i].tolist()
+        assert alone.scalar_values[0] == together.scalar_values[i]
+
+
 @pytest.mark.claim("08.02")
 @pytest.mark.parametrize("seed", range(3))
 def test_three_ways_to_compute_a_value_agree(seed: int) -> None:

@@ -63,7 +63,8 @@ class AdaptiveState:
             shared.oracle.k, largest, settings.max_rays, settings.wrong_answers
         )
         self.log: list[LoggedAnswer] = []
-        self.active: dict[int, tuple[FloatArray, Answer]] = {}
+        self.given: dict[int, tuple[FloatArray, Answer]] = {}  # every answer, as last given
+        self.active: dict[int, tuple[FloatArray, Answer]] = {}  # those not set aside
         self.contradictions: list[Contradiction] = []
         self.open_conflict: tuple[int, ...] = ()
         self.to_confirm: list[int] = []
@@ -98,7 +99,7 @@ class AdaptiveState:
         if entry.about is not None:
             self._confirmed(entry.about, entry.answer)
         else:
-            self.active[number] = (entry.difference, entry.answer)
+            self.given[number] = self.active[number] = (entry.difference, entry.answer)
             if entry.purpose not in ADAPTIVE:
                 self._feed_inner(entry.answer)
             if not self.consistent.tell(number, entry.difference, entry.answer):
@@ -177,8 +178,8 @@ class AdaptiveState:
         again = self.settings.wrong_answers + 1  # how often the same pair may be asked
         done = {pair for pair, count in pairs.items() if count >= again}
         rng = np.random.default_rng(derive_seed(self.seed, len(self.log)))
-        balance = 5 * self.settings.target_regret
-        return most_informative(self.pool, self.consistent, self.certificate, done, balance, rng)
+        target = self.settings.target_regret
+        return most_informative(self.pool, self.consistent, self.certificate, done, target, rng)
 
     def _reason(self, choice: Choice) -> str:
         return (
@@ -249,7 +250,7 @@ class AdaptiveState:
         self.to_confirm = [i for i in self.to_confirm if i != number]
         changed = self.active[number][1] is not answer
         if changed:
-            self.active[number] = (self.active[number][0], answer)
+            self.given[number] = self.active[number] = (self.active[number][0], answer)
             self._contenders = None
             if self.consistent.reset(self.active):
                 self.contradictions.append(Contradiction(self.open_conflict, (), (number,)))
@@ -260,16 +261,21 @@ class AdaptiveState:
             self.open_conflict = ()
 
     def _set_aside(self, conflict: tuple[int, ...]) -> None:
-        """Ignore the fewest answers that restore consistency."""
-        dropped: list[int] = []
+        """Ignore the fewest of all answers that restore consistency.
+
+        Answers set aside before count again if that leaves fewer: one early slip must not outweigh
+        many later answers that it contradicts one at a time.
+        """
+        before, self.active = self.active, dict(self.given)
         self._contenders = None
         while not self.consistent.reset(self.active):
             numbers = list(self.active)
             answers = [self.active[i] for i in numbers]
             for i in fewest_to_set_aside(answers, self.consistent.scale):
-                dropped.append(numbers[i])
                 del self.active[numbers[i]]
-        self.contradictions.append(Contradiction(conflict, tuple(dropped), ()))
+        dropped = tuple(sorted(before.keys() - self.active.keys()))
+        restored = tuple(sorted(self.active.keys() - before.keys()))
+        self.contradictions.append(Contradiction(conflict, dropped, (), restored))
 
     def _confirmation(self, number: int) -> Query:
         options = self.log[number].options

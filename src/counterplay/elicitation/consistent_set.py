@@ -23,6 +23,7 @@ from counterplay.core.validation import (
 )
 from counterplay.elicitation.comparisons import Answer
 from counterplay.elicitation.cones import Cone
+from counterplay.elicitation.population import population
 from counterplay.elicitation.users import three_valued
 
 _THINNING = 2  # hit-and-run steps per sample
@@ -61,6 +62,7 @@ class ConsistentSet:
         self._with_precision = False
         self._strict: list[int] = []  # positions of the inequalities that must be strict
         self._cone = self._start()
+        self._people, self._heard = population(self.k), 0  # who explains the first answers
 
     def __repr__(self) -> str:
         return (
@@ -153,6 +155,22 @@ class ConsistentSet:
         weights /= weights.sum(axis=1, keepdims=True)
         return weights, self._least_precision(weights)
 
+    def people(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Return weights (at most n, k) of members of a population who explain the answers.
+
+        They are drawn from a prior over all preferences, so they need no weighting. There are few
+        after many answers, and none once somebody could not tell two options apart.
+        """
+        if self._with_precision:
+            return np.zeros((0, self.k))
+        for vector, said in self.answers[self._heard :]:
+            margin = self._people @ vector
+            self._people = self._people[margin > 0 if said is Answer.FIRST else margin < 0]
+        self._heard = len(self.answers)
+        start = int(rng.integers(max(len(self._people), 1)))
+        around = self._people[: max(0, n - len(self._people) + start)][:start]
+        return np.vstack([self._people[start : start + n], around])
+
     def _least_precision(self, weights: FloatArray) -> FloatArray:
         same = [d for d, said in self.answers if said is Answer.INDISTINGUISHABLE]
         if not same:
@@ -179,6 +197,7 @@ class ConsistentSet:
         before = dict(vars(self))
         self.answers, self.exact, self._with_precision = [], True, with_precision
         self._strict, self._cone = [], self._start()
+        self._people, self._heard = population(self.k), 0
         for vector, said in answers:
             if not self.tell(vector, said):
                 vars(self).update(before)

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation.comparisons import Answer
 from counterplay.elicitation.consistent_set import ConsistentSet, answer_rows
 
 LabelledAnswer: TypeAlias = tuple[FloatArray, Answer]
-_MARGIN = 1e-6  # above the tolerance of the integer program
 
 
 def explainable(answers: Sequence[LabelledAnswer], scale: float = 1.0) -> bool:
@@ -57,27 +56,59 @@ def fewest_to_set_aside(answers: Sequence[LabelledAnswer], scale: float = 1.0) -
     >>> fewest_to_set_aside(said)
     (1,)
     """
-    if explainable(answers, scale):
+    conflicts: list[tuple[int, ...]] = []
+    while True:
+        dropped = _smallest_hitting(conflicts, len(answers))
+        kept = [i for i in range(len(answers)) if i not in dropped]
+        if explainable([answers[i] for i in kept], scale):
+            return dropped
+        conflict = _some_conflict([answers[i] for i in kept], scale)
+        conflicts.append(tuple(kept[i] for i in conflict))
+
+
+def _smallest_hitting(conflicts: Sequence[tuple[int, ...]], n: int) -> tuple[int, ...]:
+    """A smallest set of positions below n that meets every conflict, later positions first."""
+    if not conflicts:
         return ()
-    n, q = len(answers[0][0]) + 1, len(answers)
-    rows, owners, least = [], [], []
+    members = np.zeros((len(conflicts), n))
+    for row, conflict in zip(members, conflicts):
+        row[list(conflict)] = 1.0
+    prices = 1.0 - np.arange(n) / (2.0 * n * n)  # all preferences together weigh less than one
+    found = milp(
+        prices,
+        constraints=LinearConstraint(members, 1.0),
+        integrality=np.ones(n),
+        bounds=Bounds(0.0, 1.0),
+        options={"mip_rel_gap": 0.0},
+    )
+    return tuple(int(i) for i in np.flatnonzero(found.x > 0.5))
+
+
+def _some_conflict(answers: Sequence[LabelledAnswer], scale: float) -> tuple[int, ...]:
+    """A smallest conflict among unexplainable answers, from the multipliers of one linear program.
+
+    The program asks for the preference that explains all answers by the largest margin. Where none
+    has a positive one, the rows with a multiplier contradict each other.
+    """
+    rows, owners, strict = [], [], []
     for i, (difference, said) in enumerate(answers):
         for row in answer_rows(difference, said):
             rows.append(row / np.abs(row).max())
             owners.append(i)
-            least.append(0.0 if said is Answer.INDISTINGUISHABLE else _MARGIN)
-    excuse = np.zeros((len(rows), q))
-    excuse[np.arange(len(rows)), owners] = 2.0 + max(1.0, scale)  # more than any row can miss
-    system = np.hstack([np.array(rows), excuse])
-    total = np.concatenate([np.ones(n - 1), [0.0], np.zeros(q)])
-    prices = np.concatenate([np.zeros(n), 1.0 - 1e-4 * np.arange(q) / q])
-    upper = np.concatenate([np.ones(n - 1), [scale], np.ones(q)])
-    answer = milp(
-        prices,
-        constraints=[LinearConstraint(system, least), LinearConstraint(total[None], 1.0, 1.0)],
-        integrality=np.concatenate([np.zeros(n), np.ones(q)]),
-        bounds=Bounds(np.zeros(n + q), upper),
+            strict.append(said is not Answer.INDISTINGUISHABLE)
+    k = len(rows[0]) - 1
+    best = linprog(
+        np.append(np.zeros(k + 1), -1.0),
+        A_ub=np.hstack([-np.array(rows), np.array(strict, dtype=np.float64)[:, None]]),
+        b_ub=np.zeros(len(rows)),
+        A_eq=np.concatenate([np.ones(k), [0.0, 0.0]])[None],
+        b_eq=[1.0],
+        bounds=[(0.0, None)] * k + [(0.0, scale), (None, 1.0)],
     )
-    if answer.x is None:
-        return (q - 1,)
-    return tuple(int(i) for i in np.flatnonzero(answer.x[n:] > 0.5)) or (q - 1,)
+    if best.status == 0:
+        blamed = {owners[i] for i in np.flatnonzero(best.ineqlin.marginals < -1e-9)}
+        suspects = sorted(blamed)
+        if suspects and not explainable([answers[i] for i in suspects], scale):
+            conflict = smallest_conflict([answers[i] for i in suspects], scale)
+            return tuple(suspects[i] for i in conflict)
+    return smallest_conflict(answers, scale)  # rounding: look at all of them

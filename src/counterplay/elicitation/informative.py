@@ -1,9 +1,9 @@
 """The most informative comparison: which two options to show next.
 
-Preferences are drawn from the consistent set and weighted by a prior that knows no scale: people
-who care about everything and people who care about one thing are equally likely. Each candidate
-pair splits them by the answer they would give; the pair is chosen that leaves the smallest
-expected regret and splits evenly.
+Preferences that explain the answers are drawn from a population in which people who care about
+everything and people who care about one thing are equally likely. Each candidate pair splits them
+by the answer they would give; the pair is chosen that leaves the smallest expected regret and
+splits evenly.
 Source: spec 08 (adaptive elicitation); value of information, Chajewska, Koller, Parr (2000).
 """
 
@@ -16,44 +16,20 @@ from functools import lru_cache
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.elicitation.option_pool import Certificate, OptionPool, best_among
+from counterplay.elicitation.population import prior_shares
 from counterplay.elicitation.tolerant_set import TolerantSet
 
+_PEOPLE = 512
+ENOUGH = 128  # with fewer people left, preferences are sampled from the consistent set
 _SAMPLES = 192
 _CANDIDATES = 20
 _PAIRS = 64  # pairs whose expected regret is computed
 _CORNERS = 64
-_CORNER_SHARE = 1.5  # what a vertex counts, in units of an average sample
-_CONCENTRATIONS = (0.3, 1.0, 3.0)
-_MOST = 30.0  # a sampled preference counts at most this often
-
-
-def prior_shares(weights: FloatArray) -> FloatArray:
-    """Return the share of each sampled preference, uniform samples given.
-
-    The prior is an even mixture of symmetric Dirichlet distributions, from sparse weights to
-    nearly equal ones. It only ranks questions and guesses; certificates do not depend on it.
-
-    >>> shares = prior_shares(np.array([[0.25, 0.25, 0.25, 0.25], [0.7, 0.1, 0.1, 0.1]]))
-    >>> bool(shares[0] > shares[1])
-    True
-    """
-    k = weights.shape[1]
-    logs = np.log(np.maximum(weights, 1e-12)).sum(axis=1)
-    density = np.zeros(len(weights))
-    for a, constant in _dirichlet_constants(k):
-        density += np.exp(constant + (a - 1) * logs)
-    density = np.minimum(density / len(_CONCENTRATIONS), _MOST)
-    return np.asarray(density / density.sum())
-
-
-@lru_cache(maxsize=128)
-def _dirichlet_constants(k: int) -> list[tuple[float, float]]:
-    """Concentrations and the logarithms of the factors that make their densities sum to 1."""
-    return [(a, float(gammaln(k * a) - k * gammaln(a) - gammaln(k))) for a in _CONCENTRATIONS]
+_CORNER_SHARE = 0.3  # what all vertices count at most, as a share of everything
+_EVEN = 3.0  # what an uneven split costs, in targets, besides the smallest expected regret
 
 
 @dataclass(frozen=True)
@@ -75,22 +51,26 @@ def most_informative(
     consistent: TolerantSet,
     certificate: Certificate,
     asked: AbstractSet[tuple[int, int]],
-    balance: float,
+    target: float,
     rng: np.random.Generator,
 ) -> Choice | None:
     """Return the best pair that was not asked before, or None if no pair tells anything.
 
-    ``balance`` is what an uneven split costs, in units of relative regret.
+    ``target`` is the relative regret with which people are satisfied.
     """
-    sample = _spread(consistent, rng)
+    people, corners = _spread(consistent, rng)
     contenders = certificate.contenders
-    places, best = best_among(sample.weights, pool.values[contenders])
+    everybody = np.vstack([people.weights, corners])
+    places, best = best_among(everybody, pool.values[contenders])
     winners = contenders[places]
+    kept = people.weights @ pool.values[certificate.option] / best[: len(people.weights)]
+    satisfied = float(people.shares[kept >= 1.0 - target].sum())
+    sample = _with_corners(people, corners, satisfied)
     likely = _candidates(winners, sample.shares, certificate)
-    choice = _best_pair(pool, likely, sample, best, asked, balance)
+    choice = _best_pair(pool, likely, sample, best, asked, target)
     if choice is None and len(pool) > likely.size:  # any two options may still cut the set
         others = rng.permutation(len(pool))[: 2 * _CANDIDATES]
-        choice = _best_pair(pool, np.sort(others), sample, best, asked, balance)
+        choice = _best_pair(pool, np.sort(others), sample, best, asked, target)
     return choice
 
 
@@ -109,7 +89,7 @@ def _best_pair(
     sample: _Sample,
     best: FloatArray,
     asked: AbstractSet[tuple[int, int]],
-    balance: float,
+    target: float,
 ) -> Choice | None:
     """The pair of candidates that leaves the smallest expected regret, or None.
 
@@ -128,7 +108,8 @@ def _best_pair(
     one, other = _split(worth, sample.precision, left[looked], right[looked])
     regret = (sample.shares * (1.0 - worth / best)).T.astype(np.float32)
     after = _expected_regret(one, other, regret)
-    best_pair = int((after + balance * np.abs(largest[looked] - 0.5)).argmin())
+    uneven = (after.min() + _EVEN * target) * np.abs(largest[looked] - 0.5)
+    best_pair = int((after + uneven).argmin())
     chosen = looked[best_pair]
     return Choice(
         int(candidates[left[chosen]]),
@@ -140,16 +121,31 @@ def _best_pair(
     )
 
 
-def _spread(consistent: TolerantSet, rng: np.random.Generator) -> _Sample:
-    """Random preferences and some vertices, so that no corner of the set is overlooked."""
-    weights, precision = consistent.sample(_SAMPLES, rng)
-    shares = len(weights) * prior_shares(weights)
+def _spread(consistent: TolerantSet, rng: np.random.Generator) -> tuple[_Sample, FloatArray]:
+    """Preferences that explain the answers, and some vertices of the consistent set."""
+    weights = consistent.people(_PEOPLE, rng)
+    precision, shares = np.zeros(len(weights)), np.full(len(weights), 1.0 / max(len(weights), 1))
+    if len(weights) < ENOUGH:
+        weights, precision = consistent.sample(_SAMPLES, rng)
+        shares = prior_shares(weights)
     corners = consistent.vertices
     if len(corners) > _CORNERS:
         corners = corners[np.sort(rng.permutation(len(corners))[:_CORNERS])]
-    shares = np.append(shares, np.full(len(corners), _CORNER_SHARE))
-    precision = np.append(precision, np.zeros(len(corners)))
-    return _Sample(np.vstack([weights, corners]), precision, shares / shares.sum())
+    return _Sample(weights, precision, shares), corners
+
+
+def _with_corners(sample: _Sample, corners: FloatArray, satisfied: float) -> _Sample:
+    """Let the vertices count the more, the more people the recommended option satisfies already.
+
+    People decide what to recommend; vertices decide the certificate.
+    """
+    share = _CORNER_SHARE * satisfied
+    each = np.full(len(corners), share / len(corners))
+    return _Sample(
+        np.vstack([sample.weights, corners]),
+        np.append(sample.precision, np.zeros(len(corners))),
+        np.append((1.0 - share) * sample.shares, each),
+    )
 
 
 def _candidates(winners: IntArray, shares: FloatArray, certificate: Certificate) -> IntArray:

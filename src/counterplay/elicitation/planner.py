@@ -7,21 +7,22 @@ Source: Eq. eq:piw, spec 08 section A0.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import threading
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import cpu_count
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.errors import ConvergenceError, InvalidInputError
+from counterplay.core.threads import in_threads
 from counterplay.core.validation import FloatArray, check_float_array
+from counterplay.elicitation.lanes import LANES
 from counterplay.elicitation.mdp import MultiObjectiveMDP
-from counterplay.elicitation.policies import action_dtype, evaluate_policies
-from counterplay.elicitation.value_iteration import LANES, value_iterate
+from counterplay.elicitation.policies import action_dtype
+from counterplay.elicitation.value_iteration import Workspace, plan_one
 
-_THREADED = 2**25  # transitions times directions from which several threads are worth their start
+_WORTH_A_THREAD = 2**22  # transitions times directions that take longer than starting a thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,19 +78,18 @@ def plan(mdp: MultiObjectiveMDP, W: ArrayLike) -> Plan:
     policies = np.empty((m, mdp.H, mdp.n_states), dtype=action_dtype(mdp))
     values, scalars = np.empty((m, mdp.n_objectives)), np.empty(m)
 
-    def plan_part(start: int) -> None:
-        part = slice(start, start + LANES)
-        found = policies[part]
-        final = value_iterate(mdp.csr, mdp.R, mdp.action_mask, directions[part], found)
-        scalars[part], values[part] = final[mdp.s0], evaluate_policies(mdp, found)
-
-    threads = min(-(-m // LANES), cpu_count() if m * mdp.H * mdp.P.nnz > _THREADED else 1)
-    if threads > 1:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(plan_part, range(0, m, LANES)))
+    if m == 1:
+        scalars[:], values[:] = plan_one(mdp, directions, policies)
     else:
-        for start in range(0, m, LANES):
-            plan_part(start)
+        own = threading.local()
+
+        def plan_part(start: int) -> None:
+            if not hasattr(own, "space"):
+                own.space = Workspace(mdp, policies.dtype)
+            part = slice(start, start + LANES)
+            scalars[part], values[part] = own.space.plan(directions[part], policies[part])
+
+        in_threads(plan_part, range(0, m, LANES), m * mdp.H * mdp.P.nnz // _WORTH_A_THREAD)
     gap = np.abs((directions * values).sum(axis=1) - scalars)
     tolerance = 1e-9 * mdp.scale * np.maximum(1.0, np.abs(directions).max(axis=1))
     if (gap > tolerance).any():

@@ -84,7 +84,8 @@ def first_available_policy(mdp: MultiObjectiveMDP) -> Policy:
 
 def action_dtype(mdp: MultiObjectiveMDP) -> type[np.signedinteger[Any]]:
     """Return the smallest integer type that holds every action."""
-    return np.int16 if mdp.n_actions < 2**15 else np.int32
+    kinds = (np.int8, np.int16, np.int32)
+    return next(kind for kind in kinds if mdp.n_actions <= np.iinfo(kind).max)
 
 
 def check_policy(mdp: MultiObjectiveMDP, policy: ArrayLike) -> Policy:
@@ -221,22 +222,29 @@ def _forward_values(indptr, indices, data, rewards, policies, s0, n_actions):  #
     k = rewards.shape[1]
     values = np.zeros((m, k))
     visits = np.empty(n * n_actions)
+    held, row_of = np.empty(n), np.empty(n, np.uint64)  # visits since the action last changed
     for i in range(m):
-        current = np.zeros(n)
-        following = np.zeros(n)
+        current, following = np.zeros(n), np.zeros(n)
         current[s0] = 1.0
-        visits[:] = 0.0
+        visits[:], held[:] = 0.0, 0.0
+        for s in range(n):
+            row_of[s] = s * n_actions + policies[i, 0, s]
         for t in range(horizon):
             following[:] = 0.0
             for s in range(n):
+                row = np.uint64(s * n_actions + policies[i, t, s])
+                if row != row_of[s]:
+                    visits[row_of[s]] += held[s]
+                    row_of[s], held[s] = row, 0.0
                 weight = current[s]
                 if weight == 0.0:
                     continue
-                row = np.uint64(s * n_actions + policies[i, t, s])
-                visits[row] += weight
+                held[s] += weight
                 for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])):
                     following[indices[entry]] += weight * data[entry]
             current, following = following, current
+        for s in range(n):
+            visits[row_of[s]] += held[s]
         for pair in range(visits.size):
             weight = visits[pair]
             if weight != 0.0:

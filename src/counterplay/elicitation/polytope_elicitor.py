@@ -27,10 +27,11 @@ from counterplay.elicitation import bounds
 from counterplay.elicitation.adaptive_state import AdaptiveState, OnContradiction, Settings
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query, User
 from counterplay.elicitation.elicitor import read_state
-from counterplay.elicitation.informative import prior_shares
+from counterplay.elicitation.informative import ENOUGH
 from counterplay.elicitation.option_pool import best_among
 from counterplay.elicitation.oracles import PointSetOracle
 from counterplay.elicitation.parameters import Parameterised
+from counterplay.elicitation.population import prior_shares
 from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.shared_bases import SharedBases
 from counterplay.elicitation.standing import leaders, standing
@@ -216,10 +217,14 @@ class PolytopeElicitor(Parameterised):
         """
         state = self._state_or_new()
         rng = np.random.default_rng(derive_seed(state.seed, "centre"))
-        weights = state.consistent.likely(1024, rng)
+        weights = state.consistent.people(2048, rng)
+        shares = np.ones(len(weights))
+        if len(weights) < ENOUGH:
+            weights = state.consistent.likely(1024, rng)
+            shares = prior_shares(weights)
         contenders = state.certificate.contenders  # nobody prefers any other option
         values = state.pool.values[contenders]
-        shares = prior_shares(weights) / best_among(weights, values)[1]
+        shares = shares / best_among(weights, values)[1]
         kept = values @ (shares @ weights)  # expected worth, as a share of the best
         return state.pool.items[int(contenders[kept.argmax()])]
 

@@ -28,11 +28,17 @@ class Contradiction:
     """Numbers of the answers that are ignored from then on."""
     changed: tuple[int, ...] = ()
     """Numbers of the answers that the person changed when asked again."""
+    restored: tuple[int, ...] = ()
+    """Numbers of answers set aside before that count again."""
 
     def __str__(self) -> str:
         outcome = [
             f"{_numbers(numbers)} {verb}"
-            for numbers, verb in ((self.set_aside, "set aside"), (self.changed, "changed"))
+            for numbers, verb in (
+                (self.set_aside, "set aside"),
+                (self.changed, "changed"),
+                (self.restored, "counted again"),
+            )
             if numbers
         ]
         return f"answers {_numbers(self.conflict)} exclude each other; {', '.join(outcome)}"

@@ -121,6 +121,12 @@ class TolerantSet:
         weights, precisions = zip(*parts)
         return np.vstack(weights), np.concatenate(precisions)
 
+    def people(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Return members of a population who explain the answers; none where some may be wrong."""
+        if self.wrong_answers:
+            return np.zeros((0, self.k))
+        return self._members[0].consistent.people(n, rng)
+
     def likely(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Return weights that explain as many answers as possible."""
         fewest = min(len(member.left_out) for member in self._members)

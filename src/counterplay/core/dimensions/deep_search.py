@@ -19,10 +19,8 @@ of Dvoretzky and Motzkin (1947).
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-import joblib
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -40,6 +38,7 @@ from counterplay.core.dimensions.small_cells import (
     splitting_together,
     workspace,
 )
+from counterplay.core.threads import in_threads
 from counterplay.core.validation import BoolArray, IntArray
 
 _LAST = 5  # so many points are tested on small cells, after those by which all rows are sorted
@@ -71,8 +70,12 @@ def find_shattered(values: NDArray[np.uint8], apart: BoolArray, size: int) -> In
         return found
     reach = np.arange(size) * len(places) // size
     endless = np.full(1, np.iinfo(np.int64).max)
-    with ThreadPoolExecutor(joblib.cpu_count()) as threads:
-        sets = list(threads.map(partial(search, reach, first, endless), range(len(places))))
+    sets = [found] * len(places)
+
+    def from_start(start: int) -> None:
+        sets[start] = search(reach, first, endless, start)
+
+    in_threads(from_start, range(len(places)))
     return next((columns for columns in sets if columns.size), found)
 
 
