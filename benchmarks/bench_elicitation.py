@@ -189,7 +189,7 @@ def person(kind: str, prior: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return items, rng.dirichlet(PRIORS[prior])
 
 
-def compare_questions(users: int = 50, peer_users: int = 15, botorch_users: int = 3) -> None:
+def compare_questions(users: int = 400, peer_users: int = 15, botorch_users: int = 5) -> None:
     """``users`` per prior for our method, fewer for the slow ones, always the same first ones."""
     methods: dict[str, tuple[Callable[..., tuple[int, float, int]], int]] = {
         "polytope (ours)": (ours, users),

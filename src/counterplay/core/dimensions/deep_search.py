@@ -11,7 +11,8 @@ circle, so going around from one of its points (where the sum of the gaps, less 
 largest) the m-th next point comes within m/t of the circle, for every m. The set is therefore found
 from one of its points while every next one is looked for in a short stretch only. Points that
 exclude each other share one place on the circle. Where sets of the size exist, a search without
-this restriction finds one sooner, so a part of the time is spent on that first.
+this restriction finds one sooner, so a part of the time is spent on that first, unless random sets
+miss far too many labelings.
 
 Members must be defined everywhere (no 2). Source: spec 11 section 3.1; the order is the cycle lemma
 of Dvoretzky and Motzkin (1947).
@@ -19,6 +20,7 @@ of Dvoretzky and Motzkin (1947).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import numpy as np
@@ -43,6 +45,8 @@ from counterplay.core.validation import BoolArray, IntArray
 
 _LAST = 5  # so many points are tested on small cells, after those by which all rows are sorted
 _FREE_STEPS = 100_000_000  # columns tested without the order, which is better at finding a set
+_TRIES = 8  # places from where that is done
+_HOPELESS = 100.0  # labelings that random sets miss on average; then no set is expected
 _SEED = 11  # of the random sets that decide at which depth counting starts to bite
 
 
@@ -63,20 +67,49 @@ def find_shattered(values: NDArray[np.uint8], apart: BoolArray, size: int) -> In
     if len(places) < size or n_rows < 2**size:
         return np.zeros(0, dtype=np.int64)
     search = partial(_from_place, values, apart, places, size, _counting_depth(values, size))
-    first = np.full(1, len(places))  # the first place so far from where a set was found
-    left = np.full(1, _FREE_STEPS)
-    found = search(np.full(size, len(places) - 1), first, left, 0)
-    if found.size or left[0] > 0:
-        return found
+    if _mean_missing(values, size) < _HOPELESS:
+        found = _freely(search, len(places), size)
+        if found is not None:
+            return found
     reach = np.arange(size) * len(places) // size
-    endless = np.full(1, np.iinfo(np.int64).max)
-    sets = [found] * len(places)
+    return _first_found(lambda first, start: search(reach, first, _endless(), start), len(places))
+
+
+def _freely(search: Callable[..., IntArray], n_places: int, size: int) -> IntArray | None:
+    """Search without the order from several places; None if all steps were used in vain."""
+    anywhere = np.full(size, n_places - 1)
+    finished = []
+
+    def from_start(first: IntArray, start: int) -> IntArray:
+        left = np.full(1, _FREE_STEPS // _TRIES)
+        found = search(anywhere, first, left, start)
+        if found.size == 0 and left[0] > 0 and first[0] > start:
+            finished.append(start)  # no set anywhere, so nobody need look any further
+            first[0] = -1
+        return found
+
+    starts = np.unique(np.arange(_TRIES) * n_places // _TRIES)
+    found = _first_found(from_start, n_places, starts)
+    return found if found.size or finished else None
+
+
+def _first_found(
+    search: Callable[[IntArray, int], IntArray], n_places: int, starts: Iterable[int] | None = None
+) -> IntArray:
+    """What the search finds from the earliest place, on all cores; empty if it finds nothing."""
+    first = np.full(1, n_places)  # the first place so far from where a set was found
+    sets: dict[int, IntArray] = {}
 
     def from_start(start: int) -> None:
-        sets[start] = search(reach, first, endless, start)
+        sets[start] = search(first, start)
 
-    in_threads(from_start, range(len(places)))
-    return next((columns for columns in sets if columns.size), found)
+    in_threads(from_start, range(n_places) if starts is None else starts)
+    found = sorted(start for start, columns in sets.items() if columns.size)
+    return sets[found[0]] if found else np.zeros(0, dtype=np.int64)
+
+
+def _endless() -> IntArray:
+    return np.full(1, np.iinfo(np.int64).max)
 
 
 def _from_place(
@@ -147,6 +180,17 @@ def _counting_depth(values: NDArray[np.uint8], size: int) -> int:
         if passed < 0.3 * 60:
             return min(max(k - 4, 0), size - _LAST)
     return size - _LAST
+
+
+def _mean_missing(values: NDArray[np.uint8], size: int) -> float:
+    """How many labelings a random set of this size misses, on average."""
+    rng = np.random.default_rng(_SEED)
+    missing = 0
+    for _ in range(20):
+        columns = rng.choice(values.shape[0], size=size, replace=False)
+        codes = (1 << np.arange(size)) @ values[columns].astype(np.int64)
+        missing += 2**size - np.unique(codes).size
+    return missing / 20
 
 
 @njit(cache=True, nogil=True)
