@@ -165,7 +165,8 @@ class ConsistentSet:
             return np.zeros((0, self.k))
         for vector, said in self.answers[self._heard :]:
             margin = self._people @ vector
-            self._people = self._people[margin > 0 if said is Answer.FIRST else margin < 0]
+            agree = np.flatnonzero(margin > 0 if said is Answer.FIRST else margin < 0)
+            self._people = self._people.take(agree, axis=0)
         self._heard = len(self.answers)
         start = int(rng.integers(max(len(self._people), 1)))
         around = self._people[: max(0, n - len(self._people) + start)][:start]

@@ -65,7 +65,7 @@ def most_informative(
     winners = contenders[places]
     kept = people.weights @ pool.values[certificate.option] / best[: len(people.weights)]
     satisfied = float(people.shares[kept >= 1.0 - target].sum())
-    sample = _with_corners(people, corners, satisfied)
+    sample = _with_corners(people, everybody, satisfied)
     likely = _candidates(winners, sample.shares, certificate)
     choice = _best_pair(pool, likely, sample, best, asked, target)
     if choice is None and len(pool) > likely.size:  # any two options may still cut the set
@@ -134,17 +134,16 @@ def _spread(consistent: TolerantSet, rng: np.random.Generator) -> tuple[_Sample,
     return _Sample(weights, precision, shares), corners
 
 
-def _with_corners(sample: _Sample, corners: FloatArray, satisfied: float) -> _Sample:
+def _with_corners(people: _Sample, everybody: FloatArray, satisfied: float) -> _Sample:
     """Let the vertices count the more, the more people the recommended option satisfies already.
 
     People decide what to recommend; vertices decide the certificate.
     """
-    share = _CORNER_SHARE * satisfied
-    each = np.full(len(corners), share / len(corners))
+    share, corners = _CORNER_SHARE * satisfied, len(everybody) - len(people.weights)
     return _Sample(
-        np.vstack([sample.weights, corners]),
-        np.append(sample.precision, np.zeros(len(corners))),
-        np.append((1.0 - share) * sample.shares, each),
+        everybody,
+        np.append(people.precision, np.zeros(corners)),
+        np.append((1.0 - share) * people.shares, np.full(corners, share / corners)),
     )
 
 

@@ -54,7 +54,8 @@ class TolerantSet:
     @property
     def vertices(self) -> FloatArray:
         """Weights of the vertices of all polytopes of the union."""
-        return np.vstack([member.consistent.vertices for member in self._largest()])
+        parts = [member.consistent.vertices for member in self._largest()]
+        return parts[0] if len(parts) == 1 else np.vstack(parts)
 
     @property
     def precisions(self) -> FloatArray:
