@@ -109,7 +109,7 @@ def test_ctrl_c_leaves_a_consistent_store(tmp_path: Path, backend: str) -> None:
     if backend == "ray":
         pytest.importorskip("ray", reason="the Ray backend needs ray")
     store = tmp_path / "studies.sqlite"
-    process = start(store, "--jobs", "2", "--quiet", "--backend", backend, pause=1.0)
+    process = start(store, "--jobs", "2", "--quiet", "--backend", backend, pause=0.5)
     wait_for_rows(store, 2)
     os.killpg(process.pid, signal.SIGINT)  # what a terminal does
     _, errors = process.communicate(timeout=60)

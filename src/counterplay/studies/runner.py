@@ -15,7 +15,6 @@ from counterplay.core.progress import progress_bar
 from counterplay.core.validation import check_choice, check_int
 from counterplay.studies.backends import Backend, outcomes
 from counterplay.studies.execute import Failure, Task
-from counterplay.studies.interrupts import remembered_interrupts
 from counterplay.studies.plan import Cell, plan_cells
 from counterplay.studies.provenance import current_provenance
 from counterplay.studies.registry import RegisteredStudy
@@ -157,14 +156,9 @@ def _execute(
     stored = 0
     answers = outcomes(tasks, jobs=jobs, backend=backend, address=address)
     try:
-        with (
-            remembered_interrupts() as check_interrupt,
-            closing(answers),
-            progress_bar(progress) as bar,
-        ):
+        with closing(answers), progress_bar(progress) as bar:
             line = bar.add_task(todo[0][1].study, total=len(tasks))
             for outcome in answers:
-                check_interrupt()
                 cell = todo[outcome.index][1]
                 if outcome.failure is not None:
                     failures[str(cell)] = outcome.failure
