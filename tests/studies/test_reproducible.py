@@ -20,6 +20,11 @@ SAMPLE = Path(__file__).parent / "sample"
 CELLS = 12
 
 
+def listen_to_ctrl_c() -> None:
+    """Background jobs of a shell ignore Ctrl-C, and so would all they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(store: Path, *options: str, pause: float = 0.0) -> subprocess.Popen[bytes]:
     paths = [str(SAMPLE), str(Path(counterplay.__file__).parents[1])]
     return subprocess.Popen(
@@ -31,6 +36,7 @@ def start(store: Path, *options: str, pause: float = 0.0) -> subprocess.Popen[by
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        preexec_fn=listen_to_ctrl_c,
     )
 
 
