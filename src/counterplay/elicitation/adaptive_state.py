@@ -64,7 +64,7 @@ class AdaptiveState:
         )
         self.log: list[LoggedAnswer] = []
         self.given: dict[int, tuple[FloatArray, Answer]] = {}  # every answer, as last given
-        self.active: dict[int, tuple[FloatArray, Answer]] = {}  # those not set aside
+        self.aside: set[int] = set()  # numbers of the answers that are ignored
         self.contradictions: list[Contradiction] = []
         self.open_conflict: tuple[int, ...] = ()
         self.to_confirm: list[int] = []
@@ -74,6 +74,11 @@ class AdaptiveState:
         self._same_in_a_row: list[float] = []
         self._certificate: Certificate | None = None
         self._contenders: IntArray | None = None  # of a larger consistent set
+
+    @property
+    def active(self) -> dict[int, tuple[FloatArray, Answer]]:
+        """The answers that count."""
+        return {i: answer for i, answer in self.given.items() if i not in self.aside}
 
     @property
     def certificate(self) -> Certificate:
@@ -99,7 +104,7 @@ class AdaptiveState:
         if entry.about is not None:
             self._confirmed(entry.about, entry.answer)
         else:
-            self.given[number] = self.active[number] = (entry.difference, entry.answer)
+            self.given[number] = (entry.difference, entry.answer)
             if entry.purpose not in ADAPTIVE:
                 self._feed_inner(entry.answer)
             if not self.consistent.tell(number, entry.difference, entry.answer):
@@ -228,8 +233,8 @@ class AdaptiveState:
 
     def _conflict(self, number: int) -> None:
         """An answer leaves no consistent preference: report, ask again, or set aside."""
-        numbers = list(self.active)
-        conflict = smallest_conflict([self.active[i] for i in numbers], self.consistent.scale)
+        numbers, answers = zip(*self.active.items())
+        conflict = smallest_conflict(answers, self.consistent.scale)
         members = tuple(numbers[i] for i in conflict) or (number,)
         policy = self.settings.contradictions
         if policy == "raise" or len(self.contradictions) >= self.settings.max_contradictions:
@@ -248,9 +253,9 @@ class AdaptiveState:
     def _confirmed(self, number: int, answer: Answer) -> None:
         """A questioned answer was given again: keep it or replace it."""
         self.to_confirm = [i for i in self.to_confirm if i != number]
-        changed = self.active[number][1] is not answer
-        if changed:
-            self.given[number] = self.active[number] = (self.active[number][0], answer)
+        difference, said = self.given[number]
+        if said is not answer:
+            self.given[number] = (difference, answer)
             self._contenders = None
             if self.consistent.reset(self.active):
                 self.contradictions.append(Contradiction(self.open_conflict, (), (number,)))
@@ -266,16 +271,14 @@ class AdaptiveState:
         Answers set aside before count again if that leaves fewer: one early slip must not outweigh
         many later answers that it contradicts one at a time.
         """
-        before, self.active = self.active, dict(self.given)
+        before, self.aside = self.aside, set()
         self._contenders = None
         while not self.consistent.reset(self.active):
-            numbers = list(self.active)
-            answers = [self.active[i] for i in numbers]
-            for i in fewest_to_set_aside(answers, self.consistent.scale):
-                del self.active[numbers[i]]
-        dropped = tuple(sorted(before.keys() - self.active.keys()))
-        restored = tuple(sorted(self.active.keys() - before.keys()))
-        self.contradictions.append(Contradiction(conflict, dropped, (), restored))
+            numbers, answers = zip(*self.active.items())
+            fewest = fewest_to_set_aside(answers, self.consistent.scale)
+            self.aside |= {numbers[i] for i in fewest}
+        dropped, restored = sorted(self.aside - before), sorted(before - self.aside)
+        self.contradictions.append(Contradiction(conflict, tuple(dropped), (), tuple(restored)))
 
     def _confirmation(self, number: int) -> Query:
         options = self.log[number].options

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.elicitation.option_pool import Certificate, OptionPool, best_among
-from counterplay.elicitation.population import prior_shares
+from counterplay.elicitation.population import ENOUGH, prior_shares
 from counterplay.elicitation.tolerant_set import TolerantSet
 
 _PEOPLE = 512
-ENOUGH = 128  # with fewer people left, preferences are sampled from the consistent set
 _SAMPLES = 192
 _CANDIDATES = 20
 _PAIRS = 64  # pairs whose expected regret is computed

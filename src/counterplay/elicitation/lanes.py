@@ -270,11 +270,11 @@ def forward(indptr, indices, data, rewards, choices, s0, current, following, hel
         for s in range(n):
             if t > 0:
                 _settle(s, actions, choices[t - 1], choices[t], held, visits)  # type: ignore[call-arg]  # numba passes its context
-            _move_on(s, actions, choices[t], indptr, indices, data, current, following, held)  # type: ignore[call-arg]
+            _move_on(s, actions, choices[t], indptr, indices, data, current, following, held)  # type: ignore[call-arg]  # the same
         current, following = following, current
     nothing = np.full_like(choices[0], -1)
     for s in range(n):
-        _settle(s, actions, choices[-1], nothing, held, visits)  # type: ignore[call-arg]
+        _settle(s, actions, choices[-1], nothing, held, visits)  # type: ignore[call-arg]  # the same
     values = np.zeros((LANES, k))
     for pair in range(pairs):
         for i in range(LANES):

@@ -27,11 +27,10 @@ from counterplay.elicitation import bounds
 from counterplay.elicitation.adaptive_state import AdaptiveState, OnContradiction, Settings
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query, User
 from counterplay.elicitation.elicitor import read_state
-from counterplay.elicitation.informative import ENOUGH
 from counterplay.elicitation.option_pool import best_among
 from counterplay.elicitation.oracles import PointSetOracle
 from counterplay.elicitation.parameters import Parameterised
-from counterplay.elicitation.population import prior_shares
+from counterplay.elicitation.population import ENOUGH, prior_shares
 from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.shared_bases import SharedBases
 from counterplay.elicitation.standing import leaders, standing

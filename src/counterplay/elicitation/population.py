@@ -15,6 +15,7 @@ from scipy.special import gammaln
 
 from counterplay.core.validation import FloatArray
 
+ENOUGH = 128  # with fewer people left, preferences are sampled from the consistent set
 _CONCENTRATIONS = (0.3, 1.0, 3.0)
 _PEOPLE = 3 * 2**12
 _SEED = 8

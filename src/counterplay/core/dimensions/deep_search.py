@@ -20,7 +20,7 @@ of Dvoretzky and Motzkin (1947).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import numpy as np
@@ -47,7 +47,7 @@ _LAST = 5  # so many points are tested on small cells, after those by which all 
 _FREE_STEPS = 100_000_000  # columns tested without the order, which is better at finding a set
 _TRIES = 8  # places from where that is done
 _HOPELESS = 100.0  # labelings that random sets miss on average; then no set is expected
-_SEED = 11  # of the random sets that decide at which depth counting starts to bite
+_SEED = 11  # of the random sets that show at which depth counting starts to bite
 
 
 def find_shattered(values: NDArray[np.uint8], apart: BoolArray, size: int) -> IntArray:
@@ -169,28 +169,25 @@ def _row_words(values: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 def _counting_depth(values: NDArray[np.uint8], size: int) -> int:
     """Points to sort by: the fourth after them is where most sets have too small a cell."""
-    rng = np.random.default_rng(_SEED)
-    n_columns = values.shape[0]
     for k in range(3, size):
-        passed = 0
-        for _ in range(60):
-            columns = rng.choice(n_columns, size=k, replace=False)
-            codes = (1 << np.arange(k)) @ values[columns].astype(np.int64)
-            passed += int(np.bincount(codes, minlength=2**k).min() >= 2 ** (size - k))
-        if passed < 0.3 * 60:
+        passed = np.mean([counts.min() >= 2 ** (size - k) for counts in _random_cells(values, k)])
+        if passed < 0.3:
             return min(max(k - 4, 0), size - _LAST)
     return size - _LAST
 
 
 def _mean_missing(values: NDArray[np.uint8], size: int) -> float:
     """How many labelings a random set of this size misses, on average."""
+    return float(np.mean([(counts == 0).sum() for counts in _random_cells(values, size)]))
+
+
+def _random_cells(values: NDArray[np.uint8], size: int) -> Iterator[IntArray]:
+    """Rows with each labeling of some random sets of this size."""
     rng = np.random.default_rng(_SEED)
-    missing = 0
-    for _ in range(20):
+    for _ in range(60):
         columns = rng.choice(values.shape[0], size=size, replace=False)
         codes = (1 << np.arange(size)) @ values[columns].astype(np.int64)
-        missing += 2**size - np.unique(codes).size
-    return missing / 20
+        yield np.bincount(codes, minlength=2**size)
 
 
 @njit(cache=True, nogil=True)
