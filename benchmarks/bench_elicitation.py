@@ -203,7 +203,7 @@ def compare_questions(users: int = 400, peer_users: int = 15, botorch_users: int
     ours(np.random.default_rng(0).random((50, 4)), np.ones(4) / 4, 0)  # compile
     for kind in ("all items undominated", "scattered items"):
         print(f"\n{kind}: 1,000 items, 4 objectives, questions to 1 % regret")
-        print(f"{'method':26} {'users':>6} {'median':>7} {'mean':>6} {'max':>4} "
+        print(f"{'method':26} {'users':>6} {'median':>7} {'<= 5':>6} {'mean':>6} {'max':>4} "
               f"{'ms/question':>12} {'ratio':>7}   median by prior")  # fmt: skip
         own_time = None
         for name, (method, n) in methods.items():
@@ -221,7 +221,8 @@ def compare_questions(users: int = 400, peer_users: int = 15, botorch_users: int
                 for prior, records in outcome.items()
             )
             print(
-                f"{name:26} {len(counts):6d} {np.median(counts):7.1f} {counts.mean():6.1f} "
+                f"{name:26} {len(counts):6d} {np.median(counts):7.1f} {(counts <= 5).mean():6.1%} "
+                f"{counts.mean():6.1f} "
                 f"{counts.max():4d} {ms:12.2f} {ratio:>7}   {by_prior}",
                 flush=True,
             )

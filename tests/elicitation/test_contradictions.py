@@ -100,11 +100,7 @@ def test_noisy_people_never_cause_a_hang(policy: str) -> None:
         w = rng.dirichlet(np.ones(3))
         user = NoisyUser(w, 0.005, flip_prob=0.15, random_state=seed)
         elicitor = PolytopeElicitor(
-            items,
-            contradictions=policy,
-            adaptive_questions=3,
-            target_regret=1e-3,
-            random_state=0,
+            items, contradictions=policy, adaptive_questions=3, target_regret=1e-3, random_state=0
         )
         result = elicitor.run(user)
         reported += len(result.contradictions)

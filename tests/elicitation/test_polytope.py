@@ -342,3 +342,16 @@ def test_catalogue_result_names_the_row() -> None:
         LinearPreferenceUser([1.0, 0.5, 0.5], 1e-3)
     )
     assert result.label.startswith(f"m{result.index}: a ")
+
+
+@pytest.mark.claim("08.28")
+def test_people_explain_the_answers_and_none_is_shown_twice() -> None:
+    consistent, _ = told_set(4, 4, 0.0, 5)
+    everybody = consistent.people(10**6, np.random.default_rng(0))
+    assert 0 < len(everybody) < len(ConsistentSet(4).people(10**6, np.random.default_rng(0)))
+    assert all(consistent.contains(w) for w in everybody)
+    assert len(np.unique(everybody, axis=0)) == len(everybody)
+    some = consistent.people(len(everybody) - 1, np.random.default_rng(1))
+    assert len(np.unique(some, axis=0)) == len(some) == len(everybody) - 1
+    assert consistent.tell([1e-9, -1e-9, 0.0, 0.0], "same")
+    assert len(consistent.people(100, np.random.default_rng(0))) == 0
