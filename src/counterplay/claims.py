@@ -27,6 +27,8 @@ class Claim:
 def load_claims() -> tuple[Claim, ...]:
     """Return every claim, ordered by id.
 
+    Examples
+    --------
     >>> any(claim.id == "09.01" for claim in load_claims())
     True
     """

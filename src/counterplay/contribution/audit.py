@@ -95,6 +95,8 @@ def envy_report(game: CollabGame, theta: ArrayLike, tol: Tolerances = DEFAULT) -
 def price_of_stability(stable_total: float, optimal_total: float) -> float:
     """Return what stability costs: cheapest stable total over cheapest total.
 
+    Examples
+    --------
     >>> round(price_of_stability(5.4, 3.0), 6)
     1.8
     """
@@ -104,6 +106,8 @@ def price_of_stability(stable_total: float, optimal_total: float) -> float:
 def price_of_fairness(envy_free_total: float, optimal_total: float) -> float:
     """Return what envy-freeness costs: cheapest envy-free total over cheapest total.
 
+    Examples
+    --------
     >>> round(price_of_fairness(5.0, 3.0), 6)
     1.666667
     """

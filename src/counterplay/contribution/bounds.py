@@ -16,6 +16,8 @@ from counterplay.core.validation import check_int, check_positive_int, check_rea
 def flower_linear_opt(s: int) -> float:
     """Cheapest total of the linear flower: the core brings ``s``.
 
+    Examples
+    --------
     >>> flower_linear_opt(4)
     4.0
     """
@@ -25,6 +27,8 @@ def flower_linear_opt(s: int) -> float:
 def flower_linear_stable(s: int) -> float:
     """Total of the stable plan of the linear flower: ``b s/(2s-1)``, all from petals.
 
+    Examples
+    --------
     >>> round(flower_linear_stable(4), 6)
     9.142857
     """
@@ -34,6 +38,8 @@ def flower_linear_stable(s: int) -> float:
 def flower_linear_envy_free(s: int) -> float:
     """Cheapest envy-free total of the linear flower: everybody brings 1/2.
 
+    Examples
+    --------
     >>> flower_linear_envy_free(4)
     8.5
     """
@@ -43,6 +49,8 @@ def flower_linear_envy_free(s: int) -> float:
 def flower_linear_pos(s: int) -> float:
     """Price of stability of the linear flower, ``b/(2s-1)``: about ``sqrt(k)/2``.
 
+    Examples
+    --------
     >>> round(flower_linear_pos(10), 6)
     5.263158
     """
@@ -52,6 +60,8 @@ def flower_linear_pos(s: int) -> float:
 def flower_linear_pof(s: int) -> float:
     """Price of fairness of the linear flower, ``(b+1)/(2s)``: about ``sqrt(k)/2``.
 
+    Examples
+    --------
     >>> flower_linear_pof(10)
     5.05
     """
@@ -63,6 +73,8 @@ def flower_coverage_relaxed_opt(s: int) -> float:
 
     Its ceiling is the whole-number optimum.
 
+    Examples
+    --------
     >>> round(flower_coverage_relaxed_opt(3), 4)
     3.4425
     """
@@ -72,6 +84,8 @@ def flower_coverage_relaxed_opt(s: int) -> float:
 def flower_coverage_core_only(s: int) -> float:
     """Samples of the core alone that satisfy everybody, the last one fractional.
 
+    Examples
+    --------
     >>> round(flower_coverage_core_only(3), 4)
     3.457
     """
@@ -85,6 +99,8 @@ def flower_coverage_stable(s: int) -> float:
 
     All petals bring ``theta`` with ``(1/s) z^s + (1-1/s) z = 1 - 1/b``, ``z = 1 - theta/b``.
 
+    Examples
+    --------
     >>> round(flower_coverage_stable(3), 4)
     5.6293
     """
@@ -94,6 +110,8 @@ def flower_coverage_stable(s: int) -> float:
 def flower_coverage_equal(s: int) -> float:
     """Cheapest total of the coverage flower if everybody brings the same.
 
+    Examples
+    --------
     >>> round(flower_coverage_equal(3), 4)
     5.3
     """
@@ -103,6 +121,8 @@ def flower_coverage_equal(s: int) -> float:
 def flower_petal_lower_bound() -> float:
     """Constant of the proof: petals bring at least ``1/(3 ln 4)`` in every stable plan.
 
+    Examples
+    --------
     >>> round(flower_petal_lower_bound(), 3)
     0.24
     """
@@ -112,6 +132,8 @@ def flower_petal_lower_bound() -> float:
 def cycle_real_level(mu: float) -> float:
     """Stable contribution of the real cycle on [0, 1]: ``1 - sqrt(2(1-mu))`` for ``mu < 1``.
 
+    Examples
+    --------
     >>> round(cycle_real_level(0.9), 6)
     0.552786
     """
@@ -121,6 +143,8 @@ def cycle_real_level(mu: float) -> float:
 def cycle_equilibria(m: int) -> int:
     """Number of whole-number stable plans of the cycle that needs ``m`` samples: 0 if m is odd.
 
+    Examples
+    --------
     >>> [cycle_equilibria(m) for m in range(1, 5)]
     [0, 1, 0, 1]
     """
@@ -130,6 +154,8 @@ def cycle_equilibria(m: int) -> int:
 def best_response_lipschitz(c1: float, c2: float) -> float:
     """How far a best response moves per unit that the others move: ``c1 / c2``.
 
+    Examples
+    --------
     >>> best_response_lipschitz(0.5, 0.25)
     2.0
     """
@@ -139,6 +165,8 @@ def best_response_lipschitz(c1: float, c2: float) -> float:
 def pair_segment_utility(alpha: float) -> float:
     """Utility of two identical parties that share one sample: ``3/4 - alpha(1-alpha)/8``.
 
+    Examples
+    --------
     >>> pair_segment_utility(0.5)
     0.71875
     """

@@ -288,6 +288,8 @@ def miss_probability(q: FloatArray, theta: Any, extension: str = "rounding") -> 
 
     ``(1-q)^t (1 - r q)`` with whole part ``t`` and fraction ``r``; broadcasts.
 
+    Examples
+    --------
     >>> miss_probability(np.array([0.5, 1.0]), 0.0).tolist()
     [1.0, 1.0]
     """

@@ -122,6 +122,8 @@ def samples_needed(mu: Rational | str | float, d: int) -> int:
     The formula ``ceil(log(2(1-mu)) / log(1-1/d))`` in floating point is wrong whenever ``mu`` is
     itself a value of the utility, which is the interesting case.
 
+    Examples
+    --------
     >>> samples_needed("7/9", 3)
     2
     """
@@ -141,6 +143,8 @@ def sample_cycle(
 
     Returns ``(draws, 3)``: the accuracy of the best classifier on each party's distribution.
 
+    Examples
+    --------
     >>> sample_cycle(3, [2, 1, 0], 0, draws=40_000).mean(axis=0).round(2).tolist()
     [0.78, 0.85, 0.67]
     """

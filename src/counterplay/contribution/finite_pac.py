@@ -129,6 +129,8 @@ class FiniteClassPACGame(CollabGame):
 def moebius(inside: FloatArray) -> FloatArray:
     """Turn ``P(observed inside S)`` for all bit-coded ``S`` into ``P(observed equals S)``.
 
+    Examples
+    --------
     >>> moebius(np.array([0.0, 0.25, 0.25, 1.0])).tolist()
     [0.0, 0.25, 0.25, 0.5]
     """

@@ -343,6 +343,8 @@ def crossing_level(
 
     Whole numbers only if ``integral``; ``inf`` if the target is never reached.
 
+    Examples
+    --------
     >>> crossing_level(lambda t: 1 - 0.5 ** (t + 1), 0.8, integral=False)
     1.4...
     """

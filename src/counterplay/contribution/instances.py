@@ -69,6 +69,8 @@ def flower(s: int | None = None, *, k: int | None = None) -> Flower:
 
     Give ``s >= 2``, or ``k`` with ``k - 1`` a perfect square.
 
+    Examples
+    --------
     >>> flower(3).k, flower(k=17).s
     (10, 4)
     """
@@ -85,6 +87,8 @@ def flower(s: int | None = None, *, k: int | None = None) -> Flower:
 def simple_cycle() -> CyclePACGame:
     """Return the cycle with contributions 0 or 1 and target 1: four feasible plans, none stable.
 
+    Examples
+    --------
     >>> simple_cycle().utilities([1, 0, 0]).tolist()
     [1.0, 1.0, 0.5]
     """
@@ -96,6 +100,8 @@ def identical_pair(*, integral: bool = False) -> CoverageGame:
 
     Either one brings one sample, and both plans are stable; nothing in between is even feasible.
 
+    Examples
+    --------
     >>> identical_pair().utilities([0.5, 0.5]).tolist()
     [0.71875, 0.71875]
     """
@@ -105,6 +111,8 @@ def identical_pair(*, integral: bool = False) -> CoverageGame:
 def directed_triangle() -> LinearGame:
     """Return the linear cycle: unique stable plan (1/2, 1/2, 1/2), but taking turns never settles.
 
+    Examples
+    --------
     >>> directed_triangle().utilities([0.5, 0.5, 0.5]).tolist()
     [1.0, 1.0, 1.0]
     """
@@ -119,6 +127,8 @@ def k4_edges() -> CoverageGame:
 
     Perfect matchings (parties 0 and 2, or 1 and 3) are envy-free, mixtures of them need not be.
 
+    Examples
+    --------
     >>> round(float(k4_edges().utilities([1, 0, 1, 0, 0, 0])[1]), 6)
     0.611111
     """
@@ -131,6 +141,8 @@ def k4_edges() -> CoverageGame:
 def k4_segment(alpha: float) -> FloatArray:
     """Return ``alpha`` times one perfect matching plus ``1 - alpha`` times the other.
 
+    Examples
+    --------
     >>> k4_segment(0.9).tolist()
     [0.9, 0.1, 0.9, 0.1, 0.0, 0.0]
     """
@@ -142,6 +154,8 @@ def k4_segment(alpha: float) -> FloatArray:
 def stable_but_envied() -> CoverageGame:
     """Return a coverage game with a stable plan that is not envy-free (needs non-linearity).
 
+    Examples
+    --------
     >>> stable_but_envied().k
     3
     """
@@ -151,6 +165,8 @@ def stable_but_envied() -> CoverageGame:
 def unequal_targets() -> LinearGame:
     """N1: different targets, stable plans with totals sqrt(2) and 2.
 
+    Examples
+    --------
     >>> unequal_targets().is_psd
     True
     """
@@ -162,6 +178,8 @@ def unequal_targets() -> LinearGame:
 def star_with_one_high_target() -> LinearGame:
     """N2: everybody contributes in the stable plan, yet it is not optimal: targets differ.
 
+    Examples
+    --------
     >>> round(star_with_one_high_target().min_eig, 6)
     0.1
     """
@@ -173,6 +191,8 @@ def star_with_one_high_target() -> LinearGame:
 def indefinite() -> LinearGame:
     """N3: symmetric but not positive semidefinite; stable totals 1 and 2 with equal targets.
 
+    Examples
+    --------
     >>> indefinite().is_psd
     False
     """
@@ -182,6 +202,8 @@ def indefinite() -> LinearGame:
 def dominant_but_directed() -> LinearGame:
     """N4: strictly diagonally dominant but not symmetric; stability costs 8 % more.
 
+    Examples
+    --------
     >>> dominant_but_directed().is_strictly_diag_dominant
     True
     """
@@ -191,6 +213,8 @@ def dominant_but_directed() -> LinearGame:
 def identical_linear_pair() -> LinearGame:
     """N5: two interchangeable parties; (0.7, 0.3) is stable, and party 0 envies party 1.
 
+    Examples
+    --------
     >>> identical_linear_pair().diag_strictly_largest
     False
     """
@@ -204,6 +228,8 @@ def random_linear_game(
 
     Each of ``n`` points is seen by each party with probability ``density``, with random weight.
 
+    Examples
+    --------
     >>> random_linear_game(4, 10, random_state=0).is_psd
     True
     """
@@ -231,6 +257,8 @@ def random_coverage_game(
 ) -> CoverageGame:
     """Return a coverage game with Dirichlet distributions and random targets.
 
+    Examples
+    --------
     >>> random_coverage_game(3, 6, 0).k
     3
     """

@@ -24,6 +24,8 @@ _BYTE_COUNTS = (
 def pack_rows(rows: ArrayLike) -> Words:
     """Pack a boolean array along its last axis into 64-bit words.
 
+    Examples
+    --------
     >>> pack_rows([[1, 0, 1, 1]])
     array([[13]], dtype=uint64)
     """
@@ -39,6 +41,8 @@ def pack_rows(rows: ArrayLike) -> Words:
 def transpose_words(words: Words, length: int) -> Words:
     """Transpose a packed bit matrix with ``length`` columns; rows of the result are packed, too.
 
+    Examples
+    --------
     >>> transpose_words(pack_rows([[1, 0], [1, 1]]), 2)
     array([[3],
            [2]], dtype=uint64)
@@ -107,6 +111,8 @@ def unique_rows(words: NDArray[Any]) -> tuple[IntArray, IntArray, IntArray]:
 def mask_to_int(mask: ArrayLike) -> int:
     """Return the set given by a boolean mask as a Python int.
 
+    Examples
+    --------
     >>> mask_to_int([True, False, True])
     5
     """

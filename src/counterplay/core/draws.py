@@ -26,6 +26,8 @@ def mix(x: Keys) -> Keys:
 def run_keys(seed: int, runs: int, first: int = 0) -> Keys:
     """Return one key per run, from the children of ``SeedSequence(seed)``.
 
+    Examples
+    --------
     >>> bool((run_keys(0, 5)[3:] == run_keys(0, 2, first=3)).all())
     True
     """
@@ -48,6 +50,8 @@ def fold(keys: Keys, *parts: int) -> Keys:
 def uniforms(keys: Keys, n: int) -> NDArray[np.float64]:
     """Return ``n`` uniform numbers in [0, 1) per key, as a new last axis.
 
+    Examples
+    --------
     >>> uniforms(run_keys(0, 2), 3).shape
     (2, 3)
     """

@@ -157,6 +157,8 @@ class FiniteClass:
     ) -> FiniteClass:
         """Labelings 1[x >= cut] of numbers (or 1[x < cut], or both); params (cut, is_up).
 
+        Examples
+        --------
         >>> len(FiniteClass.thresholds(range(127)))
         128
         """
@@ -173,6 +175,8 @@ class FiniteClass:
     def unions_of_intervals(cls, points: ArrayLike, k: int) -> FiniteClass:
         """Labelings by unions of at most ``k`` intervals.
 
+        Examples
+        --------
         >>> len(FiniteClass.unions_of_intervals(range(6), 2))
         57
         """
@@ -226,6 +230,8 @@ class FiniteClass:
     def product(cls, *factors: FiniteClass) -> FiniteClass:
         """Independent copies side by side: one member per choice of a member of every factor.
 
+        Examples
+        --------
         >>> copies = FiniteClass.product(FiniteClass.singletons(2), FiniteClass.singletons(3))
         >>> copies.shape
         (6, 5)
@@ -342,6 +348,8 @@ class FiniteClass:
     def deduplicated(self) -> Deduplication:
         """Merge equal rows, adding their weights; members keep the order of first occurrence.
 
+        Examples
+        --------
         >>> merged = FiniteClass.from_matrix([[0, 1], [1, 1], [0, 1]], weights=[1, 2, 4],
         ...                                  exact=True).deduplicated()
         >>> merged.unique.weights, merged.inverse
@@ -443,6 +451,8 @@ class FiniteClass:
         ``bags`` is a list of index lists, or a sparse or dense 0/1 matrix (bags, points). Members,
         weights, params and names stay as they are; an empty bag is labelled 0.
 
+        Examples
+        --------
         >>> FiniteClass.singletons(3).induced([[0, 1], [2], []]).labels.astype(int)
         array([[1, 0, 0],
                [1, 0, 0],

@@ -30,6 +30,8 @@ def flushed_subnormals(torch: Any) -> Iterator[None]:
 def subnormals_kept() -> bool:
     """Return whether the processor computes with subnormal numbers, as it should.
 
+    Examples
+    --------
     >>> subnormals_kept()
     True
     """

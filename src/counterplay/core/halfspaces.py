@@ -33,6 +33,8 @@ def halfspaces_2d(points: ArrayLike) -> BoolArray:
     Rows are ordered by the number of ones, then as binary numbers, so the all-zero labeling is the
     first and the all-one labeling the last row.
 
+    Examples
+    --------
     >>> halfspaces_2d([[0, 0], [1, 0], [0, 1], [1, 1]]).shape  # 16 labelings less the two XORs
     (14, 4)
     """
@@ -55,6 +57,8 @@ def halfspaces_lp(points: ArrayLike) -> BoolArray:
     Labelings grow point by point and only feasible ones are kept; meant for up to about 30 points.
     Rows are ordered as in :func:`halfspaces_2d`.
 
+    Examples
+    --------
     >>> len(halfspaces_lp([[1, 0], [-1, 0], [0, 1], [0, -1]]))
     14
     """

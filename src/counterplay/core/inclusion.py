@@ -298,6 +298,8 @@ def peel_orientation(n_vertices: int, first: IntArray, second: IntArray) -> IntA
 
     The remaining edges of the removed vertex point to it. Returns the head of every edge.
 
+    Examples
+    --------
     >>> peel_orientation(3, np.array([0, 1]), np.array([1, 2]))   # a path 0 - 1 - 2
     array([0, 1])
     """

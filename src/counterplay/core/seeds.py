@@ -22,6 +22,8 @@ RandomState: TypeAlias = "int | np.random.Generator | None"
 def generator(random_state: RandomState = None) -> np.random.Generator:
     """Return a generator for ``random_state``; a Generator is returned as it is.
 
+    Examples
+    --------
     >>> int(generator(0).integers(100))
     85
     """
@@ -46,6 +48,8 @@ def spawn(random_state: RandomState, n: int) -> list[np.random.Generator]:
 def derive_seed(*keys: Any) -> int:
     """Return a 63-bit seed that depends on the JSON-able ``keys`` only, on any machine.
 
+    Examples
+    --------
     >>> derive_seed("tradeoff/switch-tax", {"T": 1024}, 0) == derive_seed(
     ...     "tradeoff/switch-tax", {"T": 1024}, 0)
     True

@@ -22,6 +22,8 @@ from counterplay.core.validation import (
 class Interval:
     """An estimate with its confidence interval.
 
+    Examples
+    --------
     >>> 0.5 in Interval(0.42, 0.31, 0.53)
     True
     """
@@ -41,6 +43,8 @@ class Interval:
 def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
     """Exact two-sided binomial interval for a success probability.
 
+    Examples
+    --------
     >>> print(clopper_pearson(0, 10))
     0 [0, 0.3085]
     """
@@ -60,6 +64,8 @@ def binomial_p_value(
 ) -> float:
     """Exact p-value of ``successes`` out of ``trials`` under the given success probability.
 
+    Examples
+    --------
     >>> binomial_p_value(0, 4, 0.5)
     0.125
     """
@@ -73,6 +79,8 @@ def binomial_p_value(
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     """Student interval for the mean of independent values.
 
+    Examples
+    --------
     >>> print(mean_interval([0.0, 1.0]))
     0.5 [-5.853, 6.853]
     """
@@ -87,6 +95,8 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
 def loglog_slope(x: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> Interval:
     """Least-squares slope of log y against log x, with its interval.
 
+    Examples
+    --------
     >>> round(loglog_slope([1, 2, 4, 8], [3, 12, 48, 192]).estimate, 6)
     2.0
     """

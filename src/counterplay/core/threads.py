@@ -16,6 +16,8 @@ def in_threads(work: Callable[[_T], object], parts: Iterable[_T], most: int | No
     The calling thread works along, so a few short parts cost one thread start at most. The first
     error of any thread is raised, after all threads have ended.
 
+    Examples
+    --------
     >>> seen = []
     >>> in_threads(seen.append, range(4))
     >>> sorted(seen)

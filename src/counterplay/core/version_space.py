@@ -157,6 +157,8 @@ class VersionSpace:
 
         The number of rounds is the weight of VS_{tau-1} when tau is uniform on the T rounds.
 
+        Examples
+        --------
         >>> vs = VersionSpace(3)
         >>> _ = vs.tick(), vs.observe_mask([True, False, True]), vs.tick()
         >>> [(rounds, members.tolist()) for rounds, members in vs.epochs()]
@@ -242,6 +244,8 @@ class VersionSpace:
 
         Both sides are summed directly. Exact weights give exact sums.
 
+        Examples
+        --------
         >>> vs = VersionSpace(FiniteClass.singletons(2), weights=[10**30, 1], exact=True)
         >>> zero, one = vs.side_masses()
         >>> zero[0], one[0]

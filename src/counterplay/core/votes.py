@@ -79,6 +79,8 @@ def random_blocks(
 
     Give either ``n_blocks`` (all of size floor(n_rows / n_blocks)) or ``sizes``.
 
+    Examples
+    --------
     >>> int(random_blocks(23, 11, random_state=0).sizes.sum())
     22
     """
@@ -252,6 +254,8 @@ def majority(votes: ArrayLike, *, tie: Tie = 1) -> BoolArray:
 def margins(votes: ArrayLike) -> IntArray:
     """Votes for 1 minus votes for 0 at each point.
 
+    Examples
+    --------
     >>> margins([[1, 0], [1, 0], [0, 0]])
     array([ 1, -3])
     """
@@ -262,6 +266,8 @@ def margins(votes: ArrayLike) -> IntArray:
 def minority_counts(votes: ArrayLike) -> IntArray:
     """Number of voters on the smaller side at each point.
 
+    Examples
+    --------
     >>> minority_counts([[1, 0], [1, 0], [0, 0]])
     array([1, 0])
     """

@@ -17,6 +17,8 @@ Weights = NDArray[Any]  # float64, or object with Python ints and Fractions in e
 def check_weights(value: ArrayLike, name: str = "weights", *, exact: bool = False) -> Weights:
     """Return non-negative weights with a positive sum; exact ones as an object array.
 
+    Examples
+    --------
     >>> check_weights([1, 3], exact=True)
     array([1, 3], dtype=object)
     """

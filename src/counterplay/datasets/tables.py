@@ -167,6 +167,8 @@ def encode(
 ) -> tuple[NDArray[np.float64], list[str]]:
     """Return the frame as numbers without gaps, and the names of the columns.
 
+    Examples
+    --------
     >>> import pandas as pd
     >>> table = pd.DataFrame({"age": [30.0, None, 50.0], "job": ["b", "a", "c"]})
     >>> values, names = encode(table)

@@ -286,6 +286,8 @@ Agents = float | ArrayLike | RationalAgent | Sequence[RationalAgent]
 class AgentPool:
     """All agents of a run; agents with the same behaviour decide together.
 
+    Examples
+    --------
     >>> pool = AgentPool.of([0.1, 0.3], 2)
     >>> pool.decide(np.array([0.2, 0.2]), 1).tolist()
     [False, True]
@@ -352,6 +354,8 @@ def underconfidence_threshold(eps: ArrayLike, c: float, n_samples: ArrayLike) ->
     An agent that leaves when ``F_hat + c / sqrt(N) <= eps`` is satisfied exactly when ``F_hat`` is
     at most ``eps - c / sqrt(N)``; larger targets protect as well, but end with a worse model.
 
+    Examples
+    --------
     >>> underconfidence_threshold(0.25, 1.0, [16, 100]).round(12).tolist()
     [0.0, 0.15]
 
@@ -369,6 +373,8 @@ def underconfidence_threshold(eps: ArrayLike, c: float, n_samples: ArrayLike) ->
 def stopping_utilities(loss: ArrayLike, eps: float, V: float, C: float) -> FloatArray:
     """Return the payoff of leaving with each model of a trajectory: ``V 1[F <= eps] - C r``.
 
+    Examples
+    --------
     >>> stopping_utilities([0.5, 0.1, 0.3], eps=0.2, V=1.0, C=0.25).tolist()
     [0.0, 0.75, -0.5]
 

@@ -13,6 +13,8 @@ from counterplay.core.validation import check_positive_int, check_real
 def adagd_step_size(M: int, H: float, L: float, delta: float) -> float:
     """Return the step size of the theorem: ``min(delta/L, sqrt(delta/(2H)), 1/(MH))``.
 
+    Examples
+    --------
     >>> round(adagd_step_size(M=2, H=8.0, L=2**0.5, delta=0.05), 5)
     0.03536
     """
@@ -29,6 +31,8 @@ def l_free_step_size(M: int, H: float, max_eps: float, delta: float) -> float:
     ``min(delta / sqrt(2 H (eps + 2 delta)), 1/(MH))``: smooth losses have ``|grad|^2 <= 2 H F``,
     and only gradients near the end matter.
 
+    Examples
+    --------
     >>> round(l_free_step_size(M=5, H=1.0, max_eps=0.1, delta=0.05), 4)
     0.0791
     """
@@ -42,6 +46,8 @@ def l_free_step_size(M: int, H: float, max_eps: float, delta: float) -> float:
 def effective_lipschitz(M: int, H: float, initial_loss: float) -> float:
     """Return ``sqrt(2 H M F(w_0))``: no gradient along a decreasing run is longer.
 
+    Examples
+    --------
     >>> effective_lipschitz(M=2, H=1.0, initial_loss=4.0)
     4.0
     """
@@ -55,6 +61,8 @@ def adagd_rounds(M: int, initial_loss: float, eta: float, sigma: float) -> float
 
     ``sigma`` is the smallest singular value of the gradients along the run.
 
+    Examples
+    --------
     >>> adagd_rounds(M=5, initial_loss=2.0, eta=0.05, sigma=0.5)
     1600.0
     """
@@ -72,6 +80,8 @@ def safe_step_rounds(
 
     ``2 F(w_0) / (H min(sigma/(MH), delta/L)^2)``, ``sigma`` as in :func:`adagd_rounds`.
 
+    Examples
+    --------
     >>> safe_step_rounds(M=2, initial_loss=2.0, H=1.0, L=1.0, delta=0.5, sigma=0.5)
     64.0
     """
@@ -92,6 +102,8 @@ def landing_margin(M: int, H: float, sigma: float) -> float:
     soon as ``2 delta M H / sigma^2 <= 1/2``. ``sigma`` is the smallest singular value of the final
     gradients.
 
+    Examples
+    --------
     >>> landing_margin(M=2, H=1.0, sigma=0.5)
     0.03125
     """

@@ -112,6 +112,8 @@ class Health:
 def most_parallel(gram: FloatArray, ids: IntArray) -> tuple[int, int, float] | None:
     """Return the two agents whose gradients lie closest to one line, and the angle in degrees.
 
+    Examples
+    --------
     >>> most_parallel(np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0], [2.0, 0.0, 4.0]]), np.arange(3))
     (0, 2, 0.0)
     """

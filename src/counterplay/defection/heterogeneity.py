@@ -97,6 +97,8 @@ def bounded_agent(A_list: Sequence[ArrayLike]) -> int | None:
     Such an agent excludes minimal heterogeneity at once: where another loss is largest on its
     sublevel set the two gradients are parallel. For linear models the agent's rows span the space.
 
+    Examples
+    --------
     >>> bounded_agent([np.eye(2), [[1.0, 1.0]]])
     0
 

@@ -24,6 +24,8 @@ Status = Literal["converged", "stalled", "max_rounds", "everybody_left"]
 def in_target(F: ArrayLike, eps: ArrayLike, slack: float = 0.0) -> bool:
     """Return whether every agent is satisfied: ``F_m <= eps_m + slack`` for all ``m``.
 
+    Examples
+    --------
     >>> in_target([0.1, 0.2], 0.1), in_target([0.1, 0.2], 0.1, slack=0.1)
     (False, True)
 

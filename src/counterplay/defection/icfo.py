@@ -48,6 +48,8 @@ class ReportNoise:
     gradient : float
         Typical length of the error of a reported gradient.
 
+    Examples
+    --------
     >>> ReportNoise(loss=0.01, gradient=0.2)
     ReportNoise(loss=0.01, gradient=0.2)
     """

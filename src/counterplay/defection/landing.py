@@ -127,6 +127,8 @@ def landing_step(reports: Reports, H: float) -> tuple[Vector | None, str]:
     The step solves ``G s = -(F - eps + mu)`` with ``mu = H |s|^2 / 2``, which is a quadratic
     equation in ``mu``; smoothness turns it into ``F_m(w + s) <= eps_m``.
 
+    Examples
+    --------
     >>> reports = Reports(np.array([0.02]), NumpyStack([[1.0]]), np.array([0.01]))
     >>> step, _ = landing_step(reports, H=1.0)
     >>> step.round(6).tolist()

@@ -76,6 +76,8 @@ def local_updates(
 ) -> FloatArray:
     """Return ``U_m``, the displacement of every agent divided by ``-eta``, one row per agent.
 
+    Examples
+    --------
     >>> from counterplay.defection.linear_models import LinearModelProblem
     >>> problem = LinearModelProblem([[[1.0]]], w_star=[0.0], loss="squared")
     >>> local_updates(problem, np.ones(1), np.array([0]), 0.5, LocalWork(steps=2)).tolist()

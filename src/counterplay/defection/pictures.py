@@ -25,6 +25,8 @@ def intersection_figure(ax: Axes | None = None) -> Axes:
     SafeStep enters both targets in its last, certified step; equal weights enter S_1 first, agent 1
     leaves, and the run ends outside S*.
 
+    Examples
+    --------
     >>> intersection_figure().get_xlabel()
     'w_1'
 

@@ -115,6 +115,8 @@ class RuleState:
 
     ``per_agent`` holds the weights of ``MWFed`` and the first losses ``F_m(w_0)`` of ``SafeStep``.
 
+    Examples
+    --------
     >>> state = RuleState()
     >>> state.recall(np.array([4, 7]), np.array([0.5, 0.25])).tolist()
     [0.5, 0.25]

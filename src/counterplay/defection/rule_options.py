@@ -55,6 +55,8 @@ def plan_rules(
 ) -> list[RulePlan]:
     """Return the plans for a list of names, or a dict from label to options.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> [p.title for p in plan_rules(["fedavg", "safe_step"], np.array([0.2]), convex=False)]
     ['FedAvg', 'SafeStep']

@@ -147,6 +147,8 @@ class DefectionSimulator:
     ) -> DefectionSimulator:
         """Build a simulator with the names that scikit-learn users expect.
 
+        Examples
+        --------
         >>> X, y = [[0.0], [1.0], [0.2], [0.8]] * 5, [0, 1, 0, 1] * 5
         >>> DefectionSimulator.from_data(X, y, ["a", "b"] * 10, model="linear", eps=0.3)
         DefectionSimulator(2 sites, 16 rows to train on, 2 classes)

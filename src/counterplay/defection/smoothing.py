@@ -16,6 +16,8 @@ def psi_tau(x: ArrayLike, tau: float) -> FloatArray:
 
     Convex, with slope in [0, 1] and curvature at most ``1 / tau``.
 
+    Examples
+    --------
     >>> psi_tau([-1.0, 0.5, 1.0, 3.0], tau=1.0).tolist()
     [0.0, 0.125, 0.5, 2.5]
     """
@@ -29,6 +31,8 @@ def psi_tau(x: ArrayLike, tau: float) -> FloatArray:
 def psi_tau_slope(x: ArrayLike, tau: float) -> FloatArray:
     """Return the derivative of :func:`psi_tau`.
 
+    Examples
+    --------
     >>> psi_tau_slope([-1.0, 0.5, 3.0], tau=1.0).tolist()
     [0.0, 0.5, 1.0]
     """
@@ -39,6 +43,8 @@ def psi_tau_slope(x: ArrayLike, tau: float) -> FloatArray:
 def huber_tau(x: ArrayLike, tau: float) -> FloatArray:
     """Return Huber's function: ``x^2 / 2`` up to ``tau``, then linear with slope ``tau``.
 
+    Examples
+    --------
     >>> huber_tau([-3.0, 0.5], tau=1.0).tolist()
     [2.5, 0.125]
     """
@@ -50,6 +56,8 @@ def huber_tau(x: ArrayLike, tau: float) -> FloatArray:
 def huber_tau_slope(x: ArrayLike, tau: float) -> FloatArray:
     """Return the derivative of :func:`huber_tau`: ``x`` clipped to ``[-tau, tau]``.
 
+    Examples
+    --------
     >>> huber_tau_slope([-3.0, 0.5], tau=1.0).tolist()
     [-1.0, 0.5]
     """

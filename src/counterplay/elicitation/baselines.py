@@ -105,6 +105,8 @@ def enumerate_support(
 def compressed_support(mdp: MultiObjectiveMDP, policy: ArrayLike) -> WeightedTrajectorySet:
     """Return the enumerated support compressed to at most k+1 trajectories.
 
+    Examples
+    --------
     >>> from counterplay.elicitation import instances, plan
     >>> mdp = instances.random_mdp(0, n_states=4, k=2, horizon=4)
     >>> policy = plan(mdp, [[1.0, 1.0]]).policies[0]
@@ -126,6 +128,8 @@ def compressed_support(mdp: MultiObjectiveMDP, policy: ArrayLike) -> WeightedTra
 class BaselineResult:
     """Recommendation of a baseline: weights, item, value and the questions it used.
 
+    Examples
+    --------
     >>> from counterplay.elicitation import PointSetOracle
     >>> equal_weights(PointSetOracle([[1.0, 0.0], [0.6, 0.6]])).n_queries
     0
@@ -140,6 +144,8 @@ class BaselineResult:
 def equal_weights(oracle: LinearOracle) -> BaselineResult:
     """Ask nothing and weigh all objectives equally.
 
+    Examples
+    --------
     >>> from counterplay.elicitation import PointSetOracle
     >>> equal_weights(PointSetOracle([[1.0, 0.0], [0.6, 0.6]])).item
     1
@@ -181,6 +187,8 @@ def bradley_terry(
 ) -> BaselineResult:
     """Logistic regression on random comparisons of optimal options (Bradley-Terry).
 
+    Examples
+    --------
     >>> from counterplay.elicitation import LinearPreferenceUser, PointSetOracle
     >>> oracle = PointSetOracle(np.random.default_rng(0).random((200, 3)))
     >>> found = bradley_terry(oracle, LinearPreferenceUser([1, 0, 0], 0.01), 40, random_state=0)
@@ -202,6 +210,8 @@ def bradley_terry(
 def logistic_weights(differences: FloatArray, labels: FloatArray, ridge: float) -> FloatArray:
     """Return non-negative weights of a ridge logistic regression; labels 1, 0 or 1/2 for "same".
 
+    Examples
+    --------
     >>> logistic_weights(np.array([[1.0, -1.0], [0.5, -1.0]]), np.array([1.0, 1.0]), 0.1).tolist()
     [1.0, 0.0]
     """

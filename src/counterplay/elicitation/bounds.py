@@ -23,6 +23,8 @@ from counterplay.core.validation import (
 def benchmark_share(k: int) -> float:
     """Share of the best value the benchmark has at least, if ``eps <= v*/(2k)``: 1/(2k).
 
+    Examples
+    --------
     >>> benchmark_share(4)
     0.125
     """
@@ -32,6 +34,8 @@ def benchmark_share(k: int) -> float:
 def benchmark_questions(k: int) -> int:
     """Questions that find the benchmark: exactly k-1.
 
+    Examples
+    --------
     >>> benchmark_questions(5)
     4
     """
@@ -41,6 +45,8 @@ def benchmark_questions(k: int) -> int:
 def basis_oracle_calls(k: int, d: int) -> int:
     """Directions the oracle maximises for benchmark and basis: k + d(2k-d-1), k^2 if d = k.
 
+    Examples
+    --------
     >>> [basis_oracle_calls(k, d) for k, d in [(5, 2), (6, 3), (4, 4), (5, 1)]]
     [19, 30, 16, 13]
     """
@@ -51,6 +57,8 @@ def basis_oracle_calls(k: int, d: int) -> int:
 def shared_oracle_calls(k: int, d: int, users: int) -> int:
     """Directions for many users with shared bases: k + k d(2k-d-1) + one final plan per user.
 
+    Examples
+    --------
     >>> shared_oracle_calls(4, 4, 100)
     152
     """
@@ -62,6 +70,8 @@ def shared_oracle_calls(k: int, d: int, users: int) -> int:
 def ratio_questions(k: int, x_over_eps: float) -> int:
     """Most questions per ratio: max(0, ceil(log2(2k x/eps))) + 1.
 
+    Examples
+    --------
     >>> ratio_questions(3, 1000.0)
     14
     """
@@ -72,6 +82,8 @@ def ratio_questions(k: int, x_over_eps: float) -> int:
 def total_questions(k: int, d: int, x_over_eps: float) -> int:
     """Most questions of the whole procedure: (k-1) + (d-1)(max(0, ceil(log2(2k x/eps))) + 1).
 
+    Examples
+    --------
     >>> total_questions(6, 6, 95.0)
     65
     """
@@ -83,6 +95,8 @@ def total_questions(k: int, d: int, x_over_eps: float) -> int:
 def ratio_error(alpha_hat: float, eps_over_x: float) -> float:
     """Largest error of a ratio: max(1, alpha_hat) eps / x (sharp form of Eq. eq:stopcond).
 
+    Examples
+    --------
     >>> ratio_error(1.5, 0.01)
     0.015
     """
@@ -93,6 +107,8 @@ def ratio_error(alpha_hat: float, eps_over_x: float) -> float:
 def ratio_error_thesis(k: int, eps: float, best_value: float) -> float:
     """Lemma lmm:V1: if ``eps <= v*/(2k)`` every ratio is within 4 k^2 eps / v*.
 
+    Examples
+    --------
     >>> ratio_error_thesis(3, 0.01, 1.0)
     0.36
     """
@@ -104,6 +120,8 @@ def ratio_error_thesis(k: int, eps: float, best_value: float) -> float:
 def spread_factor(k: int, d: int) -> float:
     """B = prod_{i=2..d} (1 + sqrt(k+1-i)) - 1: how the thesis' basis magnifies ratio errors.
 
+    Examples
+    --------
     >>> round(spread_factor(4, 4), 3)
     12.192
     """
@@ -114,6 +132,8 @@ def spread_factor(k: int, d: int) -> float:
 def regret_thesis_basis(k: int, d: int, eps: float) -> float:
     """Regret with the thesis' basis: max(2k, 4kB) eps, linear in eps.
 
+    Examples
+    --------
     >>> round(regret_thesis_basis(2, 2, 0.01), 3)
     0.08
     """
@@ -123,6 +143,8 @@ def regret_thesis_basis(k: int, d: int, eps: float) -> float:
 def regret_barycentric(k: int, d: int, eps: float, C: float = 1.5) -> float:
     """Regret with the barycentric basis: max(2k, 4 k C (d-1)) eps; no exponential factor.
 
+    Examples
+    --------
     >>> regret_barycentric(6, 6, 0.01)
     1.8
     """
@@ -134,6 +156,8 @@ def regret_barycentric(k: int, d: int, eps: float, C: float = 1.5) -> float:
 def barycentric_swaps(k: int, d: int, C: float = 1.5) -> float:
     """Most swaps of the barycentric basis: (d-1) log_C(k) + 1.
 
+    Examples
+    --------
     >>> round(barycentric_swaps(4, 4), 2)
     11.26
     """
@@ -145,6 +169,8 @@ def barycentric_swaps(k: int, d: int, C: float = 1.5) -> float:
 def certificate(coefficients: FloatArray, errors: FloatArray) -> float:
     """Regret in units of x: 2 sum_i max|c_i| E_i, from quantities that are known afterwards.
 
+    Examples
+    --------
     >>> certificate(np.array([1.0, 1.5]), np.array([0.01, 0.02]))
     0.08
     """
@@ -157,6 +183,8 @@ def certificate(coefficients: FloatArray, errors: FloatArray) -> float:
 def fibonacci_factor(d: int) -> int:
     """F(d+1) - 1, the factor the thesis' basis really loses on the Fibonacci instance.
 
+    Examples
+    --------
     >>> [fibonacci_factor(d) for d in (3, 5, 8, 13)]
     [2, 7, 33, 376]
     """
@@ -179,6 +207,8 @@ def truncated_gap(
 
     ``inf`` when the precondition ``C_V sqrt(d_delta) ||w'|| eta <= 1/3`` fails.
 
+    Examples
+    --------
     >>> round(truncated_gap(k=2, d_delta=1, scale=1.0, norm_w=1.0, ratio_error=0.0, delta=0.1), 4)
     0.1414
     """
@@ -198,6 +228,8 @@ def truncated_gap(
 def truncation_bias_gap(k: int, delta: float, norm_w: float) -> float:
     """Lemma lmm:gap-w-w': dropping directions of extent delta costs sqrt(k) delta ||w'||.
 
+    Examples
+    --------
     >>> truncation_bias_gap(4, 0.1, 2.0)
     0.4
     """
@@ -208,6 +240,8 @@ def truncation_bias_gap(k: int, delta: float, norm_w: float) -> float:
 def trajectory_set_size(k: int) -> int:
     """Most trajectories needed to represent a policy exactly: k+1 (Thm. thm:traj-compression).
 
+    Examples
+    --------
     >>> trajectory_set_size(5)
     6
     """
@@ -217,6 +251,8 @@ def trajectory_set_size(k: int) -> int:
 def flow_paths(n_edges: int, n_vertices: int) -> int:
     """Most paths of a flow decomposition: |E| - |V| + 2.
 
+    Examples
+    --------
     >>> flow_paths(27980, 982)
     27000
     """
@@ -226,6 +262,8 @@ def flow_paths(n_edges: int, n_vertices: int) -> int:
 def sample_size(k: int, accuracy: float, delta: float) -> int:
     """Sampled trajectories that bring every objective within ``accuracy`` (returns divided by H).
 
+    Examples
+    --------
     >>> sample_size(3, 0.05, 0.05)
     958
     """
@@ -237,6 +275,8 @@ def sample_size(k: int, accuracy: float, delta: float) -> int:
 def repetitions(questions: int, flip_prob: float, delta: float = 0.05) -> int:
     """Repetitions per question so that all majorities are right with probability 1-delta.
 
+    Examples
+    --------
     >>> repetitions(50, 0.2)
     43
     """
@@ -250,6 +290,8 @@ def adaptive_questions(k: int, target_regret: float) -> int:
 
     ``k (ceil(log2(2k / target)) + 1)``: of the same order as the guaranteed procedure itself.
 
+    Examples
+    --------
     >>> adaptive_questions(4, 0.01)
     44
     """

@@ -120,6 +120,8 @@ class CatalogueOracle(PointSetOracle):
 def undominated(values: ArrayLike) -> IntArray:
     """Return the indices of rows that no other row beats in every column (one of equal rows).
 
+    Examples
+    --------
     >>> undominated(np.array([[1.0, 0.0], [0.5, 0.5], [0.4, 0.4], [0.0, 1.0]])).tolist()
     [0, 1, 3]
     """

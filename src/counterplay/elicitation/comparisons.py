@@ -30,6 +30,8 @@ T = TypeVar("T")
 class Answer(StrEnum):
     """What a person says about two options.
 
+    Examples
+    --------
     >>> Answer.parse("second").swapped() is Answer.FIRST
     True
     """
@@ -42,6 +44,8 @@ class Answer(StrEnum):
     def parse(cls, value: object) -> Answer:
         """Return the answer for ``"first"``, ``"second"``, ``"same"`` or a usual synonym.
 
+        Examples
+        --------
         >>> Answer.parse("indistinguishable")
         <Answer.INDISTINGUISHABLE: 'same'>
         """

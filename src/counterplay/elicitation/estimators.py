@@ -93,6 +93,8 @@ def solve_preference(V: ArrayLike, alpha_hat: ArrayLike, d_used: int | None = No
 def ratio_matrix(V: ArrayLike, alpha: ArrayLike) -> FloatArray:
     """Return the thesis' matrix A: row 1 is V_1, row i is ``alpha_{i-1} V_1 - V_i``.
 
+    Examples
+    --------
     >>> ratio_matrix([[1.0, 0.0], [1.0, 1.0]], [1.5]).tolist()
     [[1.0, 0.0], [0.5, -1.0]]
     """
@@ -107,6 +109,8 @@ def ratio_matrix(V: ArrayLike, alpha: ArrayLike) -> FloatArray:
 def truncation_dimension(extents: ArrayLike, delta: float) -> int:
     """Return d_delta: how many basis options come before the first extent of at most delta.
 
+    Examples
+    --------
     >>> truncation_dimension([2.0, 0.5, 0.01, 0.3], delta=0.05)
     2
     """
@@ -150,6 +154,8 @@ def truncation_delta(
     ``(C_V^4 k^5 ||w|| eps / v*^2)^(1/3)``. ``"auto"`` minimises the bound of Lemma
     lmm:gap-hatw-w for ratio errors ``ratio_error`` and ``norm_w = ||w*/x||``.
 
+    Examples
+    --------
     >>> round(truncation_delta("proof", k=3, d=3, scale=3 ** 0.5 * 10, eps=1e-3, norm_w=1.0,
     ...                        best_value=5.0), 1)
     9.6

@@ -29,6 +29,8 @@ from counterplay.elicitation.mdp import MultiObjectiveMDP, add_do_nothing
 class ValueInstance:
     """A finite set of value vectors with a user.
 
+    Examples
+    --------
     >>> thin_direction(0.1).w.tolist()
     [1.0, 0.7, 0.9]
     """
@@ -48,6 +50,8 @@ class ValueInstance:
 def linear_dependence() -> MultiObjectiveMDP:
     """I1: the best options of three objectives span only a plane, a fourth action does not.
 
+    Examples
+    --------
     >>> bandit = linear_dependence()
     >>> int(np.linalg.matrix_rank(bandit.R[0, :4], tol=1e-9))
     3
@@ -59,6 +63,8 @@ def linear_dependence() -> MultiObjectiveMDP:
 def bandit(values: ArrayLike) -> MultiObjectiveMDP:
     """Return the one-step process whose actions have the given values, plus doing nothing.
 
+    Examples
+    --------
     >>> bandit([[1.0, 0.2], [0.1, 0.9]]).n_actions
     3
     """
@@ -72,6 +78,8 @@ def near_indistinguishable(
 ) -> ValueInstance:
     """I2: options so close that the weights stay unknown while every decision is right.
 
+    Examples
+    --------
     >>> near_indistinguishable().values.shape
     (4, 4)
     """
@@ -86,6 +94,8 @@ def near_indistinguishable(
 def thin_direction(eta: float = 0.01) -> ValueInstance:
     """I3: a direction of width ``eta``; the estimated weight along it explodes as eta shrinks.
 
+    Examples
+    --------
     >>> thin_direction(1e-5).values.tolist()
     [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 0.0, 1e-05]]
     """
@@ -97,6 +107,8 @@ def thin_direction(eta: float = 0.01) -> ValueInstance:
 def epsilon_toy(eta: float = 0.1, *, feasible: bool = True) -> ValueInstance:
     """I4: the toy of app:eps-dependence; ``feasible=True`` keeps all values non-negative.
 
+    Examples
+    --------
     >>> epsilon_toy(0.1).values.min() >= 0, epsilon_toy(0.1, feasible=False).values.min() >= 0
     (np.True_, np.False_)
     """
@@ -109,6 +121,8 @@ def epsilon_toy(eta: float = 0.1, *, feasible: bool = True) -> ValueInstance:
 def truncation_bias(eps: float = 1e-6) -> ValueInstance:
     """I5: the truncated estimator drops the only useful direction; regret of order eps^(1/3).
 
+    Examples
+    --------
     >>> round(truncation_bias(1e-9).regret / 1e-9 ** (1 / 3), 3)
     2.506
     """
@@ -123,6 +137,8 @@ def truncation_bias(eps: float = 1e-6) -> ValueInstance:
 def fibonacci(d: int = 8, eps: float = 1e-4) -> ValueInstance:
     """I6: the thesis' basis loses a factor F(d+1)-1 when the complement is axis-parallel.
 
+    Examples
+    --------
     >>> instance = fibonacci(8)
     >>> round(instance.regret / instance.eps, 2)
     23.75
@@ -153,6 +169,8 @@ def fibonacci(d: int = 8, eps: float = 1e-4) -> ValueInstance:
 def stationarity() -> MultiObjectiveMDP:
     """I7: the best policy waits twice and then cashes in; no stationary policy can do that.
 
+    Examples
+    --------
     >>> stationarity().H
     3
     """
@@ -175,6 +193,8 @@ def rare_crash(
 
     The crash pays one unit of the last objective in the crash state, then nothing.
 
+    Examples
+    --------
     >>> rare_crash().objective_names[-1]
     'crash'
     """
@@ -202,6 +222,8 @@ def good_bad_mediocre() -> MultiObjectiveMDP:
 
     One step decides (action 0 risks, action 1 is sure), the next one pays.
 
+    Examples
+    --------
     >>> good_bad_mediocre().n_states
     4
     """
@@ -229,6 +251,8 @@ def random_mdp(
 
     ``rank=r`` makes the rewards combinations of r patterns, so that values span r dimensions.
 
+    Examples
+    --------
     >>> random_mdp(0).R.shape
     (10, 5, 4)
     """
@@ -257,6 +281,8 @@ def harvest_tree(
     With probability ``slip`` a step goes to the other side. Like the fruit tree of mo-gymnasium,
     but made here.
 
+    Examples
+    --------
     >>> harvest_tree(depth=3, k=2).n_states
     8
     """
@@ -290,6 +316,8 @@ def sparse_mdp(
 ) -> MultiObjectiveMDP:
     """Large sparse process for speed: ``successors`` per pair, built without a dense array.
 
+    Examples
+    --------
     >>> sparse_mdp(n_states=50, horizon=5, successors=5).P.nnz
     1001
     """
@@ -312,6 +340,8 @@ def sparse_mdp(
 def compression_inputs(seed: RandomState = 0) -> dict[str, tuple[FloatArray, FloatArray]]:
     """I11: inputs that break careless compression: copies, a line, zeros, 12 orders of magnitude.
 
+    Examples
+    --------
     >>> sorted(compression_inputs())
     ['collinear', 'copies', 'magnitudes', 'zeros']
     """

@@ -65,6 +65,8 @@ class PolicyMixture:
 def do_nothing_policy(mdp: MultiObjectiveMDP) -> Policy:
     """Return the policy that always does nothing; its value is zero in every objective.
 
+    Examples
+    --------
     >>> from counterplay.elicitation import instances
     >>> mdp = instances.stationarity()
     >>> policy_value(mdp, do_nothing_policy(mdp)).tolist()
@@ -155,6 +157,8 @@ def evaluate_policies(mdp: MultiObjectiveMDP, policies: NDArray[Any]) -> FloatAr
 def value_to_go(mdp: MultiObjectiveMDP, policy: ArrayLike) -> FloatArray:
     """Return U of shape (H+1, S, k): the value from every state and time on; ``U[H]`` is 0.
 
+    Examples
+    --------
     >>> from counterplay.elicitation import instances, plan
     >>> mdp = instances.stationarity()
     >>> value_to_go(mdp, plan(mdp, [[1.0]]).policies[0])[:, mdp.s0, 0].round(2).tolist()
@@ -174,6 +178,8 @@ def value_to_go(mdp: MultiObjectiveMDP, policy: ArrayLike) -> FloatArray:
 def occupancy(mdp: MultiObjectiveMDP, policy: ArrayLike) -> FloatArray:
     """Return the probability (H, S, A) of every state and action at every time.
 
+    Examples
+    --------
     >>> from counterplay.elicitation import instances
     >>> mdp = instances.good_bad_mediocre()
     >>> occupancy(mdp, np.zeros((2, 4), dtype=int))[1, :, 0].tolist()

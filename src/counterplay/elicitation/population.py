@@ -26,6 +26,8 @@ _MOST = 30.0  # a sampled preference counts at most this often
 def population(k: int) -> FloatArray:
     """Return weights of many people, one per row, in random order; always the same ones.
 
+    Examples
+    --------
     >>> population(3).shape, bool(np.allclose(population(3).sum(axis=1), 1.0))
     ((12288, 3), True)
     """
@@ -41,6 +43,8 @@ def population(k: int) -> FloatArray:
 def prior_shares(weights: FloatArray) -> FloatArray:
     """Return how much each preference counts when they were sampled uniformly.
 
+    Examples
+    --------
     >>> shares = prior_shares(np.array([[0.25, 0.25, 0.25, 0.25], [0.7, 0.1, 0.1, 0.1]]))
     >>> bool(shares[0] > shares[1])
     True

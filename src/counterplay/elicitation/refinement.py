@@ -173,6 +173,8 @@ def zone_ratio(
 
     With both ends the precision is computed as well; with one end missing it must be given.
 
+    Examples
+    --------
     >>> alpha, e = zone_ratio(0.55, 0.65)
     >>> round(alpha, 12), round(e, 12)
     (0.6, 0.05)

@@ -21,6 +21,8 @@ _LINES = np.array(
 def tic_tac_toe_endgames() -> tuple[FloatArray, NDArray[np.int64]]:
     """Boards (1 for x, -1 for o, 0 for empty, shape (958, 9)) and whether x has won.
 
+    Examples
+    --------
     >>> X, y = tic_tac_toe_endgames()
     >>> X.shape, int(y.sum())
     ((958, 9), 626)
@@ -33,6 +35,8 @@ def tic_tac_toe_endgames() -> tuple[FloatArray, NDArray[np.int64]]:
 def one_hot_boards(X: ArrayLike) -> FloatArray:
     """One column per cell and content (empty, o, x): shape (n, 27), a (3, 3, 3) image.
 
+    Examples
+    --------
     >>> one_hot_boards([[0, 1, -1, 0, 0, 0, 0, 0, 0]])[0, :9]
     array([1., 0., 0., 0., 0., 1., 0., 1., 0.])
     """

@@ -114,6 +114,8 @@ class ConfidenceBooster(Learner):
 def validation_error(learner: Any, points: NDArray[Any], labels: NDArray[Any]) -> float:
     """Share of wrong predictions; repeated points are asked for once.
 
+    Examples
+    --------
     >>> class Zero:
     ...     group = None
     ...     def predict(self, X): return np.zeros(len(X))

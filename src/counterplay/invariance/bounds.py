@@ -29,6 +29,8 @@ def expected_error(dimension: float, n: int) -> float:
 
     The dimension is VCo (invariant setting), VCao (relaxed) or mu (orbit-only learners).
 
+    Examples
+    --------
     >>> expected_error(2, 19)
     0.1
     """
@@ -39,6 +41,8 @@ def expected_error(dimension: float, n: int) -> float:
 def booster_sizes(d: float, eps: float, delta: float) -> tuple[int, int, int]:
     """Runs, points per run and validation points of the confidence booster.
 
+    Examples
+    --------
     >>> runs, size, validation = booster_sizes(5, 0.1, 0.05)
     >>> runs * size + validation
     3004
@@ -54,6 +58,8 @@ def booster_sizes(d: float, eps: float, delta: float) -> tuple[int, int, int]:
 def m_oig(d: float, eps: float, delta: float) -> int:
     """Samples that suffice for a boosted one-inclusion learner of dimension d.
 
+    Examples
+    --------
     >>> m_oig(1, 0.1, 0.05), m_oig(5, 0.01, 0.05)
     (2044, 30032)
     """
@@ -67,6 +73,8 @@ def m_da(d: int, eps: float, delta: float) -> int:
     The least m with m >= (8/eps)(d log^2 m log(2em/d) + log(4/delta) + e) + 4 beyond which it
     always holds (Thm. thm:inv-da-ub). Sufficient, far from tight.
 
+    Examples
+    --------
     >>> m_da(1, 0.1, 0.05), m_da(5, 0.1, 0.05)
     (649516, 4305315)
     """
@@ -87,6 +95,8 @@ def m_erminv_agnostic(d: int, eps: float, delta: float, constant: float = 64.0) 
 
     The source has the constant 32; its proof needs 64 (spec 11 section 7.10), the default here.
 
+    Examples
+    --------
     >>> m_erminv_agnostic(1, 0.1, 0.05, constant=32.0) < m_erminv_agnostic(1, 0.1, 0.05)
     True
     """
@@ -111,6 +121,8 @@ def m_orbit_only(k: int, eps: float, delta: float, c: float = 1.0) -> int:
     k = t - 1 for a t with 1/6 <= mu(t)/t <= 1/3 (Thm. thm:re-da, second part). The theory does not
     give the constant c; the value is a rate.
 
+    Examples
+    --------
     >>> m_orbit_only(5, 0.1, 0.05)
     1636
     """
@@ -123,6 +135,8 @@ def m_orbit_only(k: int, eps: float, delta: float, c: float = 1.0) -> int:
 def known_eta_sizes(m: int, delta: float) -> tuple[int, int, int]:
     """Block size n, number of blocks and validation points that m samples allow.
 
+    Examples
+    --------
     >>> [known_eta_sizes(m, 0.1) for m in (500, 1000, 5000)]
     [(10, 5, 422), (22, 5, 881), (114, 5, 4405)]
     """
@@ -150,6 +164,8 @@ def known_eta_sizes(m: int, delta: float) -> tuple[int, int, int]:
 def invariance_slack(n: int) -> float:
     """Smallest slack Delta = sqrt(ln(n + 1) / (2 (n + 1))) for blocks of n points; 1 for n = 0.
 
+    Examples
+    --------
     >>> round(invariance_slack(20), 4)
     0.2692
     """
@@ -160,6 +176,8 @@ def invariance_slack(n: int) -> float:
 def known_eta_error(dimension: float, n: int) -> float:
     """Error of KnownEta with probability 1 - delta: 4 (VCo^(eta + Delta) + 1) / (n + 1).
 
+    Examples
+    --------
     >>> known_eta_error(1.0, 99)
     0.08
     """
@@ -170,6 +188,8 @@ def known_eta_error(dimension: float, n: int) -> float:
 def alpha_boost_rounds(n: int) -> int:
     """Rounds after which the vote is right on n points: max(1, ceil(17 ln n)).
 
+    Examples
+    --------
     >>> alpha_boost_rounds(50)
     67
     """
@@ -184,6 +204,8 @@ def agnostic_compression_bound(
     B = (3 d ceil(17 ln n_kept) log m + log(1/delta)) / m. The constant c is not given by the
     theory; the value is a rate, capped at 1.
 
+    Examples
+    --------
     >>> agnostic_compression_bound(0.1, 1, 10**6, 0.05) < 0.2
     True
     """
@@ -200,6 +222,8 @@ def agnostic_compression_bound(
 def proper_error(d: int, eps: float, m: int) -> float:
     """Exact expected error of every proper consistent learner on ``da_lower_bound`` after m points.
 
+    Examples
+    --------
     >>> round(proper_error(6, 1 / 64, 24), 4)
     0.0628
     """
@@ -211,6 +235,8 @@ def proper_error(d: int, eps: float, m: int) -> float:
 def proper_tail(d: int, eps: float, m: int) -> float:
     """Exact probability that a proper learner (random ties) has error above eps there.
 
+    Examples
+    --------
     >>> proper_tail(8, 1 / 64, 8) > 0.99
     True
     """
@@ -227,6 +253,8 @@ def proper_tail(d: int, eps: float, m: int) -> float:
 def proper_least_m(d: int, eps: float) -> int:
     """Least m with expected error at most eps there; m eps / d tends to ln(15)/16 = 0.1693.
 
+    Examples
+    --------
     >>> round(proper_least_m(8, 1 / 64) / 64 / 8, 4)
     0.1621
     """
@@ -245,6 +273,8 @@ def proper_least_m(d: int, eps: float) -> int:
 def blind_error(d: int, eps: float, m: int) -> float:
     """Exact expected error of ERM on ``da_helps``: 8 eps (1 - 16 eps / (d - 1))^m.
 
+    Examples
+    --------
     >>> round(blind_error(21, 1 / 64, 20), 4)
     0.0972
     """
@@ -256,6 +286,8 @@ def blind_error(d: int, eps: float, m: int) -> float:
 def birds_error(K: int, n: int) -> float:
     """Exact expected error of the best orbit-only learner on K birds: (1 - 1/K)^n / 2.
 
+    Examples
+    --------
     >>> birds_error(5, 4)
     0.2048
     """
@@ -266,6 +298,8 @@ def birds_error(K: int, n: int) -> float:
 def agnostic_excess(d: int, gamma: float, m: int) -> float:
     """Exact mean excess error of ERM on ``agnostic_lower_bound`` with large blocks.
 
+    Examples
+    --------
     >>> round(agnostic_excess(4, 0.2, 20) / 0.1, 3)   # gamma = 2 eps, m = 0.05 d / eps^2
     0.737
     """

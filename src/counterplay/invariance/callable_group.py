@@ -25,6 +25,8 @@ class CallableGroup(_VectorGroup):
     check on their training data that the functions are a group; ``is_group=False`` says that they
     are not meant to be one.
 
+    Examples
+    --------
     >>> CallableGroup([lambda X: X, lambda X: -X], n_features=1).canonical([[2.0], [-2.0]])
     array([[-2.],
            [-2.]])

@@ -111,6 +111,8 @@ def alignment_template(
 ) -> FloatArray:
     """A mean of orbit members each of which is the closest of its orbit to that mean.
 
+    Examples
+    --------
     >>> from counterplay.invariance import groups
     >>> swap = groups.sequence_reversal(2)
     >>> alignment_template(np.array([[0.0, 4.0], [6.0, 0.0], [0.0, 5.0]]), swap)
@@ -131,6 +133,8 @@ def closest_images(rows: FloatArray, group: TransformationSet, template: FloatAr
     Images are listed from the canonical member on and compared in this order, so the answer is a
     function of the orbit, ties included.
 
+    Examples
+    --------
     >>> from counterplay.invariance import groups
     >>> closest_images(np.array([[4.0, 0.0]]), groups.sequence_reversal(2), np.array([0.0, 1.0]))
     array([[0., 4.]])

@@ -74,6 +74,8 @@ class HypothesisClass(ABC):
 def collapse(own: BoolArray, cost: IntArray, component: IntArray) -> tuple[Labels01, IntArray]:
     """Rows that are constant on components, without repetitions, with their least cost.
 
+    Examples
+    --------
     >>> collapse(np.array([[1, 1], [1, 0]], dtype=bool), np.array([2, 0]), np.array([0, 0]))
     (array([[1]], dtype=uint8), array([2]))
     """
@@ -183,6 +185,8 @@ def as_hypotheses(H: Any, G: Any = None) -> tuple[HypothesisClass, Transformatio
 def budget(eta: float, size: int) -> int:
     """Largest allowed cost floor(eta |X| + 1e-9); negative for negative eta.
 
+    Examples
+    --------
     >>> budget(0.1 + 0.2, 10)
     3
     """

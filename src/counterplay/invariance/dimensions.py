@@ -32,6 +32,8 @@ from counterplay.invariance.transformations import TransformationSet
 def vcdim(H: Any, G: Any = None) -> Shattering:
     """VC dimension of the class on its pool, with a shattered set.
 
+    Examples
+    --------
     >>> vcdim(FiniteProblem([[0, 0], [0, 1], [1, 0], [1, 1]], [0, 0])).value
     2
     """
@@ -44,6 +46,8 @@ def vcao(H: Any, G: Any = None) -> OrbitShattering:
 
     For maps without group laws no two points of the set may have intersecting orbits.
 
+    Examples
+    --------
     >>> vcao(FiniteProblem([[0, 0], [0, 1], [1, 0], [1, 1]], [0, 0])).value
     1
     """
@@ -59,6 +63,8 @@ def vco(H: Any, G: Any = None) -> OrbitShattering:
 
     For maps without group laws the witness consists of points instead of orbit numbers.
 
+    Examples
+    --------
     >>> vco(FiniteProblem([[0, 0], [0, 1], [1, 0], [1, 1]], [0, 0])).value
     1
     """
@@ -213,6 +219,8 @@ def vco_eta_sup(
 ) -> tuple[float, int]:
     """Largest exact VCo^eta(m) over a grid of sample sizes m, and the m where it is reached.
 
+    Examples
+    --------
     >>> D = FiniteDistribution([0, 1, 2, 3], [0, 0, 0, 0], [0.25] * 4)
     >>> all_labelings = np.array(list(np.ndindex(2, 2, 2, 2)))
     >>> value, m = vco_eta_sup(all_labelings, [0, 1, 2, 3], D, eta=0.0, sizes=(0, 2, 4))
@@ -227,6 +235,8 @@ def vco_eta_sup(
 def problem_limit(size: int) -> int:
     """Largest possible dimension on ``size`` points.
 
+    Examples
+    --------
     >>> problem_limit(3)
     3
     """

@@ -23,6 +23,8 @@ from counterplay.invariance.tie_rules import TieRule, WeightedSample
 class Thresholds1D(HypothesisClass):
     """Thresholds on the line: 1[x >= a] ("up"), 1[x < a] ("down") or both; points (n, 1).
 
+    Examples
+    --------
     >>> Thresholds1D().rows(np.array([[1.0], [2.0]])).shape
     (3, 2)
     """
@@ -41,6 +43,8 @@ class Thresholds1D(HypothesisClass):
 class Intervals1D(HypothesisClass):
     """Closed intervals on the line (and the empty set); points (n, 1).
 
+    Examples
+    --------
     >>> len(Intervals1D().rows(np.array([[1.0], [2.0], [3.0]])))
     7
     """
@@ -56,6 +60,8 @@ class Intervals1D(HypothesisClass):
 class Halfspaces2D(HypothesisClass):
     """Affine halfspaces in the plane, exactly; points (n, 2).
 
+    Examples
+    --------
     >>> len(Halfspaces2D().rows(np.random.default_rng(0).normal(size=(20, 2))))
     382
     """
@@ -73,6 +79,8 @@ class Halfspaces2D(HypothesisClass):
 class FittedCommittee(HypothesisClass):
     """The class that consists of some fitted classifiers.
 
+    Examples
+    --------
     >>> from sklearn.dummy import DummyClassifier
     >>> both = [DummyClassifier(strategy="constant", constant=c).fit([[0]] * 2, [0, 1])
     ...         for c in (0, 1)]

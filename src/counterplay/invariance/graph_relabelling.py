@@ -26,6 +26,8 @@ class GraphRelabelling(TransformationSet):
     every possible way that no automorphism makes superfluous, and the smallest adjacency matrix is
     kept. Meant for small graphs (some tens of nodes).
 
+    Examples
+    --------
     >>> GraphRelabelling(3).canonical([[0, 1, 0, 1, 0, 1, 0, 1, 0]]).shape
     (1, 9)
     """

@@ -40,6 +40,8 @@ class GroupLaws:
 def check_group_laws(group: TransformationSet, points: FloatArray) -> GroupLaws:
     """Check the laws of a set that can be listed, on all the points at once.
 
+    Examples
+    --------
     >>> from counterplay.invariance.groups import from_callables
     >>> shift = from_callables([lambda X: X, lambda X: X + 1], n_features=1)
     >>> check_group_laws(shift, np.array([[0.3], [5.0]])).missing_pair

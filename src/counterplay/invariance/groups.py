@@ -55,6 +55,8 @@ __all__ = [
 def trivial() -> TrivialGroup:
     """The group that does nothing, for any number of features.
 
+    Examples
+    --------
     >>> trivial().order
     1
     """
@@ -92,6 +94,8 @@ def image_flips(
 ) -> CoordinatePermutationGroup:
     """Mirror images: left-right ("horizontal"), upside-down ("vertical"), or both.
 
+    Examples
+    --------
     >>> image_flips((2, 3)).order, image_flips((2, 3), axes=["horizontal"]).order
     (4, 2)
     """
@@ -106,6 +110,8 @@ def image_flips(
 def d4(shape: Sequence[int]) -> CoordinatePermutationGroup:
     """All eight symmetries of the square: quarter turns and mirror images.
 
+    Examples
+    --------
     >>> d4((3, 3)).order
     8
     """
@@ -124,6 +130,8 @@ def image_shifts(
 
     A step of 0 means no shift along that axis.
 
+    Examples
+    --------
     >>> image_shifts((4, 4), steps=(0, 2)).order
     2
     """
@@ -143,6 +151,8 @@ def image_jitter(shape: Sequence[int], diagonal: bool = False) -> CallableGroup:
     Pixels that leave the image are lost, so there are no orbits to look up. Use it as ``jitter`` of
     :class:`~counterplay.invariance.OrbitKernelClassifier`, or to augment.
 
+    Examples
+    --------
     >>> image_jitter((8, 8)).order, image_jitter((8, 8), diagonal=True).order
     (5, 9)
     """
@@ -166,6 +176,8 @@ def _shift_images(X: NDArray[Any], shape: tuple[int, ...], step: tuple[int, int]
 def colour_permutations(shape: Sequence[int]) -> CoordinatePermutationGroup:
     """All permutations of the channels of images (height, width, channels).
 
+    Examples
+    --------
     >>> colour_permutations((4, 4, 3)).order
     6
     """
@@ -182,6 +194,8 @@ def colour_permutations(shape: Sequence[int]) -> CoordinatePermutationGroup:
 def sequence_reversal(length: int, channels: int = 1) -> CoordinatePermutationGroup:
     """Read sequences backwards; rows of X are flattened (length, channels).
 
+    Examples
+    --------
     >>> sequence_reversal(3).apply([[1, 2, 3]])[1]
     array([[3., 2., 1.]])
     """
@@ -192,6 +206,8 @@ def sequence_reversal(length: int, channels: int = 1) -> CoordinatePermutationGr
 def cyclic_shifts(length: int, step: int = 1, channels: int = 1) -> CoordinatePermutationGroup:
     """Shift sequences cyclically by multiples of ``step``.
 
+    Examples
+    --------
     >>> cyclic_shifts(12, step=3).order
     4
     """
@@ -238,6 +254,8 @@ def sign_flips(n_features: int, columns: Sequence[Sequence[int]] | None = None) 
 
     The default is one flip of all columns at once.
 
+    Examples
+    --------
     >>> sign_flips(3).order, sign_flips(3, columns=[[0], [1, 2]]).order
     (2, 4)
     """
@@ -252,6 +270,8 @@ def sign_flips(n_features: int, columns: Sequence[Sequence[int]] | None = None) 
 def plane_rotations(n: int) -> MatrixGroup:
     """Rotations of points in the plane by multiples of 360/n degrees.
 
+    Examples
+    --------
     >>> plane_rotations(3).order
     3
     """
@@ -263,6 +283,8 @@ def plane_rotations(n: int) -> MatrixGroup:
 def set_permutations(n_elements: int, element_size: int = 1) -> SymmetricGroup:
     """All permutations of the elements of a set; rows of X are flattened sets.
 
+    Examples
+    --------
     >>> set_permutations(2, 2).canonical([[5.0, 0.0, 1.0, 9.0]])
     array([[1., 9., 5., 0.]])
     """
@@ -273,6 +295,8 @@ def set_permutations(n_elements: int, element_size: int = 1) -> SymmetricGroup:
 def graph_relabelling(n_nodes: int) -> GraphRelabelling:
     """All relabellings of the nodes of a graph; rows of X are flattened adjacency matrices.
 
+    Examples
+    --------
     >>> path = [[0, 1, 0, 1, 0, 1, 0, 1, 0]]     # the path 0 - 1 - 2
     >>> other = [[0, 1, 1, 1, 0, 0, 1, 0, 0]]    # the path 1 - 0 - 2
     >>> group = graph_relabelling(3)
@@ -293,6 +317,8 @@ def from_callables(
     Check it on your data with :func:`check_validity`; classifiers that need a group do so, too.
     Functions that are not meant to be a group (``is_group=False``) can be used to augment or vote.
 
+    Examples
+    --------
     >>> mirror = from_callables([lambda X: X, lambda X: X[:, ::-1]], n_features=2)
     >>> check_validity(mirror, [[1.0, 2.0], [3.0, 5.0]]).is_group
     True

@@ -20,6 +20,8 @@ from counterplay.invariance.transformations import AbstractOrbits, Transformatio
 class AllLabelings(HypothesisClass):
     """Every labeling of a pool of ``n_points`` points.
 
+    Examples
+    --------
     >>> len(AllLabelings(40).labelings([3, 7], [1, 1], AbstractOrbits(range(40)))[0])
     4
     """
@@ -52,6 +54,8 @@ class BalancedSubsets(HypothesisClass):
     and is never listed: a labeling of some of the points 1..2d exists iff it has at most d ones and
     at most d zeros.
 
+    Examples
+    --------
     >>> pool = BalancedSubsets(3)
     >>> len(pool.labelings([1, 2, 3, 4], [1, 1, 1, 1], pool.group)[0])   # 16 less 0000 and 1111
     14
@@ -123,6 +127,8 @@ class BalancedSubsets(HypothesisClass):
 class BlockConstants(HypothesisClass):
     """Hypotheses that are constant on each of ``d`` blocks of ``M`` pool points.
 
+    Examples
+    --------
     >>> BlockConstants(2, 5).rows(np.array([0, 1, 5])).astype(int)
     array([[0, 0, 0],
            [0, 0, 1],

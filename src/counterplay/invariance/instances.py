@@ -39,6 +39,8 @@ def example_settings() -> tuple[Instance, Instance, Instance]:
 
     The pool is -2, -1, 1, 2 with the sign flip; the data are 1 and 2, both labelled 0.
 
+    Examples
+    --------
     >>> from counterplay.invariance.model import classify_setting
     >>> [classify_setting(i.problem, None, i.distribution).name for i in example_settings()]
     ['invariant', 'relaxed', 'agnostic']
@@ -59,6 +61,8 @@ def example_vco0(d: int) -> Instance:
 
     Pool 1..2d, -1..-2d; hypotheses are 1 on a d-subset of the positive points, 0 elsewhere.
 
+    Examples
+    --------
     >>> example_vco0(3).problem
     FiniteProblem(20 hypotheses, 12 points, 6 orbits)
     """
@@ -81,6 +85,8 @@ def da_lower_bound(d: int, eps: float, random_state: RandomState = None) -> Inst
     are 1. Every proper consistent learner has the exact error curve
     :func:`~counterplay.invariance.bounds.proper_error`.
 
+    Examples
+    --------
     >>> da_lower_bound(4, 1 / 64, random_state=0).problem
     FiniteProblem(70 hypotheses, 17 points, 9 orbits)
     """
@@ -107,6 +113,8 @@ def eta_family(
     Mass ``inside`` is spread on u* (label 1), mass eta on the other positive points (label 0), the
     rest is at 0: the right hypothesis has invariance level exactly eta. Setting (ii) for eta > 0.
 
+    Examples
+    --------
     >>> case = eta_family(3, 0.2, random_state=0)
     >>> round(float(case.distribution.probabilities.sum()), 6), len(case.distribution)
     (1.0, 7)
@@ -139,6 +147,8 @@ def da_helps(d: int, eps: float, random_state: RandomState = None, n_extra: int 
     :func:`~counterplay.invariance.bounds.blind_error`. ``n_extra`` more points without mass form
     two more orbits (label 1 and label 0), so that VCao is at most 5 in a domain of any size.
 
+    Examples
+    --------
     >>> da_helps(21, 1 / 64, random_state=0).group.n_orbits
     3
     """
@@ -163,6 +173,8 @@ def background_birds(K: int, random_state: RandomState = None) -> Instance:
     +", the other "background -". Natural data: one point per bird, chosen so that one of the
     hypotheses is right. ERM needs one sample; augmentation never learns.
 
+    Examples
+    --------
     >>> dict(background_birds(3, random_state=0).facts)["mu"]
     1.5
     """
@@ -191,6 +203,8 @@ def rotated_images(n: int, k: int, constrained: bool = False) -> Instance:
     All labelings: VCdim = n k, VCao = VCo = k. Constrained (image 0 and image n/2 of every orbit
     differ): VCdim = (n - 1) k, VCao = k, VCo = 0.
 
+    Examples
+    --------
     >>> dict(rotated_images(4, 2, constrained=True).facts)
     {'VCdim': 6, 'VCao': 2, 'VCo': 0}
     """
@@ -223,6 +237,8 @@ def circle_rotations() -> tuple[tuple[str, float], ...]:
 
     One orbit, so VCao = VCo = 1, although the VC dimension is infinite.
 
+    Examples
+    --------
     >>> dict(circle_rotations())
     {'VCdim': inf, 'VCao': 1, 'VCo': 1}
     """
@@ -235,6 +251,8 @@ def supplement(problem: FiniteProblem) -> FiniteProblem:
     Singleton orbits copy the first hypothesis. VCo stays, VCao becomes at least the number of
     orbits with two or more points.
 
+    Examples
+    --------
     >>> supplement(FiniteProblem([[0, 0, 0]], [0, 0, 1]))
     FiniteProblem(3 hypotheses, 3 points, 2 orbits)
     """
@@ -265,6 +283,8 @@ def agnostic_lower_bound(
     All orbits are single points, hypotheses are constant on blocks. ERM's mean excess error for
     large M is :func:`~counterplay.invariance.bounds.agnostic_excess`.
 
+    Examples
+    --------
     >>> agnostic_lower_bound(4, 0.1, 50, random_state=0).distribution.points.size
     200
     """
@@ -287,6 +307,8 @@ def indicator_blowup(d: int) -> Instance:
 
     Pool {0,1}^d x [d], h_b is b_i at (b, i) and 0 elsewhere; orbits {0,1}^d x {i}.
 
+    Examples
+    --------
     >>> dict(indicator_blowup(2).facts)["VCdim(iota)"]
     2
     """
@@ -309,6 +331,8 @@ def halfspaces_c4(K: int, reflection: bool = False, random_state: RandomState = 
 
     VCdim = VCao = 3; VCo = 1 for quarter turns, 2 for the reflection of one coordinate.
 
+    Examples
+    --------
     >>> halfspaces_c4(3).problem.n_orbits
     3
     """
@@ -339,6 +363,8 @@ def nonmonotone_eta(k: int, p: float) -> Instance:
     Orbit {a, a', a''} (pool 0, 1, 2) and k pairs {b_i, b_i'}. The target is 1 only at a''; the
     others are 1 at a' and give the pairs any labels. Mass (1 - p)/2 at a and a', p/k at each b_i.
 
+    Examples
+    --------
     >>> from counterplay.invariance.dimensions import vco_eta
     >>> case = nonmonotone_eta(3, 0.01)
     >>> round(vco_eta(case.problem, None, case.distribution, m=1, eta=0.0), 3)
@@ -367,6 +393,8 @@ def nongroup_funnel(n: int) -> Instance:
 
     Points 0..n-1 are mapped to point n. Their orbits intersect, so they must share a label.
 
+    Examples
+    --------
     >>> nongroup_funnel(4).group
     MapSet(5 points, 2 maps)
     """

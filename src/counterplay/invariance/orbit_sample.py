@@ -21,6 +21,8 @@ from counterplay.invariance.transformations import TransformationSet, TrivialGro
 def as_group(group: Any, n_features: int) -> TransformationSet:
     """The set of transformations for data with this many features.
 
+    Examples
+    --------
     >>> as_group(None, 3)
     TrivialGroup()
     """
@@ -43,6 +45,8 @@ def orbit_images(
 ) -> NDArray[Any]:
     """All images of the points, or the points and random images where the group is too large.
 
+    Examples
+    --------
     >>> from counterplay.invariance import groups
     >>> orbit_images([[1.0, 2.0]], groups.sequence_reversal(2)).shape
     (2, 1, 2)
@@ -67,6 +71,8 @@ def augmented_sample(
 
     ``distinct`` drops copies that coincide with an earlier copy of the same point.
 
+    Examples
+    --------
     >>> from counterplay.invariance import groups
     >>> copies, labels, weights = augmented_sample(
     ...     [[1.0, 2.0], [3.0, 3.0]], [0, 1], groups.sequence_reversal(2))

@@ -22,6 +22,8 @@ Tie = Literal["first", "random", "adversarial"]
 class WeightedSample:
     """Labelled points with weights.
 
+    Examples
+    --------
     >>> sample = WeightedSample(np.array([3, 3]), np.array([0, 1]), np.array([0.5, 2.0]))
     >>> sample.errors(np.array([[False, False], [True, True]]))
     array([2. , 0.5])
@@ -48,6 +50,8 @@ class TieRule:
 
     "first", "random", or "adversarial": the one with the largest error under ``truth``.
 
+    Examples
+    --------
     >>> rule = TieRule("first", np.random.default_rng(0))
     >>> rule.pick(np.array([2.0, 1.0, 1.0]), lambda points: np.zeros((3, 0), dtype=bool))
     1

@@ -145,6 +145,8 @@ class TransformationSet(ABC):
 class TrivialGroup(TransformationSet):
     """Only the identity: every point is its own orbit; acts on rows of any length.
 
+    Examples
+    --------
     >>> TrivialGroup().apply([[1.0, 2.0]]).shape
     (1, 1, 2)
     """
@@ -180,6 +182,8 @@ class TrivialGroup(TransformationSet):
 def orbit_table(keys: Sequence[Hashable], labels: NDArray[Any]) -> dict[Hashable, Any]:
     """First label seen for every key.
 
+    Examples
+    --------
     >>> orbit_table(["a", "b", "a"], np.array([1, 0, 1]))
     {'a': 1, 'b': 0}
     """
@@ -192,6 +196,8 @@ def orbit_table(keys: Sequence[Hashable], labels: NDArray[Any]) -> dict[Hashable
 def finite_numbers(X: ArrayLike, what: str) -> NDArray[np.float64]:
     """Points as finite numbers, or ShapeError with the first offending row.
 
+    Examples
+    --------
     >>> finite_numbers([[1, 2]], "sets")
     array([[1., 2.]])
     """

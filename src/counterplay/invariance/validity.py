@@ -91,6 +91,8 @@ def check_validity(
 ) -> ValidityReport:
     """Check the group laws on (at most ``n_points`` of) the data, and labels inside orbits.
 
+    Examples
+    --------
     >>> from counterplay.invariance.groups import from_callables
     >>> shift = from_callables([lambda X: X, lambda X: X + 1], n_features=1)
     >>> report = check_validity(shift, [[0.0], [5.0]])

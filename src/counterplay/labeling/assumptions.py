@@ -44,6 +44,8 @@ class AssumptionCheck:
 def check_assumption1(problem: PoolProblem, optimal: OptimalTree | None = None) -> AssumptionCheck:
     """Do the others' labels lower the *optimal* number of queries of each agent? Small instances.
 
+    Examples
+    --------
     >>> from counterplay.labeling import instances
     >>> [str(gap) for gap in check_assumption1(instances.correlated_pairs()).evidence]
     ['1/6', '1/6']
@@ -63,6 +65,8 @@ def check_assumption2(problem: PoolProblem) -> AssumptionCheck:
 
     Fast test: it fails for agent i iff the class is a full product across the cut.
 
+    Examples
+    --------
     >>> from counterplay.labeling import instances
     >>> check_assumption2(instances.weak_pruning_trap()).holds
     (True, True)

@@ -138,6 +138,8 @@ class B2IR(QueryAlgorithm):
 class B2IRPlus(B2IR):
     """B2IR that also uses every label implied by what anybody has answered.
 
+    Examples
+    --------
     >>> from counterplay.labeling import GBS, instances
     >>> print(B2IRPlus(GBS(tie_break=[8])).expected_costs(instances.gbs_counterexample(6))[1])
     5/8

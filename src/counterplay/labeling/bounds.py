@@ -15,6 +15,8 @@ from counterplay.core.validation import (
 def gbs_queries(optimum: float, smallest_prior: float) -> float:
     """Most expected queries of GBS: 4 Q* ln(1 / min prior) (Lemma lemma:gbs; Dasgupta 2004).
 
+    Examples
+    --------
     >>> round(gbs_queries(3.0, 1 / 8), 2)
     24.95
     """
@@ -27,6 +29,8 @@ def sir_total(ir_total: float, eps: float, m: int, largest_partial: float) -> fl
 
     With ``largest_partial <= m`` it is at most Q(IR) + eps (Lemma lmm:partsir).
 
+    Examples
+    --------
     >>> sir_total(ir_total=4.0, eps=0.5, m=10, largest_partial=10.0)
     4.3
     """
@@ -38,6 +42,8 @@ def sir_total(ir_total: float, eps: float, m: int, largest_partial: float) -> fl
 def sir_slack(eps: float, k: int, m: int, gap: float) -> float:
     """What agent i gains at least in the SIR mixture: eps / (k m) times her gain under O_i.
 
+    Examples
+    --------
     >>> sir_slack(eps=1.0, k=2, m=9, gap=0.5)
     0.027777777777777776
     """
@@ -50,6 +56,8 @@ def sir_slack(eps: float, k: int, m: int, gap: float) -> float:
 def counterexample_joint(n: int) -> float:
     """Agent 1's expected queries under joint GBS on ``gbs_counterexample(n)``; about n/4 + 11/8.
 
+    Examples
+    --------
     >>> round(counterexample_joint(40), 4)
     11.375
     """
@@ -62,6 +70,8 @@ def counterexample_joint(n: int) -> float:
 def counterexample_alone(n: int) -> float:
     """Agent 1's expected queries alone on ``gbs_counterexample(n)``; tends to 8/3.
 
+    Examples
+    --------
     >>> round(counterexample_alone(40), 4)
     2.6667
     """
@@ -73,6 +83,8 @@ def counterexample_alone(n: int) -> float:
 def monte_carlo_width(pool_size: int, k: int, n_targets: int, delta: float) -> float:
     """Width of the one-sided bound of ``safe_violators_mc``: |X_i| sqrt(2 ln(k / delta) / M).
 
+    Examples
+    --------
     >>> round(monte_carlo_width(pool_size=5, k=2, n_targets=1000, delta=0.05), 4)
     0.4295
     """
@@ -85,6 +97,8 @@ def monte_carlo_width(pool_size: int, k: int, n_targets: int, delta: float) -> f
 def halfspace_labelings(m: int) -> int:
     """Labelings of m points in general position in the plane by halfspaces: m(m-1) + 2.
 
+    Examples
+    --------
     >>> halfspace_labelings(200)
     39802
     """

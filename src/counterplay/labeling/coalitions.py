@@ -134,6 +134,8 @@ def compute_equilibria(
 ) -> CoalitionTable:
     """Evaluate ``protocol(baseline)`` on all coalitions of at most 12 agents.
 
+    Examples
+    --------
     >>> from counterplay.labeling import GBS, instances
     >>> table = compute_equilibria(instances.independent_points(3), GBS())
     >>> table.total((0, 1, 2))

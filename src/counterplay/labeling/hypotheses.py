@@ -20,6 +20,8 @@ from counterplay.core.validation import check_float_array
 def enumerate_halfspaces_2d(X: ArrayLike) -> FiniteClass:
     """All labelings of points in the plane by halfspaces, exactly.
 
+    Examples
+    --------
     >>> len(enumerate_halfspaces_2d(np.random.default_rng(0).normal(size=(50, 2))))
     2452
     """
@@ -29,6 +31,8 @@ def enumerate_halfspaces_2d(X: ArrayLike) -> FiniteClass:
 def enumerate_halfspaces_lp(X: ArrayLike) -> FiniteClass:
     """All labelings by halfspaces in any dimension, one feasibility LP per candidate; small m.
 
+    Examples
+    --------
     >>> len(enumerate_halfspaces_lp([[1, 0], [-1, 0], [0, 1], [0, -1]]))
     14
     """
@@ -38,6 +42,8 @@ def enumerate_halfspaces_lp(X: ArrayLike) -> FiniteClass:
 def stumps(X: ArrayLike) -> FiniteClass:
     """Axis-parallel decision stumps: one feature, one cut, either side positive.
 
+    Examples
+    --------
     >>> len(stumps([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]))
     8
     """
@@ -51,6 +57,8 @@ def committee(
 ) -> FiniteClass:
     """Labelings of the pool by fitted classifiers, equal ones merged.
 
+    Examples
+    --------
     >>> from sklearn.dummy import DummyClassifier
     >>> X = [[0.0], [1.0]]
     >>> always = [DummyClassifier(strategy="constant", constant=c) for c in (0, 1, 1)]

@@ -14,6 +14,8 @@ from counterplay.labeling.model import PoolProblem
 def threshold_example(*, five: bool = False) -> PoolProblem:
     """Four (or five) thresholds on seven points of two agents; alone each needs 2 queries.
 
+    Examples
+    --------
     >>> threshold_example().N, threshold_example(five=True).N
     (4, 5)
     """
@@ -36,6 +38,8 @@ def gbs_counterexample(n: int, delta: Fraction | float = 0, *, exact: bool = Tru
     the last column, (1,0,0). With ``delta`` = 0 the violation needs the tie preference "agent 2's
     point first" (``GBS(tie_break=[n + 2])``); 0 < delta < 1/24 removes the tie.
 
+    Examples
+    --------
     >>> from counterplay.labeling import GBS
     >>> problem, gbs = gbs_counterexample(10), GBS(tie_break=[12])
     >>> print(gbs.expected_costs(problem)[0], gbs.expected_costs(problem, (0,))[0])
@@ -67,6 +71,8 @@ def gbs_counterexample(n: int, delta: Fraction | float = 0, *, exact: bool = Tru
 def gbs_violation_7x6() -> PoolProblem:
     """Seven labelings of six points on which joint GBS hurts agent 1 under every tie order.
 
+    Examples
+    --------
     >>> from counterplay.labeling import GBS
     >>> print(GBS().expected_costs(gbs_violation_7x6()))
     [Fraction(1526, 527) Fraction(1, 1)]
@@ -84,6 +90,8 @@ def gbs_violation_7x6() -> PoolProblem:
 def independent_points(k: int) -> PoolProblem:
     """One point per agent and all labelings: nobody can help anybody.
 
+    Examples
+    --------
     >>> independent_points(3)
     PoolProblem(8 labelings, 3 points, 3 agents, exact)
     """
@@ -95,6 +103,8 @@ def independent_points(k: int) -> PoolProblem:
 def identical_pools(k: int = 4, m: int = 7) -> PoolProblem:
     """All agents own the same ``m`` points on a line, labeled by one of m + 1 thresholds.
 
+    Examples
+    --------
     >>> from counterplay.labeling import GBS
     >>> print(GBS(assignment="uniform").expected_costs(identical_pools())[0])
     3/4
@@ -108,6 +118,8 @@ def identical_pools(k: int = 4, m: int = 7) -> PoolProblem:
 def correlated_pairs() -> PoolProblem:
     """Assumption 1 without Assumption 2: a full product whose prior correlates the two agents.
 
+    Examples
+    --------
     >>> correlated_pairs().N
     9
     """
@@ -120,6 +132,8 @@ def correlated_pairs() -> PoolProblem:
 def weak_pruning_trap() -> PoolProblem:
     """All labelings of (a, b | z) but a=b=0, z=1: pruning must use the answers already given.
 
+    Examples
+    --------
     >>> weak_pruning_trap().N
     7
     """

@@ -153,6 +153,8 @@ def sir_mixture(
     ``OptimalTree`` as baseline gives the mixture for optimal baselines. Raises
     ``NotStrictlyImprovable`` when an agent cannot gain, unless ``allow_weak``.
 
+    Examples
+    --------
     >>> from counterplay.labeling import GBS, instances
     >>> sir_mixture(GBS(), instances.independent_points(2), eps=1)
     Traceback (most recent call last):
@@ -211,6 +213,8 @@ def optimal_mixture(
 
     Among these, the total is smallest. The first component is the IR protocol.
 
+    Examples
+    --------
     >>> from counterplay.labeling import GBS, B2IR, PrunedPartialSIR, instances
     >>> problem, gbs = instances.gbs_counterexample(10), GBS(tie_break=[12])
     >>> parts = [B2IR(gbs), PrunedPartialSIR(gbs, 0), PrunedPartialSIR(gbs, 1)]

@@ -77,6 +77,8 @@ def safe_violators_mc(
     With probability at least ``1 - delta`` nobody who would lose is left out, so ``B2IR`` with the
     returned set is individually rational.
 
+    Examples
+    --------
     >>> from counterplay.labeling import GBS, instances
     >>> problem = instances.gbs_violation_7x6()
     >>> safe_violators_mc(problem, GBS(), n_targets=200, random_state=0).violators

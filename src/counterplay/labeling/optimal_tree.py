@@ -97,6 +97,8 @@ class OptimalTree(TreeAlgorithm):
 def optimal_cost(problem: PoolProblem, *, max_states: int = 2_000_000) -> Any:
     """Least expected number of queries that reveals every label; a Fraction in exact mode.
 
+    Examples
+    --------
     >>> from counterplay.labeling import instances
     >>> print(optimal_cost(instances.correlated_pairs()))
     19/6

@@ -144,6 +144,8 @@ def incentive_report(
 
     ``true_prior`` evaluates a plan made under the problem's prior with another one.
 
+    Examples
+    --------
     >>> from counterplay.labeling import B2IR, GBS, instances
     >>> problem = instances.gbs_violation_7x6()
     >>> incentive_report(B2IR(GBS()), GBS(), problem).is_ir

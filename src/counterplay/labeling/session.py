@@ -37,6 +37,8 @@ _FORMAT = 1
 class LabelQuery:
     """One question: which agent should label which point.
 
+    Examples
+    --------
     >>> LabelQuery(agent=0, point=3, agent_name="north", point_name="scan 3")
     LabelQuery(agent=0, point=3, agent_name='north', point_name='scan 3')
     """
@@ -277,6 +279,8 @@ class LabelingSession:
 def smallest_conflict(problem: PoolProblem, answers: Sequence[Answer]) -> tuple[Answer, ...]:
     """A smallest set of answers that no labeling agrees with: a minimum hitting set.
 
+    Examples
+    --------
     >>> from counterplay.labeling import instances
     >>> thresholds = instances.identical_pools(k=1)
     >>> told = [Answer(0, 5, 1), Answer(0, 1, 1), Answer(0, 3, 0)]
@@ -304,6 +308,8 @@ def run(
 ) -> Transcript:
     """Run a protocol against known labels and return the transcript.
 
+    Examples
+    --------
     >>> from counterplay.labeling import B2IR, GBS, instances
     >>> problem = instances.gbs_counterexample(6)
     >>> game = run(B2IR(GBS(tie_break=[8])), problem, problem.H[0], random_state=0)
@@ -325,6 +331,8 @@ def simulate(
 ) -> NDArray[Any]:
     """Queries of each agent for each target (default: all), through the cost matrix.
 
+    Examples
+    --------
     >>> from counterplay.labeling import GBS, instances
     >>> simulate(GBS(), instances.threshold_example()).sum(axis=1)
     array([2, 2, 2, 2])

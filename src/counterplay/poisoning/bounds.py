@@ -24,6 +24,8 @@ from counterplay.errors import InvalidInputError
 def closed_interval_error(p: float, m: int) -> float:
     """Expected error of MinClosedInterval for a target interval of mass p (uniform data).
 
+    Examples
+    --------
     >>> round(closed_interval_error(0.6, 50), 4)
     0.0392
     """
@@ -34,6 +36,8 @@ def closed_interval_error(p: float, m: int) -> float:
 def largest_gap_error(m: int) -> float:
     """Expected error of MaxOpenInterval when nothing is positive (uniform data): H_{m+1}/(m+1).
 
+    Examples
+    --------
     >>> round(largest_gap_error(100), 4)
     0.0515
     """
@@ -46,6 +50,8 @@ def tree_order_sample_size(eps: float, delta: float, *, paper: bool = True) -> i
 
     ``paper=False`` drops the factor 2, which the proof of the tail does not need.
 
+    Examples
+    --------
     >>> tree_order_sample_size(0.1, 0.05), tree_order_sample_size(0.1, 0.05, paper=False)
     (60, 30)
     """
@@ -56,6 +62,8 @@ def tree_order_sample_size(eps: float, delta: float, *, paper: bool = True) -> i
 def closure_sample_size(d: int, eps: float, delta: float) -> int:
     """Rows after which ClosureLearner has attackable rate at most eps: (21 d + 16 ln(3/delta))/eps.
 
+    Examples
+    --------
     >>> closure_sample_size(4, 0.1, 0.05)
     1496
     """
@@ -66,6 +74,8 @@ def closure_sample_size(d: int, eps: float, delta: float) -> int:
 def star_sample_size(s: int, eps: float, delta: float) -> int:
     """Rows after which every ERM is robust when the star number is s.
 
+    Examples
+    --------
     >>> star_sample_size(2, 0.1, 0.05)
     1076
     """
@@ -75,6 +85,8 @@ def star_sample_size(s: int, eps: float, delta: float) -> int:
 def union_of_intervals_sample_size(k: int, eps: float, delta: float) -> int:
     """Rows after which UnionOfIntervals has attackable rate at most eps for k intervals.
 
+    Examples
+    --------
     >>> union_of_intervals_sample_size(3, 0.1, 0.05)
     8128
     """
@@ -86,6 +98,8 @@ def union_of_intervals_sample_size(k: int, eps: float, delta: float) -> int:
 def grid_cells(n: int, rho: float) -> int:
     """Upper bound on the cells of diameter rho that meet the unit ball in R^n.
 
+    Examples
+    --------
     >>> grid_cells(2, 0.5)
     49
     """
@@ -97,6 +111,8 @@ def grid_cells(n: int, rho: float) -> int:
 def cover_sample_size(cells: int, eps: float, delta: float) -> int:
     """Rows after which CoverLearner has attackable rate at most eps: V ln(V/delta)/eps.
 
+    Examples
+    --------
     >>> cover_sample_size(49, 0.1, 0.05)
     3375
     """
@@ -108,6 +124,8 @@ def cover_sample_size(cells: int, eps: float, delta: float) -> int:
 def linear2d_sample_size(eps: float, delta: float) -> int:
     """Rows after which every consistent half-plane has error at most eps (VC dimension 3).
 
+    Examples
+    --------
     >>> linear2d_sample_size(0.1, 0.05)
     1899
     """
@@ -120,6 +138,8 @@ def dyadic_rate(eps1: float, eps2: float, f: float) -> float:
 
     ``f`` is the width f(e'') of the strip around the boundary that has mass at most e''.
 
+    Examples
+    --------
     >>> round(dyadic_rate(0.005, 0.0, 0.05), 4)
     0.0932
     """
@@ -131,6 +151,8 @@ def dyadic_rate(eps1: float, eps2: float, f: float) -> float:
 def dyadic_margin_sample_size(gamma: float, eps: float, delta: float) -> int:
     """Rows after which DyadicDirectionLearner has attackable rate at most eps, margin gamma.
 
+    Examples
+    --------
     >>> dyadic_margin_sample_size(0.1, 0.1, 0.05)
     54276
     """
@@ -143,6 +165,8 @@ def dyadic_margin_sample_size(gamma: float, eps: float, delta: float) -> int:
 def block_majority_sample_size(t: int, d: int, eps: float, delta: float) -> int:
     """Rows after which BlockMajority has t-point attackable rate at most eps.
 
+    Examples
+    --------
     >>> block_majority_sample_size(1, 1, 0.1, 0.05)
     1186999
     """
@@ -155,6 +179,8 @@ def block_majority_sample_size(t: int, d: int, eps: float, delta: float) -> int:
 def projected_majority_sample_size(t: int, d: int, k_p: int, eps: float, delta: float) -> int:
     """Rows after which ProjectedMajority has t-point attackable rate at most eps.
 
+    Examples
+    --------
     >>> projected_majority_sample_size(1, 1, 3, 0.1, 0.05)
     11961862
     """
@@ -167,6 +193,8 @@ def projected_majority_sample_size(t: int, d: int, k_p: int, eps: float, delta: 
 def subsample_sample_size(t: int, d: int, eps: float, delta: float) -> int:
     """Rows after which SubsampleERM has t-point attackable rate at most eps.
 
+    Examples
+    --------
     >>> subsample_sample_size(1, 1, 0.1, 0.05)
     3242357
     """
@@ -219,6 +247,8 @@ def optimal_pac_constant(rate: Callable[[int], float], *, limit: int = 10_000_00
 def amplified_size(m: int, delta: float) -> int:
     """Sample size m / ceil(log(1/delta)) whose median rate holds with probability 1 - delta.
 
+    Examples
+    --------
     >>> amplified_size(1000, 0.01)
     142
     """
@@ -231,6 +261,8 @@ def expectation_to_tail(c: float) -> tuple[float, float]:
 
     Returns the level c/2 and the least probability c/(2 - c) of exceeding it.
 
+    Examples
+    --------
     >>> expectation_to_tail(0.25)
     (0.125, 0.14285714285714285)
     """
@@ -241,6 +273,8 @@ def expectation_to_tail(c: float) -> tuple[float, float]:
 def hollow_star_rate(k: int, m: int) -> float:
     """Mean attackable rate of the lowest-index learner on singletons: (1/2)(1 - 1/(k-1))^m.
 
+    Examples
+    --------
     >>> round(hollow_star_rate(11, 5), 4)
     0.2952
     """
@@ -252,6 +286,8 @@ def sphere_reflection_rate(eta: float, m: int) -> float:
 
     Every learner has expected attackable rate at least half of it.
 
+    Examples
+    --------
     >>> round(sphere_reflection_rate(sphere_reflection_eta(0.01, 30), 30), 4)
     0.98
     """
@@ -263,6 +299,8 @@ def sphere_reflection_rate(eta: float, m: int) -> float:
 def sphere_reflection_eta(tol: float, m: int) -> float:
     """Width eta with which every learner has rate at least 1/2 - tol on two tangent circles.
 
+    Examples
+    --------
     >>> f"{sphere_reflection_eta(0.01, 30):.3g}"
     '2.24e-06'
     """
@@ -275,6 +313,8 @@ def sphere_reflection_eta(tol: float, m: int) -> float:
 def chain_rate(m: int) -> float:
     """Rate every learner has on the chain with 2m points, without the edge effect.
 
+    Examples
+    --------
     >>> [round(chain_rate(m), 4) for m in (1, 2, 3, 4)]
     [0.25, 0.2812, 0.2894, 0.2931]
     """
@@ -285,6 +325,8 @@ def chain_rate(m: int) -> float:
 def one_point_svm_size(n: int, eps: float) -> float:
     """Sample size below which one clean point breaks the SVM: max(e^{n/128}/768, 1/8)/eps.
 
+    Examples
+    --------
     >>> one_point_svm_size(50, 0.01)
     12.5
     """
@@ -295,6 +337,8 @@ def one_point_svm_size(n: int, eps: float) -> float:
 def circle_rate(m: int, t: int, d: int) -> float:
     """Rate every learner has against t clean points on d spheres: min(3 t d/(64 m), 3/8).
 
+    Examples
+    --------
     >>> round(circle_rate(200, 4, 1), 5)
     0.00094
     """
@@ -305,6 +349,8 @@ def circle_rate(m: int, t: int, d: int) -> float:
 def subsample_size(m: int, t: int, eps: float) -> int:
     """Rows SubsampleERM draws: floor(m eps / (3 t)).
 
+    Examples
+    --------
     >>> subsample_size(3000, 1, 0.1)
     100
     """

@@ -31,6 +31,8 @@ def partition_radius(vote: Vote) -> IntArray:
     A label that does not occur yet may be inserted, too; it starts with no votes and is assumed to
     win ties.
 
+    Examples
+    --------
     >>> from counterplay.core.votes import plurality
     >>> partition_radius(plurality([[0], [0], [0], [0], [1]]))
     array([1])
@@ -45,6 +47,8 @@ def spread_parts(k: int, d: int) -> IntArray:
     Part j is used by models j, j + o_1, j + o_2, ... modulo k d, with offsets o drawn once from a
     fixed generator; every model uses exactly d parts.
 
+    Examples
+    --------
     >>> spread_parts(3, 2).shape
     (6, 2)
     """
@@ -91,6 +95,8 @@ def finite_aggregation_radius(votes: ArrayLike, spread: ArrayLike, n_classes: in
 def part_table(spread: ArrayLike, n_models: int) -> NDArray[np.float32]:
     """Which model (row) uses which part (column), from the models that use each part.
 
+    Examples
+    --------
     >>> part_table([[0, 1], [1, 2]], 3).tolist()
     [[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
     """
@@ -105,6 +111,8 @@ def surviving_parts(uses: NDArray[np.float32], damage: IntArray, slack: IntArray
 
     ``damage`` is what a touched model can do at each point, shape (models, points), 0 or more.
 
+    Examples
+    --------
     >>> surviving_parts(part_table([[0], [1], [2]], 3), np.array([[2], [1], [2]]), np.array([3]))
     array([1])
     """

@@ -20,6 +20,8 @@ from counterplay.poisoning.model import LinearTarget
 def chain_angles(m: int) -> FloatArray:
     """Angles beta_0, ..., beta_{2m}: beta_0 = 7^{-2m} pi/6, each 7 times the one before.
 
+    Examples
+    --------
     >>> float(chain_angles(3)[-1] / np.pi * 6)
     1.0
     """

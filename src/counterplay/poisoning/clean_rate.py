@@ -35,6 +35,8 @@ def chernoff_interval(mean: float, trials: int, confidence: float = 0.95) -> Int
     All theta with trials * kl(mean, theta) <= ln(2 / (1 - confidence)); valid for every number of
     trials (Chernoff, Hoeffding 1963), a little wider than the exact one for coins.
 
+    Examples
+    --------
     >>> print(chernoff_interval(0.0, 100))
     0 [0, 0.03622]
     """
@@ -60,6 +62,8 @@ def crossed_interval(table: ArrayLike, confidence: float = 0.95) -> Interval:
     An average has no larger exponential moments than its parts (Jensen), so the bound of Chernoff
     holds with n trials. It also holds for points that are fixed.
 
+    Examples
+    --------
     >>> print(crossed_interval(np.zeros((100, 5000))))
     0 [0, 0.03622]
     """

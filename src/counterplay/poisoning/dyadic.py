@@ -218,6 +218,8 @@ class Arc:
 def consistent_arc(positive: FloatArray, negative: FloatArray) -> Arc:
     """Directions u with <u, p> > <u, n> for all positives p and negatives n.
 
+    Examples
+    --------
     >>> arc = consistent_arc(np.array([[0.0, 1.0]]), np.array([[0.0, 0.0]]))
     >>> float(round(arc.width / np.pi, 6)), round(arc.center / np.pi, 6)
     (1.0, 0.5)

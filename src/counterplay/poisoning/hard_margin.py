@@ -84,6 +84,8 @@ class HardMarginSVM(Learner):
 def shortest_difference(positive: FloatArray, negative: FloatArray) -> FloatArray:
     """Shortest vector from the hull of the negatives to the hull of the positives (Wolfe 1976).
 
+    Examples
+    --------
     >>> shortest_difference(np.array([[2.0, 0.0]]), np.array([[0.0, 1.0], [0.0, -1.0]]))
     array([2., 0.])
     """

@@ -18,6 +18,8 @@ _DIRECTIONS = 16
 def hull_points(X: FloatArray) -> FloatArray:
     """Return points of X that include every vertex of its convex hull.
 
+    Examples
+    --------
     >>> square = np.array([[0, 0], [1, 0], [0, 1], [1, 1], [0.5, 0.5]] * 99, dtype=float)
     >>> len(hull_points(square))
     4

@@ -84,6 +84,8 @@ def interval_example(
 ) -> PoisoningGame:
     """Uniform data on [0, 1]; target [low, high], by default the empty set.
 
+    Examples
+    --------
     >>> int(interval_example(m=50, low=0.2, high=0.8, random_state=0).S.y.sum()) > 0
     True
     """
@@ -102,6 +104,8 @@ def hollow_star_singletons(
 ) -> PoisoningGame:
     """Singletons on k points; the target is one of them, data are uniform on the others.
 
+    Examples
+    --------
     >>> game = hollow_star_singletons(k=11, m=5, i_star=10, random_state=0)
     >>> int(game.S.y.sum()), len(game.X_test)
     (0, 10)
@@ -126,6 +130,8 @@ def hollow_star_singletons(
 def simplex_set(n: int) -> LabelledSet:
     """Hollow star of half-spaces in R^n: the simplex vertices are 1, their centroid is 0.
 
+    Examples
+    --------
     >>> len(simplex_set(3))
     5
     """
@@ -139,6 +145,8 @@ def tangent_circles(
 ) -> PoisoningGame:
     """Two tangent circles on the unit sphere in R^3: no learner for half-spaces is safe.
 
+    Examples
+    --------
     >>> game = tangent_circles(m=30, eta=1e-6, random_state=0)
     >>> bool(np.allclose(game.S.X @ game.details["w"], 0.5))
     True
@@ -175,6 +183,8 @@ def convex_chain(
 
     Test points are the chain points that were not drawn.
 
+    Examples
+    --------
     >>> game = convex_chain(m=3, random_state=0)
     >>> len(game.S), len(game.X_test) >= 3
     (3, True)
@@ -207,6 +217,8 @@ def svm_half_sphere(
 ) -> PoisoningGame:
     """Positives on a half sphere, negatives at one pole: one clean point breaks the SVM.
 
+    Examples
+    --------
     >>> svm_half_sphere(n=10, m_plus=5, random_state=0).S.y.tolist()
     [0, 1, 1, 1, 1, 1]
     """
@@ -241,6 +253,8 @@ def margin_half_sphere(
 
     The geometric margin of the construction is gamma / sqrt(2), not gamma (trap T4).
 
+    Examples
+    --------
     >>> game = margin_half_sphere(n=20, m_plus=4, random_state=0)
     >>> game.S.X.shape, int((game.target(game.S.X) != game.S.y).sum())
     ((5, 20), 0)
@@ -272,6 +286,8 @@ def singletons_and_zero(
 ) -> PoisoningGame:
     """Singletons and the zero function: infinite star number as k grows, and yet robust.
 
+    Examples
+    --------
     >>> game = singletons_and_zero(k=100, m=20, random_state=0)
     >>> len(game.details["H"])
     101
@@ -297,6 +313,8 @@ def circles_on_spheres(
 
     Test points lie on the circles, evenly over the spheres; multiply rates by the mass d zeta.
 
+    Examples
+    --------
     >>> game = circles_on_spheres(m=200, t=4, d=3, random_state=0)
     >>> round(game.details["zeta"], 4)
     0.0025

@@ -158,6 +158,8 @@ def worst_case_region(H: FiniteClass | ArrayLike, h_star: ArrayLike, S_idx: Arra
 
     It is the region of disagreement of the version space if the target is in the class.
 
+    Examples
+    --------
     >>> worst_case_region(FiniteClass.thresholds(range(5)), [0, 0, 1, 1, 1], [0, 4]).astype(int)
     array([0, 1, 1, 1, 0])
     """

@@ -195,6 +195,8 @@ class HalfspaceProjector:
 def clear_points(votes: ArrayLike, k: int) -> BoolArray:
     """Points with fewer than 1/k of the votes in the minority: the set X_{H',k}.
 
+    Examples
+    --------
     >>> clear_points([[1, 0], [1, 1], [1, 1]], k=3)
     array([ True, False])
     """

@@ -179,6 +179,8 @@ def run_off_spread_radius(
     Every condition of :func:`run_off_radius` is checked with the damage that the worst t parts can
     do, counted per part. ``spread`` lists the models that use each part, shape (parts, d).
 
+    Examples
+    --------
     >>> votes = np.zeros((6, 1), int)
     >>> scores = np.ones((6, 1, 2)) * [1, 0]
     >>> design = np.arange(6)[:, None]

@@ -70,6 +70,8 @@ class Agent(ABC):
 class FollowRecommendation(Agent):
     """Does what is recommended: no secret information, and regret only through the forecast's bias.
 
+    Examples
+    --------
     >>> FollowRecommendation().act(p_idx=0, r=1, uniform=0.3)
     1
     """

@@ -157,6 +157,8 @@ class _PointForecaster(Forecaster):
 class EmpiricalMeanForecaster(_PointForecaster):
     """Relative frequencies so far, with ``prior_weight`` pseudo-observations spread evenly.
 
+    Examples
+    --------
     >>> forecaster = EmpiricalMeanForecaster(2).learn_one(1).learn_one(1)
     >>> forecaster.predict_one().round(3).tolist()
     [0.167, 0.833]
@@ -183,6 +185,8 @@ class EmpiricalMeanForecaster(_PointForecaster):
 class EWMAForecaster(_PointForecaster):
     """Exponentially weighted relative frequencies: forgets at rate ``decay``.
 
+    Examples
+    --------
     >>> EWMAForecaster(2, decay=0.5).learn_one(1).predict_one().tolist()
     [0.25, 0.75]
     """
@@ -208,6 +212,8 @@ class EWMAForecaster(_PointForecaster):
 class ConstantForecaster(_PointForecaster):
     """The same probabilities for ever; uniform if none are given.
 
+    Examples
+    --------
     >>> ConstantForecaster(4).predict_one().tolist()
     [0.25, 0.25, 0.25, 0.25]
     """

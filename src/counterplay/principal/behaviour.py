@@ -231,6 +231,8 @@ def conditional_bias(
 ) -> tuple[IntArray, FloatArray]:
     """Bias of one event family: ids that occurred and alpha of each (def:cal).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> ids, alpha = conditional_bias(np.array([[0.5, 0.5]] * 4), np.array([0, 0, 1, 1]),
     ...                               np.array([0, 0, 0, 1]))

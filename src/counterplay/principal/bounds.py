@@ -27,6 +27,8 @@ def linear_contract_tuning(horizon: int, tuning: Tuning = "balanced") -> tuple[f
     ``"balanced"``: both T^(-1/5), for regret of order T^(-1/5) [ours]. ``"thesis"``: T^(-1/4) and
     T^(-1/8), for regret of order T^(-1/8).
 
+    Examples
+    --------
     >>> [round(x, 3) for x in linear_contract_tuning(2000)]
     [0.219, 0.2]
     """
@@ -39,6 +41,8 @@ def linear_contract_tuning(horizon: int, tuning: Tuning = "balanced") -> tuple[f
 def linear_contract_rate(tuning: Tuning = "balanced") -> float:
     """Exponent of T in the regret bound for linear contracts.
 
+    Examples
+    --------
     >>> linear_contract_rate(), linear_contract_rate("thesis")
     (-0.2, -0.125)
     """
@@ -52,6 +56,8 @@ def bias_bound(Q: float, start: float, n_rates: int, delta: float) -> float:
     ``start`` is K = 2 |Y| |E|, ``L = ln(2 K G / delta)`` and ``eta_k = 2^-k`` for k = 1..G. It is
     at most ``max(4 L, 2.13 sqrt(Q L))`` as long as the smallest rate reaches sqrt(L / Q).
 
+    Examples
+    --------
     >>> round(bias_bound(Q=1000, start=378, n_rates=7, delta=0.05), 1)
     217.6
     """
@@ -64,6 +70,8 @@ def bias_bound(Q: float, start: float, n_rates: int, delta: float) -> float:
 def bias_level(start: float, n_rates: int, delta: float) -> float:
     """Return L = ln(2 K G / delta), the logarithm in :func:`bias_bound`.
 
+    Examples
+    --------
     >>> round(bias_level(start=378, n_rates=7, delta=0.05), 2)
     11.57
     """
@@ -75,6 +83,8 @@ def bias_level(start: float, n_rates: int, delta: float) -> float:
 def bias_bound_simple(n_active: float, level: float) -> float:
     """Return max(4 L, 2.13 sqrt(n L)): the bias of an event that was active n times.
 
+    Examples
+    --------
     >>> bias_bound_simple(200, 12.0) < 0.1 * 20_000 ** 0.5 * 12.0
     True
     """
@@ -85,6 +95,8 @@ def bias_bound_simple(n_active: float, level: float) -> float:
 def decision_events(n_output: int, n_benchmark: int, n_actions: int) -> int:
     """Number of events of the stable mechanism: (|P_O| + 2 |P0|) |A|, polynomial in everything.
 
+    Examples
+    --------
     >>> decision_events(11, 5, 3)
     63
     """
@@ -96,6 +108,8 @@ def decision_events(n_output: int, n_benchmark: int, n_actions: int) -> int:
 def net_events(n_outcomes: int, eta: float) -> int:
     """Number of events of full calibration on an eta-net: C(1/eta + |Y| - 1, |Y| - 1).
 
+    Examples
+    --------
     >>> [net_events(n, 0.1) for n in (2, 3, 5, 10)]
     [11, 66, 1001, 92378]
     """
@@ -123,6 +137,8 @@ def stable_regret_rate(
     + (e + |Y| sqrt(|A|/T)) / eps``, where e is the Agent's swap regret, ``sqrt(|P_O|/T)`` if None.
     The printed theorem lacks |Y| on the third term.
 
+    Examples
+    --------
     >>> round(stable_regret_rate(c=0, eps=1, beta=1, gamma=0, n_policies=1, n_benchmark=1,
     ...                          n_actions=1, n_states=1, horizon=10_000, swap_regret=0.0), 4)
     0.03
@@ -161,6 +177,8 @@ def general_regret_bound(
 
     ``alpha(E4) + max alpha(E3) + 2 (M1 (swap + negative) + M2)``; the print lacks the factor 2.
 
+    Examples
+    --------
     >>> general_regret_bound(0.01, 0.02, swap_regret=0.05, negative_regret=0.0, M1=1.0, M2=0.0)
     0.13
     """
@@ -175,6 +193,8 @@ def general_regret_bound(
 def secret_information_regret(first_state: Literal["M", "H"]) -> float:
     """Regret that no mechanism avoids against the secretly informed Agent: 1/16 or 1/20 per round.
 
+    Examples
+    --------
     >>> secret_information_regret("M"), secret_information_regret("H")
     (0.0625, 0.05)
     """
@@ -187,6 +207,8 @@ def balance_threshold(horizon: int) -> float:
 
     ``sqrt(12 T ln(2 (1 + log2 T)^2))``.
 
+    Examples
+    --------
     >>> round(balance_threshold(1000) / 1000 ** 0.5, 1)
     8.1
     """
@@ -203,6 +225,8 @@ def persuasion_tuning(
     uses the staircase count and beta = x = eps = T^(-1/8); the logit grid has beta = x = T^(-1/7)
     and eps = T^(-1/4).
 
+    Examples
+    --------
     >>> [round(x, 3) for x in persuasion_tuning(10_000, "logit")]
     [0.268, 0.268, 0.1]
     """
@@ -222,6 +246,8 @@ def staircase_policies(n_extreme: int, parts: int) -> int:
     ``n_extreme`` is the number K of extreme points, ``parts`` is 1 / delta. The thesis counts
     n^2 / delta^2.
 
+    Examples
+    --------
     >>> staircase_policies(2, 1600)
     3202
     """
@@ -234,6 +260,8 @@ def optimistic_excess(eps: float, c1: float, C: float, *, as_printed: bool = Fal
 
     ``eps / (c1 C)`` [ours]; as printed (lmm:tech4) ``2 sqrt((1 + 1/C) eps / (c1 C))``.
 
+    Examples
+    --------
     >>> optimistic_excess(0.01, 2.0, 0.5)
     0.01
     >>> round(optimistic_excess(0.01, 2.0, 0.5, as_printed=True), 3)

@@ -118,6 +118,8 @@ def optimal_payments(
     Returns the payments, shape (actions, outcomes), and the Principal's value of each action; minus
     infinity where no payments in [0, 1] are enough. All actions are one sparse linear program.
 
+    Examples
+    --------
     >>> game = ContractGame([[0, 0], [0, 1]], [0.0, 1.0], [0.0, 0.25])
     >>> payments, value = optimal_payments(game, [0.5, 0.5])
     >>> payments[1].round(6).tolist(), value.round(6).tolist()

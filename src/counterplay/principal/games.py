@@ -209,6 +209,8 @@ class LinearContractGame(PrincipalAgentGame):
     ) -> LinearContractGame:
         """Build the game from ``outcome[a, y]`` (codes) and the value of each outcome.
 
+        Examples
+        --------
         >>> LinearContractGame.from_outcomes([[0, 0], [0, 1]], [0.0, 1.0], [0, 0.25]).values
         array([[0., 0.],
                [0., 1.]])

@@ -58,6 +58,8 @@ def no_stable_policy_instance(scale: float = 0.5) -> FiniteGame:
     scale 1/2, nothing is stable and c-optimal for gamma < 3/8 and c < 1/4 (the printed ranges
     belong to scale 1, whose utilities leave [-1, 1]).
 
+    Examples
+    --------
     >>> no_stable_policy_instance().V[:, 1, 0].tolist()
     [0.75, 0.5]
     """
@@ -80,6 +82,8 @@ def secret_information_instance(
     the mechanism: M unless its first move is (0.5, work) with probability above 1/2. Benchmarks
     are the contracts 0.5 and 0.6 with the fixed recommendation "work".
 
+    Examples
+    --------
     >>> secret_information_instance(1000, "H", random_state=0).states[:1].tolist()
     [1]
     """
@@ -102,6 +106,8 @@ def reactive_mechanism(game: LinearContractGame) -> ScriptedMechanism:
 
     It defeats the printed Algorithm L, which forgets to check round 1 (spec 07, trap T4).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> game = secret_information_instance(10, "H", random_state=0).game
     >>> reactive_mechanism(game).run(np.array([1, 0, 1])).columns["p_idx"].tolist()
@@ -121,6 +127,8 @@ def near_tie_contract(
 
     Whoever offers it trusts the Agent to break ties kindly; 0.55 would have been safe.
 
+    Examples
+    --------
     >>> len(near_tie_contract(10, random_state=0).benchmark)
     21
     """
@@ -145,6 +153,8 @@ def oracle_bug_instances() -> tuple[OracleBug, OracleBug]:
     one-sided test although the Agent shirks there. (ii) at 0.475 work is exactly at the edge of
     the ball: closed ball and closed separation contradict each other.
 
+    Examples
+    --------
     >>> [bug.benchmark for bug in oracle_bug_instances()]
     [(0.48,), (0.475,)]
     """
@@ -157,6 +167,8 @@ def random_contract_game(
 ) -> LinearContractGame:
     """Random linear-contract game: costlier actions tend to be worth more, costs are apart.
 
+    Examples
+    --------
     >>> random_contract_game(3, 2, random_state=0).values.shape
     (3, 2)
     """
@@ -173,6 +185,8 @@ def prosecutor_game() -> PersuasionGame:
 
     State 1 is guilty. At prior 0.3 the prosecutor gets convictions with probability 0.6.
 
+    Examples
+    --------
     >>> prosecutor_game().strategy_names
     ('Acquit', 'Convict')
     """
@@ -186,6 +200,8 @@ def random_persuasion_game(n: int = 4, *, random_state: RandomState = None) -> P
 
     Interval ends and slopes are drawn first, then the Agent's lines are laid on them.
 
+    Examples
+    --------
     >>> random_persuasion_game(3, random_state=0).u.shape
     (3, 2)
     """

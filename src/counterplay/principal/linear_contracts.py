@@ -132,6 +132,8 @@ class LinearContractOracle(PolicyRule):
 def contract_grid(delta: float) -> FloatArray:
     """Return 0, delta, 2 delta, ... together with 1, which the oracle may always offer.
 
+    Examples
+    --------
     >>> contract_grid(0.4).tolist()
     [0.0, 0.4, 0.8, 1.0]
     """
@@ -148,6 +150,8 @@ def tie_points(game: LinearContractGame, forecast: ArrayLike) -> FloatArray:
 
     They are the breakpoints in [0, 1] of the upper envelope of the lines ``p f(a) - c(a)``.
 
+    Examples
+    --------
     >>> game = LinearContractGame(values=[[0.0], [0.5], [1.0]], costs=[0.0, 0.1, 0.5])
     >>> tie_points(game, [1.0]).round(3).tolist()
     [0.2, 0.8]

@@ -251,6 +251,8 @@ def largest_margin(game: DisclosureGame) -> float:
     It is the smallest lead of the best over the second-best strategy when the state is known: full
     disclosure has this margin, and nothing else helps where one state is certain.
 
+    Examples
+    --------
     >>> largest_margin(DisclosureGame(u=[[1, 0], [0.25, 1]], v=[0, 1]))
     0.75
     """

@@ -284,6 +284,8 @@ class KGRule(PolicyRule):
 def benchmark_schemes(geometry: PersuasionGeometry, n: int = 9) -> tuple[Scheme, ...]:
     """No disclosure, full disclosure, and the optimal schemes at ``n`` priors, without repeats.
 
+    Examples
+    --------
     >>> from counterplay.principal import PersuasionGeometry, prosecutor_game
     >>> len(benchmark_schemes(PersuasionGeometry(prosecutor_game())))
     6

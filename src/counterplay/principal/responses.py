@@ -42,6 +42,8 @@ def br(U: ArrayLike, V: ArrayLike, tol: float = TOL) -> IntArray:
 
     Largest U; ties (within ``tol``) go to the larger V, remaining ties to the lowest index.
 
+    Examples
+    --------
     >>> br([[0.0, 0.0, -1.0], [0.3, 0.1, 0.2]], [[0.1, 0.5, 1.0], [0.0, 1.0, 1.0]])
     array([1, 0])
     """
@@ -81,6 +83,8 @@ def eps_ball(
 
     Exact best responses always belong to it, also for ``eps = 0``.
 
+    Examples
+    --------
     >>> from counterplay.principal import LinearContractGame
     >>> game = LinearContractGame(values=[[0.0], [1.0]], costs=[0, 0.5])
     >>> eps_ball(game, 0.475, [1.0], 0.025)      # exactly 0.025 away: separated, not near
@@ -97,6 +101,8 @@ def optimistic_response(
 ) -> int:
     """The action the Principal likes best among the Agent's ``eps``-best responses.
 
+    Examples
+    --------
     >>> from counterplay.principal import LinearContractGame
     >>> game = LinearContractGame(values=[[0.0], [1.0]], costs=[0, 0.5])
     >>> optimistic_response(game, 0.48, [1.0], 0.025)
@@ -111,6 +117,8 @@ def principal_best_response(
 ) -> int:
     """Index in ``P0`` of the policy that is best for the Principal when the Agent best responds.
 
+    Examples
+    --------
     >>> from counterplay.principal import LinearContractGame
     >>> game = LinearContractGame(values=[[0, 0], [0, 1]], costs=[0, 0.25])
     >>> principal_best_response(game, [0.0, 0.25, 0.5, 0.75], [0.5, 0.5])
@@ -131,6 +139,8 @@ def optimistic_pair(
 ) -> tuple[int, int]:
     """Index in ``P0`` and action of the best policy if the Agent responded optimistically.
 
+    Examples
+    --------
     >>> from counterplay.principal import LinearContractGame
     >>> game = LinearContractGame(values=[[0, 0], [0, 1]], costs=[0, 0.25])
     >>> optimistic_pair(game, [0.0, 0.45, 0.5], [0.5, 0.5], eps=0.05)
@@ -183,6 +193,8 @@ def optimality_loss(
     It compares the policy, answered by a best response, with the best benchmark policy answered
     optimistically within ``eps``.
 
+    Examples
+    --------
     >>> from counterplay.principal import LinearContractGame
     >>> game = LinearContractGame(values=[[0, 0], [0, 1]], costs=[0, 0.25])
     >>> round(optimality_loss(game, 0.6, [0.5, 0.5], [0.5], eps=0.0), 3)

@@ -305,6 +305,8 @@ class Transcript(BaseTranscript):
 def regret_bound_from_transcript(transcript: Transcript) -> pd.DataFrame:
     """Regret and guaranteed bound against every benchmark policy, term by term (thm:stable).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from counterplay.principal import (FollowRecommendation, LinearContractOracle,
     ...                                    StableMechanism, near_tie_contract, simulate)

@@ -49,6 +49,8 @@ def inline(text: str) -> Markup:
 def duration(seconds: float) -> str:
     """Say how long something took.
 
+    Examples
+    --------
     >>> [duration(s) for s in (0.02, 4.26, 96.0, 5400.0)]
     ['< 0.1 s', '4.3 s', '1.6 min', '1.5 h']
     """
@@ -62,6 +64,8 @@ def duration(seconds: float) -> str:
 def plural(count: int, word: str, words: str | None = None) -> str:
     """Say how many.
 
+    Examples
+    --------
     >>> plural(1, "study", "studies"), plural(3, "cell")
     ('1 study', '3 cells')
     """

@@ -99,6 +99,8 @@ class RuleSetClass(HypothesisClass):
         The first rule whose closed conditions hold decides; None leaves a side open. Who matches no
         rule is rejected; end the list with ``({}, True)`` to accept the rest.
 
+        Examples
+        --------
         >>> reject_debt = ({1: (2.0, None)}, False)
         >>> accept_income = ({0: (3.0, None)}, True)
         >>> lists = RuleSetClass.from_rule_lists([[reject_debt, accept_income]], n_features=2)
@@ -238,6 +240,8 @@ class ThresholdClass(BoxClass):
 def boxes_of_rule_list(rules: Sequence[tuple[Conditions, bool]], n_features: int) -> Box:
     """Return closed boxes whose union is what an ordered list of rules accepts.
 
+    Examples
+    --------
     >>> low, high = boxes_of_rule_list([({0: (None, 1.0)}, False), ({}, True)], 1)
     >>> bool(low[0, 0] > 1.0), high.tolist()
     (True, [[inf]])

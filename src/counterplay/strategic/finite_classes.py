@@ -272,6 +272,8 @@ def _check_graph(graph: Any) -> sp.csr_array:
 def distinct_members(hypotheses: HypothesisClass, points: Points) -> IntArray:
     """Return the members left when hypotheses with equal distances on ``points`` are merged.
 
+    Examples
+    --------
     >>> from counterplay.strategic import LinearClass
     >>> catalogue = LinearClass([[1.0], [1.0], [2.0]], [0.5, 0.7, 1.0])
     >>> distinct_members(catalogue, [[0.0], [2.0]])  # rules 0 and 2 are the same halfspace

@@ -111,6 +111,8 @@ def worst_case_mistakes(n: int, T: int) -> FloatArray:
 def worst_case_table(n: int, T: int) -> tuple[FloatArray, IntArray]:
     """Return ``V[t, m]``, worst expected mistakes with t rounds and m rules left, and the best k.
 
+    Examples
+    --------
     >>> V, k = worst_case_table(16, 16)
     >>> V[16, 16].round(2), int(k[1, 16])  # in the last round, make all but one wrong
     (np.float64(6.3), 15)

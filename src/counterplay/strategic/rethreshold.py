@@ -149,6 +149,8 @@ def fit_threshold(
 def best_cut(scores: FloatArray, qualified: Any) -> float:
     """Return the cut c for which "score > c" is right most often.
 
+    Examples
+    --------
     >>> best_cut(np.array([0.0, 1.0, 3.0, 4.0]), np.array([False, False, True, True]))
     2.0
     """

@@ -45,6 +45,8 @@ def positive_leaf_boxes(tree: Any, positive: Any | None = None) -> tuple[FloatAr
     scikit-learn trees round features to 32 bits first; the boxes end exactly where that rounding
     changes the side, so every point of a box is accepted by the tree itself, and no other.
 
+    Examples
+    --------
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> tree = DecisionTreeClassifier().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 0])
     >>> lower, upper = positive_leaf_boxes(tree)

@@ -181,6 +181,8 @@ class ProperUnionSampling(UnionSamplingLearner):
 def union_levels(m: int) -> IntArray:
     """Return the union sizes 1, 2, 4, .. used with m rules left: floor(log2 m) of them.
 
+    Examples
+    --------
     >>> union_levels(1), union_levels(3), union_levels(8)
     (array([1]), array([1]), array([1, 2, 4]))
     """
@@ -214,6 +216,8 @@ def pair_loss(wrong: IntArray, m: int, y: NDArray[Any], size: int = 2) -> FloatA
     ``wrong`` counts the erring rules among the m: a positive agent is lost only if all drawn rules
     err, a negative one already if one does.
 
+    Examples
+    --------
     >>> pair_loss(np.array([1, 1]), 4, np.array([1, 0]))
     array([0.0625, 0.4375])
     """

@@ -33,6 +33,8 @@ def plain(values: Mapping[str, Any], what: str) -> dict[str, Value]:
 def encode(values: Mapping[str, Value]) -> str:
     """Return canonical JSON: sorted keys, no spaces, ASCII, valid for every JSON reader.
 
+    Examples
+    --------
     >>> encode({"b": 1, "a": float("nan")})
     '{"a":["float","7ff8000000000000"],"b":1}'
     """
@@ -43,6 +45,8 @@ def encode(values: Mapping[str, Value]) -> str:
 def decode(text: str) -> dict[str, Value]:
     """Return what :func:`encode` was given.
 
+    Examples
+    --------
     >>> decode(encode({"x": -0.0, "y": float("-inf"), "n": 2**70}))
     {'n': 1180591620717411303424, 'x': -0.0, 'y': -inf}
     """

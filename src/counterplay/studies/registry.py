@@ -91,6 +91,8 @@ def split_by_extra(
 def extra_is_installed(extra: str | None) -> bool:
     """Whether the packages of an extra can be imported; nothing is imported.
 
+    Examples
+    --------
     >>> extra_is_installed(None)
     True
     """

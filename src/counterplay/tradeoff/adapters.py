@@ -22,6 +22,8 @@ BatchLoss = Callable[[Any, Any], float]
 def error_rate(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Share of wrong predictions: the usual primary loss.
 
+    Examples
+    --------
     >>> error_rate([1, 0, 1, 1], [1, 1, 0, 1])
     0.5
     """
@@ -32,6 +34,8 @@ def error_rate(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 def missed_positives(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Share of all cases that are positive but were not predicted so: a usual secondary loss.
 
+    Examples
+    --------
     >>> missed_positives([1, 0, 1, 1], [1, 1, 0, 1])
     0.25
     """

@@ -28,6 +28,8 @@ DOUBLING = 2 * math.sqrt(2) / (math.sqrt(2) - 1)
 def hedge_regret(T: int, K: int) -> float:
     """Regret of ``Hedge`` with its default step: ``sqrt(T ln K / 2)``.
 
+    Examples
+    --------
     >>> round(hedge_regret(1000, 10), 1)
     33.9
     """
@@ -39,6 +41,8 @@ def decreasing_hedge_regret(m: int, K: int) -> float:
 
     ``ln K / eta_m + sum_i eta_i / 8`` with ``eta_i = sqrt(2 ln K / i)``.
 
+    Examples
+    --------
     >>> round(decreasing_hedge_regret(1000, 10), 1)
     50.5
     """
@@ -50,6 +54,8 @@ def decreasing_hedge_regret(m: int, K: int) -> float:
 def dartboard_loss(best: float, K: int, eta: float) -> float:
     """Expected loss of ``ShrinkingDartboard``: ``(ln K + L* ln(1/(1-eta))) / eta``.
 
+    Examples
+    --------
     >>> round(dartboard_loss(best=50, K=10, eta=0.1), 2)
     75.71
     """
@@ -60,6 +66,8 @@ def dartboard_loss(best: float, K: int, eta: float) -> float:
 def dartboard_redraws(best: float, K: int, eta: float) -> float:
     """Expected fresh draws of ``ShrinkingDartboard``: ``ln K + L* ln(1/(1-eta))``.
 
+    Examples
+    --------
     >>> round(dartboard_redraws(best=50, K=10, eta=0.1), 2)
     7.57
     """
@@ -70,6 +78,8 @@ def dartboard_redraws(best: float, K: int, eta: float) -> float:
 def dartboard_regret(E: int, K: int) -> float:
     """Regret of ``ShrinkingDartboard`` with its default rate: ``2 sqrt(E ln K)``.
 
+    Examples
+    --------
     >>> round(dartboard_regret(100, 10), 2)
     30.35
     """
@@ -79,6 +89,8 @@ def dartboard_regret(E: int, K: int) -> float:
 def dartboard_switches(E: int, K: int) -> float:
     """Expected switches of ``ShrinkingDartboard`` with its default rate: ``2 sqrt(E ln K)``.
 
+    Examples
+    --------
     >>> round(dartboard_switches(100, 10), 2)
     30.35
     """
@@ -88,6 +100,8 @@ def dartboard_switches(E: int, K: int) -> float:
 def lazy_leader_loss(best: float, K: int, eps: float) -> float:
     """Expected loss of ``FollowLazyLeader``: ``e**eps (L* + (H_K - 1) / eps)``.
 
+    Examples
+    --------
     >>> round(lazy_leader_loss(best=50, K=10, eps=0.1), 2)
     76.58
     """
@@ -99,6 +113,8 @@ def lazy_leader_loss(best: float, K: int, eps: float) -> float:
 def lazy_leader_switches(loss: float, eps: float) -> float:
     """Expected switches of ``FollowLazyLeader``: ``eps`` times its expected loss.
 
+    Examples
+    --------
     >>> lazy_leader_switches(loss=80, eps=0.125)
     10.0
     """
@@ -108,6 +124,8 @@ def lazy_leader_switches(loss: float, eps: float) -> float:
 def epoch_primary(T: int, K: int, B: int) -> float:
     """Primary regret of ``EpochLearner``: ``B * 2 sqrt(E ln K)`` (Thm. thm:alg).
 
+    Examples
+    --------
     >>> round(epoch_primary(T=10_000, K=10, B=100), 1)
     3034.9
     """
@@ -118,6 +136,8 @@ def epoch_primary(T: int, K: int, B: int) -> float:
 def epoch_secondary(T: int, K: int, B: int, threshold: float) -> float:
     """Secondary regret of ``EpochLearner``: ``threshold * (2 sqrt(E ln K) + 1)`` (Thm. thm:alg).
 
+    Examples
+    --------
     >>> round(epoch_secondary(T=10_000, K=10, B=100, threshold=100.0), 1)
     3134.9
     """
@@ -128,6 +148,8 @@ def epoch_secondary(T: int, K: int, B: int, threshold: float) -> float:
 def balanced_epochs(T: int, K: int, threshold: float) -> float:
     """The larger of both bounds of ``EpochLearner`` with ``B="balanced"``.
 
+    Examples
+    --------
     >>> round(balanced_epochs(T=10_000, K=10, threshold=25.0), 1)
     1542.4
     """
@@ -139,6 +161,8 @@ def balanced_epochs(T: int, K: int, threshold: float) -> float:
 def lazy_hedge_rate(T: int, K: int, threshold: float) -> float:
     """Default rate of ``LazyHedge``: ``min(1/2, sqrt(ln K / (max(threshold, 1) T)))``.
 
+    Examples
+    --------
     >>> round(lazy_hedge_rate(T=10_000, K=10, threshold=100.0), 6)
     0.001517
     """
@@ -149,6 +173,8 @@ def lazy_hedge_rate(T: int, K: int, threshold: float) -> float:
 def lazy_hedge_primary(T: int, K: int, threshold: float) -> float:
     """Primary regret of ``LazyHedge``: ``eta T + ln K / eta``.
 
+    Examples
+    --------
     >>> round(lazy_hedge_primary(T=10_000, K=10, threshold=100.0), 1)
     1532.6
     """
@@ -159,6 +185,8 @@ def lazy_hedge_primary(T: int, K: int, threshold: float) -> float:
 def lazy_hedge_secondary(T: int, K: int, threshold: float) -> float:
     """Secondary regret of ``LazyHedge``: ``threshold * (ln K + T (eta + eta**2) + 1)``.
 
+    Examples
+    --------
     >>> round(lazy_hedge_secondary(T=10_000, K=10, threshold=100.0), 1)
     1850.0
     """
@@ -171,6 +199,8 @@ def doubling_regret(m: int, K: int) -> float:
 
     ``6.83 sqrt(m ln K) + 8 ln K``; the second term pays for the first, short blocks.
 
+    Examples
+    --------
     >>> round(doubling_regret(100, 10), 1)
     122.0
     """
@@ -181,6 +211,8 @@ def doubling_regret(m: int, K: int) -> float:
 def doubling_switches(m: int, K: int) -> float:
     """Expected switches of ``Doubling(ShrinkingDartboard())``: ``sum_j (2 sqrt(2**j ln K) + 1)``.
 
+    Examples
+    --------
     >>> round(doubling_switches(100, 10), 1)
     82.6
     """
@@ -194,6 +226,8 @@ def coupling_secondary(threshold: float, total_variation: float) -> float:
 
     ``threshold * (1 + sum of total variation distances of consecutive distributions)``.
 
+    Examples
+    --------
     >>> coupling_secondary(threshold=10.0, total_variation=2.5)
     35.0
     """
@@ -206,6 +240,8 @@ def deactivation_sleeping(active_rounds: int, K: int, B: int) -> float:
 
     ``6.83 sqrt(ln K T_h B) + 8 B ln K + B`` (eq:sr1, with the doubling learner).
 
+    Examples
+    --------
     >>> round(deactivation_sleeping(active_rounds=10_000, K=10, B=100))
     12304
     """
@@ -222,6 +258,8 @@ def deactivation_secondary(
     ``switches`` are those of its own choice, ``deactivations`` the rounds in which somebody was
     switched off. The last term is the overshoot of the round in which it is noticed.
 
+    Examples
+    --------
     >>> deactivation_secondary(threshold=10.0, switches=4.0, deactivations=2, c=0.25)
     71.5
     """
@@ -234,6 +272,8 @@ def deactivation_secondary(
 def restart_sleeping(active_rounds: ArrayLike, K: int, B: int) -> float:
     """Sleeping regret of ``RestartAtReset``, given the active rounds in every segment.
 
+    Examples
+    --------
     >>> round(restart_sleeping([5_000, 5_000], K=10, B=100))
     18538
     """
@@ -244,6 +284,8 @@ def restart_sleeping(active_rounds: ArrayLike, K: int, B: int) -> float:
 def reactivation_epochs(K: int) -> int:
     """Fewest epochs ``ReactivationLearner`` needs: ``2 ln K / (1 - 1/sqrt 2)**2``.
 
+    Examples
+    --------
     >>> reactivation_epochs(10)
     54
     """
@@ -258,6 +300,8 @@ def reactivation_sleeping(
     ``B (2 sqrt(E ln K) + 2 (T_h / B) sqrt(ln K / E))``, plus ``B`` per segment when experts are
     switched off inside epochs (``late_segments`` = N + 1 for round granularity, else 0).
 
+    Examples
+    --------
     >>> round(reactivation_sleeping(T=10_000, K=10, B=100, active_rounds=10_000), 1)
     6069.7
     """
@@ -271,6 +315,8 @@ def reactivation_sleeping(
 def reactivation_draws(E: int, K: int, deactivations: int, resets: int) -> float:
     """Expected fresh draws of ``ReactivationLearner``: ``(N + 1) + D + 4 sqrt(E ln K)``.
 
+    Examples
+    --------
     >>> round(reactivation_draws(E=100, K=10, deactivations=3, resets=1), 2)
     65.7
     """
@@ -286,6 +332,8 @@ def reactivation_secondary(
     ``4 threshold sqrt(E ln K) + (threshold + (1 - c) B) (D + N + 1)``: an expert that misbehaves
     is left at the end of an epoch only.
 
+    Examples
+    --------
     >>> round(reactivation_secondary(10_000, 10, 100, 50.0, 0.1, deactivations=3, resets=1), 1)
     3734.9
     """
@@ -304,6 +352,8 @@ def adanormalhedge_sleeping(
     ``B sqrt(3 E_h ln(K (5/2 + 3/2 ln(1 + E))))`` with ``E_h`` epochs in which the expert is active;
     ``late_segments`` as in ``reactivation_sleeping``.
 
+    Examples
+    --------
     >>> round(adanormalhedge_sleeping(T=10_000, K=10, B=100, active_rounds=10_000), 1)
     3692.8
     """
@@ -324,6 +374,8 @@ def stint_secondary(
     resets and ``D`` rounds in which somebody was switched off: between two resets each stint keeps
     the budget, but for the round in which the watchdog notices (or a reset comes first).
 
+    Examples
+    --------
     >>> stint_secondary(threshold=10.0, c=0.25, switches=4, resets=1, deactivations=2)
     62.25
     """
@@ -337,6 +389,8 @@ def stint_secondary(
 def impossibility_average(T: int) -> float:
     """Least average over both worlds of ``max(R1, R2)`` on ``impossibility_worlds``: ``T / 144``.
 
+    Examples
+    --------
     >>> impossibility_average(144_000)
     1000.0
     """
@@ -346,6 +400,8 @@ def impossibility_average(T: int) -> float:
 def impossibility_worst(T: int) -> float:
     """Least ``max(R1, R2)`` of the worse world of ``impossibility_worlds``: ``T / 120``.
 
+    Examples
+    --------
     >>> impossibility_worst(120_000)
     1000.0
     """
@@ -355,6 +411,8 @@ def impossibility_worst(T: int) -> float:
 def burst_pair_minimax(m: float) -> float:
     """Least ``max(R1, R2)`` on ``burst_pair`` with bursts of ``m`` rounds: ``m / 6``.
 
+    Examples
+    --------
     >>> burst_pair_minimax(600)
     100.0
     """
@@ -364,6 +422,8 @@ def burst_pair_minimax(m: float) -> float:
 def binomial_minimum(E: int, K: int) -> float:
     """Expected minimum of ``K`` independent binomials with ``E`` fair coins each.
 
+    Examples
+    --------
     >>> binomial_minimum(1, 2)
     0.25
     """
@@ -377,6 +437,8 @@ def binomial_minimum(E: int, K: int) -> float:
 def minimum_constant(E: int, K: int) -> float:
     """The constant ``a`` in ``E[min of K binomials] = E/2 - a sqrt(E ln K)``.
 
+    Examples
+    --------
     >>> round(minimum_constant(10_000, 4), 4)
     0.4371
     """
@@ -391,6 +453,8 @@ def switch_tax(T: int, K: int, B: int, delta: float) -> float:
     ``delta / (1 + delta) * a * sqrt(ln K) * B * sqrt(E)`` with the exact ``a(E, K)``; smaller than
     the thesis' constant, whose proof loses a factor (see the errata).
 
+    Examples
+    --------
     >>> round(switch_tax(T=16_384, K=4, B=128, delta=0.5), 1)
     248.2
     """
@@ -404,6 +468,8 @@ def cumulative_trap(T: int, alpha: float) -> float:
 
     ``T**((1 + alpha)/2) / 16 - sqrt(T ln T)`` (Thm. thm:subopt); negative for small ``T``.
 
+    Examples
+    --------
     >>> round(cumulative_trap(10**6, 0.8))
     11982
     """
@@ -418,6 +484,8 @@ def ladder_secondary(lengths: ArrayLike, excess: ArrayLike, sleeping: ArrayLike)
     ``sum_k x_k max(0, n_k - T_{k-1} - s_k)`` with phase lengths ``n_k``, excess ``x_k`` per round
     and unclipped sleeping regrets ``s_k`` (which may be negative).
 
+    Examples
+    --------
     >>> ladder_secondary(lengths=[10, 90], excess=[0.5, 0.1], sleeping=[5.0, 10.0])
     9.5
     """
@@ -432,6 +500,8 @@ def ladder_secondary(lengths: ArrayLike, excess: ArrayLike, sleeping: ArrayLike)
 def ladder_target(K: int, ratio: float) -> float:
     """Limit of ``R2 / threshold`` on ``deactivation_ladder``: ``1 + (K-1)(r-2)/(r-1)``.
 
+    Examples
+    --------
     >>> ladder_target(K=5, ratio=4.0)
     3.6666666666666665
     """

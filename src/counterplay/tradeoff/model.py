@@ -254,6 +254,8 @@ class EpochGrid:
 def burst_threshold(T: int, delta: float, alpha: float) -> float:
     """Return the burst budget ``delta * T**alpha``; warns where it promises nothing.
 
+    Examples
+    --------
     >>> burst_threshold(10_000, 0.5, 0.5)
     50.0
     """

@@ -198,6 +198,8 @@ class CusumOracle(Stateful):
     ) -> Self:
         """Return the oracle with the threshold ``delta * T**alpha`` of the assumption.
 
+        Examples
+        --------
         >>> CusumOracle.from_burst(c=0.1, delta=0.5, alpha=0.5, T=10_000).threshold
         50.0
         """

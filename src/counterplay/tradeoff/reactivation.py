@@ -287,6 +287,8 @@ class ReactivationTrace:
 def reactivation_base(E: int, K: int) -> float:
     """Default base of the weights: ``1 - sqrt(2 ln K / E)``, at least ``1 / sqrt 2``.
 
+    Examples
+    --------
     >>> round(reactivation_base(100, 10), 4)
     0.7854
     """

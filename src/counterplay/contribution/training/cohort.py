@@ -95,6 +95,8 @@ class Cohort:
 def kept_points(n: int, fraction: float) -> int:
     """Return how many of ``n`` points a defector keeps: ``max(1, round(fraction * n))``.
 
+    Examples
+    --------
     >>> kept_points(1600, 0.01)
     16
     """
@@ -174,6 +176,8 @@ def split_indices(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Split ``range(n)`` at random into agent pool, pre-training part and the rest for validation.
 
+    Examples
+    --------
     >>> [len(part) for part in split_indices(131_600)]
     [60000, 30000, 41600]
     """

@@ -136,6 +136,8 @@ def hard_and_easy(scores: Floats, share: float = 0.1, skip: float = 0.0) -> tupl
     ``skip`` leaves out that share at both ends first: with held-out losses the very hardest points
     are mislabelled or illegible, and nobody can learn them.
 
+    Examples
+    --------
     >>> hard, easy = hard_and_easy(np.arange(10.0), share=0.2, skip=0.1)
     >>> sorted(hard.tolist()), sorted(easy.tolist())
     ([7, 8], [1, 2])

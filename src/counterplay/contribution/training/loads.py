@@ -27,6 +27,8 @@ def ideal_loads(log_weights: Floats, total: float, min_share: float = 0.0) -> Fl
     ``min_share`` keeps every agent at that share of an equal load, so that a satisfied agent that
     falls behind later is noticed quickly.
 
+    Examples
+    --------
     >>> ideal_loads(np.zeros(20), 20.0).tolist() == [1.0] * 20
     True
     """
@@ -45,6 +47,8 @@ def rounded_loads(ideal: Floats, rounding: Rounding, keys: Keys | None = None) -
     ``largest_remainder`` keeps the total of every round exactly; ``sigma`` rounds up at random with
     the right mean (needs ``keys``).
 
+    Examples
+    --------
     >>> rounded_loads(np.array([1.6, 1.6, 0.4, 0.4]), "floor").tolist()
     [1, 1, 0, 0]
     >>> rounded_loads(np.array([1.6, 1.6, 0.4, 0.4]), "largest_remainder").tolist()

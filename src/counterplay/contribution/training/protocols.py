@@ -129,6 +129,8 @@ class FedAvg:
         25 rounds are one pass over 1600 points in batches of 64. What the source calls an epoch is
         not clear, so everything else counts rounds.
 
+        Examples
+        --------
         >>> MWFed.of_epochs(10).rounds
         250
         """

@@ -54,6 +54,8 @@ def orbit_ids(orbits: ArrayLike, n_points: int) -> IntArray:
 def orbit_labels(cls: FiniteClass, orbits: ArrayLike) -> Values:
     """Label of each member on each orbit: 0, 1, or 2 where the member is not constant.
 
+    Examples
+    --------
     >>> cls = FiniteClass.from_matrix([[0, 0, 1], [0, 1, 1]])
     >>> orbit_labels(cls, [0, 0, 1])
     array([[0, 1],

@@ -34,6 +34,8 @@ def blum_mansour_bound(n_actions: int, rounds: int, width: float = 2.0) -> float
     It bounds the regret of the mixed actions. The rows use the rate ``2 sqrt(n ln n / t) / width``,
     so the horizon need not be known.
 
+    Examples
+    --------
     >>> round(blum_mansour_bound(3, 10_000, width=1.0), 1)
     181.5
     """

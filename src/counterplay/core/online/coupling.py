@@ -103,6 +103,8 @@ class MaximalCouplingSampler(ScalarLearner):
 def maximal_coupling(marginals: ArrayLike) -> LazyChain:
     """Return the laziest chain with the given marginals, shape ``(E, K)``.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> maximal_coupling(np.array([[0.5, 0.5], [0.75, 0.25]])).expected_switches
     0.25

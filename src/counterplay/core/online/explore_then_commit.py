@@ -96,6 +96,8 @@ class ExploreThenCommit(ScalarLearner):
 def exploration_rounds(K: int, horizon: int, gap: float) -> int:
     """Rounds after which the best expert is found: ``ceil((2 / gap**2) ln(K T))``.
 
+    Examples
+    --------
     >>> exploration_rounds(3, 1000, 0.3)
     178
     """

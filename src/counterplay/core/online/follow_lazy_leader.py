@@ -159,6 +159,8 @@ class FollowLazyLeader(ScalarLearner):
 def lazy_leader_scale(K: int, horizon: int) -> float:
     """Noise scale for a known horizon: ``min(1, sqrt(ln K / E))`` (1 for a single expert).
 
+    Examples
+    --------
     >>> round(lazy_leader_scale(10, 100), 5)
     0.15174
     """

@@ -166,6 +166,8 @@ class Hedge(ScalarLearner):
 def hedge_step(K: int, horizon: int) -> float:
     """Step of Hedge for a known horizon: ``sqrt(8 ln K / T)``.
 
+    Examples
+    --------
     >>> round(hedge_step(10, 10000), 5)
     0.04292
     """
@@ -175,6 +177,8 @@ def hedge_step(K: int, horizon: int) -> float:
 def decreasing_step(K: int, i: int) -> float:
     """Step of Hedge in round ``i`` for an unknown horizon: ``sqrt(2 ln K / i)``.
 
+    Examples
+    --------
     >>> round(decreasing_step(10, 1), 5)
     2.14597
     """

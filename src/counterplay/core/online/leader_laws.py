@@ -24,6 +24,8 @@ def exponential_leader_law(before: FloatArray, eps: float) -> FloatArray:
     With ``b_j = exp(-eps (L_j - min L))`` expert ``h`` leads with probability
     ``b_h * integral over s in [0, 1] of prod_{j != h} (1 - s b_j)``.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> exponential_leader_law(np.array([[0.0, 0.0], [0.0, np.log(4.0)]]), 0.5).round(6).tolist()
     [[0.5, 0.5], [0.75, 0.25]]
@@ -36,6 +38,8 @@ def exponential_leader_law(before: FloatArray, eps: float) -> FloatArray:
 def grid_leader_law(before: FloatArray, eps: float) -> FloatArray:
     """Probability that each expert leads when head starts are uniform in ``[0, 1 / eps)``.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> grid_leader_law(np.array([[0.0, 0.0], [0.0, 1.0]]), 0.5).round(6).tolist()
     [[0.5, 0.5], [0.875, 0.125]]
@@ -48,6 +52,8 @@ def grid_leader_law(before: FloatArray, eps: float) -> FloatArray:
 def exponential_leader_switches(before: FloatArray, eps: float) -> FloatArray:
     """Probability that the leader of every round differs from the one before (first: zero).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> exponential_leader_switches(np.array([[0.0, 0.0], [0.0, np.log(4.0)]]), 0.5).tolist()
     [0.0, 0.25]

@@ -124,6 +124,8 @@ class ShrinkingDartboard(ScalarLearner):
 def dartboard_rate(K: int, horizon: int) -> float:
     """Shrinking rate for a known horizon: ``min(1/2, sqrt(ln K / E))``.
 
+    Examples
+    --------
     >>> round(dartboard_rate(10, 100), 5)
     0.15174
     """

@@ -51,6 +51,8 @@ class Sites:
     def from_agents(cls, X: NDArray[Any], y: ArrayLike, agent_of_row: ArrayLike) -> Sites:
         """Build from the agent number of every row, ``(N,)`` or ``(T, N)``; -1 is nobody.
 
+        Examples
+        --------
         >>> sites = Sites.from_agents(np.zeros((5, 1)), [0, 1, 0, 1, 0], [0, 0, 1, 0, -1])
         >>> sites.sizes.tolist()
         [[3, 1]]

@@ -39,6 +39,8 @@ class PartyGauge:
     ``event`` is empty for a party that took part, ``"left"`` for a goodbye, and a sentence for a
     party that was dropped from the round.
 
+    Examples
+    --------
     >>> PartyGauge("north", 1, loss=0.5, threshold=0.25).gap
     0.25
     """
@@ -60,6 +62,8 @@ class PartyGauge:
 class RoundGauge:
     """One round of the federation: every party's gauge and what the server did.
 
+    Examples
+    --------
     >>> parties = PartyGauge("north", 1, 0.5, 0.25), PartyGauge("south", 2, event="no reply")
     >>> RoundGauge(1, parties, "running").dropped
     {'south': 'no reply'}

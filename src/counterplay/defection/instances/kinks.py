@@ -22,6 +22,8 @@ def bad_init_example(eps: float = 0.1) -> Construction:
 
     Agent 1 leaves at once and takes the only direction with it that could move ``w_1``.
 
+    Examples
+    --------
     >>> bad_init_example().expected["runs"][1.0]["loss"]
     (0.0, 1.0)
 
@@ -51,6 +53,8 @@ def uniform_fails_family(
     Uniform rules cannot tell the members of the family apart until agent 1 has left, and fail on
     one of them; see ``adversarial_alpha``. ``tau`` gives the smooth version.
 
+    Examples
+    --------
     >>> uniform_fails_family(alpha=4.0).expected["ada_gd"]["w"]
     (-3.71875, 0.140625)
 
@@ -92,6 +96,8 @@ def uniform_fails_repaired(z_k: float, z_0: float, eps: float) -> Construction:
     ``eps`` at ``z_0`` (where the rule made agent 1 leave) and rises again afterwards. Use
     ``repair_against`` to find ``z_k`` and ``z_0`` for a given rule.
 
+    Examples
+    --------
     >>> c = uniform_fails_repaired(z_k=0.9, z_0=-0.5, eps=0.1)
     >>> c.problem.losses(np.array([0.5, 1.0])).round(12).tolist()
     [1.0, 0.1]

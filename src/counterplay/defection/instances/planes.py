@@ -24,6 +24,8 @@ def non_heterogeneous_example() -> Construction:
     Under any fixed weights and small steps agent 0 leaves at the edge of the strip, and agent 1
     alone drives the model across and out of it. ADA-GD keeps both and stalls.
 
+    Examples
+    --------
     >>> c = non_heterogeneous_example()
     >>> G = c.problem.gradients(np.array([-1.1, 0.0]))
     >>> bool(abs(G[1, 1] / G[1, 0]) < 0.05)
@@ -56,6 +58,8 @@ def nonterminating_example() -> Construction:
     Agent 0 is held at its margin while agent 1's loss decreases towards 1.0678 only as ``w_1``
     drifts to infinity.
 
+    Examples
+    --------
     >>> nonterminating_example().expected["frozen_loss"]
     0.161231
 

@@ -15,6 +15,8 @@ from counterplay.defection.problem import FunctionProblem
 def benign_example(eps: float = 0.1) -> Construction:
     """Return C1: ``|w|^2 / 2`` and ``w_1^2 / 2``; agent 1 leaves first and nothing is lost.
 
+    Examples
+    --------
     >>> benign_example().expected["defect_rounds"][0.5]
     (6, 4)
 
@@ -35,6 +37,8 @@ def identical_agents() -> Construction:
 
     Their gradients are parallel, so no step keeps agent 0 and helps agent 1: ADA-GD stalls.
 
+    Examples
+    --------
     >>> identical_agents().expected["stalled_at"]
     0.55125
 

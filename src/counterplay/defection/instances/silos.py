@@ -18,6 +18,8 @@ RED_ANGLES = (-80.0, -20.0, 0.0, 20.0, 40.0)
 class TwoSilos:
     """Points on the circle with labels, per silo, and the normals of the max-margin separators.
 
+    Examples
+    --------
     >>> two_silo_cartoon().error(20.0, "red")
     0.2
     """
@@ -41,6 +43,8 @@ class TwoSilos:
 def two_silo_cartoon() -> TwoSilos:
     """Return C6: errors 0 at home, 0.2 abroad, 0.1 on average, 0 for the joint separator.
 
+    Examples
+    --------
     >>> silos = two_silo_cartoon()
     >>> red, blue, union = silos.normals
     >>> [silos.error(red, "red"), silos.error(red, "blue"), silos.error(union, "blue")]

@@ -21,6 +21,8 @@ from counterplay.poisoning.model import Attacker, LabelledSet, Points, Target
 def reflect_through_axis(X: ArrayLike, x0: ArrayLike) -> FloatArray:
     """Reflect rows through the axis of the unit vector x0: ``2 <x0, x> x0 - x``.
 
+    Examples
+    --------
     >>> reflect_through_axis([[0.0, 1.0, 0.0]], [1.0, 0.0, 0.0])
     array([[ 0., -1.,  0.]])
     """

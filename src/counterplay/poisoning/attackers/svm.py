@@ -104,6 +104,8 @@ class SqueezePairAttacker(Attacker):
 def widest_plane(X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, float, float] | None:
     """The separating hyperplane farthest from all points (unit normal, offset, distance), or None.
 
+    Examples
+    --------
     >>> widest_plane([[0.0], [1.0]], [0, 1])[2]
     0.5
     """

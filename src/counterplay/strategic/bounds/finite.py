@@ -28,6 +28,8 @@ def halving_mistakes(n: int) -> int:
 
     Thm. thm:halving; no learner has a smaller worst case.
 
+    Examples
+    --------
     >>> halving_mistakes(500)
     8
     """
@@ -37,6 +39,8 @@ def halving_mistakes(n: int) -> int:
 def sequential_mistakes(n: int) -> int:
     """Most mistakes SequentialElimination makes on a realizable sequence: n - 1.
 
+    Examples
+    --------
     >>> sequential_mistakes(500)
     499
     """
@@ -48,6 +52,8 @@ def random_order_mistakes(n: int) -> float:
 
     It holds for every realizable sequence fixed in advance (trap T3).
 
+    Examples
+    --------
     >>> random_order_mistakes(500)
     249.5
     """
@@ -59,6 +65,8 @@ def mwmr_mistakes(n: int, T: int, constant: Constant = "thesis") -> float:
 
     Thm. thm:mw; the refined constant is 2 instead of 4 under the root (ours).
 
+    Examples
+    --------
     >>> round(mwmr_mistakes(64, 64), 2), round(mwmr_mistakes(64, 64, "refined"), 2)
     (32.63, 23.07)
     """
@@ -74,6 +82,8 @@ def online_lower_bound(n: int, T: int, delta: float, constant: Constant = "thesi
     Against an adversary who fixes the perfect rule last: min(T / (5 n ln(n/delta)), n - 1) by
     Thm. thm:x-end-online, and min(T / (2(n+2) ln(n/delta) + 1), n - 1) from its proof (refined).
 
+    Examples
+    --------
     >>> round(online_lower_bound(16, 1000, 0.05), 2), online_lower_bound(16, 10**6, 0.05)
     (2.17, 15.0)
     """
@@ -88,6 +98,8 @@ def online_lower_bound(n: int, T: int, delta: float, constant: Constant = "thesi
 def lazy_adversary_rounds(n: int) -> int:
     """Expected rounds in which the lazy adversary forces n - 1 mistakes on MWMR: n(n+1)/2 - 1.
 
+    Examples
+    --------
     >>> lazy_adversary_rounds(16)
     135
     """
@@ -99,6 +111,8 @@ def survivor_length(mistakes: int, eps: float, delta: float) -> int:
 
     B = ``mistakes``. Lemma lmm:mistake2pac with B + 1 predictors instead of B (trap T2).
 
+    Examples
+    --------
     >>> survivor_length(8, eps=0.05, delta=0.1)
     90
     """
@@ -110,6 +124,8 @@ def survivor_length(mistakes: int, eps: float, delta: float) -> int:
 def survivor_rounds(mistakes: int, eps: float, delta: float) -> int:
     """Most rounds LongestSurvivor needs: (B + 1) times the length of a survival.
 
+    Examples
+    --------
     >>> survivor_rounds(8, eps=0.05, delta=0.1)
     810
     """
@@ -121,6 +137,8 @@ def halving_pac_rounds(n: int, eps: float, delta: float) -> int:
 
     Thm. thm:x-first-pac, for the map of trap T1.
 
+    Examples
+    --------
     >>> halving_pac_rounds(256, eps=0.05, delta=0.1)
     810
     """
@@ -132,6 +150,8 @@ def sequential_pac_rounds(n: int, eps: float, delta: float) -> int:
 
     n ceil(ln(n/delta)/eps); valid in all settings and for any manipulation.
 
+    Examples
+    --------
     >>> sequential_pac_rounds(256, eps=0.05, delta=0.1)
     40192
     """
@@ -143,6 +163,8 @@ def union_sampling_error(n: int, T: int, constant: Constant = "thesis") -> float
 
     Lemma lmm:alg-exp; refined (ours): 5 floor(log2 n) ln(n) / T.
 
+    Examples
+    --------
     >>> union_sampling_error(1024, 20_000, "refined").__round__(4)
     0.0173
     """
@@ -154,6 +176,8 @@ def union_sampling_error(n: int, T: int, constant: Constant = "thesis") -> float
 def union_sampling_rounds(n: int, eps: float, constant: Constant = "thesis") -> int:
     """Rounds after which the expected error of UnionSamplingLearner is at most eps.
 
+    Examples
+    --------
     >>> union_sampling_rounds(64, 0.025), union_sampling_rounds(64, 0.025, "refined")
     (319403, 4991)
     """
@@ -175,6 +199,8 @@ def union_sampling_factor(m: int) -> float:
     to floor(log2 m) times the expected share of rules removed. It is at most 5, reached at m = 3;
     this is where the refined constant comes from (ours).
 
+    Examples
+    --------
     >>> union_sampling_factor(3).__round__(6), union_sampling_factor(64).__round__(3)
     (5.0, 2.349)
     """
@@ -198,6 +224,8 @@ def boost_repetitions(delta: float) -> int:
 
     Base 2: with the natural logarithm the guarantee fails (trap T4).
 
+    Examples
+    --------
     >>> boost_repetitions(0.1), boost_repetitions(0.01)
     (5, 8)
     """
@@ -207,6 +235,8 @@ def boost_repetitions(delta: float) -> int:
 def boost_validation_size(eps: float, delta: float) -> int:
     """Fresh agents for each validation: ceil(3 ln(4R/delta) / (2 eps)).
 
+    Examples
+    --------
     >>> boost_validation_size(0.025, 0.1)
     318
     """
@@ -217,6 +247,8 @@ def boost_validation_size(eps: float, delta: float) -> int:
 def boost_rounds(T: int, eps: float, delta: float) -> int:
     """Most agents ConfidenceBoost uses: R (T + m0).
 
+    Examples
+    --------
     >>> boost_rounds(4991, 0.025, 0.1)
     26545
     """
@@ -227,6 +259,8 @@ def boost_rounds(T: int, eps: float, delta: float) -> int:
 def quantile_probe_error(n: int, T: int) -> float:
     """Expected error of QuantileProbe after T rounds: 4 (floor(log2 n) + 1) ln(n) / T (ours).
 
+    Examples
+    --------
     >>> round(quantile_probe_error(64, 10_000), 4)
     0.0116
     """
@@ -237,6 +271,8 @@ def quantile_probe_error(n: int, T: int) -> float:
 def quantile_probe_rounds(n: int, eps: float) -> int:
     """Rounds after which the expected error of QuantileProbe is at most eps.
 
+    Examples
+    --------
     >>> quantile_probe_rounds(64, 0.01)
     11645
     """
@@ -250,6 +286,8 @@ def proper_lower_bound(n: int, eps: float) -> float:
 
     With x seen only afterwards, for confidence 7/8 (Thm. thm:x-end-pac-proper, traps T5, T6).
 
+    Examples
+    --------
     >>> round(proper_lower_bound(256, 0.01))
     2117
     """
@@ -267,6 +305,8 @@ def information_lower_bound(
     nothing is seen (Thm. thm:x-delta-never). Small for moderate n: look at the growth, not at the
     constant (trap T16).
 
+    Examples
+    --------
     >>> round(information_lower_bound(256, 0.01), 1)
     6.5
     """

@@ -32,6 +32,8 @@ def worst_case_mistakes_on_graph(
 
     Only rounds with a mistake matter for a conservative learner, so the search follows those.
 
+    Examples
+    --------
     >>> from counterplay.core.online import SOA
     >>> from counterplay.strategic import Red2OnlineFI, graph_instances
     >>> instance = graph_instances.binary_code_instance(4, 1)
@@ -93,6 +95,8 @@ def minimax_mistakes(hypotheses: FiniteClass, graph: ManipulationGraph, mode: Mo
 
     Supports FI and PMF_X (features revealed before, or after, the decision).
 
+    Examples
+    --------
     >>> from counterplay.strategic import graph_instances
     >>> [minimax_mistakes(i.hypotheses, i.graph, Mode.PMF_X) for i in
     ...  (graph_instances.star_singletons(3), graph_instances.star_singletons(3, directed=True))]

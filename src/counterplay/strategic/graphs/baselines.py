@@ -33,6 +33,8 @@ class BiasedMajorityVote(GraphLearner):
 
     At most ln|H| / -ln(1 - 1/(k+2)) mistakes, which the reductions improve on.
 
+    Examples
+    --------
     >>> from counterplay.strategic import GraphGame, graph_instances
     >>> instance = graph_instances.halving_trap(5, 2)
     >>> learner = BiasedMajorityVote(instance.hypotheses, k=2)
@@ -72,6 +74,8 @@ class BiasedMajorityVote(GraphLearner):
 class StrategyUnawareOnline(GraphLearner):
     """Run a standard learner on what is reported, as if nobody moved.
 
+    Examples
+    --------
     >>> from counterplay.core.online import SOA
     >>> learner = StrategyUnawareOnline(SOA(FiniteClass.singletons(3)))
     >>> learner.publish(Before(), 3)
@@ -98,6 +102,8 @@ class StrategyUnawareOnline(GraphLearner):
 class HedgeOverH(GraphLearner):
     """Hedge over the induced labels of a finite class; fully informed, agnostic.
 
+    Examples
+    --------
     >>> from counterplay.strategic import GraphGame, ManipulationGraph
     >>> graph = ManipulationGraph.from_lists([[1], []])
     >>> rules = FiniteClass.from_matrix([[0, 0], [0, 1]])
@@ -138,6 +144,8 @@ class ConsistentGraphOnly:
 
     What one does without the degree term: supersets of the truth never contradict a move.
 
+    Examples
+    --------
     >>> from counterplay.strategic import ExplicitGraphClass, ManipulationGraph
     >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], [], []]),
     ...                                          ManipulationGraph.from_lists([[1, 2], [], []])])
@@ -179,6 +187,8 @@ class SuperGraph(ConsistentGraphOnly):
 
     What one does to be on the safe side: everybody may do everything that anybody might.
 
+    Examples
+    --------
     >>> from counterplay.strategic import ExplicitGraphClass, ManipulationGraph
     >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], [], []]),
     ...                                          ManipulationGraph.from_lists([[2], [], []])])
@@ -193,6 +203,8 @@ class SuperGraph(ConsistentGraphOnly):
 class StrategyUnawareERM:
     """The member with the fewest errors if nobody moved.
 
+    Examples
+    --------
     >>> rules = FiniteClass.from_matrix([[0, 1], [1, 1]])
     >>> StrategyUnawareERM(rules).fit([0, 1], [0, 1]).best
     0

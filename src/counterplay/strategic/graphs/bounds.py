@@ -20,6 +20,8 @@ from counterplay.core.validation import (
 def red2online_fi_mistakes(M: float, k: int) -> float:
     """Most mistakes of ``Red2OnlineFI``: M ln(2(k+1)) / ln(4/3) (Thm. thm:fi-online).
 
+    Examples
+    --------
     >>> round(red2online_fi_mistakes(1, 4), 2)
     8.0
     """
@@ -30,6 +32,8 @@ def red2online_fi_mistakes(M: float, k: int) -> float:
 def red2online_pmf_mistakes(M: float, k: int) -> float:
     """Most mistakes of ``Red2OnlinePMF``: M ln(2(k+1)) / -ln(1 - 1/(4(k+1))) (Thm. thm:fu-online).
 
+    Examples
+    --------
     >>> round(red2online_pmf_mistakes(1, 4), 2)
     44.89
     """
@@ -41,6 +45,8 @@ def red2online_pmf_mistakes(M: float, k: int) -> float:
 def unknown_graph_online_mistakes(M: float, k: int, log_G: float) -> float:
     """Most mistakes of ``UnknownGraphOnline``: log2|G| plus those of the reduction at 2k.
 
+    Examples
+    --------
     >>> round(unknown_graph_online_mistakes(1, 1, math.log(8)), 2)
     23.59
     """
@@ -52,6 +58,8 @@ def unknown_graph_online_mistakes(M: float, k: int, log_G: float) -> float:
 def biased_majority_mistakes(n: int, k: int) -> float:
     """Most mistakes of ``BiasedMajorityVote``: ln|H| / -ln(1 - 1/(k+2)).
 
+    Examples
+    --------
     >>> round(biased_majority_mistakes(9885, 4), 1)
     50.5
     """
@@ -62,6 +70,8 @@ def biased_majority_mistakes(n: int, k: int) -> float:
 def vc_induced_upper(d: int, k: int, log_G: float = 0.0) -> int:
     """Largest n with n ln 2 <= ln Phi_d(n(k+1)) + log_G: bounds the VC dimension after moving.
 
+    Examples
+    --------
     >>> [vc_induced_upper(1, k) for k in (1, 2, 4, 8, 16, 64)]
     [2, 3, 4, 5, 6, 9]
     """
@@ -81,6 +91,8 @@ def pac_T_realizable(
 ) -> int:
     """Smallest T >= 8/eps with 2 |G| Phi_d(2T(k+1)) 2^(-eps T / 2) <= delta.
 
+    Examples
+    --------
     >>> pac_T_realizable(1, 1), pac_T_realizable(3, 64)
     (313, 1081)
     """
@@ -98,6 +110,8 @@ def pac_T_realizable(
 def pac_T_agnostic(d: int, k: int, eps: float = 0.1, delta: float = 0.05) -> int:
     """Smallest T with 4 Phi_d(2T(k+1)) exp(-(eps/2)^2 T / 8) <= delta.
 
+    Examples
+    --------
     >>> pac_T_agnostic(1, 1), pac_T_agnostic(3, 16)
     (53286, 156997)
     """
@@ -114,6 +128,8 @@ def pac_T_agnostic(d: int, k: int, eps: float = 0.1, delta: float = 0.05) -> int
 def graph_T_realizable(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05) -> int:
     """Examples after which the smallest consistent graph has loss at most eps.
 
+    Examples
+    --------
     >>> graph_T_realizable(6, math.log(64))
     1884
     """
@@ -126,6 +142,8 @@ def graph_T_realizable(k: int, log_G: float, eps: float = 0.1, delta: float = 0.
 def graph_T_agnostic(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05) -> int:
     """Examples after which the proxy graph has loss at most 3 k Delta_G + eps.
 
+    Examples
+    --------
     >>> graph_T_agnostic(1, math.log(100))
     14930
     """
@@ -138,6 +156,8 @@ def graph_T_agnostic(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05
 def unknown_graph_T1(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05) -> int:
     """Size of the first sample of ``UnknownGraphPACAgnostic``: 288 k^2 ln(4|G|/delta) / eps^2.
 
+    Examples
+    --------
     >>> unknown_graph_T1(1, math.log(100)), unknown_graph_T1(4, math.log(100))
     (258832, 4141301)
     """
@@ -150,6 +170,8 @@ def unknown_graph_T1(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05
 def unknown_graph_T2(d: int, k: int, eps: float = 0.1, delta: float = 0.05) -> int:
     """Size of the second sample of ``UnknownGraphPACAgnostic``: deviations below eps / 4.
 
+    Examples
+    --------
     >>> unknown_graph_T2(1, 1)
     241351
     """
@@ -165,6 +187,8 @@ def unknown_graph_slack(
     Half of delta each: the proxy of every graph is within ``3 sqrt(ln(4|G|/delta) / (2 T1))`` and
     the error of every rule within ``sqrt(ln(4|H|/delta) / (2 T2))`` of its mean.
 
+    Examples
+    --------
     >>> round(unknown_graph_slack(1, math.log(100), math.log(50), 100_000, 100_000), 3)
     0.093
     """
@@ -181,6 +205,8 @@ def unknown_graph_T_realizable(
 ) -> int:
     """Examples after which ``UnknownGraphPACRealizable`` has error eps: half for each term.
 
+    Examples
+    --------
     >>> unknown_graph_T_realizable(1, 4, math.log(64))
     2734
     """
@@ -192,6 +218,8 @@ def unknown_graph_T_realizable(
 def cover_hedge_doubling_regret(T: int, M: int) -> float:
     """Regret of ``AgnosticCoverHedge`` without a horizon: epochs of 1, 2, 4, ... rounds.
 
+    Examples
+    --------
     >>> round(cover_hedge_doubling_regret(127, 12) / cover_hedge_regret(127, 12), 2)
     1.36
     """
@@ -202,6 +230,8 @@ def cover_hedge_doubling_regret(T: int, M: int) -> float:
 def cover_hedge_regret(T: int, M: int) -> float:
     """Regret of ``AgnosticCoverHedge``: sqrt(T/2 ln N), N = sum of C(T, L) for L <= M.
 
+    Examples
+    --------
     >>> round(cover_hedge_regret(100, 12), 1)
     41.7
     """
@@ -212,6 +242,8 @@ def cover_hedge_regret(T: int, M: int) -> float:
 def log_sauer(d: int, m: int) -> float:
     """ln of Phi_d(m), the number of subsets of at most d of m points.
 
+    Examples
+    --------
     >>> round(math.exp(log_sauer(2, 5)))
     16
     """

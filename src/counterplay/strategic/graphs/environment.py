@@ -30,6 +30,8 @@ class Mode(Enum):
     only where it went, afterwards. UG: the agent before, neighbourhoods never. UG_AFTER: the agent
     and its move afterwards, neighbourhoods never.
 
+    Examples
+    --------
     >>> [mode.name for mode in Mode]
     ['FI', 'PMF_X', 'PMF_V', 'UG', 'UG_AFTER']
     """
@@ -96,6 +98,8 @@ _NEEDS = {  # modes whose feedback contains that of the key
 class GraphTranscript(Transcript):
     """Rounds on a manipulation graph: who came, where they went, what was decided.
 
+    Examples
+    --------
     >>> columns = {"x": [0, 1], "v": [1, 1], "yhat": [1, 0], "y": [0, 1]}
     >>> GraphTranscript({name: np.array(c) for name, c in columns.items()}, {}).mistakes
     2

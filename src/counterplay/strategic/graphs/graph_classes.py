@@ -48,6 +48,8 @@ class GraphClass(ABC):
 class ExplicitGraphClass(GraphClass):
     """Candidate graphs as a boolean tensor: ``tensor[g, x, z]`` says whether g has arc x -> z.
 
+    Examples
+    --------
     >>> both = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], []]),
     ...                                        ManipulationGraph.from_lists([[], [0]])])
     >>> len(both), both.k
@@ -191,6 +193,8 @@ def graph_loss(
 ) -> float:
     """Probability that the two neighbourhoods of a random node differ; needs the true graph.
 
+    Examples
+    --------
     >>> graph_loss(ManipulationGraph.from_lists([[1], []]), ManipulationGraph.from_lists([[], []]))
     0.5
     """

@@ -149,6 +149,8 @@ class ManipulationGraph:
         stays within ``budget``. Features stay within the range seen in ``X`` unless the action says
         otherwise.
 
+        Examples
+        --------
         >>> X = [[2.0, 0.0], [0.0, 1.0]]
         >>> graph = ManipulationGraph.from_actions(X, [Action("work", 0, 1, cost=1.0)], budget=2.0)
         >>> graph.features[graph.neighbors(graph.node_of([[0.0, 1.0]])[0])]

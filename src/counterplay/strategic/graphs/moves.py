@@ -29,6 +29,8 @@ from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 def probe(graph: ManipulationGraph, nodes: ArrayLike, random_state: RandomState = None) -> IntArray:
     """Where agents go when everything but their own node is accepted: a random neighbour.
 
+    Examples
+    --------
     >>> probe(ManipulationGraph.from_lists([[1], []]), [0, 1, 0], random_state=0)
     array([1, 1, 1])
     """
@@ -146,6 +148,8 @@ def proxy_graph(
 ) -> tuple[ManipulationGraph, Any]:
     """Minimise twice the share of missed moves plus mean degree / k; ties: degree, then index.
 
+    Examples
+    --------
     >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1, 2], [], []]),
     ...                                          ManipulationGraph.from_lists([[1], [], []])])
     >>> proxy_graph(graphs, [0, 0], [1, 1])[1]
@@ -164,6 +168,8 @@ def build(graphs: GraphClass, choice: list[int]) -> tuple[ManipulationGraph, Any
 def consistent_graph(graphs: ExplicitGraphClass, nodes: ArrayLike, moved_to: ArrayLike) -> int:
     """Baseline: the last graph that contains all observed arcs, whatever its degree.
 
+    Examples
+    --------
     >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], [], []]),
     ...                                          ManipulationGraph.from_lists([[1, 2], [], []])])
     >>> consistent_graph(graphs, [0], [1])
@@ -191,6 +197,8 @@ def proxy_loss(
 ) -> float:
     """Population proxy 2 E[Pr(v not in N_G)] + (E|N_G| - E|N_G*|)/k; needs the true graph.
 
+    Examples
+    --------
     >>> nothing, truth = (ManipulationGraph.from_lists(arcs) for arcs in ([[], []], [[1], []]))
     >>> proxy_loss(nothing, truth, k=1)
     0.5

@@ -29,6 +29,8 @@ def respond(
 ) -> int:
     """Where an agent at node ``x`` ends up when node z is accepted iff ``labels[z]``.
 
+    Examples
+    --------
     >>> graph = ManipulationGraph.from_lists([[1, 2], [], []])
     >>> respond([0, 0, 1], 0, graph), respond([1, 1, 1], 0, graph), respond([0, 0, 0], 0, graph)
     (2, 0, 0)
@@ -62,6 +64,8 @@ def induced_predictions(
 
     ``model`` is a fitted classifier or a function from feature rows to 0/1.
 
+    Examples
+    --------
     >>> line = ManipulationGraph.from_lists([[1], []], features=[[0.0], [1.0]])
     >>> induced_predictions(lambda Z: Z[:, 0] >= 1, [[0.0], [1.0]], line)
     array([ True,  True])
@@ -85,6 +89,8 @@ def strategic_accuracy(
 ) -> float:
     """Share of people treated right after they have moved; their label does not move with them.
 
+    Examples
+    --------
     >>> line = ManipulationGraph.from_lists([[1], []], features=[[0.0], [1.0]])
     >>> rule = lambda Z: Z[:, 0] >= 1
     >>> strategic_accuracy(rule, [[0.0], [1.0]], [0, 1], graph=line)
@@ -105,6 +111,8 @@ def stackelberg_regret(
 ) -> float:
     """Losses made minus those of the best rule, each rule with its own best responses.
 
+    Examples
+    --------
     >>> line = ManipulationGraph.from_lists([[1], []])
     >>> rules = FiniteClass.from_matrix([[0, 1], [0, 0]])
     >>> stackelberg_regret([1, 1], [0, 1], [1, 1], rules, line)
@@ -121,6 +129,8 @@ def is_realizable(
 ) -> int | None:
     """A member with no strategic loss on the sequence, or None.
 
+    Examples
+    --------
     >>> line = ManipulationGraph.from_lists([[1], []])
     >>> is_realizable([0], [1], FiniteClass.from_matrix([[0, 0], [0, 1]]), line)
     1

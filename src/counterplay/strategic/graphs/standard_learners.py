@@ -27,6 +27,8 @@ class PerceptronLearner:
 
     The margin must hold on every point that may be fed: whole neighbourhoods, not only originals.
 
+    Examples
+    --------
     >>> learner = PerceptronLearner(2, R=1.0, gamma=0.1)
     >>> learner.mistake_bound, learner.updated([1.0, 0.0], 1).predict([[1.0, 0.0]])
     (100.0, array([1], dtype=uint8))
@@ -80,6 +82,8 @@ class PerceptronLearner:
 class WinnowLearner:
     """Monotone disjunctions of ``r`` out of ``p`` bits, by multiplicative weights.
 
+    Examples
+    --------
     >>> learner = WinnowLearner(8, r=1)
     >>> learner.predict([[1, 0, 0, 0, 0, 0, 0, 0]]), round(learner.mistake_bound, 1)
     (array([0], dtype=uint8), 8.0)
@@ -134,6 +138,8 @@ class WinnowLearner:
 class DisjunctionElimination:
     """Monotone disjunctions over ``p`` bits: drop the literals that a negative point sets.
 
+    Examples
+    --------
     >>> DisjunctionElimination(3).updated([1, 0, 0], 0).predict([[1, 0, 0], [0, 1, 0]])
     array([0, 1], dtype=uint8)
     """
@@ -179,6 +185,8 @@ class DisjunctionElimination:
 class SingletonLearner:
     """Rules that accept exactly one point: reject everything until a positive one is seen.
 
+    Examples
+    --------
     >>> SingletonLearner().updated(3, 1).predict([2, 3])
     array([0, 1], dtype=uint8)
     """
@@ -224,6 +232,8 @@ class SingletonLearner:
 class GridThreshold:
     """Thresholds z >= b on the grid 0, 1, ..., N - 1, by bisection.
 
+    Examples
+    --------
     >>> GridThreshold(7).mistake_bound
     3.0
     """

@@ -233,6 +233,8 @@ def finite_erm(
 ) -> tuple[int, float, NDArray[np.int64]]:
     """Best member of a class on graph nodes: (index, loss, all minimisers).
 
+    Examples
+    --------
     >>> line = ManipulationGraph.from_lists([[1], []])
     >>> finite_erm(FiniteClass.from_matrix([[0, 0], [0, 1]]), [0, 1], [1, 1], line)
     (1, 0.0, array([1]))

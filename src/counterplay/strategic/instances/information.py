@@ -136,6 +136,8 @@ def _row(
 def kl_divergence(p: ArrayLike, q: ArrayLike) -> float:
     """Return the divergence sum p ln(p/q) of two laws on the same points, in nats.
 
+    Examples
+    --------
     >>> round(kl_divergence([0.5, 0.5], [0.25, 0.75]), 4)
     0.1438
     """
@@ -150,6 +152,8 @@ def kl_divergence(p: ArrayLike, q: ArrayLike) -> float:
 def bernoulli_kl(p: float, q: float) -> float:
     """Return the divergence of two Bernoulli laws, in nats.
 
+    Examples
+    --------
     >>> round(bernoulli_kl(0.5, 0.25), 4)
     0.1438
     """

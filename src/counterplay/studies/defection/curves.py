@@ -15,6 +15,8 @@ def pack(values: FloatArray) -> str:
 def unpack(text: str, columns: int = 1) -> FloatArray:
     """Return the numbers of :func:`pack` as rows of ``columns`` values.
 
+    Examples
+    --------
     >>> unpack(pack(np.array([[1.0, 2.0], [3.0, 4.0]])), 2).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
@@ -24,6 +26,8 @@ def unpack(text: str, columns: int = 1) -> FloatArray:
 def thinned(n: int, most: int = 120) -> IntArray:
     """Return at most about ``most`` positions out of ``n``, dense at the start, with both ends.
 
+    Examples
+    --------
     >>> thinned(3).tolist()
     [0, 1, 2]
     """

@@ -41,6 +41,8 @@ def classification_losses(a: Number, b: Number) -> tuple[Number, Number]:
     The label is negative with probability ``a``. Primary: any error, ``(1-a) b + a (1-b)``.
     Secondary: false negatives, ``(1-a) b``. Works with exact fractions, too.
 
+    Examples
+    --------
     >>> from fractions import Fraction
     >>> [str(x) for x in classification_losses(Fraction(5, 8), Fraction(1, 6))]
     ['7/12', '1/16']

@@ -25,6 +25,8 @@ from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 def binary_code_instance(k: int, d: int = 1, *, strengthened: bool = False) -> GraphInstance:
     """Moving multiplies the dimension by log2 k: d copies of a binary code on stars.
 
+    Examples
+    --------
     >>> binary_code_instance(8, 2).expected["induced"]
     6
     """
@@ -81,6 +83,8 @@ def star_singletons(k: int, d: int = 1, *, directed: bool = False) -> GraphInsta
     ``directed=True`` is the source's star (arcs from the centre only), on which the game value is
     1 instead of k - 1.
 
+    Examples
+    --------
     >>> star_singletons(4, 2).expected["lower"]
     6
     """
@@ -141,6 +145,8 @@ class _StarAdversary(GraphAdversary):
 def halving_trap(r: int, k: int) -> GraphInstance:
     """A class of Littlestone dimension 2 on which biased majority errs r times.
 
+    Examples
+    --------
     >>> trap = halving_trap(20, 2)
     >>> len(trap.hypotheses), trap.graph.indices.size
     (1551, 0)

@@ -108,6 +108,8 @@ def _arc(column: BoolArray, target: int) -> int:
 def sampled_groups(n: int, eps: float = 0.05) -> SampledGroups:
     """(n+1)^n graphs: fewer than n / (8 eps) samples leave every learner with loss eps.
 
+    Examples
+    --------
     >>> groups = sampled_groups(16, 0.05)
     >>> x, v, y = groups.sample(groups.few, random_state=0)
     >>> accept_nobody = np.zeros(groups.graphs.n)

@@ -35,6 +35,8 @@ from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 def group_singletons(n: int) -> GraphInstance:
     """|G| = (n+1)^n graphs of degree one: every deterministic learner errs n - 1 times.
 
+    Examples
+    --------
     >>> round(np.exp(group_singletons(4).graphs.log_size)) == 5**4
     True
     """
@@ -111,6 +113,8 @@ class _GroupAdversary(GraphAdversary):
 def path_AB_C(n: int) -> GraphInstance:
     """Unknown paths A - B - C_i, features seen only afterwards: n - 1 mistakes for everybody.
 
+    Examples
+    --------
     >>> path_AB_C(3).expected["lower"]
     2
     """
@@ -162,6 +166,8 @@ class _PathAdversary(GraphAdversary):
 def superset_trap(n: int, k: int, g: int, random_state: RandomState = None) -> GraphInstance:
     """The true graph among supersets of degree k and graphs that lost arcs.
 
+    Examples
+    --------
     >>> instance = superset_trap(20, 4, 8, random_state=0)
     >>> len(instance.graphs), instance.graphs.k
     (8, 4)
@@ -196,6 +202,8 @@ def superset_trap(n: int, k: int, g: int, random_state: RandomState = None) -> G
 def majority_graph_counterexample() -> GraphInstance:
     """Three nodes on which the printed online algorithm errs for ever.
 
+    Examples
+    --------
     >>> len(majority_graph_counterexample().graphs)
     3
     """
@@ -214,6 +222,8 @@ def majority_graph_counterexample() -> GraphInstance:
 def empty_neighborhoods() -> GraphInstance:
     """Isolated nodes make the printed constraint infeasible; a stay must mean "no arcs".
 
+    Examples
+    --------
     >>> empty_neighborhoods().graph.degrees
     array([1, 0, 0])
     """
