@@ -10,6 +10,8 @@ from importlib.util import find_spec
 
 import pytest
 
+pytest_plugins = ["claims_plugin"]
+
 NEEDS = {
     "src/counterplay/contribution/flower.py": "flwr",
     "src/counterplay/contribution/training/torch_layers.py": "torch",

@@ -45,16 +45,18 @@ def test_every_claim_names_an_area_and_is_a_sentence():
 def pytest_with_plugin(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run pytest in ``folder`` with a library that has exactly the claims 00.01 and 00.02."""
     (folder / "conftest.py").write_text(
-        "from counterplay import claims_plugin, claims\n"
+        "import claims_plugin\nfrom counterplay import claims\n"
         f"known = claims.parse_claims({ENTRY.format('00.01') + ENTRY.format('00.02')!r})\n"
         "claims_plugin.load_claims = lambda: known\n"
     )
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "counterplay.claims_plugin", *options],
+        [sys.executable, "-m", "pytest", "-q", "-p", "claims_plugin", *options],
         cwd=folder,
         env={
             **os.environ,
-            "PYTHONPATH": str(Path(counterplay.__file__).resolve().parents[1]),
+            "PYTHONPATH": os.pathsep.join(
+                (str(Path(counterplay.__file__).resolve().parents[1]), str(Path(__file__).parent))
+            ),
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         },
         capture_output=True,

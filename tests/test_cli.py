@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -248,3 +249,23 @@ def test_module_and_script_say_their_version():
         pytest.skip("the package is not installed, so there is no script")
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == expected
+
+
+def test_r2_a_damaged_record_is_named_and_computed_again(
+    place: Path, capsys: pytest.CaptureFixture[str]
+):
+    arguments = ["run", "sample/walk", "--jobs", "1", "--quiet"]
+    assert cli.run(arguments) == 0
+    database = sqlite3.connect(place / "build/studies.sqlite")
+    database.execute("UPDATE cell SET record = 'not json' WHERE rowid = 5")
+    database.commit()
+    database.close()
+    assert cli.run(arguments) == 2
+    assert "sample/walk" in one_sentence(capsys)
+    assert cli.run([*arguments, "--refresh"]) == 0
+    assert cli.run(arguments) == 0
+
+
+def test_g1_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]):
+    assert cli.run([]) == 0
+    assert "Machine learning when the data plays back" in capsys.readouterr().out

@@ -11,9 +11,8 @@ import importlib.util
 import sys
 from typing import Any, NoReturn
 
-import click
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 import counterplay
@@ -32,8 +31,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Command name to (module with a Typer ``app``, help line). A module that is not there is left out,
 so a command is added by adding its module."""
 
+# What Typer raises for a mistake on the command line: a class of Click, from Typer 0.26 on of
+# Typer's own copy of it. In both it is the last base of BadParameter that can say its message.
+_UsageMistake: type[Exception] = next(
+    kind for kind in reversed(typer.BadParameter.__mro__) if hasattr(kind, "format_message")
+)
 
-class _LazyCommand(click.Command):
+
+class _LazyCommand(TyperCommand):
     """Stands for a command in the help; imports the module when the command is called."""
 
     def __init__(self, name: str, module: str, help: str) -> None:
@@ -44,9 +49,9 @@ class _LazyCommand(click.Command):
         self,
         info_name: str | None,
         args: list[str],
-        parent: click.Context | None = None,
+        parent: Any = None,
         **extra: Any,
-    ) -> click.Context:
+    ) -> Any:
         """Hand over to the real command."""
         command = get_command(importlib.import_module(self._module).app)
         command.name = self.name
@@ -60,11 +65,9 @@ class _Commands(TyperGroup):
         super().__init__(**settings)
         for name, (module, help_line) in COMMANDS.items():
             if importlib.util.find_spec(module) is not None:
-                self.add_command(_LazyCommand(name, module, help_line), name)
+                self.commands[name] = _LazyCommand(name, module, help_line)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the command; a mistyped name suggests the nearest."""
         name = args[0]
         if name not in self.commands and not name.startswith("-"):
@@ -75,7 +78,6 @@ class _Commands(TyperGroup):
 app = typer.Typer(
     cls=_Commands,
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -107,15 +109,19 @@ def run(arguments: list[str]) -> int:
     An error of the library may carry an ``exit_code``; any other is a mistake of the user.
     """
     try:
-        code = get_command(app).main(arguments, prog_name="counterplay", standalone_mode=False)
-    except click.ClickException as error:
-        return _say(error.format_message(), 2)
-    except click.exceptions.Abort:
+        code = get_command(app).main(
+            arguments or ["--help"], prog_name="counterplay", standalone_mode=False
+        )
+    except typer.Exit as stop:
+        return stop.exit_code
+    except (typer.Abort, KeyboardInterrupt):
         return _say("interrupted", 130)
     except CounterplayError as error:
         if trace := getattr(error, "trace", ""):
             typer.echo(trace, err=True)
         return _say(str(error), int(getattr(error, "exit_code", 2)))
+    except _UsageMistake as error:
+        return _say(error.format_message(), 2)  # type: ignore[attr-defined]
     return code if isinstance(code, int) else 0
 
 

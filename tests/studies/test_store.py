@@ -6,6 +6,7 @@ import sqlite3
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from counterplay.errors import StoreError
@@ -101,3 +102,45 @@ def test_format_of_a_later_version_is_refused(tmp_path: Path):
     database.close()
     with pytest.raises(StoreError, match="store format 99"):
         Store(tmp_path / "s.sqlite")
+
+
+def _flip(path: Path, rng: np.random.Generator) -> None:
+    """Flip one bit of the stored record, through the database so that the file stays valid."""
+    database = sqlite3.connect(path)
+    database.text_factory = bytes
+    number, record = database.execute("SELECT rowid, record FROM cell").fetchall()[0]
+    position = int(rng.integers(8 * len(record)))
+    broken = bytearray(record)
+    broken[position // 8] ^= 1 << position % 8
+    database.execute(
+        "UPDATE cell SET record = CAST(? AS TEXT) WHERE rowid = ?", (bytes(broken), number)
+    )
+    database.commit()
+    database.close()
+
+
+def test_r2_no_flipped_bit_of_a_record_is_read_as_a_number(tmp_path: Path, cells: list[Cell]):
+    rng = np.random.default_rng(0)
+    for trial in range(200):
+        path = tmp_path / f"{trial}.sqlite"
+        with Store(path) as store:
+            store.add(cells[0], {"y": 0.5, "name": "walk", "n": 12}, 0.1, ORIGIN)
+        _flip(path, rng)
+        with Store(path) as store:
+            with pytest.raises(StoreError, match=r"record of sample/walk, cell .* add --refresh"):
+                store.lookup(cells)
+            assert store.forget_damaged("sample/walk") == 1
+            assert len(store.lookup(cells).missing) == len(cells)
+
+
+@pytest.mark.parametrize("column", ["params", "seed", "fingerprint", "wall_time", "digest"])
+def test_r2_every_column_is_covered(tmp_path: Path, cells: list[Cell], column: str):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as store:
+        store.add(cells[0], {"y": 0.5}, 0.1, ORIGIN)
+    database = sqlite3.connect(path)
+    database.execute(f"UPDATE cell SET {column} = 7")
+    database.commit()
+    database.close()
+    with Store(path) as store, pytest.raises(StoreError, match="is damaged"):
+        list(store.rows())

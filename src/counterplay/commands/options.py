@@ -24,7 +24,10 @@ StorePath = Annotated[
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Recompute what is already stored.")]
 Refresh = Annotated[
-    bool, typer.Option("--refresh", help="Recompute only what other code has computed.")
+    bool,
+    typer.Option(
+        "--refresh", help="Recompute only what other code has computed or what is damaged."
+    ),
 ]
 ScaleOption = Annotated[
     Literal["quick", "full"], typer.Option("--scale", help="Seconds, or what a paper prints.")

@@ -83,7 +83,8 @@ def run_studies(
     fresh:
         Recompute: forget the stored cells of these studies at this scale, and stale ones.
     refresh:
-        Recompute only what other code computed, instead of stopping with an error.
+        Recompute only what other code computed and what is damaged, instead of stopping with an
+        error.
     progress:
         Whether to show a progress bar on standard error.
 
@@ -101,6 +102,9 @@ def run_studies(
     check_int(seed, "seed", low=0, high=2**63 - 1)
     workers = worker_count(jobs)
     plans = [(entry, plan_cells(entry, scale, seed)) for entry in entries]
+    if fresh or refresh:
+        for entry in entries:
+            store.forget_damaged(entry.id)
     if fresh:
         store.discard([cell for _, cells in plans for cell in cells])
     elif refresh:

@@ -2,11 +2,14 @@
 
 The write-ahead log makes a finished cell durable at once, so a killed run loses only what was being
 computed. A cell is stored with the fingerprint of the code that computed it; a store never hands
-out cells of other code (see :meth:`Store.lookup`).
+out cells of other code (see :meth:`Store.lookup`). Every row carries a digest of itself: a damaged
+one is named, never used.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +24,7 @@ from counterplay.studies.plan import Cell
 from counterplay.studies.provenance import Provenance
 from counterplay.studies.study import Record, Value
 
-FORMAT = 1
+FORMAT = 2
 _APPLICATION_ID = 0x636F756E  # "coun": SQLite's own way to say whose file it is
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS cell (
@@ -36,8 +39,9 @@ CREATE TABLE IF NOT EXISTS cell (
     "commit"     TEXT,
     environment  TEXT    NOT NULL,
     wall_time    REAL    NOT NULL,  -- seconds
+    digest       TEXT    NOT NULL,  -- of all the columns above
     PRIMARY KEY (study, params, base_seed)
-) WITHOUT ROWID
+)
 """
 _COLUMNS = (
     'study, params, base_seed, seed, record, version, fingerprint, library, "commit", '
@@ -60,6 +64,11 @@ class StoredCell:
     commit: str | None
     environment: str
     wall_time: float
+
+    def digest(self) -> str:
+        """What the row must carry so that a flipped bit anywhere in it is seen."""
+        content = json.dumps(list(vars(self).values()), default=repr, ensure_ascii=True)
+        return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
     def values(self) -> dict[str, Value]:
         """Return the record with exactly the numbers the cell returned."""
@@ -168,11 +177,11 @@ class Store:
             environment=origin.environment,
             wall_time=wall_time,
         )
-        marks = ", ".join("?" * len(vars(row)))
+        content = (*vars(row).values(), row.digest())
+        marks = ", ".join("?" * len(content))
         with self._explained("cannot be written"):
             self._db.execute(
-                f"INSERT OR REPLACE INTO cell ({_COLUMNS}) VALUES ({marks})",
-                tuple(vars(row).values()),
+                f"INSERT OR REPLACE INTO cell ({_COLUMNS}, digest) VALUES ({marks})", content
             )
         return row
 
@@ -199,14 +208,36 @@ class Store:
             return self._db.total_changes - before
 
     def rows(self, study: str | None = None, base_seed: int | None = None) -> Iterator[StoredCell]:
-        """Yield the stored cells in the order of their keys."""
+        """Yield the stored cells in the order of their keys; a damaged one is an error."""
+        for _, row, intact in self._read(study, base_seed):
+            if not intact:
+                raise StoreError(
+                    f"{self.path} is damaged: the record of {row.study}, cell "
+                    f"{str(row.params)[:120]} is not what was stored; "
+                    "add --refresh to compute it again"
+                )
+            yield row
+
+    def forget_damaged(self, study: str) -> int:
+        """Delete the damaged rows of ``study``; return how many there were."""
+        damaged = [(key,) for key, _, intact in self._read(study, None) if not intact]
+        with self._explained("cannot be written"):
+            self._db.executemany("DELETE FROM cell WHERE rowid = ?", damaged)
+        return len(damaged)
+
+    def _read(
+        self, study: str | None, base_seed: int | None
+    ) -> Iterator[tuple[int, StoredCell, bool]]:
+        """Yield row number, row, and whether the row is what was once stored."""
         query = (
-            f"SELECT {_COLUMNS} FROM cell WHERE (?1 IS NULL OR study = ?1) "
+            f"SELECT rowid, {_COLUMNS}, digest FROM cell WHERE (?1 IS NULL OR study = ?1) "
             "AND (?2 IS NULL OR base_seed = ?2) ORDER BY study, base_seed, params"
         )
         with self._explained("cannot be read"):
             found = self._db.execute(query, (study, base_seed)).fetchall()
-        return (StoredCell(*row) for row in found)
+        for number, *content, digest in found:
+            row = StoredCell(*content)
+            yield number, row, row.digest() == digest
 
     def _prepare(self) -> None:
         (owner,) = self._db.execute("PRAGMA application_id").fetchone()
@@ -221,7 +252,8 @@ class Store:
             raise StoreError(
                 f"{self.path} is a database of something else; name another file with --store"
             )
-        self._db.execute("PRAGMA synchronous = NORMAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
         if owner == _APPLICATION_ID:
             return
         self._db.execute("PRAGMA journal_mode = WAL")
