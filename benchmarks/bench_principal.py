@@ -18,16 +18,17 @@ from scipy.optimize import linprog
 
 from counterplay.errors import InvalidInputError
 from counterplay.principal import (
+    FollowRecommendation,
     LinearContractOracle,
-    NetCalibratedForecaster,
     PersuasionGame,
     PersuasionOracle,
+    RepeatedContract,
     StableMechanism,
-    obedience_lp,
-    random_contract_game,
-    solve_minimax,
+    play,
 )
 from counterplay.principal.bounds import net_events
+from counterplay.principal.instances import random_contract_game
+from counterplay.principal.lab import NetCalibratedForecaster, obedience_lp, solve_minimax
 
 ROUNDS = 1500
 
@@ -52,12 +53,13 @@ def forecaster() -> None:
         mechanism = StableMechanism(oracle, random_state=0)
         rng = np.random.default_rng(0)
         states = rng.choice(n, size=ROUNDS, p=rng.dirichlet(np.ones(n)))
-        mechanism.run(states[:30])
-        play = []
-        spent = timed(lambda m=mechanism, s=states, p=play: p.append(m.run(s)))
-        evaluations = play[0].forecaster.certificate().evaluations
+        agent = FollowRecommendation()
+        play(mechanism, RepeatedContract(game, agent, states[:30]))
+        whole = RepeatedContract(game, agent, states)
+        spent = timed(lambda m=mechanism, g=whole: play(m, g))
+        evaluations = mechanism.forecaster_.certificate().evaluations
         try:
-            NetCalibratedForecaster(n, eta=0.1).forecast()
+            NetCalibratedForecaster(n, eta=0.1).predict_one()
             verdict = "runs"
         except InvalidInputError:
             verdict = "refused by size"

@@ -10,16 +10,18 @@ from sklearn.naive_bayes import BernoulliNB
 from counterplay import datasets
 from counterplay.errors import DataUnavailableError, MissingDependencyError
 from counterplay.principal import (
-    ClassifierForecaster,
     Decision,
-    EmpiricalMeanForecaster,
-    EWMAForecaster,
-    NetCalibratedForecaster,
-    SpitefulAgent,
     UnbiasedForecaster,
     audit,
     compare_forecasters,
     design_contract,
+)
+from counterplay.principal.lab import (
+    ClassifierForecaster,
+    EmpiricalMeanForecaster,
+    EWMAForecaster,
+    NetCalibratedForecaster,
+    SpitefulAgent,
 )
 
 

@@ -5,6 +5,35 @@ from typing import Any
 import numpy as np
 
 from counterplay.principal import (
+    ContextualSwapAgent,
+    ContractGame,
+    ContractLPOracle,
+    Decision,
+    DisclosureGame,
+    FollowRecommendation,
+    LinearContractGame,
+    LinearContractOracle,
+    PersuasionGame,
+    PersuasionOracle,
+    RepeatedContract,
+    StableMechanism,
+    UnbiasedForecaster,
+    audit,
+    compare_forecasters,
+    design_contract,
+    design_disclosure,
+    play,
+)
+from counterplay.principal.instances import (
+    near_tie_contract,
+    no_stable_policy_instance,
+    oracle_bug_instances,
+    prosecutor_game,
+    random_contract_game,
+    random_persuasion_game,
+    secret_information_instance,
+)
+from counterplay.principal.lab import (
     Always,
     AuditReport,
     BestResponseMechanism,
@@ -15,24 +44,17 @@ from counterplay.principal import (
     ConstantForecaster,
     ConstantMechanism,
     Context,
-    ContextualSwapAgent,
-    ContractGame,
-    ContractLPOracle,
-    Decision,
+    ContractTranscript,
     Design,
-    DisclosureGame,
     EmpiricalMeanForecaster,
     EventFamilies,
     EWMAForecaster,
     FiniteGame,
     FiniteStableOracle,
-    FollowRecommendation,
     ForecastBestResponseAgent,
     ForecastMechanism,
-    InteractionProtocol,
     KGRule,
-    LinearContractGame,
-    LinearContractOracle,
+    Mechanism,
     MostLikely,
     NatureView,
     NetCalibratedForecaster,
@@ -40,36 +62,19 @@ from counterplay.principal import (
     ObedienceOracle,
     OptimisticRule,
     OracleSpec,
-    PersuasionGame,
     PersuasionGeometry,
-    PersuasionOracle,
     Scheme,
     ScriptedMechanism,
     SecretInfoAgent,
     SpitefulAgent,
     StabilizedPersuasion,
-    StableMechanism,
     Stage,
-    Transcript,
-    UnbiasedForecaster,
-    audit,
     behaviour,
     best_response,
-    compare_forecasters,
-    design_contract,
-    design_disclosure,
     eps_ball,
     is_stable,
-    near_tie_contract,
-    no_stable_policy_instance,
     obedience_lp,
     optimal_payments,
-    oracle_bug_instances,
-    prosecutor_game,
-    random_contract_game,
-    random_persuasion_game,
-    secret_information_instance,
-    simulate,
     solve_minimax,
     tie_points,
 )
@@ -90,8 +95,21 @@ def stable() -> StableMechanism:
     return StableMechanism(oracle(), random_state=0)
 
 
-def transcript() -> Transcript:
-    return simulate(stable(), ContextualSwapAgent(random_state=0), STATES)
+def played(mechanism: Mechanism) -> ContractTranscript:
+    fixed = 1 if isinstance(mechanism, ScriptedMechanism) else None
+    agent = ContextualSwapAgent(random_state=0)
+    game = RepeatedContract(mechanism.game, agent, STATES, fixed_recommendation=fixed)
+    return play(mechanism, game)
+
+
+def started() -> StableMechanism:
+    mechanism = stable()
+    mechanism.begin(30)
+    return mechanism
+
+
+def transcript() -> ContractTranscript:
+    return played(stable())
 
 
 def stage() -> Stage:
@@ -136,7 +154,7 @@ def jump(x: Any) -> Any:
 
 
 BY_AGENT = "shown by ContextualSwapAgent"
-BY_SIMULATE = "shown by simulate"
+BY_PLAY = "shown by RepeatedContract"
 RESPONSE = {"game": COIN, "policy": 0.6, "forecast": FAIR}
 UNEVEN = lambda: best_response(COIN, 0.5, [0.5, 0.6])  # noqa: E731  a bad call, like the others
 
@@ -145,37 +163,37 @@ FORECASTERS = {
         "make": lambda: UnbiasedForecaster(2, horizon=30, random_state=0),
         "run": lambda f: [stream(f), f.bias_report(), f.certificate()],
         "bad": {
-            "no outcomes": lambda: UnbiasedForecaster(0).forecast(),
-            "unknown outcome": lambda: UnbiasedForecaster(2).update(2),
+            "no outcomes": lambda: UnbiasedForecaster(0).predict_one(),
+            "unknown outcome": lambda: UnbiasedForecaster(2).learn_one(2),
         },
     },
     "ForecastCertificate": {
-        "make": lambda: UnbiasedForecaster(2, random_state=0).update(0).certificate(),
+        "make": lambda: UnbiasedForecaster(2, random_state=0).learn_one(0).certificate(),
         "no_example": "shown by UnbiasedForecaster",
         "no_frame": "a handful of numbers",
     },
     "NetCalibratedForecaster": {
         "make": lambda: NetCalibratedForecaster(2, eta=0.25, horizon=30, random_state=0),
         "run": stream,
-        "bad": {"too many points": lambda: NetCalibratedForecaster(30, eta=0.1).forecast()},
+        "bad": {"too many points": lambda: NetCalibratedForecaster(30, eta=0.1).predict_one()},
     },
     "EmpiricalMeanForecaster": {"make": lambda: EmpiricalMeanForecaster(2), "run": stream},
     "EWMAForecaster": {
         "make": lambda: EWMAForecaster(2),
         "run": stream,
-        "bad": {"decay 2": lambda: EWMAForecaster(2, decay=2.0).forecast()},
+        "bad": {"decay 2": lambda: EWMAForecaster(2, decay=2.0).predict_one()},
     },
     "ConstantForecaster": {
         "make": lambda: ConstantForecaster(2),
         "run": stream,
         "bad": {
-            "not probabilities": lambda: ConstantForecaster(2, probabilities=[1, 1]).forecast()
+            "not probabilities": lambda: ConstantForecaster(2, probabilities=[1, 1]).predict_one()
         },
     },
     "ClassifierForecaster": {
         "make": lambda: ClassifierForecaster(2, classifier=_bayes(), memory=2),
         "run": stream,
-        "bad": {"no classifier": lambda: ClassifierForecaster(2).forecast()},
+        "bad": {"no classifier": lambda: ClassifierForecaster(2).predict_one()},
     },
     "compare_forecasters": {
         "args": {
@@ -336,53 +354,41 @@ RULES = {
 }
 
 MECHANISMS = {
-    "StableMechanism": {"make": stable, "run": lambda m: m.run(STATES).columns},
+    "StableMechanism": {"make": stable, "run": lambda m: played(m).columns},
     "BestResponseMechanism": {
         "make": lambda: BestResponseMechanism(COIN, [0.3, 0.6], random_state=0),
-        "run": lambda m: m.run(STATES).columns,
+        "run": lambda m: played(m).columns,
     },
     "ForecastMechanism": {
         "make": lambda: ForecastMechanism(KGRule(JUDGE), random_state=0),
-        "run": lambda m: m.run(STATES).columns,
+        "run": lambda m: played(m).columns,
         "no_example": "shown by StableMechanism",
     },
     "ConstantMechanism": {
         "make": lambda: ConstantMechanism(COIN, 0.6, random_state=0),
-        "run": lambda m: m.run(STATES).columns,
-        "no_example": "shown by InteractionProtocol",
+        "run": lambda m: played(m).columns,
+        "no_example": "shown by audit",
     },
     "ScriptedMechanism": {
         "make": lambda: ScriptedMechanism(COIN, [0.3, 0.6], [0.5], react),
-        "run": lambda m: m.run(STATES).columns,
+        "run": lambda m: played(m).columns,
         "no_example": "shown by instances.reactive_mechanism",
     },
-    "Play": {
-        "make": lambda: stable().run(STATES),
-        "no_example": BY_SIMULATE,
-    },
-    "Offer": {"make": lambda: stable().start(30).offer(), "no_example": "returned by a session"},
+    "Offer": {"make": lambda: started().act(), "no_example": "returned by a mechanism"},
     "NatureView": {
-        "make": lambda: stable().start(30).view(np.empty(0, int)),
+        "make": lambda: started().view(np.empty(0, int)),
         "no_example": "shown to a Nature",
     },
-    "InteractionProtocol": {
-        "make": lambda: InteractionProtocol(stable(), SpitefulAgent(), 30),
-        "run": lambda p: list(p.play(STATES)),
-    },
-    "simulate": {
-        "args": lambda: {"mechanism": stable(), "agent": SpitefulAgent(), "states": STATES},
-        "bad": {"no states": lambda: simulate(stable(), SpitefulAgent())},
+    "RepeatedContract": {
+        "make": lambda: RepeatedContract(COIN, SpitefulAgent(), STATES),
+        "run": lambda game: play(stable(), game).columns,
+        "bad": {"unknown state": lambda: RepeatedContract(COIN, SpitefulAgent(), [0, 7])},
     },
     "gap_adversary": {
         "args": {"random_state": 0},
         "no_example": "a Nature, shown in the studies",
     },
-    "Transcript": {"make": transcript, "no_example": BY_SIMULATE},
-    "regret_bound_from_transcript": {"args": lambda: {"transcript": transcript()}},
-    "alignment_constants": {
-        "args": lambda: {"transcript": transcript(), "M1": 1.0},
-        "no_example": "a number of a Transcript",
-    },
+    "ContractTranscript": {"make": transcript, "no_example": BY_PLAY},
     "Stage": {"make": stage, "no_example": "shown by behaviour"},
     "behaviour": {
         "args": lambda: {"stage": stage(), "actions": STATES},

@@ -1,7 +1,7 @@
 """Finds every public object of the library and the case that belongs to it.
 
-Areas are packages with an `__all__`; their `bounds` and `instances` modules are public as a whole,
-and so is every module of `core`. `README.md` tells area engineers what to write.
+Areas are packages with an `__all__`; their rooms `bounds`, `instances` and `lab` are public as a
+whole, and so is every module of `core`. `README.md` tells area engineers what to write.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ CASE_KEYS = {
 # Plumbing of core that users never call: a docstring is enough.
 PLUMBING = {
     "bits", "class_builders", "class_io", "draws", "errors", "figures", "files", "floating_point",
-    "progress", "seeds", "threads", "validation", "weights",
+    "play", "programs", "progress", "report", "seeds", "session", "setting", "threads",
+    "validation", "weights",
 }  # fmt: skip
 
 
@@ -157,7 +158,8 @@ def _public_names(area: str) -> Iterator[tuple[str, Any]]:
     for name in package.__all__:
         obj = _get(package, name)
         if isinstance(obj, types.ModuleType):
-            yield from ((f"{name}.{inner}", value) for inner, value in _members(obj))
+            room = "" if name == "lab" else f"{name}."
+            yield from ((f"{room}{inner}", value) for inner, value in _members(obj))
         else:
             yield name, obj
     for room in ("bounds", "instances"):

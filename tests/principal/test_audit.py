@@ -6,19 +6,16 @@ import pytest
 
 from counterplay.errors import InvalidInputError
 from counterplay.principal import (
-    ConstantMechanism,
     ContextualSwapAgent,
     FollowRecommendation,
     LinearContractGame,
     LinearContractOracle,
-    SecretInfoAgent,
-    SpitefulAgent,
     StableMechanism,
     audit,
-    near_tie_contract,
-    secret_information_instance,
-    simulate,
 )
+from counterplay.principal.instances import near_tie_contract, secret_information_instance
+from counterplay.principal.lab import ConstantMechanism, SecretInfoAgent, SpitefulAgent
+from principal.games import played
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +25,7 @@ def instance():
 
 def test_obedient_agent_supports_everything(instance):
     oracle = LinearContractOracle(instance.game, [0.3, 0.6], horizon=1500)
-    log = simulate(StableMechanism(oracle, random_state=0), FollowRecommendation(), instance.states)
+    log = played(StableMechanism(oracle, random_state=0), FollowRecommendation(), instance.states)
     report = audit(log)
     assert report.deviation_rate == 0.0
     assert report.secret_p_value == 1.0
@@ -40,7 +37,7 @@ def test_obedient_agent_supports_everything(instance):
 def test_secret_information_is_found_and_nothing_else():
     secret = secret_information_instance(1500, "M", random_state=0)
     mechanism = ConstantMechanism(secret.game, 0.5, recommendation=1, random_state=0)
-    report = audit(simulate(mechanism, SecretInfoAgent(random_state=0), secret.states))
+    report = audit(played(mechanism, SecretInfoAgent(random_state=0), secret.states))
     assert report.rational
     assert report.no_negative_regret
     assert not report.no_secret_information
@@ -52,7 +49,7 @@ def test_secret_information_is_found_and_nothing_else():
 
 def test_irrational_agent_is_found(instance):
     mechanism = ConstantMechanism(instance.game, 0.9, random_state=0)
-    log = simulate(mechanism, SpitefulAgent(B=100.0), instance.states)
+    log = played(mechanism, SpitefulAgent(B=100.0), instance.states)
     report = audit(log)
     assert not report.rational
     assert report.guarantees() == ()
@@ -75,7 +72,7 @@ def test_permutation_test_keeps_its_level():
 
 def test_plain_logs_are_read(instance):
     mechanism = ConstantMechanism(instance.game, 0.6, random_state=0)
-    log = simulate(mechanism, ContextualSwapAgent(random_state=0), instance.states)
+    log = played(mechanism, ContextualSwapAgent(random_state=0), instance.states)
     frame = pd.DataFrame(
         {
             "policy": [log.policies[p] for p in log["p_idx"]],

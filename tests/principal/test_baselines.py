@@ -6,19 +6,17 @@ from sklearn.base import clone
 from sklearn.linear_model import SGDClassifier
 
 from counterplay.errors import InvalidInputError
-from counterplay.principal import (
+from counterplay.principal import Decision, UnbiasedForecaster, compare_forecasters
+from counterplay.principal.bounds import net_events
+from counterplay.principal.lab import (
     Bins,
     ClassifierForecaster,
     ConstantForecaster,
-    Decision,
     EmpiricalMeanForecaster,
     EWMAForecaster,
     NetCalibratedForecaster,
     NetPoint,
-    UnbiasedForecaster,
-    compare_forecasters,
 )
-from counterplay.principal.bounds import net_events
 
 
 @pytest.mark.parametrize(("n", "count"), [(2, 11), (3, 66), (5, 1001), (10, 92378)])
@@ -43,9 +41,9 @@ def test_nearest_net_point():
 
 
 def test_full_calibration_is_refused_by_size():
-    NetCalibratedForecaster(3, eta=0.1, horizon=10, random_state=0).forecast()
+    NetCalibratedForecaster(3, eta=0.1, horizon=10, random_state=0).predict_one()
     with pytest.raises(InvalidInputError, match="352716 events"):
-        NetCalibratedForecaster(12, eta=0.1).forecast()
+        NetCalibratedForecaster(12, eta=0.1).predict_one()
 
 
 def test_calibrated_forecasts_are_calibrated():
@@ -81,7 +79,7 @@ def test_classifier_forecaster_uses_memory_or_context():
     informed = ClassifierForecaster(2, classifier=model).forecast_sequence(y, contexts=list(x))
     assert (informed[200:].argmax(axis=1) == y[200:]).mean() > 0.8
     with pytest.raises(InvalidInputError, match="partial_fit"):
-        ClassifierForecaster(2, classifier=object()).forecast()
+        ClassifierForecaster(2, classifier=object()).predict_one()
 
 
 @pytest.mark.parametrize(
@@ -109,7 +107,7 @@ def test_bad_parameters_are_refused():
         NetCalibratedForecaster(2, eta=0.3),
     ):
         with pytest.raises(InvalidInputError):
-            bad.forecast()
+            bad.predict_one()
 
 
 def anti_recent(T, decay, threshold):

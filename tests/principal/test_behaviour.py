@@ -8,9 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterplay.errors import InvalidInputError
-from counterplay.principal import (
+from counterplay.principal import ContextualSwapAgent
+from counterplay.principal.instances import (
+    prosecutor_game,
+    random_contract_game,
+    secret_information_instance,
+)
+from counterplay.principal.lab import (
     ConstantMechanism,
-    ContextualSwapAgent,
     FiniteGame,
     ForecastBestResponseAgent,
     SecretInfoAgent,
@@ -18,11 +23,8 @@ from counterplay.principal import (
     Stage,
     behaviour,
     conditional_bias,
-    prosecutor_game,
-    random_contract_game,
-    secret_information_instance,
-    simulate,
 )
+from principal.games import played
 
 
 def random_stage(seed, T=60, n_actions=3, n_states=3, n_policies=3):
@@ -160,12 +162,12 @@ def test_forecasting_agent_has_little_regret():
     T = 800
     game = random_contract_game(3, 3, random_state=2)
     states = (np.arange(T) // 100) % 3
-    play = simulate(
+    transcript = played(
         ConstantMechanism(game, 0.6, random_state=0),
         ForecastBestResponseAgent(random_state=0),
         states,
     )
-    assert play.behaviour.swap_regret < 0.05
+    assert transcript.behaviour.swap_regret < 0.05
 
 
 def test_spiteful_agent_keeps_his_regret_small_and_hurts():

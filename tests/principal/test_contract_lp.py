@@ -9,10 +9,9 @@ from counterplay.principal import (
     ContractGame,
     ContractLPOracle,
     StableMechanism,
-    is_stable,
-    optimal_payments,
-    simulate,
 )
+from counterplay.principal.lab import is_stable, optimal_payments
+from principal.games import played
 
 
 def random_game(seed):
@@ -81,11 +80,11 @@ def test_mechanism_with_general_contracts():
     oracle = ContractLPOracle(
         game, [game.linear(p) for p in (0.2, 0.5, 0.8)], margin=0.08, parts=25
     )
-    play = simulate(
+    transcript = played(
         StableMechanism(oracle, random_state=0), ContextualSwapAgent(random_state=0), states
     )
-    assert play.policy_regret <= play.regret_bound
-    assert np.unique(play["p_idx"]).size > 1
+    assert transcript.policy_regret <= transcript.regret_bound
+    assert np.unique(transcript["p_idx"]).size > 1
 
 
 def test_bad_margins_are_refused():

@@ -4,13 +4,8 @@ import numpy as np
 import pytest
 
 from counterplay.errors import InvalidInputError
-from counterplay.principal import (
-    SpitefulAgent,
-    best_response,
-    design_contract,
-    design_disclosure,
-    is_stable,
-)
+from counterplay.principal import design_contract, design_disclosure
+from counterplay.principal.lab import SpitefulAgent, best_response, is_stable
 
 
 def test_todays_contract_follows_the_market():

@@ -4,21 +4,19 @@ import numpy as np
 import pytest
 
 from counterplay.errors import InvalidInputError
-from counterplay.principal import (
+from counterplay.principal import Decision, LinearContractOracle, StableMechanism
+from counterplay.principal.instances import random_contract_game
+from counterplay.principal.lab import (
     Always,
     BestResponseMechanism,
     Bins,
     Context,
-    Decision,
     EventFamilies,
-    LinearContractOracle,
     MostLikely,
     NetPoint,
-    StableMechanism,
     best_response,
     optimistic_pair,
     principal_best_response,
-    random_contract_game,
 )
 
 

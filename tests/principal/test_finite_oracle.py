@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counterplay.principal import (
+from counterplay.principal.instances import no_stable_policy_instance
+from counterplay.principal.lab import (
     FiniteGame,
     FiniteStableOracle,
     NoStablePolicy,
     is_stable,
-    no_stable_policy_instance,
     optimality_loss,
 )
 

@@ -9,24 +9,27 @@ from sklearn.base import clone
 from counterplay.core.stats import loglog_slope
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError, UnknownNameError
 from counterplay.principal import (
+    Decision,
+    FollowRecommendation,
+    LinearContractOracle,
+    RepeatedContract,
+    StableMechanism,
+    UnbiasedForecaster,
+    play,
+)
+from counterplay.principal.bounds import bias_bound, bias_bound_simple, bias_level
+from counterplay.principal.instances import near_tie_contract, random_contract_game
+from counterplay.principal.lab import (
     Always,
     Bins,
     Context,
-    Decision,
     EmpiricalMeanForecaster,
     EventFamilies,
-    FollowRecommendation,
-    LinearContractOracle,
     MostLikely,
-    StableMechanism,
-    UnbiasedForecaster,
     gap_adversary,
-    near_tie_contract,
-    random_contract_game,
-    simulate,
 )
-from counterplay.principal.bounds import bias_bound, bias_bound_simple, bias_level
 from counterplay.principal.minimax import mixture_gap
+from principal.games import played
 
 
 def contract_events(n_states, seed=0):
@@ -55,8 +58,8 @@ def run(kind, n, T, seed, **options):
     rng = np.random.default_rng(1000 + seed)
     for t in range(T):
         y = outcome(kind, t, n, rng, forecaster)
-        forecaster.forecast()
-        forecaster.update(y)
+        forecaster.predict_one()
+        forecaster.learn_one(y)
     return forecaster
 
 
@@ -75,13 +78,13 @@ def test_every_gap_and_every_bias_is_within_its_bound(n, kind):
         points, weights = forecaster.distribution()
         gains = np.array([forecaster.gain(x) for x in points])
         assert mixture_gap(points, weights, gains) <= forecaster.tolerance_ * (1 + 1e-9)
-        x = forecaster.forecast()
+        x = forecaster.predict_one()
         assert any(np.array_equal(x, point) for point in points)
         for event in forecaster.events_.active(x):
             residual = x - np.eye(n)[y]
             sums[event] = sums.get(event, 0) + residual
             squares[event] = squares.get(event, 0) + residual**2
-        forecaster.update(y)
+        forecaster.learn_one(y)
     assert forecaster.potential_.start == start
     rates = forecaster.potential_.rates.size
     assert rates == math.ceil(math.log2(math.sqrt(T))) + 1
@@ -146,11 +149,11 @@ def test_rare_events_have_small_bias():
     forecaster = UnbiasedForecaster(2, events=events, horizon=T, random_state=0)
     R, n = np.zeros(2), 0
     for t in range(T):
-        x = forecaster.forecast(int(rare[t]))
+        x = forecaster.predict_one(int(rare[t]))
         y = 1 if rare[t] else int(rng.random() < 0.4)  # the rare rounds are all different
         if rare[t]:
             R, n = R + x - np.eye(2)[y], n + 1
-        forecaster.update(y)
+        forecaster.learn_one(y)
     assert 150 < n < 250
     L = bias_level(2 * 2 * 4, forecaster.potential_.rates.size, 0.05)
     assert np.abs(R).max() <= bias_bound_simple(n, L)
@@ -167,10 +170,10 @@ def test_bias_falls_like_a_square_root():
     for T in rounds:
         instance = near_tie_contract(T, random_state=5)
         oracle = LinearContractOracle(instance.game, instance.benchmark, beta=0.2, delta=0.1)
-        play = simulate(
+        transcript = played(
             StableMechanism(oracle, random_state=3), FollowRecommendation(), instance.states
         )
-        totals.append(play.alpha["choice"])
+        totals.append(transcript.alpha["choice"])
     assert loglog_slope(rounds, totals).estimate <= -0.4
 
 
@@ -192,7 +195,7 @@ def test_lazy_rows_give_the_same_numbers(n):
 @pytest.mark.claim("07.16")
 def test_two_solvers_on_the_same_forecaster_state():
     forecaster = run("drifting", 2, 400, 0)
-    from counterplay.principal import solve_minimax
+    from counterplay.principal.lab import solve_minimax
 
     tol = forecaster.tolerance_
     for method in ("bisection", "cutting-plane"):
@@ -217,8 +220,8 @@ def test_bounds_without_a_number_of_events(kind):
     rng = np.random.default_rng(0)
     for t in range(T):
         y = outcome(kind, t, 3, rng, forecaster)
-        forecaster.forecast()
-        forecaster.update(y)
+        forecaster.predict_one()
+        forecaster.learn_one(y)
     potential = forecaster.potential_
     assert forecaster.events_.n_events is None
     assert potential.start == 2 * 3
@@ -344,7 +347,7 @@ def test_parameters_behave_as_in_scikit_learn():
 )
 def test_bad_parameters_are_named(options, message):
     with pytest.raises(InvalidInputError, match=message):
-        UnbiasedForecaster(**options).forecast()
+        UnbiasedForecaster(**options).predict_one()
 
 
 def test_outcomes_and_reports_are_checked():
@@ -365,14 +368,15 @@ def test_far_beyond_the_horizon_a_clipped_potential_warns():
     forecaster.potential_.update([0], np.array([0.5, -0.5]))
     forecaster.potential_.R[0] = 3000.0
     with pytest.warns(AssumptionWarning, match="clipped at 700"):
-        forecaster.update(0)
+        forecaster.learn_one(0)
 
 
 def test_gap_adversary_is_a_nature(coin):
     mechanism = StableMechanism(
         LinearContractOracle(coin, [0.3, 0.6], beta=0.2, delta=0.1), random_state=0
     )
-    play = mechanism.run(gap_adversary(0), rounds=200)
-    assert play.forecaster.certificate().holds
-    assert set(play.columns["y"].tolist()) <= {0, 1}
-    assert len(play) == 200
+    game = RepeatedContract(coin, FollowRecommendation(), gap_adversary(0))
+    transcript = play(mechanism, game, rounds=200)
+    assert mechanism.forecaster_.certificate().holds
+    assert set(transcript.columns["y"].tolist()) <= {0, 1}
+    assert len(transcript) == 200

@@ -7,18 +7,20 @@ from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.principal import (
     ContractGame,
     DisclosureGame,
-    FiniteGame,
     LinearContractGame,
     LinearContractOracle,
     PersuasionGame,
-    PersuasionGeometry,
     PersuasionOracle,
+)
+from counterplay.principal.instances import prosecutor_game
+from counterplay.principal.lab import (
+    FiniteGame,
+    PersuasionGeometry,
     Scheme,
     StabilizedPersuasion,
     best_response,
-    prosecutor_game,
-    simulate,
 )
+from principal.games import played
 
 BAD = {
     "equal costs": (
@@ -120,13 +122,14 @@ def test_bad_input_is_named(name):
 
 @pytest.mark.claim("07.26")
 def test_states_out_of_range_are_refused(coin):
-    from counterplay.principal import BestResponseMechanism, FollowRecommendation
+    from counterplay.principal import FollowRecommendation
+    from counterplay.principal.lab import BestResponseMechanism
 
     mechanism = BestResponseMechanism(coin, [0.5], random_state=0)
     with pytest.raises(InvalidInputError, match=r"codes 0\.\.1"):
-        simulate(mechanism, FollowRecommendation(), [0, 1, 2])
+        played(mechanism, FollowRecommendation(), [0, 1, 2])
     with pytest.raises(InvalidInputError, match="integer codes"):
-        simulate(mechanism, FollowRecommendation(), [0.0, 1.0])
+        played(mechanism, FollowRecommendation(), [0.0, 1.0])
 
 
 @pytest.mark.claim("07.26")

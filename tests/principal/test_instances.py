@@ -5,22 +5,26 @@ import pytest
 
 from counterplay.errors import InvalidInputError
 from counterplay.principal import (
-    BestResponseMechanism,
-    ConstantMechanism,
     ContextualSwapAgent,
     LinearContractOracle,
-    PersuasionGeometry,
-    SecretInfoAgent,
-    SpitefulAgent,
     StableMechanism,
+)
+from counterplay.principal.bounds import balance_threshold, secret_information_regret
+from counterplay.principal.instances import (
     near_tie_contract,
     random_contract_game,
     random_persuasion_game,
     reactive_mechanism,
     secret_information_instance,
-    simulate,
 )
-from counterplay.principal.bounds import balance_threshold, secret_information_regret
+from counterplay.principal.lab import (
+    BestResponseMechanism,
+    ConstantMechanism,
+    PersuasionGeometry,
+    SecretInfoAgent,
+    SpitefulAgent,
+)
+from principal.games import played
 
 T = 2000
 
@@ -38,8 +42,8 @@ def test_near_ties_cost_the_best_response_rule_and_not_the_stable_one():
             ),
             ("stable", StableMechanism(oracle, random_state=seed)),
         ):
-            play = simulate(mechanism, SpitefulAgent(), instance.states)
-            regrets[name].append(play.policy_regret)
+            transcript = played(mechanism, SpitefulAgent(), instance.states)
+            regrets[name].append(transcript.policy_regret)
     assert np.mean(regrets["best response"]) > 0.12
     assert np.mean(regrets["stable"]) < 0.06
 
@@ -56,7 +60,8 @@ def mechanisms(game, benchmark, seed):
 
 def worse_first_state(mechanism):
     """M unless the first move is (0.5, work) with probability above one half."""
-    offers = mechanism.start(T).view(np.empty(0, dtype=np.int64)).offers
+    mechanism.begin(T)
+    offers = mechanism.view(np.empty(0, dtype=np.int64)).offers
     kept = sum(
         weight
         for weight, index, action in offers
@@ -78,14 +83,16 @@ def test_secret_information_defeats_every_mechanism(name):
         for seed in range(3):
             instance = secret_information_instance(T, first, random_state=seed)
             mechanism = mechanisms(instance.game, instance.benchmark, seed)[name]
-            play = simulate(
+            transcript = played(
                 mechanism,
                 SecretInfoAgent(random_state=seed),
                 instance.states,
                 fixed_recommendation=1,
             )
-            regrets.append(play.policy_regret)
-            paths = [play.behaviour] + [play.benchmark_behaviours(j)[0] for j in range(2)]
+            regrets.append(transcript.policy_regret)
+            paths = [transcript.behaviour] + [
+                transcript.benchmark_behaviours(j)[0] for j in range(2)
+            ]
             assert all(path.swap_regret < 0.03 for path in paths)
             assert all(path.negative_regret < 0.01 for path in paths)
             assert max(path.secret_information for path in paths) > 0.1
@@ -97,20 +104,20 @@ def test_without_the_check_of_round_one_the_reactive_mechanism_escapes():
     for first in ("M", "H"):
         instance = secret_information_instance(T, first, random_state=0)
         printed = SecretInfoAgent(check_first_round=False, random_state=0)
-        play = simulate(
+        transcript = played(
             reactive_mechanism(instance.game), printed, instance.states, fixed_recommendation=1
         )
-        assert play.policy_regret < 0.01
+        assert transcript.policy_regret < 0.01
 
 
 @pytest.mark.claim("07.22")
 def test_an_honest_learner_shows_no_such_regret():
     instance = secret_information_instance(T, "M", random_state=0)
     mechanism = mechanisms(instance.game, instance.benchmark, 0)["stable"]
-    play = simulate(
+    transcript = played(
         mechanism, ContextualSwapAgent(random_state=0), instance.states, fixed_recommendation=1
     )
-    assert play.policy_regret < 0.03
+    assert transcript.policy_regret < 0.03
 
 
 def test_threshold_and_balance_of_fair_walks():
@@ -125,26 +132,27 @@ def test_values_of_the_secret_paths():
     for first, share, worth in (("M", 0.5, 1 / 4), ("H", 0.6, 1 / 5)):
         instance = secret_information_instance(long, first, random_state=0)
         mechanism = ConstantMechanism(instance.game, share, recommendation=1, random_state=0)
-        play = simulate(mechanism.run(instance.states), SecretInfoAgent(random_state=0))
-        assert play.principal_values.mean() == pytest.approx(worth, abs=0.02)
-        assert play.stage.agent_values(play["a"]).mean() == pytest.approx(0.0, abs=0.02)
+        agent = SecretInfoAgent(random_state=0)
+        transcript = played(mechanism, agent, instance.states)
+        assert transcript.principal_values.mean() == pytest.approx(worth, abs=0.02)
+        assert transcript.stage.agent_values(transcript["a"]).mean() == pytest.approx(0.0, abs=0.02)
 
 
 def test_secret_agent_returns_to_learning_when_the_states_get_unbalanced():
     states = np.zeros(T, dtype=np.int64)  # only M: far from balanced
     game = secret_information_instance(2, random_state=0).game
     mechanism = ConstantMechanism(game, 0.5, recommendation=1, random_state=0)
-    play = simulate(mechanism, SecretInfoAgent(random_state=0), states, replicates=20)
+    transcript = played(mechanism, SecretInfoAgent(random_state=0), states, replicates=20)
     stop = int(balance_threshold(T)) + 1
-    assert (play["a"][1:stop] == 1).all()
-    assert (play["a"][stop + 1 : stop + 50] == 0).any()
+    assert (transcript["a"][1:stop] == 1).all()
+    assert (transcript["a"][stop + 1 : stop + 50] == 0).any()
 
 
 def test_secret_agent_refuses_other_games_and_steps():
     game = random_contract_game(3, 2, random_state=0)
     mechanism = ConstantMechanism(game, 0.5, random_state=0)
     with pytest.raises(InvalidInputError, match="two states and two actions"):
-        simulate(mechanism, SecretInfoAgent(), [0, 1])
+        played(mechanism, SecretInfoAgent(), [0, 1])
     with pytest.raises(InvalidInputError, match="knows the future"):
         SecretInfoAgent().act(0, 0, 0.5)
 

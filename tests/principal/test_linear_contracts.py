@@ -3,18 +3,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counterplay.principal import (
-    LinearContractGame,
-    LinearContractOracle,
+from counterplay.principal import LinearContractGame, LinearContractOracle
+from counterplay.principal.instances import no_stable_policy_instance, oracle_bug_instances
+from counterplay.principal.kernels import TOL
+from counterplay.principal.lab import (
     OptimisticRule,
     best_response,
     contract_grid,
     is_stable,
-    no_stable_policy_instance,
-    oracle_bug_instances,
     tie_points,
 )
-from counterplay.principal.kernels import TOL
 
 
 def random_instance(rng, n_actions=None, n_states=None):

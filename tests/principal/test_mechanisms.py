@@ -7,40 +7,44 @@ import pytest
 
 from counterplay.errors import InformationError, InvalidInputError
 from counterplay.principal import (
+    ContextualSwapAgent,
+    FollowRecommendation,
+    LinearContractOracle,
+    PersuasionOracle,
+    RepeatedContract,
+    StableMechanism,
+    play,
+)
+from counterplay.principal.bounds import bias_bound
+from counterplay.principal.instances import (
+    near_tie_contract,
+    prosecutor_game,
+    random_contract_game,
+    random_persuasion_game,
+    secret_information_instance,
+)
+from counterplay.principal.lab import (
     Agent,
     BestResponseMechanism,
     CommonPriorAgent,
     ConstantForecaster,
     ConstantMechanism,
-    ContextualSwapAgent,
     EmpiricalMeanForecaster,
     FiniteGame,
     FiniteStableOracle,
-    FollowRecommendation,
     ForecastBestResponseAgent,
     ForecastMechanism,
     KGRule,
-    LinearContractOracle,
     NetCalibratedForecaster,
     OptimisticRule,
-    PersuasionOracle,
     ScriptedMechanism,
     SecretInfoAgent,
     SpitefulAgent,
-    StableMechanism,
-    alignment_constants,
     best_response,
     gap_adversary,
-    near_tie_contract,
     optimistic_pair,
-    prosecutor_game,
-    random_contract_game,
-    random_persuasion_game,
-    regret_bound_from_transcript,
-    secret_information_instance,
-    simulate,
 )
-from counterplay.principal.bounds import bias_bound
+from principal.games import played
 
 AGENTS = (
     FollowRecommendation(),
@@ -82,10 +86,11 @@ def stable_plays():
 @pytest.mark.parametrize("case", list(stable_plays()), ids=lambda case: case[0])
 def test_regret_inequality_on_every_transcript(case):
     _, mechanism, states = case
-    play = mechanism.run(states, 300 if callable(states) else None)
+    game = RepeatedContract(mechanism.game, FollowRecommendation(), states)
+    offers = play(mechanism, game, rounds=300 if callable(states) else None)
     for agent in AGENTS:
-        transcript = simulate(play, agent)
-        frame = regret_bound_from_transcript(transcript)
+        transcript = offers.against(agent)
+        frame = transcript.regret_bounds()
         assert (frame["regret"] <= frame["bound"] + 1e-12).all()
         assert transcript.policy_regret == pytest.approx(frame["regret"].max())
         if transcript.spec.c is not None:
@@ -98,10 +103,10 @@ def test_inequality_survives_secret_information(first):
     T = 500
     instance = secret_information_instance(T, first, random_state=0)
     oracle = LinearContractOracle(instance.game, instance.benchmark, horizon=T)
-    play = simulate(
+    transcript = played(
         StableMechanism(oracle, random_state=0), SecretInfoAgent(random_state=0), instance.states
     )
-    frame = play.regret_bound_from_transcript()
+    frame = transcript.regret_bounds()
     assert (frame["regret"] <= frame["bound"]).all()
 
 
@@ -110,15 +115,19 @@ def test_inequality_terms_are_those_of_the_theorem():
     T = 200
     instance = near_tie_contract(T, random_state=3)
     oracle = LinearContractOracle(instance.game, [0.3, 0.55], beta=0.2, delta=0.1)
-    play = simulate(
+    transcript = played(
         StableMechanism(oracle, random_state=0),
         ContextualSwapAgent(random_state=0),
         instance.states,
     )
-    frame = play.regret_bound_from_transcript()
-    own, j = play.behaviour, 1
-    other = play.benchmark_behaviours(j)[0]
-    a1, a2, a3 = play.alpha["choice"], play.alpha["optimistic"], play.alpha["benchmark"][j]
+    frame = transcript.regret_bounds()
+    own, j = transcript.behaviour, 1
+    other = transcript.benchmark_behaviours(j)[0]
+    a1, a2, a3 = (
+        transcript.alpha["choice"],
+        transcript.alpha["optimistic"],
+        transcript.alpha["benchmark"][j],
+    )
     c, margin = 2 * (0.2 + 0.1), 0.25 * 0.2 / 2
     by_hand = (
         c
@@ -145,13 +154,13 @@ def test_obedience_bounds_regret_by_the_bias(states):
         "periodic": (np.arange(T) // 5) % 3,
         "adversarial": gap_adversary(0),
     }[states]
-    play = simulate(mechanism, FollowRecommendation(), sequence, rounds=T)
-    alpha = play.alpha
-    gaps = play.benchmark_values.mean(axis=0) - play.principal_values.mean()
+    transcript = played(mechanism, FollowRecommendation(), sequence, rounds=T)
+    alpha = transcript.alpha
+    gaps = transcript.benchmark_values.mean(axis=0) - transcript.principal_values.mean()
     assert (gaps <= alpha["benchmark"] + alpha["choice"] + 1e-12).all()
-    assert play.behaviour.secret_information == 0.0
+    assert transcript.behaviour.secret_information == 0.0
     stable = StableMechanism(LinearContractOracle(game, P0, horizon=T), random_state=0)
-    obeyed = simulate(stable.run(play["y"]), FollowRecommendation())
+    obeyed = play(stable, RepeatedContract(game, FollowRecommendation(), transcript["y"]))
     assert obeyed.behaviour.secret_information == 0.0
     assert obeyed.behaviour.swap_regret <= 2 * obeyed.alpha["choice"] + 1e-12
 
@@ -170,9 +179,9 @@ def test_choice_events_are_wired_in():
     biases = {}
     for monitored in (True, False):
         mechanism = BestResponseMechanism(game, [0, 1], random_state=0, monitor_choice=monitored)
-        play = simulate(mechanism, FollowRecommendation(), choose_against, rounds=T)
-        alpha = play.alpha
-        gaps = play.benchmark_values.mean(axis=0) - play.principal_values.mean()
+        transcript = played(mechanism, FollowRecommendation(), choose_against, rounds=T)
+        alpha = transcript.alpha
+        gaps = transcript.benchmark_values.mean(axis=0) - transcript.principal_values.mean()
         assert (gaps <= alpha["benchmark"] + alpha["choice"] + 1e-12).all()
         biases[monitored] = alpha["choice"]
     events, rates = 4, 6
@@ -198,8 +207,8 @@ def test_mechanisms_do_not_react_to_the_agent():
         ),
         BestResponseMechanism(instance.game, instance.benchmark, random_state=7),
     ):
-        first = simulate(mechanism, FollowRecommendation(), instance.states)
-        second = simulate(mechanism, Contrary(random_state=3), instance.states)
+        first = played(mechanism, FollowRecommendation(), instance.states)
+        second = played(mechanism, Contrary(random_state=3), instance.states)
         assert not np.array_equal(first["a"], second["a"])
         for name in columns:
             assert first[name].tobytes() == second[name].tobytes()
@@ -229,7 +238,7 @@ def test_counterfactuals_use_the_same_world_and_fresh_agents():
     instance = near_tie_contract(T, random_state=1)
     P0 = (0.2, 0.5, 0.7)
     oracle = LinearContractOracle(instance.game, P0, horizon=T)
-    play = simulate(StableMechanism(oracle, random_state=0), Recorder(), instance.states)
+    transcript = played(StableMechanism(oracle, random_state=0), Recorder(), instance.states)
     assert len(seen) == 1 + len(P0)
     for game in seen:  # same states, and a fresh memory that counts from zero
         assert game["states"] == instance.states.tolist()
@@ -237,40 +246,40 @@ def test_counterfactuals_use_the_same_world_and_fresh_agents():
     for j, p0 in enumerate(P0):
         game = seen[1 + j]
         assert game["policies"] == (p0,)
-        expected = [best_response(instance.game, p0, pi) for pi in play["pi"]]
-        assert [r for _, r, _ in game["shown"]] == expected == play["r0"][:, j].tolist()
+        expected = [best_response(instance.game, p0, pi) for pi in transcript["pi"]]
+        assert [r for _, r, _ in game["shown"]] == expected == transcript["r0"][:, j].tolist()
     assert any(
         r != r0 for (_, r, _), (_, r0, _) in zip(seen[0]["shown"], seen[1]["shown"])
     )  # the recommendations of the realised game are not reused
     for t in range(T):  # and the stored optimistic pairs belong to the stored forecasts
-        pair = optimistic_pair(instance.game, P0, play["pi"][t], oracle.margin)
-        assert pair == (play["init_idx"][t], play["init_a"][t])
+        pair = optimistic_pair(instance.game, P0, transcript["pi"][t], oracle.margin)
+        assert pair == (transcript["init_idx"][t], transcript["init_a"][t])
 
 
 @pytest.mark.claim("07.25")
 def test_replicates_are_averaged_before_the_maximum():
     instance = near_tie_contract(150, random_state=2)
     oracle = LinearContractOracle(instance.game, [0.3, 0.5, 0.7], horizon=150)
-    play = simulate(
+    transcript = played(
         StableMechanism(oracle, random_state=0),
         ContextualSwapAgent(random_state=0),
         instance.states,
         replicates=6,
     )
-    stage = play.stage
-    own = np.mean([stage.principal_values(play["a"][:, i]).mean() for i in range(6)])
+    stage = transcript.stage
+    own = np.mean([stage.principal_values(transcript["a"][:, i]).mean() for i in range(6)])
     others = [
         np.mean(
             [
-                play.benchmark_stages[j].principal_values(play["a0"][:, j, i]).mean()
+                transcript.benchmark_stages[j].principal_values(transcript["a0"][:, j, i]).mean()
                 for i in range(6)
             ]
         )
         for j in range(3)
     ]
-    assert play.policy_regret == pytest.approx(max(others) - own)
-    assert not np.array_equal(play["a"][:, 0], play["a"][:, 1])
-    assert play.policy_regret <= play.regret_bound
+    assert transcript.policy_regret == pytest.approx(max(others) - own)
+    assert not np.array_equal(transcript["a"][:, 0], transcript["a"][:, 1])
+    assert transcript.policy_regret <= transcript.regret_bound
 
 
 @pytest.mark.claim("07.27")
@@ -282,12 +291,12 @@ def test_forecast_pass_is_fast(n_states, limit):
     assert (len(oracle.policies), len(oracle.benchmark)) == (25, 20)
     mechanism = StableMechanism(oracle, random_state=0)
     states = np.random.default_rng(0).integers(0, n_states, 1000)
-    mechanism.run(states[:50])
+    played(mechanism, FollowRecommendation(), states[:50])
     begin = time.process_time()
-    session = mechanism.start(10_000)
+    mechanism.begin(10_000)
     for y in states:
-        session.offer()
-        session.observe(int(y))
+        mechanism.act()
+        mechanism.observe(int(y))
     assert (time.process_time() - begin) * 10 < limit
 
 
@@ -296,10 +305,10 @@ def test_every_rule_runs_with_every_forecaster(coin):
     for rule in (OptimisticRule(coin, [0.3, 0.6], eps=0.05), KGRule(prosecutor_game())):
         for forecaster in (None, EmpiricalMeanForecaster(), NetCalibratedForecaster(eta=0.25)):
             mechanism = ForecastMechanism(rule, forecaster=forecaster, random_state=0)
-            play = simulate(mechanism, SpitefulAgent(), states)
-            assert "no regret guarantee" in play.summary()
+            transcript = played(mechanism, SpitefulAgent(), states)
+            assert "no regret guarantee" in transcript.summary()
             with pytest.raises(InformationError, match="no regret guarantee"):
-                play.regret_bound_from_transcript()
+                transcript.regret_bounds()
 
 
 def test_common_prior_agent_answers_his_prior(coin):
@@ -307,37 +316,38 @@ def test_common_prior_agent_answers_his_prior(coin):
     mechanism = StableMechanism(
         LinearContractOracle(coin, [0.3, 0.6], beta=0.2, delta=0.1), random_state=0
     )
-    play = simulate(mechanism, CommonPriorAgent([0.2, 0.8]), states)
-    answers = [best_response(coin, play.policies[p], [0.2, 0.8]) for p in play["p_idx"]]
-    assert play["a"].tolist() == answers
+    transcript = played(mechanism, CommonPriorAgent([0.2, 0.8]), states)
+    answers = [best_response(coin, transcript.policies[p], [0.2, 0.8]) for p in transcript["p_idx"]]
+    assert transcript["a"].tolist() == answers
 
 
 def test_constant_and_scripted_mechanisms(coin):
     states = np.array([0, 1, 1, 0])
-    fixed = ConstantMechanism(coin, 0.4, recommendation=1, random_state=0).run(states)
+    game = RepeatedContract(coin, FollowRecommendation(), states, fixed_recommendation=1)
+    fixed = play(ConstantMechanism(coin, 0.4, recommendation=1, random_state=0), game)
     assert fixed.columns["r"].tolist() == [1, 1, 1, 1]
     scripted = ScriptedMechanism(coin, [0.2, 0.8], [0.5], lambda past: (past.size % 2, 0))
-    play = scripted.run(states)
-    assert play.columns["p_idx"].tolist() == [0, 1, 0, 1]
+    transcript = play(scripted, game)
+    assert transcript.columns["p_idx"].tolist() == [0, 1, 0, 1]
     with pytest.raises(InvalidInputError, match="fixed_recommendation"):
-        simulate(play, FollowRecommendation())
+        transcript.against(FollowRecommendation())
     with pytest.raises(InformationError, match="no forecasts"):
-        _ = simulate(play, FollowRecommendation(), fixed_recommendation=1).alpha
+        _ = transcript.alpha
 
 
 def test_alignment_constants_are_the_smallest():
     instance = near_tie_contract(400, random_state=0)
     mechanism = BestResponseMechanism(instance.game, instance.benchmark[::5], random_state=0)
-    play = simulate(mechanism, SpitefulAgent(), instance.states)
-    excess, gaps = play.alignment_excess
+    transcript = played(mechanism, SpitefulAgent(), instance.states)
+    excess, gaps = transcript.alignment_excess
     for M1 in (0.0, 1.0, 3.0):
-        M2 = alignment_constants(play, M1=M1)
+        M2 = transcript.alignment_constants(M1=M1)
         assert (excess <= M1 * gaps + M2 + 1e-12).all()
         assert M2 == 0.0 or (excess > M1 * gaps + M2 - 1e-9).any()
-    assert alignment_constants(play, M2=1.0) == 0.0
-    assert play.policy_regret <= play.regret_bound
+    assert transcript.alignment_constants(M2=1.0) == 0.0
+    assert transcript.policy_regret <= transcript.regret_bound
     with pytest.raises(InvalidInputError, match="exactly one"):
-        alignment_constants(play)
+        transcript.alignment_constants()
 
 
 def test_stable_mechanism_needs_a_guarantee(coin):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from counterplay.principal import solve_minimax
+from counterplay.principal.lab import solve_minimax
 from counterplay.principal.minimax import _CentreGame, mixture_gap
 
 

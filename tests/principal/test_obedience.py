@@ -9,20 +9,22 @@ from scipy.optimize import linprog
 from counterplay.errors import InfeasibleError, InvalidInputError
 from counterplay.principal import (
     DisclosureGame,
-    FiniteStableOracle,
     FollowRecommendation,
+    StableMechanism,
+)
+from counterplay.principal.instances import random_persuasion_game
+from counterplay.principal.lab import (
+    FiniteStableOracle,
     ObedienceOracle,
     PersuasionGeometry,
     StabilizedPersuasion,
-    StableMechanism,
     best_response,
     disclosure_library,
     is_stable,
     largest_margin,
     obedience_lp,
-    random_persuasion_game,
-    simulate,
 )
+from principal.games import played
 
 
 def loop_built(u, v, prior):
@@ -183,6 +185,6 @@ def test_mechanism_with_three_states():
     game = DisclosureGame(u=[[1, 0, 0], [0, 1, 0], [0.2, 0.2, 1]], v=[0.0, 0.3, 1.0])
     states = np.random.default_rng(0).choice(3, size=200, p=[0.5, 0.3, 0.2])
     oracle = ObedienceOracle(game, margin=0.3)
-    play = simulate(StableMechanism(oracle, random_state=0), FollowRecommendation(), states)
-    assert play.policy_regret <= play.regret_bound
-    assert play.policy_regret < 0.0  # far better than no or full disclosure
+    transcript = played(StableMechanism(oracle, random_state=0), FollowRecommendation(), states)
+    assert transcript.policy_regret <= transcript.regret_bound
+    assert transcript.policy_regret < 0.0  # far better than no or full disclosure

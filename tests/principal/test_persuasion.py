@@ -5,20 +5,18 @@ import math
 import numpy as np
 import pytest
 
-from counterplay.principal import (
+from counterplay.principal import PersuasionGame, PersuasionOracle
+from counterplay.principal.bounds import optimistic_excess, staircase_policies
+from counterplay.principal.instances import prosecutor_game, random_persuasion_game
+from counterplay.principal.lab import (
     KGRule,
-    PersuasionGame,
     PersuasionGeometry,
-    PersuasionOracle,
     Scheme,
     StabilizedPersuasion,
     best_response,
     is_stable,
     obedience_lp,
-    prosecutor_game,
-    random_persuasion_game,
 )
-from counterplay.principal.bounds import optimistic_excess, staircase_policies
 
 XS = (0.01, 0.05, 0.2, 0.5, 1.0)
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from counterplay.errors import InvalidInputError
-from counterplay.principal import (
+from counterplay.principal.lab import (
     FiniteGame,
     best_response,
-    br,
+    best_responses,
     eps_ball,
     is_stable,
     optimality_loss,
@@ -37,12 +37,12 @@ def test_responses_do_not_depend_on_the_batch(n_states):
     forecasts = rng.integers(0, 3, size=(200, n_states)) + (np.arange(n_states) == 0)
     forecasts = forecasts / forecasts.sum(axis=1, keepdims=True)
     whole = game.UV(range(3), forecasts)
-    answers = br(*whole)
+    answers = best_responses(*whole)
     for size in (1, 7, 64):
         for start in range(0, 200, size):
             part = game.UV(range(3), forecasts[start : start + size])
             assert all(np.array_equal(a, b[start : start + size]) for a, b in zip(part, whole))
-            assert np.array_equal(br(*part), answers[start : start + size])
+            assert np.array_equal(best_responses(*part), answers[start : start + size])
     for t in range(0, 200, 10):
         for p in range(3):
             assert best_response(game, p, forecasts[t]) == answers[t, p]

@@ -1,7 +1,8 @@
 """Transcripts of repeated games: one row per round, columns as arrays.
 
-A transcript is what ``play`` returns. Areas subclass it to add the numbers people ask for
-(mistakes, regret); the rows themselves, the frame and the text used by golden tests live here.
+A transcript is what ``play`` returns: a report with one row per round. Areas subclass it to add
+the numbers people ask for (mistakes, regret) and the picture; the rows themselves, the frame and
+the text used by golden tests live here.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.core.errors import InvalidInputError
+from counterplay.core.report import Report
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @dataclass(frozen=True)
-class Transcript:
+class Transcript(Report):
     """Rounds of a repeated game.
 
     Parameters
@@ -60,6 +62,11 @@ class Transcript:
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.columns[name]
+
+    def summary(self) -> str:
+        """Return one line: who played and for how long."""
+        players = ", ".join(f"{key} {value}" for key, value in self.meta.items())
+        return f"{len(self)} rounds" + (f": {players}" if players else "")
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rounds as a data frame; columns with several values per round become lists."""

@@ -120,14 +120,15 @@ class ContextualSwapAgent(Agent):
     Examples
     --------
     >>> import numpy as np
-    >>> from counterplay.principal import (ContextualSwapAgent, LinearContractGame,
-    ...                                    LinearContractOracle, StableMechanism, simulate)
+    >>> from counterplay.principal import LinearContractGame, LinearContractOracle
+    >>> from counterplay.principal import RepeatedContract, StableMechanism, play
     >>> game = LinearContractGame(values=[[0, 0], [0, 1]], costs=[0, 0.25])
     >>> mechanism = StableMechanism(LinearContractOracle(game, [0.3, 0.6], horizon=500),
     ...                             random_state=0)
     >>> states = np.random.default_rng(0).integers(0, 2, 500)
-    >>> play = simulate(mechanism, ContextualSwapAgent(random_state=1), states)
-    >>> play.behaviour.swap_regret < 0.1
+    >>> agent = ContextualSwapAgent(random_state=1)
+    >>> transcript = play(mechanism, RepeatedContract(game, agent, states))
+    >>> transcript.behaviour.swap_regret < 0.1
     True
     """
 
@@ -259,12 +260,12 @@ class ForecastBestResponseAgent(Agent):
                 horizon=self.horizon,
                 random_state=int(uniform * 2**32),
             )
-        return self._respond(p_idx, self._forecaster.forecast((p_idx, r)))
+        return self._respond(p_idx, self._forecaster.predict_one((p_idx, r)))
 
     def observe(self, p_idx: int, r: int, a: int, y: int) -> None:
         """Teach the forecaster."""
         if self._forecaster is not None:
-            self._forecaster.update(y)
+            self._forecaster.learn_one(y)
 
 
 class SecretInfoAgent(ContextualSwapAgent):

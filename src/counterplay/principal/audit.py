@@ -26,7 +26,7 @@ from counterplay.core.validation import (
 )
 from counterplay.principal.behaviour import Behaviour, Stage, behaviour, conditional_bias
 from counterplay.principal.games import PrincipalAgentGame, check_forecasts
-from counterplay.principal.transcript import Transcript
+from counterplay.principal.transcript import ContractTranscript
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,7 +167,7 @@ class AuditReport:
 
 
 def audit(
-    transcript: Transcript | pd.DataFrame | dict[str, Any],
+    transcript: ContractTranscript | pd.DataFrame | dict[str, Any],
     game: PrincipalAgentGame | None = None,
     *,
     tolerance: float = 0.05,
@@ -180,11 +180,11 @@ def audit(
     Parameters
     ----------
     transcript:
-        A :class:`Transcript`, or a frame or dictionary with the columns ``policy``,
+        A :class:`ContractTranscript`, or a frame or dictionary with the columns ``policy``,
         ``recommendation``, ``action``, ``state`` and optionally ``forecast``. Policies are those
         of ``game`` (a share, a scheme, an index).
     game:
-        The stage game; not needed for a :class:`Transcript`.
+        The stage game; not needed for a :class:`ContractTranscript`.
     tolerance:
         Regret per round that is called large however short the log is.
     permutations:
@@ -196,11 +196,13 @@ def audit(
 
     Examples
     --------
-    >>> from counterplay.principal import (ConstantMechanism, SecretInfoAgent, audit,
-    ...                                    secret_information_instance, simulate)
+    >>> from counterplay.principal import RepeatedContract, audit, play
+    >>> from counterplay.principal.instances import secret_information_instance
+    >>> from counterplay.principal.lab import ConstantMechanism, SecretInfoAgent
     >>> instance = secret_information_instance(1000, "M", random_state=0)
     >>> mechanism = ConstantMechanism(instance.game, 0.5, recommendation=1)
-    >>> log = simulate(mechanism, SecretInfoAgent(random_state=0), instance.states)
+    >>> game = RepeatedContract(instance.game, SecretInfoAgent(random_state=0), instance.states)
+    >>> log = play(mechanism, game)
     >>> report = audit(log)
     >>> report.rational, report.no_negative_regret, report.no_secret_information
     (True, True, False)
@@ -217,7 +219,7 @@ def audit(
     if forecasts is not None:
         bias = conditional_bias(forecasts, stage.y, stage.contexts)[1]
     excess = max(cost - measured.utility_gap, 0.0)
-    if isinstance(transcript, Transcript) and "a0" in transcript.columns:
+    if isinstance(transcript, ContractTranscript) and "a0" in transcript.columns:
         excess = transcript.alignment_constants(M1=1.0)
     return AuditReport(
         rounds=len(stage),
@@ -235,11 +237,11 @@ def audit(
 
 
 def _read(log: Any, game: PrincipalAgentGame | None) -> tuple[Stage, IntArray, FloatArray | None]:
-    if isinstance(log, Transcript):
+    if isinstance(log, ContractTranscript):
         forecasts = log["pi"] if "pi" in log.columns else None
         return log.stage, np.asarray(log.actions[:, 0]), forecasts
     if game is None:
-        raise InvalidInputError("give the game when the log is not a Transcript")
+        raise InvalidInputError("give the game when the log is not a transcript of play")
     missing = [c for c in ("policy", "recommendation", "action", "state") if c not in log]
     if missing:
         raise InvalidInputError(f"the log lacks the column(s) {', '.join(missing)}")

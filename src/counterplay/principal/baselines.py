@@ -47,7 +47,7 @@ class NetCalibratedForecaster(UnbiasedForecaster):
 
     Examples
     --------
-    >>> NetCalibratedForecaster(12, eta=0.1).forecast()
+    >>> NetCalibratedForecaster(12, eta=0.1).predict_one()
     Traceback (most recent call last):
         ...
     counterplay.core.errors.InvalidInputError: calibration on an eta = 0.1 net of 12 outcomes ...
@@ -139,14 +139,14 @@ class _PointForecaster(Forecaster):
 
     def distribution(self, context: Any = None) -> tuple[FloatArray, FloatArray]:
         """Return the forecast with weight one."""
-        return self.forecast(context)[None, :], np.ones(1)
+        return self.predict_one(context)[None, :], np.ones(1)
 
-    def forecast(self, context: Any = None) -> FloatArray:
+    def predict_one(self, context: Any = None) -> FloatArray:
         """Return the forecast of the coming round."""
         self._ready()
         return self._point(context)
 
-    def update(self, y: int) -> Self:
+    def learn_one(self, y: int) -> Self:
         """Learn the outcome of the round."""
         outcome = check_int(y, "outcome", low=0, high=self._ready() - 1)
         self._learn(outcome)
@@ -259,7 +259,7 @@ class ClassifierForecaster(_PointForecaster):
     >>> from sklearn.naive_bayes import BernoulliNB
     >>> forecaster = ClassifierForecaster(2, classifier=BernoulliNB(), memory=1)
     >>> for t in range(200):
-    ...     _ = forecaster.update(t % 2)                   # strictly alternating
+    ...     _ = forecaster.learn_one(t % 2)                   # strictly alternating
     >>> bool(forecaster.predict_one()[0] > 0.95)
     True
     """

@@ -104,8 +104,8 @@ def compare_forecasters(
     Examples
     --------
     >>> import numpy as np
-    >>> from counterplay.principal import (Decision, EmpiricalMeanForecaster, UnbiasedForecaster,
-    ...                                    compare_forecasters)
+    >>> from counterplay.principal import Decision, UnbiasedForecaster, compare_forecasters
+    >>> from counterplay.principal.lab import EmpiricalMeanForecaster
     >>> rain = (np.arange(600) // 100) % 2                       # long spells
     >>> umbrella = Decision([[0.0, -1.0], [-0.3, -0.3]], name="umbrella")
     >>> found = compare_forecasters(rain, {"unbiased": UnbiasedForecaster(),

@@ -25,11 +25,10 @@ from counterplay.principal.mechanisms import StableMechanism
 from counterplay.principal.obedience import disclosure_library, largest_margin
 from counterplay.principal.persuasion import DisclosureGame, PersuasionGame
 from counterplay.principal.persuasion_oracle import PersuasionOracle
-from counterplay.principal.protocol import Offer, played
+from counterplay.principal.repeated_contract import RepeatedContract
 from counterplay.principal.responses import is_stable
 from counterplay.principal.rules import PolicyRule
-from counterplay.principal.simulate import simulate
-from counterplay.principal.transcript import Transcript
+from counterplay.principal.transcript import ContractTranscript
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +54,7 @@ class Design:
     recommendation: int
     forecast: FloatArray
     stable: bool
-    transcript: Transcript = field(repr=False)
+    transcript: ContractTranscript = field(repr=False)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the regret so far against every fixed policy."""
@@ -208,11 +207,14 @@ def _design(
     random_state: RandomState,
 ) -> Design:
     mechanism = StableMechanism(oracle, random_state=random_state)
-    session = mechanism.start(y.size + 1)
-    past = played(mechanism, session, y)
     model = ContextualSwapAgent(random_state=random_state) if agent is None else agent
-    transcript = simulate(past, model, replicates=replicates)
-    today: Offer = session.offer()
+    game = RepeatedContract(oracle.game, model, y, replicates=replicates)
+    game.start(y.size, None)
+    mechanism.begin(y.size + 1)  # today's round is still to come
+    for _ in y:
+        game.arrive(mechanism)
+        mechanism.observe(game.respond(mechanism.act()))
+    today = mechanism.act()
     assert today.forecast is not None
     assert oracle.spec is not None
     return Design(
@@ -223,5 +225,5 @@ def _design(
         stable=is_stable(
             oracle.game, today.policy, today.forecast, oracle.spec.beta, oracle.spec.gamma
         ),
-        transcript=transcript,
+        transcript=game.transcript(mechanism),
     )

@@ -55,7 +55,8 @@ class FiniteStableOracle(PolicyRule):
 
     Examples
     --------
-    >>> from counterplay.principal import FiniteStableOracle, no_stable_policy_instance
+    >>> from counterplay.principal.instances import no_stable_policy_instance
+    >>> from counterplay.principal.lab import FiniteStableOracle
     >>> game = no_stable_policy_instance()
     >>> FiniteStableOracle(game, eps=0.0, beta=0.1, gamma=0.0, c=0.25).loss([1.0])
     0.25

@@ -50,8 +50,8 @@ _CACHE_SIZE = 20_000
 class Forecaster(ABC):
     """What every forecaster offers: a distribution over forecasts, one outcome at a time.
 
-    Methods named as in river (``predict_one``, ``learn_one``) are the same calls. Parameters are
-    read and set as in scikit-learn (``get_params``, ``set_params``, ``sklearn.base.clone``).
+    The verbs are those of river (``predict_one``, ``learn_one``). Parameters are read and set as in
+    scikit-learn (``get_params``, ``set_params``, ``sklearn.base.clone``).
     """
 
     n_outcomes: int | None
@@ -90,20 +90,12 @@ class Forecaster(ABC):
         """Return the points and weights from which the coming forecast is drawn."""
 
     @abstractmethod
-    def forecast(self, context: Any = None) -> FloatArray:
-        """Return the forecast of the coming round; repeated calls return the same one."""
+    def predict_one(self, context: Any = None) -> FloatArray:
+        """Return the probabilities of the coming outcome; repeated calls return the same ones."""
 
     @abstractmethod
-    def update(self, y: int) -> Self:
-        """Learn the outcome of the round; draws a forecast first if none was asked for."""
-
-    def predict_one(self, context: Any = None) -> FloatArray:
-        """Return the probabilities of the coming outcome."""
-        return self.forecast(context)
-
     def learn_one(self, y: int) -> Self:
-        """Learn the outcome that happened."""
-        return self.update(y)
+        """Learn the outcome that happened; draws a forecast first if none was asked for."""
 
     def forecast_sequence(
         self, outcomes: ArrayLike, contexts: Sequence[Any] | None = None
@@ -116,8 +108,8 @@ class Forecaster(ABC):
             raise InvalidInputError(f"contexts must have {y.size} entries, got {len(contexts)}")
         made = np.empty((y.size, self.n_outcomes))
         for t, outcome in enumerate(y):
-            made[t] = self.forecast(None if contexts is None else contexts[t])
-            self.update(int(outcome))
+            made[t] = self.predict_one(None if contexts is None else contexts[t])
+            self.learn_one(int(outcome))
         return made
 
 
@@ -357,7 +349,7 @@ class UnbiasedForecaster(Forecaster):
 
     def _all_seeds(self, context: Any) -> FloatArray:
         if self._base is not None:
-            first = self._base.forecast(context)
+            first = self._base.predict_one(context)
         elif self.base is not None and not isinstance(self.base, Forecaster):
             assert self.n_outcomes is not None
             first = check_forecasts(self.base(context), int(self.n_outcomes))[0]
@@ -370,7 +362,7 @@ class UnbiasedForecaster(Forecaster):
         mixture = self.mixture(context)
         return mixture.points.copy(), mixture.weights.copy()
 
-    def forecast(self, context: Any = None) -> FloatArray:
+    def predict_one(self, context: Any = None) -> FloatArray:
         """Return the forecast of the coming round; repeated calls return the same one."""
         if self._pending() is None:
             mixture = self.mixture(context)
@@ -384,11 +376,11 @@ class UnbiasedForecaster(Forecaster):
         self._prepare()
         return self._drawn
 
-    def update(self, y: int) -> UnbiasedForecaster:
+    def learn_one(self, y: int) -> UnbiasedForecaster:
         """Learn the outcome of the round; draws a forecast first if none was asked for."""
         self._prepare()
         outcome = check_int(y, "outcome", low=0, high=int(self.n_outcomes or 1) - 1)
-        point = self.forecast(self._context)
+        point = self.predict_one(self._context)
         mixture = self.mixture()
         tolerance = self.tolerance_
         residual = point.copy()
@@ -403,7 +395,7 @@ class UnbiasedForecaster(Forecaster):
         self.rounds_ += 1
         self._seeds = self._next_seeds(point, mixture.points)
         if self._base is not None:
-            self._base.update(outcome)
+            self._base.learn_one(outcome)
         self._drawn, self._mixture, self._context = None, None, None
         return self
 

@@ -112,7 +112,7 @@ class FiniteGame(PrincipalAgentGame):
 
     Examples
     --------
-    >>> from counterplay.principal import FiniteGame, best_response
+    >>> from counterplay.principal.lab import FiniteGame, best_response
     >>> game = FiniteGame(U=[[[0.0, 0.0], [-0.1, 0.4]]], V=[[[0.0, 0.0], [0.2, 0.2]]])
     >>> best_response(game, 0, [0.5, 0.5])          # acting pays 0.15 on average
     1
@@ -167,7 +167,8 @@ class LinearContractGame(PrincipalAgentGame):
 
     Examples
     --------
-    >>> from counterplay.principal import LinearContractGame, best_response
+    >>> from counterplay.principal import LinearContractGame
+    >>> from counterplay.principal.lab import best_response
     >>> game = LinearContractGame(values=[[0, 0], [0, 1]], costs=[0, 0.25])
     >>> best_response(game, 0.4, [0.5, 0.5]), best_response(game, 0.6, [0.5, 0.5])
     (0, 1)

@@ -108,9 +108,12 @@ def reactive_mechanism(game: LinearContractGame) -> ScriptedMechanism:
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from counterplay.principal import FollowRecommendation, RepeatedContract, play
     >>> game = secret_information_instance(10, "H", random_state=0).game
-    >>> reactive_mechanism(game).run(np.array([1, 0, 1])).columns["p_idx"].tolist()
+    >>> mechanism = reactive_mechanism(game)
+    >>> agent = FollowRecommendation()
+    >>> repeated = RepeatedContract(game, agent, [1, 0, 1], fixed_recommendation=1)
+    >>> play(mechanism, repeated)["p_idx"].tolist()
     [0, 1, 1]
     """
     return ScriptedMechanism(game, (0.5, 0.6), (0.5, 0.6), _react)

@@ -17,7 +17,7 @@ from counterplay.principal.decision_events import DecisionEvents
 from counterplay.principal.events import Events
 from counterplay.principal.forecaster import Forecaster, UnbiasedForecaster
 from counterplay.principal.games import PrincipalAgentGame
-from counterplay.principal.protocol import Kind, Mechanism, NatureView, Offer, Session
+from counterplay.principal.mechanism import Kind, Mechanism, NatureView, Offer
 from counterplay.principal.responses import best_response
 from counterplay.principal.rules import BestResponseRule, PolicyRule
 
@@ -58,9 +58,42 @@ class ForecastMechanism(Mechanism):
         """Return the decision events on which the forecaster must be unbiased."""
         return DecisionEvents(self.rule, optimistic=True)
 
-    def start(self, horizon: int) -> ForecastSession:
-        """Open a new game with a fresh forecaster."""
-        return ForecastSession(self, horizon)
+    def begin(self, rounds: int) -> None:
+        """Start again with a fresh forecaster (``forecaster_``)."""
+        rng = spawn(self.random_state, 1)[0]
+        n_states, events = self.game.n_states, self.events()
+        self.forecaster_ = self.forecaster.started(n_states, events, rounds, rng)
+        self._round = 0
+        self._offer: Offer | None = None
+
+    def act(self, seen: Any = None) -> Offer:
+        """Draw the forecast and choose."""
+        if self._offer is None:
+            rule, forecast = self.rule, self.forecaster_.predict_one()
+            index, action = rule.decide(forecast)
+            _, init, init_action, responses = rule.benchmark_decisions(forecast)
+            self._offer = Offer(
+                rule.policies[index], index, action, forecast, (init, init_action), responses
+            )
+        return self._offer
+
+    def observe(self, feedback: int) -> None:
+        """Teach the forecaster the state."""
+        self.act()
+        self.forecaster_.learn_one(feedback)
+        self._offer = None
+        self._round += 1
+
+    def view(self, history: IntArray) -> NatureView:
+        """Return the lottery over forecasts and the offers it leads to."""
+        points, weights = self.forecaster_.distribution()
+        gains = None
+        if isinstance(self.forecaster_, UnbiasedForecaster):
+            gains = weights @ np.array([self.forecaster_.gain(point) for point in points])
+        offers = tuple(
+            (float(weight), *self.rule.decide(point)) for point, weight in zip(points, weights)
+        )
+        return NatureView(self._round, history, points, weights, gains, offers)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.rule!r})"
@@ -85,17 +118,19 @@ class StableMechanism(ForecastMechanism):
     Notes
     -----
     Every transcript satisfies the inequality of thm:stable with explicit constants, see
-    :func:`regret_bound_from_transcript`.
+    :meth:`ContractTranscript.regret_bounds`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from counterplay.principal import (LinearContractOracle, SpitefulAgent, StableMechanism,
-    ...                                    near_tie_contract, simulate)
+    >>> from counterplay.principal import RepeatedContract, play
+    >>> from counterplay.principal import LinearContractOracle, StableMechanism
+    >>> from counterplay.principal.instances import near_tie_contract
+    >>> from counterplay.principal.lab import SpitefulAgent
     >>> instance = near_tie_contract(2000, random_state=0)
     >>> oracle = LinearContractOracle(instance.game, instance.benchmark, horizon=2000)
-    >>> play = simulate(StableMechanism(oracle, random_state=0), SpitefulAgent(), instance.states)
-    >>> play.policy_regret < 0.06
+    >>> game = RepeatedContract(instance.game, SpitefulAgent(), instance.states)
+    >>> play(StableMechanism(oracle, random_state=0), game).policy_regret < 0.06
     True
 
     References
@@ -129,22 +164,29 @@ class BestResponseMechanism(ForecastMechanism):
 
     Parameters
     ----------
-    game, P0:
-        The stage game and the benchmark policies.
-    forecaster, random_state:
+    game:
+        The stage game.
+    P0:
+        The benchmark policies.
+    forecaster:
         As in :class:`StableMechanism`.
+    random_state:
+        None, an int or a numpy Generator.
     monitor_choice:
         Whether the forecaster guards the family E4 of the chosen policy; False only to see what
         goes wrong without it.
 
     Examples
     --------
-    >>> from counterplay.principal import (BestResponseMechanism, FollowRecommendation,
-    ...                                    near_tie_contract, simulate)
+    >>> from counterplay.principal import RepeatedContract, play
+    >>> from counterplay.principal import FollowRecommendation
+    >>> from counterplay.principal.instances import near_tie_contract
+    >>> from counterplay.principal.lab import BestResponseMechanism
     >>> instance = near_tie_contract(1000, random_state=0)
     >>> mechanism = BestResponseMechanism(instance.game, instance.benchmark, random_state=0)
-    >>> play = simulate(mechanism, FollowRecommendation(), instance.states)
-    >>> play.policy_regret <= play.regret_bound
+    >>> game = RepeatedContract(instance.game, FollowRecommendation(), instance.states)
+    >>> transcript = play(mechanism, game)
+    >>> transcript.policy_regret <= transcript.regret_bound
     True
     """
 
@@ -174,8 +216,10 @@ class ConstantMechanism(ForecastMechanism):
 
     Parameters
     ----------
-    game, policy:
-        The stage game and the policy.
+    game:
+        The stage game.
+    policy:
+        The policy.
     recommendation:
         None for a*(policy, forecast), or an action that is recommended every round.
     P0:
@@ -204,8 +248,12 @@ class ScriptedMechanism(Mechanism):
 
     Parameters
     ----------
-    game, policies, P0:
-        The stage game, the policies that can be offered, the benchmark policies.
+    game:
+        The stage game.
+    policies:
+        The policies that can be offered.
+    P0:
+        The benchmark policies.
     script:
         ``script(past_states) -> (policy index, recommendation)``.
     """
@@ -231,71 +279,24 @@ class ScriptedMechanism(Mechanism):
         name = getattr(self.script, "__name__", "script")
         return f"ScriptedMechanism({name}, policies={len(self._policies)})"
 
-    def start(self, horizon: int) -> Session:
-        """Open a new game."""
-        return _ScriptedSession(self)
-
-
-class ForecastSession(Session):
-    """A running :class:`ForecastMechanism`."""
-
-    def __init__(self, mechanism: ForecastMechanism, horizon: int) -> None:
-        self.mechanism = mechanism
-        rng = spawn(mechanism.random_state, 1)[0]
-        self.forecaster = mechanism.forecaster.started(
-            mechanism.game.n_states, mechanism.events(), horizon, rng
-        )
-        self._round = 0
-        self._offer: Offer | None = None
-
-    def view(self, history: IntArray) -> NatureView:
-        """Return the lottery over forecasts and the offers it leads to."""
-        points, weights = self.forecaster.distribution()
-        gains = None
-        if isinstance(self.forecaster, UnbiasedForecaster):
-            gains = weights @ np.array([self.forecaster.gain(point) for point in points])
-        offers = tuple(
-            (float(weight), *self.mechanism.rule.decide(point))
-            for point, weight in zip(points, weights)
-        )
-        return NatureView(self._round, history, points, weights, gains, offers)
-
-    def offer(self) -> Offer:
-        """Draw the forecast and choose."""
-        if self._offer is None:
-            rule = self.mechanism.rule
-            forecast = self.forecaster.forecast()
-            index, action = rule.decide(forecast)
-            _, init, init_action, responses = rule.benchmark_decisions(forecast)
-            self._offer = Offer(
-                rule.policies[index], index, action, forecast, (init, init_action), responses
-            )
-        return self._offer
-
-    def observe(self, y: int) -> None:
-        """Teach the forecaster."""
-        self.offer()
-        self.forecaster.update(y)
-        self._offer = None
-        self._round += 1
-
-
-class _ScriptedSession(Session):
-    def __init__(self, mechanism: ScriptedMechanism) -> None:
-        self.mechanism = mechanism
+    def begin(self, rounds: int) -> None:
+        """Forget the past states."""
         self._past: list[int] = []
 
+    def act(self, seen: Any = None) -> Offer:
+        """Ask the script."""
+        index, action = self.script(np.array(self._past, dtype=np.int64))
+        return Offer(self.policies[index], index, action)
+
+    def observe(self, feedback: int) -> None:
+        """Remember the state."""
+        self._past.append(feedback)
+
     def view(self, history: IntArray) -> NatureView:
-        offer = self.offer()
+        """Return the one offer there is."""
+        offer = self.act()
         offers = ((1.0, offer.policy_index, offer.recommendation),)
         return NatureView(len(self._past), history, None, None, None, offers)
-
-    def offer(self) -> Offer:
-        index, action = self.mechanism.script(np.array(self._past, dtype=np.int64))
-        return Offer(self.mechanism.policies[index], index, action)
-
-    def observe(self, y: int) -> None:
-        self._past.append(y)
 
 
 class _ConstantRule(PolicyRule):

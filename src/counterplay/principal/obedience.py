@@ -176,7 +176,8 @@ class ObedienceOracle(PolicyRule):
 
     Examples
     --------
-    >>> from counterplay.principal import DisclosureGame, ObedienceOracle, is_stable
+    >>> from counterplay.principal import DisclosureGame
+    >>> from counterplay.principal.lab import ObedienceOracle, is_stable
     >>> game = DisclosureGame(u=[[1, 0, 0], [0, 1, 0], [0.2, 0.2, 1]], v=[0.0, 0.3, 1.0])
     >>> oracle = ObedienceOracle(game, margin=0.1, x=0.2)
     >>> scheme = oracle([0.5, 0.3, 0.2])

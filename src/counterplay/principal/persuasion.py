@@ -216,7 +216,8 @@ class PersuasionGame(DisclosureGame):
 
     Examples
     --------
-    >>> from counterplay.principal import PersuasionGeometry, prosecutor_game
+    >>> from counterplay.principal.instances import prosecutor_game
+    >>> from counterplay.principal.lab import PersuasionGeometry
     >>> round(PersuasionGeometry(prosecutor_game()).v_star(0.3), 6)
     0.6
     """
@@ -262,7 +263,8 @@ class PersuasionGeometry:
 
     Examples
     --------
-    >>> from counterplay.principal import PersuasionGeometry, prosecutor_game
+    >>> from counterplay.principal.instances import prosecutor_game
+    >>> from counterplay.principal.lab import PersuasionGeometry
     >>> geometry = PersuasionGeometry(prosecutor_game())
     >>> geometry.edges.tolist(), geometry.C, geometry.c1
     ([0.0, 0.5, 1.0], 0.5, 2.0)

@@ -54,7 +54,8 @@ class StabilizedPersuasion:
 
     Examples
     --------
-    >>> from counterplay.principal import StabilizedPersuasion, prosecutor_game
+    >>> from counterplay.principal.instances import prosecutor_game
+    >>> from counterplay.principal.lab import StabilizedPersuasion
     >>> stable = StabilizedPersuasion(prosecutor_game(), beta=0.02)
     >>> round(stable.value(0.3), 6), stable.scheme(0.3).matrix[0].round(7).tolist()
     (0.576923, [0.6043956, 0.0])
@@ -128,7 +129,8 @@ class PersuasionOracle(PolicyRule):
 
     Examples
     --------
-    >>> from counterplay.principal import PersuasionOracle, prosecutor_game
+    >>> from counterplay.principal import PersuasionOracle
+    >>> from counterplay.principal.instances import prosecutor_game
     >>> oracle = PersuasionOracle(prosecutor_game(), beta=0.02, discretization="rounding")
     >>> scheme, action = oracle.recommend([0.7, 0.3])
     >>> oracle.parts, round(float(scheme.signal_probabilities([0.7, 0.3])[1]), 5)
@@ -255,7 +257,8 @@ class KGRule(PolicyRule):
 
     Examples
     --------
-    >>> from counterplay.principal import KGRule, prosecutor_game
+    >>> from counterplay.principal.instances import prosecutor_game
+    >>> from counterplay.principal.lab import KGRule
     >>> KGRule(prosecutor_game())([0.7, 0.3]).matrix[1].round(4).tolist()
     [0.4286, 1.0]
     """
@@ -286,7 +289,8 @@ def benchmark_schemes(geometry: PersuasionGeometry, n: int = 9) -> tuple[Scheme,
 
     Examples
     --------
-    >>> from counterplay.principal import PersuasionGeometry, prosecutor_game
+    >>> from counterplay.principal.instances import prosecutor_game
+    >>> from counterplay.principal.lab import PersuasionGeometry
     >>> len(benchmark_schemes(PersuasionGeometry(prosecutor_game())))
     6
     """

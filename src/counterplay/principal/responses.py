@@ -37,14 +37,14 @@ class OracleSpec:
     n_policies: int | None
 
 
-def br(U: ArrayLike, V: ArrayLike, tol: float = TOL) -> IntArray:
+def best_responses(U: ArrayLike, V: ArrayLike, tol: float = TOL) -> IntArray:
     """Best responses for arrays of utilities with the actions in the last axis.
 
     Largest U; ties (within ``tol``) go to the larger V, remaining ties to the lowest index.
 
     Examples
     --------
-    >>> br([[0.0, 0.0, -1.0], [0.3, 0.1, 0.2]], [[0.1, 0.5, 1.0], [0.0, 1.0, 1.0]])
+    >>> best_responses([[0.0, 0.0, -1.0], [0.3, 0.1, 0.2]], [[0.1, 0.5, 1.0], [0.0, 1.0, 1.0]])
     array([1, 0])
     """
     u, v = np.asarray(U, dtype=np.float64), np.asarray(V, dtype=np.float64)

@@ -108,7 +108,8 @@ class OptimisticRule(BestResponseRule):
 
     Examples
     --------
-    >>> from counterplay.principal import LinearContractGame, OptimisticRule
+    >>> from counterplay.principal import LinearContractGame
+    >>> from counterplay.principal.lab import OptimisticRule
     >>> game = LinearContractGame(values=[[0, 0], [0, 1]], costs=[0, 0.25])
     >>> OptimisticRule(game, [0.4, 0.5, 0.6], eps=0.06)([0.5, 0.5])   # he would shirk at 0.4
     0.4

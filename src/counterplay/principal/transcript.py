@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 
 from counterplay.core.errors import InformationError, InvalidInputError
 from counterplay.core.figures import axes_or_new, figure_style
-from counterplay.core.transcript import Transcript as BaseTranscript
-from counterplay.core.validation import FloatArray, IntArray, check_real
+from counterplay.core.seeds import RandomState, spawn
+from counterplay.core.transcript import Transcript
+from counterplay.core.validation import FloatArray, IntArray, check_int, check_real
+from counterplay.principal.agents import Agent
 from counterplay.principal.behaviour import Behaviour, Stage, behaviour, conditional_bias
 from counterplay.principal.games import PrincipalAgentGame
-from counterplay.principal.protocol import Kind
+from counterplay.principal.mechanism import Kind
 from counterplay.principal.responses import OracleSpec
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Transcript(BaseTranscript):
+class ContractTranscript(Transcript):
     """Rounds of a principal-agent game with all its counterfactuals.
 
     Columns: ``y``, ``p_idx``, ``r``, ``a`` and, for every benchmark policy, ``r0`` and ``a0``
@@ -39,10 +41,16 @@ class Transcript(BaseTranscript):
 
     Attributes
     ----------
-    game, policies, benchmark:
-        The stage game, the policies ``p_idx`` refers to, and the benchmark policies P0.
-    spec, kind:
-        The guarantee of the policy oracle and the theorem that applies.
+    game:
+        The stage game.
+    policies:
+        The policies ``p_idx`` refers to.
+    benchmark:
+        The benchmark policies P0.
+    spec:
+        The guarantee of the policy oracle.
+    kind:
+        The theorem that applies.
     fixed_recommendation:
         The action recommended under every benchmark policy, if it did not follow the forecast.
     """
@@ -53,6 +61,21 @@ class Transcript(BaseTranscript):
     spec: OracleSpec | None = None
     kind: Kind = "other"
     fixed_recommendation: int | None = None
+
+    def against(
+        self,
+        agent: Agent,
+        *,
+        replicates: int = 1,
+        fixed_recommendation: int | None = None,
+        random_state: RandomState = None,
+    ) -> ContractTranscript:
+        """Return the same offers and states, answered by another Agent.
+
+        Mechanisms never look at the Agent's actions, so this is the game he would have had.
+        """
+        seed = agent.random_state if random_state is None else random_state
+        return answered(self, agent, replicates, fixed_recommendation, seed)
 
     @cached_property
     def stage(self) -> Stage:
@@ -154,7 +177,7 @@ class Transcript(BaseTranscript):
         V = self.game.tables([policies[i] for i in offered])[1]
         return np.asarray(np.einsum("ty,ty->t", V[local, actions], self["pi"]))
 
-    def regret_bound_from_transcript(self) -> pd.DataFrame:
+    def regret_bounds(self) -> pd.DataFrame:
         """Regret and bound against every benchmark policy, term by term.
 
         For a stable mechanism this is the inequality of thm:stable with its constants; for the
@@ -175,7 +198,7 @@ class Transcript(BaseTranscript):
     @property
     def regret_bound(self) -> float:
         """The bound on ``policy_regret`` that follows from this transcript."""
-        return float(self.regret_bound_from_transcript()["bound"].max())
+        return float(self.regret_bounds()["bound"].max())
 
     def _stable_bound(self) -> pd.DataFrame:
         import pandas as pd
@@ -302,30 +325,53 @@ class Transcript(BaseTranscript):
         return axes
 
 
-def regret_bound_from_transcript(transcript: Transcript) -> pd.DataFrame:
-    """Regret and guaranteed bound against every benchmark policy, term by term (thm:stable).
+def answered(
+    offers: ContractTranscript,
+    agent: Agent,
+    replicates: int,
+    fixed_recommendation: int | None,
+    seed: RandomState,
+) -> ContractTranscript:
+    """Return ``offers`` with the Agent's actions in the realised and in every benchmark game."""
+    assert offers.game is not None
+    game, T, P0 = offers.game, len(offers), offers.benchmark
+    columns = {name: column for name, column in offers.columns.items() if name not in ("a", "a0")}
+    columns["r0"] = _recommendations(offers, fixed_recommendation)
+    streams = spawn(seed, 1 + len(P0))
+    stage = Stage(game, offers.policies, columns["p_idx"], columns["r"], columns["y"])
+    actions = stage.check_actions(agent.replay(stage, streams[0].random((T, replicates))))
+    counterfactual = np.empty((T, len(P0), replicates), dtype=np.int64)
+    for j, policy in enumerate(P0):
+        zeros = np.zeros(T, dtype=np.int64)
+        alone = Stage(game, (policy,), zeros, columns["r0"][:, j], columns["y"])
+        replayed = agent.replay(alone, streams[1 + j].random((T, replicates)))
+        counterfactual[:, j] = alone.check_actions(replayed)
+    columns["a"] = actions[:, 0] if replicates == 1 else actions
+    columns["a0"] = counterfactual[:, :, 0] if replicates == 1 else counterfactual
+    return ContractTranscript(
+        columns,
+        {**offers.meta, "agent": repr(agent)},
+        game=game,
+        policies=offers.policies,
+        benchmark=P0,
+        spec=offers.spec,
+        kind=offers.kind,
+        fixed_recommendation=fixed_recommendation,
+    )
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from counterplay.principal import (FollowRecommendation, LinearContractOracle,
-    ...                                    StableMechanism, near_tie_contract, simulate)
-    >>> instance = near_tie_contract(500, random_state=0)
-    >>> oracle = LinearContractOracle(instance.game, instance.benchmark, horizon=500)
-    >>> play = simulate(StableMechanism(oracle, random_state=0), FollowRecommendation(),
-    ...                 instance.states)
-    >>> frame = regret_bound_from_transcript(play)
-    >>> bool((frame["regret"] <= frame["bound"]).all())
-    True
-    """
-    return transcript.regret_bound_from_transcript()
 
-
-def alignment_constants(
-    transcript: Transcript, *, M1: float | None = None, M2: float | None = None
-) -> float:
-    """Smallest M2 for a given M1 (or the converse) that satisfy Alignment on a transcript."""
-    return transcript.alignment_constants(M1=M1, M2=M2)
+def _recommendations(offers: ContractTranscript, fixed: int | None) -> NDArray[Any]:
+    P0, game = offers.benchmark, offers.game
+    assert game is not None
+    if fixed is not None:
+        smallest = min(game.n_actions(policy) for policy in P0)
+        action = check_int(fixed, "fixed_recommendation", low=0, high=smallest - 1)
+        return np.full((len(offers), len(P0)), action)
+    if "pi" not in offers.columns:
+        raise InvalidInputError(
+            "this mechanism makes no forecasts; give fixed_recommendation for the benchmarks"
+        )
+    return offers["r0"]
 
 
 def _mean_of(items: tuple[Behaviour, ...], name: str) -> float:

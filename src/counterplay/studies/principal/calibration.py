@@ -12,15 +12,17 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.principal import (
-    Forecaster,
+    FollowRecommendation,
     LinearContractOracle,
-    NetCalibratedForecaster,
+    RepeatedContract,
     StableMechanism,
     UnbiasedForecaster,
-    random_contract_game,
+    play,
 )
 from counterplay.principal.behaviour import conditional_bias
 from counterplay.principal.bounds import decision_events, net_events
+from counterplay.principal.instances import random_contract_game
+from counterplay.principal.lab import Forecaster, NetCalibratedForecaster
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -61,8 +63,9 @@ def cell(params: Params, seed: int) -> Record:
         NetCalibratedForecaster(eta=ETA, max_events=NET_LIMIT) if net else UnbiasedForecaster()
     )
     mechanism = StableMechanism(oracle, forecaster=forecaster, random_state=seed)
-    play = mechanism.run(_states(str(params["kind"]), n, T, replicate))
-    events, columns = mechanism.events(), play.columns
+    states = _states(str(params["kind"]), n, T, replicate)
+    transcript = play(mechanism, RepeatedContract(game, FollowRecommendation(), states))
+    events, columns = mechanism.events(), transcript.columns
     ids = np.array([events.active(pi) for pi in columns["pi"]])
     alpha, counts = [], []
     for column in ids.T:
@@ -70,7 +73,7 @@ def cell(params: Params, seed: int) -> Record:
         alpha += bias.tolist()
         counts += np.bincount(column)[found].tolist()
     scaled = np.array(alpha) * T / np.sqrt(counts)
-    made: Any = play.forecaster
+    made: Any = mechanism.forecaster_
     certificate = made.certificate()
     ranked = np.argsort(counts, kind="stable")  # a sample of events from rare to frequent
     order = ranked[np.linspace(0, len(ranked) - 1, SHOWN).astype(int)]

@@ -12,7 +12,8 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.core.stats import clopper_pearson
-from counterplay.principal import LinearContractGame, LinearContractOracle, is_stable
+from counterplay.principal import LinearContractGame, LinearContractOracle
+from counterplay.principal.lab import is_stable
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:

@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.core.figures import PALETTE, figure_style, panels
-from counterplay.principal import (
+from counterplay.principal import Decision, UnbiasedForecaster, compare_forecasters
+from counterplay.principal.lab import (
     ClassifierForecaster,
     ConstantForecaster,
-    Decision,
     EmpiricalMeanForecaster,
     EWMAForecaster,
     MostLikely,
     NetCalibratedForecaster,
-    UnbiasedForecaster,
-    compare_forecasters,
 )
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 

@@ -13,18 +13,20 @@ import numpy as np
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.core.stats import mean_interval
 from counterplay.principal import (
-    BestResponseMechanism,
     ContextualSwapAgent,
     FollowRecommendation,
-    ForecastMechanism,
     LinearContractOracle,
+    RepeatedContract,
+    StableMechanism,
+    play,
+)
+from counterplay.principal.instances import near_tie_contract, random_contract_game
+from counterplay.principal.lab import (
+    BestResponseMechanism,
+    ForecastMechanism,
     Mechanism,
     OptimisticRule,
     SpitefulAgent,
-    StableMechanism,
-    near_tie_contract,
-    random_contract_game,
-    simulate,
 )
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
@@ -61,18 +63,18 @@ def cell(params: Params, seed: int) -> Record:
     T, replicate = int(str(params["T"])), int(str(params["replicate"]))
     game, benchmark, states = _situation(str(params["game"]), replicate, T)
     mechanism = _mechanism(str(params["rule"]), game, benchmark, T, seed)
-    play = mechanism.run(states)
+    offers = play(mechanism, RepeatedContract(game, FollowRecommendation(), states))
     record: dict[str, Any] = {}
     for name, agent in (
         ("follow", FollowRecommendation()),
         ("learner", ContextualSwapAgent(random_state=seed)),
         ("spiteful", SpitefulAgent()),
     ):
-        transcript = simulate(play, agent)
+        transcript = offers.against(agent)
         record[f"regret_{name}"] = transcript.policy_regret
         record[f"swap_{name}"] = transcript.behaviour.swap_regret
         if mechanism.kind == "stable":
-            frame = transcript.regret_bound_from_transcript()
+            frame = transcript.regret_bounds()
             record[f"slack_{name}"] = float((frame["bound"] - frame["regret"]).min())
         else:
             record[f"slack_{name}"] = None

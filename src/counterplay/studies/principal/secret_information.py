@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.principal import (
-    Agent,
     ContextualSwapAgent,
     LinearContractOracle,
-    SecretInfoAgent,
+    RepeatedContract,
     StableMechanism,
-    reactive_mechanism,
-    secret_information_instance,
-    simulate,
+    play,
 )
 from counterplay.principal.bounds import secret_information_regret
+from counterplay.principal.instances import reactive_mechanism, secret_information_instance
+from counterplay.principal.lab import Agent, SecretInfoAgent
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -57,10 +56,12 @@ def cell(params: Params, seed: int) -> Record:
     )
     if params["agent"] == "printed":  # the mechanism that defeats the printed algorithm
         mechanism = reactive_mechanism(instance.game)
-    play = simulate(mechanism, agent, instance.states, fixed_recommendation=1)
-    paths = [play.behaviour] + [play.benchmark_behaviours(j)[0] for j in range(2)]
+    transcript = play(
+        mechanism, RepeatedContract(mechanism.game, agent, instance.states, fixed_recommendation=1)
+    )
+    paths = [transcript.behaviour] + [transcript.benchmark_behaviours(j)[0] for j in range(2)]
     return {
-        "regret": play.policy_regret,
+        "regret": transcript.policy_regret,
         "swap_regret": max(path.swap_regret for path in paths),
         "negative_regret": max(path.negative_regret for path in paths),
         "secret_information": max(path.secret_information for path in paths),

@@ -12,17 +12,20 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.principal import (
+    PersuasionGame,
+    PersuasionOracle,
+    RepeatedContract,
+    StableMechanism,
+    play,
+)
+from counterplay.principal.instances import prosecutor_game
+from counterplay.principal.lab import (
     ForecastMechanism,
     KGRule,
-    PersuasionGame,
     PersuasionGeometry,
-    PersuasionOracle,
     SpitefulAgent,
     StabilizedPersuasion,
-    StableMechanism,
     best_response,
-    prosecutor_game,
-    simulate,
 )
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
@@ -68,8 +71,9 @@ def cell(params: Params, seed: int) -> Record:
     visited = len({oracle._locate(mu) for mu in priors.tolist()})
     T = int(str(params["T"]))
     states = (np.random.default_rng(7).random(T) < 0.3).astype(int)
-    play = simulate(StableMechanism(oracle, random_state=seed), SpitefulAgent(), states)
-    unstable = simulate(ForecastMechanism(KGRule(game), random_state=seed), SpitefulAgent(), states)
+    repeated = RepeatedContract(game, SpitefulAgent(), states)
+    transcript = play(StableMechanism(oracle, random_state=seed), repeated)
+    unstable = play(ForecastMechanism(KGRule(game), random_state=seed), repeated)
     return {
         "loss_stabilised": float(lost_stable),
         "loss": float(lost),
@@ -77,8 +81,8 @@ def cell(params: Params, seed: int) -> Record:
         "menu": int(oracle.n_policies or 0),
         "menu_seen": visited,
         "thesis_menu": (game.n_strategies * oracle.parts) ** 2,
-        "regret": play.policy_regret,
-        "value": float(play.principal_values.mean()),
+        "regret": transcript.policy_regret,
+        "value": float(transcript.principal_values.mean()),
         "value_unstable": float(unstable.principal_values.mean()),
     }
 

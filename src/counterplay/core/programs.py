@@ -1,0 +1,284 @@
+"""The one door to linear, mixed-integer and quadratic programs.
+
+Every program of the library is solved here, by HiGHS (linear, mixed-integer) or Clarabel
+(quadratic), with one policy: a status other than "optimal" is never used silently. It is an
+exception that says what it means, unless the caller asks to be told instead (``allow``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterplay.core.errors import (
+    ConvergenceError,
+    InfeasibleError,
+    InvalidInputError,
+    MissingDependencyError,
+)
+from counterplay.core.validation import FloatArray
+
+Status: TypeAlias = Literal["optimal", "infeasible", "unbounded", "limit"]
+FEASIBILITY = 1e-7
+"""How far HiGHS lets a solution violate a constraint; smaller differences carry no meaning."""
+
+_STATUS: dict[int, Status] = {0: "optimal", 1: "limit", 2: "infeasible", 3: "unbounded"}
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a program solver found.
+
+    Parameters
+    ----------
+    status:
+        ``"optimal"``, or what the caller allowed: ``"infeasible"``, ``"unbounded"``, ``"limit"``
+        (time limit; ``x`` is the best found so far, or None).
+    x, value:
+        Minimiser and minimum; None and NaN if there is none.
+    upper_duals, equal_duals:
+        Derivatives of the minimum by the right-hand sides (linear programs only).
+    bound:
+        Proven lower bound of the minimum (mixed-integer programs; equals ``value`` if optimal).
+
+    Examples
+    --------
+    >>> solution = minimize_linear([1.0, 2.0], A_ub=[[-1.0, -1.0]], b_ub=[-1.0])
+    >>> solution.x.tolist(), solution.value, solution.upper_duals.tolist()
+    ([1.0, 0.0], 1.0, [-1.0])
+    """
+
+    status: Status
+    x: FloatArray | None
+    value: float
+    upper_duals: FloatArray | None = None
+    equal_duals: FloatArray | None = None
+    bound: float | None = None
+
+    @property
+    def point(self) -> FloatArray:
+        """The minimiser; an error if there is none."""
+        if self.x is None:
+            raise ConvergenceError(f"the program has no solution to show: {self.status}")
+        return self.x
+
+
+def minimize_linear(
+    cost: ArrayLike,
+    *,
+    A_ub: Any = None,
+    b_ub: ArrayLike | None = None,
+    A_eq: Any = None,
+    b_eq: ArrayLike | None = None,
+    bounds: Any = (0, None),
+    method: str = "highs",
+    options: dict[str, Any] | None = None,
+    what: str = "the linear program",
+    infeasible: str | None = None,
+    unbounded: str | None = None,
+    allow: Collection[Status] = (),
+) -> Solution:
+    """Minimise ``cost @ x`` subject to ``A_ub x <= b_ub``, ``A_eq x = b_eq`` and bounds.
+
+    Parameters
+    ----------
+    cost:
+        Coefficients of the objective.
+    A_ub:
+        Rows of the inequalities, dense or sparse.
+    b_ub:
+        Right-hand sides of the inequalities.
+    A_eq:
+        Rows of the equations, dense or sparse.
+    b_eq:
+        Right-hand sides of the equations.
+    bounds:
+        One (low, high) for all variables, or one per variable; None is no bound.
+    method:
+        A HiGHS method of SciPy: ``"highs"``, ``"highs-ds"``, ``"highs-ipm"``.
+    options:
+        Further options of SciPy's ``linprog``.
+    what:
+        How messages call the program.
+    infeasible:
+        The sentence for users when no point satisfies the constraints.
+    unbounded:
+        The sentence for users when the objective has no minimum.
+    allow:
+        Statuses that are returned instead of raised.
+
+    Raises
+    ------
+    InfeasibleError
+        No point satisfies the constraints, or the objective has no minimum.
+    ConvergenceError
+        The solver stopped without an answer.
+
+    Examples
+    --------
+    >>> minimize_linear([1.0], A_ub=[[1.0]], b_ub=[-1.0], allow=("infeasible",)).status
+    'infeasible'
+    """
+    from scipy.optimize import linprog
+
+    result = linprog(
+        np.asarray(cost, dtype=np.float64), A_ub=A_ub, b_ub=b_ub, A_eq=A_eq, b_eq=b_eq,
+        bounds=bounds, method=method, options=options,
+    )  # fmt: skip
+    status = _checked(result, what, infeasible, unbounded, allow)
+    if status != "optimal":
+        return Solution(status, None, float("nan"))
+    return Solution(
+        status,
+        np.asarray(result.x),
+        float(result.fun),
+        np.asarray(result.ineqlin.marginals),
+        np.asarray(result.eqlin.marginals),
+        float(result.fun),
+    )
+
+
+def minimize_integer(
+    cost: ArrayLike,
+    *,
+    rows: Any,
+    low: ArrayLike = -np.inf,
+    high: ArrayLike = np.inf,
+    integers: ArrayLike = 1,
+    bounds: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
+    time_limit: float | None = None,
+    gap: float | None = None,
+    what: str = "the mixed-integer program",
+    infeasible: str | None = None,
+    allow: Collection[Status] = (),
+) -> Solution:
+    """Minimise ``cost @ x`` subject to ``low <= rows x <= high``, some of ``x`` being integers.
+
+    Parameters
+    ----------
+    cost:
+        Coefficients of the objective.
+    rows:
+        Constraint matrix, dense or sparse.
+    low:
+        Lower ends of the constraints.
+    high:
+        Upper ends of the constraints.
+    integers:
+        1 for integer variables, 0 for real ones; one number for all, or one per variable.
+    bounds:
+        Lowest and highest values of the variables; default: between 0 and 1.
+    time_limit:
+        Seconds; ``allow`` must contain ``"limit"`` to get the best found so far.
+    gap:
+        Relative gap at which the search may stop; default that of HiGHS, 0 for exact.
+    what:
+        How messages call the program.
+    infeasible:
+        The sentence for users when no point satisfies the constraints.
+    allow:
+        Statuses that are returned instead of raised.
+
+    Examples
+    --------
+    >>> cover = minimize_integer([1, 1, 1], rows=[[1, 1, 0], [0, 1, 1]], low=1)
+    >>> cover.x.tolist(), cover.bound
+    ([0.0, 1.0, 0.0], 1.0)
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    objective = np.asarray(cost, dtype=np.float64)
+    options = {"time_limit": time_limit, "mip_rel_gap": gap}
+    result = milp(
+        objective,
+        constraints=LinearConstraint(rows, low, high),
+        integrality=np.broadcast_to(np.asarray(integers), objective.shape),
+        bounds=Bounds(*bounds),
+        options={key: value for key, value in options.items() if value is not None},
+    )
+    status = _checked(result, what, infeasible, None, allow)
+    x = None if result.x is None else np.asarray(result.x)
+    value = float("nan") if result.fun is None else float(result.fun)
+    bound = getattr(result, "mip_dual_bound", None)
+    return Solution(status, x, value, bound=value if bound is None else float(bound))
+
+
+def minimize_quadratic(
+    P: Any,
+    q: ArrayLike,
+    *,
+    A_ub: Any = None,
+    b_ub: ArrayLike | None = None,
+    what: str = "the quadratic program",
+    infeasible: str | None = None,
+) -> Solution:
+    """Minimise ``x P x / 2 + q x`` subject to ``A_ub x <= b_ub``, for positive semidefinite P.
+
+    Parameters
+    ----------
+    P:
+        Symmetric positive semidefinite matrix, dense or sparse.
+    q:
+        Linear part.
+    A_ub:
+        Rows of the inequalities, dense or sparse.
+    b_ub:
+        Right-hand sides of the inequalities.
+    what:
+        How messages call the program.
+    infeasible:
+        The sentence for users when no point satisfies the constraints.
+
+    Examples
+    --------
+    >>> from pytest import importorskip
+    >>> _ = importorskip("clarabel")
+    >>> point = minimize_quadratic([[2.0]], [0.0], A_ub=[[-1.0]], b_ub=[-1.0]).point
+    >>> round(float(point[0]), 6)
+    1.0
+    """
+    try:
+        import clarabel
+    except ImportError:
+        raise MissingDependencyError.for_extra("clarabel", "convex") from None
+    from scipy import sparse
+
+    linear = np.asarray(q, dtype=np.float64)
+    rows = sparse.csc_matrix((0, linear.size) if A_ub is None else A_ub)
+    sides = np.zeros(0) if b_ub is None else np.asarray(b_ub, dtype=np.float64)
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    upper = sparse.triu(sparse.csc_matrix(P), format="csc")
+    cones = [clarabel.NonnegativeConeT(sides.size)]
+    solved = clarabel.DefaultSolver(upper, linear, rows, sides, cones, settings).solve()
+    text = str(solved.status)
+    if "PrimalInfeasible" in text:
+        raise InfeasibleError(infeasible or f"{what} has no solution")
+    if text not in ("Solved", "AlmostSolved"):
+        raise ConvergenceError(f"{what} was not solved: {text}")
+    return Solution("optimal", np.asarray(solved.x), float(solved.obj_val), -np.asarray(solved.z))
+
+
+def _checked(
+    result: Any,
+    what: str,
+    infeasible: str | None,
+    unbounded: str | None,
+    allow: Collection[Status],
+) -> Status:
+    """Return the status, or raise what it means for the caller."""
+    unknown = set(allow) - set(_STATUS.values())
+    if unknown:
+        raise InvalidInputError(f"there is no status {sorted(unknown)[0]!r}")
+    status = _STATUS.get(result.status)
+    if status == "optimal" or (status is not None and status in allow):
+        return status
+    if status == "infeasible":
+        raise InfeasibleError(infeasible or f"{what} has no solution")
+    if status == "unbounded":
+        raise InfeasibleError(unbounded or f"{what} is unbounded")
+    raise ConvergenceError(f"{what} was not solved: {result.message}")

@@ -1,0 +1,145 @@
+"""For researchers: agents with a grudge, other forecasters and oracles, responses, exact programs.
+
+What the theorems are made of and measured against: agents that best respond, spite or know more
+than they should; forecasters without a guarantee; mechanisms for comparison; the definitions
+(best responses, stability, behaviour) as functions; adaptive Natures.
+"""
+
+from counterplay.principal.agents import (
+    Agent,
+    CommonPriorAgent,
+    ForecastBestResponseAgent,
+    SecretInfoAgent,
+    SpitefulAgent,
+)
+from counterplay.principal.audit import AuditReport
+from counterplay.principal.baselines import (
+    ClassifierForecaster,
+    ConstantForecaster,
+    EmpiricalMeanForecaster,
+    EWMAForecaster,
+    NetCalibratedForecaster,
+)
+from counterplay.principal.behaviour import Behaviour, Stage, behaviour, conditional_bias
+from counterplay.principal.comparison import BiasComparison
+from counterplay.principal.contract_lp import optimal_payments
+from counterplay.principal.design import Design
+from counterplay.principal.events import (
+    Always,
+    Bins,
+    Context,
+    EventFamilies,
+    EventFamily,
+    Events,
+    MostLikely,
+    NetPoint,
+)
+from counterplay.principal.finite_oracle import FiniteStableOracle, NoStablePolicy
+from counterplay.principal.forecaster import ForecastCertificate, Forecaster
+from counterplay.principal.games import FiniteGame, PrincipalAgentGame
+from counterplay.principal.linear_contracts import contract_grid, tie_points
+from counterplay.principal.mechanism import Mechanism, NatureView, Offer
+from counterplay.principal.mechanisms import (
+    BestResponseMechanism,
+    ConstantMechanism,
+    ForecastMechanism,
+    ScriptedMechanism,
+)
+from counterplay.principal.minimax import Mixture, solve_minimax
+from counterplay.principal.obedience import (
+    ObedienceOracle,
+    ObedienceSolution,
+    disclosure_library,
+    largest_margin,
+    obedience_lp,
+)
+from counterplay.principal.persuasion import PersuasionGeometry, Scheme
+from counterplay.principal.persuasion_oracle import (
+    KGRule,
+    StabilizedPersuasion,
+    benchmark_schemes,
+)
+from counterplay.principal.repeated_contract import gap_adversary
+from counterplay.principal.responses import (
+    OracleSpec,
+    best_response,
+    best_responses,
+    eps_ball,
+    is_stable,
+    optimality_loss,
+    optimistic_pair,
+    optimistic_response,
+    principal_best_response,
+)
+from counterplay.principal.rules import BestResponseRule, OptimisticRule, PolicyRule
+from counterplay.principal.transcript import ContractTranscript
+
+__all__ = [
+    "Agent",
+    "Always",
+    "AuditReport",
+    "Behaviour",
+    "BestResponseMechanism",
+    "BestResponseRule",
+    "BiasComparison",
+    "Bins",
+    "ClassifierForecaster",
+    "CommonPriorAgent",
+    "ConstantForecaster",
+    "ConstantMechanism",
+    "Context",
+    "ContractTranscript",
+    "Design",
+    "EWMAForecaster",
+    "EmpiricalMeanForecaster",
+    "EventFamilies",
+    "EventFamily",
+    "Events",
+    "FiniteGame",
+    "FiniteStableOracle",
+    "ForecastBestResponseAgent",
+    "ForecastCertificate",
+    "ForecastMechanism",
+    "Forecaster",
+    "KGRule",
+    "Mechanism",
+    "Mixture",
+    "MostLikely",
+    "NatureView",
+    "NetCalibratedForecaster",
+    "NetPoint",
+    "NoStablePolicy",
+    "ObedienceOracle",
+    "ObedienceSolution",
+    "Offer",
+    "OptimisticRule",
+    "OracleSpec",
+    "PersuasionGeometry",
+    "PolicyRule",
+    "PrincipalAgentGame",
+    "Scheme",
+    "ScriptedMechanism",
+    "SecretInfoAgent",
+    "SpitefulAgent",
+    "StabilizedPersuasion",
+    "Stage",
+    "behaviour",
+    "benchmark_schemes",
+    "best_response",
+    "best_responses",
+    "conditional_bias",
+    "contract_grid",
+    "disclosure_library",
+    "eps_ball",
+    "gap_adversary",
+    "is_stable",
+    "largest_margin",
+    "obedience_lp",
+    "optimal_payments",
+    "optimality_loss",
+    "optimistic_pair",
+    "optimistic_response",
+    "principal_best_response",
+    "solve_minimax",
+    "tie_points",
+]
