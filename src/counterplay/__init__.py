@@ -4,7 +4,41 @@ Data comes from people and organisations who react. Each subpackage treats one s
 game between a learner and its data source, gives the learner that provably does well in it, and
 shows on your own data how much there is to win. Start with the subpackage of your problem::
 
-    from counterplay import tradeoff      # one metric to win, one harm budget to keep
+    import counterplay
+    counterplay.tradeoff      # one metric to win, one harm budget to keep
+
+Subpackages are imported when they are first used.
 """
 
-__version__ = "0.1.0"
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+__version__ = "0.2.0.dev0"
+
+_SUBPACKAGES = (
+    "strategic",
+    "contribution",
+    "defection",
+    "labeling",
+    "principal",
+    "elicitation",
+    "tradeoff",
+    "poisoning",
+    "invariance",
+    "datasets",
+    "errors",
+)
+
+__all__ = [*_SUBPACKAGES]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"counterplay.{name}")
+    raise AttributeError(f"module 'counterplay' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_SUBPACKAGES])

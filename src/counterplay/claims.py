@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from counterplay.core.errors import InvalidInputError
+from counterplay.errors import InvalidInputError
 
 _ID = re.compile(r"\d\d\.\d\d[a-z]?")
 

@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 import counterplay
-from counterplay.core.errors import CounterplayError, UnknownNameError
+from counterplay.errors import CounterplayError, UnknownNameError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("counterplay.commands.list", "List the areas and their studies."),

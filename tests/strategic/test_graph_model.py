@@ -6,10 +6,14 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from counterplay.core.errors import CounterplayWarning
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA, Halving
-from counterplay.errors import InformationError, InvalidInputError, OpenProblemError
+from counterplay.errors import (
+    CounterplayWarning,
+    InformationError,
+    InvalidInputError,
+    OpenProblemError,
+)
 from counterplay.strategic import (
     Action,
     AgnosticCoverHedge,

@@ -104,7 +104,7 @@ def test_library_code_reached_by_imports_counts(workshop: Workshop):
     module = workshop.module(with_stats)
     assert reach.add_name(module.__name__, "cell")
     modules = {part.partition("\0")[0] for part in reach.parts}
-    assert {"counterplay.core.stats", "counterplay.core.errors", "helper_of_cells"} <= modules
+    assert {"counterplay.core.stats", "counterplay.errors", "helper_of_cells"} <= modules
     assert not any(name.startswith("scipy") for name in modules)
 
 

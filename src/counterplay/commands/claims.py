@@ -8,7 +8,7 @@ import typer
 
 from counterplay.claims import load_claims
 from counterplay.commands.options import Json, print_json
-from counterplay.core.errors import UnknownNameError
+from counterplay.errors import UnknownNameError
 
 app = typer.Typer(add_completion=False)
 

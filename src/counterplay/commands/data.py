@@ -8,7 +8,7 @@ import importlib.util
 import typer
 
 from counterplay.commands.options import Json, print_json
-from counterplay.core.errors import DataUnavailableError
+from counterplay.errors import DataUnavailableError
 
 app = typer.Typer(add_completion=False)
 FIELDS = ("name", "kind", "rows", "description", "available", "where")

@@ -23,7 +23,7 @@ from counterplay.commands.options import (
     print_json,
     store_path,
 )
-from counterplay.core.errors import InvalidInputError, MissingDependencyError
+from counterplay.errors import InvalidInputError, MissingDependencyError
 
 if TYPE_CHECKING:
     from counterplay.studies.registry import RegisteredStudy

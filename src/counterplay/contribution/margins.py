@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.contribution.game import CollabGame
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, check_real
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd

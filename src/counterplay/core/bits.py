@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, IntArray
+from counterplay.errors import InvalidInputError
 
 Words = NDArray[np.uint64]
 _BYTE_COUNTS = (

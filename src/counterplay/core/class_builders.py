@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.bits import pack_rows, unique_rows, unpack_rows
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -24,6 +23,7 @@ from counterplay.core.validation import (
     check_float_array,
     check_int,
 )
+from counterplay.errors import InvalidInputError
 
 Direction = Literal["up", "down", "both"]
 _MAX_CELLS = 4_000_000_000

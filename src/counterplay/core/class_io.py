@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.core.bits import pack_rows, unpack_rows
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.files import write_atomic
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.weights import Weights
+from counterplay.errors import InvalidInputError
 
 _FORMAT = "counterplay.FiniteClass/1"
 _ARRAYS = ("point_weights", "points", "params")

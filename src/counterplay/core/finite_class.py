@@ -30,7 +30,6 @@ from counterplay.core.bits import (
     unpack_rows,
     words_to_int,
 )
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -39,6 +38,7 @@ from counterplay.core.validation import (
     check_labels01,
 )
 from counterplay.core.weights import Weights, check_weights
+from counterplay.errors import InvalidInputError
 
 _BAG_BLOCK = 20_000_000  # words gathered at once by induced classes
 

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
 from counterplay.core.bits import Words, unique_rows, unpack_rows
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, FloatArray, check_float_array
+from counterplay.errors import InvalidInputError
 
 _EPS = 2.0**-53
 _FILTER = (3.0 + 16.0 * _EPS) * _EPS  # relative error of the 2x2 determinant (Shewchuk 1997)

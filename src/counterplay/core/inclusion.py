@@ -24,9 +24,9 @@ from scipy.optimize import linprog
 from scipy.sparse.csgraph import connected_components, maximum_flow
 
 from counterplay.core.bits import Words, as_indices, pack_rows, unique_rows
-from counterplay.core.errors import ConvergenceError, InvalidInputError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
+from counterplay.errors import ConvergenceError, InvalidInputError
 
 Method = Literal["flow", "peel"]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
-from counterplay.core.errors import InvalidInputError, ProtocolError
 from counterplay.core.seeds import RandomState
 from counterplay.core.transcript import Transcript
 from counterplay.core.validation import check_int
+from counterplay.errors import InvalidInputError, ProtocolError
 
 T_co = TypeVar("T_co", bound=Transcript, covariant=True)
 

@@ -14,13 +14,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import (
+from counterplay.core.validation import FloatArray
+from counterplay.errors import (
     ConvergenceError,
     InfeasibleError,
     InvalidInputError,
     MissingDependencyError,
 )
-from counterplay.core.validation import FloatArray
 
 Status: TypeAlias = Literal["optimal", "infeasible", "unbounded", "limit"]
 FEASIBILITY = 1e-7

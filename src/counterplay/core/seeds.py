@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
+from counterplay.errors import InvalidInputError
 
 RandomState: TypeAlias = "int | np.random.Generator | None"
 

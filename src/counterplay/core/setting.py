@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from counterplay.core.errors import InformationError, UnknownNameError
+from counterplay.errors import InformationError, UnknownNameError
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import (
     check_float_array,
     check_fraction,
     check_int,
     check_open_fraction,
 )
+from counterplay.errors import InvalidInputError
 
 
 @dataclass(frozen=True)

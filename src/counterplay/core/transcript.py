@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.report import Report
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import InvalidInputError
+from counterplay.errors import InvalidInputError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

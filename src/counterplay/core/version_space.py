@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.bits import as_indices, mask_to_int, unpack_rows
-from counterplay.core.errors import InvalidInputError, NotRealizableError, ProtocolError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import (
     BoolArray,
@@ -26,6 +25,7 @@ from counterplay.core.validation import (
     check_positive_int,
 )
 from counterplay.core.weights import Weights, check_weights
+from counterplay.errors import InvalidInputError, NotRealizableError, ProtocolError
 
 _NEVER = np.iinfo(np.int64).max
 

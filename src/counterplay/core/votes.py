@@ -16,7 +16,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     BoolArray,
@@ -25,6 +24,7 @@ from counterplay.core.validation import (
     check_int,
     check_positive_int,
 )
+from counterplay.errors import InvalidInputError
 
 Tie = Literal[0, 1, "raise"]
 

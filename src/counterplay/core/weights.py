@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import check_float_array
+from counterplay.errors import InvalidInputError
 
 Weights = NDArray[Any]  # float64, or object with Python ints and Fractions in exact mode
 

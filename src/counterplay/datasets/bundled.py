@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from numpy.typing import NDArray
 
-from counterplay.core.errors import UnknownNameError
 from counterplay.datasets.dataset import Dataset, DatasetInfo
+from counterplay.errors import UnknownNameError
 
 if TYPE_CHECKING:
     import pandas as pd

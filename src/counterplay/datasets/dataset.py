@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from numpy.typing import NDArray
 
-from counterplay.core.errors import InvalidInputError
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd

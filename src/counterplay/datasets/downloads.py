@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from counterplay.core.errors import DataUnavailableError
 from counterplay.core.files import write_atomic
 from counterplay.datasets.sources import Entry, Extract, Remote, cache_folder
+from counterplay.errors import DataUnavailableError
 
 if TYPE_CHECKING:
     from rich.progress import Progress

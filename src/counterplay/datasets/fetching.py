@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from numpy.typing import NDArray
 
-from counterplay.core.errors import DataUnavailableError, InvalidInputError, UnknownNameError
 from counterplay.datasets.bundled import BUNDLED, bundled_infos
 from counterplay.datasets.catalogue import CATALOGUE
 from counterplay.datasets.dataset import Dataset, DatasetInfo
 from counterplay.datasets.downloads import download as bring
 from counterplay.datasets.sources import VARIABLE, Entry, Found, find, unavailable
+from counterplay.errors import DataUnavailableError, InvalidInputError, UnknownNameError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +90,7 @@ def fetch(
     ((1000, 59), np.float64(0.7))
     >>> fetch("german credit")
     Traceback (most recent call last):
-    counterplay.core.errors.UnknownNameError: there is no data set named 'german credit'; did ...
+    counterplay.errors.UnknownNameError: there is no data set named 'german credit'; did ...
     """
     entry = _entry(name)
     found = find(entry, folder) or _downloaded(entry, folder, download)

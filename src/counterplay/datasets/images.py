@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.errors import DataUnavailableError, MissingDependencyError
+from counterplay.errors import DataUnavailableError, MissingDependencyError
 
 Images = NDArray[np.uint8]
 _CIFAR_RECORD = 1 + 3 * 32 * 32

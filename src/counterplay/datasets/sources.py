@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counterplay.core.errors import DataUnavailableError
+from counterplay.errors import DataUnavailableError
 
 if TYPE_CHECKING:
     from counterplay.datasets.dataset import Kind

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.errors import DataUnavailableError, MissingDependencyError
+from counterplay.errors import DataUnavailableError, MissingDependencyError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, check_float_array, check_real
 from counterplay.defection.icfo import run_icfo
 from counterplay.defection.instances import (
@@ -17,6 +16,7 @@ from counterplay.defection.instances import (
     uniform_fails_repaired,
 )
 from counterplay.defection.reports import Aggregator
+from counterplay.errors import InvalidInputError
 
 
 def adversarial_alpha(etas: ArrayLike, eps: float, nu: ArrayLike = 1.0) -> float:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -24,6 +23,7 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
+from counterplay.errors import InvalidInputError
 
 
 @dataclass(frozen=True, eq=False)

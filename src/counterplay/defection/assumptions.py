@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_float_array, check_positive_int
 from counterplay.defection.heterogeneity import heterogeneity_margin
 from counterplay.defection.problem import FederatedProblem
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd

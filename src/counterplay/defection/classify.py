@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.defection.history import FLResult
 from counterplay.defection.icfo import RunSetting, rerun
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterplay.core.errors import ConvergenceError, InfeasibleError
 from counterplay.core.validation import FloatArray
+from counterplay.errors import ConvergenceError, InfeasibleError
 
 DEPENDENT = 1e-11  # squared relative distance below which a row counts as dependent
 SATISFIED = 1e-13  # violation, relative to the row, that is only rounding

@@ -14,7 +14,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from counterplay.core.draws import run_keys
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import check_positive_int
 from counterplay.defection.engine.sites import Sites
@@ -22,6 +21,7 @@ from counterplay.defection.engine.training import train
 from counterplay.defection.models import is_convex, objective_for
 from counterplay.defection.rule_options import plan_rules
 from counterplay.defection.simulator import _thresholds, check_sites
+from counterplay.errors import InvalidInputError
 
 
 class FederatedClassifier(ClassifierMixin, BaseEstimator):

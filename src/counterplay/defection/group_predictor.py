@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, IntArray
+from counterplay.errors import InvalidInputError
 
 
 @dataclass(frozen=True)

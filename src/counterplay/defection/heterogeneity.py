@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -21,6 +20,7 @@ from counterplay.core.validation import (
     check_positive_int,
 )
 from counterplay.defection.problem import FederatedProblem
+from counterplay.errors import InvalidInputError
 
 
 @dataclass(frozen=True, eq=False)

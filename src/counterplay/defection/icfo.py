@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import AssumptionWarning, InvalidInputError, ProtocolError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     BoolArray,
@@ -35,6 +34,7 @@ from counterplay.defection.rules.ada_gd import ADAGD
 from counterplay.defection.rules.mw_fed import MWFed
 from counterplay.defection.rules.safe_step import SafeStep
 from counterplay.defection.stack import NumpyStack
+from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
 
 
 @dataclass(frozen=True)

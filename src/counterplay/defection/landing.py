@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.defection.agents import check_eps
 from counterplay.defection.problem import FederatedProblem
 from counterplay.defection.reports import Reports
 from counterplay.defection.stack import NumpyStack, Vector
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import (
     FloatArray,
     IntArray,
@@ -24,6 +23,7 @@ from counterplay.core.validation import (
 )
 from counterplay.defection.problem import FederatedProblem, _frozen
 from counterplay.defection.smoothing import huber_tau, huber_tau_slope
+from counterplay.errors import InvalidInputError
 
 
 class LinearModelProblem(FederatedProblem):

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, IntArray, check_positive_int
 from counterplay.defection.problem import FederatedProblem
+from counterplay.errors import InvalidInputError
 
 
 @dataclass(frozen=True)

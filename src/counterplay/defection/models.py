@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError, UnknownNameError
 from counterplay.defection.engine.arrays import Backend, NumpyArrays, Precision, TorchArrays
 from counterplay.defection.engine.layers import LayeredObjective
 from counterplay.defection.engine.objective import Objective
+from counterplay.errors import InvalidInputError, UnknownNameError
 
 KNOWN = (
     "a torch module, an engine Objective, 'linear', 'mlp', or scikit-learn's SGDClassifier, "

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import (
     FloatArray,
     IntArray,
@@ -20,6 +19,7 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
+from counterplay.errors import InvalidInputError
 
 Oracle = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 

@@ -15,9 +15,9 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.defection.stack import Stack, Vector
+from counterplay.errors import InvalidInputError
 
 RuleStatus = Literal["running", "converged", "stalled"]
 

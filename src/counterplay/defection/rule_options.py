@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from counterplay.core.errors import InvalidInputError, UnknownNameError
 from counterplay.core.validation import FloatArray, check_positive_int, check_real
 from counterplay.defection.reports import Aggregator
 from counterplay.defection.rules import ADAGD, FedAvg, MWFed, SafeStep
+from counterplay.errors import InvalidInputError, UnknownNameError
 
 ALIASES = {
     "fedavg": "fedavg",

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from counterplay.core.errors import UnknownNameError
 from counterplay.core.validation import FloatArray, check_choice
 from counterplay.defection.engine.training import TrainingRecord
 from counterplay.defection.rule_options import RulePlan
+from counterplay.errors import UnknownNameError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.draws import run_keys
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.progress import progress_bar
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
@@ -27,6 +26,7 @@ from counterplay.defection.engine.training import TrainingRecord, train
 from counterplay.defection.models import is_convex, objective_for
 from counterplay.defection.rule_options import RulePlan, plan_rules
 from counterplay.defection.simulation_result import SimulationResult
+from counterplay.errors import InvalidInputError
 
 NUMBERS_AT_ONCE = 1 << 27
 LONG_RUN = 200_000  # rounds x seeds x agents from which a progress bar is shown

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import check_float_array, check_positive_int, check_real
 from counterplay.defection.problem import FederatedProblem
+from counterplay.errors import InvalidInputError
 
 
 def estimate_smoothness(

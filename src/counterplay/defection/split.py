@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import check_choice, check_fraction, check_positive_int
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, FloatArray
+from counterplay.errors import InvalidInputError
 
 Vector: TypeAlias = Any
 """A vector of the parameter space: supports ``-``, ``+`` and multiplication by a float."""

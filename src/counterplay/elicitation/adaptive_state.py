@@ -12,7 +12,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from counterplay.core.errors import ContradictionError, InvalidInputError
 from counterplay.core.seeds import derive_seed
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.elicitation import bounds
@@ -25,6 +24,7 @@ from counterplay.elicitation.results import Contradiction, ElicitationResult
 from counterplay.elicitation.sessions import Session
 from counterplay.elicitation.shared_bases import SharedBases
 from counterplay.elicitation.tolerant_set import TolerantSet
+from counterplay.errors import ContradictionError, InvalidInputError
 
 OnContradiction: TypeAlias = Literal["ask", "set_aside", "raise"]
 ADAPTIVE = ("compare", "confirm", "volunteered")

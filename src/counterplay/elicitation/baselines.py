@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 from scipy.special import expit
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -30,6 +29,7 @@ from counterplay.elicitation.mdp import MultiObjectiveMDP
 from counterplay.elicitation.oracles import LinearOracle
 from counterplay.elicitation.policies import check_policy
 from counterplay.elicitation.trajectories import WeightedTrajectorySet, trajectory_returns
+from counterplay.errors import InvalidInputError
 
 
 def sampled_trajectory_set(

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
-from counterplay.core.errors import ConvergenceError, InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_float_array, check_real
 from counterplay.elicitation.oracles import LinearOracle
+from counterplay.errors import ConvergenceError, InvalidInputError
 
 Complement: TypeAlias = Literal["svd", "random"] | Callable[[FloatArray], FloatArray]
 """How the orthonormal basis of the complement is chosen; a function gets the stacked values."""

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.errors import InfeasibleError
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation.comparisons import Answer, Procedure, Query, User, run_procedure
 from counterplay.elicitation.oracles import LinearOracle
 from counterplay.elicitation.showroom import Showroom
+from counterplay.errors import InfeasibleError
 
 
 @dataclass(frozen=True, eq=False)

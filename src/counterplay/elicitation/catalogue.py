@@ -14,9 +14,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError, UnknownNameError
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_float_array
 from counterplay.elicitation.oracles import PointSetOracle
+from counterplay.errors import InvalidInputError, UnknownNameError
 
 if TYPE_CHECKING:
     import pandas as pd

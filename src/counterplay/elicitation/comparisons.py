@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from counterplay.core.errors import ContradictionError, InvalidInputError
 from counterplay.core.validation import FloatArray
+from counterplay.errors import ContradictionError, InvalidInputError
 
 if TYPE_CHECKING:
     from counterplay.elicitation.trajectories import WeightedTrajectorySet

@@ -14,7 +14,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import (
     FloatArray,
     IntArray,
@@ -22,6 +21,7 @@ from counterplay.core.validation import (
     check_float_array,
     check_probabilities,
 )
+from counterplay.errors import InvalidInputError
 
 Method: TypeAlias = Literal["tree", "literal", "unscaled"]
 

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from counterplay.core.errors import InvalidInputError, ProtocolError
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import check_choice, check_int
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query, User
@@ -22,6 +21,7 @@ from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.sessions import Session
 from counterplay.elicitation.shared_bases import BasisKind, SharedBases
 from counterplay.elicitation.showroom import Representation
+from counterplay.errors import InvalidInputError, ProtocolError
 
 
 class PreferenceElicitor(Parameterised):

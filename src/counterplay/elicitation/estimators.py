@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from scipy.optimize import linprog
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, check_float_array, check_int, check_real
+from counterplay.errors import InvalidInputError
 
 Delta: TypeAlias = float | Literal["statement", "proof", "auto"]
 

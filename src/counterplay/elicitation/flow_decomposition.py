@@ -18,12 +18,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation.compress import Method, compress, polish
 from counterplay.elicitation.mdp import MultiObjectiveMDP
 from counterplay.elicitation.policies import check_policy
 from counterplay.elicitation.trajectories import WeightedTrajectorySet, trajectory_returns
+from counterplay.errors import InvalidInputError
 
 
 @dataclass(frozen=True, eq=False)

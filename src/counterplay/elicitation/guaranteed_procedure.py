@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.errors import AssumptionWarning, ContradictionError
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation import bounds
 from counterplay.elicitation.basis import Basis
@@ -30,6 +29,7 @@ from counterplay.elicitation.ratios import RatioEstimates, ratio_procedure
 from counterplay.elicitation.refinement import refine_procedure
 from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.shared_bases import SharedBases
+from counterplay.errors import AssumptionWarning, ContradictionError
 
 
 @dataclass(frozen=True)

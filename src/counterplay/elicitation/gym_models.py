@@ -17,7 +17,6 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from counterplay.core.errors import InvalidInputError, MissingDependencyError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -26,6 +25,7 @@ from counterplay.core.validation import (
     check_positive_int,
 )
 from counterplay.elicitation.mdp import MultiObjectiveMDP, add_do_nothing
+from counterplay.errors import InvalidInputError, MissingDependencyError
 
 _PLAIN = (bool, int, float, complex, str, bytes, np.ndarray, np.generic)
 _KNOWN_OBJECTIVES = {

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, FloatArray, check_float_array, check_int
 from counterplay.elicitation.mdp_input import (
     ROW_SUM_TOLERANCE,
@@ -27,6 +26,7 @@ from counterplay.elicitation.mdp_input import (
     read_transitions,
     to_benefits,
 )
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import networkx as nx

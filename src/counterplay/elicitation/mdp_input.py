@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, FloatArray, check_float_array, check_int
+from counterplay.errors import InvalidInputError
 
 Transitions: TypeAlias = Any
 """Dense (S, A, S), sparse (S*A, S), a list of A sparse (S, S), or a function of (s, a)."""

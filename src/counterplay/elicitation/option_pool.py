@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.elicitation.catalogue import undominated
 from counterplay.elicitation.oracles import LinearOracle, PointSetOracle
 from counterplay.elicitation.tolerant_set import TolerantSet
+from counterplay.errors import InvalidInputError
 
 _CACHED = 2**17  # worths compared at a time
 

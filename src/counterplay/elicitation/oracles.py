@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
-from counterplay.core.errors import ConvergenceError, InfeasibleError, InvalidInputError
 from counterplay.core.validation import FloatArray, check_float_array, check_positive_int
 from counterplay.elicitation.mdp import MultiObjectiveMDP, require_do_nothing
 from counterplay.elicitation.planner import plan
 from counterplay.elicitation.policies import do_nothing_policy
+from counterplay.errors import ConvergenceError, InfeasibleError, InvalidInputError
 
 _TABLE_ENTRIES = 4_000_000  # largest table of scores held in memory at once
 

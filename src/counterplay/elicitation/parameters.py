@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, Self
 
-from counterplay.core.errors import UnknownNameError
+from counterplay.errors import UnknownNameError
 
 
 class Parameterised:

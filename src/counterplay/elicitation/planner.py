@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import ConvergenceError, InvalidInputError
 from counterplay.core.threads import in_threads
 from counterplay.core.validation import FloatArray, check_float_array
 from counterplay.elicitation.lanes import LANES
 from counterplay.elicitation.mdp import MultiObjectiveMDP
 from counterplay.elicitation.policies import action_dtype
 from counterplay.elicitation.value_iteration import Workspace, plan_one
+from counterplay.errors import ConvergenceError, InvalidInputError
 
 _WORTH_A_THREAD = 2**22  # transitions times directions that take longer than starting a thread
 

@@ -15,9 +15,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, check_probabilities
 from counterplay.elicitation.mdp import MultiObjectiveMDP, require_do_nothing
+from counterplay.errors import InvalidInputError
 
 Policy: TypeAlias = NDArray[Any]
 """Deterministic (H, S) integers or stochastic (H, S, A) probabilities."""

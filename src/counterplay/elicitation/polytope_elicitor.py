@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.core.errors import ContradictionError, InvalidInputError, ProtocolError
 from counterplay.core.seeds import RandomState, derive_seed, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -35,6 +34,7 @@ from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.shared_bases import SharedBases
 from counterplay.elicitation.standing import leaders, standing
 from counterplay.elicitation.tolerant_set import MAX_WRONG
+from counterplay.errors import ContradictionError, InvalidInputError, ProtocolError
 
 if TYPE_CHECKING:
     import pandas as pd

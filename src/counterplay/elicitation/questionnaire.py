@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterplay.core.errors import ContradictionError, InvalidInputError
 from counterplay.core.files import write_atomic
 from counterplay.elicitation.catalogue import Catalogue
 from counterplay.elicitation.comparisons import Answer, Option, Query
 from counterplay.elicitation.polytope_elicitor import PolytopeElicitor
 from counterplay.elicitation.results import ElicitationResult
+from counterplay.errors import ContradictionError, InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import ContradictionError, InvalidInputError
 from counterplay.core.validation import FloatArray, check_float_array, check_int, check_real
 from counterplay.elicitation.comparisons import (
     Answer,
@@ -27,6 +26,7 @@ from counterplay.elicitation.comparisons import (
 )
 from counterplay.elicitation.oracles import PointSetOracle
 from counterplay.elicitation.showroom import Showroom
+from counterplay.errors import ContradictionError, InvalidInputError
 
 MAX_BISECTIONS = 200
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, check_float_array, check_int
 from counterplay.elicitation.comparisons import (
     Answer,
@@ -25,6 +24,7 @@ from counterplay.elicitation.comparisons import (
 from counterplay.elicitation.oracles import PointSetOracle
 from counterplay.elicitation.ratios import MeasuringScale, Ratio, RatioEstimates
 from counterplay.elicitation.showroom import Showroom
+from counterplay.errors import InvalidInputError
 
 Bracket = tuple[float, float]
 

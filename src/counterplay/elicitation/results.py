@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.core.errors import ProtocolError
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation.comparisons import LoggedAnswer
 from counterplay.elicitation.estimators import PreferenceEstimate
+from counterplay.errors import ProtocolError
 
 if TYPE_CHECKING:
     import pandas as pd

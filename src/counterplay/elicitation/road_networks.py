@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_positive_int
 from counterplay.elicitation.mdp import MultiObjectiveMDP, add_do_nothing
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -13,8 +13,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from counterplay.core.errors import ContradictionError, InvalidInputError, ProtocolError
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Procedure, Query
+from counterplay.errors import ContradictionError, InvalidInputError, ProtocolError
 
 T = TypeVar("T")
 

@@ -11,13 +11,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, check_choice
 from counterplay.elicitation.comparisons import Option
 from counterplay.elicitation.expand_and_compress import expand_and_compress
 from counterplay.elicitation.oracles import LinearOracle, MDPOracle
 from counterplay.elicitation.policies import PolicyMixture, do_nothing_policy, policy_value
 from counterplay.elicitation.trajectories import WeightedTrajectorySet
+from counterplay.errors import InvalidInputError
 
 Representation: TypeAlias = Literal["values", "policy", "trajectories"]
 

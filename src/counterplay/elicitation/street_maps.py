@@ -17,8 +17,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import check_choice
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -81,7 +81,7 @@ def read_street_map(path: str | Path, *, mode: Mode = "walk") -> nx.MultiDiGraph
     --------
     >>> read_street_map("no such file.osm")
     Traceback (most recent call last):
-    counterplay.core.errors.InvalidInputError: there is no street map at no such file.osm
+    counterplay.errors.InvalidInputError: there is no street map at no such file.osm
     """
     import networkx as nx
 

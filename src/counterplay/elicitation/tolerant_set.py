@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, check_int
 from counterplay.elicitation.comparisons import Answer
 from counterplay.elicitation.consistent_set import ConsistentSet
+from counterplay.errors import InvalidInputError
 
 MAX_WRONG = 2
 

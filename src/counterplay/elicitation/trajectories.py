@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.validation import FloatArray, check_fraction
 from counterplay.elicitation.compress import compress
 from counterplay.elicitation.mdp import MultiObjectiveMDP, require_do_nothing
 from counterplay.elicitation.policies import PolicyMixture, check_policy, policy_value
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd

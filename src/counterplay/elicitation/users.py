@@ -12,7 +12,6 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import AssumptionWarning, InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -22,6 +21,7 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.elicitation.comparisons import Answer, Option
+from counterplay.errors import AssumptionWarning, InvalidInputError
 
 
 class LinearPreferenceUser:

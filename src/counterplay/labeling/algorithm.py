@@ -15,10 +15,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.errors import InvalidInputError, NotRealizableError, ProtocolError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import IntArray
 from counterplay.core.version_space import VersionSpace
+from counterplay.errors import InvalidInputError, NotRealizableError, ProtocolError
 from counterplay.labeling.model import Coalition, PoolProblem, Restriction
 from counterplay.labeling.tree import LEAF, OwnerRule, QueryTree, choose_owner, full_costs
 

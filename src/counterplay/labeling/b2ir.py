@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import IntArray
+from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm, StagedState, State, expected
 from counterplay.labeling.model import Coalition, PoolProblem
 from counterplay.labeling.report import greater

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import check_choice
+from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm, TreeAlgorithm
 from counterplay.labeling.assumptions import check_assumption2
 from counterplay.labeling.b2ir import B2IR

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray
+from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm
 from counterplay.labeling.b2ir import B2IR
 from counterplay.labeling.model import Coalition, PoolProblem

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError, ProtocolError
 from counterplay.core.validation import check_float_array
+from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.labeling.algorithm import TreeAlgorithm
 from counterplay.labeling.campaign import CampaignPlan, plan_campaign
 from counterplay.labeling.session import LabelingSession

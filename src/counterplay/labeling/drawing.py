@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.figures import PALETTE, axes_or_new
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
+from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm, TreeAlgorithm
 from counterplay.labeling.b2ir import B2IR
 from counterplay.labeling.model import PoolProblem

@@ -15,10 +15,10 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.bits import unique_rows
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
 from counterplay.core.weights import Weights
+from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import TreeAlgorithm
 from counterplay.labeling.model import LabelMatrix, PoolProblem, Restriction, row_words
 from counterplay.labeling.tree import LEAF, OwnerRule, QueryTree, TreeBuilder

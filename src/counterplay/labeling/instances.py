@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import check_int, check_positive_int
+from counterplay.errors import InvalidInputError
 from counterplay.labeling.model import PoolProblem
 
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from counterplay.core.errors import ConvergenceError, InfeasibleError, InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_choice, check_real
+from counterplay.errors import ConvergenceError, InfeasibleError, InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm, State, TreeAlgorithm, expected
 from counterplay.labeling.assumptions import check_assumption1, check_assumption2
 from counterplay.labeling.b2ir import B2IR

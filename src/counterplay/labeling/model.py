@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.bits import Words, pack_rows, unique_rows
-from counterplay.core.errors import InvalidInputError, NotRealizableError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
 from counterplay.core.version_space import VersionSpace
 from counterplay.core.weights import Weights, check_weights
+from counterplay.errors import InvalidInputError, NotRealizableError
 
 LabelMatrix: TypeAlias = NDArray[np.uint8]
 Coalition: TypeAlias = tuple[int, ...]

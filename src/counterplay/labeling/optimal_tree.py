@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import check_choice, check_positive_int
+from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import TreeAlgorithm
 from counterplay.labeling.gbs import GBS, distinct_splits
 from counterplay.labeling.model import PoolProblem, Restriction

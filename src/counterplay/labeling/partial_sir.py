@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import BoolArray, IntArray, check_int
+from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm, StagedState, State, TreeAlgorithm
 from counterplay.labeling.b2ir import B2IR
 from counterplay.labeling.model import PoolProblem, merge_rows

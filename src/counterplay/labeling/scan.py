@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator, spawn
 from counterplay.core.validation import IntArray, check_positive_int
+from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm, TreeAlgorithm, TreeState
 from counterplay.labeling.model import PoolProblem, Restriction
 from counterplay.labeling.tree import OwnerRule, QueryTree, TreeBuilder, full_costs

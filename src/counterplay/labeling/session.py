@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from counterplay.core.errors import (
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.transcript import Transcript
+from counterplay.core.validation import FloatArray, IntArray, check_int, check_real
+from counterplay.errors import (
     ContradictionError,
     InvalidInputError,
     NotRealizableError,
     ProtocolError,
 )
-from counterplay.core.seeds import RandomState, generator
-from counterplay.core.transcript import Transcript
-from counterplay.core.validation import FloatArray, IntArray, check_int, check_real
 from counterplay.labeling.algorithm import QueryAlgorithm, State
 from counterplay.labeling.gbs import GBS
 from counterplay.labeling.model import PoolProblem

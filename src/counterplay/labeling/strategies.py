@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import InvalidInputError, NotRealizableError
 from counterplay.core.validation import FloatArray, IntArray, check_positive_int
 from counterplay.core.weights import check_weights
+from counterplay.errors import InvalidInputError, NotRealizableError
 
 
 class CommitteeSplitStrategy:

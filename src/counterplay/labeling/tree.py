@@ -17,8 +17,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, IntArray, check_choice
+from counterplay.errors import InvalidInputError
 from counterplay.labeling.model import LabelMatrix, PoolProblem, Restriction
 
 OwnerRule: TypeAlias = (

@@ -17,10 +17,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.online.blum_mansour import contextual_probabilities, mixed_action, sample
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray, IntArray, check_float_array, check_real
+from counterplay.errors import InvalidInputError
 from counterplay.principal.behaviour import Stage
 from counterplay.principal.events import FunctionFamily
 from counterplay.principal.forecaster import UnbiasedForecaster

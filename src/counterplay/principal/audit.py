@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
@@ -24,6 +23,7 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
+from counterplay.errors import InvalidInputError
 from counterplay.principal.behaviour import Behaviour, Stage, behaviour, conditional_bias
 from counterplay.principal.games import PrincipalAgentGame, check_forecasts
 from counterplay.principal.transcript import ContractTranscript

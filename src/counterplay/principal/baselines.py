@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
     FloatArray,
@@ -22,6 +21,7 @@ from counterplay.core.validation import (
     check_probabilities,
     check_real,
 )
+from counterplay.errors import InvalidInputError
 from counterplay.principal.bounds import net_events
 from counterplay.principal.events import EventFamilies, Events, NetPoint
 from counterplay.principal.forecaster import Forecaster, UnbiasedForecaster
@@ -50,7 +50,7 @@ class NetCalibratedForecaster(UnbiasedForecaster):
     >>> NetCalibratedForecaster(12, eta=0.1).predict_one()
     Traceback (most recent call last):
         ...
-    counterplay.core.errors.InvalidInputError: calibration on an eta = 0.1 net of 12 outcomes ...
+    counterplay.errors.InvalidInputError: calibration on an eta = 0.1 net of 12 outcomes ...
     """
 
     def __init__(

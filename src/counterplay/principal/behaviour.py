@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, IntArray
+from counterplay.errors import InvalidInputError
 from counterplay.principal.games import PrincipalAgentGame, check_states
 
 if TYPE_CHECKING:

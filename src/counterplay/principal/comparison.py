@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import FloatArray, check_positive_int
+from counterplay.errors import InvalidInputError
 from counterplay.principal.behaviour import conditional_bias
 from counterplay.principal.events import EventFamilies, EventFamily, Events
 from counterplay.principal.forecaster import Forecaster

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 from scipy.sparse import block_diag, csr_matrix, hstack
 
-from counterplay.core.errors import ConvergenceError, InvalidInputError
 from counterplay.core.validation import FloatArray, IntArray, check_float_array, check_real
+from counterplay.errors import ConvergenceError, InvalidInputError
 from counterplay.principal.games import (
     PrincipalAgentGame,
     check_forecasts,

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import (
     FloatArray,
     check_float_array,
@@ -24,6 +23,7 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
+from counterplay.errors import InvalidInputError
 
 
 class Events(ABC):

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InfeasibleError
 from counterplay.core.validation import FloatArray, check_real
+from counterplay.errors import InfeasibleError
 from counterplay.principal.games import FiniteGame, PrincipalAgentGame
 from counterplay.principal.kernels import TOL, expectation, finite_oracle
 from counterplay.principal.responses import OracleSpec

@@ -19,12 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import (
-    AssumptionWarning,
-    InvalidInputError,
-    ProtocolError,
-    UnknownNameError,
-)
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -34,6 +28,12 @@ from counterplay.core.validation import (
     check_open_fraction,
     check_positive_int,
     check_real,
+)
+from counterplay.errors import (
+    AssumptionWarning,
+    InvalidInputError,
+    ProtocolError,
+    UnknownNameError,
 )
 from counterplay.principal.events import Always, EventFamilies, EventFamily, Events, MostLikely
 from counterplay.principal.games import check_forecasts, check_states

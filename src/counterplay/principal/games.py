@@ -15,13 +15,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import AssumptionWarning, InvalidInputError
 from counterplay.core.validation import (
     FloatArray,
     check_float_array,
     check_fraction,
     check_int,
 )
+from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.principal.kernels import expectation
 
 Policy: TypeAlias = Hashable

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, check_real
+from counterplay.errors import InvalidInputError
 from counterplay.principal.bounds import Tuning, linear_contract_tuning
 from counterplay.principal.games import LinearContractGame, check_forecasts
 from counterplay.principal.kernels import TOL, linear_oracle

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import FloatArray, IntArray, check_int
+from counterplay.errors import InvalidInputError
 from counterplay.principal.decision_events import DecisionEvents
 from counterplay.principal.events import Events
 from counterplay.principal.forecaster import Forecaster, UnbiasedForecaster

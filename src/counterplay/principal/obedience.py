@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 from scipy.sparse import csr_matrix, hstack, vstack
 
-from counterplay.core.errors import ConvergenceError, InfeasibleError, InvalidInputError
 from counterplay.core.validation import FloatArray, check_real
+from counterplay.errors import ConvergenceError, InfeasibleError, InvalidInputError
 from counterplay.principal.games import check_forecasts
 from counterplay.principal.kernels import TOL, respond
 from counterplay.principal.persuasion import DisclosureGame, Scheme

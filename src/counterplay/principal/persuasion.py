@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import AssumptionWarning, InvalidInputError
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.validation import FloatArray, IntArray, check_float_array, check_fraction
+from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.principal.games import PrincipalAgentGame, check_names, check_utility_range
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, check_choice, check_fraction, check_real
+from counterplay.errors import InvalidInputError
 from counterplay.principal.bounds import (
     Tuning,
     optimistic_excess,

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError, ProtocolError
 from counterplay.core.play import Game, Learner
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import IntArray, check_int, check_positive_int
+from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.principal.agents import Agent
 from counterplay.principal.games import PrincipalAgentGame, check_states
 from counterplay.principal.mechanism import Mechanism, Nature, NatureView, Offer

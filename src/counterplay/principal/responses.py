@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_real
+from counterplay.errors import InvalidInputError
 from counterplay.principal.games import PrincipalAgentGame, check_forecasts
 from counterplay.principal.kernels import TOL, first_maximum, optimistic, respond, stable
 

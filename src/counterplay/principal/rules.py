@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, IntArray
+from counterplay.errors import InvalidInputError
 from counterplay.principal.games import PrincipalAgentGame, check_forecasts
 from counterplay.principal.kernels import TOL, benchmark_responses
 from counterplay.principal.responses import OracleSpec

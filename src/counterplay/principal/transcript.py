@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.errors import InformationError, InvalidInputError
 from counterplay.core.figures import axes_or_new, figure_style
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.transcript import Transcript
 from counterplay.core.validation import FloatArray, IntArray, check_int, check_real
+from counterplay.errors import InformationError, InvalidInputError
 from counterplay.principal.agents import Agent
 from counterplay.principal.behaviour import Behaviour, Stage, behaviour, conditional_bias
 from counterplay.principal.games import PrincipalAgentGame

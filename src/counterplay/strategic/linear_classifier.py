@@ -21,8 +21,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, FloatArray, check_float_array
+from counterplay.errors import InvalidInputError
 from counterplay.strategic.bag_logistic import BagLogistic
 from counterplay.strategic.graphs.bags import best_threshold
 from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph

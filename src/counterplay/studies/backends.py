@@ -10,7 +10,7 @@ import socket
 from collections.abc import Generator, Sequence
 from typing import Any, Literal, TypeAlias
 
-from counterplay.core.errors import (
+from counterplay.errors import (
     CounterplayError,
     InvalidInputError,
     MissingDependencyError,

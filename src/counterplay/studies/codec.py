@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
+from counterplay.errors import InvalidInputError
 from counterplay.studies.study import Value
 
 

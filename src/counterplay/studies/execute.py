@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterplay.core.errors import CounterplayError, InvalidInputError
+from counterplay.errors import CounterplayError, InvalidInputError
 from counterplay.studies.codec import plain
 from counterplay.studies.fingerprint import code_fingerprint
 from counterplay.studies.study import Params, Record, Value

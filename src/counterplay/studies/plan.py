@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import derive_seed
+from counterplay.errors import InvalidInputError
 from counterplay.studies.codec import encode, plain
 from counterplay.studies.fingerprint import code_fingerprint
 from counterplay.studies.registry import RegisteredStudy

@@ -10,7 +10,7 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from counterplay.core.errors import InvalidInputError, UnknownNameError
+from counterplay.errors import InvalidInputError, UnknownNameError
 from counterplay.studies.study import Area, Study
 
 MODULES: dict[str, str] = {

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from counterplay.core.errors import CounterplayError, StoreError
 from counterplay.core.progress import progress_bar
 from counterplay.core.validation import check_choice, check_int
+from counterplay.errors import CounterplayError, StoreError
 from counterplay.studies.backends import Backend, outcomes
 from counterplay.studies.execute import Failure, Task
 from counterplay.studies.plan import Cell, plan_cells

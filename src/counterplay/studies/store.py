@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from counterplay.core.errors import StoreError
+from counterplay.errors import StoreError
 from counterplay.studies.codec import decode, encode
 from counterplay.studies.plan import Cell
 from counterplay.studies.provenance import Provenance

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
+from counterplay.errors import InvalidInputError
 from counterplay.studies.study import Verdict
 
 

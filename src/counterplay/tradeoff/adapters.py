@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, check_positive_int
+from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.model import check_loss_matrix
 
 BatchLoss = Callable[[Any, Any], float]

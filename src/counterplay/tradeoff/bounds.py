@@ -12,7 +12,6 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import (
     check_float_array,
     check_fraction,
@@ -20,6 +19,7 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
+from counterplay.errors import InvalidInputError
 
 DOUBLING = 2 * math.sqrt(2) / (math.sqrt(2) - 1)
 """Constant of the doubling trick, about 6.83."""

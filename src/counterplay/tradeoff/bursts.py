@@ -14,7 +14,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -23,6 +22,7 @@ from counterplay.core.validation import (
     check_fraction,
     check_real,
 )
+from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.metrics import check_path, stints
 from counterplay.tradeoff.model import burst_threshold, check_loss_matrix, exceeds, limit_of
 

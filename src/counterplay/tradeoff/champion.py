@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError, ProtocolError
 from counterplay.core.online.state import Stateful
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
@@ -26,6 +25,7 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
+from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.adanormalhedge import AdaNormalHedge
 from counterplay.tradeoff.adapters import BatchLoss, error_rate, missed_positives, replay_losses

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError, ProtocolError
 from counterplay.core.online.chain import independent_chain, pick
 from counterplay.core.online.follow_lazy_leader import cumulative_before
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import BoolArray, FloatArray, check_probabilities
+from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.tradeoff.learner import BicriteriaLearner
 from counterplay.tradeoff.oracle import OracleRun
 from counterplay.tradeoff.plan import Plan, plain_plan

@@ -10,10 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.online import ScalarLearner
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import BoolArray, FloatArray
+from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.epoch_learner import Anytime, anytime, check_learner, epoch_plan
 from counterplay.tradeoff.model import EpochGrid, EpochRule

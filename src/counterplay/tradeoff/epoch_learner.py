@@ -12,7 +12,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.online import (
     Doubling,
     Hedge,
@@ -22,6 +21,7 @@ from counterplay.core.online import (
 )
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice, check_real
+from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.learner import BicriteriaLearner
 from counterplay.tradeoff.model import EpochGrid, EpochRule

@@ -15,12 +15,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import AssumptionWarning, InvalidInputError, ProtocolError
 from counterplay.core.online.chain import Int32Array
 from counterplay.core.online.exponential import first_outside
 from counterplay.core.online.state import Stateful
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, FloatArray, check_int, check_positive_int
+from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
 from counterplay.tradeoff.model import (
     AdaptiveSecondary,
     CallableSecondary,

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, IntArray, check_fraction, check_probabilities
+from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.model import check_active, check_loss_matrix
 
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import ConvergenceError, InvalidInputError
 from counterplay.core.validation import (
     FloatArray,
     check_choice,
     check_float_array,
     check_fraction,
 )
+from counterplay.errors import ConvergenceError, InvalidInputError
 from counterplay.tradeoff.instances.lower_bounds import PHASES, classification_losses
 
 if TYPE_CHECKING:

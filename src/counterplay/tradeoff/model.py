@@ -17,7 +17,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import AssumptionWarning, InvalidInputError
 from counterplay.core.online.exponential import all_inside, first_outside
 from counterplay.core.validation import (
     BoolArray,
@@ -31,6 +30,7 @@ from counterplay.core.validation import (
     check_real,
     check_same_shape,
 )
+from counterplay.errors import AssumptionWarning, InvalidInputError
 
 EpochRule = Literal["thesis", "balanced"] | int
 

@@ -16,7 +16,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import AssumptionWarning, InvalidInputError, ProtocolError
 from counterplay.core.online.state import Stateful
 from counterplay.core.validation import (
     BoolArray,
@@ -27,6 +26,7 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
+from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
 from counterplay.tradeoff.model import burst_threshold, check_loss_matrix, empty_message, limit_of
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.online import ScalarLearner
 from counterplay.core.online.chain import Int32Array
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_positive_int
+from counterplay.errors import InvalidInputError
 
 
 class ChoiceSampler(Protocol):

@@ -17,7 +17,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.online.chain import LazyChain, pick
 from counterplay.core.online.coupling import coupled_draw, maximal_coupling
 from counterplay.core.seeds import RandomState
@@ -28,6 +27,7 @@ from counterplay.core.validation import (
     check_choice,
     check_real,
 )
+from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.model import EpochGrid, EpochRule, check_losses
 from counterplay.tradeoff.oracle import CusumOracle, Granularity, OracleRun

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.online.chain import Int32Array
 from counterplay.core.transcript import Transcript
 from counterplay.core.validation import BoolArray, FloatArray
+from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.metrics import count_switches, sleeping_sums
 from counterplay.tradeoff.oracle import OracleRun
 from counterplay.tradeoff.plan import Plan

@@ -11,9 +11,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.online.chain import Int32Array
 from counterplay.core.validation import BoolArray, FloatArray, check_choice
+from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.learner import BicriteriaLearner, outside_activity
 from counterplay.tradeoff.model import empty_message
 from counterplay.tradeoff.oracle import CusumOracle, Granularity, OracleRun

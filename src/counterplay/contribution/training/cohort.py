@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.draws import Keys, fold, normals, run_keys, uniforms
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import check_positive_int, check_real
+from counterplay.errors import InvalidInputError
 
 _DATA, _NOISE, _SPLIT = 201, 202, 203
 

@@ -19,7 +19,7 @@ from counterplay.contribution.training.cohort import Cohort
 from counterplay.contribution.training.networks import Network, Params
 from counterplay.contribution.training.protocols import FedAvg
 from counterplay.core.draws import fold, uniforms
-from counterplay.core.errors import InvalidInputError
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd

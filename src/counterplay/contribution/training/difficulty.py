@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from counterplay.contribution.training.networks import Adam, Network
 from counterplay.core.draws import Keys, fold, run_keys, uniforms
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import check_choice, check_positive_int, check_real
+from counterplay.errors import InvalidInputError
 
 _SUBSET, _STEP, _FOLD, _DROP = 501, 502, 503, 504
 Floats = NDArray[np.float64]

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.core.draws import Keys, uniforms
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import check_choice
+from counterplay.errors import InvalidInputError
 
 Rounding = Literal["floor", "nearest", "largest_remainder", "sigma"]
 ROUNDINGS: tuple[Rounding, ...] = ("floor", "nearest", "largest_remainder", "sigma")

@@ -26,8 +26,8 @@ from counterplay.contribution.training.loads import (
 from counterplay.contribution.training.networks import SGD, Adam, Network, Params, along
 from counterplay.contribution.training.rounds import Judge, agent_draw, minibatch
 from counterplay.core.draws import Keys, fold
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import check_choice, check_positive_int, check_real
+from counterplay.errors import InvalidInputError
 
 Optimizer = Literal["server_adam_pooled", "server_sgd_pooled", "client_sgd"]
 OPTIMIZERS = ("server_adam_pooled", "server_sgd_pooled", "client_sgd")

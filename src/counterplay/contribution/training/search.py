@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from counterplay.contribution.training.networks import Network
 from counterplay.contribution.training.pretraining import accuracy_on, pretrain
 from counterplay.core.draws import fold, run_keys, uniforms
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import check_positive_int, check_real
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd

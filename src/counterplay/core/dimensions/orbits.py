@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.dimensions.vc import Shattering, Values, vc_dimension
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import IntArray
+from counterplay.errors import InvalidInputError
 
 
 @dataclass(frozen=True)

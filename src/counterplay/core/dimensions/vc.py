@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from counterplay.core.bits import Words, pack_columns, popcount, unique_rows
 from counterplay.core.dimensions.deep_search import find_shattered
 from counterplay.core.dimensions.shatter_search import search_bitsets, search_lists
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, IntArray, check_positive_int
+from counterplay.errors import InvalidInputError
 
 Values = NDArray[np.uint8]
 _BITSET_DEPTH = 10  # groups of rows as bit sets up to here: 2^10 sets of N bits

@@ -14,7 +14,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -23,6 +22,7 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
+from counterplay.errors import InvalidInputError
 
 # Smallest entry of a row: keeps the chain irreducible and every product of 20 entries above zero.
 _FLOOR = 1e-14

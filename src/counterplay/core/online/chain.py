@@ -15,9 +15,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_positive_int
+from counterplay.errors import InvalidInputError
 
 Int32Array = NDArray[np.int32]
 _UNIFORMS_AT_ONCE = 1 << 22  # 32 MiB of random numbers

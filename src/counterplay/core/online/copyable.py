@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.bits import Words, as_indices, pack_rows, popcount, unpack_rows, words_to_int
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, check_int
+from counterplay.errors import InvalidInputError
 
 Labels = NDArray[np.uint8]
 Learner = TypeVar("Learner", bound="VersionSpaceLearner")

@@ -13,10 +13,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.online.chain import LazyChain, pick
 from counterplay.core.online.learner import ScalarLearner
 from counterplay.core.validation import FloatArray, check_probabilities
+from counterplay.errors import InvalidInputError
 
 _NOTHING = 1e-300  # below this the gained probability is zero: keep the expert
 

@@ -12,12 +12,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.online.chain import Int32Array, LazyChain, concatenate
 from counterplay.core.online.learner import ScalarLearner
 from counterplay.core.online.shrinking_dartboard import ShrinkingDartboard
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray
+from counterplay.errors import InvalidInputError
 
 
 class Doubling(ScalarLearner):

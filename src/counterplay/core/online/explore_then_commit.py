@@ -12,10 +12,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.online.chain import LazyChain, independent_chain, point_mass
 from counterplay.core.online.learner import ScalarLearner
 from counterplay.core.validation import FloatArray, check_int, check_real
+from counterplay.errors import InvalidInputError
 
 
 class ExploreThenCommit(ScalarLearner):

@@ -14,7 +14,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.online.chain import Int32Array, LazyChain
 from counterplay.core.online.leader_laws import (
     exponential_leader_law,
@@ -29,6 +28,7 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
+from counterplay.errors import InvalidInputError
 
 Variant = Literal["exponential", "grid"]
 

@@ -12,12 +12,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.online.chain import LazyChain, independent_chain, pick, point_mass
 from counterplay.core.online.follow_lazy_leader import cumulative_before, lazy_leader_scale
 from counterplay.core.online.leader_laws import exponential_leader_law
 from counterplay.core.online.learner import ScalarLearner
 from counterplay.core.validation import FloatArray, check_real
+from counterplay.errors import InvalidInputError
 
 
 class FollowTheLeader(ScalarLearner):

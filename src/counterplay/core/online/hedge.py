@@ -14,7 +14,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.online.chain import LazyChain, independent_chain, normalise, pick
 from counterplay.core.online.exponential import (
     REBUILD,
@@ -25,6 +24,7 @@ from counterplay.core.online.exponential import (
 )
 from counterplay.core.online.learner import ScalarLearner
 from counterplay.core.validation import FloatArray, check_positive_int, check_real
+from counterplay.errors import InvalidInputError
 
 
 class Hedge(ScalarLearner):

@@ -14,12 +14,12 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError, ProtocolError
 from counterplay.core.online.chain import Int32Array, LazyChain
 from counterplay.core.online.exponential import first_outside
 from counterplay.core.online.state import Stateful
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_positive_int
+from counterplay.errors import InvalidInputError, ProtocolError
 
 
 class ScalarLearner(Stateful, ABC):

@@ -13,11 +13,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.online.chain import LazyChain, normalise, pick
 from counterplay.core.online.exponential import REBUILD, advance, fixed_step_marginals, rebuild
 from counterplay.core.online.learner import ScalarLearner
 from counterplay.core.validation import FloatArray, check_positive_int, check_real
+from counterplay.errors import InvalidInputError
 
 
 class ShrinkingDartboard(ScalarLearner):

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError, UnknownNameError
+from counterplay.errors import InvalidInputError, UnknownNameError
 
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 

@@ -15,9 +15,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.errors import MissingDependencyError
 from counterplay.core.floating_point import flushed_subnormals
 from counterplay.core.validation import check_choice
+from counterplay.errors import MissingDependencyError
 
 Array = Any
 """A NumPy array or a torch tensor."""

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.core.draws import Keys
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, check_positive_int
 from counterplay.defection.engine.arrays import Array, NumpyArrays
 from counterplay.defection.engine.objective import Objective
+from counterplay.errors import InvalidInputError
 
 LossAndGradient = Callable[[FloatArray, Array, Array, FloatArray], tuple[float, FloatArray]]
 """``(w, rows, labels, weights) -> (loss, gradient)``; weights sum to one, 0 marks padding."""

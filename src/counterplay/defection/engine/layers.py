@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.core.draws import Keys, uniforms
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import check_choice, check_positive_int, check_real
 from counterplay.defection.engine.arrays import Array, Backend, NumpyArrays
 from counterplay.defection.engine.losses import row_loss
 from counterplay.defection.engine.objective import Objective
+from counterplay.errors import InvalidInputError
 
 ACTIVATIONS = ("relu", "tanh", "sigmoid", "identity")
 

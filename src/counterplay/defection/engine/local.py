@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.draws import run_keys
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, IntArray, check_positive_int, check_real
 from counterplay.defection.engine.arrays import Array, Precision
 from counterplay.defection.engine.objective import Objective
 from counterplay.defection.engine.sites import SiteArrays, Sites, minibatches
+from counterplay.errors import InvalidInputError
 
 
 @dataclass(frozen=True)

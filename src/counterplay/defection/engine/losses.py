@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from counterplay.core.errors import UnknownNameError
 from counterplay.defection.engine.arrays import Array, Backend
+from counterplay.errors import UnknownNameError
 
 RowLoss = Callable[[Backend, Array, Array], tuple[Array, Array]]
 """``(backend, outputs (..., n, C), labels (..., n)) -> (losses (..., n), slopes (..., n, C))``."""

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.draws import Keys, fold, uniforms
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import IntArray
 from counterplay.defection.engine.arrays import Array, Backend
+from counterplay.errors import InvalidInputError
 
 _BATCH = 501
 

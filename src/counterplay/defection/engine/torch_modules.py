@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 
 from counterplay.core.draws import Keys
-from counterplay.core.errors import InvalidInputError
 from counterplay.defection.engine.arrays import Array, Precision, TorchArrays
 from counterplay.defection.engine.layers import LayeredObjective
 from counterplay.defection.engine.losses import row_loss
 from counterplay.defection.engine.objective import Objective
+from counterplay.errors import InvalidInputError
 
 _ACTIVATIONS = {torch.nn.ReLU: "relu", torch.nn.Tanh: "tanh", torch.nn.Sigmoid: "sigmoid"}
 TorchLoss = Callable[[Array, Array], Array]

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.draws import Keys
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -35,6 +34,7 @@ from counterplay.defection.reports import Aggregator, Reports, RuleState
 from counterplay.defection.rules.ada_gd import ADAGD
 from counterplay.defection.rules.mw_fed import MWFed
 from counterplay.defection.rules.uniform import FedAvg
+from counterplay.errors import InvalidInputError
 
 TestSet = tuple[NDArray[Any], NDArray[Any]]
 

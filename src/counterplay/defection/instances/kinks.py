@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.defection.instances.construction import Construction
 from counterplay.defection.problem import FunctionProblem
 from counterplay.defection.smoothing import psi_tau, psi_tau_slope
+from counterplay.errors import InvalidInputError
 
 
 def bad_init_example(eps: float = 0.1) -> Construction:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import check_positive_int, check_real
 from counterplay.defection.agents import check_eps
 from counterplay.defection.instances.construction import Construction
 from counterplay.defection.linear_models import LinearModelProblem
+from counterplay.errors import InvalidInputError
 
 
 def random_overparameterised(

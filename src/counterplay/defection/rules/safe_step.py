@@ -14,11 +14,11 @@ from typing import Literal
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.defection.dual_qp import nonnegative_dual
 from counterplay.defection.reports import Decision, Reports, RuleState
 from counterplay.defection.stack import Vector
+from counterplay.errors import InvalidInputError
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from typing import Literal
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import check_real
 from counterplay.defection.reports import Decision, Reports, RuleState
 from counterplay.defection.stack import Stack
+from counterplay.errors import InvalidInputError
 
 
 @dataclass(frozen=True)

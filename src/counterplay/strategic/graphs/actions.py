@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, check_int, check_real
+from counterplay.errors import InvalidInputError
 
 
 @dataclass(frozen=True)

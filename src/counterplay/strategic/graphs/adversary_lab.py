@@ -11,9 +11,9 @@ from itertools import product
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, check_positive_int
+from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.environment import GraphGame, GraphLearner, Mode
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.errors import ProtocolError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online.copyable import OnlineLearner
 from counterplay.core.seeds import RandomState
@@ -19,6 +18,7 @@ from counterplay.core.validation import (
     check_positive_int,
 )
 from counterplay.core.version_space import VersionSpace
+from counterplay.errors import ProtocolError
 from counterplay.strategic.graphs.environment import After, Before, GraphLearner, Mode
 from counterplay.strategic.graphs.experts import RealizabilityError
 from counterplay.strategic.graphs.graph_classes import GraphClass

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from counterplay.core.errors import InvalidInputError, ProtocolError
 from counterplay.core.online.copyable import OnlineLearner
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, check_int, check_positive_int
+from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.strategic.graphs.environment import After, Before, GraphLearner, Mode
 from counterplay.strategic.graphs.experts import RealizabilityError
 from counterplay.strategic.graphs.red2online import Red2OnlineFI

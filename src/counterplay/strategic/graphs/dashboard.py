@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.validation import BoolArray, check_int
+from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs import bounds
 from counterplay.strategic.graphs.environment import After, Before, GraphLearner
 from counterplay.strategic.graphs.red2online import Red2OnlineFI, Red2OnlinePMF

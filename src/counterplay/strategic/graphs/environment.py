@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.errors import InformationError, OpenProblemError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.transcript import Transcript
 from counterplay.core.validation import BoolArray, IntArray, check_labels01
+from counterplay.errors import InformationError, OpenProblemError
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 from counterplay.strategic.graphs.response import Tie, respond
 

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from counterplay.core.errors import NotRealizableError
 from counterplay.core.online.copyable import OnlineLearner
+from counterplay.errors import NotRealizableError
 
 TOLERANCE = 1e-12  # relative, towards positive
 Copy: TypeAlias = tuple[OnlineLearner, Any, int]

@@ -15,8 +15,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
+from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 
 _DENSE = 2000  # nodes up to which graphs are compared as dense matrices

@@ -14,8 +14,8 @@ from numba import njit
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from counterplay.core.errors import ConvergenceError, InvalidInputError
 from counterplay.core.validation import FloatArray
+from counterplay.errors import ConvergenceError, InvalidInputError
 from counterplay.strategic.graphs.bags import BagSample, best_threshold
 
 _MARGIN = 1e-3  # separation asked of the MILP's halfspace

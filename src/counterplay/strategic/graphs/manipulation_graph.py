@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from counterplay.core.errors import CounterplayWarning, InvalidInputError
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -26,6 +25,7 @@ from counterplay.core.validation import (
     check_int,
     check_real,
 )
+from counterplay.errors import CounterplayWarning, InvalidInputError
 from counterplay.strategic.graphs.actions import Action, affordable, ranges
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_positive_int
+from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.experts import RealizabilityError
 from counterplay.strategic.graphs.graph_classes import (
     ExplicitGraphClass,

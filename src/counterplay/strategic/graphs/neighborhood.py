@@ -17,8 +17,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, IntArray, check_choice, check_positive_int
+from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.graph_classes import (
     ExplicitGraphClass,
     GraphClass,

@@ -15,9 +15,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from counterplay.core.errors import ProtocolError
 from counterplay.core.online.copyable import OnlineLearner
 from counterplay.core.validation import BoolArray, IntArray, check_int
+from counterplay.errors import ProtocolError
 from counterplay.strategic.graphs.environment import After, Before, GraphLearner, Mode
 from counterplay.strategic.graphs.experts import Copy, Experts, positives
 

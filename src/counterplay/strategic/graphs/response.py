@@ -11,10 +11,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, IntArray, check_int, check_labels01
+from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
 
 Tie: TypeAlias = "Literal['uniform', 'first'] | Callable[[IntArray], int]"

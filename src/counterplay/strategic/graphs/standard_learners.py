@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import (
     FloatArray,
     check_positive_int,
     check_real,
 )
+from counterplay.errors import InvalidInputError
 
 
 @dataclass(frozen=True, eq=False)

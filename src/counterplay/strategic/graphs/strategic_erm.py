@@ -13,10 +13,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from counterplay.core.errors import InvalidInputError, UnknownNameError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, FloatArray, check_float_array
+from counterplay.errors import InvalidInputError, UnknownNameError
 from counterplay.strategic.graphs.bags import BagSample, merge_bags
 from counterplay.strategic.graphs.halfspace_erm import (
     HalfspaceFit,

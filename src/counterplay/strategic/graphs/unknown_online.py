@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError, ProtocolError
 from counterplay.core.online.copyable import OnlineLearner
 from counterplay.core.validation import BoolArray, IntArray, check_int
+from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.strategic.graphs.environment import After, Before, GraphLearner, Mode
 from counterplay.strategic.graphs.experts import RealizabilityError
 from counterplay.strategic.graphs.graph_classes import (

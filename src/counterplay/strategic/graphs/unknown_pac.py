@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from counterplay.core.errors import CounterplayWarning, InvalidInputError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import (
     BoolArray,
@@ -25,6 +24,7 @@ from counterplay.core.validation import (
     check_labels01,
     check_open_fraction,
 )
+from counterplay.errors import CounterplayWarning, InvalidInputError
 from counterplay.strategic.graphs import bounds
 from counterplay.strategic.graphs.experts import RealizabilityError
 from counterplay.strategic.graphs.graph_classes import GraphClass, ProductGraphClass

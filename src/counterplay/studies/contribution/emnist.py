@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.contribution.training import SearchResult
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.figures import PALETTE, figure_style, panels
 from counterplay.core.stats import clopper_pearson, mean_interval
+from counterplay.errors import InvalidInputError
 from counterplay.studies.study import Verdict
 
 if TYPE_CHECKING:

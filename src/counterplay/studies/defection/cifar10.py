@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.figures import PALETTE, figure_style, panels
 from counterplay.core.stats import mean_interval
+from counterplay.errors import InvalidInputError
 from counterplay.studies.defection.squares import four_panels
 from counterplay.studies.study import Verdict
 

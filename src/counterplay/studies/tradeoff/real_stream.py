@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.errors import AssumptionWarning
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.core.validation import FloatArray
+from counterplay.errors import AssumptionWarning
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.studies.tradeoff.streams import RealStream, digits_stream, flu_stream
 from counterplay.tradeoff import (

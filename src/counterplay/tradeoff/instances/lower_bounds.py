@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -21,6 +20,7 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
+from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.instances.switch_tax import SwitchTax
 from counterplay.tradeoff.model import Instance
 

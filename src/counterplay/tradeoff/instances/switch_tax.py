@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import FloatArray, check_fraction, check_positive_int
+from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.metrics import check_path, rounds_since_switch
 from counterplay.tradeoff.model import AdaptiveSecondary
 

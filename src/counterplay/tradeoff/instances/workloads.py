@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -15,6 +14,7 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
+from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.model import EpochGrid, Instance
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, IntArray
+from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.environment import (
     Before,
     GraphGame,

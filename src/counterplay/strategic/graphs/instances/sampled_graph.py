@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
@@ -23,6 +22,7 @@ from counterplay.core.validation import (
     check_open_fraction,
     check_positive_int,
 )
+from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.graph_classes import Block, ProductGraphClass
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterplay.core.errors import InvalidInputError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, check_int, check_positive_int
+from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.environment import (
     After,
     Before,
