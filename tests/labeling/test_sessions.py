@@ -331,6 +331,10 @@ def test_l3_leaving_the_protocol_is_said() -> None:
     assert {answer.point for answer in session.overruled} == lost
     assert f"{len(lost)} of {len(given)} answers are overruled" in session.summary()
     assert "incentives of the plan's report do not apply" in session.summary()
+    frame = session.to_frame()
+    assert set(np.flatnonzero(frame["overruled"])) == lost
+    assert set(np.flatnonzero(frame["answer"].notna())) == set(given)
+    assert frame["label"].tolist() == session.labels.tolist()
     resumed = LabelingSession(problem, B2IR(GBS()))
     resumed.replay(session.to_json())
     assert resumed.summary() == session.summary()

@@ -1,7 +1,7 @@
 """Run a protocol with real labelers: ask, tell, stop, resume, and survive wrong labels.
 
-A session is the list of answers so far plus the protocol; its JSON state holds just that, is checked
-and replayed on resume, so nothing depends on when or where it was stopped. An answer that
+A session is the list of answers so far plus the protocol; its JSON state holds just that. It is
+checked and replayed on resume, so nothing depends on when or where it was stopped. An answer that
 contradicts every hypothesis is not recorded; the error names a smallest set of answers that cannot
 all be true. A protocol asks only what splits the labelings that are left, so with two labels wrong
 answers, or a list of labelings without the right one, usually go unnoticed.
@@ -15,7 +15,7 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ from counterplay.core.validation import FloatArray, IntArray, check_int, check_r
 from counterplay.labeling.algorithm import QueryAlgorithm, State
 from counterplay.labeling.gbs import GBS
 from counterplay.labeling.model import PoolProblem
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _FORMAT = 2
 
@@ -91,7 +94,7 @@ class LabelingSession:
     array([0, 0, 1, 0, 0, 0, 1])
     >>> print(session.summary())
     2 answers (agent 1: 1, agent 2: 1); 5 of 7 labels were inferred, nobody gave them
-    assumed, not tested: one of the 4 labelings is right on every point
+    assumed, not tested: one of the 4 labelings is right on every point, and answers are right
     then, and only then, the least certain label has probability 1.000
     """
 
@@ -220,6 +223,24 @@ class LabelingSession:
             )
             lines.append(f"{len(self.overruled)} of {n} answers are overruled by the labelings")
         return "\n".join(lines)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per point: its label, who was asked and what he said, and whether it counted."""
+        import pandas as pd
+
+        given = {answer.point: answer for answer in self.answers}
+        asked = [given.get(x) for x in range(self.problem.m)]
+        lost = set(self.overruled)
+        return pd.DataFrame(
+            {
+                "label": self.labels,
+                "agent": [None if a is None else self.problem.name(a.agent) for a in asked],
+                "answer": [None if a is None else self.classes[a.label] for a in asked],
+                "overruled": [a in lost for a in asked],
+                "confidence_if_realizable": self.confidence_if_realizable,
+            },
+            index=pd.Index([self.problem.point_name(x) for x in range(self.problem.m)]),
+        )
 
     @property
     def labels(self) -> NDArray[Any]:
@@ -441,8 +462,8 @@ def _entropy(posterior: FloatArray) -> float:
 
 def assumption(problem: PoolProblem, noise: float | None = None) -> str:
     """What inferred labels and expected queries rest on, as text."""
-    errors = "" if noise is None else f", each answer is wrong independently with chance {noise:g}"
-    return f"one of the {problem.N} labelings is right on every point{errors}"
+    answers = "are right" if noise is None else f"are wrong independently with chance {noise:g}"
+    return f"one of the {problem.N} labelings is right on every point, and answers {answers}"
 
 
 def _error_rate(value: Any, name: str) -> float:
