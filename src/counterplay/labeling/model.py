@@ -232,7 +232,7 @@ class PoolProblem:
         (2.0, 3.17)
         """
         problem = self if coalition is None else self.restrict(coalition).problem
-        present = [np.any(problem.H == label, axis=0) for label in range(problem.n_classes)]
+        present = [np.any(label == problem.H, axis=0) for label in range(problem.n_classes)]
         most = int(np.sum(present, axis=0).max())
         return problem.entropy() / float(np.log2(most)) if most > 1 else 0.0
 

@@ -323,7 +323,8 @@ def check_codes(
 
 
 def _is_code(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and bool(0 <= value < 2**31) and float(value) % 1 == 0
+    number: Any = value if isinstance(value, numbers.Real) else -1
+    return bool(0 <= number < 2**31 and number % 1 == 0)
 
 
 def smallest_cost_gap(costs: FloatArray) -> float:
