@@ -16,6 +16,7 @@ from counterplay.labeling import (
     bounds,
     instances,
     optimal_cost,
+    plan_campaign,
 )
 from counterplay.labeling.report import alone_costs
 from labeling.problems import random_problem
@@ -79,6 +80,33 @@ def test_greedy_bound_and_entropy_floor() -> None:
         assert best <= greedy
         limit = bounds.gbs_queries(float(best), float(min(problem.prior)))
         assert float(greedy) <= limit + 1e-12
+
+
+def test_l1_floor_counts_the_labels_an_answer_can_have() -> None:
+    """Nine labelings of two points: two questions are enough, although the entropy is 3.17 bits."""
+    nine = np.array([[a, b] for a in range(3) for b in range(3)])
+    problem = PoolProblem.from_labelings(nine, agents=[[0], [1]], n_classes=3)
+    assert problem.query_floor() == pytest.approx(2.0)
+    assert float(optimal_cost(problem)) == 2.0
+    plan = plan_campaign(np.arange(2.0), owners=[0, 1], hypotheses=nine)
+    assert "no protocol can do with fewer than 2.00 queries" in plan.summary()
+    rng = np.random.default_rng(9)
+    tight = 0
+    for _ in range(200):
+        labels = rng.integers(0, 3, size=(int(rng.integers(1, 9)), 4))
+        weights = rng.integers(1, 9, size=len(labels))
+        problem = PoolProblem.from_labelings(labels, weights, [[0, 1], [2, 3]], n_classes=3)
+        best = plain_optimum(problem) / problem.weights.sum()
+        assert problem.query_floor() <= best + 1e-12
+        tight += problem.entropy() > best + 1e-9
+        for agent in (0, 1):
+            alone = problem.restrict((agent,)).problem
+            best = plain_optimum(alone) / alone.weights.sum()
+            assert problem.query_floor((agent,)) <= best + 1e-12
+    assert tight > 20  # bits are no floor
+    for _ in range(20):
+        problem = random_problem(rng, k=2)
+        assert problem.query_floor() == pytest.approx(problem.entropy())
 
 
 def test_optimum_of_the_counterexample() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -94,8 +95,11 @@ def test_strategy_conventions_and_errors() -> None:
     assert strategy.query(X, np.full(200, np.nan), batch_size=3).shape == (3,)
     only = strategy.query(X, np.full(200, np.nan), candidates=[7, 9])
     assert only[0] in (7, 9)
-    best, metric = strategy.as_modal()(None, X, n_instances=2)
+    untrained = SimpleNamespace(X_training=None, y_training=None)
+    best, metric = strategy.as_modal()(untrained, X, n_instances=2)
     assert best.shape == metric.shape == (2,)
+    with pytest.raises(InvalidInputError, match="NoneType has no X_training"):
+        strategy.as_modal()(None, X)
     contradiction = np.full(200, np.nan)
     contradiction[:60] = 1 - y[:60]
     with pytest.raises(NotRealizableError, match="tolerance"):
@@ -105,6 +109,31 @@ def test_strategy_conventions_and_errors() -> None:
         strategy.query(X, y.astype(float))
     with pytest.raises(InvalidInputError, match="length 200"):
         strategy.query(X, [np.nan])
+
+
+def test_l5_modal_strategy_uses_the_labels_so_far() -> None:
+    """The next point splits the members that agree with the learner's training labels."""
+    members, X, _ = committee_and_pool()
+    predictions = np.stack([member.predict(X) for member in members])
+    strategy = CommitteeSplitStrategy(members)
+    ask = strategy.as_modal()
+    first = int(ask(SimpleNamespace(X_training=None, y_training=None), X)[0][0])
+    chosen = []
+    for label in (0, 1):
+        learner = SimpleNamespace(X_training=X[[first]], y_training=np.array([label]))
+        index, metric = ask(learner, X)
+        ones = predictions[predictions[:, first] == label].mean(axis=0)
+        assert metric[0] == pytest.approx(np.minimum(ones, 1 - ones).max())
+        known = np.full(len(X), np.nan)
+        known[first] = label
+        assert int(index[0]) == int(strategy.query(X, known)[0])
+        chosen.append(int(index[0]))
+    assert chosen[0] != chosen[1]
+    wrong = SimpleNamespace(X_training=X, y_training=1 - predictions[0])
+    with pytest.raises(NotRealizableError, match="tolerance"):
+        ask(wrong, X)
+    tolerant = CommitteeSplitStrategy(members, tolerance=1e-5).as_modal()  # 1e-5 ** 100 is 0
+    assert tolerant(wrong, X)[0].shape == (1,)
 
 
 def test_modal_loop() -> None:

@@ -18,6 +18,7 @@ from counterplay.principal.lab import (
     ConstantMechanism,
     FiniteGame,
     ForecastBestResponseAgent,
+    LinearContractGame,
     SecretInfoAgent,
     SpitefulAgent,
     Stage,
@@ -211,3 +212,16 @@ def test_bad_stages_are_refused(change, message):
         behaviour(stage, [0])
     with pytest.raises(InvalidInputError, match="not available"):
         behaviour(stage, [0, 2])
+
+
+@pytest.mark.parametrize("bad", [0.5, np.nan])
+def test_p4_bias_refuses_states_that_are_no_codes(bad):
+    pi, ids = np.full((4, 2), 0.5), np.zeros(4, dtype=int)
+    with pytest.raises(InvalidInputError, match="state of row 2 is"):
+        conditional_bias(pi, np.array([0, 1, bad, 1]), ids)
+    with pytest.raises(InvalidInputError, match=r"states must be codes 0\.\.1"):
+        conditional_bias(pi, np.array([0, 1, 2, 1]), ids)
+    game = LinearContractGame([[0, 0], [0, 1]], [0, 0.25])
+    stage = Stage(game, (0.5,), np.zeros(4, int), np.ones(4, int), np.array([0, 1, 0, 1]))
+    with pytest.raises(InvalidInputError, match="action of row 2 is"):
+        behaviour(stage, [0, 1, bad, 1])

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from fractions import Fraction
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -42,6 +45,80 @@ def test_payments_are_the_cheapest_that_work():
             a = int(u.argmax())
             if np.delete(u, a).max(initial=-np.inf) <= u[a] - margin:
                 assert value[a] >= F[a] @ (game.outcome_value - contract) - 1e-9
+
+
+def solve(equations):
+    """Solve square equations (row, side) in Fractions; None if they are singular."""
+    rows = [[*row, side] for row, side in equations]
+    for i in range(len(rows)):
+        pivot = next((r for r in range(i, len(rows)) if rows[r][i] != 0), None)
+        if pivot is None:
+            return None
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        rows[i] = [x / rows[i][i] for x in rows[i]]
+        for r in range(len(rows)):
+            if r != i:
+                rows[r] = [x - rows[r][i] * y for x, y in zip(rows[r], rows[i])]
+    return [row[-1] for row in rows]
+
+
+def cheapest_by_vertices(game, forecast, action, margin):
+    """Exact minimum over the vertices of the payments that implement an action, or None."""
+    F = [[Fraction(0)] * game.outcome_value.size for _ in game.costs]
+    for a, row in enumerate(game.outcome):
+        for o, probability in zip(row, forecast):
+            F[a][o] += probability
+    n = game.outcome_value.size
+    costs = [Fraction(str(c)) for c in game.costs]
+    rows = [[Fraction(int(i == j)) for j in range(n)] for i in range(n)]
+    constraints = [(row, Fraction(0)) for row in rows]  # row @ t >= side
+    constraints += [([-x for x in row], Fraction(-1)) for row in rows]
+    for b in range(len(costs)):
+        if b != action:
+            row = [x - y for x, y in zip(F[action], F[b])]
+            constraints.append((row, costs[action] - costs[b] + margin))
+    found = []
+    for chosen in combinations(constraints, n):
+        t = solve(chosen)
+        if t is not None and all(
+            sum(x * y for x, y in zip(row, t)) >= side for row, side in constraints
+        ):
+            found.append(sum(x * y for x, y in zip(F[action], t)))
+    return min(found, default=None)
+
+
+def test_p1_rare_differences_are_implementable():
+    """Action 1 differs in a state of chance 0.005; a payment of 0.2 covers its cost of 0.001."""
+    game = ContractGame([[0, 1], [1, 1]], [0.0, 1.0], [0.0, 0.001])
+    payments, value = optimal_payments(game, [0.005, 0.995])
+    assert payments[1] == pytest.approx([0.0, 0.2], abs=1e-9)
+    assert value == pytest.approx([0.995, 0.8], abs=1e-9)
+    payments, value = optimal_payments(game, [0.0009, 0.9991])  # even a payment of 1 is too little
+    assert value[1] == -np.inf
+    assert np.isnan(payments[1]).all()
+
+
+def test_p1_payments_agree_with_exact_arithmetic():
+    rng = np.random.default_rng(4)
+    implementable = 0
+    for _ in range(60):
+        n, k = int(rng.integers(2, 4)), int(rng.integers(2, 4))
+        outcome = rng.integers(0, k, (n, 3))
+        rare = Fraction(int(rng.integers(1, 20)), 10 ** int(rng.integers(2, 5)))
+        forecast = [rare, 2 * rare, 1 - 3 * rare]
+        costs = np.arange(n) * float(rng.choice([0.0001, 0.001, 0.1]))
+        game = ContractGame(outcome, rng.random(k).round(3), costs.round(4))
+        _, value = optimal_payments(game, [float(p) for p in forecast])
+        F = game.outcome_probabilities(np.array([float(p) for p in forecast]))
+        for a in range(n):
+            cheapest = cheapest_by_vertices(game, forecast, a, Fraction(0))
+            if cheapest is None:
+                assert value[a] == -np.inf
+            else:
+                implementable += a > 0
+                expected = F[a] @ game.outcome_value - float(cheapest)
+                assert value[a] == pytest.approx(expected, abs=1e-8)
+    assert implementable > 20
 
 
 @pytest.mark.claim("07.29")

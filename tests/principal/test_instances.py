@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 from counterplay.errors import InvalidInputError
-from counterplay.principal import (
-    ContextualSwapAgent,
-    LinearContractOracle,
-    StableMechanism,
-)
+from counterplay.principal import ContextualSwapAgent, LinearContractOracle, StableMechanism
 from counterplay.principal.bounds import balance_threshold, secret_information_regret
 from counterplay.principal.instances import (
     near_tie_contract,

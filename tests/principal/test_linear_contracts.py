@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,34 @@ def test_there_are_at_most_n_minus_one_ties():
                 for p in np.linspace(low, high, 7)[1:-1]:
                     u = np.sort(p * f - game.costs)
                     assert u[-1] - u[-2] > 0.0
+
+
+def exact_ties(values, costs):
+    """Shares in [0, 1] with two best responses, for two equally likely states."""
+    f = [(a + b) / 2 for a, b in values]
+    pairs = [(a, b) for a in range(len(f)) for b in range(a) if f[a] != f[b]]
+    crossings = {(costs[a] - costs[b]) / (f[a] - f[b]) for a, b in pairs}
+    found = []
+    for p in sorted(x for x in crossings if 0 <= x <= 1):
+        u = sorted(p * x - c for x, c in zip(f, costs))
+        if u[-1] == u[-2]:
+            found.append(p)
+    return found
+
+
+def test_p2_a_tie_at_one_is_not_lost_by_rounding():
+    game = LinearContractGame([[0.3, 1], [0.7, 1]], [0.05, 0.25])
+    assert tie_points(game, (0.5, 0.5)).tolist() == [1.0]
+    rng, at_one = np.random.default_rng(3), 0
+    for _ in range(2000):
+        n = int(rng.integers(2, 5))
+        values = [[Fraction(int(v), 10) for v in rng.integers(0, 11, 2)] for _ in range(n)]
+        costs = [Fraction(int(c), 20) for c in rng.choice(21, n, replace=False)]
+        game = LinearContractGame(np.array(values, dtype=float), np.array(costs, dtype=float))
+        ties = exact_ties(values, costs)
+        assert tie_points(game, (0.5, 0.5)) == pytest.approx([float(p) for p in ties])
+        at_one += 1 in ties
+    assert at_one > 50
 
 
 @pytest.mark.claim("07.03")

@@ -7,11 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 from counterplay.errors import InfeasibleError, InvalidInputError
-from counterplay.principal import (
-    DisclosureGame,
-    FollowRecommendation,
-    StableMechanism,
-)
+from counterplay.principal import DisclosureGame, FollowRecommendation, StableMechanism
 from counterplay.principal.instances import random_persuasion_game
 from counterplay.principal.lab import (
     FiniteStableOracle,

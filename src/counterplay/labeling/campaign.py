@@ -23,7 +23,7 @@ from counterplay.labeling.gbs import GBS
 from counterplay.labeling.mixture import Mixture, sir_mixture
 from counterplay.labeling.model import PoolProblem
 from counterplay.labeling.report import IncentiveReport, incentive_report
-from counterplay.labeling.session import LabelingSession
+from counterplay.labeling.session import LabelingSession, assumption
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,8 @@ class CampaignPlan:
     protocol:
         What decides who is asked.
     report:
-        Expected queries alone and together; ``report.is_ir`` and ``report.is_sir``.
+        Expected queries alone and together; ``report.is_ir`` and ``report.is_sir``. They hold for
+        ``protocol``, and if one of the labelings is right.
     no_gain:
         Agents about whose labels the others can say nothing; they cannot gain strictly.
     classes:
@@ -69,9 +70,9 @@ class CampaignPlan:
         p = self.problem
         head = (
             f"{p.k} parties, {p.m} points, {p.N} possible labelings; no protocol can do with fewer "
-            f"than {p.entropy():.2f} queries on average"
+            f"than {p.query_floor():.2f} queries on average"
         )
-        lines = [head, self.report.summary()]
+        lines = [head, self.report.summary(), f"assumed, not tested: {assumption(p)}"]
         if self.no_gain:
             names = ", ".join(p.name(i) for i in self.no_gain)
             lines.append(f"the others' labels say nothing about the points of {names}")

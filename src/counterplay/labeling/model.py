@@ -209,11 +209,32 @@ class PoolProblem:
         return tuple(i for i in range(self.k) if self.n_labelings(self.agents[i]) == 1)
 
     def entropy(self, coalition: Iterable[int] | None = None) -> float:
-        """Entropy in bits of the labels of a coalition's points: a floor for every protocol."""
+        """Entropy in bits of the labels of a coalition's points."""
         problem = self if coalition is None else self.restrict(coalition).problem
         p: FloatArray = problem.prior.astype(np.float64)
         p = p[p > 0]
         return float(max(0.0, -(p * np.log2(p)).sum()))
+
+    def query_floor(self, coalition: Iterable[int] | None = None) -> float:
+        """Fewest expected queries of any protocol that finds the labels of a coalition's points.
+
+        An answer that can be one of L labels carries at most log2 L bits, so the floor is the
+        entropy divided by log2 L, with the largest L of all points. With two labels it is the
+        entropy itself.
+
+        Examples
+        --------
+        All nine labelings of two points with three labels: both points must be asked.
+
+        >>> nine = [[a, b] for a in range(3) for b in range(3)]
+        >>> problem = PoolProblem.from_labelings(nine, agents=[[0], [1]], n_classes=3)
+        >>> round(problem.query_floor(), 6), round(problem.entropy(), 2)
+        (2.0, 3.17)
+        """
+        problem = self if coalition is None else self.restrict(coalition).problem
+        present = [np.any(label == problem.H, axis=0) for label in range(problem.n_classes)]
+        most = int(np.sum(present, axis=0).max())
+        return problem.entropy() / float(np.log2(most)) if most > 1 else 0.0
 
     def version_space(self) -> VersionSpace:
         """A fresh version space over the labelings, with the weights as masses."""

@@ -92,7 +92,8 @@ class CommitteeSplitStrategy:
         if labels.shape != (H.shape[1],):
             raise InvalidInputError(f"y must have length {H.shape[1]}, got shape {labels.shape}")
         missing = np.isnan(labels)
-        utilities = self._utilities(H, classes, labels, ~missing)
+        wrong = (classes[H[:, ~missing]] != labels[~missing]).sum(axis=1)
+        utilities = self._split_masses(H, classes, wrong)
         allowed = missing.copy()
         if candidates is not None:
             mask = np.zeros(H.shape[1], dtype=np.bool_)
@@ -107,12 +108,21 @@ class CommitteeSplitStrategy:
         return chosen, np.where(allowed, utilities, np.nan)[None, :]
 
     def as_modal(self) -> Any:
-        """The strategy for modAL: ``(learner, X_pool) -> (indices, metric)``."""
+        """The strategy for modAL: ``(learner, X_pool) -> (indices, metric)``.
+
+        Members count as consistent by the learner's ``X_training`` and ``y_training``, which modAL
+        extends with every ``teach``; its first training set is part of them.
+        """
 
         def strategy(learner: Any, X: ArrayLike, n_instances: int = 1, **_: Any) -> Any:
+            if not hasattr(learner, "X_training") or not hasattr(learner, "y_training"):
+                raise InvalidInputError(
+                    f"{type(learner).__name__} has no X_training and y_training, so the labels so "
+                    "far are unknown; pass modAL's ActiveLearner, or call query(X, y)"
+                )
             H, classes = self._predictions(X)
-            nothing = np.zeros(H.shape[1])
-            masses = self._utilities(H, classes, nothing, np.zeros(H.shape[1], dtype=np.bool_))
+            wrong = self._contradicted(learner.X_training, learner.y_training)
+            masses = self._split_masses(H, classes, wrong)
             best = np.argsort(-masses, kind="stable")[:n_instances]
             return best, masses[best]
 
@@ -127,11 +137,20 @@ class CommitteeSplitStrategy:
             self._pool = (*key, codes.reshape(rows.shape), classes)
         return self._pool[2], self._pool[3]
 
-    def _utilities(
-        self, H: IntArray, classes: NDArray[Any], labels: FloatArray, known: NDArray[np.bool_]
-    ) -> FloatArray:
-        wrong = (classes[H[:, known]] != labels[known]).sum(axis=1) if known.any() else 0
-        w = self.weights * (self.tolerance ** np.asarray(wrong))
+    def _contradicted(self, X: Any, y: Any) -> IntArray:
+        """How many of the given labels each member contradicts."""
+        if X is None or y is None or np.shape(y)[0] == 0:
+            return np.zeros(len(self.committee), dtype=np.int64)
+        labels = np.asarray(y)
+        wrong = [int(np.sum(member.predict(X) != labels)) for member in self.committee]
+        return np.array(wrong, dtype=np.int64)
+
+    def _split_masses(self, H: IntArray, classes: NDArray[Any], wrong: IntArray) -> FloatArray:
+        """Mass of the members that do not give each point its most probable label."""
+        if self.tolerance > 0:
+            # only differences count, and so the power cannot vanish for all members at once
+            wrong = wrong - wrong[self.weights > 0].min()
+        w = self.weights * self.tolerance**wrong
         if not w.sum() > 0:
             raise NotRealizableError(
                 "the labels contradict every committee member; pass tolerance > 0 to go on"

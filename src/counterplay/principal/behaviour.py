@@ -15,7 +15,7 @@ import numpy as np
 
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.errors import InvalidInputError
-from counterplay.principal.games import PrincipalAgentGame, check_states
+from counterplay.principal.games import PrincipalAgentGame, check_codes, check_states
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         y = check_states(self.y, self.game.n_states)
-        p, r = np.asarray(self.p_idx, dtype=np.int64), np.asarray(self.r, dtype=np.int64)
+        p, r = check_codes(self.p_idx, "policy"), check_codes(self.r, "recommendation")
         if not p.shape == r.shape == y.shape:
             raise InvalidInputError(
                 "policies, recommendations and states must have the same length, got "
@@ -92,13 +92,20 @@ class Stage:
         """Number of actions in every context."""
         return self.sizes[self.context_policy]
 
+    @property
+    def stakes(self) -> tuple[float, float]:
+        """Largest minus smallest utility of a round, mean over the rounds: Agent, Principal."""
+        spread = [np.nanmax(W, axis=1) - np.nanmin(W, axis=1) for W in (self.U, self.V)]
+        agent, principal = (float(s[self.local, self.y].mean()) for s in spread)
+        return agent, principal
+
     def gains(self) -> FloatArray:
         """Utilities of all Agent actions in every round, shape (rounds, actions)."""
         return np.nan_to_num(self.U[self.local, :, self.y])
 
     def check_actions(self, actions: Any) -> IntArray:
         """Return the Agent's actions as an array (rounds, replicates)."""
-        a = np.asarray(actions, dtype=np.int64)
+        a = check_codes(actions, "action")
         a = a[:, None] if a.ndim == 1 else a
         if a.ndim != 2 or a.shape[0] != len(self):
             raise InvalidInputError(
@@ -240,7 +247,7 @@ def conditional_bias(
     [0.25, 0.25]
     """
     pi = np.asarray(forecasts, dtype=np.float64)
-    y = np.asarray(states, dtype=np.int64)
+    y = check_states(check_codes(states, "state"), pi.shape[1])
     residual = pi.copy()
     residual[np.arange(y.size), y] -= 1.0
     found, inverse = np.unique(ids, return_inverse=True)

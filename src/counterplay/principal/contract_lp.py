@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
-from scipy.sparse import block_diag, csr_matrix, hstack
 
 from counterplay.core.validation import FloatArray, IntArray, check_float_array, check_real
 from counterplay.errors import ConvergenceError, InvalidInputError
@@ -28,7 +27,8 @@ from counterplay.principal.kernels import TOL, respond
 from counterplay.principal.responses import OracleSpec
 from counterplay.principal.rules import PolicyRule
 
-_PENALTY = 100.0
+_INFEASIBLE = 2  # status of linprog
+_EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 class ContractGame(PrincipalAgentGame):
@@ -115,8 +115,9 @@ def optimal_payments(
 ) -> tuple[FloatArray, FloatArray]:
     """Cheapest payments that make each action the Agent's best response by ``margin``.
 
-    Returns the payments, shape (actions, outcomes), and the Principal's value of each action; minus
-    infinity where no payments in [0, 1] are enough. All actions are one sparse linear program.
+    Returns the payments, shape (actions, outcomes), and the Principal's value of each action. Where
+    no payments in [0, 1] are enough the payments are NaN and the value is minus infinity. Every
+    action is one linear program.
 
     Examples
     --------
@@ -128,28 +129,28 @@ def optimal_payments(
     pi = check_forecasts(forecast, game.n_states)[0]
     gap = check_real(margin, "margin", low=0.0)
     F = game.outcome_probabilities(pi)
-    n, m = F.shape
-    blocks, sides = [], []
-    for a in range(n):
-        others = np.arange(n) != a
-        blocks.append(F[others] - F[a])
-        sides.append(game.costs[others] - game.costs[a] - gap)
-    if n == 1:
-        return np.zeros((1, m)), F @ game.outcome_value
-    # one shortfall variable per action keeps the program feasible; it must end at zero
-    owner = np.repeat(np.arange(n), n - 1)
-    short = csr_matrix(
-        (-np.ones(owner.size), (np.arange(owner.size), owner)), shape=(len(owner), n)
-    )
-    A = hstack([block_diag(blocks), short]).tocsr()
-    cost = np.concatenate([F.ravel(), np.full(n, _PENALTY)])
-    limits = [(0.0, 1.0)] * (n * m) + [(0.0, None)] * n
-    solved = linprog(cost, A_ub=A, b_ub=np.concatenate(sides), bounds=limits, method="highs")
-    if solved.status != 0:
-        raise ConvergenceError(f"the payment program was not solved: {solved.message}")
-    payments = np.clip(solved.x[: n * m].reshape(n, m), 0.0, 1.0)
+    if len(F) == 1:
+        return np.zeros(F.shape), F @ game.outcome_value
+    payments = np.full(F.shape, np.nan)
+    for a in range(len(F)):
+        others = np.arange(len(F)) != a
+        # his utility of a is at least that of every other action, plus the margin
+        solved = linprog(
+            F[a],
+            A_ub=F[others] - F[a],
+            b_ub=game.costs[others] - game.costs[a] - gap,
+            bounds=(0.0, 1.0),
+            method="highs",
+            options=_EXACT,
+        )
+        if solved.status == 0:
+            payments[a] = np.clip(solved.x, 0.0, 1.0)
+        elif solved.status != _INFEASIBLE:
+            raise ConvergenceError(
+                f"the payment program of action {a} was not solved: {solved.message}"
+            )
     value = (F * (game.outcome_value - payments)).sum(axis=1)
-    return payments, np.where(solved.x[n * m :] > 1e-9, -np.inf, value)
+    return payments, np.where(np.isnan(value), -np.inf, value)
 
 
 class ContractLPOracle(PolicyRule):

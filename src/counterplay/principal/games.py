@@ -7,9 +7,10 @@ Source: sec:model-cali, sec:linear-contract; spec 07, section 2.1.
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.validation import (
     FloatArray,
+    IntArray,
     check_float_array,
     check_fraction,
     check_int,
@@ -288,6 +290,42 @@ def check_states(states: ArrayLike, n_states: int) -> np.ndarray[Any, np.dtype[n
             f"states must be codes 0..{n_states - 1}, got {array.min()}..{array.max()}"
         )
     return array.astype(np.int64)
+
+
+def check_codes(
+    values: Any, name: str, names_of: Callable[[int], Sequence[str]] | None = None
+) -> IntArray:
+    """Return codes as int64; ``names_of(row)`` lists the names that are understood in a row.
+
+    Fractions and missing values are refused with their row, never truncated.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind in "iub":
+        return array.astype(np.int64)
+    codes: IntArray = np.empty(array.shape, dtype=np.int64)
+    for where, value in np.ndenumerate(array.astype(object)):
+        row = where[0] if where else 0
+        known = names_of(row) if names_of is not None and isinstance(value, str) else ()
+        if value in known:
+            codes[where] = known.index(value)
+        elif known:
+            raise InvalidInputError(
+                f"{name} of row {row} is {value!r}, which the game does not know; "
+                f"known: {', '.join(known)[:150]}"
+            )
+        elif not _is_code(value):
+            raise InvalidInputError(
+                f"{name} of row {row} is {str(value)[:50]}: use whole-number codes from 0, or "
+                "names that the game knows"
+            )
+        else:
+            codes[where] = int(value)
+    return codes
+
+
+def _is_code(value: Any) -> bool:
+    number: Any = value if isinstance(value, numbers.Real) else -1
+    return bool(0 <= number < 2**31 and number % 1 == 0)
 
 
 def smallest_cost_gap(costs: FloatArray) -> float:

@@ -23,6 +23,8 @@ from counterplay.principal.kernels import TOL, linear_oracle
 from counterplay.principal.responses import OracleSpec
 from counterplay.principal.rules import PolicyRule
 
+_AT_ONE = 1e-9
+
 
 class LinearContractOracle(PolicyRule):
     """The near-optimal commission rate that leaves no near-tie.
@@ -148,7 +150,8 @@ def contract_grid(delta: float) -> FloatArray:
 def tie_points(game: LinearContractGame, forecast: ArrayLike) -> FloatArray:
     """Contracts at which the Agent has more than one best response (lem:ties: at most n - 1).
 
-    They are the breakpoints in [0, 1] of the upper envelope of the lines ``p f(a) - c(a)``.
+    They are the breakpoints in [0, 1] of the upper envelope of the lines ``p f(a) - c(a)``. A
+    breakpoint within 1e-9 above 1 counts as 1.
 
     Examples
     --------
@@ -167,8 +170,9 @@ def tie_points(game: LinearContractGame, forecast: ArrayLike) -> FloatArray:
         crossing = (game.costs[steeper] - game.costs[current]) / (f[steeper] - f[current])
         crossing = np.maximum(crossing, share)
         share = float(crossing.min())
-        if share > 1.0:
+        if share > 1.0 + _AT_ONE:
             break
+        share = min(share, 1.0)  # a tie at 1 may come out above it by rounding
         found.append(share)
         tied = steeper[crossing <= share + TOL]
         current = int(tied[f[tied].argmax()])

@@ -297,7 +297,8 @@ class ContractTranscript(Transcript):
             f"Principal {self.principal_values.mean():.4f} per round; best benchmark policy "
             f"{label}: {self.benchmark_values[:, best].mean():.4f}",
             f"policy regret {self.policy_regret:.4f}",
-            f"Agent: {self.behaviour.summary()}",
+            f"Agent{' (first replicate)' if len(self.behaviours) > 1 else ''}: "
+            f"{self.behaviour.summary()}",
         ]
         try:
             lines.insert(3, f"guaranteed from this transcript: at most {self.regret_bound:.4g}")
