@@ -244,13 +244,13 @@ def test_orbit_dimensions_of_the_constructions(d: int) -> None:
         [int(i in chosen) for i in range(2 * d)] + [0] * (2 * d)
         for chosen in combinations(range(2 * d), d)
     ]
-    cls, orbits = sign_flip(subsets)  # spec 11, 4.1
+    cls, orbits = sign_flip(subsets)  # Theorem 11.2
     assert len(cls) == comb(2 * d, d)
     dims = dim.vc_dimension(cls).value, dim.vcao(cls, orbits).value, dim.vco(cls, orbits).value
     assert dims == (d, d, 0)
     cubes = np.array(list(product([0, 1], repeat=d)))
     points = [(tuple(b), i) for b in cubes for i in range(d)]
-    rows = [[int(h == b) * h[i] for b, i in points] for h in map(tuple, cubes)]  # spec 11, 4.8
+    rows = [[int(h == b) * h[i] for b, i in points] for h in map(tuple, cubes)]
     blowup = FiniteClass.from_matrix(rows)
     which = [i for _, i in points]
     assert dim.vc_dimension(blowup).value == 1

@@ -5,7 +5,7 @@ two of the points, with the points on that line split at one place. The side of 
 in floating point where rounding cannot matter and with integers of any size where it can, so
 collinear and repeated points are handled as they are, without jitter. General position gives
 m (m - 1) + 2 labelings. Any dimension: one feasibility LP per candidate labeling.
-Source: spec 06 section 3.9, spec 11 section 2.4.
+Source: "Number of planar halfspaces", see docs/theory/06-labeling.md.
 """
 
 from __future__ import annotations

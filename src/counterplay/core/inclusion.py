@@ -5,7 +5,7 @@ towards the true labeling is a mistake when that point is the test point; predic
 the tail therefore makes at most in-degree(truth) leave-one-out mistakes. Orientations depend on
 the set of points only, never on which point is asked for or on the order of the data: columns are
 sorted by the keys of the points and rows as numbers before anything is computed.
-Source: Lemma lmm:1-inclusion, spec 11 sections 3.3, 7.1 and 7.3.
+Source: Lemma 11.1 and "One-inclusion graph", see docs/theory/11-invariance.md.
 """
 
 from __future__ import annotations

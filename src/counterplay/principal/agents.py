@@ -3,7 +3,7 @@
 An Agent sees the policy and the recommendation, acts, and then learns the state. Mechanisms never
 look at his actions, so a whole game can be replayed for any Agent after the policies are known;
 ``replay`` does that at once, ``begin``/``act``/``observe`` round by round, with the same numbers.
-Source: sec:behavior; spec 07, section A10.
+Source: "Agents" and Proposition 7.I, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class ContextualSwapAgent(Agent):
 
 
 class SpitefulAgent(Agent):
-    """Low regret, but breaks near-ties against the Principal [ours].
+    """Low regret, but breaks near-ties against the Principal (ours).
 
     In each context he looks at the actions whose cumulative utility is within ``B sqrt(n)`` of the
     best and plays the one with the smallest cumulative Principal utility. He is the test of
@@ -269,7 +269,7 @@ class ForecastBestResponseAgent(Agent):
 
 
 class SecretInfoAgent(ContextualSwapAgent):
-    """Knows the future and uses it only where no regret test can see it (alg:L1, repaired).
+    """Knows the future and uses it only where no regret test can see it (Algorithm F.2, repaired).
 
     Made for :func:`secret_information_instance`: states M = 0 and H = 1, actions shirk = 0 and
     work = 1. He shirks in round 1. If the first state is M he then works exactly on M as long as
@@ -281,7 +281,7 @@ class SecretInfoAgent(ContextualSwapAgent):
     ----------
     check_first_round:
         Whether round 1 must already be the required offer. The printed pseudo-code does not check
-        it, and then a reactive mechanism has no regret (spec 07, trap T4).
+        it, and then a reactive mechanism has no regret (Proposition 7.1, repaired).
     """
 
     def __init__(self, *, check_first_round: bool = True, random_state: RandomState = None) -> None:

@@ -4,7 +4,7 @@ From policies, recommendations, actions and states alone one can see whether the
 rationally (swap regret), whether he used information the Principal did not have, and whether his
 deviations were harmless (alignment). Limits are shares of what was at stake. A theorem is named
 only where the log comes from a mechanism that it is about.
-Source: sec:behavior, asp:alignment, thm:stable, thm:general; spec 07, section 9.3.
+Source: Assumptions 7.1, 7.2 and F.1, Theorems 7.2 and 7.5, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -122,10 +122,10 @@ class AuditReport:
         A log that does not say which mechanism made the offers supports no theorem.
         """
         if self.mechanism == "stable" and self.rational and self.no_secret_information:
-            return ("stable mechanism (thm:stable)",)
+            return ("stable mechanism (Theorem 7.2)",)
         aligned = self.no_negative_regret and self.aligned
         if self.mechanism == "best-response" and self.rational and aligned:
-            return ("best-response mechanism (thm:general)",)
+            return ("best-response mechanism (Theorem 7.5)",)
         return ()
 
     def summary(self) -> str:

@@ -1,7 +1,7 @@
 """Forecasters people use instead: full calibration, averages, a fixed guess, a fitted classifier.
 
 All of them plug into the same mechanisms, so that the comparison is about the forecasts only.
-Source: spec 07, section A11.
+Source: "Mechanisms", see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 All of it is computed from the counts N[(policy, recommendation), action, state]. The first three
 are linked by an identity: gap = swap regret + negative regret.
-Source: asp:no-internal-reg, asp:no-sec-info, asp:alignment, asp:no-correlation; spec 07, 2.7.
+Source: Assumptions 7.1, 7.2, F.1 and F.2, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def _from_counts(N: FloatArray, U: FloatArray, V: FloatArray) -> Behaviour:
 def conditional_bias(
     forecasts: FloatArray, states: IntArray, ids: IntArray
 ) -> tuple[IntArray, FloatArray]:
-    """Bias of one event family: ids that occurred and alpha of each (def:cal).
+    """Bias of one event family: ids that occurred and alpha of each (Definition 7.2).
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Every guarantee of the chapter as a number: rates, tunings, event counts, lower bounds.
 
 Where the thesis prints a constant or a factor that does not follow from its own proof, the
-corrected one is used here; docs/errata/07.md lists them.
-Source: thm:forecast-bias, thm:stable, thm:linear, thm:bayes-discrete, thm:general, lem:lb-easy.
+corrected one is used here; docs/theory/07-principal.md, "Errata", lists them.
+Source: Propositions 7.A to 7.F, Theorems 7.1 to 7.5, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TUNINGS: tuple[Tuning, ...] = ("balanced", "thesis")
 def linear_contract_tuning(horizon: int, tuning: Tuning = "balanced") -> tuple[float, float]:
     """Return (beta, delta) for linear contracts; delta is one over an integer.
 
-    ``"balanced"``: both T^(-1/5), for regret of order T^(-1/5) [ours]. ``"thesis"``: T^(-1/4) and
+    ``"balanced"``: both T^(-1/5), for regret of order T^(-1/5) (ours). ``"thesis"``: T^(-1/4) and
     T^(-1/8), for regret of order T^(-1/8).
 
     Examples
@@ -131,7 +131,7 @@ def stable_regret_rate(
     horizon: int,
     swap_regret: float | None = None,
 ) -> float:
-    """Order of the policy regret of the stable mechanism, without logarithms (thm:stable).
+    """Order of the policy regret of the stable mechanism, without logarithms (Theorem 7.2).
 
     ``c + gamma + |Y| sqrt(|P0||A|/T) + (e + |Y| sqrt(|P_O||A|/T)) / beta
     + (e + |Y| sqrt(|A|/T)) / eps``, where e is the Agent's swap regret, ``sqrt(|P_O|/T)`` if None.
@@ -173,7 +173,7 @@ def general_regret_bound(
     M1: float,
     M2: float,
 ) -> float:
-    """Policy regret of the best-response mechanism under Alignment (thm:general, repaired).
+    """Policy regret of the best-response mechanism under Alignment (Theorem 7.5, repaired).
 
     ``alpha(E4) + max alpha(E3) + 2 (M1 (swap + negative) + M2)``; the print lacks the factor 2.
 
@@ -221,7 +221,7 @@ def persuasion_tuning(
 ) -> tuple[float, float, float]:
     """Return (beta, x, eps) for persuasion, before beta is clipped below C / 4.
 
-    ``"thesis"`` (rounding): beta = x = T^(-1/10), eps = T^(-1/5). ``"balanced"`` [ours]: rounding
+    ``"thesis"`` (rounding): beta = x = T^(-1/10), eps = T^(-1/5). ``"balanced"`` (ours): rounding
     uses the staircase count and beta = x = eps = T^(-1/8); the logit grid has beta = x = T^(-1/7)
     and eps = T^(-1/4).
 
@@ -241,7 +241,7 @@ def persuasion_tuning(
 
 
 def staircase_policies(n_extreme: int, parts: int) -> int:
-    """Most rounded persuasion schemes that can ever be returned: (K - 1)(2 / delta + 2) [ours].
+    """Most rounded persuasion schemes that can ever be returned: (K - 1)(2 / delta + 2) (ours).
 
     ``n_extreme`` is the number K of extreme points, ``parts`` is 1 / delta. The thesis counts
     n^2 / delta^2.
@@ -258,7 +258,7 @@ def staircase_policies(n_extreme: int, parts: int) -> int:
 def optimistic_excess(eps: float, c1: float, C: float, *, as_printed: bool = False) -> float:
     """How much an eps-best response can raise the persuasion value above v*.
 
-    ``eps / (c1 C)`` [ours]; as printed (lmm:tech4) ``2 sqrt((1 + 1/C) eps / (c1 C))``.
+    ``eps / (c1 C)`` (ours); as printed (Lemma F.8) ``2 sqrt((1 + 1/C) eps / (c1 C))``.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Bias of several forecasters on the same outcome series and the same events.
 
-Source: def:cal; spec 07, sections 2.4 and A11.
+Source: Definition 7.2, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ For every action the cheapest payments that make it the Agent's best by a margin
 program; the Principal takes the action that leaves her most. Payments are rounded to a grid, which
 costs part of the margin.
 Source: the standard program of optimal contracts (Dütting, Roughgarden, Talgam-Cohen 2019); margins
-and rounding are ours, for the stable mechanism of thm:stable.
+and rounding are ours, for the stable mechanism of Theorem 7.2.
 """
 
 from __future__ import annotations

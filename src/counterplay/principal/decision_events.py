@@ -2,7 +2,7 @@
 
 E1 (or E4): the offered policy and recommendation. E2: the optimistic pair. E3[p0]: the best
 response to benchmark policy p0.
-Source: thm:stable, thm:general; spec 07, section 2.4.
+Source: Theorems 7.2 and 7.5, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations

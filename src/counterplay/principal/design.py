@@ -3,7 +3,7 @@
 The mechanism is run over the past, its next forecast is today's, and the stable policy for it is
 the answer. The regret so far is measured against a modelled Agent, because a log of states cannot
 show how he would have reacted to other policies.
-Source: thm:linear, thm:bayes-discrete; spec 07, section 9.
+Source: Theorems 7.3 and 7.4, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Stable policies from a finite list, or the proof that there is none.
 
-Source: def:stabilized, lem:impossstable; spec 07, section A9 [ours].
+Source: Definition 7.4, Proposition F.1, "Programs for other games", see
+docs/theory/07-principal.md.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Full calibration asks for unbiasedness on exponentially many events. Decisions only ask for it on
 the events "this forecast makes me do that". The forecaster keeps a potential over those events and
 answers every round with a forecast (or a lottery over a few forecasts) that no outcome can exploit.
-Source: thm:forecast-bias (Noarov, Ramalingam, Roth, Xie 2023) with the explicit construction of
-spec 07, section A2 [ours].
+Source: Noarov, Ramalingam, Roth, Xie (2023); the explicit construction is ours: Proposition 7.A,
+see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class UnbiasedForecaster(Forecaster):
 
     Notes
     -----
-    Guarantee (spec 07, A2): with probability at least 1 - delta, for all events and outcomes,
+    Guarantee (Proposition 7.A): with probability at least 1 - delta, for all events and outcomes,
     ``|R| <= min_k (eta_k Q + L / eta_k)`` with ``L = ln((1 + tolerance) K G / delta)``, that is at
     most ``max(4 L, 2.13 sqrt(Q L))``, where Q is at most the number of rounds the event was active
     and ``K = 2 |outcomes| |events|``.

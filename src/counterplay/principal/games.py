@@ -2,7 +2,7 @@
 
 A game knows, for every policy, what each Agent action is worth to both sides in each state of
 nature. Everything else (responses, stability, regret) is computed from those tables.
-Source: sec:model-cali, sec:linear-contract; spec 07, section 2.1.
+Source: "Setting", see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class LinearContractGame(PrincipalAgentGame):
 
     References
     ----------
-    Definition "Linear contract" and sec:linear-contract of the thesis.
+    "Linear contracts", see docs/theory/07-principal.md.
     """
 
     value_range = (0.0, 1.0)

@@ -2,7 +2,7 @@
 batch size, and one tolerance rule for every comparison.
 
 Near-best responses and separated actions are exact complements: an action is *separated* when
-U <= U* - margin + tol and *near* otherwise (traps T1 and T2 of spec 07).
+U <= U* - margin + tol and *near* otherwise (Theorem 7.3, repaired).
 """
 
 from __future__ import annotations

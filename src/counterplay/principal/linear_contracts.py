@@ -3,8 +3,8 @@
 The tempting contract sits just below the share at which the Agent changes his mind. The oracle
 moves up on a grid until every near-best action is worth exactly the same to the Principal.
 The printed oracle accepts a contract whose near-best actions are *better* for her, and then gets
-the bad one; the test here is two-sided (spec 07, traps T1 to T3).
-Source: alg:linear-oracle, thm:linear; spec 07, section A4.
+the bad one; the test here is two-sided (Theorem 7.3, repaired).
+Source: Algorithm 7.3 and Theorem 7.3, repaired, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LinearContractOracle(PolicyRule):
     -----
     (n (beta + delta), thr, thr, 0)-optimal stable with ``thr = cost_gap * beta / 2`` and n actions;
     the share exceeds the tempting one by at most n (beta + delta); at most floor(1/delta) + 2
-    contracts are ever offered (thm:linear with the repaired test).
+    contracts are ever offered (Theorem 7.3 with the repaired test).
 
     Examples
     --------
@@ -64,8 +64,8 @@ class LinearContractOracle(PolicyRule):
 
     References
     ----------
-    Theorem thm:linear of the thesis; Collina, Roth, Shao, "Efficient prior-free mechanisms for
-    no-regret agents" (2024).
+    Theorem 7.3 in docs/theory/07-principal.md; Collina, Roth, Shao, "Efficient prior-free
+    mechanisms for no-regret agents" (2024).
     """
 
     game: LinearContractGame
@@ -148,7 +148,7 @@ def contract_grid(delta: float) -> FloatArray:
 
 
 def tie_points(game: LinearContractGame, forecast: ArrayLike) -> FloatArray:
-    """Contracts at which the Agent has more than one best response (lem:ties: at most n - 1).
+    """Contracts at which the Agent has more than one best response (Lemma F.1: at most n - 1).
 
     They are the breakpoints in [0, 1] of the upper envelope of the lines ``p f(a) - c(a)``. A
     breakpoint within 1e-9 above 1 counts as 1.

@@ -1,6 +1,6 @@
 """Mechanisms: forecast, choose a policy, recommend the best response, never look at the Agent.
 
-Source: alg:general-stable, alg:general; spec 07, sections 2.6, A3, A8.
+Source: Algorithms 7.2 and F.1, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -111,13 +111,13 @@ class StableMechanism(ForecastMechanism):
     oracle:
         A rule with a guarantee ``spec``.
     forecaster:
-        Default: :class:`UnbiasedForecaster` on the events E1, E2, E3 of thm:stable.
+        Default: :class:`UnbiasedForecaster` on the events E1, E2, E3 of Theorem 7.2.
     random_state:
         None, an int or a numpy Generator.
 
     Notes
     -----
-    Every transcript satisfies the inequality of thm:stable with explicit constants, see
+    Every transcript satisfies the inequality of Theorem 7.2 with explicit constants, see
     :meth:`ContractTranscript.regret_bounds`.
 
     Examples
@@ -135,7 +135,7 @@ class StableMechanism(ForecastMechanism):
 
     References
     ----------
-    Theorem thm:stable of the thesis.
+    Theorem 7.2, see docs/theory/07-principal.md.
     """
 
     kind: Kind = "stable"
@@ -157,10 +157,10 @@ class StableMechanism(ForecastMechanism):
 
 
 class BestResponseMechanism(ForecastMechanism):
-    """Play the best benchmark policy for the forecast, as if it were a common prior (alg:general).
+    """Play the best policy for the forecast, as if it were a common prior (Algorithm F.1).
 
     Needs no oracle, but an Agent whose near-ties do not hurt the Principal (Alignment); the
-    forecaster is unbiased on the events E3 and E4 of thm:general.
+    forecaster is unbiased on the events E3 and E4 of Theorem 7.5.
 
     Parameters
     ----------

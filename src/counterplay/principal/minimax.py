@@ -10,7 +10,8 @@ program) and the analytic centre is the next forecast. The linear program is its
 adding a cut adds a column, so it is kept alive and re-optimised by a few pivots. Analytic centres
 cut the set of outcomes well in every direction: tolerances a thousand times below the default need
 tens of cuts, where centres of balls get stuck in slivers.
-Source: spec 07, section A2 (``solve_minimax``); the analytic centres are ours.
+Source: the forecaster of Proposition 7.A, see docs/theory/07-principal.md; the analytic centres are
+ours.
 """
 
 from __future__ import annotations

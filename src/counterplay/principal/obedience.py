@@ -3,8 +3,8 @@
 Recommend a strategy by a signal; the Agent obeys if, after each signal, no other strategy is
 better. Asking for a margin makes obedience strictly better, which is stability: deviating on
 signals of total probability q costs the Agent at least margin * q and the Principal at most q.
-Source: Kamenica and Gentzkow (2011), Bergemann and Morris (2016); stability as in lmm:bayes-stable;
-the margins and the log-grid of forecasts are ours.
+Source: Kamenica and Gentzkow (2011), Bergemann and Morris (2016); Lemma F.5;
+margins and log-grid of forecasts are ours: Proposition 7.H, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The classical optimal scheme leaves the Agent exactly indifferent. Moving every posterior by beta
 into the interval of its strategy costs at most 3 beta / C and makes obedience strictly better. A
 finite menu comes from rounding the probabilities (thesis) or from snapping the prior to a grid in
-log-odds, where Bayes' rule is a shift [ours].
-Source: lmm:bayes-alt, thm:bayes-discrete; spec 07, sections A6 and A7, traps T6 to T8.
+log-odds, where Bayes' rule is a shift (ours).
+Source: Lemma 7.5, Theorem 7.4, Propositions 7.C to 7.E, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class StabilizedPersuasion:
     Notes
     -----
     For all x in [0, 1]: (3 beta / C + eps / (c1 C), eps, x c1 beta, x)-optimal stable. The thesis
-    has a term of order sqrt(eps) instead of eps / (c1 C) (lmm:bayes-alt).
+    has a term of order sqrt(eps) instead of eps / (c1 C) (Lemma 7.5).
 
     Examples
     --------
@@ -138,7 +138,7 @@ class PersuasionOracle(PolicyRule):
 
     References
     ----------
-    Theorem thm:bayes-discrete of the thesis.
+    Theorem 7.4, see docs/theory/07-principal.md.
     """
 
     game: PersuasionGame

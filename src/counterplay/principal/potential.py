@@ -4,7 +4,7 @@ Every event keeps, per outcome, the signed sum R of its residuals and the sum Q 
 ``Phi = sum_events weight * sum_{j,sign,k} exp(sign eta_k R_j - eta_k^2 Q_j) / G`` over a grid of
 learning rates ``eta_k = 2^-k``. Because ``exp(z - z^2) <= 1 + z`` for z >= -1/2, a forecast with a
 small minimax gap keeps the expected potential small, and a small potential bounds every |R|.
-Source: spec 07, section A2 [ours].
+Source: Proposition 7.A, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class PolicyRule(ABC):
 
 
 class BestResponseRule(PolicyRule):
-    """The benchmark policy that is best if the Agent best responds to the forecast (alg:general).
+    """The benchmark policy that is best if the Agent best responds to the forecast (Algorithm F.1).
 
     It tends to sit on a tie of the Agent, so it needs an Agent who breaks near-ties kindly.
     """

@@ -14,8 +14,9 @@ exclude each other share one place on the circle. Where sets of the size exist, 
 this restriction finds one sooner, so a part of the time is spent on that first, unless random sets
 miss far too many labelings.
 
-Members must be defined everywhere (no 2). Source: spec 11 section 3.1; the order is the cycle lemma
-of Dvoretzky and Motzkin (1947).
+Members must be defined everywhere (no 2).
+Source: Proposition 11.J, see docs/theory/11-invariance.md; the order is the cycle lemma of
+Dvoretzky and Motzkin (1947).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ``vcao`` counts shattered sets with points from different orbits; ``vco`` counts sets of orbits
 that are shattered by hypotheses constant on each of them. Always vco <= vcao <= VC dimension.
-Source: Defs. def:vcao and def:vco, spec 11 sections 2.3 and 3.1.
+Source: Definitions 11.4 and 11.5, see docs/theory/11-invariance.md.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ nowhere else among the points. Hollow star: a labelled set that no hypothesis re
 each labelling with one label flipped is realised, in other words a smallest contradiction that is
 as large as possible. Both families are closed under dropping points (hollow: until realisable), so
 a depth-first search with counters "rows that err at exactly one chosen point" is exact.
-Source: spec 10 section 3.10.
+Source: Proposition 10.F, see docs/theory/10-poisoning.md.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def projection_number(cls: FiniteClass, *, budget: int | None = None) -> Project
 
     Whenever fewer than 1/k_p of some voters err at each point of a set, some hypothesis agrees
     with the majority on that whole set. The identity with the hollow star number is linear
-    programming duality (spec 10 section 3.10).
+    programming duality (Proposition 10.F).
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Beyond calibration: unbiased where decisions change, for any number of states.
 
-Source: thm:forecast-bias; spec 07, experiment X2.
+Source: Proposition 7.A, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The linear-contract oracle as printed and as repaired, on random contract games.
 
-Source: thm:linear; spec 07, section A4 and traps T1 to T3.
+Source: Theorem 7.3, repaired, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Quick: the diagnoses of the breast-cancer data in the order of the file, which starts with many
 malignant cases. Full: weekly trends of flu hospital admissions (FluSight), if the data are there.
-Source: def:cal; spec 07, experiment X5.
+Source: Definition 7.2, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations

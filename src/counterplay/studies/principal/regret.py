@@ -1,6 +1,6 @@
 """Policy regret against the number of rounds: stable rules, unstable rules, kind and unkind Agents.
 
-Source: thm:stable, thm:linear; spec 07, experiment X1 and section 4.4.
+Source: Theorems 7.2 and 7.3, "Near-ties cost", see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations

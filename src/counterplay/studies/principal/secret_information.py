@@ -1,6 +1,6 @@
 """Why "no secret information" is needed: an Agent who knows the future and hides it.
 
-Source: lem:lb-easy, lem:lb-hard, alg:L1; spec 07, experiment X3.
+Source: Propositions 7.1 and 7.2, Algorithm F.2, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The price of stability in persuasion, and what it buys.
 
-Source: lmm:bayes-alt, thm:bayes-discrete, figures fig:bayes and fig:bayes2; spec 07, experiment X4.
+Source: Proposition 7.C, Theorem 7.4, Figure 7.1, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
