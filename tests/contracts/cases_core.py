@@ -23,7 +23,6 @@ from counterplay.core.halfspaces import halfspaces_2d, halfspaces_lp
 from counterplay.core.inclusion import OneInclusionGraph
 from counterplay.core.online import (
     SOA,
-    BlumMansour,
     Doubling,
     ExploreThenCommit,
     FollowLazyLeader,
@@ -34,7 +33,6 @@ from counterplay.core.online import (
     MaximalCouplingSampler,
     ScalarLearner,
     ShrinkingDartboard,
-    blum_mansour_bound,
     maximal_coupling,
 )
 from counterplay.core.stats import (
@@ -345,21 +343,6 @@ CASES = {
     **VOTES,
     **COPYABLE,
     **STATS,
-    "online.BlumMansour": {
-        "make": lambda: BlumMansour(3, random_state=0),
-        "run": lambda learner: (
-            [(learner.act(), learner.update(loss)) for loss in LOSSES] + [learner.probs()]
-        ),
-        "bad": {
-            "no actions": lambda: BlumMansour(0),
-            "wrong number of gains": lambda: BlumMansour(3).update([0.1, 0.2]),
-            "NaN gain": lambda: BlumMansour(2).update([0.1, math.nan]),
-        },
-    },
-    "online.blum_mansour_bound": {
-        "args": {"n_actions": 3, "rounds": 100},
-        "bad": {"no rounds": lambda: blum_mansour_bound(3, 0)},
-    },
     "online.LazyChain": {
         "make": lambda: ShrinkingDartboard().chain(LOSSES),
         "run": lambda chain: (chain.expected_switches, chain.sample(3, random_state=0)),

@@ -19,6 +19,7 @@ from counterplay.principal import (
     StableMechanism,
     UnbiasedForecaster,
     audit,
+    bounds,
     compare_forecasters,
     design_contract,
     design_disclosure,
@@ -39,6 +40,7 @@ from counterplay.principal.lab import (
     BestResponseMechanism,
     BestResponseRule,
     Bins,
+    BlumMansour,
     ClassifierForecaster,
     CommonPriorAgent,
     ConstantForecaster,
@@ -82,6 +84,7 @@ from counterplay.principal.lab import (
 STATES = np.random.default_rng(0).integers(0, 2, 30)
 COIN = LinearContractGame([[0, 0], [0, 1]], [0, 0.25])
 FAIR = [0.5, 0.5]
+GAINS = np.random.default_rng(0).random((12, 3))
 JUDGE = prosecutor_game()
 THREE = DisclosureGame([[1, 0, 0], [0, 1, 0], [0.2, 0.2, 1]], [0.0, 0.3, 1.0])
 PAY = ContractGame([[0, 0], [0, 1]], [0.0, 1.0], [0.0, 0.25])
@@ -420,6 +423,17 @@ MECHANISMS = {
 }
 
 AGENTS = {
+    "BlumMansour": {
+        "make": lambda: BlumMansour(3, random_state=0),
+        "run": lambda learner: (
+            [(learner.act(), learner.observe(gain)) for gain in GAINS] + [learner.probs()]
+        ),
+        "bad": {
+            "no actions": lambda: BlumMansour(0),
+            "wrong number of gains": lambda: BlumMansour(3).observe([0.1, 0.2]),
+            "NaN gain": lambda: BlumMansour(2).observe([0.1, np.nan]),
+        },
+    },
     "FollowRecommendation": {"make": FollowRecommendation, "run": replay},
     "CommonPriorAgent": {
         "make": lambda: CommonPriorAgent([0.3, 0.7]),
@@ -520,7 +534,12 @@ INSTANCES = {
 INSTANCES["instances.ContractInstance"] = INSTANCES["Instance"]
 
 BOUNDS = {
+    "bounds.blum_mansour_bound": {
+        "args": {"n_actions": 3, "rounds": 100},
+        "bad": {"no rounds": lambda: bounds.blum_mansour_bound(3, 0)},
+    },
     "bounds.linear_contract_tuning": {"args": {"horizon": 100}},
+    "bounds.linear_contract_loss": {"args": {"n_actions": 2, "beta": 0.1, "delta": 0.02}},
     "bounds.linear_contract_rate": {"args": {}},
     "bounds.bias_bound": {"args": {"Q": 100.0, "start": 50.0, "n_rates": 5, "delta": 0.05}},
     "bounds.bias_level": {"args": {"start": 50.0, "n_rates": 5, "delta": 0.05}},
@@ -555,7 +574,8 @@ BOUNDS = {
     "bounds.secret_information_regret": {"args": {"first_state": "M"}},
     "bounds.balance_threshold": {"args": {"horizon": 100}},
     "bounds.persuasion_tuning": {"args": {"horizon": 100, "discretization": "logit"}},
-    "bounds.staircase_policies": {"args": {"n_extreme": 3, "parts": 100}},
+    "bounds.staircase_policies": {"args": {"n": 3, "parts": 100}},
+    "bounds.stabilised_loss": {"args": {"beta": 0.02, "C": 0.5}},
     "bounds.optimistic_excess": {"args": {"eps": 0.1, "c1": 1.0, "C": 0.5}},
 }
 

@@ -17,11 +17,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from counterplay.core.online.blum_mansour import contextual_probabilities, mixed_action, sample
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray, IntArray, check_float_array, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.principal.behaviour import Stage
+from counterplay.principal.blum_mansour import contextual_probabilities, mixed_action, sample
+from counterplay.principal.bounds import balance_threshold
 from counterplay.principal.events import FunctionFamily
 from counterplay.principal.forecaster import UnbiasedForecaster
 from counterplay.principal.games import PrincipalAgentGame
@@ -303,9 +304,8 @@ class SecretInfoAgent(ContextualSwapAgent):
         if not self.check_first_round:
             kept[0] = True
         walk = np.abs(np.cumsum(np.where(stage.y == 0, 1, -1)))
-        T = len(stage)
-        threshold = math.sqrt(12 * T * math.log(2 * (1 + math.log2(T)) ** 2))
-        balanced = np.concatenate([[True], walk[:-1] <= threshold])  # states known before round t
+        calm = walk[:-1] <= balance_threshold(len(stage))  # states known before the round
+        balanced = np.concatenate([[True], calm])
         secret = np.logical_and.accumulate(kept & balanced)
         works_on_h = 0.0 if stage.y[0] == 0 else 0.2
         informed = np.where(stage.y[:, None] == 0, 1, (uniforms < works_on_h).astype(np.int64))
@@ -316,6 +316,7 @@ class SecretInfoAgent(ContextualSwapAgent):
 
 @njit(cache=True)
 def _draw(mixed: FloatArray, sizes: IntArray, uniforms: FloatArray) -> IntArray:
+    """Draw every replicate's action of every round from the mixed action of the round."""
     rounds, replicates = uniforms.shape
     actions = np.empty((rounds, replicates), dtype=np.int64)
     for t in range(rounds):
@@ -326,9 +327,11 @@ def _draw(mixed: FloatArray, sizes: IntArray, uniforms: FloatArray) -> IntArray:
 
 @njit(cache=True)
 def _spite(own: FloatArray, hers: FloatArray, n: int, visits: float, B: float) -> int:
+    """The action that hurt her most so far, among those within B sqrt(visits) of his best."""
     top = own[0]
     for a in range(1, n):
         top = max(top, own[a])
+    # His best action is always a candidate, so one is chosen.
     chosen = -1
     for a in range(n):
         if own[a] >= top - B * math.sqrt(visits) and (chosen < 0 or hers[a] < hers[chosen]):
@@ -340,6 +343,7 @@ def _spite(own: FloatArray, hers: FloatArray, n: int, visits: float, B: float) -
 def _spiteful(
     contexts: IntArray, sizes: IntArray, gains: FloatArray, values: FloatArray, B: float
 ) -> IntArray:
+    """Play all rounds; contexts are codes < ``len(sizes)``, sizes <= ``gains.shape[1]``."""
     rounds, n_max = gains.shape
     own = np.zeros((sizes.shape[0], n_max))
     hers = np.zeros((sizes.shape[0], n_max))
@@ -348,6 +352,7 @@ def _spiteful(
     for t in range(rounds):
         k = contexts[t]
         actions[t] = _spite(own[k], hers[k], sizes[k], visits[k], B)
+        # The state is revealed: he learns what every action would have given to both.
         for a in range(sizes[k]):
             own[k, a] += gains[t, a]
             hers[k, a] += values[t, a]

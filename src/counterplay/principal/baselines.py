@@ -42,7 +42,13 @@ class NetCalibratedForecaster(UnbiasedForecaster):
         Resolution of the net, one over an integer.
     max_events:
         Largest accepted number of net points.
-    horizon, tolerance, max_evaluations, random_state:
+    horizon:
+        As in :class:`UnbiasedForecaster`.
+    tolerance:
+        As in :class:`UnbiasedForecaster`.
+    max_evaluations:
+        As in :class:`UnbiasedForecaster`.
+    random_state:
         As in :class:`UnbiasedForecaster`.
 
     Examples

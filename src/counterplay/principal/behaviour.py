@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.principal.games import PrincipalAgentGame, check_codes, check_states
@@ -127,7 +128,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Behaviour:
+class Behaviour(Report):
     """Behavioural quantities of one Agent on one stage, averages over the rounds.
 
     Attributes
@@ -142,8 +143,14 @@ class Behaviour:
         nb: how far his utility and the Principal's are from what independent actions would give.
     kappa:
         Largest b_k sqrt(n_k) over the contexts; bounded when actions carry no secret information.
-    n_k, b_k, b_agent, b_principal:
-        Rounds and deviations of every context.
+    n_k:
+        Rounds of every context.
+    b_k:
+        Deviation from independence of every context: the larger one of the next two.
+    b_agent:
+        Deviation of his utility.
+    b_principal:
+        Deviation of hers.
     """
 
     swap_regret: float

@@ -50,6 +50,18 @@ def linear_contract_rate(tuning: Tuning = "balanced") -> float:
     return -0.2 if tuning == "balanced" else -0.125
 
 
+def linear_contract_loss(n_actions: int, beta: float, delta: float) -> float:
+    """Most that the stable linear contract loses against the tempting one: n (beta + delta).
+
+    Examples
+    --------
+    >>> round(linear_contract_loss(2, 0.1, 0.02), 2)
+    0.24
+    """
+    width = check_real(beta, "beta", low=0.0) + check_real(delta, "delta", low=0.0)
+    return check_positive_int(n_actions, "n_actions") * width
+
+
 def bias_bound(Q: float, start: float, n_rates: int, delta: float) -> float:
     """High-probability bound on |R| of one event and outcome: min_k (eta_k Q + L / eta_k).
 
@@ -240,19 +252,33 @@ def persuasion_tuning(
     return T ** (-1 / 7), T ** (-1 / 7), T**-0.25
 
 
-def staircase_policies(n_extreme: int, parts: int) -> int:
-    """Most rounded persuasion schemes that can ever be returned: (K - 1)(2 / delta + 2) (ours).
+def staircase_policies(n: int, parts: int, *, as_printed: bool = False) -> int:
+    """Most rounded persuasion schemes that can ever be returned: (n - 1)(2 / delta + 2) (ours).
 
-    ``n_extreme`` is the number K of extreme points, ``parts`` is 1 / delta. The thesis counts
-    n^2 / delta^2.
+    ``n`` is the number of extreme points, ``parts`` is 1 / delta. As printed: n^2 / delta^2, with
+    the number n of strategies.
 
     Examples
     --------
-    >>> staircase_policies(2, 1600)
-    3202
+    >>> staircase_policies(2, 1600), staircase_policies(2, 1600, as_printed=True)
+    (3202, 10240000)
     """
-    segments = check_positive_int(n_extreme, "n_extreme") - 1
-    return segments * (2 * check_positive_int(parts, "parts") + 2)
+    number, whole = check_positive_int(n, "n"), check_positive_int(parts, "parts")
+    return (number * whole) ** 2 if as_printed else (number - 1) * (2 * whole + 2)
+
+
+def stabilised_loss(beta: float, C: float) -> float:
+    """Most value that persuasion loses when its posteriors stay beta off the edges: 3 beta / C.
+
+    ``C`` is the length of the shortest interval of beliefs with one best strategy.
+
+    Examples
+    --------
+    >>> round(stabilised_loss(0.02, 0.5), 3)
+    0.12
+    """
+    width = check_real(C, "C", low=0.0, high=1.0, open_low=True)
+    return 3 * check_real(beta, "beta", low=0.0) / width
 
 
 def optimistic_excess(eps: float, c1: float, C: float, *, as_printed: bool = False) -> float:
@@ -273,3 +299,19 @@ def optimistic_excess(eps: float, c1: float, C: float, *, as_printed: bool = Fal
     if as_printed:
         return 2 * math.sqrt((1 + 1 / C) * eps / (c1 * C))
     return eps / (c1 * C)
+
+
+def blum_mansour_bound(n_actions: int, rounds: int, width: float = 2.0) -> float:
+    """Largest expected swap regret (a sum over rounds): ``width * sqrt(n T ln n)``, for every T.
+
+    It bounds the regret of the mixed actions. The rows use the rate ``2 sqrt(n ln n / t) / width``,
+    so the horizon need not be known.
+
+    Examples
+    --------
+    >>> round(blum_mansour_bound(3, 10_000, width=1.0), 1)
+    181.5
+    """
+    n = check_positive_int(n_actions, "n_actions")
+    total = check_positive_int(rounds, "rounds")
+    return check_real(width, "width", low=0.0) * math.sqrt(n * total * math.log(n))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import FloatArray, check_positive_int
 from counterplay.errors import InvalidInputError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class BiasComparison:
+class BiasComparison(Report):
     """Bias of every forecaster on every event.
 
     ``frame`` has one row per forecaster and event: ``forecaster``, ``family``, ``event``, ``n``,

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 
+from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import FloatArray, IntArray, check_float_array, check_real
-from counterplay.errors import ConvergenceError, InvalidInputError
+from counterplay.errors import InvalidInputError
 from counterplay.principal.games import (
     PrincipalAgentGame,
     check_forecasts,
@@ -27,7 +27,6 @@ from counterplay.principal.kernels import TOL, respond
 from counterplay.principal.responses import OracleSpec
 from counterplay.principal.rules import PolicyRule
 
-_INFEASIBLE = 2  # status of linprog
 _EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
@@ -135,20 +134,17 @@ def optimal_payments(
     for a in range(len(F)):
         others = np.arange(len(F)) != a
         # his utility of a is at least that of every other action, plus the margin
-        solved = linprog(
+        solved = minimize_linear(
             F[a],
             A_ub=F[others] - F[a],
             b_ub=game.costs[others] - game.costs[a] - gap,
             bounds=(0.0, 1.0),
-            method="highs",
             options=_EXACT,
+            what=f"the payment program of action {a}",
+            allow=("infeasible",),
         )
-        if solved.status == 0:
+        if solved.x is not None:
             payments[a] = np.clip(solved.x, 0.0, 1.0)
-        elif solved.status != _INFEASIBLE:
-            raise ConvergenceError(
-                f"the payment program of action {a} was not solved: {solved.message}"
-            )
     value = (F * (game.outcome_value - payments)).sum(axis=1)
     return payments, np.where(np.isnan(value), -np.inf, value)
 

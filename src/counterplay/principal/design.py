@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray
 from counterplay.principal.agents import Agent, ContextualSwapAgent
@@ -36,13 +37,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Design:
+class Design(Report):
     """Today's policy, and how the mechanism has done so far.
 
     Attributes
     ----------
-    policy, recommendation, forecast:
-        What to offer today, which action to recommend with it, and the forecast behind it.
+    game:
+        The stage game.
+    policy:
+        What to offer today.
+    recommendation:
+        Which action to recommend with it.
+    forecast:
+        The forecast behind it.
     stable:
         Whether the policy is stable under the forecast with the oracle's margins.
     transcript:
@@ -119,8 +126,10 @@ def design_contract(
 
     Parameters
     ----------
-    values, costs:
-        ``values[a, y]`` and ``costs[a]`` in [0, 1], see :class:`LinearContractGame`.
+    values:
+        ``values[a, y]`` in [0, 1], see :class:`LinearContractGame`.
+    costs:
+        ``costs[a]`` in [0, 1].
     history:
         States of the past rounds, oldest first.
     benchmark:
@@ -164,14 +173,20 @@ def design_disclosure(
 
     Parameters
     ----------
-    u, v:
-        ``u[s, y]`` in [0, 1] for the Agent; ``v[s]`` or ``v[s, y]`` in [0, 1] for the Principal.
+    u:
+        ``u[s, y]`` in [0, 1] for the Agent.
+    v:
+        ``v[s]`` or ``v[s, y]`` in [0, 1] for the Principal.
     history:
         States of the past rounds, oldest first.
     benchmark:
         Fixed schemes to compare with; default a small menu.
-    agent, replicates, random_state:
-        As in :func:`design_contract`.
+    agent:
+        Model of the counterparty; default a learner without swap regret.
+    replicates:
+        Replicates of the modelled Agent.
+    random_state:
+        Seed.
 
     Examples
     --------

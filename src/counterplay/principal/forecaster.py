@@ -13,12 +13,13 @@ import inspect
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -114,16 +115,23 @@ class Forecaster(ABC):
 
 
 @dataclass(frozen=True)
-class ForecastCertificate:
+class ForecastCertificate(Report):
     """What a run of :class:`UnbiasedForecaster` guarantees about itself.
 
     Attributes
     ----------
-    rounds, events:
-        Rounds played and events visited.
-    start, potential, gap_total, budget:
-        K, the potential now, the sum of the minimax gaps, and the bound ``K + sum of tolerances``
-        on the expected potential.
+    rounds:
+        Rounds played.
+    events:
+        Events visited.
+    start:
+        The potential before the first round, K.
+    potential:
+        The potential now.
+    gap_total:
+        The sum of the minimax gaps.
+    budget:
+        The bound ``K + sum of tolerances`` on the expected potential.
     worst_gap:
         Largest gap divided by its tolerance; at most 1 when every round was solved.
     worst_ratio:
@@ -160,6 +168,12 @@ class ForecastCertificate:
             f"largest bias / bound {self.worst_ratio:.3g} (bounds hold with probability "
             f"{1 - self.delta:g})"
         )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the numbers as one row."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(self)])
 
 
 class UnbiasedForecaster(Forecaster):

@@ -106,9 +106,10 @@ class FiniteGame(PrincipalAgentGame):
 
     Parameters
     ----------
-    U, V:
-        Utilities of the Agent and of the Principal, arrays (policies, actions, states) with
-        entries in [-1, 1].
+    U:
+        Utilities of the Agent, an array (policies, actions, states) with entries in [-1, 1].
+    V:
+        Utilities of the Principal, of the same shape.
     p0_idx:
         Indices of the benchmark policies; all policies if None.
 
@@ -164,7 +165,9 @@ class LinearContractGame(PrincipalAgentGame):
         ``values[a, y]`` in [0, 1]: what action a is worth in state y.
     costs:
         ``costs[a]`` in [0, 1], pairwise different.
-    action_names, state_names:
+    action_names:
+        Optional labels for reports.
+    state_names:
         Optional labels for reports.
 
     Examples

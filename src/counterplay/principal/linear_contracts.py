@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
-from counterplay.principal.bounds import Tuning, linear_contract_tuning
+from counterplay.principal.bounds import Tuning, linear_contract_loss, linear_contract_tuning
 from counterplay.principal.games import LinearContractGame, check_forecasts
 from counterplay.principal.kernels import TOL, linear_oracle
 from counterplay.principal.responses import OracleSpec
@@ -35,8 +35,10 @@ class LinearContractOracle(PolicyRule):
         A :class:`LinearContractGame`.
     P0:
         Benchmark contracts, numbers in [0, 1].
-    beta, delta:
-        Stability and discretisation. Give both, or give ``horizon``.
+    beta:
+        Stability. Give it together with ``delta``, or give ``horizon``.
+    delta:
+        Discretisation.
     horizon:
         Number of rounds T; sets ``beta`` and ``delta`` by ``tuning``.
     tuning:
@@ -98,7 +100,7 @@ class LinearContractOracle(PolicyRule):
         self.max_actions = int(game.costs.size)
         # The closed ball contains an action exactly at U* - margin; the open one does not.
         self.eps = self.margin + 2 * TOL if as_printed else self.margin
-        loss = self.max_actions * (self.beta + self.delta)
+        loss = linear_contract_loss(self.max_actions, self.beta, self.delta)
         self.spec = OracleSpec(loss, self.margin, self.margin, 0.0, self.n_policies)
         self._shares = np.array(self.benchmark)
 

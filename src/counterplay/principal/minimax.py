@@ -305,6 +305,7 @@ def _analytic_centre(rows: FloatArray, size: int, start: FloatArray) -> FloatArr
         hessian = np.zeros((n, n))
         sides = np.zeros((n, 2))
         sides[:, 1] = 1.0
+        # Gradient (first column of sides) and negative Hessian of the sum of the log slacks at y.
         for s in range(size):
             slack[s] = 0.0
             for j in range(n):
@@ -317,6 +318,7 @@ def _analytic_centre(rows: FloatArray, size: int, start: FloatArray) -> FloatArr
                 if scaled != 0.0:
                     for k in range(n):
                         hessian[j, k] += scaled * (rows[s, k] - _SHIFT) / slack[s]
+        # Newton step with sum zero: the price of the constraint sum(y) = 1 is subtracted.
         solved = np.linalg.solve(hessian, sides)
         price = solved[:, 0].sum() / solved[:, 1].sum()
         decrement = 0.0
@@ -325,6 +327,7 @@ def _analytic_centre(rows: FloatArray, size: int, start: FloatArray) -> FloatArr
             decrement += step[j] * sides[j, 0]
         if decrement < 1e-3:
             break
+        # Full steps near the centre, damped ones before; never more than 9/10 of the way to a cut.
         length = 1.0 if decrement < 0.25 else 1.0 / (1.0 + math.sqrt(decrement))
         for s in range(size):
             change = 0.0
@@ -360,6 +363,7 @@ def _pivot(
     n = basis.shape[0]
     for _ in range(40 * n + 200):
         w = _prices(basis, inverse)
+        # Entering variable: the largest reduced cost, rows of the game first, then slacks.
         entering = 0
         best = _EPS
         found = False
@@ -374,6 +378,7 @@ def _pivot(
                 best, entering, found = -w[j], -1 - j, True
         if not found:
             return
+        # Its column in the current basis.
         column = np.zeros(n)
         for i in range(n):
             if entering >= 0:
@@ -381,6 +386,7 @@ def _pivot(
                     column[i] += inverse[i, j] * rows[entering, j]
             else:
                 column[i] = inverse[i, -1 - entering]
+        # Ratio test: the basic variable that reaches zero first leaves.
         leaving = -1
         ratio = np.inf
         for i in range(n):
@@ -396,6 +402,7 @@ def _pivot(
 
 @njit(cache=True)
 def _exchange(inverse: FloatArray, levels: FloatArray, column: FloatArray, leaving: int) -> None:
+    """Gauss-Jordan step: the column of the entering variable becomes a unit vector."""
     n = levels.shape[0]
     factor = 1.0 / column[leaving]
     for j in range(n):

@@ -11,30 +11,36 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 from scipy.sparse import csr_matrix, hstack, vstack
 
+from counterplay.core.programs import minimize_linear
+from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_real
-from counterplay.errors import ConvergenceError, InfeasibleError, InvalidInputError
+from counterplay.errors import InfeasibleError, InvalidInputError
 from counterplay.principal.games import check_forecasts
 from counterplay.principal.kernels import TOL, respond
 from counterplay.principal.persuasion import DisclosureGame, Scheme
 from counterplay.principal.responses import OracleSpec
 from counterplay.principal.rules import PolicyRule
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 @dataclass(frozen=True)
-class ObedienceSolution:
+class ObedienceSolution(Report):
     """Optimal obedient disclosure at one prior.
 
     Attributes
     ----------
-    value, agent_value:
-        Expected utilities of the Principal and of the Agent.
+    value:
+        Expected utility of the Principal.
+    agent_value:
+        Expected utility of the Agent.
     scheme:
         Probability of every recommendation in every state.
     margin:
@@ -53,6 +59,14 @@ class ObedienceSolution:
             f"obedience margin {self.margin:g}"
         )
 
+    def to_frame(self) -> pd.DataFrame:
+        """Return the probability of every recommendation (rows) in every state (columns)."""
+        import pandas as pd
+
+        frame = pd.DataFrame(self.scheme.matrix).add_prefix("state ")
+        frame.index.name = "recommendation"
+        return frame
+
 
 def obedience_lp(
     u: ArrayLike, v: ArrayLike, prior: ArrayLike, *, margin: float = 0.0, slack: float = 0.0
@@ -61,8 +75,10 @@ def obedience_lp(
 
     Parameters
     ----------
-    u, v:
-        Utilities ``[strategy, state]`` of the Agent and of the Principal.
+    u:
+        Utilities ``[strategy, state]`` of the Agent.
+    v:
+        Utilities ``[strategy, state]`` of the Principal.
     prior:
         Probabilities of the states.
     margin:
@@ -104,7 +120,7 @@ def solve_obedience(
     )
     cost = np.concatenate([-game.v.ravel(), np.zeros(extra)])
     large = n * m > 400  # then interior points are several times faster than the simplex method
-    solved = linprog(
+    solved = minimize_linear(
         cost,
         A_ub=A_ub,
         b_ub=b_ub,
@@ -112,14 +128,11 @@ def solve_obedience(
         b_eq=pi,
         method="highs-ipm" if large else "highs",
         options={"presolve": not large},
+        what="the obedience program",
+        infeasible=f"no disclosure gives the Agent a margin of {gap:g} after every signal; "
+        "ask for less",
     )
-    if solved.status == 2:
-        raise InfeasibleError(
-            f"no disclosure gives the Agent a margin of {gap:g} after every signal; ask for less"
-        )
-    if solved.status != 0:
-        raise ConvergenceError(f"the obedience program was not solved: {solved.message}")
-    joint = np.maximum(solved.x[: n * m].reshape(n, m), 0.0)
+    joint = np.maximum(solved.point[: n * m].reshape(n, m), 0.0)
     return ObedienceSolution(
         value=float((joint * game.v).sum()),
         agent_value=float((joint * game.u).sum()),

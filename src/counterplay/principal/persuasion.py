@@ -253,11 +253,14 @@ class PersuasionGeometry:
 
     Attributes
     ----------
-    strategies, edges:
-        Strategies in the order of the beliefs at which they are best, and the interval ends
-        0 = e_0 < e_1 < ... < e_n = 1.
-    C, c1:
-        Smallest interval length and smallest difference of neighbouring slopes.
+    strategies:
+        Strategies in the order of the beliefs at which they are best.
+    edges:
+        The interval ends 0 = e_0 < e_1 < ... < e_n = 1.
+    C:
+        Smallest interval length.
+    c1:
+        Smallest difference of neighbouring slopes.
     extreme:
         Points (mu, value, strategy) of the concave closure v*, as three arrays.
 

@@ -20,6 +20,7 @@ from counterplay.principal.bounds import (
     Tuning,
     optimistic_excess,
     persuasion_tuning,
+    stabilised_loss,
     staircase_policies,
 )
 from counterplay.principal.kernels import TOL, respond
@@ -116,10 +117,14 @@ class PersuasionOracle(PolicyRule):
     discretization:
         ``"logit"`` (default): prior snapped to a grid of spacing 4 beta in log-odds, no loss from
         rounding and O(log(1/beta)/beta) schemes. ``"rounding"``: as in the thesis.
-    x, eps:
-        Free parameters of the guarantee; default from ``horizon``, else x = beta and eps = beta.
-    horizon, tuning:
+    x:
+        Free parameter of the guarantee; default from ``horizon``, else beta.
+    eps:
+        Free parameter of the guarantee; default from ``horizon``, else beta.
+    horizon:
         Sets beta, x and eps, see :func:`counterplay.principal.bounds.persuasion_tuning`.
+    tuning:
+        Which of its tunings.
 
     Notes
     -----
@@ -191,7 +196,8 @@ class PersuasionOracle(PolicyRule):
         excess = optimistic_excess(self.eps, c1, C)
         if self.discretization == "rounding":
             root = math.sqrt(self.delta)
-            loss, harm = 3 * beta / C + excess + 2 * root, max(self.x, root + self.delta / 2)
+            loss = stabilised_loss(beta, C) + excess + 2 * root
+            harm = max(self.x, root + self.delta / 2)
         else:
             loss, harm = 3.5 * beta / C + beta / 2 + excess, self.x
         return OracleSpec(loss, self.eps, self.x * c1 * beta / 2, harm, self.n_policies)

@@ -155,6 +155,10 @@ def _update(
     weight: FloatArray,
     rates: FloatArray,
 ) -> bool:
+    """Add a residual to the rows, then recompute their weights W and their share of Phi.
+
+    Rows are indices below ``len(R)``; returns whether an exponent had to be cut.
+    """
     overflow = False
     for row in rows:
         n[row] += 1.0
@@ -162,6 +166,8 @@ def _update(
         for j in range(residual.shape[0]):
             R[row, j] += residual[j]
             Q[row, j] += residual[j] * residual[j]
+            # exp(+-eta R - eta^2 Q) over all rates: their sum is the potential of (event, outcome),
+            # the rate-weighted difference of the signs its pull on the next forecast.
             pull = 0.0
             size = 0.0
             for eta in rates:

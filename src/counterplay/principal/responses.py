@@ -60,8 +60,12 @@ def best_response(
 
     Parameters
     ----------
-    game, policy, forecast:
-        The stage game, one of its policies, and probabilities of the states.
+    game:
+        The stage game.
+    policy:
+        One of its policies.
+    forecast:
+        Probabilities of the states.
     tol:
         Differences up to ``tol`` count as ties.
 
@@ -167,8 +171,16 @@ def is_stable(
 
     Parameters
     ----------
-    beta, gamma:
-        Utility margin of the Agent and tolerated loss of the Principal.
+    game:
+        The stage game.
+    policy:
+        One of its policies.
+    forecast:
+        Probabilities of the states.
+    beta:
+        Utility margin of the Agent.
+    gamma:
+        Tolerated loss of the Principal.
     two_sided:
         Also forbid near-best actions that are better for the Principal by more than ``gamma``;
         this is what the linear-contract oracle needs (Theorem 7.3, repaired).

@@ -23,7 +23,7 @@ from counterplay.errors import InformationError, InvalidInputError
 from counterplay.principal.agents import Agent
 from counterplay.principal.behaviour import Behaviour, Stage, behaviour, conditional_bias
 from counterplay.principal.games import PrincipalAgentGame
-from counterplay.principal.mechanism import Kind
+from counterplay.principal.mechanisms import Kind
 from counterplay.principal.responses import OracleSpec
 
 if TYPE_CHECKING:
