@@ -23,7 +23,7 @@ from counterplay.principal.finite_oracle import FiniteStableOracle
 from counterplay.principal.games import LinearContractGame, PrincipalAgentGame, check_states
 from counterplay.principal.linear_contracts import LinearContractOracle
 from counterplay.principal.mechanisms import StableMechanism
-from counterplay.principal.obedience import disclosure_library, largest_margin
+from counterplay.principal.obedience import disclosure_library, positive_margin
 from counterplay.principal.persuasion import DisclosureGame, PersuasionGame
 from counterplay.principal.persuasion_oracle import PersuasionOracle
 from counterplay.principal.repeated_contract import RepeatedContract
@@ -162,6 +162,7 @@ def design_disclosure(
     history: ArrayLike,
     *,
     benchmark: Any = None,
+    prune: bool = False,
     agent: Agent | None = None,
     replicates: int = 10,
     random_state: RandomState = 0,
@@ -181,6 +182,9 @@ def design_disclosure(
         States of the past rounds, oldest first.
     benchmark:
         Fixed schemes to compare with; default a small menu.
+    prune:
+        Leave out strategies that are never strictly best (two states with a state-independent
+        ``v``; elsewhere they do no harm); by default they are refused.
     agent:
         Model of the counterparty; default a learner without swap regret.
     replicates:
@@ -200,10 +204,10 @@ def design_disclosure(
     oracle: PolicyRule
     horizon = np.size(history) + 1
     if np.ndim(v) == 1 and np.ndim(u) == 2 and np.shape(u)[1] == 2:
-        oracle = PersuasionOracle(PersuasionGame(u, v), benchmark, horizon=horizon)
+        oracle = PersuasionOracle(PersuasionGame(u, v), benchmark, horizon=horizon, prune=prune)
     else:
         game = DisclosureGame(u, v)
-        margin, x = largest_margin(game) / 2, 0.1
+        margin, x = positive_margin(game) / 2, 0.1
         library = disclosure_library(game, margin=margin)
         menu = dict.fromkeys((game.no_disclosure(), game.full_disclosure()))
         P0 = tuple(menu) if benchmark is None else benchmark

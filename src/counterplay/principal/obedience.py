@@ -214,12 +214,7 @@ class ObedienceOracle(PolicyRule):
             raise InvalidInputError("ObedienceOracle needs a DisclosureGame")
         disclosures = (game.no_disclosure(), game.full_disclosure())
         super().__init__(game, tuple(dict.fromkeys(disclosures)) if P0 is None else P0)
-        most = largest_margin(game)
-        if most <= 0.0:
-            raise InfeasibleError(
-                "in some state two strategies are equally good for the Agent, so no disclosure has "
-                "an obedience margin in all forecasts; remove one of them"
-            )
+        most = positive_margin(game)
         self.margin = check_real(
             most / 2 if margin is None else margin, "margin", low=0.0, high=most, open_low=True
         )
@@ -276,6 +271,17 @@ def largest_margin(game: DisclosureGame) -> float:
     return float((ordered[-1] - ordered[-2]).min())
 
 
+def positive_margin(game: DisclosureGame) -> float:
+    """Return :func:`largest_margin`; raise if two strategies tie for the best in some state."""
+    most = largest_margin(game)
+    if most <= 0.0:
+        raise InfeasibleError(
+            "in some state two strategies are equally good for the Agent, so no disclosure has an "
+            "obedience margin in all forecasts; remove one of them"
+        )
+    return most
+
+
 def disclosure_library(
     game: DisclosureGame, *, margin: float | None = None, parts: int = 4
 ) -> tuple[Scheme, ...]:
@@ -299,7 +305,7 @@ def disclosure_library(
     >>> len(disclosure_library(DisclosureGame(u=[[1, 0], [0, 1]], v=[0, 1]), margin=0.1))
     5
     """
-    gap = largest_margin(game) / 2 if margin is None else margin
+    gap = positive_margin(game) / 2 if margin is None else margin
     schemes = [game.full_disclosure()]
     for counts in _compositions(parts, game.n_states):
         prior = 0.98 * np.array(counts) / parts + 0.02 / game.n_states
