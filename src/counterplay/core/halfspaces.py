@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linprog
 
 from counterplay.core.bits import Words, unique_rows, unpack_rows
+from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import BoolArray, FloatArray, check_float_array
 from counterplay.errors import InvalidInputError
 
@@ -85,14 +85,15 @@ def _separable(x: FloatArray, labels: BoolArray) -> bool:
         return True
     sign = np.where(labels, -1.0, 1.0)
     constraints = sign[:, None] * np.column_stack([x, np.ones(len(x))])
-    result = linprog(
+    solved = minimize_linear(
         np.zeros(x.shape[1] + 1),
         A_ub=constraints,
         b_ub=-np.ones(len(x)),
         bounds=(None, None),
-        method="highs",
+        what="the separation program",
+        allow=("infeasible",),
     )
-    return bool(result.status == 0)
+    return solved.status == "optimal"
 
 
 def _pair_labelings(distinct: FloatArray) -> Words:

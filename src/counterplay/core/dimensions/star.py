@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 
 from counterplay.core.bits import pack_rows, unique_rows
 from counterplay.core.dimensions.star_search import search_hollow, search_star, search_star_bitsets
 from counterplay.core.finite_class import FiniteClass
+from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import BoolArray, IntArray, check_positive_int
 from counterplay.errors import InvalidInputError
 
@@ -214,15 +214,14 @@ def projection_value(cls: FiniteClass, points: ArrayLike, labels: ArrayLike) -> 
     if index.size == 0:
         raise InvalidInputError("points must not be empty")
     n = len(cls)
-    result = linprog(
+    return minimize_linear(
         np.append(np.zeros(n), 1.0),
         A_ub=np.column_stack([wrong.T.astype(np.float64), -np.ones(index.size)]),
         b_ub=np.zeros(index.size),
         A_eq=np.append(np.ones(n), 0.0)[None, :],
         b_eq=[1.0],
-        method="highs",
-    )
-    return float(result.fun)
+        what="the program of the projection value",
+    ).value
 
 
 def _distinct(cls: FiniteClass) -> tuple[BoolArray, IntArray]:
