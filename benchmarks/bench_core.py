@@ -17,17 +17,12 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import maximum_flow
 
-from counterplay.core.dimensions import (
-    hollow_star_number,
-    littlestone_dimension,
-    star_number,
-    vc_dimension,
-    vcao,
-    vco,
-)
+from counterplay.core.dimensions import littlestone_dimension, vc_dimension
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.inclusion import OneInclusionGraph
 from counterplay.core.online import SOA, Halving
+from counterplay.invariance.inclusion import OneInclusionGraph
+from counterplay.invariance.orbit_shattering import group_vcao, group_vco
+from counterplay.poisoning.stars import hollow_star_number, star_number
 
 
 @dataclass
@@ -171,7 +166,11 @@ def dimension_rows() -> list[Row]:
     pool = np.vstack([base @ np.linalg.matrix_power(turn, r).T for r in range(4)])
     cls, orbits = FiniteClass.halfspaces_2d(pool), np.tile(np.arange(5), 4)
     dims, ours = timed(
-        lambda: (vc_dimension(cls).value, vcao(cls, orbits).value, vco(cls, orbits).value)
+        lambda: (
+            vc_dimension(cls).value,
+            group_vcao(cls, orbits).value,
+            group_vco(cls, orbits).value,
+        )
     )
     assert dims == (3, 3, 1)
     rows.append(Row("VC, VCao, VCo, rotations", f"|H|={len(cls)}, 5 orbits", str(dims), ours, None))
@@ -236,7 +235,7 @@ def warm_up() -> None:
     small = FiniteClass.intervals(range(4))
     for function in (vc_dimension, littlestone_dimension, star_number, hollow_star_number):
         function(small)
-    vcao(small, [0, 0, 1, 1])
+    group_vcao(small, [0, 0, 1, 1])
     OneInclusionGraph(small).orient()
     FiniteClass.halfspaces_2d(np.random.default_rng(0).normal(size=(4, 2)))
     SOA(small).predict(0)

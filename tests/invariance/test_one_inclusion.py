@@ -9,7 +9,6 @@ import pytest
 
 from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.inclusion import OneInclusionGraph
 from counterplay.invariance import (
     DA,
     ERM,
@@ -27,6 +26,7 @@ from counterplay.invariance import (
     vcao,
     vco,
 )
+from counterplay.invariance.inclusion import OneInclusionGraph
 from invariance.problems import brute_vc, natural_pairs, random_problem
 
 

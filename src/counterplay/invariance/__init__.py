@@ -10,7 +10,7 @@ decide how much data is needed (``vcdim``, ``vcao``, ``vco``, ``dim``, ``mu``, `
 optimal one-inclusion learners with certificates, the hard ``instances`` and all ``bounds``.
 """
 
-from counterplay.invariance import bounds, groups, instances
+from counterplay.invariance import bounds, groups, instances, lab
 from counterplay.invariance.adaptive import AdaptiveAgnostic, AdaptiveRelaxed, KnownEta
 from counterplay.invariance.advisor import Advice, InvarianceAdvisor, augmentation_advisor
 from counterplay.invariance.baselines import DA, ERM, ErmInv
@@ -132,6 +132,7 @@ __all__ = [
     "dim",
     "groups",
     "instances",
+    "lab",
     "mu",
     "mu_of",
     "one_hot_boards",

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.bits import pack_rows, unique_rows
-from counterplay.core.dimensions.star_search import search_hollow, search_star, search_star_bitsets
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import BoolArray, IntArray, check_positive_int
 from counterplay.errors import InvalidInputError
+from counterplay.poisoning.star_search import search_hollow, search_star, search_star_bitsets
 
 _BITSET_STAR = 64  # larger stars are searched with counters instead of bit sets
 
