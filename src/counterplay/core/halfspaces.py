@@ -158,6 +158,11 @@ def _settle(pairs: Words, unsure: NDArray[np.int64], exact: NDArray[Any], m: int
 
 @njit(cache=True)
 def _integer_pairs(x, y, width):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Per pair i < j, as bit sets: points left of the line, on it up to i, on it after i.
+
+    The points are sorted, so those on the line appear in its order. Coordinates are below 2^30:
+    the products fit into 64 bits.
+    """
     m = x.size
     pairs = np.zeros((m * (m - 1) // 2, 3, width), dtype=np.uint64)
     row = 0
@@ -177,6 +182,7 @@ def _integer_pairs(x, y, width):  # type: ignore[no-untyped-def]  # compiled by 
 
 @njit(cache=True)
 def _float_pairs(x, y, width):  # type: ignore[no-untyped-def]  # compiled by numba
+    """As ``_integer_pairs``, and the (row, i, j, p) whose side rounding could have changed."""
     m = x.size
     pairs = np.zeros((m * (m - 1) // 2, 3, width), dtype=np.uint64)
     unsure = np.empty((1024, 4), dtype=np.int64)
@@ -193,6 +199,7 @@ def _float_pairs(x, y, width):  # type: ignore[no-untyped-def]  # compiled by nu
                 if p == j:
                     pairs[row, 2, p >> 6] |= bit
                     continue
+                # The sign of the determinant is certain when it exceeds its own rounding error.
                 first = dx * (y[p] - y[i])
                 second = dy * (x[p] - x[i])
                 cross = first - second
@@ -201,6 +208,7 @@ def _float_pairs(x, y, width):  # type: ignore[no-untyped-def]  # compiled by nu
                     if cross > 0:
                         pairs[row, 0, p >> 6] |= bit
                     continue
+                # Left to exact integers; the list doubles when it is full.
                 if count == unsure.shape[0]:
                     larger = np.empty((2 * count, 4), dtype=np.int64)
                     larger[:count] = unsure
