@@ -130,5 +130,5 @@ def test_f7_swaps_that_break_a_cap_are_not_evaluated() -> None:
 def test_f7_a_target_out_of_reach_is_refused_by_name() -> None:
     game = small_site(1, mu=0.99)
     assert (game.utilities(game.cap) < 0.99).any()
-    with pytest.raises(InfeasibleError, match="cannot reach mu=0.99 even if everybody"):
+    with pytest.raises(InfeasibleError, match=r"cannot reach mu=0\.99 even if everybody"):
         plan_contributions(game)

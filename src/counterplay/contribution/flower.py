@@ -20,6 +20,7 @@ from counterplay.contribution.training.loads import (
     rounded_loads,
 )
 from counterplay.core.draws import fold, run_keys
+from counterplay.core.replies import check_rows_sent, common_metrics
 from counterplay.core.validation import check_choice, check_int, check_positive_int, check_real
 from counterplay.errors import InvalidInputError, MissingDependencyError
 
@@ -181,10 +182,10 @@ class MWFed(FedAvg):
             raise InvalidInputError(f"the reply has no metric {self.accuracy_key!r}")
         for key in (self.accuracy_key, self.threshold_key):
             check_real(metrics.get(key, 0.0), key, low=0.0, high=1.0)
-        _check_weight(metrics, self.weighted_by_key)
+        check_rows_sent(metrics, self.weighted_by_key)
 
     def _check_trained(self, reply: Message) -> None:
-        _check_weight(_metrics(reply), self.weighted_by_key)
+        check_rows_sent(_metrics(reply), self.weighted_by_key)
         records = list(reply.content.array_records.values())
         if len(records) != 1:
             raise InvalidInputError(f"the reply has {len(records)} array records, expected 1")
@@ -209,27 +210,10 @@ def _metrics(reply: Message) -> Any:
     return records[0]
 
 
-def _check_weight(metrics: Any, key: str) -> None:
-    if key not in metrics:
-        raise InvalidInputError(f"the reply has no metric {key!r}")
-    weight = check_real(metrics[key], key, low=1.0, high=2.0**53)
-    if weight != np.floor(weight):
-        raise InvalidInputError(f"{key} must be a whole number, got {weight:g}")
-
-
 def _keep_common_metrics(replies: Sequence[Message]) -> None:
     """Leave only the metrics that all replies have in the same form; Flower averages no others."""
-
-    def form(value: Any) -> int:
-        return len(value) if isinstance(value, list) else -1
-
     records = [_metrics(reply) for reply in replies]
-    common = [
-        key
-        for key in (records[0] if records else ())
-        if all(key in r and form(r[key]) == form(records[0][key]) for r in records)
-    ]
+    common = common_metrics(records)
     for reply, record in zip(replies, records):
-        content = dict(reply.content.array_records)
         metrics = MetricRecord({key: record[key] for key in common})
-        reply.content = RecordDict({**content, "metrics": metrics})
+        reply.content = RecordDict({**reply.content.array_records, "metrics": metrics})

@@ -181,9 +181,8 @@ class CollabGame(ABC):
             stack = np.repeat(vector[None, :], self.k, axis=0)
             stack[:, i] = vector
             stack[np.arange(self.k), np.arange(self.k)] = vector[i]
-            possible = np.ones(self.k, dtype=bool)
-            if self.upper is not None:
-                possible = (stack <= self.upper + 1e-9).all(axis=1)
+            top = np.inf if self.upper is None else self.upper + 1e-9
+            possible = np.asarray((stack <= top).all(axis=1))
             if possible.any():
                 swapped[i, possible] = self._utilities(stack[possible])[:, i]
         return swapped
