@@ -43,7 +43,7 @@ CASE_KEYS = {
 # Plumbing of core that users never call: a docstring is enough.
 PLUMBING = {
     "bits", "class_builders", "class_io", "draws", "errors", "figures", "files", "floating_point",
-    "progress", "seeds", "threads", "validation", "weights",
+    "progress", "replies", "seeds", "threads", "validation", "weights",
 }  # fmt: skip
 
 
