@@ -8,6 +8,7 @@ coupling; spec 09, sections 3.4, 3.10 and 9.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
@@ -28,7 +29,13 @@ from counterplay.core.validation import (
 )
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.adanormalhedge import AdaNormalHedge
-from counterplay.tradeoff.adapters import BatchLoss, error_rate, missed_positives, replay_losses
+from counterplay.tradeoff.adapters import (
+    BatchLoss,
+    batch_harm,
+    check_models,
+    error_rate,
+    missed_positives,
+)
 from counterplay.tradeoff.champion_report import ChampionReport, Trace
 from counterplay.tradeoff.oracle import CusumOracle, Deactivation
 from counterplay.tradeoff.reactivation import ReactivationLearner
@@ -90,6 +97,9 @@ class ChampionChallenger(Stateful):
         multiple of the decision interval); by default a quarter of the horizon.
     primary, secondary:
         Losses of a batch of predictions, for ``observe``; see ``replay_losses``.
+    positive:
+        The label that must not be missed, for the default secondary loss ``missed_positives``;
+        labels other than 0 and 1 (False and True) need it.
     random_state:
         None, an int or a ``numpy.random.Generator``.
 
@@ -99,7 +109,8 @@ class ChampionChallenger(Stateful):
     that of the model, summed over the rounds in which it was allowed, by at most
     ``bounds.reactivation_sleeping`` (or ``bounds.adanormalhedge_sleeping``). On every path, the
     harm above the rate is at most ``burst (switches + reviews + 1) + (1 - rate) (take-downs +
-    reviews)``. Memory: O(K) numbers (with ``"guaranteed"`` one row of K per distinct history of
+    reviews)``, as long as some model is allowed; from the first round in which all models are
+    above the burst, the report says that nothing is guaranteed. Memory: O(K) numbers (with ``"guaranteed"`` one row of K per distinct history of
     take-downs), whatever the horizon.
 
     Examples
@@ -149,6 +160,7 @@ class ChampionChallenger(Stateful):
         review_every: int | None = None,
         primary: BatchLoss = error_rate,
         secondary: BatchLoss = missed_positives,
+        positive: Any = None,
         random_state: RandomState = None,
     ) -> None:
         self.models = None if models is None else tuple(models)
@@ -157,7 +169,8 @@ class ChampionChallenger(Stateful):
         self.horizon = check_positive_int(horizon, "horizon")
         self.policy: Policy = check_choice(policy, "policy", ("guaranteed", "adaptive"))
         self.review_every = review_every
-        self.primary, self.secondary = primary, secondary
+        self.primary, self.secondary, self.positive = primary, secondary, positive
+        batch_harm(secondary, positive, self.models or ())  # refuses a label nobody knows
         self.random_state = random_state
         self._begin()
 
@@ -170,6 +183,7 @@ class ChampionChallenger(Stateful):
             "burst": self.budget.burst,
             "policy": self.policy,
             "review_every": self.review_every,
+            "positive": self.positive,
             "random_state": self.random_state,
         }
 
@@ -261,10 +275,8 @@ class ChampionChallenger(Stateful):
 
     def observe(self, X: Any, y: Any) -> int:
         """Judge all models on one batch with known labels; return who is live in the next round."""
-        l1, l2 = replay_losses(
-            self._require_models(), [(X, y)], primary=self.primary, secondary=self.secondary
-        )
-        return self.step(l1[0], l2[0])
+        models = check_models(self._require_models(), "predict")
+        return self._judge(y, [model.predict(X) for model in models])
 
     def predict_one(self, x: Any) -> Any:
         """Return the live model's prediction for one example, for models such as river's."""
@@ -276,15 +288,18 @@ class ChampionChallenger(Stateful):
         For streaming models with ``predict_one`` and ``learn_one``; a model that cannot predict
         yet (None) counts as wrong.
         """
-        models = self._require_models()
-        guesses = [model.predict_one(x) for model in models]
-        live = self.step(
-            [float(self.primary(y, guess)) for guess in guesses],
-            [float(self.secondary(y, guess)) for guess in guesses],
-        )
+        models = check_models(self._require_models(), "predict_one")
+        live = self._judge(y, [model.predict_one(x) for model in models])
         for model in models:
             model.learn_one(x, y)
         return live
+
+    def _judge(self, y: Any, guesses: Sequence[Any]) -> int:
+        harm = batch_harm(self.secondary, self.positive)
+        return self.step(
+            [float(self.primary(y, guess)) for guess in guesses],
+            [float(harm(y, guess)) for guess in guesses],
+        )
 
     def report(self) -> ChampionReport:
         """Return everything a person wants to know so far."""
@@ -308,7 +323,9 @@ class ChampionChallenger(Stateful):
             allowed=self._learner.active.copy(),
             nobody_left=watchdog._warned,
             harm_bound=self._bound(),
-            regret_bound=self._learner.guarantees()["sleeping regret"],
+            regret_bound=(
+                None if watchdog._warned else self._learner.guarantees()["sleeping regret"]
+            ),
             trace=self._trace.to_array(),
         )
 
@@ -326,6 +343,9 @@ class ChampionChallenger(Stateful):
         if models is not None:
             restored.n_models = _one_count(tuple(models), restored.n_models)
             restored.models = tuple(models)
+        if secondary is not missed_positives:
+            restored.positive = None  # only the default loss needs it
+        batch_harm(secondary, restored.positive, restored.models or ())
         restored.primary, restored.secondary = primary, secondary
         return restored
 
@@ -340,7 +360,12 @@ class ChampionChallenger(Stateful):
         return int(np.count_nonzero(resets <= min(self.rounds, self.horizon - 1))) - 1
 
     def _bound(self) -> float:
-        """What the harm above the rate cannot exceed, given what happened so far."""
+        """What the harm above the rate cannot exceed, given what happened so far.
+
+        Once every model was above the burst and one of them had to stay live, nothing bounds it.
+        """
+        if self._watchdog._warned:
+            return math.inf
         switches = len(self._switches) - 1
         return bounds.stint_secondary(
             self.budget.burst, self.budget.rate, switches, self._reviews(), self._downs
