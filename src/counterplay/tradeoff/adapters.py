@@ -211,6 +211,7 @@ def _pair(primary: BatchLoss, secondary: BatchLoss, y: Any, guess: Any) -> tuple
 
 
 def check_models(models: Sequence[Any], method: str) -> tuple[Any, ...]:
+    """Return the models; there is at least one, and all of them have the method."""
     experts = tuple(models)
     if not experts:
         raise InvalidInputError("models must contain at least one model")

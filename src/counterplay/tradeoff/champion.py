@@ -110,8 +110,8 @@ class ChampionChallenger(Stateful):
     ``bounds.reactivation_sleeping`` (or ``bounds.adanormalhedge_sleeping``). On every path, the
     harm above the rate is at most ``burst (switches + reviews + 1) + (1 - rate) (take-downs +
     reviews)``, as long as some model is allowed; from the first round in which all models are
-    above the burst, the report says that nothing is guaranteed. Memory: O(K) numbers (with ``"guaranteed"`` one row of K per distinct history of
-    take-downs), whatever the horizon.
+    above the burst, the report says that nothing is guaranteed. Memory: O(K) numbers (with
+    ``"guaranteed"`` one row of K per distinct history of take-downs), whatever the horizon.
 
     Examples
     --------
