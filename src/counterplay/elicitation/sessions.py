@@ -105,8 +105,8 @@ class Session(Generic[T]):
         query = self.ask()
         if query.purpose != logged.purpose:
             raise InvalidInputError(
-                f"question {query.number + 1} of the saved session is about {logged.purpose!r:.50}, "
-                f"expected {query.purpose!r}; the saved state is damaged"
+                f"question {query.number + 1} of the saved session is a {logged.purpose!r:.40} "
+                f"question, expected {query.purpose!r}; the saved state is damaged"
             )
         for now, then in ((query.first.value, logged.first), (query.second.value, logged.second)):
             if now.shape != then.shape or not np.allclose(now, then, rtol=1e-9, atol=1e-12):

@@ -63,6 +63,8 @@ def batch_harm(secondary: BatchLoss, positive: Any, models: Sequence[Any] = ()) 
                 "positive is for missed_positives only; build it into your own secondary loss"
             )
         return secondary
+    if positive is not None and (not np.isscalar(positive) or positive != positive):
+        raise InvalidInputError(f"positive must be one label, got {positive!r:.100}")
     known = [label for m in models for label in np.ravel(getattr(m, "classes_", ())).tolist()]
     if known and positive is not None and positive not in known:
         raise InvalidInputError(

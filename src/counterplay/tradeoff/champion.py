@@ -8,6 +8,8 @@ coupling; spec 09, sections 3.4, 3.10 and 9.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.errors import InvalidInputError, ProtocolError
-from counterplay.core.online.state import Stateful
+from counterplay.core.online.state import Stateful, pack
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
     FloatArray,
@@ -39,6 +41,14 @@ from counterplay.tradeoff.adapters import (
 from counterplay.tradeoff.champion_report import ChampionReport, Trace
 from counterplay.tradeoff.oracle import CusumOracle, Deactivation
 from counterplay.tradeoff.reactivation import ReactivationLearner
+from counterplay.tradeoff.stored import (
+    fresh_twin,
+    index_in,
+    inside,
+    require,
+    same_kinds,
+    same_params,
+)
 
 Policy = Literal["guaranteed", "adaptive"]
 
@@ -187,7 +197,8 @@ class ChampionChallenger(Stateful):
             "random_state": self.random_state,
         }
 
-    def _begin(self) -> None:
+    def _new_learner(self, random_state: RandomState) -> ReactivationLearner | AdaNormalHedge:
+        """The learner and its watchdog before the first round; all of it follows from us."""
         K, T = self.n_models, self.horizon
         longest = max(1, T // bounds.reactivation_epochs(K))
         B = min(longest, max(1, round(self.budget.burst)))
@@ -201,13 +212,14 @@ class ChampionChallenger(Stateful):
             on_empty="least_bad",
         )
         if self.policy == "adaptive":
-            self._learner = AdaNormalHedge(
-                T, K, B=B, oracle=watchdog, random_state=self.random_state
-            )
-        else:
-            self._learner = ReactivationLearner(
-                T, K, B=B, oracle=watchdog, sampling="coupling", random_state=self.random_state
-            )
+            return AdaNormalHedge(T, K, B=B, oracle=watchdog, random_state=random_state)
+        return ReactivationLearner(
+            T, K, B=B, oracle=watchdog, sampling="coupling", random_state=random_state
+        )
+
+    def _begin(self) -> None:
+        K = self.n_models
+        self._learner = self._new_learner(self.random_state)
         self._live = self._learner.act()
         self._switches = [(0, self._live)]
         self._primary, self._harm = np.zeros(K), np.zeros(K)
@@ -216,6 +228,71 @@ class ChampionChallenger(Stateful):
         self._live_rounds = np.zeros(K, dtype=np.int64)
         self._downs = 0
         self._trace = Trace()
+
+    def _check_state(self) -> None:
+        fresh = fresh_twin(self)
+        same_params(self, "_learner", self._learner, fresh._learner)
+        same_kinds(self, fresh, skip=("_learner",))
+        self._check_switches()
+        self._check_sums()
+        self._check_trace()
+
+    def _check_switches(self) -> None:
+        """Who was live when, and how often somebody was taken down."""
+        K, R, events = self.n_models, self.rounds, self._watchdog.events
+        index_in(self, "_live", self._live, K, low=0)
+        for entry in self._switches:
+            typed = type(entry) is tuple and tuple(map(type, entry)) == (int, int)
+            require(typed, self, "_switches", "must be pairs of a round and a model")
+        starts, models = (np.array(part) for part in zip(*self._switches))
+        fits = starts[0] == 0 and starts[-1] <= min(R, self.horizon - 1)
+        fits = fits and (np.diff(starts) > 0).all() and (np.diff(models) != 0).all()
+        require(fits and 0 <= models.min() <= models.max() < K, self, "_switches", "is impossible")
+        live = bool(models[-1] == self._live)
+        if self.rounds < self.horizon:
+            live = live and self._learner._choice == self._live and self._live in self.allowed
+        require(live, self, "_live", "must be the model that was switched to last")
+        lengths = np.diff(np.append(starts, R))
+        rounds = np.bincount(models, weights=lengths, minlength=K)
+        same = np.array_equal(self._live_rounds, rounds)
+        require(same, self, "_live_rounds", "must follow from the switches")
+        downs = len({event[4] for event in events})
+        require(self._downs == downs, self, "_downs", "must follow from the take-downs")
+
+    def _check_sums(self) -> None:
+        """Losses lie in [0, 1] and belong to rounds: that bounds every sum by the others."""
+        R, rate, live = self.rounds, self.budget.rate, self._live_rounds
+        tol, watchdog = 1e-9 * (1 + R), self._watchdog
+        for name, sums, played in (
+            ("_primary", self._primary, self._played[0]),
+            ("_harm", self._harm, self._played[1]),
+        ):
+            inside(self, name, sums, 0.0, R, tol)
+            least = np.maximum(0.0, sums - (R - live)).sum()
+            inside(self, "_played", played, least, np.minimum(sums, live).sum(), R * tol)
+        inside(self, "_primary", self._primary, self._learner._primary, self._learner._primary, tol)
+        regret, off = self._played[0] - self._primary, watchdog._rounds_off()
+        inside(self, "_sleep", self._sleep, regret - off, regret + off, R * tol)
+        inside(self, "_level", self._level, self._harm - rate * R, self._harm, tol)
+        inside(self, "_worst", self._worst, np.maximum(self._level, 0.0), self._harm, tol)
+        level, seen = np.maximum(self._level, 0.0), np.maximum(watchdog.level, 0.0)
+        highest = np.inf if self._reviews() else seen  # the watchdog forgets at a review
+        inside(self, "_level", level, seen, highest, tol)
+        for event in watchdog.events:
+            inside(self, "_worst", self._worst[event[1]], event[3], np.inf, tol)
+
+    def _check_trace(self) -> None:
+        """The last kept point is at most one stride old."""
+        R, points = self.rounds, self._trace.to_array()
+        last = points[-1] if len(points) else np.zeros(5)
+        gap = R - last[0]
+        require(0 <= gap < self._trace.stride, self, "_trace", "does not reach the current round")
+        now = np.array([*self._played, self._primary.min()])
+        inside(self, "_played", now, last[1:4], last[1:4] + gap, 1e-9 * (1 + R))
+        void = self._watchdog._warned
+        require(void or bool(np.isfinite(points[:, 4]).all()), self, "_trace", "is void")
+        if not void:
+            require(last[4] <= self._bound() + 1e-9 * R, self, "_trace", "exceeds the bound")
 
     @property
     def current(self) -> int:
@@ -329,6 +406,11 @@ class ChampionChallenger(Stateful):
             trace=self._trace.to_array(),
         )
 
+    def to_json(self) -> str:
+        """Return parameters and running state as JSON text; ``from_json`` restores them."""
+        stored = pack(self)
+        return json.dumps({**stored, "digest": _digest(stored)})
+
     @classmethod
     def from_json(
         cls,
@@ -338,8 +420,19 @@ class ChampionChallenger(Stateful):
         primary: BatchLoss = error_rate,
         secondary: BatchLoss = missed_positives,
     ) -> Self:
-        """Continue from a stored state; pass the models (and loss functions) again if needed."""
+        """Continue from a stored state; pass the models (and loss functions) again if needed.
+
+        Every part is checked for its kind, its range and whether it fits the others, and the text
+        against its digest. That finds damage; it is no protection against somebody who writes
+        a consistent history.
+        """
+        _check_count(text)
         restored = super().from_json(text)
+        stored = json.loads(text)
+        if stored.pop("digest", None) not in (None, _digest(stored)):
+            raise InvalidInputError(
+                "the stored ChampionChallenger was changed after it was written; store it again"
+            )
         if models is not None:
             restored.n_models = _one_count(tuple(models), restored.n_models)
             restored.models = tuple(models)
@@ -375,6 +468,25 @@ class ChampionChallenger(Stateful):
         if self.models is None:
             raise ProtocolError("there are no models; pass them to the constructor or from_json")
         return self.models
+
+
+def _digest(stored: dict[str, Any]) -> str:
+    """A short hash of a stored state, to notice damage."""
+    return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _check_count(text: str) -> None:
+    """Refuse a number of models that the stored arrays do not have, before memory is taken."""
+    try:
+        raw = json.loads(text)
+        count, stored = raw["params"]["n_models"], raw["state"]["_primary"]["__array__"]
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return  # from_json says what is wrong
+    if type(stored) is list and count != len(stored):
+        raise InvalidInputError(
+            f"the stored ChampionChallenger has n_models={count!r:.50} but {len(stored)} losses; "
+            "the text is damaged"
+        )
 
 
 def _one_budget(

@@ -11,6 +11,7 @@ import numpy as np
 from counterplay.core.online.state import Stateful
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.tradeoff.oracle import Deactivation
+from counterplay.tradeoff.stored import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +44,24 @@ class Trace(Stateful):
         if len(self.points) > _MOST_POINTS:
             self.stride *= 2
             self.points = [p for p in self.points if p[0] is not None and p[0] % self.stride == 0]
+
+    def _check_state(self) -> None:
+        power = type(self.stride) is int and self.stride > 0 and self.stride.bit_count() == 1
+        require(power, self, "stride", "must be a power of two")
+        listed = type(self.points) is list and len(self.points) <= _MOST_POINTS
+        require(listed, self, "points", f"must be a list of at most {_MOST_POINTS} points")
+        for point in self.points:
+            typed = type(point) is list and len(point) == _COLUMNS
+            typed = typed and all(type(value) is float for value in point[:-1])
+            typed = typed and (point[-1] is None or type(point[-1]) is float)
+            require(typed, self, "points", f"must be lists of {_COLUMNS} numbers")
+        array = self.to_array()
+        require(bool(np.isfinite(array[:, :-1]).all()), self, "points", "must be finite")
+        require(bool((array >= 0).all()), self, "points", "must not be negative")
+        rises = bool((array[1:] >= array[:-1] - 1e-9).all() and (np.diff(array[:, 0]) > 0).all())
+        require(rises, self, "points", "must not fall from one round to the next")
+        kept = not (array[:-1, 0] % self.stride).any()  # the last round of all is kept as well
+        require(kept, self, "points", "must be multiples of the stride")
 
     def to_array(self) -> FloatArray:
         """Return one row per kept round: the round, then the values."""
