@@ -235,8 +235,9 @@ class CusumOracle(Stateful):
             unused = (self.T, self.B, self.round) == (0, 1, 0)
             require(unused, self, "round", "must be 0 before the start")
             return
-        experts = np.shape(getattr(self, "active", None))
-        fits = type(self.K) is int and experts == (self.K,)
+        active = getattr(self, "active", None)
+        fits = isinstance(active, np.ndarray) and active.shape == (self.K,)
+        fits = fits and type(self.K) is int
         require(fits, self, "K", "must be the number of experts")
         for name in ("T", "B"):
             value = getattr(self, name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.online.state import Stateful
@@ -78,7 +79,7 @@ def index_in(owner: Stateful, name: str, value: Any, K: int, low: int = -1) -> N
 def inside(
     owner: Stateful,
     name: str,
-    values: FloatArray,
+    values: NDArray[Any],
     low: float | FloatArray,
     high: float | FloatArray,
     tol: float,
