@@ -23,9 +23,9 @@ from counterplay.principal.games import (
     check_utility_range,
     smallest_cost_gap,
 )
-from counterplay.principal.kernels import TOL, respond
+from counterplay.principal.kernels import TOL
 from counterplay.principal.responses import OracleSpec
-from counterplay.principal.rules import PolicyRule
+from counterplay.principal.rules import GrowingRule
 
 _EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
@@ -149,7 +149,7 @@ def optimal_payments(
     return payments, np.where(np.isnan(value), -np.inf, value)
 
 
-class ContractLPOracle(PolicyRule):
+class ContractLPOracle(GrowingRule):
     """Near-optimal stable contracts with a payment for every outcome.
 
     Parameters
@@ -178,7 +178,6 @@ class ContractLPOracle(PolicyRule):
     """
 
     game: ContractGame
-    n_policies = None
 
     def __init__(self, game: ContractGame, P0: Any, *, margin: float, parts: int = 100) -> None:
         if not isinstance(game, ContractGame):
@@ -194,8 +193,6 @@ class ContractLPOracle(PolicyRule):
         self.eps = beta
         self.spec = OracleSpec(None, beta, beta, 0.0, None)
         self.max_actions = int(game.costs.size)
-        self.policies: list[tuple[float, ...]] = []
-        self._index: dict[tuple[float, ...], int] = {}
         self._memory: dict[bytes, tuple[int, int]] = {}
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
@@ -212,12 +209,7 @@ class ContractLPOracle(PolicyRule):
         payments, value = optimal_payments(self.game, forecast, margin=self.margin)
         chosen = payments[int(np.argmax(value >= value.max() - TOL))]
         rounded = tuple((np.rint(chosen * self.parts) / self.parts).tolist())
-        index = self._index.setdefault(rounded, len(self.policies))
-        if index == len(self.policies):
-            self.policies.append(rounded)
-        own = self.game.agent_utility(rounded) @ forecast
-        hers = self.game.principal_utility(rounded) @ forecast
-        return index, int(respond(own, hers, own.size, TOL))
+        return self._answered(self._number(rounded), forecast)
 
     def __repr__(self) -> str:
         return f"ContractLPOracle(margin={self.margin:.4g}, parts={self.parts})"

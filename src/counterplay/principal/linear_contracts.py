@@ -109,10 +109,6 @@ class LinearContractOracle(PolicyRule):
         _, init, _, _ = self.benchmark_decisions(forecast)
         return self._stabilise(forecast, init)
 
-    def optimistic_contract(self, forecast: ArrayLike) -> float:
-        """Return the tempting contract: the benchmark that is best against an optimistic Agent."""
-        return float(self._shares[self.benchmark_decisions(self._check(forecast))[1]])
-
     def _stabilise(self, forecast: FloatArray, init: int) -> tuple[int, int]:
         f = (self.game.values * forecast).sum(axis=1)
         index, action = linear_oracle(

@@ -22,10 +22,9 @@ from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InfeasibleError, InvalidInputError
 from counterplay.principal.games import check_forecasts
-from counterplay.principal.kernels import TOL, respond
 from counterplay.principal.persuasion import DisclosureGame, Scheme
 from counterplay.principal.responses import OracleSpec
-from counterplay.principal.rules import PolicyRule
+from counterplay.principal.rules import GrowingRule
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,7 +163,7 @@ def _scheme(joint: FloatArray) -> Scheme:
     return Scheme(np.where(total > 0, joint / np.where(total > 0, total, 1.0), default))
 
 
-class ObedienceOracle(PolicyRule):
+class ObedienceOracle(GrowingRule):
     """Stable disclosure for more than two states: the obedience program with a margin.
 
     Parameters
@@ -199,7 +198,6 @@ class ObedienceOracle(PolicyRule):
     """
 
     game: DisclosureGame
-    n_policies = None
 
     def __init__(
         self,
@@ -224,10 +222,8 @@ class ObedienceOracle(PolicyRule):
         self.spec = OracleSpec(None, self.eps, beta, self.x, None)
         self.step = math.log1p(self.margin / 2)
         self.floor = self.margin * self.x / (16 * game.n_states)
-        self.policies: list[Scheme] = []
         self.max_actions = game.n_strategies ** min(game.n_strategies, game.n_states)
         self._cells: dict[tuple[int, ...], int] = {}
-        self._index: dict[Scheme, int] = {}
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
         """Return the index of the scheme of the forecast's cell and the best response to it."""
@@ -236,19 +232,12 @@ class ObedienceOracle(PolicyRule):
         index = self._cells.get(cell)
         if index is None:
             index = self._cells[cell] = self._solve(cell)
-        scheme = self.policies[index]
-        own = self.game.agent_utility(scheme) @ forecast
-        hers = self.game.principal_utility(scheme) @ forecast
-        return index, int(respond(own, hers, own.size, TOL))
+        return self._answered(index, forecast)
 
     def _solve(self, cell: tuple[int, ...]) -> int:
         weights = np.exp(self.step * np.array(cell, dtype=np.float64))
         centre = weights / weights.sum()
-        solution = solve_obedience(self.game, centre, self.margin)
-        index = self._index.setdefault(solution.scheme, len(self.policies))
-        if index == len(self.policies):
-            self.policies.append(solution.scheme)
-        return index
+        return self._number(solve_obedience(self.game, centre, self.margin).scheme)
 
     def __repr__(self) -> str:
         return f"ObedienceOracle(margin={self.margin:.4g}, x={self.x:g})"

@@ -222,7 +222,9 @@ def _expected(
 ) -> tuple[FloatArray, FloatArray]:
     pi = check_forecasts(forecast, game.n_states)
     if len(pi) != 1:
-        raise InvalidInputError("give one forecast; use PrincipalAgentGame.UV and br for batches")
+        raise InvalidInputError(
+            "give one forecast at a time; for batches use best_responses(*game.UV(...))"
+        )
     U, V = game.UV([game.check_policy(policy)], pi)
     return U[0, 0], V[0, 0]
 

@@ -17,7 +17,7 @@ from counterplay.core.validation import FloatArray, IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.principal.events import Events
 from counterplay.principal.games import PrincipalAgentGame, check_forecasts
-from counterplay.principal.kernels import TOL, benchmark_responses
+from counterplay.principal.kernels import TOL, benchmark_responses, respond
 from counterplay.principal.responses import OracleSpec
 
 
@@ -87,6 +87,29 @@ class PolicyRule(ABC):
         if len(pi) != 1:
             raise InvalidInputError("give one forecast at a time")
         return np.asarray(pi[0])
+
+
+class GrowingRule(PolicyRule):
+    """A rule that computes its policies; each is numbered when it is first returned."""
+
+    n_policies = None
+
+    def __init__(self, game: PrincipalAgentGame, P0: Any) -> None:
+        super().__init__(game, P0)
+        self.policies: list[Any] = []
+        self._index: dict[Any, int] = {}
+
+    def _number(self, policy: Any) -> int:
+        index = self._index.setdefault(policy, len(self.policies))
+        if index == len(self.policies):
+            self.policies.append(policy)
+        return index
+
+    def _answered(self, index: int, forecast: FloatArray) -> tuple[int, int]:
+        """Return the policy with the Agent's best response to it."""
+        own = self.game.agent_utility(self.policies[index]) @ forecast
+        hers = self.game.principal_utility(self.policies[index]) @ forecast
+        return index, int(respond(own, hers, own.size, TOL))
 
 
 class BestResponseRule(PolicyRule):
