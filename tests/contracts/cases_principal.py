@@ -218,7 +218,7 @@ FORECASTERS = {
         "no_example": "shown by compare_forecasters",
     },
     "solve_minimax": {"args": {"gain": jump, "n": 2, "tol": 0.01}},
-    "Mixture": {
+    "ForecastLottery": {
         "make": lambda: solve_minimax(jump, 2, 0.01),
         "no_example": "shown by solve_minimax",
     },

@@ -38,7 +38,7 @@ from counterplay.errors import (
 )
 from counterplay.principal.events import Always, EventFamilies, EventFamily, Events, MostLikely
 from counterplay.principal.games import check_forecasts, check_states
-from counterplay.principal.minimax import METHODS, Method, Mixture, solve_minimax
+from counterplay.principal.minimax import METHODS, ForecastLottery, Method, solve_minimax
 from counterplay.principal.potential import Potential, n_rates_for
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ class UnbiasedForecaster(Forecaster):
             self._base = self.base.started(n, self.events_, self.horizon, self._rng)
         self._seeds = np.full((1, n), 1.0 / n)
         self._support = np.empty((0, n))
-        self._mixture: Mixture | None = None
+        self._mixture: ForecastLottery | None = None
         self._drawn: FloatArray | None = None
         self._context: Any = None
         self._cache: dict[bytes, Sequence[int]] = {}
@@ -344,7 +344,7 @@ class UnbiasedForecaster(Forecaster):
                 self._cached_rows[key] = rows
         return self.potential_.gain(rows)
 
-    def mixture(self, context: Any = None) -> Mixture:
+    def mixture(self, context: Any = None) -> ForecastLottery:
         """Return the distribution of the coming forecast together with its gap."""
         self._prepare()
         if self._mixture is None:

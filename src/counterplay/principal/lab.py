@@ -48,7 +48,7 @@ from counterplay.principal.mechanisms import (
     Offer,
     ScriptedMechanism,
 )
-from counterplay.principal.minimax import Mixture, solve_minimax
+from counterplay.principal.minimax import ForecastLottery, solve_minimax
 from counterplay.principal.obedience import (
     ObedienceOracle,
     ObedienceSolution,
@@ -103,11 +103,11 @@ __all__ = [
     "FiniteStableOracle",
     "ForecastBestResponseAgent",
     "ForecastCertificate",
+    "ForecastLottery",
     "ForecastMechanism",
     "Forecaster",
     "KGRule",
     "Mechanism",
-    "Mixture",
     "MostLikely",
     "NatureView",
     "NetCalibratedForecaster",

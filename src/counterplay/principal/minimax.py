@@ -35,7 +35,7 @@ _EPS = 1e-11
 
 
 @dataclass(frozen=True)
-class Mixture:
+class ForecastLottery:
     """A finite distribution over forecasts with its certificate.
 
     ``gap`` is recomputed from the points; ``evaluations`` counts the forecasts looked at.
@@ -56,7 +56,7 @@ def solve_minimax(
     near: bool = False,
     method: Method = "auto",
     max_evaluations: int = 400,
-) -> Mixture:
+) -> ForecastLottery:
     """Find a distribution over forecasts of ``n`` outcomes whose gap is at most ``tol``.
 
     Parameters
@@ -92,7 +92,7 @@ def solve_minimax(
         g = gain(seeds[0])
         gap = float(g @ seeds[0] - g.min())
         if gap <= tol:
-            return Mixture(seeds[:1].copy(), np.ones(1), gap, tried)
+            return ForecastLottery(seeds[:1].copy(), np.ones(1), gap, tried)
     if chosen == "bisection":
         return _bisect(gain, tol, tried, seeds[:1] if near and seeds is not None else seeds)
     if chosen == "hedge":
@@ -120,7 +120,7 @@ class _Side:
         return float(self.g[1] - self.g[0])
 
 
-def _bisect(gain: Gain, tol: float, evaluations: int, seeds: FloatArray | None) -> Mixture:
+def _bisect(gain: Gain, tol: float, evaluations: int, seeds: FloatArray | None) -> ForecastLottery:
     """Two outcomes: bracket a change of sign of g_1 - g_0 from - to +, then halve the bracket."""
     tried = [0.5] if seeds is None or not len(seeds) else seeds[:, 1].tolist()
     sides = [_side(gain, mu) for mu in tried]
@@ -143,13 +143,13 @@ def _bisect(gain: Gain, tol: float, evaluations: int, seeds: FloatArray | None) 
         middle = _side(gain, mu)
         evaluations += 1
         if middle.slope == 0.0:
-            return Mixture(middle.point[None, :], np.ones(1), 0.0, evaluations)
+            return ForecastLottery(middle.point[None, :], np.ones(1), 0.0, evaluations)
         if middle.slope < 0.0:
             low = middle
         else:
             high = middle
     points, weights = np.array([low.point, high.point]), np.array([weight, 1.0 - weight])
-    return Mixture(
+    return ForecastLottery(
         points, weights, mixture_gap(points, weights, np.array([low.g, high.g])), evaluations
     )
 
@@ -191,24 +191,24 @@ def _search(gain: Gain, start: _Side) -> tuple[_Side | None, _Side | None, int]:
         here, step = there, min(2.0 * step, 0.5)
 
 
-def _near_end(gain: Gain, tol: float, end: _Side, evaluations: int) -> Mixture:
+def _near_end(gain: Gain, tol: float, end: _Side, evaluations: int) -> ForecastLottery:
     """No change of sign up to the end: stay as far from it as the tolerance allows."""
     if end.slope == 0.0 or tol <= 0.0:
-        return Mixture(end.point[None, :], np.ones(1), 0.0, evaluations)
+        return ForecastLottery(end.point[None, :], np.ones(1), 0.0, evaluations)
     room = min(0.999 * tol / abs(end.slope), 0.5)
     inner = _side(gain, end.mu - room if end.mu > 0.5 else end.mu + room)
     gap = float(inner.g @ inner.point - inner.g.min())
     if gap <= tol:
-        return Mixture(inner.point[None, :], np.ones(1), gap, evaluations + 1)
-    return Mixture(end.point[None, :], np.ones(1), 0.0, evaluations + 1)
+        return ForecastLottery(inner.point[None, :], np.ones(1), gap, evaluations + 1)
+    return ForecastLottery(end.point[None, :], np.ones(1), 0.0, evaluations + 1)
 
 
-def _hedge(gain: Gain, n: int, tol: float, limit: int, evaluations: int) -> Mixture:
+def _hedge(gain: Gain, n: int, tol: float, limit: int, evaluations: int) -> ForecastLottery:
     """Nature plays Hedge over the outcomes on losses g; the forecaster answers with its mean."""
     points, gains = np.empty((limit, n)), np.empty((limit, n))
     total = np.zeros(n)
     scale = 0.0
-    best: Mixture | None = None
+    best: ForecastLottery | None = None
     for s in range(limit):
         rate = np.sqrt(8 * np.log(n) / (s + 1)) / max(scale, 1e-300)
         log_weights = -rate * (total - total.min())
@@ -219,25 +219,27 @@ def _hedge(gain: Gain, n: int, tol: float, limit: int, evaluations: int) -> Mixt
         weights = np.full(s + 1, 1.0 / (s + 1))
         gap = mixture_gap(points[: s + 1], weights, gains[: s + 1])
         if best is None or gap < best.gap:
-            best = Mixture(points[: s + 1].copy(), weights, gap, evaluations + s + 1)
+            best = ForecastLottery(points[: s + 1].copy(), weights, gap, evaluations + s + 1)
         if gap <= tol:
             break
     assert best is not None
     return best
 
 
-def _cutting_planes(gain: Gain, n: int, tol: float, limit: int, seeds: FloatArray) -> Mixture:
+def _cutting_planes(
+    gain: Gain, n: int, tol: float, limit: int, seeds: FloatArray
+) -> ForecastLottery:
     """More than two outcomes: centres of the set of outcomes that no cut has excluded."""
     points, gains = np.empty((limit, n)), np.empty((limit, n))
     game = _CentreGame(n, limit)
-    best: Mixture | None = None
+    best: ForecastLottery | None = None
     for count in range(limit):
         point = seeds[count] if count < len(seeds) else game.centre()
         g = gain(point)
         points[count], gains[count] = point, g
         gap = float(g @ point - g.min())
         if best is None or gap < best.gap:
-            best = Mixture(point[None, :].copy(), np.ones(1), gap, count + 1)
+            best = ForecastLottery(point[None, :].copy(), np.ones(1), gap, count + 1)
         if gap <= tol:
             break
         multipliers = game.add(point, g)
@@ -247,11 +249,11 @@ def _cutting_planes(gain: Gain, n: int, tol: float, limit: int, seeds: FloatArra
         weights = multipliers[support] / multipliers[support].sum()
         gap = mixture_gap(points[support], weights, gains[support])
         if gap < best.gap:
-            best = Mixture(points[support], weights, gap, count + 1)
+            best = ForecastLottery(points[support], weights, gap, count + 1)
         if gap <= tol:
             break
     assert best is not None
-    return Mixture(best.points, best.weights, best.gap, count + 1)
+    return ForecastLottery(best.points, best.weights, best.gap, count + 1)
 
 
 class _CentreGame:

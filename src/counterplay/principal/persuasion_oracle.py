@@ -33,7 +33,7 @@ from counterplay.principal.persuasion import (
     upper_hull,
 )
 from counterplay.principal.responses import OracleSpec
-from counterplay.principal.rules import PolicyRule
+from counterplay.principal.rules import GrowingRule, PolicyRule
 
 Discretization = Literal["rounding", "logit"]
 
@@ -256,7 +256,7 @@ class PersuasionOracle(PolicyRule):
         return f"PersuasionOracle(beta={self.beta:.4g}, discretization={self.discretization!r})"
 
 
-class KGRule(PolicyRule):
+class KGRule(GrowingRule):
     """Baseline: the classical optimal scheme for the forecast (unstable).
 
     It leaves the Agent indifferent at the posteriors, so a spiteful tie-break loses everything.
@@ -270,24 +270,16 @@ class KGRule(PolicyRule):
     """
 
     game: PersuasionGame
-    n_policies = None
 
     def __init__(self, game: PersuasionGame, P0: Any = None, *, prune: bool = False) -> None:
         self.geometry = PersuasionGeometry(game, prune=prune)
         super().__init__(game, benchmark_schemes(self.geometry) if P0 is None else P0)
-        self.policies: list[Scheme] = []
-        self._index: dict[Scheme, int] = {}
         self.max_actions = game.n_strategies**2
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
         """Return the index of the optimal scheme and the best response to it."""
         scheme = self.geometry.optimal_scheme(float(forecast[1]))
-        index = self._index.setdefault(scheme, len(self.policies))
-        if index == len(self.policies):
-            self.policies.append(scheme)
-        own = self.game.agent_utility(scheme) @ forecast
-        hers = self.game.principal_utility(scheme) @ forecast
-        return index, int(respond(own, hers, own.size, TOL))
+        return self._answered(self._number(scheme), forecast)
 
 
 def benchmark_schemes(geometry: PersuasionGeometry, n: int = 9) -> tuple[Scheme, ...]:
