@@ -24,6 +24,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from counterplay.core.errors import InvalidInputError
 from counterplay.core.validation import BoolArray, FloatArray, check_float_array
 from counterplay.strategic.bag_logistic import BagLogistic
+from counterplay.strategic.columns import model_names, named
 from counterplay.strategic.graphs.bags import best_threshold
 from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
 
@@ -139,7 +140,7 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
             if np.ptp(radius) == 0:  # a common radius only shifts the offset
                 return w, reach.support(w)[0]
         else:
-            reach = _BagReach(*graph.bag_points(X))
+            reach = _BagReach(*graph.bag_points(named(X, model_names(self))))
         offset = -float(start.intercept_[0])
         found, steps = _minimise(reach, w, offset, y, weights, self.C, self.max_iter)
         self.n_iter_ += steps

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.validation import FloatArray, check_float_array, check_real
+from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
-from counterplay.strategic.metrics import NormMetric
 from counterplay.strategic.reach import BinaryModel
 from counterplay.strategic.reach_linear import find_affine_rule, unwrap
 
@@ -45,7 +44,7 @@ def rethreshold(
     positive:
         The class people want; default: the larger one.
     norm, costs:
-        What a move costs, see :class:`NormMetric`.
+        What a move costs, see :class:`NormMetric`; a Series of costs is matched by name.
 
     Notes
     -----
@@ -74,7 +73,7 @@ def rethreshold(
     """
     r = check_real(radius, "radius", low=0.0)
     w, sign = _rule(model, positive)
-    slope = float(NormMetric(norm, costs).dual(w[None])[0])
+    slope = float(BinaryModel(model).metric(None, norm, costs).dual(w[None])[0])
     return _shifted(model, -sign * r * slope)
 
 
@@ -97,13 +96,13 @@ def fit_threshold(
     model:
         Fitted binary linear classifier, or a pipeline of affine steps that ends with one.
     X, y:
-        Applicants with their true labels.
+        Applicants with their true labels; the columns of a frame are matched by name.
     radius:
         Effort each applicant can afford: one number, or one per applicant.
     positive:
         The class people want; default: the larger one.
     norm, costs:
-        What a move costs, see :class:`NormMetric`.
+        What a move costs, see :class:`NormMetric`; a Series of costs is matched by name.
 
     Notes
     -----
@@ -129,8 +128,8 @@ def fit_threshold(
     ----------
     Spec 02 section 2.1.
     """
-    rows = check_float_array(np.asarray(X, dtype=np.float64), "X", ndim=2)
     wrapped = BinaryModel(model, positive)
+    rows = wrapped.rows(X)
     labels = np.asarray(y)
     if labels.shape != (rows.shape[0],):
         raise InvalidInputError(f"X has {rows.shape[0]} rows but y has shape {labels.shape}")
@@ -138,7 +137,7 @@ def fit_threshold(
     if not np.isfinite(r).all() or (r < 0).any():
         raise InvalidInputError("radius must contain finite numbers of at least 0")
     w, sign = _rule(model, positive)
-    slope = float(NormMetric(norm, costs).dual(w[None])[0])
+    slope = float(wrapped.metric(X, norm, costs).dual(w[None])[0])
     rule = find_affine_rule(model)
     assert rule is not None
     scores = sign * (rows @ rule[0] + rule[1]) + r * slope  # the best score each can show

@@ -17,6 +17,7 @@ from counterplay.core.errors import InvalidInputError, UnknownNameError
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, FloatArray, check_float_array
+from counterplay.strategic.columns import model_names, named
 from counterplay.strategic.graphs.bags import BagSample, merge_bags
 from counterplay.strategic.graphs.halfspace_erm import (
     HalfspaceFit,
@@ -131,7 +132,8 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         )
         moves = graph if neighbors is None else LocalGraph(neighbors, k=np.iinfo(np.int32).max)
         used = weights > 0
-        sample = _sample(rows[used], codes[used] == 1, weights[used], moves)
+        points = named(rows[used], model_names(self))
+        sample = _sample(points, codes[used] == 1, weights[used], moves)
         self.backend_ = self._choose(sample)
         if self.backend_ == "finite":
             self._fit_finite(sample)
@@ -203,7 +205,8 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
             )
         from counterplay.strategic.graphs.response import accept_function
 
-        rows = np.stack([accept_function(h)(sample.points) for h in self.hypotheses])
+        names = model_names(self)
+        rows = np.stack([accept_function(h, names)(sample.points) for h in self.hypotheses])
         losses = sample.loss(rows)
         self.best_ = int(losses.argmin())
         self.minimisers_ = np.flatnonzero(losses <= losses.min() + 1e-12)
@@ -213,7 +216,7 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         if self.backend_ == "finite":
             from counterplay.strategic.graphs.response import accept_function
 
-            return accept_function(self.hypotheses[self.best_])(X)
+            return accept_function(self.hypotheses[self.best_], model_names(self))(X)
         accepted: BoolArray = X @ self.coef_ >= self.threshold_
         return accepted
 
@@ -261,13 +264,14 @@ def _weights(sample_weight: ArrayLike | None, n: int) -> FloatArray:
 
 
 def _sample(
-    X: FloatArray,
+    X: ArrayLike,
     y: BoolArray,
     weights: FloatArray,
     graph: ManipulationGraph | LocalGraph | None,
 ) -> BagSample:
     if graph is None:
-        points, position = np.unique(X + 0.0, axis=0, return_inverse=True)
-        pointers = np.arange(len(X) + 1)
+        rows = np.asarray(X) + 0.0
+        points, position = np.unique(rows, axis=0, return_inverse=True)
+        pointers = np.arange(len(rows) + 1)
         return merge_bags(points, pointers, position.reshape(-1), y, weights)
     return merge_bags(*graph.bag_points(X), y, weights)
