@@ -193,7 +193,7 @@ class DistanceTableClass(HypothesisClass):
         return out
 
 
-def check_features(points: Points, width: int | None = None, names: Names = None) -> FloatArray:
+def check_features(points: ArrayLike, width: int | None = None, names: Names = None) -> FloatArray:
     """Return rows of finite features, with ``width`` columns if given.
 
     The columns of a frame are put into the order of ``names``.

@@ -106,8 +106,9 @@ def fit_threshold(
 
     Notes
     -----
-    Guarantee: no other threshold for the same weights has a higher gamed accuracy on (X, y). Among
-    equally good ones it takes the middle of the widest gap between scores.
+    Guarantee: no other threshold for the same weights has a higher gamed accuracy on (X, y); people
+    whose scores differ only by rounding are not separated. Among equally good ones it takes the
+    middle of the widest gap between scores.
 
     Examples
     --------
@@ -141,12 +142,16 @@ def fit_threshold(
     rule = find_affine_rule(model)
     assert rule is not None
     scores = sign * (rows @ rule[0] + rule[1]) + r * slope  # the best score each can show
-    cut = best_cut(scores, labels == wrapped.positive)
+    size = np.abs(rows) @ np.abs(rule[0]) + abs(rule[1]) + r * slope
+    rounding = 4 * (rows.shape[1] + 4) * np.finfo(np.float64).eps * size
+    cut = best_cut(scores, labels == wrapped.positive, rounding)
     return _shifted(model, -sign * cut)
 
 
-def best_cut(scores: FloatArray, qualified: Any) -> float:
+def best_cut(scores: FloatArray, qualified: Any, rounding: FloatArray | float = 0.0) -> float:
     """Return the cut c for which "score > c" is right most often.
+
+    Scores that differ by less than the sum of their ``rounding`` are not separated.
 
     Examples
     --------
@@ -155,14 +160,18 @@ def best_cut(scores: FloatArray, qualified: Any) -> float:
     """
     order = np.argsort(scores)
     s, y = scores[order], np.asarray(qualified, dtype=np.bool_)[order]
+    error = np.broadcast_to(rounding, scores.shape)[order]
     # right[k]: the k lowest are rejected, the others accepted
     right = np.concatenate([[0], np.cumsum(~y)]) + np.concatenate([np.cumsum(y[::-1])[::-1], [0]])
-    ends = np.concatenate([[s[0] - 2.0], s, [s[-1] + 2.0]])
+    room = np.maximum(2.0, 4.0 * (error + np.spacing(np.abs(s))))
+    ends = np.concatenate([[s[0] - room[0]], s, [s[-1] + room[-1]]])
     width = np.diff(ends)
-    right = np.where(width > 0, right, -1)  # equal scores cannot be separated
+    right[1:-1][width[1:-1] <= error[:-1] + error[1:]] = -1  # these cannot be separated
     best = np.flatnonzero(right == right.max())
     k = int(best[np.argmax(width[best])])
-    return float((ends[k] + ends[k + 1]) / 2)
+    middle = float(ends[k] / 2 + ends[k + 1] / 2)
+    between = ends[k] <= middle < ends[k + 1]  # not so if no float lies between neighbours
+    return middle if between else float(ends[k])
 
 
 def _rule(model: Any, positive: Any | None) -> tuple[FloatArray, float]:

@@ -149,9 +149,7 @@ def is_realizable(
     return int(good[0]) if good.size else None
 
 
-def accept_function(
-    model: Any, names: Names = None
-) -> Callable[[NDArray[np.float64]], BoolArray]:
+def accept_function(model: Any, names: Names = None) -> Callable[[NDArray[np.float64]], BoolArray]:
     """Turn a fitted classifier or a 0/1 function into a boolean function of feature rows.
 
     ``names`` are those of the rows' columns; a classifier gets them in the order of its own.

@@ -20,6 +20,7 @@ from counterplay.core.validation import BoolArray, FloatArray, check_float_array
 from counterplay.strategic.columns import model_names, named
 from counterplay.strategic.graphs.bags import BagSample, merge_bags
 from counterplay.strategic.graphs.halfspace_erm import (
+    EXACT_POINTS,
     HalfspaceFit,
     halfspace_2d_exact,
     halfspace_heuristic,
@@ -33,7 +34,6 @@ _BACKENDS = (
     "auto", "finite", "threshold1d", "halfspace", "halfspace2d_exact", "halfspace_milp",
     "halfspace_heuristic",
 )  # fmt: skip
-_EXACT_POINTS = 450  # distinct points up to which all directions in the plane are tried
 _MILP_BAGS = 60
 
 
@@ -41,7 +41,8 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
     """Fit the rule with the fewest errors after people have moved along a manipulation graph.
 
     Use it when the cheap moves are known: ``fit(X, y, graph=...)``. Fitting is exact for finite
-    classes, one feature and two features; ``optimal_`` says whether the result is.
+    classes, one feature and (but for directions too close for floats) two features; with more
+    features it is exact where a proof succeeds. ``optimal_`` says whether the result is.
 
     Parameters
     ----------
@@ -63,7 +64,10 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
     loss_:
         Strategic error rate on the training sample.
     optimal_:
-        Whether no rule of the class does better on the sample.
+        Whether it is proved that no rule of the class does better on the sample; if not, the rule
+        is the best one found.
+    gap_:
+        Share of the loss that may be avoidable: 0 if proved optimal, 1 if nothing is proved.
     coef_, threshold_:
         The halfspace ``coef_ @ z >= threshold_`` (halfspace backends).
     best_:
@@ -175,7 +179,7 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         p = sample.points.shape[1]
         if p == 1 and self.backend == "auto":
             return "threshold1d"
-        if p == 2 and len(sample.points) <= _EXACT_POINTS:
+        if p == 2 and len(sample.points) <= EXACT_POINTS:
             return "halfspace2d_exact"
         if p <= 10 and sample.n_bags <= _MILP_BAGS:
             return "halfspace_milp"
