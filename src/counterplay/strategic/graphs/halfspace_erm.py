@@ -55,7 +55,7 @@ def halfspace_2d_exact(sample: BagSample) -> HalfspaceFit:
         raise InvalidInputError("halfspace2d_exact needs exactly two features")
     Z = sample.points - sample.points.mean(axis=0)
     rounding = 16 * _EPS * float(np.abs(Z).max(initial=0.0))
-    directions, all_clear = _generic_directions(Z, rounding)
+    directions, all_clear = _generic_directions(Z, rounding, _is_small_grid(sample.points))
     bags = sample.pointers, sample.position, sample.positive, sample.negative
     best, least = _best_direction(Z, directions, rounding, *bags)
     fit = _refit(sample, directions[best])
@@ -71,7 +71,8 @@ def _plane_optimum(sample: BagSample) -> float:
     labelings = halfspaces_2d(sample.points)
     block = max(1, 20_000_000 // max(1, sample.position.size))
     parts = (labelings[i : i + block] for i in range(0, len(labelings), block))
-    return min(float(sample.loss(part).min()) for part in parts)
+    gain = sample.positive - sample.negative  # of accepting a bag
+    return float(sample.positive.sum() - max((sample.any(part) @ gain).max() for part in parts))
 
 
 @njit(cache=True)
@@ -236,11 +237,18 @@ def _refit(sample: BagSample, w: FloatArray) -> HalfspaceFit:
     return HalfspaceFit(w, float(cut), float(loss), False)
 
 
-def _generic_directions(points: FloatArray, rounding: float) -> tuple[FloatArray, bool]:
+def _is_small_grid(points: FloatArray) -> bool:
+    """Whole numbers within a range R < 500,000: directions between them differ by 1/(2 R^2)."""
+    whole = bool((points == np.rint(points)).all())
+    return whole and bool((np.ptp(points, axis=0) < 500_000).all())
+
+
+def _generic_directions(points: FloatArray, rounding: float, grid: bool) -> tuple[FloatArray, bool]:
     """One direction per interval between consecutive normals of point pairs, all around.
 
     Also says whether in each of them all points differ by more than ``rounding``; if so, no order
-    of the points is missing.
+    of the points is missing. Normals that are equal but for rounding count as one; on a grid they
+    are one, elsewhere there may be an order between them.
     """
     i, j = np.triu_indices(len(points), 1)
     difference = points[j] - points[i]
@@ -249,8 +257,9 @@ def _generic_directions(points: FloatArray, rounding: float) -> tuple[FloatArray
     if angles.size == 0:
         angles = np.array([0.0])
     keep = np.concatenate([[True], np.diff(angles) > 1e-13])
+    keep[1:] &= angles[1:] < angles[0] + 2 * np.pi - 1e-13
     distance = np.linalg.norm(difference, axis=1).min(initial=np.inf)
-    merged = 2 * normals.size > int(keep.sum())
+    merged = 2 * normals.size > int(keep.sum()) and not grid
     angles = angles[keep]
     gaps = np.diff(np.append(angles, angles[0] + 2 * np.pi))
     middle = angles + gaps / 2
