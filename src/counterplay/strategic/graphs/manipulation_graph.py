@@ -25,6 +25,7 @@ from counterplay.core.validation import (
     check_int,
     check_real,
 )
+from counterplay.errors import CounterplayWarning, InvalidInputError
 from counterplay.strategic.columns import Names, aligned_rows, column_names, positions
 from counterplay.strategic.graphs.actions import Action, affordable, ranges
 

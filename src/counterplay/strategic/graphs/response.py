@@ -20,6 +20,7 @@ from counterplay.core.validation import (
     check_int,
     check_labels01,
 )
+from counterplay.errors import InvalidInputError
 from counterplay.strategic.columns import ByName, Names, column_names
 from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
 
