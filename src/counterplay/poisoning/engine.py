@@ -75,6 +75,14 @@ class AttackReport:
     budget: int | None
     seed: int | None
 
+    def __post_init__(self) -> None:
+        both = np.flatnonzero((self.attacked > 0) & self.certified)
+        if both.size:
+            raise InvalidInputError(
+                f"test point {int(both[0])} is certified but an attack succeeded there; the "
+                "certificate does not hold for this learner and target"
+            )
+
     @property
     def err(self) -> float:
         """Error rate without poison."""
