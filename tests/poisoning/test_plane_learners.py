@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterplay.errors import InvalidInputError
+from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.poisoning import (
     CoverLearner,
     DyadicDirectionLearner,
@@ -18,7 +18,6 @@ from counterplay.poisoning import (
     IntervalTarget,
     LabelledSet,
     LinearTarget,
-    MarginViolationError,
     MaxOpenInterval,
     NotCleanError,
     NotRealizableError,
@@ -370,8 +369,6 @@ def test_cover_against_a_free_attacker() -> None:
     # Exact: the cell [-0.1, 0.4) reaches across 0 and holds [0.25, 0.4) of the mass 1.5.
     assert rates["margin_attacker"] == pytest.approx(0.15 / 1.5, abs=1e-4)
     assert abs(0.103 - rates["margin_attacker"]) <= 4 * np.sqrt(0.1 * 0.9 / 2000)  # 2000 points
-    with pytest.raises(MarginViolationError, match="cell"):
-        CoverLearner(0.5, origin=-0.1).fit([[-0.01], [0.01]], [0, 1])
 
 
 @pytest.mark.claim("10.25")
@@ -400,3 +397,24 @@ def test_cover_rate_and_sample_size() -> None:
         again = small.with_coins(coin).fit(X[:10], target(X[:10]))
         flips.append((again.predict(X[unseen][:200]) != target(X[unseen][:200])).mean())
     assert abs(np.mean(flips) - 0.5) <= 4 * np.std(flips) / np.sqrt(400)
+
+
+def test_i2c_clean_rows_in_one_cell_do_not_stop_the_cover() -> None:
+    """Two clean rows on either side of the boundary share a cell; certified rows stay right."""
+    rng, target = np.random.default_rng(6), LinearTarget([0.6, 0.8], 0.01)
+    X = disc(rng, 3000)
+    train = X[np.abs(target.decision_function(X)) >= 0.15][:800]  # less than gamma / 2
+    S, learner = LabelledSet(train, target(train)), CoverLearner(0.5, random_state=0)
+    learner.fit(S.X, S.y)
+    safe = learner.certified(target, S, X)  # also rows that do not obey the margin
+    assert 0.5 < safe.mean() < learner.seen(X).mean()
+    for _ in range(20):
+        place = disc(rng, 1)
+        away = target.decision_function(place)[0]
+        P = place - np.outer([away + 1e-3, away - 1e-3], target.w)
+        P = np.vstack([P, disc(rng, 300)])
+        both = S + LabelledSet(P, target(P))
+        with pytest.warns(AssumptionWarning, match="both labels and count as unseen"):
+            poisoned = learner.with_coins(int(rng.integers(100))).fit(both.X, both.y)
+        assert not poisoned.seen(P[:1])[0]
+        assert np.array_equal(poisoned.predict(X)[safe], target(X)[safe])

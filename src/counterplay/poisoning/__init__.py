@@ -44,8 +44,9 @@ from counterplay.poisoning.disagreement import disagreement_rate, disagreement_r
 from counterplay.poisoning.dyadic import DyadicDirectionLearner, UnitDiscScaler
 from counterplay.poisoning.engine import AttackReport, attackable_rate
 from counterplay.poisoning.errors import (
+    BlockFailureWarning,
     BudgetError,
-    MarginViolationError,
+    GlobalFeaturesWarning,
     NotCleanError,
     NotRealizableError,
     NumericallyDegenerateError,
@@ -89,6 +90,7 @@ __all__ = [
     "AttackReport",
     "Attacker",
     "BatchedMLPClassifier",
+    "BlockFailureWarning",
     "BlockMajority",
     "BlockMajorityClassifier",
     "BudgetError",
@@ -105,6 +107,7 @@ __all__ = [
     "EmptyAttacker",
     "FiniteProjector",
     "GapCuttingAttacker",
+    "GlobalFeaturesWarning",
     "HalfspaceProjector",
     "HardMarginSVM",
     "HashPartitionAggregation",
@@ -116,7 +119,6 @@ __all__ = [
     "LineRegion",
     "LinearTarget",
     "MarginReflectionAttacker",
-    "MarginViolationError",
     "MaxOpenInterval",
     "MinClosedInterval",
     "NotCleanError",

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from counterplay.core.seeds import generator
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -21,6 +20,7 @@ from counterplay.core.validation import (
 )
 from counterplay.core.validation import check_positive_int as positive
 from counterplay.core.votes import Vote, hash_blocks
+from counterplay.errors import InvalidInputError
 from counterplay.poisoning.certificates import (
     CertifiedAccuracy,
     finite_aggregation_radius,
@@ -51,7 +51,7 @@ class PartitionClassifier(VotingClassifier):
     ----------
     estimator:
         Any scikit-learn classifier; default: one nearest neighbour. Blocks in which it cannot be
-        fitted vote for their most frequent class, blocks with one class for that class.
+        fitted abstain (``n_failed_`` counts them), blocks with one class vote for that class.
     n_partitions:
         Number of blocks, or ``"auto"``: the best certified accuracy at ``budget`` on a held-out
         part (see :func:`choose_n_partitions`). More blocks certify more rows, but each model sees
@@ -160,7 +160,10 @@ class PartitionClassifier(VotingClassifier):
         if self.random_state is None:
             return 0
         if isinstance(self.random_state, np.random.RandomState | np.random.Generator):
-            return int(generator(self.random_state).integers(2**31))
+            raise InvalidInputError(
+                "random_state must be None or an integer: a certificate speaks about refits, and a "
+                "generator gives every fit another seed"
+            )
         return check_int(self.random_state, "random_state", low=0)
 
     def _count(self, X: NDArray[Any], y: NDArray[Any]) -> int:
@@ -215,7 +218,7 @@ class PartitionClassifier(VotingClassifier):
 
     def _scores(self, X: ArrayLike) -> FloatArray:
         points = validate_data(self, X, reset=False, dtype=np.float64)
-        return collect_scores(self.models_, points, self.classes_, self.fallback_, self.n_jobs)
+        return collect_scores(self.models_, points, self.classes_, self.n_jobs)
 
     def election(self, X: ArrayLike) -> RunOff:
         """Both rounds of the run-off, whatever ``aggregation`` is."""
