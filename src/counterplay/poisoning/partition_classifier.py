@@ -87,7 +87,10 @@ class PartitionClassifier(VotingClassifier):
     -----
     Guaranteed: ``certify(X)`` rows can be inserted or removed without changing the prediction
     (Levine and Feizi 2021; for ``spread`` > 1 Wang, Levine and Feizi 2022; for the run-off Rezaei
-    et al. 2023), provided that fitting the base estimator is deterministic given its seed. Blocks
+    et al. 2023), provided that fitting the base estimator is deterministic given its seed, and that
+    every row of X was made from its own example alone: a scaler, a vocabulary or tf-idf fitted on
+    all rows before the call carries one planted row into every block. Put such steps into the
+    estimator. ``fit`` warns at some signs of them; to see no warning proves nothing. Blocks
     without rows abstain, and ``n_empty_`` counts them; no rule can fill every block on every input
     and still let a row reach one block only, since removing the only row of a block empties it.
 

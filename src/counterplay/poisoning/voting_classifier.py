@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from counterplay.core.seeds import derive_seed
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.core.votes import Vote
+from counterplay.poisoning.errors import GlobalFeaturesWarning
+from counterplay.poisoning.global_features import sign_of_global_features
 from counterplay.poisoning.nearest_row import NearestRow
 from counterplay.poisoning.voting import Failed, collect_votes, count_votes, fit_blocks
 
@@ -26,6 +29,14 @@ class VotingClassifier(ClassifierMixin, BaseEstimator):
         points, labels = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(labels)
         self.classes_, encoded = np.unique(labels, return_inverse=True)
+        if (sign := sign_of_global_features(points)) is not None:
+            warnings.warn(
+                f"{sign}; if a step fitted on all rows made these features, one planted row reaches "
+                "every block and no certificate covers that: pass raw rows and put the step into "
+                "a pipeline as estimator",
+                GlobalFeaturesWarning,
+                stacklevel=3,
+            )
         return points, encoded.reshape(-1)
 
     def _fit_models(
