@@ -40,7 +40,7 @@ from counterplay.poisoning.certificates import CertifiedAccuracy
 from counterplay.poisoning.circle_erm import CircleERM, CircleTarget
 from counterplay.poisoning.closure import ClosureLearner
 from counterplay.poisoning.cover import CoverLearner
-from counterplay.poisoning.disagreement import disagreement_rate, disagreement_region, separable
+from counterplay.poisoning.disagreement import disagreement_rate, disagreement_region
 from counterplay.poisoning.dyadic import DyadicDirectionLearner, UnitDiscScaler
 from counterplay.poisoning.engine import AttackReport, attackable_rate
 from counterplay.poisoning.errors import (
@@ -81,6 +81,7 @@ from counterplay.poisoning.projected_majority import (
     ThresholdProjector,
 )
 from counterplay.poisoning.report import PoisoningReport, poisoning_report
+from counterplay.poisoning.separation import separable
 from counterplay.poisoning.tree_order import CallableTreeOrderLearner, TreeOrderLearner
 from counterplay.poisoning.union_of_intervals import UnionOfIntervals
 from counterplay.poisoning.upper_rate import certified_upper_rate

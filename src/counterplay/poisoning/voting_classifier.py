@@ -31,9 +31,9 @@ class VotingClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, encoded = np.unique(labels, return_inverse=True)
         if (sign := sign_of_global_features(points)) is not None:
             warnings.warn(
-                f"{sign}; if a step fitted on all rows made these features, one planted row reaches "
-                "every block and no certificate covers that: pass raw rows and put the step into "
-                "a pipeline as estimator",
+                f"{sign}; if a step fitted on all rows made these features, one planted row "
+                "reaches every block and no certificate covers that: pass raw rows and put the "
+                "step into a pipeline as estimator",
                 GlobalFeaturesWarning,
                 stacklevel=3,
             )
