@@ -59,11 +59,11 @@ class AttackReport:
     Examples
     --------
     >>> from counterplay.poisoning import GapCuttingAttacker, IntervalTarget, MaxOpenInterval
-    >>> S = LabelledSet(np.linspace(0, 1, 11), np.zeros(11, int))
+    >>> S = LabelledSet(np.linspace(0, 1, 9), np.zeros(9, int))
     >>> report = attackable_rate(MaxOpenInterval(), IntervalTarget(), S, [[0.35], [0.62]],
     ...                          [GapCuttingAttacker()])
     >>> report.atk_lower, report.n_poison.tolist()
-    (1.0, [9, 9])
+    (1.0, [2, 4])
     """
 
     clean_correct: FloatArray
