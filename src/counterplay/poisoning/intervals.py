@@ -27,7 +27,6 @@ from counterplay.poisoning.model import (
     training_set,
 )
 
-
 _MOST = 10_000_000  # cuts an attacker makes
 
 
@@ -175,7 +174,7 @@ def _cost_sums(g: FloatArray, factor: float) -> IntArray:
 
 
 def _cuts(length: FloatArray, own: FloatArray, left: BoolArray) -> IntArray:
-    """Fewest cuts into pieces shorter than ``own``, or not longer where they are not on the left."""
+    """Fewest cuts into pieces shorter than ``own``, or not longer if they are on its right."""
     ratio = length / own
     return np.where(left, np.floor(ratio), np.ceil(ratio) - 1).astype(np.int64)
 
