@@ -7,7 +7,6 @@ for "no symmetry". Source: spec 11 sections 3.2, 3.7 and 9.
 
 from __future__ import annotations
 
-import numbers
 from typing import Any, Literal
 
 import numpy as np
@@ -236,9 +235,8 @@ class OrbitVoteClassifier(OrbitClassifier):
         """Fit the base classifier on the natural sample."""
         check_choice(self.voting, "voting", ("soft", "hard"))
         rows, codes, _ = self._start(X, y)
-        fixed = self.random_state is None or isinstance(self.random_state, numbers.Integral)
-        drawn = self.random_state if fixed else generator(self.random_state).integers(2**31)
-        self.seed_ = int(drawn or 0)
+        seed = 0 if self.random_state is None else self.random_state
+        self.seed_ = int(generator(seed).integers(2**31))
         self._fit_inner(rows, codes)
         return self
 
