@@ -21,6 +21,8 @@ import pandas as pd
 from contract_compare import fingerprint
 from contract_discovery import Public, StaleCases, Unavailable, arguments, assert_rejected, make
 
+from counterplay.core.report import Report
+
 LIMIT_REPR = 5000
 
 Check = Callable[[Public], None]
@@ -74,7 +76,8 @@ def _case_checks(entry: Public) -> list[Check]:
         checks.append(check_dataclass_is_frozen)
     if hasattr(entry.obj, "summary"):
         checks.append(check_result)
-    if hasattr(entry.obj, "plot") and not entry.get("no_plot"):
+    picture = getattr(entry.obj, "plot", Report.plot)
+    if picture is not Report.plot and not entry.get("no_plot"):
         checks.append(check_plot)
     has_state = hasattr(entry.obj, "to_json") and hasattr(entry.obj, "from_json")
     if has_state and not entry.get("no_json"):
