@@ -1,7 +1,8 @@
 """Should I augment? Measure it on your own data, and say which theorem is at work.
 
 Five candidates are cross-validated, with orbits kept together (no look-up possible) and ungrouped
-(natural use); the difference is what the look-up gains. Source: spec 11 sections 5 (E5) and 9.
+(natural use); the difference is what the look-up gains. Source: docs/theory/11-invariance.md,
+"Dimensions and advice".
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils.multiclass import type_of_target
 
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import binomial_p_value, clopper_pearson
 from counterplay.core.validation import (
@@ -41,7 +43,7 @@ VerdictName = Literal["augment", "do not augment", "use invariant learner", "no 
 
 
 @dataclass(frozen=True)
-class Advice:
+class Advice(Report):
     """The answer to "should I augment?" with the evidence.
 
     Attributes
@@ -65,7 +67,8 @@ class Advice:
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeClassifier
-    >>> from counterplay.invariance import groups, tic_tac_toe_endgames
+    >>> from counterplay.invariance import groups
+    >>> from counterplay.invariance.lab import tic_tac_toe_endgames
     >>> X, y = tic_tac_toe_endgames()
     >>> pick = np.random.default_rng(0).permutation(len(X))[:150]
     >>> advice = augmentation_advisor(

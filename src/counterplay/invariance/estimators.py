@@ -2,7 +2,7 @@
 
 All wrap any classifier. ``group`` is a set of transformations from
 :mod:`counterplay.invariance.groups`, a function of the number of features that returns one, or None
-for "no symmetry". Source: spec 11 sections 3.2, 3.7 and 9.
+for "no symmetry". Source: docs/theory/11-invariance.md, "Baselines".
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ErmInvClassifier(OrbitClassifier):
     Notes
     -----
     Needs O(VCao / eps) samples in the relaxed and O(VCao / eps^2) in the agnostic setting up to
-    logarithms (Thms. thm:re-opt, thm:ag-opt). A prediction costs one canonical form and one
+    logarithms (Theorems 11.7 and 11.8). A prediction costs one canonical form and one
     dictionary look-up.
 
     Examples
@@ -152,7 +152,7 @@ class AugmentedClassifier(OrbitClassifier):
     Notes
     -----
     Error at most eps after O(VCao / eps) samples up to logarithms *if* some hypothesis fits the
-    copies (Thm. thm:inv-da-ub). If none does, augmentation can hurt (Thm. thm:re-da).
+    copies (Theorem 11.1). If none does, augmentation can hurt (Theorem 11.5).
 
     Examples
     --------
