@@ -6,14 +6,17 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from counterplay.claims import Claim, parse_claims
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "counterplay"
+BOOK = ROOT / "docs" / "theory"
+_HEADING = re.compile(r"^#+ (?P<title>.*?) *(?:\{ *#(?P<anchor>[\w-]+) *\})?$", re.MULTILINE)
 
-# In the order of the thesis; the sentence is what a visitor has in mind.
+# In the order of the book; the sentence is what a visitor has in mind.
 SITUATIONS = {
     "strategic": "People adapt their features to be accepted by your classifier.",
     "contribution": "Several parties must agree how much data each of them brings.",
@@ -25,11 +28,6 @@ SITUATIONS = {
     "poisoning": "An attacker plants correctly labelled points to flip one prediction.",
     "invariance": "You wonder whether data augmentation helps or hurts.",
 }
-CHAPTERS = {
-    "02": "strategic", "03": "strategic", "04": "contribution", "05": "defection",
-    "06": "labeling", "07": "principal", "08": "elicitation", "09": "tradeoff", "10": "poisoning",
-    "11": "invariance",
-}  # fmt: skip
 
 
 def present_areas() -> list[str]:
@@ -42,12 +40,11 @@ def api_packages() -> list[str]:
     return [*present_areas(), "datasets", "core", "studies"]
 
 
-def generated(docs: Path) -> dict[str, str]:
+def generated() -> dict[str, str]:
     """Return every generated page by its path in the site."""
     found = {f"api/{name}.md": api_page(name) for name in api_packages()}
     found["claims.md"] = claims_page()
     found["gallery.md"] = gallery_page()
-    found["errata/index.md"] = errata_page(docs / "errata")
     found["contributing.md"] = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     found["changelog.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     return found
@@ -63,7 +60,11 @@ def fill(markdown: str) -> str:
     markdown = re.sub(
         r"<!-- only: (\w+) -->\n(.*?)<!-- end -->\n?", keep, markdown, flags=re.DOTALL
     )
-    for name, table in (("areas", areas_table), ("data", data_table), ("studies", studies_table)):
+    tables = {
+        "areas": areas_table, "chapters": chapters_table, "data": data_table,
+        "studies": studies_table,
+    }  # fmt: skip
+    for name, table in tables.items():
         marker = f"<!-- generated: {name} -->"
         if marker in markdown:
             markdown = markdown.replace(marker, table())
@@ -78,6 +79,34 @@ def areas_table() -> str:
         target = f"areas/{name}.md" if page else f"api/{name}.md"
         lines.append(f"| {SITUATIONS[name]} | [`counterplay.{name}`]({target}) |")
     return "\n".join(lines) if len(lines) > 2 else "No area is part of this build yet."
+
+
+def chapters() -> list[Path]:
+    """Return the chapters of the book of the theory, in order."""
+    return sorted(BOOK.glob("[0-9]*.md"), key=lambda path: int(path.name.split("-")[0]))
+
+
+def chapter_title(path: Path) -> str:
+    """Return the first heading of a chapter, such as ``8. Preference elicitation``."""
+    match = _HEADING.search(path.read_text(encoding="utf-8"))
+    assert match is not None, f"{path.name} has no heading"
+    return match["title"]
+
+
+@cache
+def anchors(path: Path) -> dict[str, str]:
+    """Return the headings of a chapter that have an anchor, by anchor."""
+    headings = _HEADING.finditer(path.read_text(encoding="utf-8"))
+    return {match["anchor"]: match["title"] for match in headings if match["anchor"]}
+
+
+def chapters_table() -> str:
+    """Return the contents of the book, with the claims and the corrections of each chapter."""
+    lines = ["| chapter | what we corrected |", "|---|---|"]
+    for path in chapters():
+        errata = f"[errata]({path.name}#errata)" if "errata" in anchors(path) else ""
+        lines.append(f"| [{chapter_title(path)}]({path.name}) | {errata} |")
+    return "\n".join(lines)
 
 
 def data_table() -> str:
@@ -217,13 +246,32 @@ def claims_page() -> str:
 def _claims_table(
     claims: list[Claim], tests: dict[str, list[str]], studies: dict[str, list[str]]
 ) -> str:
-    lines = ["| id | promise | source | checked by | shown by |", "|---|---|---|---|---|"]
+    lines = [
+        '<div class="claims" markdown>\n',
+        "| id | promise | source | checked by | shown by |",
+        "|---|---|---|---|---|",
+    ]
     for claim in claims:
         checked = "<br>".join(map(_breakable, tests.get(claim.id, ["no test yet"])))
         shown = "<br>".join(map(_breakable, studies.get(claim.id, [])))
-        statement, source = _cell(claim.statement), _cell(claim.source)
-        lines.append(f"| {claim.id} | {statement} | {source} | {checked} | {shown} |")
-    return "\n".join(lines)
+        anchor = f'<span id="claim-{claim.id}">{claim.id}</span>'
+        row = (anchor, _cell(claim.statement), source_link(claim.source), checked, shown)
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join([*lines, "\n</div>"])
+
+
+def source_link(source: str) -> str:
+    """Return a link to the place in the book, named by its heading.
+
+    ``source`` is a path in the repository with an anchor: ``docs/theory/02-x.md#thm-2-1``.
+    """
+    name, _, anchor = source.partition("#")
+    path = ROOT / name
+    title = anchors(path)[anchor]
+    number = path.name.split("-")[0].lstrip("0")
+    if not re.search(r"\d", title):  # "Setting" alone does not say of which chapter
+        title = f"{title} (chapter {number})"
+    return f"[{title}]({path.relative_to(ROOT / 'docs').as_posix()}#{anchor})"
 
 
 def _breakable(name: str) -> str:
@@ -334,29 +382,3 @@ def gallery_page() -> str:
 def _figure(uri: str, title: str, study: str) -> str:
     caption = f"{title} <code>counterplay run {study}</code>"
     return f'<figure><img src="../{uri}" alt="{title}"><figcaption>{caption}</figcaption></figure>'
-
-
-def errata_page(folder: Path) -> str:
-    """Return the overview of what the library does differently from the thesis, and why."""
-    parts = [
-        "# Errata of the thesis",
-        "The library implements Han Shao, *Trustworthy Machine Learning under Social and "
-        "Adversarial Data Sources* (2024). Some statements in it need a correction or a missing "
-        "condition. Each page lists them for one chapter, in our words, with the test that shows "
-        "the problem and what the code does instead.",
-    ]
-    lines = ["| chapter | area | page |", "|---|---|---|"]
-    for path in sorted(folder.glob("[0-9]*.md")):
-        chapter = path.stem[:2]
-        title = next(
-            (
-                line[2:].strip()
-                for line in path.read_text(encoding="utf-8").splitlines()
-                if line.startswith("# ")
-            ),
-            path.stem,
-        )
-        area = CHAPTERS.get(chapter, "")
-        lines.append(f"| {chapter} | {area} | [{title}]({path.name}) |")
-    parts.append("\n".join(lines) if len(lines) > 2 else "No page is part of this build yet.")
-    return "\n\n".join(parts) + "\n"
