@@ -69,9 +69,9 @@ def _place(name: str) -> int:
 
 
 def _short(name: str) -> str:
-    """Return the name of a guide in the navigation: ``Strategic: graphs``."""
+    """Return the name of a guide in the navigation: ``Strategic: Graphs``."""
     area, _, part = name.partition("-")
-    return f"{area.capitalize()}: {part}" if part else area.capitalize()
+    return f"{area.capitalize()}: {part.capitalize()}" if part else area.capitalize()
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -94,3 +94,8 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
         return html
     html = re.sub(r":(?:class|func|meth|mod|attr|exc|data):(<code>)", r"\1", html)
     return html.replace("::</p>", ":</p>")
+
+
+def on_post_page(output: str, page: Page, **_: Any) -> str:
+    """Let long names break at their dots and underscores; after the search index was made."""
+    return pages.breakable(output)

@@ -248,15 +248,16 @@ def _claims_table(
 ) -> str:
     lines = [
         '<div class="claims" markdown>\n',
-        "| id | promise | source | checked by | shown by |",
-        "|---|---|---|---|---|",
+        "| id | promise and source | checked by, shown by |",
+        "|---|---|---|",
     ]
     for claim in claims:
-        checked = "<br>".join(map(_breakable, tests.get(claim.id, ["no test yet"])))
-        shown = "<br>".join(map(_breakable, studies.get(claim.id, [])))
+        shown = [f"counterplay run {study}" for study in studies.get(claim.id, [])]
+        names = [*tests.get(claim.id, ["no test yet"]), *shown]
+        evidence = "<br>".join(f"<code>{name}</code>" for name in names)
         anchor = f'<span id="claim-{claim.id}">{claim.id}</span>'
-        row = (anchor, _cell(claim.statement), source_link(claim.source), checked, shown)
-        lines.append(f"| {' | '.join(row)} |")
+        promise = f"{_cell(claim.statement)}<br>{source_link(claim.source)}"
+        lines.append(f"| {anchor} | {promise} | {evidence} |")
     return "\n".join([*lines, "\n</div>"])
 
 
@@ -269,15 +270,24 @@ def source_link(source: str) -> str:
     path = ROOT / name
     title = anchors(path)[anchor]
     number = path.name.split("-")[0].lstrip("0")
-    if not re.search(r"\d", title):  # "Setting" alone does not say of which chapter
+    if not re.search(
+        r"\b[A-Z\d]+\.[A-Z\d]", title
+    ):  # "Setting" alone does not say of which chapter
         title = f"{title} (chapter {number})"
     return f"[{title}]({path.relative_to(ROOT / 'docs').as_posix()}#{anchor})"
 
 
-def _breakable(name: str) -> str:
-    """Return a long name as code that may be broken after a separator."""
-    parts = re.sub(r"(::|[/_-])", r"\1<wbr>", name)
-    return f"<code>{parts}</code>"
+def breakable(html: str) -> str:
+    """Return a page in which names in code may be broken after a separator, and nowhere else."""
+    parts = re.split(r"(<pre.*?</pre>)", html, flags=re.DOTALL)
+    parts[::2] = [
+        re.sub(r"(?<=<code>)[^<]{16,}(?=</code>)", _break_name, part) for part in parts[::2]
+    ]
+    return "".join(parts)
+
+
+def _break_name(match: re.Match[str]) -> str:
+    return re.sub(r"(?<=\w)(::|[./_-])(?=\w)", r"\1<wbr>", match[0])
 
 
 def _cell(text: str) -> str:
