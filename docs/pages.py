@@ -16,6 +16,8 @@ PACKAGE = ROOT / "src" / "counterplay"
 BOOK = ROOT / "docs" / "theory"
 _HEADING = re.compile(r"^#+ (?P<title>.*?) *(?:\{ *#(?P<anchor>[\w-]+) *\})?$", re.MULTILINE)
 
+ROOMS = ("bounds", "instances", "lab")
+
 # In the order of the book; the sentence is what a visitor has in mind.
 SITUATIONS = {
     "strategic": "People adapt their features to be accepted by your classifier.",
@@ -36,8 +38,9 @@ def present_areas() -> list[str]:
 
 
 def api_packages() -> list[str]:
-    """Return the packages that get a reference page."""
-    return [*present_areas(), "datasets", "core", "studies"]
+    """Return the packages and modules that get a reference page."""
+    shared = ("auditing", "studio", "tables", "federated", "datasets", "studies", "testing", "core")
+    return [*present_areas(), *(name for name in shared if _is_module(PACKAGE, name))]
 
 
 def generated() -> dict[str, str]:
@@ -154,11 +157,14 @@ def api_page(package: str) -> str:
     if package in ("core", "studies"):
         return _api_of_modules(package)
     folder = PACKAGE / package
+    if not folder.is_dir():
+        return f"# counterplay.{package}\n\n{_module_directive(package, heading_level=2)}\n"
     tree = _parse(folder / "__init__.py")
     story = ast.get_docstring(tree) or ""
     names = public_names(tree)
-    submodules = [name for name in names if _is_module(folder, name)]
-    rooms = [r for r in ("bounds", "instances") if r not in submodules and _is_module(folder, r)]
+    objects = _names_from_modules(tree, f"counterplay.{package}")
+    submodules = [name for name in names if _is_module(folder, name) and name not in objects]
+    rooms = [r for r in ROOMS if r not in submodules and _is_module(folder, r)]
     parts = [f"# counterplay.{package}", _story(story)]
     parts += [
         _directive(f"{package}.{name}", heading_level=2, inherited_members=True)
@@ -190,8 +196,9 @@ def _directive(name: str, **options: object) -> str:
     return "\n".join(lines)
 
 
-def _module_directive(name: str) -> str:
-    return _directive(name, heading_level=3, show_root_heading=False, show_root_toc_entry=False)
+def _module_directive(name: str, heading_level: int = 3) -> str:
+    options = {"show_root_heading": False, "show_root_toc_entry": False}
+    return _directive(name, heading_level=heading_level, **options)
 
 
 def _story(docstring: str) -> str:
@@ -208,6 +215,16 @@ def public_names(tree: ast.Module) -> list[str]:
             assert isinstance(node, ast.Assign)
             return list(ast.literal_eval(node.value))
     return []
+
+
+def _names_from_modules(tree: ast.Module, package: str) -> set[str]:
+    """Return what is imported out of a module: ``audit`` may be a function in ``audit.py``."""
+    return {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module != package
+        for alias in node.names
+    }
 
 
 def _is_module(folder: Path, name: str) -> bool:
