@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
+import functools
 import importlib.util
+import pkgutil
 import re
 import sys
 from html.parser import HTMLParser
@@ -179,6 +182,50 @@ def test_anchors_of_a_chapter_are_used_once_and_lead_to_its_errata(chapter: Path
     assert {"setting", "errata", "claims"} <= set(found)
     number = int(chapter.name[:2])
     assert pages.chapter_title(chapter).startswith(f"{number}. ")
+
+
+@functools.cache
+def words_of_the_code() -> frozenset[str]:
+    """Return every identifier and short text in the sources."""
+    found: set[str] = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        found |= {path.stem, path.parent.name}
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for field in ("name", "arg", "attr", "id", "value"):
+                word = getattr(node, field, None)
+                if isinstance(word, str):
+                    found.add(word)
+    return frozenset(found)
+
+
+def missing_names(text: str) -> list[str]:
+    """Return the names in code marks that the library does not have."""
+    found = []
+    for code in re.findall(r"`([^`\n]+)`", text):
+        match = re.match(r"([A-Za-z_]\w*(?:\.\w+)*)(?=[(=\[]|$)", code)
+        if match is None:
+            continue
+        parts = match[1].split(".")
+        if parts[0] == "counterplay":
+            with contextlib.suppress(ImportError, AttributeError):
+                pkgutil.resolve_name(match[1])
+                continue
+        elif words_of_the_code().issuperset(parts):
+            continue
+        found.append(code)
+    return found
+
+
+@pytest.mark.parametrize("chapter", pages.chapters(), ids=lambda path: path.stem)
+def test_names_of_code_in_the_book_exist(chapter: Path) -> None:
+    assert not missing_names(chapter.read_text(encoding="utf-8"))
+
+
+def test_missing_names_are_found() -> None:
+    good = "`counterplay.claims.Claim`, `load_claims()`, `x + y`, `Claim.area`"
+    assert not missing_names(good)
+    bad = "`counterplay.claims.Promise`, `NoSuchLearner(eta)`, `no_such_word`"
+    assert len(missing_names(bad)) == 3
 
 
 def test_a_source_is_named_by_its_heading() -> None:

@@ -57,6 +57,8 @@ NOT_YET_CLEAN: tuple[str, ...] = (
 # What a reader of the repository cannot open: documents outside it, labels of a LaTeX source.
 UNOPENABLE = {
     "a specification": re.compile(r"\b[Ss]pecs? (?:\d\d\b|[A-Z]\d)|\bin the spec\b"),
+    "an acceptance check": re.compile(r"\b[Aa]cceptance checks?\b"),
+    "a page that is gone": re.compile(r"\berrata/\d\d\.md"),
     "a list of traps": re.compile(r"\b[Tt]raps? T\d"),
     "an issue": re.compile(r"\b[Ii]ssue \""),
     "a LaTeX label": re.compile(
