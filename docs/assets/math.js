@@ -13,7 +13,7 @@ function typeset(element) {
 // A full stop or comma after a formula stays on its line: it moves into the last unbreakable part.
 function keepMarks(formula) {
   const text = formula.nextSibling;
-  const parts = formula.querySelectorAll(".base");
+  const parts = formula.querySelectorAll(".katex-base");
   const marks = text?.nodeType === Node.TEXT_NODE && text.data.match(/^[.,;:)\]]+/);
   if (marks && parts.length) {
     text.data = text.data.slice(marks[0].length);
