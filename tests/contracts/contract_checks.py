@@ -21,6 +21,8 @@ import pandas as pd
 from contract_compare import fingerprint
 from contract_discovery import Public, StaleCases, Unavailable, arguments, assert_rejected, make
 
+from counterplay.core.report import Report
+
 LIMIT_REPR = 5000
 
 Check = Callable[[Public], None]
