@@ -2,7 +2,8 @@
 
 Agents who would lose by joining first label their own pool alone; then the joint algorithm runs and
 their answers are fed to it for free. Everybody pays the smaller of two numbers: what joining costs
-and what staying alone costs. Source: Alg. alg:basic2ir, Thm. thm:ir, spec 06, sections 3.5, 3.11.
+and what staying alone costs.
+Source: Algorithm 6.1 and Theorem 6.3, see docs/theory/06-labeling.md.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.core.seeds import RandomState, spawn
-from counterplay.core.validation import IntArray
 from counterplay.errors import InvalidInputError
-from counterplay.labeling.algorithm import QueryAlgorithm, StagedState, State, expected
+from counterplay.labeling.algorithm import QueryAlgorithm, StagedState, State, run_costs
 from counterplay.labeling.model import Coalition, PoolProblem
 from counterplay.labeling.report import greater
 
@@ -33,15 +33,15 @@ class B2IR(QueryAlgorithm):
         The query algorithm everybody would run alone, or one per agent. On unions the one with the
         smallest total is used.
     infer:
-        Also feed labels for free that all answers so far imply (``B2IRPlus``). Never more queries,
-        for any agent and target. Off by default: the literal algorithm of the chapter.
+        Also feed labels for free that all answers so far imply. Never more queries, for any agent
+        and target, but planning replays every target. Off by default: the literal Algorithm 6.1.
     violators:
         The agents who label alone first, when they are known (for example from
         ``safe_violators_mc``); None: computed exactly.
 
     Notes
     -----
-    Guarantee (Thm. ``thm:ir``): agent i expects ``min(joint_i, alone_i)`` queries, and the total is
+    Guarantee (Theorem 6.3): agent i expects ``min(joint_i, alone_i)`` queries, and the total is
     at most the joint baseline's.
 
     Examples
@@ -50,11 +50,8 @@ class B2IR(QueryAlgorithm):
     >>> problem = instances.gbs_violation_7x6()
     >>> print(GBS().expected_costs(problem).sum(), B2IR(GBS()).expected_costs(problem).sum())
     2053/527 1597/527
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, chapter
-    "Incentives in Collaborative Active Learning", Algorithm alg:basic2ir.
+    >>> print(B2IR(GBS(), infer=True).expected_costs(problem).sum())
+    1097/527
     """
 
     def __init__(
@@ -87,7 +84,7 @@ class B2IR(QueryAlgorithm):
         self, problem: PoolProblem, coalition: Iterable[int] | None = None
     ) -> tuple[int, ...]:
         """The set S: agents whose joint cost exceeds their cost alone."""
-        members = problem.everybody if coalition is None else problem.check_coalition(coalition)
+        members = problem.check_coalition(coalition)
         if self.violators is not None:
             return tuple(i for i in self.violators if i in members)
         joint = self.joint_baseline(problem, members).expected_costs(problem, members)
@@ -100,7 +97,7 @@ class B2IR(QueryAlgorithm):
         self, problem: PoolProblem, coalition: Iterable[int] | None = None
     ) -> NDArray[Any]:
         """Joint costs, with the columns of S replaced by their costs alone."""
-        members = problem.everybody if coalition is None else problem.check_coalition(coalition)
+        members = problem.check_coalition(coalition)
         if self.infer:
             return _replayed_costs(self, problem, members)
         costs = self.joint_baseline(problem, members).cost_matrix(problem, members)
@@ -121,7 +118,7 @@ class B2IR(QueryAlgorithm):
         random_state: RandomState = None,
     ) -> B2IRState:
         """Begin a run: first the agents of S alone, then everybody."""
-        members = problem.everybody if coalition is None else problem.check_coalition(coalition)
+        members = problem.check_coalition(coalition)
         first = self.must_stay_alone(problem, members)
         streams = spawn(random_state, len(first) + 1)
         solo = [
@@ -133,28 +130,6 @@ class B2IR(QueryAlgorithm):
 
     def __repr__(self) -> str:
         return f"B2IR({self.baseline!r}, infer={self.infer})"
-
-
-class B2IRPlus(B2IR):
-    """B2IR that also uses every label implied by what anybody has answered.
-
-    Examples
-    --------
-    >>> from counterplay.labeling import GBS, instances
-    >>> print(B2IRPlus(GBS(tie_break=[8])).expected_costs(instances.gbs_counterexample(6))[1])
-    5/8
-    """
-
-    def __init__(
-        self,
-        baseline: QueryAlgorithm | Sequence[QueryAlgorithm],
-        *,
-        violators: Iterable[int] | None = None,
-    ) -> None:
-        super().__init__(baseline, infer=True, violators=violators)
-
-    def __repr__(self) -> str:
-        return f"B2IRPlus({self.baseline!r})"
 
 
 class B2IRState(StagedState):
@@ -172,7 +147,6 @@ class B2IRState(StagedState):
         self._solo, self._joint, self._infer = solo, joint, infer
         self._own: dict[tuple[int, int], int] = {}  # labels that agents of S found alone
         self._alone = {agent for agent, _ in solo}
-        self.free: list[tuple[int, int, int, str]] = []  # agent, column, label, source
         self._advance()
 
     def _note(self, agent: int, x: int, y: int) -> None:
@@ -194,37 +168,17 @@ class B2IRState(StagedState):
             known = self._known(*query)
             if known is None:
                 return
-            label, source = known
-            self.free.append((*query, label, source))
-            self._current().update(query[1], label)
+            self._current().update(query[1], known)
 
     def _remember_pool(self, agent: int, state: State) -> None:
         row = self.problem.H[state.rows[0]]
         for x in self.problem.agents[agent]:
             self._own[agent, int(x)] = int(row[x])
 
-    def _known(self, agent: int, x: int) -> tuple[int, str] | None:
+    def _known(self, agent: int, x: int) -> int | None:
         if not self._solo and agent in self._alone:
-            return self._own[agent, x], "known"
-        label = self._implied(x) if self._infer else None
-        return None if label is None else (label, "inferred")
-
-
-def run_costs(
-    algorithm: QueryAlgorithm,
-    problem: PoolProblem,
-    target: int,
-    coalition: Iterable[int] | None = None,
-    random_state: RandomState = None,
-) -> IntArray:
-    """Count the queries of each agent in one step-by-step run against a target row."""
-    state = algorithm.start(problem, coalition, random_state)
-    counts = np.zeros(problem.k, dtype=np.int64)
-    while (query := state.next_query()) is not None:
-        agent, x = query
-        counts[agent] += 1
-        state.update(x, int(problem.H[target, x]))
-    return counts
+            return self._own[agent, x]
+        return self._implied(x) if self._infer else None
 
 
 def _replayed_costs(algorithm: B2IR, problem: PoolProblem, members: Coalition) -> NDArray[Any]:
@@ -239,8 +193,3 @@ def _replayed_costs(algorithm: B2IR, problem: PoolProblem, members: Coalition) -
         )
     rows = [run_costs(algorithm, problem, h, members) for h in range(problem.N)]
     return np.array(rows)
-
-
-def total_cost(algorithm: QueryAlgorithm, problem: PoolProblem) -> Any:
-    """Expected queries of everybody together."""
-    return expected(problem, algorithm.cost_matrix(problem)).sum()

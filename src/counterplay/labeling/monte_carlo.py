@@ -1,7 +1,8 @@
 """Who must label alone first, from sampled targets: safe when exact trees cannot be built.
 
 Putting an agent into the set by mistake keeps everybody's guarantee and only raises the total;
-leaving one out by mistake breaks it. So the test is one-sided. Source: spec 06, section 3.8.
+leaving one out by mistake breaks it. So the test is one-sided.
+Source: Proposition 6.C, see docs/theory/06-labeling.md.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator, spawn
 from counterplay.core.validation import (
     FloatArray,
@@ -19,8 +21,8 @@ from counterplay.core.validation import (
     check_open_fraction,
     check_positive_int,
 )
-from counterplay.labeling.algorithm import QueryAlgorithm
-from counterplay.labeling.b2ir import run_costs
+from counterplay.labeling.algorithm import QueryAlgorithm, run_costs
+from counterplay.labeling.bounds import monte_carlo_width
 from counterplay.labeling.model import PoolProblem
 
 if TYPE_CHECKING:
@@ -28,15 +30,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class SafeViolators:
+class SafeViolators(Report):
     """Agents who label alone first, with the evidence.
 
     Attributes
     ----------
     violators:
         The set S for ``B2IR(baseline, violators=...)``.
-    mean, width:
-        Estimated joint-minus-alone cost of each agent and the width of its one-sided bound.
+    mean:
+        Estimated joint-minus-alone cost of each agent.
+    width:
+        Width of its one-sided bound.
     delta:
         Allowed probability that somebody who loses by joining is left out.
     """
@@ -92,9 +96,8 @@ def safe_violators_mc(
     targets = rng.choice(problem.N, size=M, p=prior / prior.sum())
     D = _differences(problem, baseline, targets, rng)
     sizes = np.array([pool.size for pool in problem.agents], dtype=np.float64)
-    log_term = math.log(problem.k / delta)
     if bound == "hoeffding":
-        width = sizes * math.sqrt(2 * log_term / M)
+        width = np.array([monte_carlo_width(int(n), problem.k, M, delta) for n in sizes])
     else:  # Maurer and Pontil (2009), for values in an interval of length 2 |X_i|
         log_term = math.log(2 * problem.k / delta)
         spread = D.var(axis=0, ddof=1) if M > 1 else np.full(problem.k, np.inf)

@@ -2,8 +2,7 @@
 
 All others label first; what their labels say about the chosen agent's pool saves her queries. With
 an efficient baseline her own tree is pruned by it, not planned anew: re-planning may cost her more
-than staying alone. Source: Sec. subsec:sir-opt, subsec:sir-apprx, Lemma lemma:OiIsI-Part-SIR,
-spec 06, section 3.6 and traps T2, T3.
+than staying alone. Source: Lemma 6.3, see docs/theory/06-labeling.md.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class PrunedPartialSIR(QueryAlgorithm):
 
     Notes
     -----
-    Guarantee (Lemma ``lemma:OiIsI-Part-SIR``): if the other pools can say anything about agent i's
+    Guarantee (Lemma 6.3): if the other pools can say anything about agent i's
     labels (``check_assumption2``), she expects strictly fewer queries than alone, by at least the
     smallest prior probability; nobody else expects more than alone; the total is at most the size
     of the pool. Otherwise she expects exactly as many as alone.
@@ -54,10 +53,6 @@ class PrunedPartialSIR(QueryAlgorithm):
     >>> print(PrunedPartialSIR(GBS(), agent=0).expected_costs(instances.weak_pruning_trap())[0])
     13/7
 
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, section
-    subsec:sir-apprx.
     """
 
     def __init__(self, baseline: TreeAlgorithm, agent: int, *, replan: bool = False) -> None:
@@ -187,10 +182,6 @@ class OptPartialSIR(QueryAlgorithm):
     >>> print(OptPartialSIR(agent=0).expected_costs(instances.correlated_pairs())[0])
     3/2
 
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, section
-    subsec:sir-opt.
     """
 
     def __init__(self, agent: int, optimal: OptimalTree | None = None) -> None:

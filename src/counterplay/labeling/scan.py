@@ -1,7 +1,8 @@
 """Baselines that do not look ahead: a fixed order, and a random one.
 
 Both ask only points whose label is not implied yet. A point that is implied stays implied, so the
-random baseline is a scan of a uniformly random order. Source: spec 06, section 3.3.
+random baseline is a scan of a uniformly random order.
+Source: Proposition 6.A, see docs/theory/06-labeling.md, "Scan and random queries".
 """
 
 from __future__ import annotations
@@ -15,17 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.seeds import RandomState, generator, spawn
 from counterplay.core.validation import IntArray, check_positive_int
-from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm, TreeAlgorithm, TreeState
-from counterplay.labeling.model import PoolProblem, Restriction
-from counterplay.labeling.tree import OwnerRule, QueryTree, TreeBuilder, full_costs
+from counterplay.labeling.model import PoolProblem, Restriction, column_order
+from counterplay.labeling.tree import OwnerRule, QueryTree, TreeBuilder, check_rule, full_costs
 
 
 class FixedOrderScan(TreeAlgorithm):
     """Ask the points in a fixed order, skipping labels that are already implied.
 
-    Use it as a control: it is individually rational for every single target, so only adaptive
-    baselines can make a party worse off by joining.
+    Use it as a control: it is individually rational for every single target (Proposition 6.A), so
+    only adaptive baselines can make a party worse off by joining.
 
     Parameters
     ----------
@@ -39,10 +39,6 @@ class FixedOrderScan(TreeAlgorithm):
     >>> from counterplay.labeling import instances
     >>> print(FixedOrderScan().expected_costs(instances.identical_pools(k=1))[0])
     35/8
-
-    References
-    ----------
-    Spec 06, section 3.3.
     """
 
     def __init__(self, order: ArrayLike | None = None, *, assignment: OwnerRule = "first") -> None:
@@ -50,11 +46,8 @@ class FixedOrderScan(TreeAlgorithm):
         self.order = order
 
     def _build(self, restriction: Restriction, m: int) -> QueryTree:
-        columns = _full_order(self.order, m)
-        position = np.full(m, -1, dtype=np.int64)
-        position[restriction.columns] = np.arange(restriction.columns.size)
-        order = position[columns]
-        return scan_tree(restriction.problem, order[order >= 0])
+        columns = column_order(() if self.order is None else self.order, m, "order")
+        return scan_tree(restriction.problem, restriction.in_order(columns))
 
 
 class RandomQuery(QueryAlgorithm):
@@ -76,10 +69,6 @@ class RandomQuery(QueryAlgorithm):
     >>> from counterplay.labeling import instances
     >>> print(RandomQuery().expected_costs(instances.threshold_example()).sum())
     15/7
-
-    References
-    ----------
-    Spec 06, section 3.3.
     """
 
     deterministic: ClassVar[bool] = False
@@ -94,7 +83,7 @@ class RandomQuery(QueryAlgorithm):
     ) -> None:
         self.n_orders = check_positive_int(n_orders, "n_orders")
         self.max_states = check_positive_int(max_states, "max_states")
-        self.assignment = assignment
+        self.assignment = check_rule(assignment)
         self.random_state = random_state
 
     def start(
@@ -112,8 +101,7 @@ class RandomQuery(QueryAlgorithm):
         self, problem: PoolProblem, coalition: Iterable[int] | None = None
     ) -> NDArray[Any]:
         """Exact expectation when there are few version spaces, else the mean of random orders."""
-        members = problem.everybody if coalition is None else problem.check_coalition(coalition)
-        restriction = problem.restrict(members)
+        restriction = problem.restrict(coalition)
         if self.assignment in ("first", "uniform"):
             exact = self._exact(restriction.problem)
             if exact is not None:
@@ -121,7 +109,7 @@ class RandomQuery(QueryAlgorithm):
         total = np.zeros((problem.N, problem.k))
         for rng in spawn(self.random_state, self.n_orders):
             scan = FixedOrderScan(rng.permutation(problem.m), assignment=self.assignment)
-            total += scan.cost_matrix(problem, members).astype(np.float64)
+            total += scan.cost_matrix(problem, restriction.members).astype(np.float64)
         return total / self.n_orders
 
     def _exact(self, problem: PoolProblem) -> NDArray[Any] | None:
@@ -165,17 +153,6 @@ def scan_tree(problem: PoolProblem, order: IntArray) -> QueryTree:
                 break
             position += 1
     return builder.finish()
-
-
-def _full_order(order: ArrayLike | None, m: int) -> IntArray:
-    if order is None:
-        return np.arange(m, dtype=np.int64)
-    first = np.asarray(order, dtype=np.int64)
-    if first.ndim != 1 or np.unique(first).size != first.size:
-        raise InvalidInputError("order must list different columns")
-    if first.size and (first.min() < 0 or first.max() >= m):
-        raise InvalidInputError(f"order must list columns from 0 to {m - 1}")
-    return np.concatenate([first, np.setdiff1d(np.arange(m), first)]).astype(np.int64)
 
 
 def _shares(problem: PoolProblem, *, uniform: bool) -> NDArray[Any]:

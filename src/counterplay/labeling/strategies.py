@@ -2,7 +2,7 @@
 
 Neither package is needed: the two classes follow their calling conventions. The committee's
 predictions on the pool are computed once; each query then costs one weighted count.
-Source: spec 06, section 8.
+Source: docs/theory/06-labeling.md, "Generalized binary search".
 """
 
 from __future__ import annotations
@@ -82,16 +82,14 @@ class CommitteeSplitStrategy:
         return_utilities: bool = False,
     ) -> Any:
         """Indices of the next points to label, best first; optionally their split masses."""
+        import pandas as pd
+
         n = check_positive_int(batch_size, "batch_size")
         H, classes = self._predictions(X)
-        labels = (
-            np.asarray(y, dtype=np.float64)
-            if np.asarray(y).dtype.kind != "O"
-            else np.asarray([np.nan if v is None else v for v in np.asarray(y)], dtype=np.float64)
-        )
+        labels = np.asarray(y, dtype=object)
         if labels.shape != (H.shape[1],):
             raise InvalidInputError(f"y must have length {H.shape[1]}, got shape {labels.shape}")
-        missing = np.isnan(labels)
+        missing = pd.isna(labels)
         wrong = (classes[H[:, ~missing]] != labels[~missing]).sum(axis=1)
         utilities = self._split_masses(H, classes, wrong)
         allowed = missing.copy()

@@ -3,7 +3,8 @@
 A deterministic query algorithm on a coalition is a tree: an inner node asks one point, each leaf
 is one labeling of the coalition's points. Nodes are numbered so that parents come before children,
 rows of a node are a slice of one permutation, and nothing is recursive, because trees can be as
-deep as the pool is large. Source: spec 06, section 2.2.
+deep as the pool is large.
+Source: docs/theory/06-labeling.md, "Setting".
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ class QueryTree:
         Column asked at each node; -1 at a leaf.
     children:
         Child of each node per label, ``(nodes, n_classes)``; -1 where no row goes.
-    lo, hi:
-        Rows of the node: ``rows[lo:hi]``.
+    lo:
+        First of the node's rows in ``rows``.
+    hi:
+        One past the last of them: the node has ``rows[lo:hi]``.
     rows:
         A permutation of the rows of the problem.
 
@@ -96,10 +99,6 @@ class QueryTree:
             node = int(self.children[node, y])
         return asked
 
-    def shares(self, owner_mask: BoolArray, rule: OwnerRule, exact: bool = False) -> NDArray[Any]:
-        """How much of each node's query every agent pays, ``(nodes, k)``."""
-        return owner_shares(self, owner_mask, rule, exact)
-
     def costs(self, shares: NDArray[Any]) -> NDArray[Any]:
         """Sum the shares along the path of every row: the cost matrix, ``(rows, k)``."""
         down = _down if shares.dtype != object else _down.py_func
@@ -117,21 +116,27 @@ def _down(children: IntArray, shares: NDArray[Any]) -> NDArray[Any]:
     """For every node the sum of the shares of its proper ancestors."""
     total = np.zeros_like(shares)
     for node in range(children.shape[0]):
+        # parents come before children, so the sum of this node is complete here
         for child in children[node]:
             if child >= 0:
                 total[child] = total[node] + shares[node]
     return total
 
 
+def check_rule(rule: OwnerRule) -> OwnerRule:
+    """Return the owner rule: a known name or a callable."""
+    if not callable(rule):
+        check_choice(rule, "assignment", ("first", "uniform", "least_loaded"))
+    return rule
+
+
 def owner_shares(
     tree: QueryTree, owner_mask: BoolArray, rule: OwnerRule, exact: bool = False
 ) -> NDArray[Any]:
-    """Decide who answers at every node; fractional shares when owners are drawn uniformly."""
+    """How much of each node's query every agent pays, ``(nodes, k)``; fractions if uniform."""
     k = owner_mask.shape[0]
     inner = np.flatnonzero(tree.point != LEAF)
     owners = owner_mask[:, tree.point[inner]].T
-    if isinstance(rule, str):
-        check_choice(rule, "assignment", ("first", "uniform", "least_loaded"))
     if rule == "uniform":
         shares: NDArray[Any] = np.zeros((tree.n_nodes, k), dtype=object if exact else np.float64)
         counts = owners.sum(axis=1)

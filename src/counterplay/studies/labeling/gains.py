@@ -12,6 +12,7 @@ from counterplay.core.seeds import generator
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.labeling import B2IR, GBS, PoolProblem, incentive_report
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_least, equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,13 +56,12 @@ def _cell(params: Params, seed: int) -> Record:
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     saving = 1 - (frame["total"] / frame["sum_alone"])
+    excess = float((frame["total"] - frame["entropy"]).min())
     return [
-        Verdict("06.11", "Nobody does more work than alone, in any layout.",
-                f"{int(frame['is_ir'].sum())} of {len(frame)} campaigns", "all",
-                bool(frame["is_ir"].all())),
-        Verdict("06.10", "The total stays above the entropy floor.",
-                f"smallest excess {float((frame['total'] - frame['entropy']).min()):.3f}", ">= 0",
-                bool((frame["total"] >= frame["entropy"] - 1e-9).all())),
+        equals("06.11", "Nobody does more work than alone, in any layout.",
+               int(frame["is_ir"].sum()), len(frame), what="campaigns"),
+        at_least("06.10", "The total stays above the entropy floor.", excess, 0,
+                 what="smallest excess", slack=1e-9),
         Verdict("06.11", "Working together saves labels.",
                 f"{saving.min():.0%} to {saving.max():.0%} of the labels", "> 0 %",
                 bool((saving > 0).all())),
