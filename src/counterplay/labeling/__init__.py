@@ -10,12 +10,11 @@ each party (:func:`incentive_report`), and run it with real labelers (:class:`La
 """
 
 from counterplay.labeling import bounds, instances, lab
-from counterplay.labeling.b2ir import B2IR
+from counterplay.labeling.b2ir import B2IR, safe_violators_mc
 from counterplay.labeling.campaign import plan_campaign
 from counterplay.labeling.gbs import GBS
 from counterplay.labeling.mixture import NotStrictlyImprovable, optimal_mixture, sir_mixture
 from counterplay.labeling.model import PoolProblem
-from counterplay.labeling.monte_carlo import safe_violators_mc
 from counterplay.labeling.optimal_tree import OptimalTree
 from counterplay.labeling.report import incentive_report
 from counterplay.labeling.session import LabelingSession

@@ -8,7 +8,6 @@ Source: docs/theory/06-labeling.md, "Setting".
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -19,7 +18,7 @@ from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import IntArray
 from counterplay.core.version_space import VersionSpace
 from counterplay.errors import NotRealizableError, ProtocolError
-from counterplay.labeling.model import Coalition, PoolProblem, Restriction
+from counterplay.labeling.model import Coalition, Members, PoolProblem, Restriction
 from counterplay.labeling.tree import (
     LEAF,
     OwnerRule,
@@ -57,22 +56,15 @@ class QueryAlgorithm(ABC):
 
     @abstractmethod
     def start(
-        self,
-        problem: PoolProblem,
-        coalition: Iterable[int] | None = None,
-        random_state: RandomState = None,
+        self, problem: PoolProblem, coalition: Members = None, random_state: RandomState = None
     ) -> State:
         """Begin a run on the points of a coalition (default: everybody)."""
 
     @abstractmethod
-    def cost_matrix(
-        self, problem: PoolProblem, coalition: Iterable[int] | None = None
-    ) -> NDArray[Any]:
+    def cost_matrix(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Expected number of queries of each agent for each target, ``(N, k)``."""
 
-    def expected_costs(
-        self, problem: PoolProblem, coalition: Iterable[int] | None = None
-    ) -> NDArray[Any]:
+    def expected_costs(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Expected number of queries of each agent under the prior; Fractions in exact mode."""
         return expected(problem, self.cost_matrix(problem, coalition))
 
@@ -93,7 +85,7 @@ def run_costs(
     algorithm: QueryAlgorithm,
     problem: PoolProblem,
     target: int,
-    coalition: Iterable[int] | None = None,
+    coalition: Members = None,
     random_state: RandomState = None,
 ) -> IntArray:
     """Count the queries of each agent in one step-by-step run against a target row."""
@@ -116,13 +108,11 @@ class TreeAlgorithm(QueryAlgorithm):
     def _build(self, restriction: Restriction, m: int) -> QueryTree:
         """Build the tree of a restricted problem; ``m`` is the size of the full pool."""
 
-    def tree(self, problem: PoolProblem, coalition: Iterable[int] | None = None) -> QueryTree:
+    def tree(self, problem: PoolProblem, coalition: Members = None) -> QueryTree:
         """The query tree over rows and columns of ``problem.restrict(coalition).problem``."""
         return self._built(problem, coalition)[1]
 
-    def cost_matrix(
-        self, problem: PoolProblem, coalition: Iterable[int] | None = None
-    ) -> NDArray[Any]:
+    def cost_matrix(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Exact cost of every target, from the tree."""
         restriction, tree = self._built(problem, coalition)
         small = restriction.problem
@@ -130,10 +120,7 @@ class TreeAlgorithm(QueryAlgorithm):
         return full_costs(problem, restriction, tree.costs(shares))
 
     def start(
-        self,
-        problem: PoolProblem,
-        coalition: Iterable[int] | None = None,
-        random_state: RandomState = None,
+        self, problem: PoolProblem, coalition: Members = None, random_state: RandomState = None
     ) -> TreeState:
         """Begin a run that follows the tree."""
         restriction, tree = self._built(problem, coalition)
@@ -154,7 +141,7 @@ class TreeAlgorithm(QueryAlgorithm):
 
         return restricted
 
-    def _built(self, problem: PoolProblem, coalition: Iterable[int] | None) -> _Built:
+    def _built(self, problem: PoolProblem, coalition: Members) -> _Built:
         members = problem.check_coalition(coalition)
         known = _TREES.setdefault(self, WeakKeyDictionary()).setdefault(problem, {})
         if members not in known:

@@ -13,6 +13,7 @@ from counterplay.labeling.answers import (
     Retraction,
     smallest_conflict,
 )
+from counterplay.labeling.b2ir import SafeViolators
 from counterplay.labeling.campaign import CampaignPlan
 from counterplay.labeling.coalitions import CoalitionTable, compute_equilibria
 from counterplay.labeling.drawing import draw_tree
@@ -25,7 +26,6 @@ from counterplay.labeling.mixture import (
     check_assumption2,
 )
 from counterplay.labeling.model import Restriction
-from counterplay.labeling.monte_carlo import SafeViolators
 from counterplay.labeling.optimal_tree import TooLargeError, optimal_cost
 from counterplay.labeling.partial_sir import OptPartialSIR, PrunedPartialSIR
 from counterplay.labeling.report import IncentiveReport

@@ -8,7 +8,7 @@ Source: Lemma 6.2, Assumptions 6.1 and 6.2, see docs/theory/06-labeling.md, "Mix
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -23,7 +23,7 @@ from counterplay.core.validation import FloatArray, check_choice, check_real
 from counterplay.errors import InfeasibleError, InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm, State, TreeAlgorithm, expected
 from counterplay.labeling.b2ir import B2IR
-from counterplay.labeling.model import PoolProblem, merge_rows
+from counterplay.labeling.model import Members, PoolProblem, merge_rows
 from counterplay.labeling.optimal_tree import OptimalTree
 from counterplay.labeling.partial_sir import OptPartialSIR, PrunedPartialSIR
 from counterplay.labeling.report import alone_costs
@@ -73,18 +73,13 @@ class ProtocolMixture(QueryAlgorithm):
         return rng.choice(len(self.components), size=size, p=probabilities / probabilities.sum())
 
     def start(
-        self,
-        problem: PoolProblem,
-        coalition: Iterable[int] | None = None,
-        random_state: RandomState = None,
+        self, problem: PoolProblem, coalition: Members = None, random_state: RandomState = None
     ) -> State:
         """Commit to a component before any label is seen, then begin its run."""
         rng = generator(random_state)
         return self.components[int(self.draw(rng))].start(problem, coalition, rng)
 
-    def cost_matrix(
-        self, problem: PoolProblem, coalition: Iterable[int] | None = None
-    ) -> NDArray[Any]:
+    def cost_matrix(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Weighted sum of the components' cost matrices."""
         kind = object if problem.is_exact else np.float64
         total = np.zeros((problem.N, problem.k), dtype=kind)

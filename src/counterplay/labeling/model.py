@@ -26,6 +26,8 @@ from counterplay.errors import InvalidInputError
 
 LabelMatrix: TypeAlias = NDArray[np.uint8]
 Coalition: TypeAlias = tuple[int, ...]
+Members: TypeAlias = Iterable[int] | None
+"""Agents that work together; None is everybody."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +186,7 @@ class PoolProblem:
         members = self.check_coalition(coalition)
         return np.flatnonzero(self.owner_mask[list(members)].any(axis=0)).astype(np.int64)
 
-    def check_coalition(self, coalition: Iterable[int] | None) -> Coalition:
+    def check_coalition(self, coalition: Members) -> Coalition:
         """Return the coalition as a sorted tuple of agents; None is everybody."""
         if coalition is None:
             return self.everybody
@@ -193,7 +195,7 @@ class PoolProblem:
             raise InvalidInputError("a coalition needs at least one agent")
         return members
 
-    def restrict(self, coalition: Iterable[int] | None) -> Restriction:
+    def restrict(self, coalition: Members) -> Restriction:
         """The problem as a coalition sees it: its points only, equal rows merged."""
         members = self.check_coalition(coalition)
         columns = self.union(members)
@@ -208,14 +210,14 @@ class PoolProblem:
         """How many different labelings the given columns have."""
         return len(merge_rows(self.H[:, np.asarray(columns, dtype=np.int64)], self.weights)[0])
 
-    def entropy(self, coalition: Iterable[int] | None = None) -> float:
+    def entropy(self, coalition: Members = None) -> float:
         """Entropy in bits of the labels of a coalition's points."""
         problem = self if coalition is None else self.restrict(coalition).problem
         p: FloatArray = problem.prior.astype(np.float64)
         p = p[p > 0]
         return float(max(0.0, -(p * np.log2(p)).sum()))
 
-    def query_floor(self, coalition: Iterable[int] | None = None) -> float:
+    def query_floor(self, coalition: Members = None) -> float:
         """Fewest expected queries of any protocol that finds the labels of a coalition's points.
 
         An answer that can be one of L labels carries at most log2 L bits, so the floor is the

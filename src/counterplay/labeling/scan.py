@@ -7,7 +7,6 @@ Source: Proposition 6.A, see docs/theory/06-labeling.md, "Scan and random querie
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -17,8 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 from counterplay.core.seeds import RandomState, generator, spawn
 from counterplay.core.validation import IntArray, check_positive_int
 from counterplay.labeling.algorithm import QueryAlgorithm, TreeAlgorithm, TreeState
-from counterplay.labeling.model import PoolProblem, Restriction, column_order
-from counterplay.labeling.tree import OwnerRule, QueryTree, TreeBuilder, check_rule, full_costs
+from counterplay.labeling.model import Members, PoolProblem, Restriction, column_order
+from counterplay.labeling.tree import (
+    OwnerRule,
+    QueryTree,
+    TreeBuilder,
+    check_rule,
+    column_shares,
+    full_costs,
+)
 
 
 class FixedOrderScan(TreeAlgorithm):
@@ -87,19 +93,14 @@ class RandomQuery(QueryAlgorithm):
         self.random_state = random_state
 
     def start(
-        self,
-        problem: PoolProblem,
-        coalition: Iterable[int] | None = None,
-        random_state: RandomState = None,
+        self, problem: PoolProblem, coalition: Members = None, random_state: RandomState = None
     ) -> TreeState:
         """Draw an order and scan it."""
         rng = generator(random_state)
         scan = FixedOrderScan(rng.permutation(problem.m), assignment=self.assignment)
         return scan.start(problem, coalition, rng)
 
-    def cost_matrix(
-        self, problem: PoolProblem, coalition: Iterable[int] | None = None
-    ) -> NDArray[Any]:
+    def cost_matrix(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Exact expectation when there are few version spaces, else the mean of random orders."""
         restriction = problem.restrict(coalition)
         if self.assignment in ("first", "uniform"):
@@ -114,7 +115,8 @@ class RandomQuery(QueryAlgorithm):
 
     def _exact(self, problem: PoolProblem) -> NDArray[Any] | None:
         """Solve ``C(V) = mean over splitting x of (share of x + C(V and label))``."""
-        share = _shares(problem, uniform=self.assignment == "uniform")
+        uniform, kind = self.assignment == "uniform", object if problem.is_exact else np.float64
+        share = column_shares(problem.owner_mask, uniform=uniform, exact=problem.is_exact)
         states = _reachable(problem, self.max_states)
         if states is None:
             return None
@@ -123,15 +125,14 @@ class RandomQuery(QueryAlgorithm):
             rows = np.flatnonzero(mask)
             here = problem.H[rows]
             columns = np.flatnonzero((here != here[0]).any(axis=0))
-            value = np.zeros((rows.size, problem.k), dtype=share.dtype)
+            value = np.zeros((rows.size, problem.k), dtype=kind)
             for x in columns:
                 value += share[x]
                 for label in np.unique(here[:, x]):
                     part = mask & (problem.H[:, x] == label)
                     value[here[:, x] == label] += costs[part.tobytes()]
-            one: Any = Fraction(1, columns.size) if problem.is_exact and columns.size else 1.0
             if columns.size:
-                value = value * one if problem.is_exact else value / columns.size
+                value = value / (Fraction(columns.size) if problem.is_exact else columns.size)
             costs[mask.tobytes()] = value
         return costs[np.ones(problem.N, dtype=np.bool_).tobytes()]
 
@@ -153,22 +154,6 @@ def scan_tree(problem: PoolProblem, order: IntArray) -> QueryTree:
                 break
             position += 1
     return builder.finish()
-
-
-def _shares(problem: PoolProblem, *, uniform: bool) -> NDArray[Any]:
-    owners = problem.owner_mask
-    if not uniform:
-        shares = np.zeros((problem.m, problem.k), dtype=object if problem.is_exact else np.float64)
-        shares[np.arange(problem.m), owners.argmax(axis=0)] = 1
-        return shares
-    counts = owners.sum(axis=0)
-    if not problem.is_exact:
-        split: NDArray[Any] = (owners / counts).T
-        return split
-    exact = np.zeros((problem.m, problem.k), dtype=object)
-    for x in range(problem.m):
-        exact[x, owners[:, x]] = Fraction(1, int(counts[x]))
-    return exact
 
 
 def _reachable(problem: PoolProblem, limit: int) -> dict[bytes, NDArray[np.bool_]] | None:

@@ -136,27 +136,34 @@ def owner_shares(
     """How much of each node's query every agent pays, ``(nodes, k)``; fractions if uniform."""
     k = owner_mask.shape[0]
     inner = np.flatnonzero(tree.point != LEAF)
-    owners = owner_mask[:, tree.point[inner]].T
-    if rule == "uniform":
-        shares: NDArray[Any] = np.zeros((tree.n_nodes, k), dtype=object if exact else np.float64)
-        counts = owners.sum(axis=1)
-        if exact:
-            for node, row, count in zip(inner, owners, counts):
-                shares[node, row] = Fraction(1, int(count))
-        else:
-            shares[inner] = owners / counts[:, None]
+    if rule in ("first", "uniform"):
+        fixed = column_shares(owner_mask, uniform=rule == "uniform", exact=exact)
+        shares: NDArray[Any] = np.zeros((tree.n_nodes, k), dtype=fixed.dtype)
+        shares[inner] = fixed[tree.point[inner]]
         return shares
     shares = np.zeros((tree.n_nodes, k), dtype=np.int32)
-    if rule == "first":
-        shares[inner, owners.argmax(axis=1)] = 1
-        return shares
     loads = np.zeros((tree.n_nodes, k), dtype=np.int64)
-    for node, row in zip(inner, owners):
-        agent = choose_owner(np.flatnonzero(row).tolist(), loads[node], int(tree.point[node]), rule)
+    for node in inner:
+        point = int(tree.point[node])
+        owners = np.flatnonzero(owner_mask[:, point]).tolist()
+        agent = choose_owner(owners, loads[node], point, rule)
         shares[node, agent] = 1
         kids = tree.children[node]
         loads[kids[kids != LEAF]] = loads[node] + shares[node]
     return shares
+
+
+def column_shares(owner_mask: BoolArray, *, uniform: bool, exact: bool) -> NDArray[Any]:
+    """How much of each column's query every agent pays: the first owner all, or all the same."""
+    owners = owner_mask.T
+    if not uniform:
+        shares = np.zeros(owners.shape, dtype=np.int32)
+        shares[np.arange(len(owners)), owners.argmax(axis=1)] = 1
+        return shares
+    counts = owners.sum(axis=1)
+    one = np.array([Fraction(1, int(n)) for n in counts], dtype=object) if exact else 1.0 / counts
+    split: NDArray[Any] = owners * one[:, None]
+    return split
 
 
 def choose_owner(owners: Sequence[int], loads: IntArray, point: int, rule: OwnerRule) -> int:
