@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from counterplay.core.figures import PALETTE, panels
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import generator
 from counterplay.labeling import B2IR, GBS, LabelingSession, PoolProblem, incentive_report
+from counterplay.studies.labeling.gains import bars, workload
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.studies.verdicts import at_least
 
@@ -53,20 +54,15 @@ def _cell(params: Params, seed: int) -> Record:
     transcript = session.transcript()
     known = [1.0 - float(e) / problem.entropy() for e in transcript["entropy_after"]]
     settled = _settled_labels(problem, truth, [int(x) for x in transcript["point"]])
-    record: dict[str, Any] = {
+    record = {
         "N": problem.N,
         "in_class_error": error,
-        "total": float(report.total),
-        "sum_alone": float(report.baseline_cost.sum()),
-        "entropy": problem.entropy(),
-        "is_ir": report.is_ir,
         "queries": len(transcript),
         "agents_asked": ",".join(str(a) for a in transcript["agent"]),
         "bits_known": ",".join(f"{v:.6f}" for v in known),
+        **workload(problem, report),
     }
     for i in range(k):
-        record[f"alone_{i}"] = float(report.baseline_cost[i])
-        record[f"together_{i}"] = float(report.protocol_cost[i])
         record[f"settled_{i}"] = ",".join(f"{v:.4f}" for v in settled[:, i])
     return record
 
@@ -104,14 +100,9 @@ def _figure(frame: pd.DataFrame) -> Figure:
     figure, (left, middle, right) = panels(3, width=4.4)
     row = frame.iloc[-1]
     k = int(row["hospitals"])
-    x = np.arange(k)
-    left.bar(x - 0.2, [row[f"alone_{i}"] for i in x], 0.4, label="alone", color="#999999")
-    left.bar(x + 0.2, [row[f"together_{i}"] for i in x], 0.4, label="together", color=PALETTE[0])
-    left.set_xticks(x, [str(i + 1) for i in x])
+    bars(left, row, "")
     left.set(xlabel="hospital", ylabel="expected tests",
              title=f"{row['m']} patients, {row['N']} halfspaces")  # fmt: skip
-    left.margins(y=0.25)
-    left.legend()
     asked = [int(a) for a in str(row["agents_asked"]).split(",")]
     known = [0.0, *(100 * float(v) for v in str(row["bits_known"]).split(","))]
     steps = np.arange(len(known))
