@@ -29,6 +29,7 @@ _SUBPACKAGES = (
     "invariance",
     "datasets",
     "errors",
+    "testing",
 )
 
 __all__ = [*_SUBPACKAGES]

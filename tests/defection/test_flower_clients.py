@@ -282,3 +282,83 @@ def test_reports_that_make_no_sense_are_refused() -> None:
 
     reply = InProcessGrid(mute, 1).send_and_receive([train_message([np.zeros(2)])])[0]
     assert "no metric 'loss'" in reply.error.reason
+
+
+def autoencoder(kind: str) -> Any:
+    """Two square layers and a head; tied, frozen or neither."""
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+            self.head = torch.nn.Linear(3, 2)
+            if kind == "tied":
+                self.b.weight = self.a.weight
+            if kind == "frozen":
+                self.a.requires_grad_(False)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(torch.tanh(self.b(torch.tanh(self.a(x)))))
+
+    return Net().double()
+
+
+@pytest.mark.parametrize("kind", ["plain", "tied", "frozen"])
+@pytest.mark.parametrize("local_steps", [1, 3])
+def test_f2_f3_the_returned_model_has_the_reported_losses(kind: str, local_steps: int) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(3, 40, 3))
+    y = (X @ rng.normal(size=3) > 0).astype(int)
+
+    def rows(context: Context) -> Any:
+        party = int(context.node_config["partition-id"])
+        return X[party], y[party]
+
+    torch.manual_seed(0)
+    start = autoencoder(kind)
+    before = {key: value.clone() for key, value in start.state_dict().items()}
+    app = torch_client_app(lambda: autoencoder(kind), rows, threshold=0.0)
+    strategy = RuleStrategy(FedAvg(), step_size=1.0, local_steps=local_steps)
+    arrays = ArrayRecord(start.state_dict())
+    first = strategy.start(InProcessGrid(app, 3), arrays, num_rounds=30)
+    again = RuleStrategy(FedAvg(), step_size=1.0)
+    again.start(InProcessGrid(app, 3), first.arrays, num_rounds=1)
+    told = [p.loss for p in again.history_.rounds[0].present]
+    final = autoencoder("plain")  # no ties: every array of the answer counts
+    final.load_state_dict(first.arrays.to_torch_state_dict())
+    true = [
+        torch.nn.functional.cross_entropy(final(torch.from_numpy(a)), torch.from_numpy(b)).item()
+        for a, b in zip(X, y)
+    ]
+    assert told == pytest.approx(true, abs=1e-12)
+    assert max(true) < 0.6  # it has learned: ln 2 is guessing
+    after = final.state_dict()
+    assert torch.equal(after["a.weight"], after["b.weight"]) is (kind == "tied")
+    assert torch.equal(after["a.weight"], before["a.weight"]) is (kind == "frozen")
+    assert not torch.equal(after["b.weight"], before["b.weight"])
+
+
+def test_f3_a_module_with_nothing_to_train_is_refused() -> None:
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Linear(2, 2).requires_grad_(False)
+    context = InProcessGrid(print, 1).contexts[1]  # type: ignore[arg-type]
+    ask = train_message(ArrayRecord(module.state_dict()), step_size=0.1)
+    with pytest.raises(InvalidInputError, match="every parameter of the module is frozen"):
+        torch_report(ask, context, module, (np.zeros((2, 2)), np.array([0, 1])))
+
+
+def test_f2_ties_that_make_no_sense_are_ignored() -> None:
+    """A party may claim anything; only names of the model with the same shape count."""
+    model = [np.array([2.0, 1.0]), np.zeros(2), np.zeros(3)]
+
+    def client(message: Message, context: Context) -> Message:
+        w = message.content["arrays"]["0"].numpy()  # type: ignore[union-attr]
+        tied = {"0": "1", "1": "0", "2": "0", "nothing": "0"}
+        return report(message, loss=float(w @ w) / 2, gradient={"0": w}, threshold=0.0, tied=tied)
+
+    strategy = RuleStrategy(FedAvg(), step_size=0.5)
+    result = strategy.start(InProcessGrid(client, 2), ArrayRecord(model), num_rounds=1)
+    got = [result.arrays[key].numpy().tolist() for key in ("0", "1", "2")]
+    assert got == [[1.0, 0.5], [1.0, 0.5], [0.0, 0.0, 0.0]]

@@ -388,3 +388,65 @@ def test_step_size_schedule_and_threshold_default(world: Any) -> None:
 def test_bad_input(make: Any) -> None:
     with pytest.raises(InvalidInputError):
         make()
+
+
+@pytest.mark.parametrize("fraction", [0.25, 0.5, 0.75])
+def test_f1_converged_means_everybody_was_asked(fraction: float) -> None:
+    """Four convex parties, some asked per round: who is left in the end is within its target."""
+    converged = 0
+    for seed in range(8):
+        c = instances.random_overparameterised(M=M, n=2, d=10, random_state=seed)
+        eps = np.broadcast_to(c.eps, (M,))
+        options: dict[str, Any] = {"fraction_train": fraction, "min_train_nodes": 1, "seed": seed}
+        strategy = SafeStep(delta=DELTA, step_size=1.0 / c.problem.H, cap=None, **options)
+        result = strategy.start(problem_grid(c.problem, eps), start_from(c.w0), num_rounds=400)
+        if strategy.status_ != "converged":
+            continue
+        converged += 1
+        history = strategy.history_
+        left = {int(gone) - 1 for gone in history.to_frame().query("event == 'left'")["node"]}
+        stayed = [m for m in range(M) if m not in left]
+        excess = (c.problem.losses(result.arrays["0"].numpy()) - eps)[stayed]
+        assert excess.max() <= 2 * DELTA + 1e-12
+        assert {p.node - 1 for p in history.rounds[-1].present} == set(stayed)
+    assert converged >= 6
+
+
+def test_f1_a_sample_that_is_stuck_does_not_end_the_run() -> None:
+    """Two of three parties pull in opposite directions; the third one still has somewhere to go."""
+    goals = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 3.0]])
+
+    def client(message: Message, context: Any) -> Message:
+        w = message.content["arrays"]["0"].numpy()  # type: ignore[union-attr]
+        away = w - goals[context.node_config["partition-id"]]
+        return report(message, loss=float(away @ away) / 2, gradient=[away], threshold=0.001)
+
+    stuck = 0
+    for seed in range(8):
+        options: dict[str, Any] = {"fraction_train": 0.6, "min_train_nodes": 1, "seed": seed}
+        strategy = SafeStep(delta=0.001, step_size=0.5, cap=None, **options)
+        result = strategy.start(InProcessGrid(client, 3), start_from([0.0, 0.0]), num_rounds=9)
+        first, second = ({p.node for p in g.present} for g in strategy.history_.rounds[:2])
+        if first == {1, 2}:  # at the origin their gradients cancel
+            stuck += 1
+            assert second == {1, 2, 3}
+        assert strategy.status_ == "max_rounds"
+        assert result.arrays["0"].numpy()[1] > 0.1  # towards the third one
+    assert stuck
+
+
+def test_f1_who_is_asked_follows_from_the_seed(world: Any) -> None:
+    import random
+
+    def asked(seed: int, state: int) -> list[list[int]]:
+        random.seed(state)
+        np.random.seed(state)  # noqa: NPY002  # the global generator must not matter
+        grid = problem_grid(world.problem, np.broadcast_to(world.eps, (M,)))
+        options: dict[str, Any] = {"fraction_train": 0.5, "min_train_nodes": 1, "seed": seed}
+        strategy = SafeStep(delta=DELTA, step_size=0.05, **options)
+        strategy.start(grid, start_from(world.w0), num_rounds=12)
+        return [[p.node for p in gauge.parties] for gauge in strategy.history_.rounds]
+
+    assert asked(7, 1) == asked(7, 2)
+    assert asked(7, 1) != asked(8, 1)
+    assert {node for nodes in asked(7, 1) for node in nodes} == {1, 2, 3, 4}

@@ -57,7 +57,7 @@ def local_work(
     X, y:
         The agent's rows and class numbers.
     w:
-        The global parameter vector, in the order of ``torch.nn.utils.parameters_to_vector``.
+        The global parameter vector: the trained parameters in the order of ``named_parameters``.
     step_size:
         Server step ``eta``; each local step has length ``eta / local_steps``.
     local_steps:

@@ -1,7 +1,9 @@
 """Any torch module as an objective: agents and seeds through ``torch.func`` in one pass.
 
 Plain stacks of ``Linear`` layers use the faster batched products of ``LayeredObjective``; anything
-else is mapped over stacked parameters with ``vmap``. Modules run in evaluation mode: dropout is
+else is mapped over stacked parameters with ``vmap``, with its own ``forward`` and forward hooks.
+Frozen parameters keep the module's values and are not part of the vector; a parameter with two
+names is one. Modules run in evaluation mode: dropout is
 off and batch normalisation uses its stored statistics, so that a loss is a function of the
 parameters. Needs torch and NumPy only.
 """
@@ -41,7 +43,8 @@ def torch_objective(
     Parameters
     ----------
     module:
-        Maps a batch of rows to one score per class.
+        Maps a batch of rows to one score per class. Backward hooks and a ``forward`` that was
+        replaced on the object are refused.
     loss:
         Name of a loss, or a function of outputs and labels that returns one loss per row.
     dtype, device:
@@ -56,6 +59,7 @@ def torch_objective(
     >>> type(torch_objective(torch.nn.Bilinear(2, 2, 2))).__name__
     'TorchModule'
     """
+    _check_untouched(module)
     plain = _plain_layers(module) if isinstance(loss, str) else None
     if plain is not None and isinstance(loss, str):
         sizes, names, bias = plain
@@ -65,7 +69,7 @@ def torch_objective(
 
 def _plain_layers(module: torch.nn.Module) -> tuple[list[int], list[str], list[bool]] | None:
     """Return widths, activations and biases if the module is Linear layers and activations."""
-    if not isinstance(module, torch.nn.Sequential):
+    if type(module) is not torch.nn.Sequential or not _is_ordinary(module):
         return None
     layers = list(module)
     while layers and type(layers[0]) is torch.nn.Flatten:
@@ -80,6 +84,31 @@ def _plain_layers(module: torch.nn.Module) -> tuple[list[int], list[str], list[b
         return None
     sizes = [linear[0].in_features, *(m.out_features for m in linear)]
     return sizes, [_ACTIVATIONS[type(m)] for m in between], [m.bias is not None for m in linear]
+
+
+def _is_ordinary(module: torch.nn.Module) -> bool:
+    """Whether all parameters are trained and distinct, and nothing was changed from outside."""
+    every = list(module.named_parameters(remove_duplicate=False))
+    if len({id(p) for _, p in every}) < len(every) or not all(p.requires_grad for _, p in every):
+        return False
+    return not any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
+
+
+def _check_untouched(module: torch.nn.Module) -> None:
+    """Refuse what would not run: losses and gradients are those of copies of the module."""
+    hooks = ("_backward_hooks", "_backward_pre_hooks", "_post_accumulate_grad_hooks")
+    for name, part in (*module.named_modules(), *module.named_parameters()):
+        called = name or type(part).__name__
+        if any(getattr(part, kind, None) for kind in hooks):
+            raise InvalidInputError(
+                f"{called} has a backward hook, which would not run here; remove it, or put what "
+                "it does into the loss"
+            )
+        if isinstance(part, torch.nn.Module) and "forward" in vars(part):
+            raise InvalidInputError(
+                f"the forward of {called} was replaced on the object, which would not run here; "
+                "make a subclass with that forward"
+            )
 
 
 class TorchLayers(LayeredObjective):
@@ -115,7 +144,8 @@ class TorchModule(Objective):
     ) -> None:
         self.module, self.backend, self.warm_start = module, backend, warm_start
         self.template = copy.deepcopy(module).eval().to(device=backend.device, dtype=backend.dtype)
-        self.named = [(name, p.shape) for name, p in self.template.named_parameters()]
+        trained = _trained(self.template)
+        self.named = [(name, p.shape) for name, p in trained]
         self.size = sum(shape.numel() for _, shape in self.named)
         if not self.size:
             raise InvalidInputError("the module has no parameters to train")
@@ -185,16 +215,27 @@ def _named_loss(name: str, backend: TorchArrays) -> TorchLoss:
     return lambda out, y: values(backend, out, y)[0]
 
 
+def _trained(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+    """Return the parameters that are not frozen, each once."""
+    return [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+
+
+def _flat(module: torch.nn.Module) -> NDArray[np.float64]:
+    vector = torch.nn.utils.parameters_to_vector(p for _, p in _trained(module))
+    return np.asarray(vector.detach().cpu().double().numpy())
+
+
 def _own(module: torch.nn.Module, keys: Keys) -> NDArray[np.float64]:
     """Return the module's own parameters, once per key."""
-    flat = torch.nn.utils.parameters_to_vector(module.parameters()).detach().cpu().double()
-    return np.tile(flat.numpy(), (len(keys), 1))
+    return np.tile(_flat(module), (len(keys), 1))
 
 
 def _fresh(module: torch.nn.Module, key: int) -> NDArray[np.float64]:
     """Return newly drawn parameters; torch's own random state is left alone."""
     new = copy.deepcopy(module).cpu()
-    owners: list[Any] = [m for m in new.modules() if any(True for _ in m.parameters(recurse=False))]
+    owners: list[Any] = [
+        m for m in new.modules() if any(p.requires_grad for p in m.parameters(recurse=False))
+    ]
     for owner in owners:
         if not hasattr(owner, "reset_parameters"):
             raise InvalidInputError(
@@ -205,5 +246,4 @@ def _fresh(module: torch.nn.Module, key: int) -> NDArray[np.float64]:
         torch.manual_seed(key % 2**63)
         for owner in owners:
             owner.reset_parameters()
-    flat = torch.nn.utils.parameters_to_vector(new.parameters()).detach().double()
-    return np.asarray(flat.numpy())
+    return _flat(new)

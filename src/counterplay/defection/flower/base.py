@@ -9,8 +9,7 @@ Source: Alg. alg:icfo, spec 05 sections 3.1, 3.5 to 3.8 and 8.
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +26,8 @@ from counterplay.defection.flower.history import (
     parallel_sentence,
     round_gauge,
 )
-from counterplay.defection.flower.inbox import GOODBYE, NO_REPLY, Inbox
-from counterplay.defection.flower.messages import PartyReport, is_goodbye
+from counterplay.defection.flower.inbox import GOODBYE, NO_REPLY, Inbox, readable_metrics
+from counterplay.defection.flower.messages import PartyReport
 from counterplay.defection.flower.roster import Roster
 from counterplay.defection.landing import landing_step
 from counterplay.defection.reports import Aggregator, Decision, Reports, RuleState
@@ -68,7 +67,8 @@ class RuleStrategy(FedAvg):
     local_steps, batch_size :
         Local steps per round and points per step (None: all), sent to the parties.
     seed :
-        Sent to the parties, for their order of minibatches.
+        Draws who is asked in a round if ``fraction_train < 1``; also sent to the parties, for their
+        order of minibatches.
     straggler_seconds :
         Once half of the parties have answered, wait at most this long for the others; None waits
         until the timeout of ``start``.
@@ -78,6 +78,8 @@ class RuleStrategy(FedAvg):
     max_silent_rounds :
         End with status ``unreachable`` after this many rounds in a row without any answer. A run
         that has converged for the others asks a dropped party again until it missed as many.
+    loss_range :
+        Smallest and largest loss that is believed; a reply with another one is refused.
     verbose :
         Print the panel after every round.
     **options :
@@ -95,7 +97,10 @@ class RuleStrategy(FedAvg):
     Guarantees
     ----------
     Those of the rule, with full participation (``fraction_train=1``) and honest answers. A party
-    that was dropped from a round is not protected in it.
+    that was dropped from a round is not protected in it, nor is one that was not asked. With any
+    ``fraction_train`` a run ends as ``converged`` or ``stalled`` only after a round in which
+    everybody was asked at that model. No reply ends the run: one that cannot be used is refused,
+    and ``history_`` holds the reason.
 
     Examples
     --------
@@ -120,6 +125,7 @@ class RuleStrategy(FedAvg):
         straggler_seconds: float | None = None,
         smoothness: float | None = None,
         max_silent_rounds: int = 3,
+        loss_range: tuple[float, float] = (0.0, 1e6),
         verbose: bool = False,
         **options: Any,
     ) -> None:
@@ -139,6 +145,10 @@ class RuleStrategy(FedAvg):
         self.straggler_seconds = _unless_none(straggler_seconds, "straggler_seconds")
         self.smoothness = _unless_none(smoothness, "smoothness")
         self.max_silent_rounds = check_positive_int(max_silent_rounds, "max_silent_rounds")
+        low, high = (check_real(end, "loss_range") for end in loss_range)
+        if not low < high:
+            raise InvalidInputError(f"loss_range must rise, got {loss_range}")
+        self.loss_range = (low, high)
         self.verbose = bool(verbose)
         self._reset()
 
@@ -154,11 +164,12 @@ class RuleStrategy(FedAvg):
         self._roster = Roster()
         self._memory = RuleState()
         self._model: ArrayRecord | None = None
-        self._inbox = Inbox(self.threshold)
+        self._inbox = Inbox(self.threshold, self.loss_range)
         self._questions: list[Message] = []
         self._connected: set[int] = set()
         self._lifetime: float | None = None
         self._silent_rounds = 0
+        self._everybody_next = False
         self._last: tuple[Reports, FloatArray] | None = None
         self._landed: bool | None = None
 
@@ -234,7 +245,7 @@ class RuleStrategy(FedAvg):
     ) -> None:
         messages = self.configure_evaluate(server_round, result.arrays, config, grid)
         replies = exchange(grid, messages, timeout, self.straggler_seconds)
-        metrics = self.aggregate_evaluate(server_round, [m for m in replies if not is_goodbye(m)])
+        metrics = self.aggregate_evaluate(server_round, replies)
         if metrics is not None:
             result.evaluate_metrics_clientapp[server_round] = metrics
 
@@ -256,10 +267,11 @@ class RuleStrategy(FedAvg):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Ask every party that has not left (or a fraction of them)."""
+        """Ask every party that has not left, or a fraction of them while the rule is not done."""
         self._model = arrays
         self._connected = set(grid.get_node_ids())
-        nodes = self._choose(server_round, grid, self.fraction_train, self.min_train_nodes)
+        fraction = 1.0 if self._everybody_next else self.fraction_train
+        nodes = self._choose(server_round, grid, fraction, self.min_train_nodes)
         own = ConfigRecord(dict(config))
         own["server-round"] = server_round
         own["step-size"] = self.eta(server_round)
@@ -304,7 +316,10 @@ class RuleStrategy(FedAvg):
             return []
         nodes = self._roster.candidates(grid.get_node_ids(), server_round)
         size = max(math.ceil(fraction * len(nodes)), least)
-        return nodes if size >= len(nodes) else sorted(random.sample(nodes, size))
+        if size >= len(nodes):
+            return nodes
+        rng = np.random.default_rng([self.seed, server_round])
+        return [nodes[i] for i in sorted(rng.choice(len(nodes), size, replace=False))]
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -322,19 +337,30 @@ class RuleStrategy(FedAvg):
         decision = self.rule.decide(sent, self.eta(server_round), self._memory)
         position = self._inbox.space.flatten(self._model)
         self._last = (sent, position)
-        self.status_ = self._verdict(decision.status)
+        self.status_ = self._verdict(decision.status, reports)
         gauge = self._record(server_round, reports, absent, sent, decision)
         model = self._model
         if decision.status == "running":
             model = self._inbox.space.rebuild(position + np.asarray(decision.step), model)
         return model, MetricRecord(gauge.numbers())
 
-    def _verdict(self, status: Status) -> Status:
-        """The rule's status; it has not converged while a dropped party may still come back."""
-        if status == "converged":
-            awaited = self._roster.awaited(self._connected, self.max_silent_rounds)
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        """Average the metrics of the replies that can be used."""
+        usable, refused = readable_metrics(replies, self.weighted_by_key)
+        for node, why in refused.items():
+            log(WARNING, "\t> evaluation of %s is not used: %s", self._roster.name(node), why)
+        return super().aggregate_evaluate(server_round, usable)
+
+    def _verdict(self, status: Status, answered: Collection[int]) -> Status:
+        """The rule's status; it is not final before everybody was asked at this model."""
+        self._everybody_next = False
+        if status != "running":
+            awaited = self._roster.awaited(self._connected, answered, self.max_silent_rounds)
             if awaited:
-                log(INFO, "\t> converged for those who are here; asking %d again", len(awaited))
+                log(INFO, "\t> %s for those who answered; asking %d more", status, len(awaited))
+                self._everybody_next = True
                 return "running"
         return status
 

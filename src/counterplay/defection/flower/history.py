@@ -24,7 +24,7 @@ Status = Literal["running", "converged", "stalled", "everybody_left", "unreachab
 
 MEANING: dict[str, str] = {
     "running": "training goes on",
-    "converged": "every party that is still there is close enough to its target",
+    "converged": "every party that still answers is close enough to its target",
     "stalled": "no step helps without losing a party",
     "everybody_left": "every party has left",
     "unreachable": "no party answered",

@@ -10,12 +10,13 @@ Source: Alg. alg:icfo, spec 05 sections 3.3 and 3.6.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.replies import check_rows_sent
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError, MissingDependencyError
 
@@ -25,6 +26,9 @@ except ImportError:
     raise MissingDependencyError.for_extra("flwr", "federated") from None
 
 ANCHOR, UPDATE, METRICS, PARTY = "anchor", "update", "metrics", "party"
+TIED, TIED_TO = "tied", "tied-to"
+LARGEST = 1e100
+"""Numbers beyond it are refused: squares of sums of such numbers are still finite."""
 LEFT = 5005
 """Error code of a goodbye. An error reply, so that every Flower strategy skips the party."""
 
@@ -41,6 +45,7 @@ def report(
     threshold: float | None = None,
     loss_se: float | None = None,
     name: str | None = None,
+    tied: Mapping[str, str] | None = None,
 ) -> Message:
     """Return a party's answer to a train message of :class:`AdaGD` or :class:`SafeStep`.
 
@@ -66,6 +71,9 @@ def report(
         Standard error of ``loss``.
     name :
         How the party is called in the server's panel.
+    tied :
+        Arrays of the model that are other names of a trained one, with the name the gradient has;
+        the server keeps them equal.
 
     Examples
     --------
@@ -85,8 +93,11 @@ def report(
     content = RecordDict({ANCHOR: _record(gradient, names), METRICS: metrics})
     if update is not None:
         content[UPDATE] = _record(update, names)
-    if name is not None:
-        content[PARTY] = ConfigRecord({"name": name})
+    about = ConfigRecord() if name is None else ConfigRecord({"name": name})
+    if tied:
+        about[TIED], about[TIED_TO] = list(tied), list(tied.values())
+    if about:
+        content[PARTY] = about
     return Message(content, reply_to=message)
 
 
@@ -135,15 +146,22 @@ class PartyReport:
 class ParameterSpace:
     """The trained arrays of a model as one float64 vector.
 
-    Arrays of the model without a gradient (counters, running statistics) stay as they are.
+    Arrays of the model without a gradient (counters, running statistics, frozen parameters) stay as
+    they are, except ``tied`` ones: further names of a trained array, which get its values.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
+    tied: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, arrays: ArrayRecord, names: Collection[str]) -> ParameterSpace:
+    def of(
+        cls,
+        arrays: ArrayRecord,
+        names: Collection[str],
+        tied: Mapping[str, str] | None = None,
+    ) -> ParameterSpace:
         """Return the space of these arrays of the model, in the model's order."""
-        return cls({key: tuple(arrays[key].shape) for key in arrays if key in names})
+        return cls({key: tuple(arrays[key].shape) for key in arrays if key in names}, tied or {})
 
     def flatten(self, arrays: ArrayRecord) -> FloatArray:
         """Return the arrays as one vector."""
@@ -156,6 +174,8 @@ class ParameterSpace:
                 raise InvalidInputError(
                     f"the array {key!r} has shape {value.shape}, expected {shape}"
                 )
+            if value.dtype.kind not in "iuf":
+                raise InvalidInputError(f"the array {key!r} holds {value.dtype}, not real numbers")
             parts.append(value.astype(np.float64, copy=False).ravel())
         return np.concatenate(parts)
 
@@ -167,24 +187,28 @@ class ParameterSpace:
             part = vector[start : start + size].reshape(shape)
             new[key] = Array(part.astype(model[key].numpy().dtype))
             start += size
+        new |= {alias: new[source] for alias, source in self.tied.items()}
         return ArrayRecord(new)
 
 
-def read_report(reply: Message, space: ParameterSpace) -> PartyReport:
-    """Return the content of an answer; a ``InvalidInputError`` says what is wrong with it."""
+def read_report(
+    reply: Message, space: ParameterSpace, loss_range: tuple[float, float] = (0.0, 1e6)
+) -> PartyReport:
+    """Return the content of an answer; an exception says what is wrong with it."""
     content = reply.content
     metrics = content.metric_records.get(METRICS)
     if metrics is None or "loss" not in metrics or ANCHOR not in content.array_records:
         raise InvalidInputError("the reply needs a metric 'loss' and a gradient record 'anchor'")
-    if unknown := sorted(set(content.array_records[ANCHOR]) - set(space.shapes)):
+    sent = [content.array_records[key] for key in (ANCHOR, UPDATE) if key in content.array_records]
+    if unknown := sorted({key for record in sent for key in record} - set(space.shapes)):
         raise InvalidInputError(f"the gradient of {unknown[0]!r} is not wanted here")
-    gradient = space.flatten(content.array_records[ANCHOR])
-    sent = content.array_records.get(UPDATE)
-    update = None if sent is None else space.flatten(sent)
-    loss = float(metrics["loss"])  # type: ignore[arg-type]  # Flower types it as number or list
-    for what, value in (("loss", loss), ("gradient", gradient), ("update", update)):
+    gradient, update = space.flatten(sent[0]), space.flatten(sent[1]) if sent[1:] else None
+    loss = check_real(metrics["loss"], "loss", low=loss_range[0], high=loss_range[1])
+    for what, value in (("gradient", gradient), ("update", update)):
         if value is not None and not np.isfinite(value).all():
             raise InvalidInputError(f"the {what} has a value that is not finite")
+        if value is not None and np.abs(value).max(initial=0.0) > LARGEST:
+            raise InvalidInputError(f"the {what} has a value beyond {LARGEST:g}")
     party = content.config_records.get(PARTY) or ConfigRecord()
     return PartyReport(
         loss=loss,
@@ -192,13 +216,13 @@ def read_report(reply: Message, space: ParameterSpace) -> PartyReport:
         update=update,
         threshold=_optional(metrics, "threshold"),
         loss_se=_optional(metrics, "loss-se"),
-        num_examples=int(metrics.get("num-examples", 1)),  # type: ignore[arg-type]  # as above
+        num_examples=check_rows_sent({"num-examples": 1} | dict(metrics), "num-examples"),
         name=str(party["name"]) if "name" in party else None,
     )
 
 
 def _optional(metrics: MetricRecord, key: str) -> float | None:
-    return check_real(metrics[key], key, low=0.0) if key in metrics else None
+    return check_real(metrics[key], key, low=0.0, high=LARGEST) if key in metrics else None
 
 
 def model_of(message: Message) -> ArrayRecord:

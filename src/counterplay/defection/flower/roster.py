@@ -54,9 +54,20 @@ class Roster:
         if silent:
             self._ask_again[node] = server_round + 1 + 2 ** (self._absences[node] - 1)
 
-    def awaited(self, connected: Collection[int], patience: int) -> list[int]:
-        """Return connected parties that missed fewer than ``patience`` rounds; ask them again."""
-        nodes = [n for n in self.remaining(connected) if 0 < self._absences.get(n, 0) < patience]
+    def awaited(
+        self, connected: Iterable[int], answered: Collection[int], patience: int
+    ) -> list[int]:
+        """Return connected parties that have not answered now; ask them again.
+
+        Those that left or missed ``patience`` rounds in a row are not waited for.
+        """
+        nodes = [
+            node
+            for node in connected
+            if node not in self.left
+            and node not in answered
+            and self._absences.get(node, 0) < patience
+        ]
         for node in nodes:
             self._ask_again.pop(node, None)
         return nodes
@@ -64,10 +75,6 @@ class Roster:
     def goodbye(self, node: int, server_round: int) -> None:
         """Strike the party off for good."""
         self.left.setdefault(node, server_round)
-
-    def remaining(self, connected: Collection[int]) -> list[int]:
-        """Return the parties that were seen, are connected and have not left."""
-        return [node for node in self._numbers if node in connected and node not in self.left]
 
     def only_leavers(self, connected: Iterable[int]) -> bool:
         """Return whether somebody has left and nobody else is connected."""

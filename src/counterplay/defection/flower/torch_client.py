@@ -53,7 +53,8 @@ def torch_report(
     message, context :
         What the train function received.
     module :
-        A torch module; its parameters are taken from the message.
+        A torch module; its parameters are taken from the message. Frozen ones
+        (``requires_grad=False``) stay as they are, tied ones stay equal.
     data :
         The party's rows and class numbers: a pair ``(X, y)`` or a ``DataLoader`` of such pairs.
     loss :
@@ -108,6 +109,7 @@ def torch_report(
         num_examples=len(y),
         threshold=threshold,
         name=None if own is None else str(own),
+        tied=_tied(module),
     )
 
 
@@ -184,25 +186,38 @@ def _rows(data: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _load(module: torch.nn.Module, arrays: ArrayRecord) -> tuple[NDArray[Any], Any]:
-    """Put the received buffers into the module; return its parameters as one vector."""
+    """Put received buffers and frozen parameters into the module; return the others as a vector."""
     import torch
 
-    names = [name for name, _ in module.named_parameters()]
+    names = [name for name, p in module.named_parameters() if p.requires_grad]
+    if not names:
+        raise InvalidInputError("every parameter of the module is frozen; nothing can be trained")
     if missing := [name for name in names if name not in arrays]:
         raise InvalidInputError(f"the model in the message has no parameter {missing[0]!r}")
-    for name, buffer in module.named_buffers():
-        if name in arrays:
-            buffer.copy_(torch.from_numpy(arrays[name].numpy().copy()))
+    fixed = [(name, p) for name, p in module.named_parameters() if not p.requires_grad]
+    with torch.no_grad():
+        for name, value in (*module.named_buffers(), *fixed):
+            if name in arrays:
+                value.copy_(torch.from_numpy(arrays[name].numpy().copy()))
     values = [arrays[name].numpy() for name in names]
     dtype = "float64" if any(v.dtype == np.float64 for v in values) else "float32"
     return np.concatenate([v.ravel() for v in values]), dtype
 
 
 def _named(module: torch.nn.Module, vector: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Split a vector into arrays by parameter name."""
+    """Split a vector into arrays by the names of the trained parameters."""
     parts, start = {}, 0
     for name, p in module.named_parameters():
+        if not p.requires_grad:
+            continue
         size = p.numel()
         parts[name] = vector[start : start + size].reshape(tuple(p.shape))
         start += size
     return parts
+
+
+def _tied(module: torch.nn.Module) -> dict[str, str]:
+    """Further names of trained parameters, with the name that ``named_parameters`` gives them."""
+    first = {id(p): name for name, p in module.named_parameters() if p.requires_grad}
+    every = module.named_parameters(remove_duplicate=False)
+    return {name: first[id(p)] for name, p in every if first.get(id(p), name) != name}
