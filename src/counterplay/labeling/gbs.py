@@ -23,7 +23,6 @@ from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import TreeAlgorithm
 from counterplay.labeling.model import (
     LabelMatrix,
-    PoolProblem,
     Restriction,
     column_order,
     row_words,
@@ -118,19 +117,6 @@ class GBS(TreeAlgorithm):
         point = np.where(tree.point == LEAF, LEAF, order[tree.point])
         return replace(tree, point=point)
 
-    def choose(self, problem: PoolProblem, weights: Weights, columns: IntArray) -> int | None:
-        """The next column among ``columns`` under other weights, or None when none splits.
-
-        This is one greedy step without a tree: for very large pools, and for posteriors that no
-        tree knows, such as the noise-tolerant one.
-        """
-        alive = np.flatnonzero(weights > 0)
-        ordered = self.preference(problem.m)
-        ordered = ordered[np.isin(ordered, columns)]
-        masses = label_masses(problem.H[np.ix_(alive, ordered)], weights[alive], problem.n_classes)
-        best = best_split(masses)
-        return None if best is None else int(ordered[best])
-
 
 def best_split(masses: NDArray[Any]) -> int | None:
     """First column whose largest label mass is smallest, up to ties; None if no column splits.
@@ -152,17 +138,18 @@ def smaller_sides(masses: NDArray[Any]) -> NDArray[Any]:
     return rest
 
 
-def label_masses(rows: LabelMatrix, weights: Weights, n_classes: int) -> NDArray[Any]:
+def label_masses(rows: NDArray[Any], weights: Weights, n_classes: int) -> NDArray[Any]:
     """Mass of each label at each column, every side summed on its own, ``(n_classes, columns)``."""
+    m = rows.shape[1]
     if weights.dtype != object:
-        return np.stack([weights @ (rows == y) for y in range(n_classes)])
-    masses = np.zeros((n_classes, rows.shape[1]), dtype=object)
+        cells = (rows.astype(np.int64) + n_classes * np.arange(m)).ravel()  # one per column, label
+        masses = np.bincount(cells, np.repeat(weights, m), minlength=n_classes * m)
+        return masses.reshape(m, n_classes).T
+    exact = np.zeros((n_classes, m), dtype=object)
     for y in range(n_classes):
         side = rows == y
-        masses[y] = [
-            weights[side[:, j]].sum() if side[:, j].any() else 0 for j in range(rows.shape[1])
-        ]
-    return masses
+        exact[y] = [weights[side[:, j]].sum() if side[:, j].any() else 0 for j in range(m)]
+    return exact
 
 
 def distinct_splits(H: LabelMatrix) -> BoolArray:

@@ -41,7 +41,7 @@ from counterplay.labeling.answers import (
     posterior,
     smallest_conflict,
 )
-from counterplay.labeling.gbs import GBS
+from counterplay.labeling.gbs import best_split, label_masses
 from counterplay.labeling.model import PoolProblem
 
 _FORMAT = 3
@@ -354,20 +354,22 @@ class LabelingSession(Session):
         )
 
     def _noisy_query(self) -> tuple[int, int] | None:
-        open_points = self._label_masses().max(axis=0) < 1.0 - 1e-3
-        open_points[[answer.point for answer in self.answers]] = False
-        left = np.flatnonzero(open_points)
-        x = GBS().choose(self.problem, self.posterior, left) if left.size else None
-        if x is None:
+        masses = self._label_masses()
+        unsure = masses.max(axis=0) < 1.0 - 1e-3
+        unsure[[answer.point for answer in self.answers]] = False
+        left = np.flatnonzero(unsure)
+        best = best_split(masses[:, left])
+        if best is None:
             return None
+        x = int(left[best])
         loads = np.bincount([a.agent for a in self.answers], minlength=self.problem.k)
         owners = np.flatnonzero(self.problem.owner_mask[:, x])
         return int(owners[np.argmin(loads[owners])]), x
 
     def _label_masses(self) -> FloatArray:
         posterior = self.posterior
-        rows = [posterior @ (label == self.problem.H) for label in range(self.problem.n_classes)]
-        return np.stack(rows)
+        alive = np.flatnonzero(posterior > 0)
+        return label_masses(self.problem.H[alive], posterior[alive], self.problem.n_classes)
 
     def _code(self, label: Any) -> int:
         for code, known in enumerate(self.classes):

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterplay.core.validation import FloatArray, IntArray, check_positive_int
 from counterplay.core.weights import check_weights
 from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.labeling.gbs import label_masses, smaller_sides
 
 
 class CommitteeSplitStrategy:
@@ -153,7 +154,4 @@ class CommitteeSplitStrategy:
             raise NotRealizableError(
                 "the labels contradict every committee member; pass tolerance > 0 to go on"
             )
-        w = w / w.sum()
-        masses = np.stack([w @ (code == H) for code in range(classes.size)])
-        rest: FloatArray = np.sort(masses, axis=0)[:-1].sum(axis=0)
-        return rest
+        return smaller_sides(label_masses(H, w / w.sum(), classes.size))
