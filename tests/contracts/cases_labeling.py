@@ -144,7 +144,11 @@ CASES: dict[str, dict[str, Any]] = {
         "make": lambda: LabelingSession(PROBLEM, B2IR(GBS()), seed=1),
         "run": finish,
         "restore": restored,
-        "bad": {"negative seed": lambda: LabelingSession(PROBLEM, GBS(), seed=-1)},
+        "bad": {
+            "negative seed": lambda: LabelingSession(PROBLEM, GBS(), seed=-1),
+            "one class": lambda: LabelingSession(PROBLEM, GBS(), classes=["a"]),
+            "not asked": lambda: LabelingSession(PROBLEM, GBS()).retract(0),
+        },
     },
     "CommitteeSplitStrategy": {
         "make": lambda: CommitteeSplitStrategy(committee()[0]),

@@ -114,6 +114,10 @@ class LabelingSession(Session):
         self.seed = check_int(seed, "seed", low=0)
         names = range(problem.n_classes) if classes is None else classes
         self.classes: tuple[Any, ...] = tuple(names)
+        if len(self.classes) <= problem.H.max():
+            raise InvalidInputError(
+                f"classes must name {problem.H.max() + 1} labels, got {list(self.classes)}"
+            )
         self.answers: tuple[Answer, ...] = ()
         self.noise: float | None = None
         self._events: tuple[Event, ...] = ()
@@ -166,6 +170,7 @@ class LabelingSession(Session):
         The protocol starts again with the answers that are there. Where its path has changed, some
         of them are no longer asked for: they still count for the labels, and as work done.
         """
+        point = check_int(point, "point", low=0, high=self.problem.m - 1)
         kept = tuple(answer for answer in self.answers if answer.point != point)
         if len(kept) == len(self.answers):
             raise InvalidInputError(f"there is no answer for point {point} to retract")
@@ -317,7 +322,7 @@ class LabelingSession(Session):
                 self._check_asked(answer, name)
                 self._take(answer)
             case ["retract", point]:
-                self.retract(check_int(point, f"point of {name}", low=0, high=p.m - 1))
+                self.retract(point)
             case ["noise", rate]:
                 self._assume_noise(_error_rate(rate, f"error rate of {name}"))
             case _:
