@@ -58,6 +58,25 @@ def orbit_images(
     return np.concatenate([points[None], group.sample(points, n_images, seed)])
 
 
+def voting_images(
+    X: ArrayLike, group: TransformationSet, n_images: int = 8, random_state: RandomState = None
+) -> NDArray[Any]:
+    """All images of the points; where the group is too large, some images of the orbit.
+
+    The same ones for every member: the canonical member, and its images under random
+    transformations.
+
+    Examples
+    --------
+    >>> from counterplay.invariance import groups
+    >>> images = voting_images([[3.0, 1.0, 2.0], [2.0, 3.0, 1.0]], groups.set_permutations(3))
+    >>> images.shape, bool((images[:, 0] == images[:, 1]).all())
+    ((9, 2, 3), True)
+    """
+    listed = math.isfinite(group.order)
+    return orbit_images(X if listed else group.canonical(X), group, n_images, random_state)
+
+
 def augmented_sample(
     X: ArrayLike,
     y: ArrayLike,
