@@ -38,8 +38,10 @@ class KnownEta(Learner):
 
     Parameters
     ----------
-    hypotheses, group:
-        Class and transformations.
+    hypotheses:
+        The class.
+    group:
+        The transformations.
     eta:
         Share of the data on whose orbits the right hypothesis may vary.
     slack:
@@ -106,8 +108,10 @@ class AdaptiveRelaxed(Learner):
 
     Parameters
     ----------
-    hypotheses, group:
-        Class and transformations.
+    hypotheses:
+        The class.
+    group:
+        The transformations.
     delta:
         Failure probability.
     c:

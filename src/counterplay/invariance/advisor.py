@@ -59,8 +59,10 @@ class Advice(Report):
         and the exact p-value of the paired comparison with ERM.
     invariance_levels:
         Share of points whose predictions vary over the orbit, for ERM and DA.
-    fit_natural, fit_augmented:
-        Training error of ERM on natural data and of DA on augmented data.
+    fit_natural:
+        Training error of ERM on natural data.
+    fit_augmented:
+        Training error of DA on augmented data.
     validity:
         Group laws, orbits and label conflicts in the data.
 
@@ -146,8 +148,10 @@ def augmentation_advisor(
     ----------
     estimator:
         Any scikit-learn classifier.
-    X, y:
-        Natural data.
+    X:
+        Natural rows.
+    y:
+        Their labels.
     group:
         A group from :mod:`counterplay.invariance.groups`.
     n_splits:

@@ -29,8 +29,10 @@ class ConfidenceBooster(Learner):
         An unfitted learner (:class:`OneInclusionInvariant`, ...).
     d:
         Its dimension: VCo, VCao or mu.
-    eps, delta:
-        Wanted error, and the probability with which it may be exceeded.
+    eps:
+        Wanted error.
+    delta:
+        Probability with which it may be exceeded.
     practical:
         Split the data at hand (30 % validation, the rest in equal folds) instead of insisting on
         the theoretical sizes; ``guaranteed_`` is then False.

@@ -162,8 +162,10 @@ class AgnosticCompression(Learner):
         Orbits (default: those of the problem).
     d:
         VCao of the class; default: computed.
-    max_draws, random_state:
+    max_draws:
         As for :class:`AlphaBoostCompression`.
+    random_state:
+        None, an int or a numpy Generator.
 
     Notes
     -----

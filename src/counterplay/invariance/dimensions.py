@@ -170,8 +170,10 @@ def vco_eta(
 
     Parameters
     ----------
-    H, G:
-        Class and transformations (or a problem and None).
+    H:
+        The class, or a problem.
+    G:
+        The transformations; None if ``H`` is a problem.
     D:
         Distribution; its labels are those of the target.
     m:

@@ -38,8 +38,10 @@ class ErmInvClassifier(OrbitClassifier):
         ``weighting`` as in :class:`AugmentedClassifier`.
     on_conflict:
         "raise" if training points of one orbit have different labels, or "majority".
-    n_images, random_state:
-        For ``augment=True`` with groups too large to list: number of random copies, and seed.
+    n_images:
+        For ``augment=True`` with groups too large to list: number of random copies.
+    random_state:
+        Seed of the copies.
 
     Notes
     -----
@@ -146,8 +148,10 @@ class AugmentedClassifier(OrbitClassifier):
         "points": the distinct copies of a point share weight one (``sample_weight``), so the
         penalty keeps the strength it has on the natural sample. Without a penalty both are the
         same.
-    n_images, random_state:
-        For groups too large to list: number of random copies besides the point itself, and seed.
+    n_images:
+        For groups too large to list: number of random copies besides the point itself.
+    random_state:
+        Seed of the copies.
 
     Notes
     -----
@@ -197,9 +201,11 @@ class OrbitVoteClassifier(OrbitClassifier):
     voting:
         "soft" averages probabilities where there are any, "hard" counts votes (first class on
         ties).
-    n_images, random_state:
+    n_images:
         For groups too large to list: number of random images besides the canonical member of the
-        orbit, and seed; a generator is asked for a seed once, in ``fit``.
+        orbit.
+    random_state:
+        Seed of the images; a generator is asked for a seed once, in ``fit``.
 
     Notes
     -----

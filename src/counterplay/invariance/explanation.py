@@ -33,8 +33,10 @@ class OneInclusionView(Report):
         Training label of each column, -1 for the test column.
     column:
         Column of the test point.
-    answer, kind:
-        The prediction and how it came about.
+    answer:
+        The prediction.
+    kind:
+        How it came about.
 
     Examples
     --------

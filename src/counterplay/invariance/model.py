@@ -272,8 +272,10 @@ def check_sample_invariant(
     ----------
     group:
         The transformations.
-    X, y:
-        The sample.
+    X:
+        The points.
+    y:
+        Their labels.
     on_conflict:
         "raise" (labels inside orbits differ: the transformations do not preserve labels here), or
         "majority" for dirty data: every orbit gets its most frequent label, the first on ties.

@@ -341,7 +341,11 @@ class OneInclusionEta(_OneInclusion):
 
     Parameters
     ----------
-    hypotheses, group, orientation:
+    hypotheses:
+        The class.
+    group:
+        The transformations.
+    orientation:
         As for :class:`OneInclusionInvariant`.
     eta:
         Allowed share; the test point counts as one of the n + 1 points. Negative: no labeling.

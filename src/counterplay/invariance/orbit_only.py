@@ -39,8 +39,10 @@ class MuResult(Report):
     ----------
     value:
         mu(H, G, phi): expected leave-one-out mistakes of the best orbit-only learner.
-    orbits, multiplicities:
-        The multiset phi (multiplicity 2 stands for "2 or more").
+    orbits:
+        The different orbits of the multiset phi.
+    multiplicities:
+        How often each occurs (2 stands for "2 or more").
     weights:
         The learner: for each edge (labeling with 0, position, point) the probability of the
         direction towards the 0-labelled end, which is the probability to predict 1.
@@ -80,8 +82,10 @@ def mu_of(
 
     Parameters
     ----------
-    H, G:
-        Class and orbits (or a FiniteProblem and None).
+    H:
+        The class, or a FiniteProblem.
+    G:
+        The orbits; None if ``H`` is a problem.
     orbits:
         Different orbit numbers.
     multiplicities:

@@ -38,8 +38,14 @@ class TheoryReport(Report):
 
     Attributes
     ----------
-    vcdim, vcao, vco, dim:
-        The dimensions, each with a certificate.
+    vcdim:
+        VC dimension, with a certificate.
+    vcao:
+        VC dimension across orbits, with a certificate.
+    vco:
+        VC dimension of orbits, with a certificate.
+    dim:
+        Dimension of the relaxed problem, with a certificate.
     mu:
         Value of the orbit game, both players' strategies included.
     curves:
@@ -94,9 +100,11 @@ def theory_lab(
 
     Parameters
     ----------
-    H, G:
-        Class and orbits, or a FiniteProblem and None. Meant for small problems: mu solves a linear
+    H:
+        The class, or a FiniteProblem. Meant for small problems: mu solves a linear
         program for up to 3^K multisets of K orbits.
+    G:
+        The orbits; None if ``H`` is a problem.
     sample_sizes:
         Numbers of natural samples.
     n_runs:

@@ -26,12 +26,18 @@ class ValidityReport(Report):
 
     Attributes
     ----------
-    has_identity, closed, has_inverses:
-        The three laws, checked on the given points.
+    has_identity:
+        Whether the identity is there, on the given points.
+    closed:
+        Whether products are there, on the given points.
+    has_inverses:
+        Whether inverses are there, on the given points.
     missing_pair:
         Two transformations whose product is not in the set, if there are such.
-    n_orbits, n_repeated:
-        Number of different orbits, and of points whose orbit occurs more than once.
+    n_orbits:
+        Number of different orbits.
+    n_repeated:
+        Number of points whose orbit occurs more than once.
     conflicts:
         Rows of points that share an orbit with a point of another label.
 
