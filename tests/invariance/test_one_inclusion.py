@@ -9,7 +9,9 @@ import pytest
 
 from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
-from counterplay.invariance import (
+from counterplay.invariance import groups, instances
+from counterplay.invariance.inclusion import OneInclusionGraph
+from counterplay.invariance.lab import (
     DA,
     ERM,
     AbstractOrbits,
@@ -20,13 +22,10 @@ from counterplay.invariance import (
     OneInclusionInvariant,
     OneInclusionRelaxed,
     OrbitOnlyOptimal,
-    groups,
-    instances,
     mu_of,
     vcao,
     vco,
 )
-from counterplay.invariance.inclusion import OneInclusionGraph
 from invariance.problems import brute_vc, natural_pairs, random_problem
 
 
