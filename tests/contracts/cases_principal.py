@@ -461,8 +461,8 @@ AGENTS = {
 }
 
 FUNCTIONS = {
-    "br": {"args": {"U": [[0.0, 0.1]], "V": [[0.5, 0.2]]}},
     "best_response": {"args": RESPONSE, "bad": {"sums to 1.1": UNEVEN}},
+    "best_responses": {"args": {"U": [[0.0, 0.0, -1.0]], "V": [[0.1, 0.5, 1.0]]}},
     "eps_ball": {
         "args": {**RESPONSE, "eps": 0.1},
         "bad": {"eps -1": lambda: eps_ball(COIN, 0.5, FAIR, -1.0)},
@@ -499,39 +499,38 @@ FUNCTIONS = {
 }
 
 INSTANCES = {
-    "no_stable_policy_instance": {
+    "instances.no_stable_policy_instance": {
         "args": {"scale": 0.5},
         "bad": {"scale 1": lambda: no_stable_policy_instance(1.0)},
     },
-    "secret_information_instance": {
+    "instances.secret_information_instance": {
         "args": {"T": 20, "first_state": "H", "random_state": 0},
         "bad": {"first state X": lambda: secret_information_instance(5, "X")},
     },
-    "reactive_mechanism": {"args": lambda: {"game": secret_information_instance(2).game}},
-    "near_tie_contract": {
+    "instances.reactive_mechanism": {"args": lambda: {"game": secret_information_instance(2).game}},
+    "instances.near_tie_contract": {
         "args": {"T": 20, "random_state": 0},
         "bad": {"no rounds": lambda: near_tie_contract(0)},
     },
-    "oracle_bug_instances": {"args": {}},
-    "prosecutor_game": {"args": {}},
-    "random_contract_game": {
+    "instances.oracle_bug_instances": {"args": {}},
+    "instances.prosecutor_game": {"args": {}},
+    "instances.random_contract_game": {
         "args": {"n_actions": 3, "n_states": 2, "random_state": 0},
         "bad": {"no actions": lambda: random_contract_game(0, 2)},
     },
-    "random_persuasion_game": {
+    "instances.random_persuasion_game": {
         "args": {"n": 3, "random_state": 0},
         "bad": {"n = 0": lambda: random_persuasion_game(0)},
     },
-    "Instance": {
+    "instances.ContractInstance": {
         "make": lambda: near_tie_contract(20, random_state=0),
         "no_example": "shown by near_tie_contract",
     },
-    "OracleBug": {
+    "instances.OracleBug": {
         "make": lambda: oracle_bug_instances()[0],
         "no_example": "shown by oracle_bug_instances",
     },
 }
-INSTANCES["instances.ContractInstance"] = INSTANCES["Instance"]
 
 BOUNDS = {
     "bounds.blum_mansour_bound": {

@@ -6,7 +6,7 @@ Source: Propositions F.1, 7.1 and 7.2, Algorithm F.2, see docs/theory/07-princip
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -18,23 +18,14 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
-from counterplay.principal.games import FiniteGame, LinearContractGame, PrincipalAgentGame
+from counterplay.principal.games import FiniteGame, LinearContractGame
 from counterplay.principal.mechanisms import ScriptedMechanism
 from counterplay.principal.persuasion import PersuasionGame
 
 
 @dataclass(frozen=True)
-class Instance:
-    """A game, its benchmark policies, and a state sequence (None where any will do)."""
-
-    game: PrincipalAgentGame
-    benchmark: tuple[Any, ...]
-    states: IntArray | None = None
-
-
-@dataclass(frozen=True)
-class ContractInstance(Instance):
-    """An :class:`Instance` with linear contracts and states."""
+class ContractInstance:
+    """A game of linear contracts, its benchmark shares, and a state sequence."""
 
     game: LinearContractGame
     benchmark: tuple[float, ...]
