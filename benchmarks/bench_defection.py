@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 
 from counterplay.core.draws import run_keys
 from counterplay.defection import FedAvg, SafeStep, heterogeneous_split
-from counterplay.defection.engine import LayeredObjective, Sites, TorchArrays, local_work, train
+from counterplay.federated import LayeredObjective, Sites, TorchArrays, local_work, train
 
 AGENTS, STEPS, BATCH = 10, 5, 32
 
@@ -127,7 +127,7 @@ def overhead(rounds: int = 10, repeats: int = 5) -> float:
     times: dict[str, list[float]] = {"fedavg": [], "safe_step": []}
     train(model, sites, FedAvg(), run_keys(0, 1), step_size=0.1, rounds=2, eps=0.0)  # warm up
     for _ in range(repeats):
-        for name, rule in (("fedavg", FedAvg()), ("safe_step", SafeStep(0.02, cap="eta"))):
+        for name, rule in (("fedavg", FedAvg()), ("safe_step", SafeStep(0.02, cap="step_size"))):
             began = time.perf_counter()
             record = train(
                 model, sites, rule, run_keys(0, 1), step_size=0.1, rounds=rounds, eps=1.2

@@ -94,7 +94,7 @@ def cells() -> list[dict[str, Any]]:
 def load_engine() -> Any:
     """Import the engine from the sources beside this script; it needs NumPy and torch only."""
     sys.path.insert(0, str(SOURCE))
-    import counterplay.defection.engine as engine
+    import counterplay.federated as engine
 
     return engine
 
@@ -179,7 +179,7 @@ class Experiment:
 
         self.options, self.began, self.torch = options, time.time(), torch
         self.engine = load_engine()
-        import counterplay.defection.rules as rules
+        import counterplay.federated.rules as rules
         from counterplay.defection.split import heterogeneous_split
 
         self.rules, self.split = rules, heterogeneous_split
@@ -245,7 +245,7 @@ class Experiment:
             "mw_fed": lambda: r.MWFed(gap=delta),
             "ada_gd_naive": lambda: r.ADAGD(delta, "naive"),
             "ada_gd": lambda: r.ADAGD(delta, "anchored"),
-            "safe_step": lambda: r.SafeStep(delta, cap="eta"),
+            "safe_step": lambda: r.SafeStep(delta, cap="step_size"),
         }[cell["method"]]()
 
     def cell(self, cell: dict[str, Any]) -> None:

@@ -9,43 +9,46 @@ import numpy as np
 from contracts.simulator_cases import CASES as SIMULATOR
 from counterplay.defection import (
     ADAGD,
+    FedAvg,
+    FederationGame,
+    FunctionProblem,
+    HealthGauge,
+    LinearModelProblem,
+    LocalWork,
+    MWFed,
+    RationalAgent,
+    SafeStep,
+    Server,
+    check_assumptions,
+    classify_defections,
+    estimate_smoothness,
+    instances,
+    land,
+    minimal_heterogeneity_linear,
+    play,
+)
+from counterplay.defection.lab import (
     AgentPool,
     AgentView,
     BetaUser,
-    FedAvg,
-    FunctionProblem,
     GroupPredictor,
     Health,
-    HealthGauge,
     IrrationalAgent,
     Landing,
-    LinearModelProblem,
-    LocalWork,
     MisreportingAgent,
-    MWFed,
     NumpyStack,
-    RationalAgent,
     ReportNoise,
     Reports,
     RoundEvent,
     RuleState,
-    SafeStep,
     ThresholdAgent,
     UnderconfidentAgent,
-    UniformAggregation,
     UtilityAgent,
     adversarial_alpha,
     bad_region_linear,
-    check_assumptions,
-    classify_defections,
-    estimate_smoothness,
     heterogeneity_margin,
-    instances,
-    land,
-    minimal_heterogeneity_linear,
     population_loss,
     psi_tau,
-    run_icfo,
     underconfidence_threshold,
 )
 
@@ -63,7 +66,7 @@ def steps(rule: Any) -> list[Any]:
 
 
 def uniform_run() -> Any:
-    return run_icfo(KINKS.problem, UniformAggregation(), KINKS.w0, KINKS.eps, eta=0.05, rounds=60)
+    return play(Server(FedAvg(), KINKS.w0, step_size=0.05), FederationGame(KINKS.problem, KINKS.eps), rounds=60)
 
 
 def decide(behaviour: ThresholdAgent) -> Any:
@@ -73,7 +76,7 @@ def decide(behaviour: ThresholdAgent) -> Any:
 
 def gauge() -> HealthGauge:
     found = HealthGauge()
-    run_icfo(C7.problem, SafeStep(0.05), C7.w0, C7.eps, eta=1.0, rounds=3, callbacks=[found])
+    play(Server(SafeStep(0.05), C7.w0, step_size=1.0, watch=[found]), FederationGame(C7.problem, C7.eps), rounds=3)
     return found
 
 
@@ -94,16 +97,16 @@ CASES: dict[str, dict[str, Any]] = {
         "bad": {"delta": lambda: ADAGD(-1.0), "variant": lambda: ADAGD(0.1, "other")},  # type: ignore[arg-type]
     },
     "SafeStep": {
-        "make": lambda: SafeStep(0.05, cap="eta"),
+        "make": lambda: SafeStep(0.05, cap="step_size"),
         "run": steps,
         "bad": {"delta": lambda: SafeStep(0.0), "cap": lambda: SafeStep(0.1, cap="x")},  # type: ignore[arg-type]
     },
-    "UniformAggregation": {
-        "make": lambda: UniformAggregation("polyak"),
+    "FedAvg": {
+        "make": lambda: FedAvg("polyak"),
         "run": steps,
         "bad": {
-            "nu": lambda: UniformAggregation(-1.0),
-            "name": lambda: UniformAggregation("x"),  # type: ignore[arg-type]
+            "nu": lambda: FedAvg(-1.0),
+            "name": lambda: FedAvg("x"),  # type: ignore[arg-type]
         },
     },
     "FedAvg": {"make": FedAvg, "run": steps, "bad": {"nu": lambda: FedAvg(0.0)}},
@@ -233,9 +236,9 @@ CASES: dict[str, dict[str, Any]] = {
             "random_state": 0,
         },
         "bad": {
-            "w0": lambda: run_icfo(C7.problem, FedAvg(), [1.0], 0.1, eta=1.0),
-            "eta": lambda: run_icfo(C7.problem, FedAvg(), C7.w0, 0.1, eta=-1.0),
-            "eps": lambda: run_icfo(C7.problem, FedAvg(), C7.w0, np.inf, eta=1.0),
+            "w0": lambda: play(Server(FedAvg(), [1.0], step_size=1.0), FederationGame(C7.problem, 0.1)),
+            "eta": lambda: play(Server(FedAvg(), C7.w0, step_size=-1.0), FederationGame(C7.problem, 0.1)),
+            "eps": lambda: play(Server(FedAvg(), C7.w0, step_size=1.0), FederationGame(C7.problem, np.inf)),
         },
     },
     "local_updates": {
@@ -251,7 +254,7 @@ CASES: dict[str, dict[str, Any]] = {
         "args": {"etas": [1.0] * 5, "eps": 0.1},
         "bad": {"eta": lambda: adversarial_alpha([0.0], 0.1)},
     },
-    "repair_against": {"args": lambda: {"rule": UniformAggregation("polyak"), "eps": 0.05}},
+    "repair_against": {"args": lambda: {"rule": FedAvg("polyak"), "eps": 0.05}},
     "bad_region_linear": {
         "args": {"w": [[1.0, 1.0]], "eps": 0.1},
         "bad": {"shape": lambda: bad_region_linear([1.0], 0.1)},

@@ -6,15 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.defection import (
-    DefectionSimulator,
-    FederatedClassifier,
-    HeterogeneousSplit,
-    SimulationResult,
-    heterogeneous_split,
-    local_work,
-)
-from counterplay.defection.engine import LayeredObjective
+from counterplay.defection import local_work
+from counterplay.defection import DefectionSimulator, FederatedClassifier, heterogeneous_split
+from counterplay.defection.lab import HeterogeneousSplit, SimulationResult
+from counterplay.federated import LayeredObjective
 
 X, Y = np.tile(np.eye(3), (4, 1)), np.arange(12) % 3
 SITE = np.repeat(["a", "b"], 6)

@@ -9,8 +9,9 @@ import numpy as np
 from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 
-from counterplay.defection import FederatedProblem, LocalWork, local_updates
-from counterplay.defection.flower import InProcessGrid, RationalClient, report
+from counterplay.defection import LocalWork
+from counterplay.defection.lab import FederatedProblem, local_updates
+from counterplay.federated.flower import InProcessGrid, RationalClient, report
 
 
 def problem_app(problem: FederatedProblem, mod: RationalClient | None = None) -> ClientApp:

@@ -12,19 +12,23 @@ import pytest
 from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.defection import (
     ADAGD,
-    FLResult,
+    FederationGame,
     LocalWork,
+    Server,
+    bounds,
+    instances,
+    play,
+)
+from counterplay.defection.lab import (
+    FederationTranscript,
     NumpyStack,
     Reports,
     RoundEvent,
     RuleState,
-    bounds,
-    instances,
     project_out,
-    run_icfo,
 )
 from counterplay.defection.instances import Construction
-from counterplay.defection.stack import Stack, Vector
+from counterplay.federated.stack import Stack, Vector
 from defection.problems import Case, ada_gd_case, safe_step_case
 
 PROBLEMS = range(100)
@@ -37,7 +41,7 @@ def test_theorem_on_a_hundred_random_problems() -> None:
         case = ada_gd_case(seed)
         eps, loss = case.construction.eps, case.run.loss
         assert case.run.status == "converged"
-        assert case.run.history.n_defections == 0
+        assert case.run.n_defections == 0
         assert (loss > eps + case.delta - 1e-9).all()
         assert (loss <= eps + 2 * case.delta + 1e-9).all()
         assert loss.mean() <= eps.mean() + 2 * case.delta + 1e-9
@@ -45,8 +49,8 @@ def test_theorem_on_a_hundred_random_problems() -> None:
 
 def smallest_surplus(c: Construction, run: FLResult, delta: float) -> float:
     """min over time and agents of F_m(w_t) - min(F_m(w_0), eps_m + delta)."""
-    floor = np.minimum(run.history.loss[0], c.eps + delta)
-    return float((run.history.loss - floor).min())
+    floor = np.minimum(run.losses[0], c.eps + delta)
+    return float((run.losses - floor).min())
 
 
 @pytest.mark.claim("05.06")
@@ -55,9 +59,9 @@ def smallest_surplus(c: Construction, run: FLResult, delta: float) -> float:
 def test_nobody_leaves_at_any_step_size(eta: float, delta: float) -> None:
     for seed in range(28):
         c = any_step_problem(seed)
-        run = run_icfo(c.problem, ADAGD(delta), c.w0, c.eps, eta=eta, rounds=250)
+        run = play(Server(ADAGD(delta), c.w0, step_size=eta), FederationGame(c.problem, c.eps), rounds=250)
         assert smallest_surplus(c, run, delta) >= -1e-9
-        assert run.history.n_defections == 0
+        assert run.n_defections == 0
 
 
 def any_step_problem(seed: int) -> Construction:
@@ -100,8 +104,8 @@ def test_prediction_is_right_in_both_directions() -> None:
         problem, eps, delta = case.construction.problem, case.construction.eps, case.delta
         assert problem.H is not None
         assert case.eta <= math.sqrt(2 * delta / problem.H)
-        assert case.run.history.w is not None
-        for w in case.run.history.w[:: max(1, len(case.run.history.w) // 60)]:
+        assert case.run.models is not None
+        for w in case.run.models[:: max(1, len(case.run.models) // 60)]:
             F, G = problem.oracle(w)
             decision = ADAGD(delta).decide(Reports(F, NumpyStack(G), eps), case.eta, RuleState())
             for m in range(len(F)):
@@ -197,7 +201,7 @@ def broken_floors(rule: ADAGD, eta: float, instances_count: int = 20) -> int:
         c = instances.random_overparameterised(
             M=5, n=2, d=12, tau=8.0, spread=8.0, random_state=rng
         )
-        run = run_icfo(c.problem, rule, c.w0, c.eps, eta=eta, rounds=150)
+        run = play(Server(rule, c.w0, step_size=eta), FederationGame(c.problem, c.eps), rounds=150)
         count += smallest_surplus(c, run, rule.delta) < -1e-9
     return count
 
@@ -210,7 +214,7 @@ def test_removing_the_cap_is_caught() -> None:
 
 
 def reference_trajectory(c: Construction, delta: float, eta: float, rounds: int) -> FloatArray:
-    """Alg. alg:reweight as printed, with least squares for the projection."""
+    """Algorithm 5.2 as printed, with least squares for the projection."""
     w, path = np.array(c.w0), [np.array(c.w0)]
     for _ in range(rounds):
         F, G = c.problem.oracle(w)
@@ -233,10 +237,10 @@ def test_mean_instead_of_sum_is_caught() -> None:
     c = instances.random_overparameterised(M=3, n=2, d=8, eps=eps, random_state=rng)
     expected = reference_trajectory(c, 0.05, 0.05, 4000)
     runs = {
-        rule: run_icfo(c.problem, rule(0.05), c.w0, c.eps, eta=0.05, rounds=4000, keep_every=1)
+        rule: play(Server(rule(0.05), c.w0, step_size=0.05), FederationGame(c.problem, c.eps, keep_every=1), rounds=4000)
         for rule in (ADAGD, MeanOfOthers)
     }
-    good, mutant = (np.asarray(runs[rule].history.w) for rule in (ADAGD, MeanOfOthers))
+    good, mutant = (np.asarray(runs[rule].models) for rule in (ADAGD, MeanOfOthers))
     assert good.shape == expected.shape
     assert np.abs(good - expected).max() <= 1e-9
     assert mutant.shape != expected.shape or np.abs(mutant - expected).max() > 1e-3
@@ -246,7 +250,7 @@ def test_mean_instead_of_sum_is_caught() -> None:
 def test_strict_inequality_is_caught_by_the_exact_example() -> None:
     c = instances.uniform_fails_family(0.0, 1 / 16)
     ends = {
-        rule: run_icfo(c.problem, rule(1 / 16), c.w0, c.eps, eta=1 / 64).w.tolist()
+        rule: play(Server(rule(1 / 16), c.w0, step_size=1 / 64), FederationGame(c.problem, c.eps)).w.tolist()
         for rule in (ADAGD, Strict)
     }
     assert ends[ADAGD] == list(c.expected["ada_gd"]["w"])
@@ -304,7 +308,7 @@ def test_l_free_step_size_reaches_the_same_quality() -> None:
         c, delta = case.construction, case.delta
         assert c.problem.H is not None
         eta = bounds.l_free_step_size(c.problem.n_agents, c.problem.H, float(c.eps.max()), delta)
-        run = run_icfo(c.problem, ADAGD(delta), c.w0, c.eps, eta=eta, rounds=100_000)
+        run = play(Server(ADAGD(delta), c.w0, step_size=eta), FederationGame(c.problem, c.eps), rounds=100_000)
         assert run.status == "converged"
         assert (run.loss <= c.eps + 2 * delta + 1e-9).all()
 
@@ -312,16 +316,13 @@ def test_l_free_step_size_reaches_the_same_quality() -> None:
 def test_variants_agree_without_local_steps_and_differ_with_them() -> None:
     c = ada_gd_case(2).construction
     runs = [
-        run_icfo(c.problem, ADAGD(0.1, variant), c.w0, c.eps, eta=0.1).w  # type: ignore[arg-type]
+        play(Server(ADAGD(0.1, variant), c.w0, step_size=0.1), FederationGame(c.problem, c.eps)).w  # type: ignore[arg-type]
         for variant in ("anchored", "naive", "exact")
     ]
     assert np.array_equal(runs[0], runs[1])
     assert np.array_equal(runs[0], runs[2])
     seen: list[RoundEvent] = []
-    run_icfo(
-        c.problem, ADAGD(0.1), c.w0, c.eps, eta=0.5, rounds=30,
-        local_work=LocalWork(5), callbacks=[seen.append], check_span=True,
-    )  # fmt: skip
+    play(Server(ADAGD(0.1), c.w0, step_size=0.5, watch=[seen.append, check_span]), FederationGame(c.problem, c.eps, local_work=LocalWork(5)), rounds=30, random_state=0)  # fmt: skip
     for event in seen:
         G, U = event.reports.gradients, event.reports.updates
         assert U is not None

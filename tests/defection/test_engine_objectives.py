@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from counterplay.core.draws import run_keys
-from counterplay.defection.engine import (
+from counterplay.federated import (
     LayeredObjective,
     NumpyArrays,
     TorchArrays,
@@ -14,11 +14,11 @@ from counterplay.defection.engine import (
     local_work,
     minibatches,
 )
-from counterplay.defection.engine.losses import MARGIN, row_loss
+from counterplay.federated.losses import MARGIN, row_loss
 
 torch = pytest.importorskip("torch")
 
-from counterplay.defection.engine.torch_modules import TorchModule, torch_objective  # noqa: E402  # needs torch
+from counterplay.federated.modules import TorchModule, torch_objective  # noqa: E402  # needs torch
 
 RNG = np.random.default_rng(5)
 

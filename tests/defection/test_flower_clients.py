@@ -13,14 +13,14 @@ pytest.importorskip("flwr")
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from counterplay.defection import (
+from counterplay.defection import instances
+from counterplay.defection.lab import (
     BetaUser,
     IrrationalAgent,
     MisreportingAgent,
     UnderconfidentAgent,
-    instances,
 )
-from counterplay.defection.flower import (
+from counterplay.federated.flower import (
     InProcessGrid,
     RationalClient,
     RuleStrategy,
@@ -32,7 +32,7 @@ from counterplay.defection.flower import (
     torch_report,
     train_message,
 )
-from counterplay.defection.rules import FedAvg
+from counterplay.federated.rules import FedAvg
 from counterplay.errors import InvalidInputError
 from defection.flower_world import problem_grid, start_from
 

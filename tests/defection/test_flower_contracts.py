@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from counterplay.defection import flower
-from counterplay.defection.rules import FedAvg
+from counterplay.federated.rules import FedAvg
 
 MAKE = {
     "AdaGD": lambda: flower.AdaGD(delta=0.1, step_size=0.5),
@@ -80,7 +80,7 @@ def test_a_party_starts_without_heavy_packages() -> None:
     """Flower starts a process for every message of a party."""
     heavy = "('torch', 'pandas', 'sklearn', 'matplotlib', 'scipy.stats')"
     code = (
-        f"import sys, counterplay.defection.flower; print([m for m in {heavy} if m in sys.modules])"
+        f"import sys, counterplay.federated.flower; print([m for m in {heavy} if m in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert run.stdout.strip() == "[]", run.stdout + run.stderr

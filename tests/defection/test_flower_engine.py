@@ -18,9 +18,9 @@ from sklearn.datasets import load_digits
 from counterplay.core.draws import run_keys
 from counterplay.defection import ADAGD, FedAvg
 from counterplay.defection import SafeStep as SafeStepRule
-from counterplay.defection.engine import Sites, train
-from counterplay.defection.engine.torch_modules import torch_objective
-from counterplay.defection.flower import (
+from counterplay.federated import Sites, train
+from counterplay.federated.modules import torch_objective
+from counterplay.federated.flower import (
     AdaGD,
     InProcessGrid,
     RuleStrategy,
@@ -63,7 +63,7 @@ def test_flower_clients_give_the_models_of_the_engine(
     step = 0.4 if name == "ada-gd" else 1.5
     rule, strategy = {
         "safe step": (
-            SafeStepRule(DELTA, cap="eta"),
+            SafeStepRule(DELTA, cap="step_size"),
             SafeStep(delta=DELTA, step_size=step, seed=SEED, **work),
         ),
         "ada-gd": (ADAGD(DELTA), AdaGD(delta=DELTA, step_size=step, seed=SEED, **work)),

@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 
 from flwr.app import ArrayRecord
 
-from counterplay.defection.flower import InProcessGrid
+from counterplay.federated.flower import InProcessGrid
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-defection"
 

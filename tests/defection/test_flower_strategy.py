@@ -12,9 +12,17 @@ pytest.importorskip("flwr")
 
 from flwr.app import Message
 
-from counterplay.defection import ADAGD, FedAvg, LocalWork, instances, run_icfo
+from counterplay.defection import (
+    ADAGD,
+    FedAvg,
+    FederationGame,
+    LocalWork,
+    Server,
+    instances,
+    play,
+)
 from counterplay.defection import SafeStep as SafeStepRule
-from counterplay.defection.flower import (
+from counterplay.federated.flower import (
     AdaGD,
     InProcessGrid,
     RationalClient,
@@ -22,7 +30,7 @@ from counterplay.defection.flower import (
     SafeStep,
     report,
 )
-from counterplay.defection.flower.exchange import exchange
+from counterplay.federated.flower.exchange import exchange
 from counterplay.errors import InvalidInputError
 from defection.flower_world import Trajectory, problem_app, problem_grid, start_from
 
@@ -60,10 +68,7 @@ def test_flower_gives_the_trajectory_of_the_protocol(
     rounds = 60
     rule, strategy = pair(name, step_size, local_steps)
     work = LocalWork(local_steps) if local_steps > 1 else None
-    run = run_icfo(
-        world.problem, rule, world.w0, world.eps, eta=step_size, rounds=rounds, local_work=work,
-        keep_every=1,
-    )  # fmt: skip
+    run = play(Server(rule, world.w0, step_size=step_size), FederationGame(world.problem, world.eps, local_work=work, keep_every=1), rounds=rounds, random_state=0)  # fmt: skip
     seen, eps = Trajectory(), np.broadcast_to(world.eps, (M,))
     grid = problem_grid(world.problem, eps)
     result = strategy.start(grid, start_from(world.w0), num_rounds=rounds, evaluate_fn=seen)
@@ -102,7 +107,7 @@ def test_flower_simulation_gives_the_same_model(world: Any) -> None:
     run_simulation(server, client, num_supernodes=M, backend_config=resources)  # type: ignore[arg-type]
     for name, step_size in (("safe step", 1.0), ("ada-gd", 0.03)):
         rule = pair(name, step_size, 1)[0]
-        run = run_icfo(world.problem, rule, world.w0, 0.1, eta=step_size, rounds=12)
+        run = play(Server(rule, world.w0, step_size=step_size), FederationGame(world.problem, 0.1), rounds=12)
         w, history = out[name]
         assert np.abs(w - run.w).max() <= 1e-6
         assert history.left == {}
@@ -147,8 +152,8 @@ def test_converged_and_stalled_runs_stop_early() -> None:
     strategy = AdaGD(delta=0.05, step_size=0.01, verbose=False)
     strategy.start(problem_grid(c.problem, c.eps), start_from(c.w0), num_rounds=5000)
     assert strategy.status_ == "stalled"
-    reference = run_icfo(c.problem, ADAGD(0.05), c.w0, c.eps, eta=0.01)
-    assert len(strategy.history_.rounds) == reference.history.rounds + 1
+    reference = play(Server(ADAGD(0.05), c.w0, step_size=0.01), FederationGame(c.problem, c.eps))
+    assert len(strategy.history_.rounds) == len(reference) + 1
     assert strategy.history_.rounds[-1].parallel == ("site 0", "site 1", 0.0)
     assert "site 0 and site 1" in strategy.history_.summary()
     assert "site 0 and site 1" in str(strategy.panel().caption)
@@ -257,7 +262,7 @@ def test_nobody_to_be_reached_ends_the_run(world: Any) -> None:
 def test_stragglers_get_a_limited_time(world: Any) -> None:
     import time
 
-    from counterplay.defection.flower import train_message
+    from counterplay.federated.flower import train_message
 
     grid = problem_grid(world.problem, np.broadcast_to(world.eps, (M,)))
     grid.offline = {4}

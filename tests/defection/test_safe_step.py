@@ -10,18 +10,22 @@ from scipy.optimize import nnls
 
 from counterplay.core.validation import FloatArray
 from counterplay.defection import (
+    FederationGame,
     LocalWork,
+    SafeStep,
+    Server,
+    bounds,
+    instances,
+    land,
+    play,
+)
+from counterplay.defection.lab import (
     NumpyStack,
     Reports,
     RuleState,
-    SafeStep,
-    bounds,
     in_target,
-    instances,
-    land,
     landing_step,
     nonnegative_dual,
-    run_icfo,
 )
 from counterplay.errors import InfeasibleError, InvalidInputError
 from defection.problems import ada_gd_case, safe_step_case, setting
@@ -123,10 +127,10 @@ def test_step_keeps_every_constraint_with_and_without_local_steps(cap: object) -
 def test_nobody_falls_below_the_floor_at_any_step_size(eta: float) -> None:
     for seed in range(15):
         c, delta = setting(seed)
-        run = run_icfo(c.problem, SafeStep(delta), c.w0, c.eps, eta=eta, rounds=300)
-        floor = c.eps + np.minimum(delta, run.history.loss[0] - c.eps)
-        assert (run.history.loss >= floor - 1e-9).all()
-        assert run.history.n_defections == 0
+        run = play(Server(SafeStep(delta), c.w0, step_size=eta), FederationGame(c.problem, c.eps), rounds=300)
+        floor = c.eps + np.minimum(delta, run.losses[0] - c.eps)
+        assert (run.losses >= floor - 1e-9).all()
+        assert run.n_defections == 0
 
 
 @pytest.mark.claim("05.27")
@@ -146,7 +150,7 @@ def test_progress_and_target() -> None:
 @pytest.mark.claim("05.27")
 def test_fewer_rounds_than_ada_gd() -> None:
     ratios = [
-        ada_gd_case(seed).run.history.rounds / max(safe_step_case(seed).run.history.rounds, 1)
+        ada_gd_case(seed).len(run) / max(safe_step_case(seed).len(run), 1)
         for seed in range(40)
     ]
     assert float(np.median(ratios)) > 2.0
@@ -156,20 +160,17 @@ def test_fewer_rounds_than_ada_gd() -> None:
 @pytest.mark.parametrize("eta", [0.01, 1.0])
 def test_parallel_gradients_stop_safe_step_at_the_floor(eta: float) -> None:
     c = instances.identical_agents()
-    run = run_icfo(c.problem, SafeStep(0.05), c.w0, c.eps, eta=eta, rounds=5000)
+    run = play(Server(SafeStep(0.05), c.w0, step_size=eta), FederationGame(c.problem, c.eps), rounds=5000)
     assert run.status == "stalled"
     assert run.loss == pytest.approx([0.55, 0.55], abs=1e-9)
-    assert run.history.n_defections == 0
+    assert run.n_defections == 0
 
 
 def test_local_steps_with_full_anchors_keep_everybody() -> None:
     for seed in range(10):
         c, delta = setting(seed)
-        run = run_icfo(
-            c.problem, SafeStep(delta, cap="eta"), c.w0, c.eps, eta=0.5, rounds=400,
-            local_work=LocalWork(5, batch_size=1), random_state=seed,
-        )  # fmt: skip
-        assert run.history.n_defections == 0
+        run = play(Server(SafeStep(delta, cap="step_size"), c.w0, step_size=0.5), FederationGame(c.problem, c.eps, local_work=LocalWork(5, batch_size=1)), rounds=400, random_state=seed)  # fmt: skip
+        assert run.n_defections == 0
 
 
 @pytest.mark.claim("05.23")
@@ -180,9 +181,7 @@ def test_certified_landings_satisfy_everybody() -> None:
             rng = np.random.default_rng([23, seed])
             c = instances.random_overparameterised(M=4, n=2, d=12, delta=delta, random_state=rng)
             assert c.problem.H is not None
-            run = run_icfo(
-                c.problem, SafeStep(delta), c.w0, c.eps, eta=1 / c.problem.H, rounds=3000
-            )
+            run = play(Server(SafeStep(delta), c.w0, step_size=1 / c.problem.H), FederationGame(c.problem, c.eps), rounds=3000)
             landing = land(c.problem, run.w, c.eps)
             landed[delta] += landing.certified
             if landing.certified:

@@ -12,7 +12,8 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.neural_network import MLPClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
-from counterplay.defection import DefectionSimulator, FederatedClassifier, SimulationResult
+from counterplay.defection import DefectionSimulator, FederatedClassifier
+from counterplay.defection.lab import SimulationResult
 from counterplay.defection.models import objective_for
 from counterplay.errors import InvalidInputError
 

@@ -12,14 +12,15 @@ from counterplay.core.draws import run_keys
 from counterplay.defection import (
     ADAGD,
     FedAvg,
+    FederationGame,
     FunctionProblem,
     MWFed,
     SafeStep,
-    UniformAggregation,
+    Server,
     heterogeneous_split,
-    run_icfo,
+    play,
 )
-from counterplay.defection.engine import (
+from counterplay.federated import (
     CallableObjective,
     LayeredObjective,
     Sites,
@@ -27,16 +28,16 @@ from counterplay.defection.engine import (
     local_work,
     train,
 )
-from counterplay.defection.engine.arrays import NumpyArrays
+from counterplay.federated.arrays import NumpyArrays
 from counterplay.errors import InvalidInputError
 
 RULES = {
-    "uniform": UniformAggregation(),
+    "uniform": FedAvg(),
     "fedavg": FedAvg(),
     "mwfed": MWFed(gap=0.05),
     "adagd": ADAGD(0.05),
     "safe_step": SafeStep(0.05),
-    "safe_step capped": SafeStep(0.05, cap="eta"),
+    "safe_step capped": SafeStep(0.05, cap="step_size"),
 }
 
 
@@ -71,19 +72,19 @@ def test_full_batch_training_is_the_protocol_of_the_theory(rule: Any, hidden: li
     keys = run_keys(1, 1)
     record = train(model, sites, rule, keys, step_size=0.4, rounds=60, eps=[0.4, 0.5, 0.6])
     start = model.start(keys)[0]
-    run = run_icfo(as_problem(model, sites), rule, start, [0.4, 0.5, 0.6], eta=0.4, rounds=60)
-    steps = run.history.rounds
+    run = play(Server(rule, start, step_size=0.4), FederationGame(as_problem(model, sites), [0.4, 0.5, 0.6]), rounds=60)
+    steps = len(run)
     assert record.status[0] == run.status
     assert record.rounds[0] == steps
-    assert np.array_equal(record.defect_round[0], run.history.defect_round)
-    assert np.array_equal(record.workload[0], run.history.workload)
-    assert np.abs(record.loss[0, : steps + 1] - run.history.loss).max() < 1e-9
+    assert np.array_equal(record.defect_round[0], run.defect_round)
+    assert np.array_equal(record.workload[0], run.workload)
+    assert np.abs(record.loss[0, : steps + 1] - run.losses).max() < 1e-9
     assert np.abs(record.w[0] - run.w).max() < 1e-9
 
 
 def test_torch_gives_the_same_run() -> None:
     pytest.importorskip("torch")
-    from counterplay.defection.engine import TorchArrays
+    from counterplay.federated import TorchArrays
 
     sites = small_sites()
     for rule in RULES.values():
@@ -187,7 +188,7 @@ def digits_runs() -> dict[str, Any]:
     return {
         "fedavg": run(FedAvg(), 0.9, 0.5, **local),
         "fedavg near iid": run(FedAvg(), 0.1, 0.5, **local),
-        "safe_step": run(SafeStep(0.02, cap="eta"), 0.9, 0.5),
+        "safe_step": run(SafeStep(0.02, cap="step_size"), 0.9, 0.5),
         "adagd": run(ADAGD(0.02, "anchored"), 0.9, 0.1, **local),
     }
 

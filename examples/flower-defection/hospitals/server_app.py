@@ -6,7 +6,7 @@ from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
 from counterplay.defection import FedAvg
-from counterplay.defection.flower import AdaGD, RuleStrategy, SafeStep
+from counterplay.federated.flower import AdaGD, RuleStrategy, SafeStep
 from hospitals.task import make_module
 
 app = ServerApp()

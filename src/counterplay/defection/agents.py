@@ -3,7 +3,7 @@
 The thesis' agent leaves for good the first time the broadcast model satisfies it. The others model
 what real parties do: never leave, doubt their own estimate, lie about their target, look only at
 published models, or weigh the value of the model against the cost of the rounds.
-Source: section "Rational Agents", App. app:rational, spec 05 section 2.3.
+Source: docs/theory/05-defection.md, "Setting", Appendix D.3, docs/theory/05-defection.md, "Other behaviours".
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ThresholdAgent:
 
     References
     ----------
-    Section "Rational Agents"; spec 05 section 2.3.
+    docs/theory/05-defection.md, "Setting"; docs/theory/05-defection.md, "Other behaviours".
     """
 
     def decide(self, view: AgentView) -> BoolArray:
@@ -87,7 +87,7 @@ class IrrationalAgent(ThresholdAgent):
 
     References
     ----------
-    App. app:rational; spec 05 section 2.3.
+    Appendix D.3; docs/theory/05-defection.md, "Other behaviours".
     """
 
     def decide(self, view: AgentView) -> BoolArray:
@@ -114,7 +114,7 @@ class UnderconfidentAgent(ThresholdAgent):
 
     References
     ----------
-    App. app:rational; spec 05 section 2.3 and trap 8.
+    Appendix D.3; docs/theory/05-defection.md, "Other behaviours".
     """
 
     c: float = 1.0
@@ -145,7 +145,7 @@ class MisreportingAgent(ThresholdAgent):
 
     References
     ----------
-    App. app:rational; spec 05 section 2.3.
+    Appendix D.3; docs/theory/05-defection.md, "Other behaviours".
     """
 
     eps_reported: float = 0.0
@@ -177,7 +177,7 @@ class BetaUser(ThresholdAgent):
 
     References
     ----------
-    App. app:rational; spec 05 section 2.3.
+    Appendix D.3; docs/theory/05-defection.md, "Other behaviours".
     """
 
     publish_every: int = 1
@@ -211,7 +211,7 @@ class UtilityAgent(ThresholdAgent):
 
     References
     ----------
-    Remark in the problem setup; spec 05 section 2.3 and trap 12.
+    Proposition 5.J; docs/theory/05-defection.md, "Proposition 5.J: when leaving at the first satisfying model is optimal".
     """
 
     V: float = 1.0
@@ -256,7 +256,7 @@ class RationalAgent:
 
     References
     ----------
-    Spec 05 section 2.3.
+    docs/theory/05-defection.md, "Other behaviours".
     """
 
     eps_true: float
@@ -361,7 +361,7 @@ def underconfidence_threshold(eps: ArrayLike, c: float, n_samples: ArrayLike) ->
 
     References
     ----------
-    Spec 05 section 3.9 and trap 8.
+    docs/theory/05-defection.md, "Other behaviours".
     """
     width = check_real(c, "c", low=0.0)
     sizes = check_float_array(n_samples, "n_samples")
@@ -380,7 +380,7 @@ def stopping_utilities(loss: ArrayLike, eps: float, V: float, C: float) -> Float
 
     References
     ----------
-    Remark in the problem setup; spec 05 section 2.3.
+    Proposition 5.J; docs/theory/05-defection.md, "Other behaviours".
     """
     values = check_float_array(loss, "loss", ndim=1)
     V = check_real(V, "V", low=0.0, open_low=True)

@@ -1,6 +1,6 @@
 """Check the assumptions of the theory on random pairs of points and show the worst violation.
 
-Source: ass:cvx_smth, ass:lip, ass:realizable, def:hetero; spec 05 section 2.1.
+Source: Assumptions 5.1, 5.2, 5.3, Definition 5.3; docs/theory/05-defection.md, "Setting".
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.seeds import RandomState, generator
+from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_float_array, check_positive_int
 from counterplay.defection.heterogeneity import heterogeneity_margin
 from counterplay.defection.problem import FederatedProblem
@@ -36,7 +37,7 @@ class Assumption:
 
 
 @dataclass(frozen=True, eq=False)
-class AssumptionReport:
+class AssumptionReport(Report):
     """The assumptions of the theory, checked on samples.
 
     Examples
@@ -117,7 +118,7 @@ def check_assumptions(
 
     References
     ----------
-    Spec 05 section 2.1.
+    docs/theory/05-defection.md, "Setting".
     """
     array = np.atleast_2d(check_float_array(points, "points"))
     if array.shape[1:] != (problem.dimension,) or len(array) < 2:

@@ -1,6 +1,6 @@
 """Use what one leaver tells about its kind: similar agents will leave soon.
 
-Source: App. "Using Agents' Group Information", spec 05 section 3.9.
+Source: Appendix D.3, docs/theory/05-defection.md, "From the protocol to a running federation".
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class GroupPredictor:
 
     References
     ----------
-    App. "Using Agents' Group Information"; spec 05 section 3.9.
+    Appendix D.3; docs/theory/05-defection.md, "From the protocol to a running federation".
     """
 
     group: tuple[str | None, ...]

@@ -2,7 +2,7 @@
 
 All agents are evaluated by one matrix product. With more parameters than rows in total these are
 the problems on which the theory applies: the rows of different agents are independent.
-Source: spec 05 sections 2.1 and C7.
+Source: docs/theory/05-defection.md, "Theorem 5.2: ADA-GD reaches the relaxed target (repaired)".
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class LinearModelProblem(FederatedProblem):
 
     References
     ----------
-    Spec 05 section 4, C7.
+    docs/theory/05-defection.md, "Theorem 5.2: ADA-GD reaches the relaxed target (repaired)".
     """
 
     def __init__(

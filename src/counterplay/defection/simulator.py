@@ -1,6 +1,6 @@
 """Who leaves your federation, what it costs, and which rule keeps everybody: on your own data.
 
-Source: spec 05 section 9.
+Source: docs/theory/05-defection.md, "From the protocol to a running federation".
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
-from counterplay.defection.engine.arrays import Precision
-from counterplay.defection.engine.sites import Sites
-from counterplay.defection.engine.training import TrainingRecord, train
 from counterplay.defection.models import is_convex, objective_for
 from counterplay.defection.rule_options import RulePlan, plan_rules
 from counterplay.defection.simulation_result import SimulationResult
 from counterplay.errors import InvalidInputError
+from counterplay.federated.arrays import Precision
+from counterplay.federated.many import Federation, TrainingRecord
+from counterplay.federated.sites import Sites
 
 NUMBERS_AT_ONCE = 1 << 27
 LONG_RUN = 200_000  # rounds x seeds x agents from which a progress bar is shown
@@ -69,7 +69,7 @@ class DefectionSimulator:
     ----------
     Sites evaluate the model on all their rows, leave at the same time within a round and never
     return; averages are over all sites, also those that left. For convex models, SafeStep and
-    ADA-GD with full-batch gradients lose nobody (spec 05 sections 3.5 and 3.7).
+    ADA-GD with full-batch gradients lose nobody (Propositions 5.C and 5.F in docs/theory/05-defection.md).
 
     Examples
     --------
@@ -85,7 +85,7 @@ class DefectionSimulator:
 
     References
     ----------
-    Spec 05 section 9.
+    docs/theory/05-defection.md, "From the protocol to a running federation".
     """
 
     def __init__(
@@ -218,20 +218,20 @@ class DefectionSimulator:
         """Train all seeds of one rule, in as few batches as memory allows."""
         keys = run_keys(seed, runs)
         at_once = max(1, NUMBERS_AT_ONCE // max(1, int(self.data.X.size)))
+        federation = Federation(
+            self.objective,
+            self.data,
+            eps=self.eps,
+            test=self.test,
+            evaluate_every=max(1, rounds // 100),
+        )
         parts = [
-            train(
-                self.objective,
-                self.data,
+            federation.train(
                 plan.rule,
                 keys[first : first + at_once],
                 step_size=plan.step_size,
                 rounds=rounds,
-                eps=self.eps,
-                local_steps=plan.local_steps,
-                batch_size=plan.batch_size,
-                rescale_local_lr=plan.rescale_local_lr,
-                test=self.test,
-                evaluate_every=max(1, rounds // 100),
+                work=plan.work,
                 tick=tick,
             )
             for first in range(0, runs, at_once)

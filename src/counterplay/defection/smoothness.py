@@ -1,6 +1,6 @@
 """Estimate the smoothness constant when nobody knows it: power iteration on gradient differences.
 
-Source: spec 05 trap 16.
+Source: docs/theory/05-defection.md, "Step sizes without a Lipschitz constant".
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def estimate_smoothness(
 
     References
     ----------
-    Spec 05 trap 16.
+    docs/theory/05-defection.md, "Step sizes without a Lipschitz constant".
     """
     array = np.atleast_2d(check_float_array(points, "points"))
     if array.shape[1:] != (problem.dimension,):

@@ -1,6 +1,6 @@
 """C2, C3 and C3b: piecewise linear losses on which first-order protocols fail.
 
-Source: Prop. obs:bad_region, Thm. obs:aggre; spec 05 section 4, C2, C3 and C3b.
+Source: Proposition 5.2, Theorem 5.1; Theorem 5.1 and Propositions 5.A, 5.B in docs/theory/05-defection.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def bad_init_example(eps: float = 0.1) -> Construction:
 
     References
     ----------
-    Prop. obs:bad_region; spec 05 section 4, C2.
+    Proposition 5.2; docs/theory/05-defection.md, "A bad start (Proposition 5.2)".
     """
     problem = FunctionProblem(
         _absolute, 2, 2, L=np.sqrt(2.0), w_star=np.zeros(2), name="C2 bad start"
@@ -60,7 +60,7 @@ def uniform_fails_family(
 
     References
     ----------
-    Thm. obs:aggre; spec 05 section 4, C3.
+    Theorem 5.1; docs/theory/05-defection.md, "Theorem 5.1: equal weights cannot avoid harmful departures".
     """
     alpha = check_real(alpha, "alpha", low=0.0)
     if tau is None:
@@ -104,7 +104,7 @@ def uniform_fails_repaired(z_k: float, z_0: float, eps: float) -> Construction:
 
     References
     ----------
-    Ours; spec 05 section 4, C3b.
+    Ours; Proposition 5.B in docs/theory/05-defection.md.
     """
     eps = check_real(eps, "eps", low=0.0, open_low=True)
     z_k = check_real(z_k, "z_k", low=eps, open_low=True)

@@ -1,6 +1,6 @@
 """C7: random Huber regressions with more parameters than rows, where the theory applies.
 
-Source: spec 05 section 4, C7.
+Source: docs/theory/05-defection.md, "Theorem 5.2: ADA-GD reaches the relaxed target (repaired)".
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def random_overparameterised(
 
     References
     ----------
-    Spec 05 section 4, C7.
+    docs/theory/05-defection.md, "Theorem 5.2: ADA-GD reaches the relaxed target (repaired)".
     """
     M, n, d = (check_positive_int(v, k) for v, k in ((M, "M"), (n, "n"), (d, "d")))
     if d < M * n:

@@ -3,7 +3,7 @@
 C4 has parallel gradients, so that protecting everybody means standing still. C5 satisfies every
 printed assumption of the convergence theorem and still never stops, because its sublevel sets are
 unbounded.
-Source: Prop. "Role of Minimal Heterogeneity", Thm. thm:two_agents; spec 05 section 4, C4 and C5.
+Source: Proposition 5.3, Theorem 5.2; docs/theory/05-defection.md, "The role of minimal heterogeneity (Proposition 5.3)", "Proposition 5.E".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def non_heterogeneous_example() -> Construction:
 
     References
     ----------
-    Prop. "Role of Minimal Heterogeneity", fig:defection_example; spec 05 section 4, C4.
+    Proposition 5.3, Figure 5.6; docs/theory/05-defection.md, "The role of minimal heterogeneity (Proposition 5.3)".
     """
     A, c, rho, tau = _ellipse()
     problem = FunctionProblem(
@@ -65,7 +65,7 @@ def nonterminating_example() -> Construction:
 
     References
     ----------
-    Ours, against Thm. thm:two_agents as printed; spec 05 section 4, C5.
+    Ours, against Theorem 5.2 as printed; Proposition 5.E in docs/theory/05-defection.md.
     """
     problem = FunctionProblem(
         _receding, 2, 2, H=6.0, L=np.sqrt(5.0), w_star=np.array([0.0, -4.0]), name="C5 unbounded"
@@ -81,7 +81,7 @@ def nonterminating_example() -> Construction:
 
 
 def _ellipse() -> tuple[FloatArray, FloatArray, float, float]:
-    """The recipe of spec C4: eigenvalues 1 and 0.01, tilted so that gradients meet in parallel."""
+    """The recipe of "The role of minimal heterogeneity": eigenvalues 1 and 0.01, tilted so that gradients meet in parallel."""
     small, D, D_prime, tau = 0.01, 3.2, 12.0, 0.2
     phi = np.arctan(np.sqrt(D_prime * small / D))
     k = D / np.cos(phi) ** 2

@@ -1,6 +1,6 @@
 """C1 and C8: two quadratics, where leaving is harmless and where nobody can move.
 
-Source: Prop. "Benign Defections"; spec 05 section 4, C1 and C8.
+Source: Proposition 5.1; docs/theory/05-defection.md, "Benign departures (Proposition 5.1)", "Identical agents stall".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def benign_example(eps: float = 0.1) -> Construction:
 
     References
     ----------
-    Prop. "Benign Defections"; spec 05 section 4, C1.
+    Proposition 5.1; docs/theory/05-defection.md, "Benign departures (Proposition 5.1)".
     """
     problem = FunctionProblem(_nested, 2, 2, H=1.0, w_star=np.zeros(2), name="C1 benign")
     expected = {
@@ -44,7 +44,7 @@ def identical_agents() -> Construction:
 
     References
     ----------
-    Spec 05 section 4, C8.
+    docs/theory/05-defection.md, "Identical agents stall".
     """
     problem = FunctionProblem(_same, 2, 2, H=1.0, w_star=np.zeros(2), name="C8 identical")
     expected = {

@@ -1,6 +1,6 @@
 """C6: two silos whose own separators are perfect at home and wrong for a fifth of the other.
 
-Source: fig:defection_cartoon; spec 05 section 4, C6.
+Source: Figure D.1; docs/theory/05-defection.md, "Two silos (Figure D.1)".
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def two_silo_cartoon() -> TwoSilos:
 
     References
     ----------
-    fig:defection_cartoon; spec 05 section 4, C6.
+    Figure D.1; docs/theory/05-defection.md, "Two silos (Figure D.1)".
     """
     red, labels = _both_sides(np.array(RED_ANGLES))
     blue, _ = _both_sides(-np.array(RED_ANGLES))

@@ -1,7 +1,7 @@
 """The CIFAR-10 experiment: table, figures and verdicts from the numbers that a GPU run has written.
 
 ``benchmarks/gpu_defection.py`` writes one JSON file; nothing is computed here but means and
-intervals. Source: fig:defection_time, fig:defection_worker, fig:our_algorithm, spec 05 section 5.1.
+intervals. Source: Figure 5.2, Figure 5.3, Figure 5.7, docs/theory/05-defection.md, "Heterogeneous data".
 """
 
 from __future__ import annotations

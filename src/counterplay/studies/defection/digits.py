@@ -2,7 +2,7 @@
 
 Each agent holds mostly its own digit; a network with one hidden layer of 32 units is trained until
 agents with a small enough loss leave. All runs are seeded by the replicate, so that rules are
-compared on the same splits and initial networks. Source: spec 05 sections 5.1 and 5.2.
+compared on the same splits and initial networks. Source: docs/theory/05-defection.md, "Measured: digits".
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from counterplay.core.draws import run_keys
 from counterplay.defection import ADAGD, FedAvg, MWFed, SafeStep, heterogeneous_split
-from counterplay.defection.engine import LayeredObjective, NumpyArrays, Sites, TrainingRecord, train
-from counterplay.defection.reports import Aggregator
+from counterplay.federated import LayeredObjective, NumpyArrays, Sites, TrainingRecord, train
+from counterplay.federated.reports import Rule
 from counterplay.studies.study import Params
 
 METHODS = {
@@ -38,15 +38,15 @@ def _data() -> tuple[Any, Any, Any, Any]:
     return X[rest] / 16.0, y[rest], X[test] / 16.0, y[test]
 
 
-def rule_of(method: str, eps: float) -> Aggregator:
+def rule_of(method: str, eps: float) -> Rule:
     """Return the rule with the margin ``delta = eps / 10``."""
     delta = 0.1 * eps if eps > 0 else 0.01
-    rules: dict[str, Aggregator] = {
+    rules: dict[str, Rule] = {
         "fedavg": FedAvg(),
         "mw_fed": MWFed(gap=delta),
         "ada_gd_naive": ADAGD(delta, "naive"),
         "ada_gd": ADAGD(delta, "anchored"),
-        "safe_step": SafeStep(delta, cap="eta"),
+        "safe_step": SafeStep(delta, cap="step_size"),
     }
     return rules[method]
 

@@ -11,13 +11,15 @@ from counterplay.core.seeds import generator
 from counterplay.core.stats import mean_interval
 from counterplay.defection import (
     ADAGD,
-    MisreportingAgent,
+    FederationGame,
     RationalAgent,
     SafeStep,
-    adagd_step_size,
+    Server,
     instances,
-    run_icfo,
+    play,
 )
+from counterplay.defection.bounds import adagd_step_size
+from counterplay.defection.lab import MisreportingAgent
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -52,16 +54,16 @@ def _cell(params: Params, seed: int) -> Record:
     agents = [RationalAgent(EPS, behaviour=MisreportingAgent(told))]
     agents += [RationalAgent(EPS)] * (M - 1)
     rule = ADAGD(DELTA) if ada else SafeStep(DELTA)
-    run = run_icfo(c.problem, rule, c.w0, agents, eta=eta, rounds=20_000)
-    left = int(run.history.defect_round[0])
+    run = play(Server(rule, c.w0, step_size=eta), FederationGame(c.problem, agents), rounds=20_000)
+    left = int(run.defect_round[0])
     return {
         "liar_left": left,
-        "liar_work": int(run.history.workload[0]),
+        "liar_work": int(run.workload[0]),
         "liar_loss": float(run.loss[0]),
-        "liar_took": float(run.history.loss[left - 1, 0]) if left > 0 else float(run.loss[0]),
-        "others_work": float(run.history.workload[1:].mean()),
+        "liar_took": float(run.losses[left - 1, 0]) if left > 0 else float(run.loss[0]),
+        "others_work": float(run.workload[1:].mean()),
         "others_worst": float((run.loss[1:] - EPS).max()),
-        "others_left": int((run.history.defect_round[1:] >= 0).sum()),
+        "others_left": int((run.defect_round[1:] >= 0).sum()),
     }
 
 

@@ -8,16 +8,10 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, figure_style, panels
 from counterplay.core.validation import FloatArray
-from counterplay.defection import (
-    ADAGD,
-    SafeStep,
-    UniformAggregation,
-    bad_region_linear,
-    instances,
-    run_icfo,
-)
+from counterplay.defection import ADAGD, FedAvg, FederationGame, SafeStep, Server, instances, play
+from counterplay.defection.lab import bad_region_linear
 from counterplay.defection.instances import Construction
-from counterplay.defection.reports import Aggregator
+from counterplay.federated.reports import Rule
 from counterplay.studies.defection.curves import pack, thinned, unpack
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
@@ -50,9 +44,9 @@ def construction(name: str) -> Construction:
     return instances.nonterminating_example()
 
 
-def _rule(name: str) -> Aggregator:
+def _rule(name: str) -> Rule:
     if name == "equal weights":
-        return UniformAggregation()
+        return FedAvg()
     return ADAGD(DELTA) if name == "ADA-GD" else SafeStep(DELTA)
 
 
@@ -70,15 +64,15 @@ def _cell(params: Params, seed: int) -> Record:
     eta = SETTINGS[name][0][RULES.index(rule)]
     rounds = int(params["rounds"] or 1)
     every = max(1, rounds // 5000)
-    run = run_icfo(c.problem, _rule(rule), c.w0, c.eps, eta=eta, rounds=rounds, keep_every=every)
-    kept = np.asarray(run.history.w)
+    run = play(Server(_rule(rule), c.w0, step_size=eta), FederationGame(c.problem, c.eps, keep_every=every), rounds=rounds)
+    kept = np.asarray(run.models)
     path = np.vstack([kept[thinned(len(kept))], run.w])
     return {
         "path": pack(path),
         "loss_0": float(run.loss[0]),
         "loss_1": float(run.loss[1]),
-        "left_0": int(run.history.defect_round[0]),
-        "left_1": int(run.history.defect_round[1]),
+        "left_0": int(run.defect_round[0]),
+        "left_1": int(run.defect_round[1]),
         "status": run.status,
         "eps": float(c.eps[0]),
     }

@@ -8,7 +8,8 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.core.seeds import generator
-from counterplay.defection import ADAGD, SafeStep, adagd_step_size, bounds, instances, run_icfo
+from counterplay.defection import ADAGD, FederationGame, SafeStep, Server, bounds, instances, play
+from counterplay.defection.bounds import adagd_step_size
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -40,19 +41,19 @@ def _cell(params: Params, seed: int) -> Record:
     ada = params["rule"] == "ADA-GD"
     eta = adagd_step_size(M, H, L, DELTA) if ada else 1.0 / H
     rule = ADAGD(DELTA) if ada else SafeStep(DELTA)
-    run = run_icfo(c.problem, rule, c.w0, c.eps, eta=eta, rounds=200_000, log_sigma=True)
-    sigma = float(run.history.sigma_min.min())
-    start = float(run.history.loss[0].mean())
+    run = play(Server(rule, c.w0, step_size=eta, log_sigma=True), FederationGame(c.problem, c.eps), rounds=200_000)
+    sigma = float(run.sigma_min.min())
+    start = float(run.losses[0].mean())
     if ada:
         bound = bounds.adagd_rounds(M, start, eta, sigma)
     else:
         bound = bounds.safe_step_rounds(M, start, H, L, DELTA, sigma)
     return {
-        "rounds": run.history.rounds,
+        "rounds": len(run),
         "sigma": sigma,
         "bound": bound,
         "status": run.status,
-        "defections": run.history.n_defections,
+        "defections": run.n_defections,
     }
 
 

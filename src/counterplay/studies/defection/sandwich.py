@@ -10,14 +10,16 @@ from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.core.seeds import generator
 from counterplay.defection import (
     ADAGD,
+    FedAvg,
+    FederationGame,
     SafeStep,
-    UniformAggregation,
-    adagd_step_size,
+    Server,
     instances,
     land,
-    run_icfo,
+    play,
 )
-from counterplay.defection.reports import Aggregator
+from counterplay.defection.bounds import adagd_step_size
+from counterplay.federated.reports import Rule
 from counterplay.studies.defection.curves import pack, thinned, unpack
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
@@ -42,26 +44,26 @@ def _cell(params: Params, seed: int) -> Record:
     )
     H, L = float(c.problem.H or 1.0), float(c.problem.L or 1.0)
     eta_small = adagd_step_size(M, H, L, DELTA)
-    rules: dict[str, tuple[Aggregator, float]] = {
-        "equal weights": (UniformAggregation(), eta_small * 4),
+    rules: dict[str, tuple[Rule, float]] = {
+        "equal weights": (FedAvg(), eta_small * 4),
         "ADA-GD": (ADAGD(DELTA), eta_small),
         "SafeStep": (SafeStep(DELTA), 1.0 / H),
     }
     rule, eta = rules[str(params["rule"])]
-    run = run_icfo(c.problem, rule, c.w0, c.eps, eta=eta, rounds=20_000)
-    excess = run.history.loss - c.eps
+    run = play(Server(rule, c.w0, step_size=eta), FederationGame(c.problem, c.eps), rounds=20_000)
+    excess = run.losses - c.eps
     rows = thinned(len(excess))
     return {
-        "rounds": run.history.rounds,
+        "rounds": len(run),
         "status": run.status,
-        "defections": run.history.n_defections,
+        "defections": run.n_defections,
         "lowest": float(excess.min()),
         "lowest_final": float(excess[-1].min()),
         "highest_final": float(excess[-1].max()),
         "landed": land(c.problem, run.w, c.eps).certified,
         "at": pack(rows.astype(np.float64)),
         "excess": pack(excess[rows]),
-        "left": pack(run.history.defect_round.astype(np.float64)),
+        "left": pack(run.defect_round.astype(np.float64)),
     }
 
 

@@ -11,13 +11,15 @@ from counterplay.core.seeds import generator
 from counterplay.defection import (
     ADAGD,
     FedAvg,
+    FederationGame,
     MWFed,
-    ReportNoise,
     SafeStep,
+    Server,
     instances,
-    run_icfo,
+    play,
 )
-from counterplay.defection.reports import Aggregator
+from counterplay.defection.lab import ReportNoise
+from counterplay.federated.reports import Rule
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 M, DELTA = 5, 0.05
 NOISE = ReportNoise(loss=0.03, gradient=0.2)
-RULES: dict[str, tuple[Aggregator, ReportNoise | None, str, str]] = {
+RULES: dict[str, tuple[Rule, ReportNoise | None, str, str]] = {
     "FedAvg": (FedAvg(), None, PALETTE[1], "o-"),
     "MW-FED": (MWFed(gap=DELTA), None, PALETTE[5], "v-"),
     "ADA-GD": (ADAGD(DELTA), None, PALETTE[2], "s-"),
@@ -54,17 +56,14 @@ def _cell(params: Params, seed: int) -> Record:
         M, 6, 36, eps=0.1, delta=DELTA, spread=2.0, random_state=rng
     )
     rule, noise, _, _ = RULES[str(params["rule"])]
-    run = run_icfo(
-        c.problem, rule, c.w0, c.eps, eta=float(params["eta"] or 1.0),
-        rounds=int(params["rounds"] or 1), noise=noise, random_state=replicate,
-    )  # fmt: skip
-    floor = np.minimum(run.history.loss[0], c.eps + DELTA)
+    run = play(Server(rule, c.w0, step_size=float(params["eta"] or 1.0)), FederationGame(c.problem, c.eps, noise=noise), rounds=int(params["rounds"] or 1), random_state=replicate)  # fmt: skip
+    floor = np.minimum(run.losses[0], c.eps + DELTA)
     return {
         "worst_excess": float((run.loss - c.eps).max()),
-        "defections": run.history.n_defections,
-        "steps": run.history.rounds,
+        "defections": run.n_defections,
+        "steps": len(run),
         "status": run.status,
-        "below_floor": float((floor - run.history.loss).max()),
+        "below_floor": float((floor - run.losses).max()),
     }
 
 
