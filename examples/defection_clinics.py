@@ -41,7 +41,11 @@ print("\nequal weights:", plain.summary(), sep="\n")
 print(classify_defections(plain).summary())
 
 gauge = HealthGauge(every=50)
-kept = play(Server(SafeStep(delta), w0, step_size=1 / problem.H, watch=[gauge]), FederationGame(problem, eps), rounds=5000)
+kept = play(
+    Server(SafeStep(delta), w0, step_size=1 / problem.H, watch=[gauge]),
+    FederationGame(problem, eps),
+    rounds=5000,
+)
 print("\nSafeStep:", kept.summary(), sep="\n")
 print(gauge.last.summary())
 

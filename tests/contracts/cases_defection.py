@@ -66,7 +66,11 @@ def steps(rule: Any) -> list[Any]:
 
 
 def uniform_run() -> Any:
-    return play(Server(FedAvg(), KINKS.w0, step_size=0.05), FederationGame(KINKS.problem, KINKS.eps), rounds=60)
+    return play(
+        Server(FedAvg(), KINKS.w0, step_size=0.05),
+        FederationGame(KINKS.problem, KINKS.eps),
+        rounds=60,
+    )
 
 
 def decide(behaviour: ThresholdAgent) -> Any:
@@ -76,7 +80,11 @@ def decide(behaviour: ThresholdAgent) -> Any:
 
 def gauge() -> HealthGauge:
     found = HealthGauge()
-    play(Server(SafeStep(0.05), C7.w0, step_size=1.0, watch=[found]), FederationGame(C7.problem, C7.eps), rounds=3)
+    play(
+        Server(SafeStep(0.05), C7.w0, step_size=1.0, watch=[found]),
+        FederationGame(C7.problem, C7.eps),
+        rounds=3,
+    )
     return found
 
 
@@ -236,9 +244,15 @@ CASES: dict[str, dict[str, Any]] = {
             "random_state": 0,
         },
         "bad": {
-            "w0": lambda: play(Server(FedAvg(), [1.0], step_size=1.0), FederationGame(C7.problem, 0.1)),
-            "eta": lambda: play(Server(FedAvg(), C7.w0, step_size=-1.0), FederationGame(C7.problem, 0.1)),
-            "eps": lambda: play(Server(FedAvg(), C7.w0, step_size=1.0), FederationGame(C7.problem, np.inf)),
+            "w0": lambda: play(
+                Server(FedAvg(), [1.0], step_size=1.0), FederationGame(C7.problem, 0.1)
+            ),
+            "eta": lambda: play(
+                Server(FedAvg(), C7.w0, step_size=-1.0), FederationGame(C7.problem, 0.1)
+            ),
+            "eps": lambda: play(
+                Server(FedAvg(), C7.w0, step_size=1.0), FederationGame(C7.problem, np.inf)
+            ),
         },
     },
     "local_updates": {

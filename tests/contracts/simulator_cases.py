@@ -6,8 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.defection import local_work
-from counterplay.defection import DefectionSimulator, FederatedClassifier, heterogeneous_split
+from counterplay.defection import (
+    DefectionSimulator,
+    FederatedClassifier,
+    heterogeneous_split,
+    local_work,
+)
 from counterplay.defection.lab import HeterogeneousSplit, SimulationResult
 from counterplay.federated import LayeredObjective
 

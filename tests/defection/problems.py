@@ -9,8 +9,8 @@ import numpy as np
 
 from counterplay.defection import ADAGD, FederationGame, SafeStep, Server, instances, play
 from counterplay.defection.bounds import adagd_step_size
-from counterplay.defection.lab import FederationTranscript
 from counterplay.defection.instances import Construction
+from counterplay.defection.lab import FederationTranscript
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,7 +18,7 @@ class Case:
     construction: Construction
     delta: float
     eta: float
-    run: FLResult
+    run: FederationTranscript
 
 
 @cache
@@ -50,7 +50,11 @@ def ada_gd_case(seed: int) -> Case:
     assert p.H is not None
     assert p.L is not None
     eta = adagd_step_size(p.n_agents, p.H, p.L, delta)
-    run = play(Server(ADAGD(delta), c.w0, step_size=eta, log_sigma=True), FederationGame(p, c.eps, keep_every=1), rounds=200_000)
+    run = play(
+        Server(ADAGD(delta), c.w0, step_size=eta, log_sigma=True),
+        FederationGame(p, c.eps, keep_every=1),
+        rounds=200_000,
+    )
     return Case(c, delta, eta, run)
 
 
@@ -60,5 +64,9 @@ def safe_step_case(seed: int) -> Case:
     c, delta = setting(seed)
     assert c.problem.H is not None
     eta = 1.0 / c.problem.H
-    run = play(Server(SafeStep(delta), c.w0, step_size=eta, log_sigma=True), FederationGame(c.problem, c.eps), rounds=100_000)
+    run = play(
+        Server(SafeStep(delta), c.w0, step_size=eta, log_sigma=True),
+        FederationGame(c.problem, c.eps),
+        rounds=100_000,
+    )
     return Case(c, delta, eta, run)

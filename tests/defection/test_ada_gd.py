@@ -19,15 +19,16 @@ from counterplay.defection import (
     instances,
     play,
 )
+from counterplay.defection.instances import Construction
 from counterplay.defection.lab import (
     FederationTranscript,
     NumpyStack,
     Reports,
     RoundEvent,
     RuleState,
+    check_span,
     project_out,
 )
-from counterplay.defection.instances import Construction
 from counterplay.federated.stack import Stack, Vector
 from defection.problems import Case, ada_gd_case, safe_step_case
 
@@ -47,7 +48,7 @@ def test_theorem_on_a_hundred_random_problems() -> None:
         assert loss.mean() <= eps.mean() + 2 * case.delta + 1e-9
 
 
-def smallest_surplus(c: Construction, run: FLResult, delta: float) -> float:
+def smallest_surplus(c: Construction, run: FederationTranscript, delta: float) -> float:
     """min over time and agents of F_m(w_t) - min(F_m(w_0), eps_m + delta)."""
     floor = np.minimum(run.losses[0], c.eps + delta)
     return float((run.losses - floor).min())
@@ -59,7 +60,9 @@ def smallest_surplus(c: Construction, run: FLResult, delta: float) -> float:
 def test_nobody_leaves_at_any_step_size(eta: float, delta: float) -> None:
     for seed in range(28):
         c = any_step_problem(seed)
-        run = play(Server(ADAGD(delta), c.w0, step_size=eta), FederationGame(c.problem, c.eps), rounds=250)
+        run = play(
+            Server(ADAGD(delta), c.w0, step_size=eta), FederationGame(c.problem, c.eps), rounds=250
+        )
         assert smallest_surplus(c, run, delta) >= -1e-9
         assert run.n_defections == 0
 
@@ -73,25 +76,25 @@ def any_step_problem(seed: int) -> Construction:
 def test_progress_lemma_at_every_round() -> None:
     for seed in WATCHED:
         case = ada_gd_case(seed)
-        history = case.run.history
-        F = history.loss.mean(axis=1)
+        run = case.run
+        F = run.losses.mean(axis=1)
         M = len(case.construction.eps)
         assert (np.diff(F) < 0).all()
         # |step| = eta * min(|u|, 1), so min(|u|^2, 1) is known without looking inside the rule
-        size = (history.update_norm / case.eta) ** 2
-        promised = case.eta / 2 * np.where(history.case == 2, size, size / M)
+        size = (run["step_length"] / case.eta) ** 2
+        promised = case.eta / 2 * np.where(run["case"] == 2, size, size / M)
         assert (F[1:] - F[:-1] + promised).max() <= 1e-12
-        assert {1, 2} >= set(history.case.tolist())
+        assert {1, 2} >= set(run["case"].tolist())
 
 
 @pytest.mark.claim("05.07")
 def test_case_two_follows_the_mean_gradient() -> None:
     case = ada_gd_case(0)
-    problem, history = case.construction.problem, case.run.history
-    assert history.w is not None
-    for r in np.flatnonzero(history.case == 2)[:50]:
-        mean = problem.gradients(history.w[r]).mean(axis=0)
-        step = history.w[r + 1] - history.w[r]
+    problem, run = case.construction.problem, case.run
+    assert run.models is not None
+    for r in np.flatnonzero(run["case"] == 2)[:50]:
+        mean = problem.gradients(run.models[r]).mean(axis=0)
+        step = run.models[r + 1] - run.models[r]
         cap = min(float(np.linalg.norm(mean)), 1.0) / float(np.linalg.norm(mean))
         assert step == pytest.approx(-case.eta * cap * mean, abs=1e-12)
 
@@ -120,16 +123,16 @@ def test_prediction_is_right_in_both_directions() -> None:
 
 def deviation(case: Case) -> tuple[float, float]:
     """Largest cosine between a step and a predicted leaver's gradient, and span residual."""
-    problem, history = case.construction.problem, case.run.history
-    assert history.w is not None
+    problem, run = case.construction.problem, case.run
+    assert run.models is not None
     worst, outside = 0.0, 0.0
-    for r in range(history.rounds):
-        G = problem.gradients(history.w[r])
-        step = history.w[r + 1] - history.w[r]
+    for r in range(len(run)):
+        G = problem.gradients(run.models[r])
+        step = run.models[r + 1] - run.models[r]
         length = float(np.linalg.norm(step))
         coefficients = np.linalg.lstsq(G.T, step, rcond=None)[0]
         outside = max(outside, float(np.linalg.norm(step - coefficients @ G)) / length)
-        D = G[history.D[r]]
+        D = G[run["predicted"][r]]
         if len(D):
             worst = max(worst, float((np.abs(D @ step) / np.linalg.norm(D, axis=1)).max()) / length)
     return worst, outside
@@ -167,7 +170,7 @@ def test_projection_is_exact_for_nearly_parallel_rows(closeness: float) -> None:
 class MeanOfOthers(ADAGD):
     """Mutant: the mean instead of the sum over the agents outside D."""
 
-    def _others(self, moves: Stack, leaving: BoolArray) -> Vector:
+    def _others(self, reports: Reports, moves: Stack, leaving: BoolArray) -> Vector:
         others = (~leaving).astype(np.float64)
         return moves.combine(others / others.sum())
 
@@ -237,7 +240,11 @@ def test_mean_instead_of_sum_is_caught() -> None:
     c = instances.random_overparameterised(M=3, n=2, d=8, eps=eps, random_state=rng)
     expected = reference_trajectory(c, 0.05, 0.05, 4000)
     runs = {
-        rule: play(Server(rule(0.05), c.w0, step_size=0.05), FederationGame(c.problem, c.eps, keep_every=1), rounds=4000)
+        rule: play(
+            Server(rule(0.05), c.w0, step_size=0.05),
+            FederationGame(c.problem, c.eps, keep_every=1),
+            rounds=4000,
+        )
         for rule in (ADAGD, MeanOfOthers)
     }
     good, mutant = (np.asarray(runs[rule].models) for rule in (ADAGD, MeanOfOthers))
@@ -250,7 +257,9 @@ def test_mean_instead_of_sum_is_caught() -> None:
 def test_strict_inequality_is_caught_by_the_exact_example() -> None:
     c = instances.uniform_fails_family(0.0, 1 / 16)
     ends = {
-        rule: play(Server(rule(1 / 16), c.w0, step_size=1 / 64), FederationGame(c.problem, c.eps)).w.tolist()
+        rule: play(
+            Server(rule(1 / 16), c.w0, step_size=1 / 64), FederationGame(c.problem, c.eps)
+        ).w.tolist()
         for rule in (ADAGD, Strict)
     }
     assert ends[ADAGD] == list(c.expected["ada_gd"]["w"])
@@ -262,43 +271,41 @@ def test_round_bounds_with_the_logged_sigma() -> None:
     ratios = []
     for seed in range(40):
         case = ada_gd_case(seed)
-        h, p = case.run.history, case.construction.problem
+        h, p = case.run, case.construction.problem
         sigma = float(h.sigma_min.min())
-        start = float(h.loss[0].mean())
+        start = float(h.losses[0].mean())
         bound = bounds.adagd_rounds(p.n_agents, start, case.eta, sigma)
-        assert h.rounds <= bound
-        ratios.append(h.rounds / bound)
-        safe = safe_step_case(seed).run.history
+        assert len(h) <= bound
+        ratios.append(len(h) / bound)
+        safe = safe_step_case(seed).run
         assert p.H is not None
         assert p.L is not None
         limit = bounds.safe_step_rounds(
             p.n_agents, start, p.H, p.L, case.delta, float(safe.sigma_min.min())
         )
         assert safe.status == "converged"
-        assert safe.rounds <= limit
+        assert len(safe) <= limit
     assert max(ratios) > 1e-4  # the bound is a bound, not a formality
 
 
 @pytest.mark.claim("05.11")
 def test_logged_sigma_is_the_smallest_singular_value() -> None:
     case = ada_gd_case(1)
-    history, problem = case.run.history, case.construction.problem
-    assert history.w is not None
-    for r in range(0, history.rounds, 10):
-        exact = np.linalg.svd(problem.gradients(history.w[r]), compute_uv=False)[-1]
-        assert history.sigma_min[r] == pytest.approx(exact, rel=1e-6)
+    run, problem = case.run, case.construction.problem
+    assert run.models is not None
+    for r in range(0, len(run), 10):
+        exact = np.linalg.svd(problem.gradients(run.models[r]), compute_uv=False)[-1]
+        assert run.sigma_min[r] == pytest.approx(exact, rel=1e-6)
 
 
 def test_effective_lipschitz_constant_bounds_all_gradients() -> None:
     for seed in range(10):
         case = ada_gd_case(seed)
-        problem, history = case.construction.problem, case.run.history
+        problem, run = case.construction.problem, case.run
         assert problem.H is not None
-        assert history.w is not None
-        limit = bounds.effective_lipschitz(
-            problem.n_agents, problem.H, float(history.loss[0].mean())
-        )
-        for w in history.w[::20]:
+        assert run.models is not None
+        limit = bounds.effective_lipschitz(problem.n_agents, problem.H, float(run.losses[0].mean()))
+        for w in run.models[::20]:
             assert np.linalg.norm(problem.gradients(w), axis=1).max() <= limit
 
 
@@ -308,7 +315,11 @@ def test_l_free_step_size_reaches_the_same_quality() -> None:
         c, delta = case.construction, case.delta
         assert c.problem.H is not None
         eta = bounds.l_free_step_size(c.problem.n_agents, c.problem.H, float(c.eps.max()), delta)
-        run = play(Server(ADAGD(delta), c.w0, step_size=eta), FederationGame(c.problem, c.eps), rounds=100_000)
+        run = play(
+            Server(ADAGD(delta), c.w0, step_size=eta),
+            FederationGame(c.problem, c.eps),
+            rounds=100_000,
+        )
         assert run.status == "converged"
         assert (run.loss <= c.eps + 2 * delta + 1e-9).all()
 
@@ -322,7 +333,12 @@ def test_variants_agree_without_local_steps_and_differ_with_them() -> None:
     assert np.array_equal(runs[0], runs[1])
     assert np.array_equal(runs[0], runs[2])
     seen: list[RoundEvent] = []
-    play(Server(ADAGD(0.1), c.w0, step_size=0.5, watch=[seen.append, check_span]), FederationGame(c.problem, c.eps, local_work=LocalWork(5)), rounds=30, random_state=0)  # fmt: skip
+    play(
+        Server(ADAGD(0.1), c.w0, step_size=0.5, watch=[seen.append, check_span]),
+        FederationGame(c.problem, c.eps, local_work=LocalWork(5)),
+        rounds=30,
+        random_state=0,
+    )
     for event in seen:
         G, U = event.reports.gradients, event.reports.updates
         assert U is not None

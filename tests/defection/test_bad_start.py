@@ -35,7 +35,11 @@ def test_no_protocol_leaves_the_line(schedule: int) -> None:
     rng = np.random.default_rng(schedule)
     etas = np.exp(rng.uniform(np.log(1e-3), np.log(10.0), size=60))
     for rule in rules():
-        run = play(Server(rule, c.w0, step_size=etas), FederationGame(c.problem, c.eps, keep_every=1), rounds=60)
+        run = play(
+            Server(rule, c.w0, step_size=etas),
+            FederationGame(c.problem, c.eps, keep_every=1),
+            rounds=60,
+        )
         assert run.models is not None
         assert (run.models[:, 0] == 1.0).all()
         assert run.defect_round[1] == 1

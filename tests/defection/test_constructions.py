@@ -24,26 +24,29 @@ from counterplay.defection.lab import Decision, IrrationalAgent, Reports, RuleSt
 @pytest.mark.claim("05.12")
 def test_ada_gd_never_stops_on_the_unbounded_example() -> None:
     c = instances.nonterminating_example()
-    run = play(Server(ADAGD(0.05), c.w0, step_size=c.expected["eta"]), FederationGame(c.problem, c.eps, keep_every=1), rounds=100_000)
-    history = run.history
-    assert history.w is not None
+    run = play(
+        Server(ADAGD(0.05), c.w0, step_size=c.expected["eta"]),
+        FederationGame(c.problem, c.eps, keep_every=1),
+        rounds=100_000,
+    )
+    assert run.models is not None
     assert run.status == "max_rounds"
-    assert history.n_defections == 0
-    assert not (history.case == 3).any()
-    entered = int(np.flatnonzero(history.D[:, 0])[0])
-    assert history.D[entered:, 0].all()
-    frozen = history.w[entered:, 1]
+    assert run.n_defections == 0
+    assert not (run["case"] == 3).any()
+    entered = int(np.flatnonzero(run["predicted"][:, 0])[0])
+    assert run["predicted"][entered:, 0].all()
+    frozen = run.models[entered:, 1]
     assert np.abs(frozen - frozen[0]).max() <= 1e-12
     assert frozen[0] == pytest.approx(c.expected["frozen_w2"], abs=1e-6)
     assert run.w[0] > 14
     for r, w1 in c.expected["w1"].items():
         if r <= 100_000:
-            assert history.w[r, 0] == pytest.approx(w1, abs=5e-3)
+            assert run.models[r, 0] == pytest.approx(w1, abs=5e-3)
     assert run.loss[0] == pytest.approx(c.expected["frozen_loss"], abs=1e-6)
     # the progress lemma holds all the way, so this is no accident of a bad step
-    F = history.loss.mean(axis=1)
-    size = (history.update_norm / c.expected["eta"]) ** 2
-    promised = c.expected["eta"] / 2 * np.where(history.case == 2, size, size / 2)
+    F = run.losses.mean(axis=1)
+    size = (run["step_length"] / c.expected["eta"]) ** 2
+    promised = c.expected["eta"] / 2 * np.where(run["case"] == 2, size, size / 2)
     assert (F[1:] - F[:-1] + promised).max() <= 1e-12
 
 
@@ -59,7 +62,11 @@ def test_the_unbounded_example_satisfies_the_printed_hypotheses() -> None:
 @pytest.mark.claim("05.12")
 def test_safe_step_does_not_stop_there_either() -> None:
     c = instances.nonterminating_example()
-    run = play(Server(SafeStep(0.05), c.w0, step_size=1 / 6), FederationGame(c.problem, c.eps), rounds=5_000)
+    run = play(
+        Server(SafeStep(0.05), c.w0, step_size=1 / 6),
+        FederationGame(c.problem, c.eps),
+        rounds=5_000,
+    )
     assert run.status == "max_rounds"
     assert run.loss[0] == pytest.approx(0.15, abs=1e-6)
     assert run.loss[1] > 1.0
@@ -82,7 +89,11 @@ class FixedWeights:
 )
 def test_every_fixed_weighting_loses_agent_zero(a: float, eta: float) -> None:
     c = instances.non_heterogeneous_example()
-    run = play(Server(FixedWeights(a), c.w0, step_size=eta), FederationGame(c.problem, c.eps), rounds=30_000)
+    run = play(
+        Server(FixedWeights(a), c.w0, step_size=eta),
+        FederationGame(c.problem, c.eps),
+        rounds=30_000,
+    )
     first, second = run.defect_round
     assert 0 < first < second
     assert 1.0 <= run.loss[0] <= 1.05
@@ -95,7 +106,9 @@ def test_every_fixed_weighting_loses_agent_zero(a: float, eta: float) -> None:
 def test_without_defections_the_same_problem_is_solved() -> None:
     c = instances.non_heterogeneous_example()
     stay = RationalAgent(0.05, behaviour=IrrationalAgent())
-    run = play(Server(FedAvg(), [-3.0, 0.0], step_size=0.01), FederationGame(c.problem, stay), rounds=797)
+    run = play(
+        Server(FedAvg(), [-3.0, 0.0], step_size=0.01), FederationGame(c.problem, stay), rounds=797
+    )
     assert in_target(run.loss, 0.05)
     assert not in_target(run.losses[-2], 0.05)
 
@@ -104,7 +117,11 @@ def test_without_defections_the_same_problem_is_solved() -> None:
 def test_ada_gd_keeps_both_and_creeps() -> None:
     c = instances.non_heterogeneous_example()
     gauge = HealthGauge(every=1000)
-    run = play(Server(ADAGD(0.05), c.w0, step_size=0.01, watch=[gauge]), FederationGame(c.problem, c.eps), rounds=6_000)
+    run = play(
+        Server(ADAGD(0.05), c.w0, step_size=0.01, watch=[gauge]),
+        FederationGame(c.problem, c.eps),
+        rounds=6_000,
+    )
     assert run.status in ("stalled", "max_rounds")
     assert run.n_defections == 0
     assert run.loss[1] > 5
@@ -143,7 +160,9 @@ def test_benign_classification_form() -> None:
 def test_identical_agents_stall() -> None:
     c = instances.identical_agents()
     gauge = HealthGauge()
-    run = play(Server(ADAGD(0.05), c.w0, step_size=0.01, watch=[gauge]), FederationGame(c.problem, c.eps))
+    run = play(
+        Server(ADAGD(0.05), c.w0, step_size=0.01, watch=[gauge]), FederationGame(c.problem, c.eps)
+    )
     assert run.status == "stalled"
     assert len(run) == c.expected["rounds"]
     assert run.loss == pytest.approx(c.expected["stalled_at"], abs=1e-12)

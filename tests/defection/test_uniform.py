@@ -10,7 +10,13 @@ import pytest
 from counterplay.core.validation import FloatArray
 from counterplay.defection import ADAGD, FedAvg, FederationGame, SafeStep, Server, instances, play
 from counterplay.defection.bounds import adagd_step_size
-from counterplay.defection.lab import Reports, adversarial_alpha, in_target, repair_against
+from counterplay.defection.lab import (
+    Reports,
+    adversarial_alpha,
+    check_span,
+    in_target,
+    repair_against,
+)
 
 EPS = 1 / 16
 
@@ -35,7 +41,9 @@ def test_the_adversary_defeats_fifty_schedules(with_nu: bool) -> None:
         rule = FedAvg(lambda reports, it=weights: next(it))
         alpha = adversarial_alpha(etas, EPS, nu)
         c = instances.uniform_fails_family(alpha, EPS)
-        run = play(Server(rule, c.w0, step_size=etas), FederationGame(c.problem, c.eps), rounds=len(etas))
+        run = play(
+            Server(rule, c.w0, step_size=etas), FederationGame(c.problem, c.eps), rounds=len(etas)
+        )
         assert run.harmful
         assert run.loss.mean() >= 0.5 - 1e-12
         left += int(run.n_defections > 0)
@@ -48,7 +56,9 @@ def test_dyadic_example_is_exact() -> None:
     assert adversarial_alpha(etas, EPS) == 4.0
     for alpha, loss in ((0.0, [1 / 16, 0.0]), (4.0, [1 / 16, 15 / 16])):
         c = instances.uniform_fails_family(alpha, EPS)
-        run = play(Server(FedAvg(), c.w0, step_size=etas), FederationGame(c.problem, c.eps), rounds=100)
+        run = play(
+            Server(FedAvg(), c.w0, step_size=etas), FederationGame(c.problem, c.eps), rounds=100
+        )
         assert run.w.tolist() == [-3.0, 1 / 16]
         assert run.loss.tolist() == loss
         assert run.defect_round.tolist() == [62, 2]
@@ -66,7 +76,9 @@ def test_small_constant_steps_need_no_adversary() -> None:
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 4.0, 100.0])
 def test_polyak_solves_the_printed_family(alpha: float) -> None:
     c = instances.uniform_fails_family(alpha, EPS)
-    run = play(Server(FedAvg("polyak"), c.w0, step_size=1.0), FederationGame(c.problem, c.eps), rounds=20)
+    run = play(
+        Server(FedAvg("polyak"), c.w0, step_size=1.0), FederationGame(c.problem, c.eps), rounds=20
+    )
     assert run.w.tolist() == [-alpha, 0.0]
     assert run.loss.tolist() == [0.0, 0.0]
     assert run.defect_round.tolist() == [3, 2]
@@ -111,7 +123,11 @@ def test_the_repair_hides_until_the_departure() -> None:
     rule = FedAvg(ValueDependent(0))
     repaired, plain = repair_against(rule, 0.05), instances.uniform_fails_family(0.0, 0.05)
     runs = [
-        play(Server(rule, c.w0, step_size=1.0), FederationGame(c.problem, c.eps, keep_every=1), rounds=300)
+        play(
+            Server(rule, c.w0, step_size=1.0),
+            FederationGame(c.problem, c.eps, keep_every=1),
+            rounds=300,
+        )
         for c in (repaired, plain)
     ]
     left = int(runs[0].defect_round[1])
@@ -125,7 +141,10 @@ def test_the_repair_hides_until_the_departure() -> None:
 @pytest.mark.parametrize("alpha", [0.0, 4.0])
 def test_ada_gd_is_exact_on_the_family(alpha: float) -> None:
     c = instances.uniform_fails_family(alpha, EPS)
-    run = play(Server(ADAGD(EPS), c.w0, step_size=1 / 64, watch=[check_span]), FederationGame(c.problem, c.eps))
+    run = play(
+        Server(ADAGD(EPS), c.w0, step_size=1 / 64, watch=[check_span]),
+        FederationGame(c.problem, c.eps),
+    )
     expected = c.expected["ada_gd"]
     counts = [int((run["case"] == k).sum()) for k in (2, 1)]
     assert run.status == "converged"
@@ -143,7 +162,11 @@ def test_ada_gd_keeps_everybody_where_uniform_fails() -> None:
     for seed in range(50):
         alpha = adversarial_alpha(schedule(seed), EPS)
         c = instances.uniform_fails_family(alpha, EPS)
-        run = play(Server(ADAGD(EPS), c.w0, step_size=1 / 64), FederationGame(c.problem, c.eps), rounds=50_000)
+        run = play(
+            Server(ADAGD(EPS), c.w0, step_size=1 / 64),
+            FederationGame(c.problem, c.eps),
+            rounds=50_000,
+        )
         assert run.status == "converged"
         assert run.n_defections == 0
         assert in_target(run.loss, c.eps, 2 * EPS)
@@ -153,6 +176,9 @@ def test_ada_gd_keeps_everybody_where_uniform_fails() -> None:
 def test_smoothed_family() -> None:
     for alpha, rounds in ((0.0, 84), (4.0, 310)):
         c = instances.uniform_fails_family(alpha, 0.05, tau=0.25)
-        run = play(Server(ADAGD(0.05), c.w0, step_size=adagd_step_size(2, 8.0, 2**0.5, 0.05)), FederationGame(c.problem, c.eps))
+        run = play(
+            Server(ADAGD(0.05), c.w0, step_size=adagd_step_size(2, 8.0, 2**0.5, 0.05)),
+            FederationGame(c.problem, c.eps),
+        )
         assert len(run) == rounds
         assert run.loss[0] == pytest.approx(0.13254, abs=5e-6)

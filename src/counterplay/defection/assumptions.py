@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.seeds import RandomState, generator
 from counterplay.core.report import Report
+from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_float_array, check_positive_int
 from counterplay.defection.heterogeneity import heterogeneity_margin
 from counterplay.defection.problem import FederatedProblem

@@ -391,7 +391,7 @@ class FederationGame(Game[FederationTranscript]):
                 "case": np.array([move.case for move in moves], dtype=np.int64),
                 "step_length": np.array([move.length for move in moves], dtype=np.float64),
             },
-            meta={"problem": self.problem.name, "rule": learner.rule},
+            meta=self._facts(learner),
             w=learner.w,
             losses=losses,
             eps=self.pool.eps,
@@ -402,6 +402,16 @@ class FederationGame(Game[FederationTranscript]):
             repeat=_Repeat(learner, self, self.total, self.seed),
             **measured,
         )
+
+    def _facts(self, server: Server) -> dict[str, Any]:
+        steps = server.step_size
+        return {
+            "problem": self.problem.name,
+            "rule": server.rule,
+            "step size": f"{float(steps):g}" if steps.ndim == 0 else "one per round",
+            "status": self.status,
+            "left in round": self.left.tolist(),
+        }
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,8 @@
 
 Each agent holds mostly its own digit; a network with one hidden layer of 32 units is trained until
 agents with a small enough loss leave. All runs are seeded by the replicate, so that rules are
-compared on the same splits and initial networks. Source: docs/theory/05-defection.md, "Measured: digits".
+compared on the same splits and initial networks.
+Source: docs/theory/05-defection.md, "Measured: digits".
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ import numpy as np
 
 from counterplay.core.draws import run_keys
 from counterplay.defection import ADAGD, FedAvg, MWFed, SafeStep, heterogeneous_split
-from counterplay.federated import LayeredObjective, NumpyArrays, Sites, TrainingRecord, train
+from counterplay.federated import (
+    Federation,
+    LayeredObjective,
+    LocalWork,
+    NumpyArrays,
+    Sites,
+    TrainingRecord,
+)
 from counterplay.federated.reports import Rule
 from counterplay.studies.study import Params
 
@@ -58,18 +66,19 @@ def digits_run(params: Params) -> TrainingRecord:
     steps, rounds = int(params["local_steps"] or 1), int(params["rounds"] or 1)
     replicate = int(params["replicate"] or 0)
     split = heterogeneous_split(X, y, 10, number["own"], random_state=SEED + replicate)
-    return train(
+    federation = Federation(
         LayeredObjective([64, 32, 10], backend=NumpyArrays("float32")),
         Sites.from_agents(X, y, split.agent_of_row),
+        eps=number["eps"],
+        test=(X_test, y_test),
+        evaluate_every=10,
+    )
+    return federation.train(
         rule_of(str(params["method"]), number["eps"]),
         run_keys(SEED, 1, first=replicate),
         step_size=number["step_size"],
         rounds=rounds,
-        eps=number["eps"],
-        local_steps=steps,
-        batch_size=None if steps == 1 else 32,
-        test=(X_test, y_test),
-        evaluate_every=10,
+        work=LocalWork(steps, None if steps == 1 else 32),
     )
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from counterplay.core.figures import PALETTE, figure_style, panels
 from counterplay.core.validation import FloatArray
 from counterplay.defection import ADAGD, FedAvg, FederationGame, SafeStep, Server, instances, play
-from counterplay.defection.lab import bad_region_linear
 from counterplay.defection.instances import Construction
+from counterplay.defection.lab import bad_region_linear
 from counterplay.federated.reports import Rule
 from counterplay.studies.defection.curves import pack, thinned, unpack
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
@@ -64,7 +64,11 @@ def _cell(params: Params, seed: int) -> Record:
     eta = SETTINGS[name][0][RULES.index(rule)]
     rounds = int(params["rounds"] or 1)
     every = max(1, rounds // 5000)
-    run = play(Server(_rule(rule), c.w0, step_size=eta), FederationGame(c.problem, c.eps, keep_every=every), rounds=rounds)
+    run = play(
+        Server(_rule(rule), c.w0, step_size=eta),
+        FederationGame(c.problem, c.eps, keep_every=every),
+        rounds=rounds,
+    )
     kept = np.asarray(run.models)
     path = np.vstack([kept[thinned(len(kept))], run.w])
     return {

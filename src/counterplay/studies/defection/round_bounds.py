@@ -41,7 +41,11 @@ def _cell(params: Params, seed: int) -> Record:
     ada = params["rule"] == "ADA-GD"
     eta = adagd_step_size(M, H, L, DELTA) if ada else 1.0 / H
     rule = ADAGD(DELTA) if ada else SafeStep(DELTA)
-    run = play(Server(rule, c.w0, step_size=eta, log_sigma=True), FederationGame(c.problem, c.eps), rounds=200_000)
+    run = play(
+        Server(rule, c.w0, step_size=eta, log_sigma=True),
+        FederationGame(c.problem, c.eps),
+        rounds=200_000,
+    )
     sigma = float(run.sigma_min.min())
     start = float(run.losses[0].mean())
     if ada:

@@ -56,7 +56,12 @@ def _cell(params: Params, seed: int) -> Record:
         M, 6, 36, eps=0.1, delta=DELTA, spread=2.0, random_state=rng
     )
     rule, noise, _, _ = RULES[str(params["rule"])]
-    run = play(Server(rule, c.w0, step_size=float(params["eta"] or 1.0)), FederationGame(c.problem, c.eps, noise=noise), rounds=int(params["rounds"] or 1), random_state=replicate)  # fmt: skip
+    run = play(
+        Server(rule, c.w0, step_size=float(params["eta"] or 1.0)),
+        FederationGame(c.problem, c.eps, noise=noise),
+        rounds=int(params["rounds"] or 1),
+        random_state=replicate,
+    )
     floor = np.minimum(run.losses[0], c.eps + DELTA)
     return {
         "worst_excess": float((run.loss - c.eps).max()),

@@ -20,25 +20,41 @@ from counterplay.defection import (
     heterogeneous_split,
     play,
 )
+from counterplay.errors import InvalidInputError
 from counterplay.federated import (
     CallableObjective,
+    Federation,
     LayeredObjective,
+    LocalWork,
+    NumpyArrays,
     Sites,
-    Spans,
+    TrainingRecord,
     local_work,
-    train,
 )
-from counterplay.federated.arrays import NumpyArrays
-from counterplay.errors import InvalidInputError
+from counterplay.federated.stack import Spans
 
 RULES = {
-    "uniform": FedAvg(),
     "fedavg": FedAvg(),
     "mwfed": MWFed(gap=0.05),
     "adagd": ADAGD(0.05),
     "safe_step": SafeStep(0.05),
     "safe_step capped": SafeStep(0.05, cap="step_size"),
 }
+
+
+def train(
+    model: Any,
+    sites: Sites,
+    rule: Any,
+    keys: Any,
+    *,
+    eps: Any,
+    local_steps: int = 1,
+    batch_size: int | None = None,
+    **options: Any,
+) -> TrainingRecord:
+    work = LocalWork(local_steps, batch_size)
+    return Federation(model, sites, eps=eps).train(rule, keys, work=work, **options)
 
 
 def small_sites(seed: int = 0, agents: int = 3, p: int = 6, classes: int = 3) -> Sites:
@@ -57,7 +73,7 @@ def as_problem(model: LayeredObjective, sites: Sites) -> FunctionProblem:
         found = []
         for m in range(sites.agents):
             rows = sites.index[0, m, : sites.sizes[0, m]]
-            found.append(local_work(model, sites.X[rows], sites.y[rows], w, step_size=1.0))
+            found.append(local_work(model, (sites.X[rows], sites.y[rows]), w, step_size=1.0))
         return np.array([f.loss for f in found]), np.stack([f.update for f in found])
 
     return FunctionProblem(oracle, sites.agents, model.size)
@@ -72,7 +88,11 @@ def test_full_batch_training_is_the_protocol_of_the_theory(rule: Any, hidden: li
     keys = run_keys(1, 1)
     record = train(model, sites, rule, keys, step_size=0.4, rounds=60, eps=[0.4, 0.5, 0.6])
     start = model.start(keys)[0]
-    run = play(Server(rule, start, step_size=0.4), FederationGame(as_problem(model, sites), [0.4, 0.5, 0.6]), rounds=60)
+    run = play(
+        Server(rule, start, step_size=0.4),
+        FederationGame(as_problem(model, sites), [0.4, 0.5, 0.6]),
+        rounds=60,
+    )
     steps = len(run)
     assert record.status[0] == run.status
     assert record.rounds[0] == steps

@@ -10,6 +10,8 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from counterplay.federated.flower.exchange import exchange
+from defection.flower_world import Trajectory, problem_app, problem_grid, start_from
 from flwr.app import Message
 
 from counterplay.defection import (
@@ -22,6 +24,7 @@ from counterplay.defection import (
     play,
 )
 from counterplay.defection import SafeStep as SafeStepRule
+from counterplay.errors import InvalidInputError
 from counterplay.federated.flower import (
     AdaGD,
     InProcessGrid,
@@ -30,9 +33,6 @@ from counterplay.federated.flower import (
     SafeStep,
     report,
 )
-from counterplay.federated.flower.exchange import exchange
-from counterplay.errors import InvalidInputError
-from defection.flower_world import Trajectory, problem_app, problem_grid, start_from
 
 M, DELTA = 4, 0.05
 
@@ -68,7 +68,12 @@ def test_flower_gives_the_trajectory_of_the_protocol(
     rounds = 60
     rule, strategy = pair(name, step_size, local_steps)
     work = LocalWork(local_steps) if local_steps > 1 else None
-    run = play(Server(rule, world.w0, step_size=step_size), FederationGame(world.problem, world.eps, local_work=work, keep_every=1), rounds=rounds, random_state=0)  # fmt: skip
+    run = play(
+        Server(rule, world.w0, step_size=step_size),
+        FederationGame(world.problem, world.eps, local_work=work, keep_every=1),
+        rounds=rounds,
+        random_state=0,
+    )
     seen, eps = Trajectory(), np.broadcast_to(world.eps, (M,))
     grid = problem_grid(world.problem, eps)
     result = strategy.start(grid, start_from(world.w0), num_rounds=rounds, evaluate_fn=seen)
@@ -107,7 +112,11 @@ def test_flower_simulation_gives_the_same_model(world: Any) -> None:
     run_simulation(server, client, num_supernodes=M, backend_config=resources)  # type: ignore[arg-type]
     for name, step_size in (("safe step", 1.0), ("ada-gd", 0.03)):
         rule = pair(name, step_size, 1)[0]
-        run = play(Server(rule, world.w0, step_size=step_size), FederationGame(world.problem, 0.1), rounds=12)
+        run = play(
+            Server(rule, world.w0, step_size=step_size),
+            FederationGame(world.problem, 0.1),
+            rounds=12,
+        )
         w, history = out[name]
         assert np.abs(w - run.w).max() <= 1e-6
         assert history.left == {}

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from defection.flower_world import problem_grid, start_from
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
@@ -20,6 +21,7 @@ from counterplay.defection.lab import (
     MisreportingAgent,
     UnderconfidentAgent,
 )
+from counterplay.errors import InvalidInputError
 from counterplay.federated.flower import (
     InProcessGrid,
     RationalClient,
@@ -33,8 +35,6 @@ from counterplay.federated.flower import (
     train_message,
 )
 from counterplay.federated.rules import FedAvg
-from counterplay.errors import InvalidInputError
-from defection.flower_world import problem_grid, start_from
 
 
 @pytest.fixture(autouse=True)

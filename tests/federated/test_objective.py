@@ -8,13 +8,14 @@ import pytest
 from counterplay.core.draws import run_keys
 from counterplay.federated import (
     LayeredObjective,
+    LocalWork,
     NumpyArrays,
     TorchArrays,
-    agent_batches,
     local_work,
-    minibatches,
+    party_batches,
 )
 from counterplay.federated.losses import MARGIN, row_loss
+from counterplay.federated.sites import minibatches
 
 torch = pytest.importorskip("torch")
 
@@ -124,10 +125,10 @@ def test_local_steps_follow_the_definition(rescale: bool) -> None:
     model = LayeredObjective([4, 5, 3])
     X, y = RNG.normal(size=(20, 4)), RNG.integers(0, 3, size=20)
     w = RNG.normal(size=model.size)
-    order = agent_batches(3, agent=2, round=7, rows=20, local_steps=5, batch_size=6)
-    work = local_work(
-        model, X, y, w, step_size=0.3, local_steps=5, batches=order, rescale_local_lr=rescale
-    )
+    asked = LocalWork(5, 6, rescale)
+    order = party_batches(3, party=2, round=7, rows=20, work=asked)
+    assert order is not None
+    work = local_work(model, (X, y), w, step_size=0.3, work=asked, batches=order)
     local = w.copy()
     for rows in order:
         part = (X[rows][None], y[rows][None], np.full((1, 6), 1 / 6))
@@ -142,7 +143,7 @@ def test_local_steps_follow_the_definition(rescale: bool) -> None:
 def test_one_full_step_is_the_gradient() -> None:
     model = LayeredObjective([4, 5, 3])
     X, y = RNG.normal(size=(20, 4)), RNG.integers(0, 3, size=20)
-    work = local_work(model, X, y, RNG.normal(size=model.size), step_size=0.3)
+    work = local_work(model, (X, y), RNG.normal(size=model.size), step_size=0.3)
     assert work.gradient is not None
     assert np.array_equal(work.update, work.gradient)
 
@@ -154,7 +155,7 @@ def test_batches_do_not_depend_on_the_company() -> None:
     assert many.shape == (6, 3, 4, 8)
     assert (many.max(axis=(0, 2, 3)) < sizes).all()
     assert np.array_equal(many[2:3], minibatches(keys[2:3], 3, sizes, 4, 8))
-    assert np.array_equal(many[2, 1], agent_batches(4, 1, 3, 100, 4, 8, run=2))
+    assert np.array_equal(many[2, 1], party_batches(4, 1, 3, 100, LocalWork(4, 8), run=2))
     assert not np.array_equal(many[0, 0], minibatches(keys[:1], 4, sizes, 4, 8)[0, 0])
 
 

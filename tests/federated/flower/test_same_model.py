@@ -18,8 +18,8 @@ from sklearn.datasets import load_digits
 from counterplay.core.draws import run_keys
 from counterplay.defection import ADAGD, FedAvg
 from counterplay.defection import SafeStep as SafeStepRule
+from counterplay.defection.split import heterogeneous_split
 from counterplay.federated import Sites, train
-from counterplay.federated.modules import torch_objective
 from counterplay.federated.flower import (
     AdaGD,
     InProcessGrid,
@@ -27,7 +27,7 @@ from counterplay.federated.flower import (
     SafeStep,
     torch_client_app,
 )
-from counterplay.defection.split import heterogeneous_split
+from counterplay.federated.modules import torch_objective
 
 M, ROUNDS, SEED, DELTA = 4, 20, 7, 0.05
 EPS = (1.6, 1.4, 1.6, 1.4)  # within reach in a few rounds, so that somebody leaves under averaging
