@@ -28,7 +28,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(SAMPLE))
     paths = [SAMPLE, Path(counterplay.__file__).resolve().parents[1]]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, paths)))
-    monkeypatch.setattr(registry, "MODULES", {"sample": "sample_area"})
+    monkeypatch.setattr(registry, "GROUP", "sample.studies")
     monkeypatch.setattr("counterplay.studies.threads.THREAD_VARIABLES", ())
     return tmp_path
 
@@ -127,7 +127,7 @@ def test_a_store_of_other_code_is_a_mistake_with_a_way_out(
 ):
     arguments = ["run", "sample/walk", "--jobs", "1", "--quiet"]
     assert cli.run(arguments) == 0
-    monkeypatch.setattr("counterplay.studies.plan.code_fingerprint", lambda cell: "edited")
+    monkeypatch.setattr("counterplay.studies.plan.study_fingerprint", lambda cell, data: "edited")
     assert cli.run(arguments) == 2
     assert "add --refresh to recompute" in one_sentence(capsys)
     assert cli.run([*arguments, "--refresh"]) == 0

@@ -30,6 +30,7 @@ _SUBPACKAGES = (
     "federated",
     "datasets",
     "errors",
+    "testing",
 )
 
 __all__ = [*_SUBPACKAGES]

@@ -43,7 +43,7 @@ CASE_KEYS = {
 # Plumbing of core that users never call: a docstring is enough.
 PLUMBING = {
     "bits", "class_builders", "class_io", "draws", "figures", "files", "floating_point",
-    "play", "programs", "progress", "report", "seeds", "session", "setting", "threads",
+    "play", "programs", "progress", "replies", "report", "seeds", "session", "setting", "threads",
     "validation", "weights",
 }  # fmt: skip
 

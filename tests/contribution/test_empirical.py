@@ -89,3 +89,46 @@ def test_bad_datasets() -> None:
         EmpiricalGame([(X, y), (X[:, :2], y)], GaussianNB(), 0.8)
     with pytest.raises(InvalidInputError, match="at least one"):
         EmpiricalGame([], GaussianNB(), 0.8)
+
+
+def small_site(seed: int, *, integral: bool = True, mu: float = 0.7) -> EmpiricalGame:
+    """Two sites of 60 rows and one of 12 (42, 42 and 8 to bring)."""
+    rng = np.random.default_rng(seed)
+    direction, sites = rng.normal(size=4), []
+    for n in (60, 60, 12):
+        X = rng.normal(size=(n, 4))
+        sites.append((X, (X @ direction + 0.5 * rng.normal(size=n) > 0).astype(int)))
+    return EmpiricalGame(sites, GaussianNB(), mu, n_repeats=3, integral=integral, random_state=seed)
+
+
+@pytest.mark.parametrize("integral", [True, False])
+@pytest.mark.parametrize(("seed", "mu"), [(0, 0.6), (1, 0.7), (2, 0.7), (2, 0.75), (3, 0.6)])
+def test_f7_a_small_site_does_not_stop_the_plan(seed: int, mu: float, integral: bool) -> None:
+    game = small_site(seed, integral=integral, mu=mu)
+    plan = plan_contributions(game)
+    for found in plan.plans.values():
+        assert (found.theta <= game.cap).all()
+        assert (game.utilities(found.theta) >= mu - 1e-9).all()
+
+
+def test_f7_swaps_that_break_a_cap_are_not_evaluated() -> None:
+    game = small_site(0)
+    theta = np.array([42.0, 5.0, 8.0])
+    swapped = game.swap_utilities(theta)
+    for i, j in np.ndindex(3, 3):
+        other = theta.copy()
+        other[[i, j]] = other[[j, i]]
+        if (other > game.cap).any():
+            assert np.isnan(swapped[i, j])
+        else:
+            assert swapped[i, j] == game.utilities(other)[i]
+    assert np.isnan(swapped).sum() == 2  # parties 0 and 2 cannot change places
+    with pytest.raises(InvalidInputError, match="above the cap"):
+        game.utilities([42, 5, 9])
+
+
+def test_f7_a_target_out_of_reach_is_refused_by_name() -> None:
+    game = small_site(1, mu=0.99)
+    assert (game.utilities(game.cap) < 0.99).any()
+    with pytest.raises(InfeasibleError, match=r"cannot reach mu=0\.99 even if everybody"):
+        plan_contributions(game)

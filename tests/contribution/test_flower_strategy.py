@@ -181,3 +181,101 @@ def test_flower_simulation_matches_the_engine() -> None:
     drawn = [sorted(round_.values()) for round_ in out["loads"]]
     assert drawn == [sorted(row) for row in (ours.drawn[0] // M).tolist()]
     assert max(abs(a - p[0]).max() for a, p in zip(out["arrays"], ours.params)) <= 1e-6
+
+
+def evaluated(message: Any, metrics: dict[str, Any], *names: str) -> Any:
+    from flwr.app import Message, MetricRecord, RecordDict
+
+    records = {name: MetricRecord(metrics) for name in names or ("metrics",)}
+    return Message(RecordDict(records), reply_to=message)
+
+
+def question(node: int) -> Any:
+    from flwr.app import Message, RecordDict
+
+    return Message(RecordDict(), dst_node_id=node, message_type="evaluate")
+
+
+BAD_METRICS: dict[str, dict[str, Any]] = {
+    "no accuracy": {"num-examples": 10},
+    "accuracy nan": {"num-examples": 10, "accuracy": float("nan")},
+    "accuracy list": {"num-examples": 10, "accuracy": [0.9, 0.9]},
+    "accuracy seven": {"num-examples": 10, "accuracy": 7.0},
+    "target nan": {"num-examples": 10, "accuracy": 0.9, "threshold": float("nan")},
+    "no weight": {"accuracy": 0.9},
+    "weight nan": {"num-examples": float("nan"), "accuracy": 0.9},
+    "weight list": {"num-examples": [1, 2], "accuracy": 0.9},
+    "weight zero": {"num-examples": 0, "accuracy": 0.9},
+    "weight half": {"num-examples": 1.5, "accuracy": 0.9},
+}
+
+
+@pytest.mark.usefixtures("identity")
+@pytest.mark.parametrize("kind", BAD_METRICS)
+def test_f8_an_unusable_evaluation_neither_stops_the_server_nor_counts(kind: str) -> None:
+    from counterplay.contribution.flower import MWFed as FlowerMWFed
+
+    server = FlowerMWFed(threshold=0.7, c=4.0)
+    server.log_weights_ = {1: 0.5}
+    replies = [
+        evaluated(question(1), BAD_METRICS[kind]),
+        evaluated(question(2), {"num-examples": 30, "accuracy": 0.6}),
+        evaluated(question(3), {"num-examples": 10, "accuracy": 0.8, "threshold": 0.9}),
+        evaluated(question(4), {"num-examples": 10, "accuracy": 0.8}),
+    ]
+    metrics = server.aggregate_evaluate(1, replies)
+    assert server.log_weights_ == {1: 0.5, 2: np.log(4.0), 3: np.log(4.0), 4: 0.0}
+    assert list(server.refused_) == [1]
+    named = (
+        "accuracy" if "accuracy" in kind else "threshold" if "target" in kind else "num-examples"
+    )
+    assert named in server.refused_[1][0]
+    assert metrics is not None
+    assert metrics["accuracy"] == pytest.approx((30 * 0.6 + 10 * 0.8 + 10 * 0.8) / 50)
+
+
+@pytest.mark.usefixtures("identity")
+def test_f8_replies_without_or_with_two_records_are_refused() -> None:
+    from counterplay.contribution.flower import MWFed as FlowerMWFed
+
+    server = FlowerMWFed()
+    good = {"num-examples": 10, "accuracy": 0.9}
+    replies = [evaluated(question(1), good, "a", "b"), question(2), evaluated(question(3), good)]
+    replies[1].metadata.__dict__["_src_node_id"] = 2
+    assert server.aggregate_evaluate(1, replies) is not None
+    assert set(server.log_weights_) == {3}
+    assert server.aggregate_evaluate(2, []) is None
+    assert server.aggregate_evaluate(3, replies[:2]) is None
+
+
+@pytest.mark.usefixtures("identity")
+@pytest.mark.parametrize("kind", ["shape", "nan", "text", "complex", "bytes", "stype", "keys"])
+def test_f8_an_unusable_model_is_left_out_of_the_average(kind: str) -> None:
+    from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+
+    from counterplay.contribution.flower import MWFed as FlowerMWFed
+
+    bad = {
+        "shape": Array(np.zeros(3)),
+        "nan": Array(np.array([np.nan, 0.0])),
+        "text": Array(np.array(["a", "b"])),
+        "complex": Array(np.array([1j, 0.0])),
+        "bytes": Array(dtype="float64", shape=(2,), stype="numpy.ndarray", data=b"garbage"),
+        "stype": Array(dtype="float64", shape=(2,), stype="unknown", data=b"xx"),
+        "keys": Array(np.zeros(2)),
+    }[kind]
+    server = FlowerMWFed(fraction_train=1.0, min_available_nodes=4)
+    model = ArrayRecord([np.zeros(2)])
+    questions = list(server.configure_train(1, model, ConfigRecord(), MemoryGrid()))  # type: ignore[arg-type]
+
+    def reply(message: Any, array: Any, name: str = "0") -> Any:
+        content = {"arrays": ArrayRecord({name: array})}
+        metrics = {"metrics": MetricRecord({"num-examples": 5})}
+        return Message(RecordDict({**content, **metrics}), reply_to=message)
+
+    replies = [reply(m, Array(np.array([float(i), 1.0]))) for i, m in enumerate(questions)]
+    replies[0] = reply(questions[0], bad, "other" if kind == "keys" else "0")
+    arrays, _ = server.aggregate_train(1, replies)
+    assert arrays is not None
+    assert arrays["0"].numpy().tolist() == [2.0, 1.0]  # the mean of 1, 2 and 3
+    assert list(server.refused_) == [questions[0].metadata.dst_node_id]

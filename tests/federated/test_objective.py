@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from counterplay.core.draws import run_keys
+from counterplay.errors import InvalidInputError
 from counterplay.federated import (
     LayeredObjective,
     LocalWork,
@@ -166,3 +167,85 @@ def test_single_output_margin_loss_is_the_logistic_loss() -> None:
     margin = sign * out[0, :, 0]
     assert np.allclose(loss[0], np.log1p(np.exp(-margin)), atol=1e-15)
     assert np.allclose(slope[0, :, 0], -sign / (1 + np.exp(margin)), atol=1e-15)
+
+
+class Doubled(torch.nn.Sequential):  # type: ignore[misc]  # torch is imported late
+    """A Sequential with a forward of its own."""
+
+    def forward(self, x: object) -> object:
+        return 2.0 * super().forward(x) + 0.1
+
+
+def stack() -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    first, second, last = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4), torch.nn.Linear(4, 3)
+    return torch.nn.Sequential(first, torch.nn.Tanh(), second, torch.nn.Tanh(), last).double()
+
+
+def unusual(kind: str) -> torch.nn.Module:
+    module = stack()
+    if kind == "F2 tied":
+        module[2].weight = module[0].weight
+    elif kind == "F3 frozen":
+        module[0].requires_grad_(False)
+        module[4].bias.requires_grad_(False)
+    elif kind == "F4 forward":
+        return Doubled(*module)
+    elif kind == "F4 hook":
+        module[2].register_forward_hook(lambda part, given, out: 3.0 * out)
+    elif kind == "F4 pre-hook":
+        module[0].register_forward_pre_hook(lambda part, given: (given[0] + 1.0,))
+    return module
+
+
+UNUSUAL = ["plain", "F2 tied", "F3 frozen", "F4 forward", "F4 hook", "F4 pre-hook"]
+
+
+@pytest.mark.parametrize("kind", UNUSUAL)
+def test_f2_f3_f4_loss_and_gradient_are_those_of_the_module(kind: str) -> None:
+    module = unusual(kind)
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(20, 4)), rng.integers(0, 3, 20)
+    trained = [p for p in module.parameters() if p.requires_grad]
+    w = torch.nn.utils.parameters_to_vector(trained).detach().numpy()
+    loss = torch.nn.functional.cross_entropy(module(torch.from_numpy(X)), torch.from_numpy(y))
+    expected = np.concatenate([g.numpy().ravel() for g in torch.autograd.grad(loss, trained)])
+    work = local_work(module, X, y, w, step_size=0.1, dtype="float64")
+    assert work.loss == pytest.approx(loss.item(), abs=1e-12)
+    assert np.abs(work.gradient - expected).max() <= 1e-12
+    fresh = torch_objective(module, dtype="float64").start(run_keys(0, 2))
+    own = torch_objective(module, dtype="float64", warm_start=True).start(run_keys(0, 2))
+    assert fresh.shape == own.shape == (2, len(w))
+    assert np.array_equal(own[1], w)
+
+
+@pytest.mark.parametrize("kind", ["module", "parameter", "forward"])
+def test_f4_what_cannot_run_on_copies_is_refused(kind: str) -> None:
+    module = stack()
+    if kind == "module":
+        module[2].register_full_backward_hook(lambda part, inner, outer: None)
+    elif kind == "parameter":
+        module[2].weight.register_hook(lambda gradient: 2.0 * gradient)
+    else:
+        module.forward = lambda x: x  # type: ignore[method-assign]
+    words = "forward of Sequential" if kind == "forward" else "2.* has a backward hook"
+    with pytest.raises(InvalidInputError, match=words):
+        torch_objective(module)
+
+
+def test_f3_a_frozen_layer_keeps_its_values_in_the_simulator() -> None:
+    from counterplay.defection import DefectionSimulator
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4))
+    y, site = (X[:, 0] > 0).astype(int), np.arange(80) % 2
+    module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+    module[0].requires_grad_(False)
+    X = X.astype(np.float32)
+    simulator = DefectionSimulator(module, X, y, site, threshold=0.0, warm_start=True)
+    objective = simulator.objective
+    assert objective.size == 5  # the last layer: the first cannot move
+    rows = torch.from_numpy(X)
+    out = objective.outputs(torch.zeros(1, 5) + 1.0, rows[None])[0, :, 0]
+    expected = torch.relu(module[0](rows)).sum(dim=1) + 1.0  # all weights and the bias are 1
+    assert torch.allclose(out, expected, atol=1e-5)

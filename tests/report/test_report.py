@@ -31,7 +31,7 @@ needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this 
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(SAMPLE))
-        patch.setattr(registry, "MODULES", {"sample": "sample_area"})
+        patch.setattr(registry, "GROUP", "sample.studies")
         with Store(tmp_path_factory.mktemp("store") / "s.sqlite") as store:
             run_studies(registry.select(["sample/walk"]), store, jobs=1, progress=False)
             built = build_report(registry.select(["sample"]), store)
@@ -158,13 +158,15 @@ def test_full_results_are_shown_once_they_are_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.syspath_prepend(str(SAMPLE))
-    monkeypatch.setattr(registry, "MODULES", {"sample": "sample_area"})
+    monkeypatch.setattr(registry, "GROUP", "sample.studies")
     entries = registry.select(["sample/walk"])
     with Store(tmp_path / "s.sqlite") as store:
         run_studies(entries, store, jobs=1, scale="full", progress=False)
         shown = build_report(entries, store).areas[0].results[0]
         quick = build_report(entries, store, scale="quick").areas[0].results[0]
-        monkeypatch.setattr("counterplay.studies.plan.code_fingerprint", lambda cell: "edited")
+        monkeypatch.setattr(
+            "counterplay.studies.plan.study_fingerprint", lambda cell, data: "edited"
+        )
         (stale,) = build_report(entries, store).missing
     assert (shown.scale, len(shown.frame)) == ("full", 24)
     assert shown.command == "counterplay run sample/walk --scale full"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.metadata
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -9,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from counterplay.studies import fingerprint
-from counterplay.studies.fingerprint import code_fingerprint
+from counterplay.studies.fingerprint import code_fingerprint, study_fingerprint
 
 SOURCE = '''
 """A module."""
@@ -98,14 +99,41 @@ def test_a_change_in_an_imported_module_changes_it(workshop: Workshop):
     assert workshop.print_of(helper=HELPER.replace("return x", "return -x")) != workshop.print_of()
 
 
-def test_library_code_reached_by_imports_counts(workshop: Workshop):
+def test_library_packages_behind_the_imports_count_whole(workshop: Workshop):
     with_stats = SOURCE.replace("helper(seed)", "mean_interval([seed])")
     reach = fingerprint._Reach("cells_to_print")
     module = workshop.module(with_stats)
     assert reach.add_name(module.__name__, "cell")
-    modules = {part.partition("\0")[0] for part in reach.parts}
-    assert {"counterplay.core.stats", "counterplay.errors", "helper_of_cells"} <= modules
-    assert not any(name.startswith("scipy") for name in modules)
+    assert reach.packages == {"counterplay.core"}
+    assert {part.partition("\0")[0] for part in reach.parts} == {
+        "cells_to_print",
+        "helper_of_cells",
+    }
+    packages, foreign = fingerprint._closure(frozenset({"counterplay.tradeoff"}))
+    assert {"counterplay.tradeoff", "counterplay.core", "counterplay.errors"} <= packages
+    assert "counterplay.strategic" not in packages
+    assert {"numpy", "scipy"} <= foreign
+
+
+def test_r6_versions_of_other_packages_count(workshop: Workshop, monkeypatch: pytest.MonkeyPatch):
+    before = workshop.print_of()
+    known = importlib.metadata.version
+    monkeypatch.setattr(
+        importlib.metadata, "version", lambda name: "99" if name == "scipy" else known(name)
+    )
+    assert workshop.print_of() != before
+
+
+def test_r6_data_files_count(workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    cell = workshop.module().cell
+    monkeypatch.setattr("counterplay.datasets.sources.cache_folder", lambda: tmp_path / "no cache")
+    monkeypatch.setenv("COUNTERPLAY_DATA", str(tmp_path))
+    prints = [study_fingerprint(cell, ("german_credit",))]
+    for content in (b"one", b"two"):
+        (tmp_path / "german_credit.parquet").write_bytes(content)
+        prints.append(study_fingerprint(cell, ("german_credit",)))
+    assert len(set(prints)) == 3
+    assert study_fingerprint(cell) not in prints
 
 
 def test_version_number_does_not_count(tmp_path: Path):

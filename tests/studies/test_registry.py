@@ -10,7 +10,7 @@ from counterplay.studies import registry
 
 
 def test_areas_come_in_the_order_of_the_report(sample):
-    assert list(registry.MODULES)[:9] == [
+    assert list(registry.area_points())[:9] == [
         "strategic",
         "contribution",
         "defection",
@@ -22,8 +22,8 @@ def test_areas_come_in_the_order_of_the_report(sample):
         "invariance",
     ]
     names = [area.name for area in registry.load_areas()]
-    assert names == [name for name in registry.MODULES if name in names]
-    assert names[-1] == "sample"
+    assert names == list(registry.area_points())
+    assert names[-1] == "sample"  # found by the entry point of another distribution
 
 
 def test_selection_by_area_and_study_without_repeats(sample):
@@ -47,15 +47,16 @@ def test_unknown_area(sample):
 
 
 def test_no_area_at_all(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(registry, "MODULES", {"ghost": "counterplay.studies.ghost"})
+    monkeypatch.setattr(registry, "GROUP", "ghost.studies")
     assert registry.load_areas() == ()
     with pytest.raises(InvalidInputError, match="no area is installed"):
         registry.select(["ghost"])
 
 
-def test_a_module_without_an_area_is_not_one(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(registry, "MODULES", {"store": "counterplay.studies.store"})
-    assert registry.load_areas() == ()
+def test_an_entry_point_that_is_no_area_is_named(sample, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(registry, "GROUP", "broken.studies")
+    with pytest.raises(InvalidInputError, match=r"broken = sample_area:math .* is no Area"):
+        registry.load_areas()
 
 
 def test_listing_imports_no_heavy_package():

@@ -29,7 +29,7 @@ def start(store: Path, *options: str, pause: float = 0.0) -> subprocess.Popen[by
     paths = [str(SAMPLE), str(Path(counterplay.__file__).parents[1])]
     return subprocess.Popen(
         [
-            *(sys.executable, str(SAMPLE / "counterplay_with_sample.py"), "run", "sample/walk"),
+            *(sys.executable, "-m", "counterplay", "run", "sample/walk"),
             *("--seed", "7", "--store", str(store), "--out", str(store.parent), *options),
         ],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "SAMPLE_PAUSE": str(pause)},

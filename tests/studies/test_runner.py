@@ -81,7 +81,7 @@ def test_refresh_recomputes_only_what_other_code_computed(tmp_path: Path, sample
 def test_an_edited_cell_is_detected(tmp_path: Path, sample, monkeypatch: pytest.MonkeyPatch):
     with Store(tmp_path / "s.sqlite") as store:
         run_studies([sample["walk"]], store, jobs=1, progress=False)
-        monkeypatch.setattr(plan, "code_fingerprint", lambda cell: "edited")
+        monkeypatch.setattr(plan, "study_fingerprint", lambda cell, data: "edited")
         with pytest.raises(StoreError, match="computed by other code"):
             run_studies([sample["walk"]], store, jobs=1, progress=False)
 

@@ -68,7 +68,8 @@ def integer_equilibrium_coverage(
     -------
     Allocation
         ``certificate["proved"]`` says whether the plan is the cheapest stable one (all plans
-        below the stand-alone contributions were checked).
+        below the stand-alone contributions were checked); ``certificate["dearest_found"]`` is the
+        highest total of a stable plan, of all of them if ``proved``.
 
     Notes
     -----
@@ -95,15 +96,17 @@ def integer_equilibrium_coverage(
         best = table.cheapest(stable)
         if best is None:
             raise ConvergenceError("no stable plan respects the caps; raise them")
+        dearest = table.cheapest(stable, sense=-1)
+        assert dearest is not None  # there is a stable plan
         facts: dict[str, Any] = {"proved": True, "stable_plans": int(stable.sum())}
+        facts["dearest_found"] = whole.total(dearest)
         return allocation(whole, best, "stable", facts)
     plans = [_settle(whole, start) for start in _starts(whole, n_restarts, random_state)]
     found = [plan for plan in plans if plan is not None]
     if not found:
         raise ConvergenceError("best responses did not settle below the caps; raise them")
     best = min(found, key=whole.total)
-    totals = sorted({whole.total(plan) for plan in found})
-    facts = {"proved": False, "totals_found": totals}
+    facts = {"proved": False, "dearest_found": max(whole.total(plan) for plan in found)}
     return allocation(whole, best, "stable", facts)
 
 

@@ -118,7 +118,10 @@ class EmpiricalGame(CollabGame):
 
     def scores(self, theta: ArrayLike) -> FloatArray:
         """Return the accuracies of every repeat, shape ``(n_repeats, k)``."""
-        vector = self._vector(theta)
+        return self._scores(self._vector(theta))
+
+    def _scores(self, vector: FloatArray) -> FloatArray:
+        """Accuracies of every repeat; beyond its cap a party brings all its rows."""
         whole = np.floor(vector)
         rounded = [whole + (draw < vector - whole) for draw in self._draws]
         return np.stack([self._scored(r, counts) for r, counts in enumerate(rounded)])
@@ -172,7 +175,7 @@ class EmpiricalGame(CollabGame):
         return self.upper
 
     def _utilities(self, theta: FloatArray) -> FloatArray:
-        return np.stack([self.scores(row).mean(axis=0) for row in theta])
+        return np.stack([self._scores(row).mean(axis=0) for row in theta])
 
     def _best_response(self, i: int, theta: FloatArray) -> float:
         low, high = -1, int(self.cap[i]) + 1

@@ -7,7 +7,8 @@ Source: Alg. alg:MW, spec 04 sections 3.19 and 8.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from logging import WARNING
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,13 @@ from counterplay.contribution.training.loads import (
     rounded_loads,
 )
 from counterplay.core.draws import fold, run_keys
+from counterplay.federated.replies import check_rows_sent, common_metrics
 from counterplay.core.validation import check_choice, check_int, check_positive_int, check_real
-from counterplay.errors import MissingDependencyError
+from counterplay.errors import InvalidInputError, MissingDependencyError
 
 try:
     from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+    from flwr.common.logger import log
     from flwr.serverapp import Grid
     from flwr.serverapp.strategy import FedAvg
 except ImportError:
@@ -66,6 +69,9 @@ class MWFed(FedAvg):
         Logarithms of the clients' weights, by node id.
     loads_:
         Minibatches sent to each client, one dictionary per round.
+    refused_:
+        Why replies were not used, by node id. Such a client keeps its weight: it does not count as
+        satisfied, and it does not stop the others.
 
     Notes
     -----
@@ -104,6 +110,8 @@ class MWFed(FedAvg):
         self.accuracy_key, self.threshold_key = accuracy_key, threshold_key
         self.log_weights_: dict[int, float] = {}
         self.loads_: list[dict[int, int]] = []
+        self.refused_: dict[int, list[str]] = {}
+        self._model: ArrayRecord | None = None
 
     def plan_loads(self, node_ids: Sequence[int], server_round: int) -> dict[int, int]:
         """Return how many minibatches each of the clients does in this round."""
@@ -118,6 +126,7 @@ class MWFed(FedAvg):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Send every client its own number of minibatches; clients with none are left alone."""
+        self._model = arrays
         messages = list(super().configure_train(server_round, arrays, config, grid))
         loads = self.plan_loads([m.metadata.dst_node_id for m in messages], server_round)
         self.loads_.append(loads)
@@ -132,14 +141,79 @@ class MWFed(FedAvg):
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """Raise the weights of clients below their target, then aggregate as usual."""
-        received = list(replies)
-        for reply in received:
-            if reply.has_error():
-                continue
-            metrics: Any = next(iter(reply.content.metric_records.values()))
-            node = reply.metadata.src_node_id
-            target = float(metrics.get(self.threshold_key, self.threshold))
-            missed = float(metrics[self.accuracy_key]) < target
+        usable = self._usable(replies, self._check_evaluated)
+        for reply in usable:
+            metrics, node = _metrics(reply), reply.metadata.src_node_id
+            missed = metrics[self.accuracy_key] < metrics.get(self.threshold_key, self.threshold)
             step = float(np.log(self.c)) if missed else 0.0
             self.log_weights_[node] = self.log_weights_.get(node, 0.0) + step
-        return super().aggregate_evaluate(server_round, received)
+        _keep_common_metrics(usable)
+        return super().aggregate_evaluate(server_round, usable)
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Average the models of the clients whose replies can be used."""
+        usable = self._usable(replies, self._check_trained)
+        _keep_common_metrics(usable)
+        return super().aggregate_train(server_round, usable)
+
+    def _usable(
+        self, replies: Iterable[Message], check: Callable[[Message], None]
+    ) -> list[Message]:
+        """Return the replies that pass the check; note why the others do not."""
+        usable = []
+        for reply in replies:
+            try:
+                if reply.has_error():
+                    raise InvalidInputError(f"error: {reply.error.reason}")
+                check(reply)
+            except Exception as error:  # whatever a client sends, the others go on
+                node, reason = reply.metadata.src_node_id, str(error)[:200]
+                self.refused_.setdefault(node, []).append(reason)
+                log(WARNING, "\t> reply of node %s is not used: %s", node, reason)
+            else:
+                usable.append(reply)
+        return usable
+
+    def _check_evaluated(self, reply: Message) -> None:
+        metrics = _metrics(reply)
+        if self.accuracy_key not in metrics:
+            raise InvalidInputError(f"the reply has no metric {self.accuracy_key!r}")
+        for key in (self.accuracy_key, self.threshold_key):
+            check_real(metrics.get(key, 0.0), key, low=0.0, high=1.0)
+        check_rows_sent(metrics, self.weighted_by_key)
+
+    def _check_trained(self, reply: Message) -> None:
+        check_rows_sent(_metrics(reply), self.weighted_by_key)
+        records = list(reply.content.array_records.values())
+        if len(records) != 1:
+            raise InvalidInputError(f"the reply has {len(records)} array records, expected 1")
+        model = self._model or records[0]
+        if set(records[0]) != set(model):
+            raise InvalidInputError("the arrays of the reply are not those of the model")
+        for key, array in records[0].items():
+            values, shape = array.numpy(), tuple(model[key].shape)
+            if values.shape != shape or values.dtype.kind not in "iuf":
+                raise InvalidInputError(
+                    f"the array {key!r} has shape {values.shape} and type {values.dtype}, "
+                    f"expected numbers of shape {shape}"
+                )
+            if not np.isfinite(values).all():
+                raise InvalidInputError(f"the array {key!r} has a value that is not finite")
+
+
+def _metrics(reply: Message) -> Any:
+    records = list(reply.content.metric_records.values())
+    if len(records) != 1:
+        raise InvalidInputError(f"the reply has {len(records)} metric records, expected 1")
+    return records[0]
+
+
+def _keep_common_metrics(replies: Sequence[Message]) -> None:
+    """Leave only the metrics that all replies have in the same form; Flower averages no others."""
+    records = [_metrics(reply) for reply in replies]
+    common = common_metrics(records)
+    for reply, record in zip(replies, records):
+        metrics = MetricRecord({key: record[key] for key in common})
+        reply.content = RecordDict({**reply.content.array_records, "metrics": metrics})

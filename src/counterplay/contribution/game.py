@@ -171,14 +171,20 @@ class CollabGame(ABC):
         return (moved - self._utilities(vector[None, :])).T / step
 
     def swap_utilities(self, theta: ArrayLike) -> FloatArray:
-        """Return ``S[i, j]``: utility of ``i`` after ``i`` and ``j`` exchanged contributions."""
+        """Return ``S[i, j]``: utility of ``i`` after ``i`` and ``j`` exchanged contributions.
+
+        NaN where the exchange would break a cap.
+        """
         vector = self._vector(theta)
-        swapped = np.empty((self.k, self.k))
+        swapped = np.full((self.k, self.k), np.nan)
         for i in range(self.k):
             stack = np.repeat(vector[None, :], self.k, axis=0)
             stack[:, i] = vector
             stack[np.arange(self.k), np.arange(self.k)] = vector[i]
-            swapped[i] = self._utilities(stack)[:, i]
+            top = np.inf if self.upper is None else self.upper + 1e-9
+            possible = np.asarray((stack <= top).all(axis=1))
+            if possible.any():
+                swapped[i, possible] = self._utilities(stack[possible])[:, i]
         return swapped
 
     def well_behaved_constants(

@@ -34,7 +34,8 @@ class GameReport:
 
     ``stable``, ``envy_free`` and ``equal`` are None where no such plan exists or was found;
     ``flags`` then says why. ``bounds["optimal_lower"]`` is proven: no plan costs less; so is
-    ``bounds["envy_free_lower"]`` for envy-free plans (linear games only).
+    ``bounds["envy_free_lower"]`` for envy-free plans (linear games only). ``is_proved`` says which
+    plans are known to be the cheapest of their kind; the others are the best that was found.
     """
 
     game: CollabGame
@@ -62,7 +63,11 @@ class GameReport:
 
     @property
     def price_of_anarchy(self) -> float:
-        """Highest total of a stable plan (known or found) over the cheapest total."""
+        """Highest total of a stable plan over the cheapest total.
+
+        Of the stable plans that were found where ``is_proved("stable")`` is false: then the true
+        price may be higher.
+        """
         highest = self.bounds.get("stable_highest")
         if highest is None:
             return self.price_of_stability
@@ -103,6 +108,13 @@ class GameReport:
         """The plans that exist, by name."""
         found = {name: getattr(self, name) for name in PLANS}
         return {name: plan for name, plan in found.items() if plan is not None}
+
+    def is_proved(self, plan: str) -> bool:
+        """Return whether a plan is known to be the cheapest of its kind."""
+        found = self._plan(plan)
+        if plan == "optimal":
+            return self.bounds["optimal_lower"] >= found.total - 1e-6
+        return plan == "equal" or bool(found.certificate.get("proved", False))
 
     def envy(self, plan: str = "optimal") -> EnvyReport:
         """Return who envies whom in one of the plans."""
@@ -145,13 +157,10 @@ class GameReport:
 
     def summary(self) -> str:
         """Return the whole report as text."""
-        lower = self.bounds["optimal_lower"]
-        proof = "best found" if lower <= 0 else f"best found, nothing below {lower:.4g}"
-        if lower >= self.optimal.total - 1e-6:
-            proof = "proved"
+        proof = self._best_found("optimal") or "   (proved)"
         lines = [
             f"{self.game!r}",
-            f"cheapest plan    total {self.optimal.total:10.4f}   ({proof})",
+            f"cheapest plan    total {self.optimal.total:10.4f}{proof}",
         ]
         for name, price in (("stable", self.pos), ("envy_free", self.pof)):
             plan = getattr(self, name)
@@ -159,10 +168,9 @@ class GameReport:
             if plan is None:
                 lines.append(f"{label:<16} none")
             else:
-                lower = self.bounds.get(f"{name}_lower", plan.total)
-                open_gap = f" (nothing below {lower:.4g})" if lower < plan.total - 1e-3 else ""
                 lines.append(
-                    f"{label:<16} total {plan.total:10.4f}   {price:.3f} x cheapest{open_gap}"
+                    f"{label:<16} total {plan.total:10.4f}   {price:.3f} x cheapest"
+                    + self._best_found(name)
                 )
         if self.equal is not None:
             ratio = price_of_fairness(self.equal.total, self.optimal.total)
@@ -172,6 +180,13 @@ class GameReport:
         lines += ["", self.to_frame().round(4).to_string(), ""]
         lines += [f"- {sentence}" for sentence in (*self.findings(), *self._named_flags())]
         return "\n".join(lines).rstrip()
+
+    def _best_found(self, name: str) -> str:
+        """What to add to the total of a plan that is not proved to be the cheapest of its kind."""
+        if self.is_proved(name):
+            return ""
+        lower = max(self.bounds.get(f"{name}_lower", 0.0), self.bounds["optimal_lower"])
+        return f"   (best found{f', nothing below {lower:.4g}' if lower > 0 else ''})"
 
     def plot(self, ax: Axes | None = None, *, envy_of: str = "optimal") -> Axes:
         """Draw the contributions per party and plan; on a new figure also the envy graph.
@@ -318,7 +333,8 @@ def _draw_bars(ax: Axes, report: GameReport) -> None:
     place = np.arange(report.game.k)
     for number, (name, plan) in enumerate(plans.items()):
         offset = (number - (len(plans) - 1) / 2) * width
-        label = f"{name.replace('_', '-')} (total {plan.total:.3g})"
+        known = "" if report.is_proved(name) else ", best found"
+        label = f"{name.replace('_', '-')} (total {plan.total:.3g}{known})"
         ax.bar(place + offset, plan.theta, width, color=PALETTE[number], label=label)
     many = report.game.k > 8
     ax.set_xticks(place, report.names, rotation=60 if many else 0, fontsize=8 if many else 10)

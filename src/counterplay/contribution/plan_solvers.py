@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from counterplay.contribution.audit import allocation, envy_report
+from counterplay.contribution.audit import allocation, envy_report, is_feasible
 from counterplay.contribution.coverage import CoverageGame
 from counterplay.contribution.coverage_optimum import coverage_opt_integer, coverage_opt_real
 from counterplay.contribution.coverage_stable import (
@@ -18,10 +18,11 @@ from counterplay.contribution.coverage_stable import (
 )
 from counterplay.contribution.dynamics import best_response_dynamics
 from counterplay.contribution.envy_free import improve_envy_free, optimal_envy_free_linear
+from counterplay.contribution.envy_free_whole import cheaper_envy_free_plan
 from counterplay.contribution.equal import equal_allocation, smallest_common_level
 from counterplay.contribution.game import CollabGame
 from counterplay.contribution.linear import LinearGame
-from counterplay.contribution.local_search import descend, shrink, trim_envy_free
+from counterplay.contribution.local_search import descend, satisfied, shrink, trim_envy_free
 from counterplay.contribution.reports import Allocation
 from counterplay.contribution.social_optimum import socially_optimal_linear
 from counterplay.contribution.stable_linear import optimal_stable_linear
@@ -65,7 +66,7 @@ def solve_plans(game: CollabGame, time_limit: float, random_state: RandomState) 
         optimal, stable, worst, why = _generic(game, equal)
     flags += [] if why is None else [f"no stable plan: {why}"]
     optimal = _cheapest(game, optimal, [stable, equal])
-    fair = _envy_free(game, stable, equal, time_limit)
+    fair = _envy_free(game, optimal, stable, equal, time_limit)
     flags += [] if fair is not None else ["no envy-free plan was found within the caps"]
     bounds = {"optimal_lower": float(optimal.certificate.get("lower_bound", 0.0))}
     if worst is not None:
@@ -100,10 +101,9 @@ def _coverage(
         stable, why = _attempt(
             lambda: integer_equilibrium_coverage(game, random_state=random_state)
         )
-        totals = () if stable is None else stable.certificate.get("totals_found", ())
-        return optimal, stable, max(totals, default=None), why
-    optimal = coverage_opt_real(game, random_state=random_state)
-    stable, why = _attempt(lambda: optimal_stable_coverage(game, random_state=random_state))
+    else:
+        optimal = coverage_opt_real(game, random_state=random_state)
+        stable, why = _attempt(lambda: optimal_stable_coverage(game, random_state=random_state))
     worst = None if stable is None else float(stable.certificate["dearest_found"])
     return optimal, stable, worst, why
 
@@ -141,34 +141,60 @@ def _generic(
     game: CollabGame, equal: Allocation | None
 ) -> tuple[Allocation, Allocation | None, float | None, str | None]:
     stable, why = _attempt(lambda: best_response_dynamics(game, fallback=True).allocation)
+    if stable is not None and not is_feasible(game, stable.theta):
+        stable, why = None, "best responses settle where somebody misses its target below its cap"
     starts: list[FloatArray] = [p.theta for p in (equal, stable) if p is not None]
     starts.append(np.asarray(game.box if game.upper is None else game.upper))
+    starts = [start for start in starts if satisfied(game, start)]
+    if not starts:
+        game._validate()  # says who cannot be satisfied
+        raise InfeasibleError("no plan that satisfies everybody was found; lower the targets")
     improve = shrink if game.integral else descend
-    theta = min((improve(game, np.array(start)) for start in starts), key=game.total)
+    plans = starts + [improve(game, np.array(start)) for start in starts]
+    theta = min((plan for plan in plans if satisfied(game, plan)), key=game.total)
     return allocation(game, theta, "optimal", {"proved": False}), stable, None, why
 
 
 def _envy_free(
-    game: CollabGame, stable: Allocation | None, equal: Allocation | None, time_limit: float
+    game: CollabGame,
+    optimal: Allocation,
+    stable: Allocation | None,
+    equal: Allocation | None,
+    time_limit: float,
 ) -> Allocation | None:
-    candidates = [
+    starts = [
         plan
-        for plan in (stable, equal)
+        for plan in (optimal, stable, equal)
         if plan is not None and envy_report(game, plan.theta).is_envy_free
     ]
     if isinstance(game, LinearGame):
-        candidates = [improve_envy_free(game, plan.theta) for plan in candidates]
-        if game.k <= BRANCH_ENVY_FREE:
-            exact, _ = _attempt(lambda: optimal_envy_free_linear(game, time_limit=time_limit))
-            candidates = [exact, *candidates] if exact is not None else candidates
-    else:
-        trimmed = [trim_envy_free(game, np.array(plan.theta)) for plan in candidates]
-        candidates += [allocation(game, theta, "envy-free", {"proved": False}) for theta in trimmed]
+        return _envy_free_linear(game, starts, time_limit)
+    thetas = [np.asarray(plan.theta) for plan in starts]
+    thetas += [trim_envy_free(game, np.array(theta)) for theta in thetas]
+    best = min(thetas, key=game.total, default=None)
+    proved = False
+    if isinstance(game, CoverageGame) and game.integral and game.extension == "rounding":
+        known = None if best is None else game.total(best)
+        lower = float(optimal.certificate["lower_bound"])
+        found, why = _attempt(lambda: cheaper_envy_free_plan(game, lower, known))
+        best, proved = best if found is None else found, why is None
+    return None if best is None else allocation(game, best, "envy-free", {"proved": proved})
+
+
+def _envy_free_linear(
+    game: LinearGame, starts: list[Allocation], time_limit: float
+) -> Allocation | None:
+    candidates = [improve_envy_free(game, plan.theta) for plan in starts]
+    if game.k <= BRANCH_ENVY_FREE:
+        exact, _ = _attempt(lambda: optimal_envy_free_linear(game, time_limit=time_limit))
+        candidates = [exact, *candidates] if exact is not None else candidates
     if not candidates:
         return None
     best = min(candidates, key=lambda plan: plan.total)
-    proof = {key: v for plan in candidates for key, v in plan.certificate.items() if key == "bound"}
-    return replace(best, concept="envy-free", certificate=dict(best.certificate) | proof)
+    facts = dict(best.certificate)
+    for plan in candidates:  # what was proved for the cheapest holds for a cheaper one
+        facts |= {key: v for key, v in plan.certificate.items() if key in ("bound", "proved")}
+    return replace(best, concept="envy-free", certificate=facts)
 
 
 def _cheapest(game: CollabGame, optimal: Allocation, others: list[Allocation | None]) -> Allocation:

@@ -134,6 +134,7 @@ def optimal_stable_linear(
         "residual": natural_residual(game, theta),
         "face_dimension": _face_dimension(game, face),
         "sweeps": first.certificate["sweeps"],
+        "proved": True,
     }
     return allocation(game, theta, "stable", certificate)
 

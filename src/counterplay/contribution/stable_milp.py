@@ -86,8 +86,11 @@ def stable_linear_milp(
     if result.x is None:
         raise ConvergenceError(f"the mixed-integer program was not solved: {result.message}")
     theta = _on_support(game, result.x[:k], result.x[k:] > 0.5, sense)
+    bound = sense * float(result.mip_dual_bound)
+    total = game.total(theta)
     certificate = {
-        "bound": sense * float(result.mip_dual_bound),
+        "bound": bound,
+        "proved": bool(abs(total - bound) <= 1e-6 * max(1.0, total)),
         "residual": natural_residual(game, theta),
         "nodes": int(result.mip_node_count),
     }

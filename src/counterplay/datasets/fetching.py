@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from numpy.typing import NDArray
@@ -111,6 +114,31 @@ def list_datasets(folder: Folder = None) -> list[DatasetInfo]:
     ['breast_cancer', 'diabetes', 'digits']
     """
     return bundled_infos() + [_info(entry, find(entry, folder)) for entry in CATALOGUE.values()]
+
+
+def checksum(name: str, folder: Folder = None) -> str | None:
+    """Return the SHA-256 of the files behind ``fetch(name)``, None where they are not here yet.
+
+    Examples
+    --------
+    >>> checksum("mnist", folder="/nowhere") in (None, checksum("mnist"))
+    True
+    """
+    found = find(_entry(name), folder)
+    if found is None:
+        return None
+    digest = hashlib.sha256()
+    for path in found.paths:
+        stat = path.stat()
+        digest.update(_file_digest(path, stat.st_mtime_ns, stat.st_size))
+    return digest.hexdigest()
+
+
+@cache
+def _file_digest(path: Path, changed: int, size: int) -> bytes:
+    """Digest of one file; read again only when its time or size changed."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def _entry(name: str) -> Entry:

@@ -82,12 +82,14 @@ def _is_torch_module(model: Any) -> bool:
 def _torch(
     model: Any, classes: int, loss: Any, device: str, dtype: Precision, warm_start: bool
 ) -> Objective:
-    from counterplay.federated.modules import TorchLayers, torch_objective
+    import torch
+
+    from counterplay.federated.modules import torch_objective
 
     name = "cross_entropy" if loss is None else loss
     objective = torch_objective(model, loss=name, dtype=dtype, device=device, warm_start=warm_start)
-    if isinstance(objective, TorchLayers):
-        outputs = objective.sizes[-1]
+    if type(model) is torch.nn.Sequential and isinstance(model[-1], torch.nn.Linear):
+        outputs = model[-1].out_features
         if outputs == 1 and classes == 2 and loss is None:
             return _torch(model, classes, "log_loss", device, dtype, warm_start)
         if outputs < classes and (outputs, classes) != (1, 2):

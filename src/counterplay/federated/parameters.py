@@ -63,7 +63,9 @@ class ParameterSpace:
         """
         trained = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
         if not trained:
-            raise InvalidInputError("the module has no parameters to train; are all frozen?")
+            frozen = any(True for _ in module.parameters())
+            why = "every parameter of the module is frozen" if frozen else "it has no parameters"
+            raise InvalidInputError(f"{why}; nothing can be trained")
         first = {id(p): name for name, p in trained}
         every = module.named_parameters(remove_duplicate=False)
         tied = {name: first[id(p)] for name, p in every if first.get(id(p), name) != name}

@@ -27,6 +27,7 @@ from counterplay.federated.history import (
     RoundGauge,
     Status,
 )
+from counterplay.federated.replies import check_rows_sent
 from counterplay.federated.reports import Decision, Reports, Rule, RuleState
 from counterplay.federated.rules import FedAvg, MWFed
 from counterplay.federated.stack import NumpyStack
@@ -104,9 +105,7 @@ def read_answer(fields: Fields, w: FloatArray, step_size: float, trust: Trust) -
     loss = math.nan
     if "loss" in fields:
         loss = check_real(fields["loss"], "loss", low=low, high=high)
-    rows = check_real(fields.get("num_examples", 1), "num-examples", low=1.0, high=2.0**53)
-    if not rows.is_integer():
-        raise InvalidInputError(f"num-examples must be a whole number, got {rows:g}")
+    check_rows_sent({"num-examples": fields.get("num_examples", 1)}, "num-examples")
     update = _vector(fields, "update", len(w))
     if "gradient" not in fields and "model" in fields:
         model = _vector(fields, "model", len(w))

@@ -1,9 +1,10 @@
-"""A fingerprint of the code a cell depends on, so that results of older code are recognised.
+"""A fingerprint of what a cell depends on, so that results of anything older are recognised.
 
-From the module of the cell, only what the cell can reach is read: the names it uses, the names
-those use, and every statement that could have a side effect. A verdict or a figure may change
-without touching it. Library modules reached by an import are read whole, and so are their imports.
-Comments, docstrings, formatting and the version number do not count.
+Four things count: the code of the cell in its own study modules (only what the cell can reach
+there, so that a verdict or a figure may change), the whole source of every package of the library
+that is imported behind it (area, floors, core), the versions of all other packages these import,
+and the checksums of the data files the study names. Comments, docstrings and formatting do not
+count.
 """
 
 from __future__ import annotations
@@ -11,15 +12,27 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import importlib.metadata
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import counterplay
 
 _SLICED = "counterplay.studies."
+_ALWAYS = "counterplay.core"
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def study_fingerprint(cell: Callable[..., Any], data: Sequence[str] = ()) -> str:
+    """Return the fingerprint of a cell function together with the data sets it fetches."""
+    from counterplay.datasets.fetching import checksum
+
+    digest = hashlib.sha256(code_fingerprint(cell).encode())
+    for name in data:
+        digest.update(f"\0{name}={checksum(name)}".encode())
+    return digest.hexdigest()[:16]
 
 
 def code_fingerprint(function: Callable[..., Any]) -> str:
@@ -31,12 +44,15 @@ def code_fingerprint(function: Callable[..., Any]) -> str:
         function = function.func
     function = getattr(function, "__wrapped__", function)
     module = getattr(function, "__module__", "") or ""
-    reach = _Reach(module)
     name = getattr(function, "__qualname__", "")
+    reach = _Reach(module)
     if not reach.add_name(module, name):
         reach.add_module(module)
+    packages, foreign = _closure(frozenset(reach.packages | {_ALWAYS}))
+    parts = [*sorted(reach.parts), *(_package(found)[0] for found in sorted(packages))]
+    parts += _versions(reach.foreign | foreign)
     digest = hashlib.sha256(repr((name, bound)).encode())
-    for part in sorted(reach.parts) or [counterplay.__version__]:
+    for part in parts:
         digest.update(b"\0" + part.encode())
     return digest.hexdigest()[:16]
 
@@ -46,25 +62,26 @@ def _argument(value: Any) -> str:
 
 
 class _Reach:
-    """Collects the source text that is reachable from one cell."""
+    """Collects what is reachable from one cell: text of study modules, packages behind them."""
 
     def __init__(self, cell_module: str) -> None:
         self.parts: set[str] = set()
+        self.packages: set[str] = set()
+        """Packages (or single modules) of the library that are read whole."""
+        self.foreign: set[str] = set()
+        """Other people's packages."""
         self._cell_module = cell_module
         self._seen: set[tuple[str, str]] = set()
 
     def add_name(self, module: str, name: str) -> bool:
         """Add the top-level ``name`` of ``module``; False when there is no such name."""
         source = _read(module)
-        if source is None:
+        if source is None or name not in source.names:
             return False
         if (module, name) in self._seen:
             return True
         self._seen.add((module, name))
-        statements = source.names.get(name)
-        if statements is None:
-            return False
-        for statement in statements:
+        for statement in source.names[name]:
             self._add_statement(module, source, statement)
         if (module, "") not in self._seen:
             self._seen.add((module, ""))
@@ -75,7 +92,10 @@ class _Reach:
     def add_module(self, module: str) -> None:
         """Add the whole of ``module`` and what it imports."""
         source = _read(module)
-        if source is None or (module, "*") in self._seen:
+        if source is None:
+            self.foreign.add(module.partition(".")[0])
+            return
+        if (module, "*") in self._seen:
             return
         self._seen.add((module, "*"))
         self.parts.add(f"{module}\0{source.text}")
@@ -98,9 +118,71 @@ class _Reach:
     def _add_import(self, module: str, name: str | None) -> None:
         if name is not None and _read(f"{module}.{name}") is not None:
             module, name = f"{module}.{name}", None
-        sliced = module.startswith(_SLICED) or module == self._cell_module
-        if not (sliced and name is not None and self.add_name(module, name)):
+        if module.startswith("counterplay") and not module.startswith(_SLICED):
+            self.packages.add(_library_package(module))
+        elif not (name is not None and self.add_name(module, name)):
             self.add_module(module)
+
+
+def _library_package(module: str) -> str:
+    """The package of the library that ``module`` belongs to: ``counterplay.AREA``."""
+    return ".".join(module.split(".")[:2])
+
+
+@functools.cache
+def _closure(packages: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return all packages of the library behind ``packages``, and all foreign ones."""
+    found: set[str] = set()
+    foreign: set[str] = set()
+    todo = set(packages)
+    while todo:
+        name = todo.pop()
+        found.add(name)
+        _, own, others = _package(name)
+        todo |= own - found
+        foreign |= others
+    return frozenset(found), frozenset(foreign)
+
+
+@functools.cache
+def _package(name: str) -> tuple[str, frozenset[str], frozenset[str]]:
+    """Digest of a package's source, library packages it imports, foreign packages it imports."""
+    digest = hashlib.sha256()
+    own: set[str] = set()
+    foreign: set[str] = set()
+    for module in _modules(name):
+        source = _read(module)
+        assert source is not None
+        digest.update(f"{module}\0{source.text}\0".encode())
+        for found, _ in source.imports:
+            if not found.startswith("counterplay"):
+                foreign.add(found.partition(".")[0])
+            elif found != "counterplay" and _library_package(found) != name:
+                own.add(_library_package(found))
+    return f"{name}\0{digest.hexdigest()}", frozenset(own), frozenset(foreign)
+
+
+def _modules(package: str) -> list[str]:
+    path = _path_of(package)
+    if path is None:
+        return []
+    if path.name != "__init__.py":
+        return [package]
+    files = sorted(path.parent.rglob("*.py"))
+    inside = [file.relative_to(path.parent).with_suffix("").parts for file in files]
+    return [".".join([package, *parts]).removesuffix(".__init__") for parts in inside]
+
+
+def _versions(packages: Iterable[str]) -> list[str]:
+    """Name and version of every distribution that brings one of ``packages``."""
+    providers = _providers()
+    names = {name for package in packages for name in providers.get(package, ())}
+    return [f"{name}=={importlib.metadata.version(name)}" for name in sorted(names)]
+
+
+@functools.cache
+def _providers() -> dict[str, list[str]]:
+    return dict(importlib.metadata.packages_distributions())
 
 
 class _Source:

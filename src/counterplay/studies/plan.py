@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from counterplay.core.seeds import derive_seed
 from counterplay.errors import InvalidInputError
 from counterplay.studies.codec import encode, plain
-from counterplay.studies.fingerprint import code_fingerprint
+from counterplay.studies.fingerprint import study_fingerprint
 from counterplay.studies.registry import RegisteredStudy
 from counterplay.studies.study import Scale, Value
 
@@ -35,7 +35,7 @@ class Cell:
 def plan_cells(entry: RegisteredStudy, scale: Scale, base_seed: int) -> list[Cell]:
     """Return every cell of the study at this scale, in the order of its grid."""
     study = entry.study
-    fingerprint = code_fingerprint(study.cell)
+    fingerprint = study_fingerprint(study.cell, study.data)
     cells: dict[str, Cell] = {}
     for given in study.grid(scale):
         params = plain(given, f"the grid of {entry.id}")

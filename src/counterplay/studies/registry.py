@@ -1,33 +1,34 @@
 """Which areas and studies there are; an area is imported only when somebody asks for it.
 
-An area takes part as soon as the module ``counterplay.studies.AREA`` exists and defines ``AREA``.
+An area takes part by an entry point of the group ``counterplay.studies``: its name is the name of
+the area, its value the :class:`~counterplay.studies.study.Area`, such as ``my_package.study:AREA``.
 """
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 
 from counterplay.errors import InvalidInputError, UnknownNameError
 from counterplay.studies.study import Area, Study
 
-MODULES: dict[str, str] = {
-    name: f"counterplay.studies.{name}"
-    for name in (
-        "strategic",
-        "contribution",
-        "defection",
-        "labeling",
-        "principal",
-        "elicitation",
-        "tradeoff",
-        "poisoning",
-        "invariance",
-    )
-}
-"""Area name to the module that describes it, in the order of the report."""
+GROUP = "counterplay.studies"
+"""Entry-point group through which areas take part, those of the library included."""
+
+_ORDER = (
+    "strategic",
+    "contribution",
+    "defection",
+    "labeling",
+    "principal",
+    "elicitation",
+    "tradeoff",
+    "poisoning",
+    "invariance",
+)
+"""Order of the library's own areas in reports; others follow by name."""
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "convex": ("cvxpy", "clarabel"),
@@ -53,17 +54,23 @@ class RegisteredStudy:
 
 
 def load_areas() -> tuple[Area, ...]:
-    """Return every area that is present, in the order of the report."""
-    areas = (_import_area(name) for name in MODULES)
-    return tuple(area for area in areas if area is not None)
+    """Return every area that is installed, in the order of the report."""
+    return tuple(_load(found) for found in area_points().values())
 
 
 def load_area(name: str) -> Area:
     """Return the area ``name``; a mistyped name raises and suggests the nearest."""
-    area = _import_area(name) if name in MODULES else None
-    if area is None:
-        raise UnknownNameError.among("area", name, [area.name for area in load_areas()])
-    return area
+    points = area_points()
+    if name not in points:
+        raise UnknownNameError.among("area", name, points)
+    return _load(points[name])
+
+
+def area_points() -> dict[str, EntryPoint]:
+    """Return the entry points of all areas by name, in the order of the report."""
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    own = [name for name in _ORDER if name in found]
+    return {name: found[name] for name in (*own, *sorted(found.keys() - set(own)))}
 
 
 def studies_of(areas: Sequence[Area]) -> list[RegisteredStudy]:
@@ -105,25 +112,25 @@ def extra_is_installed(extra: str | None) -> bool:
 
 def _matching(target: str) -> list[RegisteredStudy]:
     area_name, slash, study_name = target.partition("/")
-    if area_name in MODULES and (area := _import_area(area_name)) is not None:
-        entries = studies_of([area])
-        if not slash:
-            return entries
-        found = [entry for entry in entries if entry.study.name == study_name]
+    points = area_points()
+    if not points:
+        raise InvalidInputError(f"there is no study named {target!r}; no area is installed")
+    if area_name in points:
+        entries = studies_of([_load(points[area_name])])
+        found = [entry for entry in entries if not slash or entry.study.name == study_name]
         if found:
             return found
         raise UnknownNameError.among("study", target, [entry.id for entry in entries])
-    areas = load_areas()
-    if not areas:
-        raise InvalidInputError(f"there is no study named {target!r}; no area is installed")
-    ids = [entry.id for entry in studies_of(areas)]
-    known = ids if slash else [area.name for area in areas] + ids
+    ids = [entry.id for entry in studies_of(load_areas())]
+    known = ids if slash else [*points, *ids]
     raise UnknownNameError.among("study" if slash else "area or study", target, known)
 
 
-def _import_area(name: str) -> Area | None:
-    module_name = MODULES[name]
-    if importlib.util.find_spec(module_name) is None:
-        return None
-    area = getattr(importlib.import_module(module_name), "AREA", None)
-    return area if isinstance(area, Area) else None
+def _load(point: EntryPoint) -> Area:
+    area = point.load()
+    if not isinstance(area, Area):
+        raise InvalidInputError(
+            f"the entry point {point.name} = {point.value} of {GROUP} is no Area but "
+            f"{type(area).__name__}"
+        )
+    return area

@@ -15,6 +15,7 @@ from counterplay.core.validation import check_choice, check_int
 from counterplay.errors import CounterplayError, StoreError
 from counterplay.studies.backends import Backend, outcomes
 from counterplay.studies.execute import Failure, Task
+from counterplay.studies.fingerprint import code_fingerprint
 from counterplay.studies.plan import Cell, plan_cells
 from counterplay.studies.provenance import current_provenance
 from counterplay.studies.registry import RegisteredStudy
@@ -151,7 +152,7 @@ def _execute(
             function=entry.study.cell,
             params=cell.params,
             seed=cell.seed,
-            fingerprint=cell.fingerprint if check else None,
+            fingerprint=code_fingerprint(entry.study.cell) if check else None,
         )
         for index, (entry, cell) in enumerate(todo)
     ]

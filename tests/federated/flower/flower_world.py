@@ -10,8 +10,9 @@ from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 
 from counterplay.defection import LocalWork
+from counterplay.defection.flower import RationalClient
 from counterplay.defection.lab import FederatedProblem, local_updates
-from counterplay.federated.flower import InProcessGrid, RationalClient, report
+from counterplay.federated.flower import InProcessGrid, report
 
 
 def problem_app(problem: FederatedProblem, mod: RationalClient | None = None) -> ClientApp:

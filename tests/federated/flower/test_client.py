@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from defection.flower_world import problem_grid, start_from
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from counterplay.defection import instances
+from counterplay.defection.flower import RationalClient
 from counterplay.defection.lab import (
     BetaUser,
     IrrationalAgent,
@@ -22,11 +22,10 @@ from counterplay.defection.lab import (
     UnderconfidentAgent,
 )
 from counterplay.errors import InvalidInputError
+from counterplay.federated import FedAvg, LocalWork, SafeStep
 from counterplay.federated.flower import (
     InProcessGrid,
-    RationalClient,
     RuleStrategy,
-    SafeStep,
     goodbye,
     is_goodbye,
     report,
@@ -34,7 +33,7 @@ from counterplay.federated.flower import (
     torch_report,
     train_message,
 )
-from counterplay.federated.rules import FedAvg
+from federated.flower.flower_world import problem_grid, start_from
 
 
 @pytest.fixture(autouse=True)
@@ -148,11 +147,14 @@ def test_a_client_leaves_under_flowers_own_fedavg() -> None:
 def test_replies_hold_numbers_of_the_size_of_the_model_only() -> None:
     torch = pytest.importorskip("torch")
     X, y = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 2
-    app = torch_client_app(lambda: torch.nn.Linear(3, 2), lambda context: (X, y), threshold=0.01)
+    app = torch_client_app(
+        lambda: torch.nn.Linear(3, 2), lambda context: (X, y), mods=[RationalClient(0.01)]
+    )
     start = ArrayRecord(torch.nn.Linear(3, 2).state_dict())
     ask = train_message(start, step_size=0.1, local_steps=3, batch_size=8)
     content = InProcessGrid(app, 1).send_and_receive([ask])[0].content
-    assert set(content) == {"anchor", "update", "metrics"}
+    assert set(content) == {"anchor", "update", "metrics", "party"}
+    assert dict(content["party"]) == {"name": "party 0"}  # type: ignore[arg-type]
     for key in ("anchor", "update"):
         assert {k: tuple(a.shape) for k, a in content[key].items()} == {  # type: ignore[union-attr]
             "weight": (2, 3),
@@ -221,7 +223,7 @@ def test_buffers_of_the_model_stay_as_they_are() -> None:
         return torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 2))
 
     X, y = np.random.default_rng(0).normal(size=(30, 2)).astype(np.float32), np.arange(30) % 2
-    app = torch_client_app(make, lambda context: (X, y), threshold=0.1)
+    app = torch_client_app(make, lambda context: (X, y), mods=[RationalClient(0.1)])
     strategy = RuleStrategy(FedAvg(), step_size=0.5)
     start = ArrayRecord(make().state_dict())
     result = strategy.start(InProcessGrid(app, 2), start, num_rounds=3)
@@ -235,8 +237,10 @@ def test_buffers_of_the_model_stay_as_they_are() -> None:
 def test_evaluation_rounds_of_a_torch_app() -> None:
     torch = pytest.importorskip("torch")
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 2
-    app = torch_client_app(lambda: torch.nn.Linear(2, 2), lambda context: (X, y), threshold=0.01)
-    strategy = SafeStep(delta=0.1, step_size=0.5, fraction_evaluate=1.0)
+    app = torch_client_app(
+        lambda: torch.nn.Linear(2, 2), lambda context: (X, y), mods=[RationalClient(0.01)]
+    )
+    strategy = RuleStrategy(SafeStep(0.1, cap="step_size"), step_size=0.5, fraction_evaluate=1.0)
     start = ArrayRecord(torch.nn.Linear(2, 2).state_dict())
     result = strategy.start(InProcessGrid(app, 2), start, num_rounds=2)
     assert {"loss", "accuracy"} <= set(result.evaluate_metrics_clientapp[2])
@@ -262,7 +266,7 @@ def test_a_party_with_another_model_is_dropped(gradient: Any, words: str) -> Non
         return app(message, context)
 
     grid.client = client
-    strategy = SafeStep(delta=0.05, step_size=1.0)
+    strategy = RuleStrategy(SafeStep(0.05, cap="step_size"), step_size=1.0)
     strategy.start(grid, start_from(c.w0), num_rounds=2)
     events = strategy.history_.to_frame().groupby("node")["event"].agg(list)
     assert all(words in event for event in events[1])
@@ -282,3 +286,83 @@ def test_reports_that_make_no_sense_are_refused() -> None:
 
     reply = InProcessGrid(mute, 1).send_and_receive([train_message([np.zeros(2)])])[0]
     assert "no metric 'loss'" in reply.error.reason
+
+
+def autoencoder(kind: str) -> Any:
+    """Two square layers and a head; tied, frozen or neither."""
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+            self.head = torch.nn.Linear(3, 2)
+            if kind == "tied":
+                self.b.weight = self.a.weight
+            if kind == "frozen":
+                self.a.requires_grad_(False)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(torch.tanh(self.b(torch.tanh(self.a(x)))))
+
+    return Net().double()
+
+
+@pytest.mark.parametrize("kind", ["plain", "tied", "frozen"])
+@pytest.mark.parametrize("local_steps", [1, 3])
+def test_f2_f3_the_returned_model_has_the_reported_losses(kind: str, local_steps: int) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(3, 40, 3))
+    y = (X @ rng.normal(size=3) > 0).astype(int)
+
+    def rows(context: Context) -> Any:
+        party = int(context.node_config["partition-id"])
+        return X[party], y[party]
+
+    torch.manual_seed(0)
+    start = autoencoder(kind)
+    before = {key: value.clone() for key, value in start.state_dict().items()}
+    app = torch_client_app(lambda: autoencoder(kind), rows, mods=[RationalClient(0.0)])
+    strategy = RuleStrategy(FedAvg(), step_size=1.0, work=LocalWork(local_steps))
+    arrays = ArrayRecord(start.state_dict())
+    first = strategy.start(InProcessGrid(app, 3), arrays, num_rounds=30)
+    again = RuleStrategy(FedAvg(), step_size=1.0)
+    again.start(InProcessGrid(app, 3), first.arrays, num_rounds=1)
+    told = [p.loss for p in again.history_.rounds[0].present]
+    final = autoencoder("plain")  # no ties: every array of the answer counts
+    final.load_state_dict(first.arrays.to_torch_state_dict())
+    true = [
+        torch.nn.functional.cross_entropy(final(torch.from_numpy(a)), torch.from_numpy(b)).item()
+        for a, b in zip(X, y)
+    ]
+    assert told == pytest.approx(true, abs=1e-12)
+    assert max(true) < 0.6  # it has learned: ln 2 is guessing
+    after = final.state_dict()
+    assert torch.equal(after["a.weight"], after["b.weight"]) is (kind == "tied")
+    assert torch.equal(after["a.weight"], before["a.weight"]) is (kind == "frozen")
+    assert not torch.equal(after["b.weight"], before["b.weight"])
+
+
+def test_f3_a_module_with_nothing_to_train_is_refused() -> None:
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Linear(2, 2).requires_grad_(False)
+    context = InProcessGrid(print, 1).contexts[1]  # type: ignore[arg-type]
+    ask = train_message(ArrayRecord(module.state_dict()), step_size=0.1)
+    with pytest.raises(InvalidInputError, match="every parameter of the module is frozen"):
+        torch_report(ask, context, module, (np.zeros((2, 2)), np.array([0, 1])))
+
+
+def test_f2_ties_that_make_no_sense_are_ignored() -> None:
+    """A party may claim anything; only names of the model with the same shape count."""
+    model = [np.array([2.0, 1.0]), np.zeros(2), np.zeros(3)]
+
+    def client(message: Message, context: Context) -> Message:
+        w = message.content["arrays"]["0"].numpy()  # type: ignore[union-attr]
+        tied = {"0": "1", "1": "0", "2": "0", "nothing": "0"}
+        return report(message, loss=float(w @ w) / 2, gradient={"0": w}, threshold=0.0, tied=tied)
+
+    strategy = RuleStrategy(FedAvg(), step_size=0.5)
+    result = strategy.start(InProcessGrid(client, 2), ArrayRecord(model), num_rounds=1)
+    got = [result.arrays[key].numpy().tolist() for key in ("0", "1", "2")]
+    assert got == [[1.0, 0.5], [1.0, 0.5], [0.0, 0.0, 0.0]]

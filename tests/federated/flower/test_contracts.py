@@ -13,20 +13,17 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from counterplay.defection import flower
-from counterplay.federated.rules import FedAvg
+from counterplay.defection.flower import RationalClient
+from counterplay.federated import FedAvg, FederationHistory, SafeStep, flower
+from counterplay.federated.history import PartyGauge, RoundGauge
 
 MAKE = {
-    "AdaGD": lambda: flower.AdaGD(delta=0.1, step_size=0.5),
-    "SafeStep": lambda: flower.SafeStep(delta=0.1, step_size=0.5),
     "RuleStrategy": lambda: flower.RuleStrategy(FedAvg(), step_size=0.5),
-    "RationalClient": lambda: flower.RationalClient(0.5),
+    "RationalClient": lambda: RationalClient(0.5),
     "InProcessGrid": lambda: flower.InProcessGrid(max, 2),  # type: ignore[arg-type]
-    "PartyGauge": lambda: flower.PartyGauge("north", 1, 0.5, 0.25),
-    "RoundGauge": lambda: flower.RoundGauge(1, (MAKE["PartyGauge"](),), "running"),
-    "FederationHistory": lambda: flower.FederationHistory(
-        (MAKE["RoundGauge"](),), "max_rounds", 0.1
-    ),
+    "PartyGauge": lambda: PartyGauge("north", 1, 0.5, 0.25),
+    "RoundGauge": lambda: RoundGauge(1, (MAKE["PartyGauge"](),), "running"),
+    "FederationHistory": lambda: FederationHistory((MAKE["RoundGauge"](),), "max_rounds", 0.1),
 }
 
 
@@ -67,7 +64,7 @@ def test_a_strategy_can_be_started_twice() -> None:
         ),
         2,
     )
-    strategy = flower.SafeStep(delta=0.1, step_size=0.5)
+    strategy = flower.RuleStrategy(SafeStep(0.1, cap="step_size"), step_size=0.5)
     from flwr.app import ArrayRecord
 
     runs = [strategy.start(app, ArrayRecord([np.zeros(2)]), num_rounds=3) for _ in range(2)]
@@ -80,7 +77,7 @@ def test_a_party_starts_without_heavy_packages() -> None:
     """Flower starts a process for every message of a party."""
     heavy = "('torch', 'pandas', 'sklearn', 'matplotlib', 'scipy.stats')"
     code = (
-        f"import sys, counterplay.federated.flower; print([m for m in {heavy} if m in sys.modules])"
+        f"import sys, counterplay.defection.flower; print([m for m in {heavy} if m in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert run.stdout.strip() == "[]", run.stdout + run.stderr

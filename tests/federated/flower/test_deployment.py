@@ -15,9 +15,9 @@ pytest.importorskip("flwr")
 pytest.importorskip("torch")
 pytest.importorskip("flwr.superlink.cli", reason="the deployment commands of newer Flower")
 
-from defection.deployment import Deployment, deployment, wait_for, write_key
+from federated.flower.deployment import Deployment, deployment, wait_for, write_key
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-defection"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "flower-defection"
 ASKED = "Receiving: train message"
 ROUNDS = 3
 

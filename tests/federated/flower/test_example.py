@@ -17,7 +17,7 @@ from flwr.app import ArrayRecord
 
 from counterplay.federated.flower import InProcessGrid
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-defection"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "flower-defection"
 
 
 @pytest.fixture

@@ -16,17 +16,10 @@ from flwr.app import ArrayRecord
 from sklearn.datasets import load_digits
 
 from counterplay.core.draws import run_keys
-from counterplay.defection import ADAGD, FedAvg
-from counterplay.defection import SafeStep as SafeStepRule
+from counterplay.defection.flower import RationalClient
 from counterplay.defection.split import heterogeneous_split
-from counterplay.federated import Sites, train
-from counterplay.federated.flower import (
-    AdaGD,
-    InProcessGrid,
-    RuleStrategy,
-    SafeStep,
-    torch_client_app,
-)
+from counterplay.federated import ADAGD, FedAvg, Federation, LocalWork, SafeStep, Sites
+from counterplay.federated.flower import InProcessGrid, RuleStrategy, torch_client_app
 from counterplay.federated.modules import torch_objective
 
 M, ROUNDS, SEED, DELTA = 4, 20, 7, 0.05
@@ -59,35 +52,35 @@ def test_flower_clients_give_the_models_of_the_engine(
 ) -> None:
     logging.getLogger("flwr").setLevel(logging.ERROR)
     X, y, owner = data
-    work: dict[str, Any] = {"local_steps": local_steps, "batch_size": batch_size}
+    work = LocalWork(local_steps, batch_size)
     step = 0.4 if name == "ada-gd" else 1.5
     rule, strategy = {
         "safe step": (
-            SafeStepRule(DELTA, cap="step_size"),
-            SafeStep(delta=DELTA, step_size=step, seed=SEED, **work),
+            SafeStep(DELTA, cap="step_size"),
+            RuleStrategy(SafeStep(DELTA, cap="step_size"), step_size=step, seed=SEED, work=work),
         ),
-        "ada-gd": (ADAGD(DELTA), AdaGD(delta=DELTA, step_size=step, seed=SEED, **work)),
-        "fedavg": (FedAvg(), RuleStrategy(FedAvg(), step_size=step, seed=SEED, **work)),
+        "ada-gd": (ADAGD(DELTA), RuleStrategy(ADAGD(DELTA), step_size=step, seed=SEED, work=work)),
+        "fedavg": (FedAvg(), RuleStrategy(FedAvg(), step_size=step, seed=SEED, work=work)),
     }[name]
     start = ArrayRecord(make_module().state_dict())
-    record = train(
-        torch_objective(make_module(), dtype="float64"), Sites.from_agents(X, y, owner), rule,
-        run_keys(SEED, 1), step_size=step, rounds=ROUNDS, eps=EPS, start=vector(start), **work,
-    )  # fmt: skip
+    objective = torch_objective(make_module(), dtype="float64")
+    federation = Federation(objective, Sites.from_agents(X, y, owner), eps=EPS)
+    keys, first = run_keys(SEED, 1), vector(start)
+    record = federation.train(rule, keys, step_size=step, rounds=ROUNDS, start=first, work=work)
 
     def rows(context: Any) -> Any:
         mine = owner == context.node_config["partition-id"]
         return X[mine], y[mine]
 
-    app = torch_client_app(make_module, rows, threshold="threshold")
+    app = torch_client_app(make_module, rows, mods=[RationalClient("threshold")])
     grid = InProcessGrid(app, M, node_config=[{"threshold": e} for e in EPS])
     result = strategy.start(grid, start, num_rounds=ROUNDS)
     history = strategy.history_
-    assert np.abs(vector(result.arrays) - record.w[0]).max() <= 1e-6
+    assert np.abs(vector(result.arrays) - record.w[0]).max() <= 1e-10
     left = {f"party {m}": int(r) for m, r in enumerate(record.defect_round[0]) if r >= 0}
     assert history.left == left
     assert bool(left) is (name == "fedavg")
     for gauge in history.rounds:
         for p in gauge.present:
-            assert p.loss == pytest.approx(record.loss[0, gauge.round - 1, p.node - 1], abs=1e-6)
+            assert p.loss == pytest.approx(record.loss[0, gauge.round - 1, p.node - 1], abs=1e-10)
     assert history.status == record.status[0]

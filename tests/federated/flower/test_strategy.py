@@ -10,29 +10,20 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from counterplay.federated.flower.exchange import exchange
-from defection.flower_world import Trajectory, problem_app, problem_grid, start_from
 from flwr.app import Message
 
 from counterplay.defection import (
-    ADAGD,
-    FedAvg,
     FederationGame,
-    LocalWork,
     Server,
     instances,
     play,
 )
-from counterplay.defection import SafeStep as SafeStepRule
+from counterplay.defection.flower import RationalClient
 from counterplay.errors import InvalidInputError
-from counterplay.federated.flower import (
-    AdaGD,
-    InProcessGrid,
-    RationalClient,
-    RuleStrategy,
-    SafeStep,
-    report,
-)
+from counterplay.federated import ADAGD, FedAvg, LocalWork, SafeStep
+from counterplay.federated.flower import InProcessGrid, RuleStrategy, report
+from counterplay.federated.flower.strategy import exchange
+from federated.flower.flower_world import Trajectory, problem_app, problem_grid, start_from
 
 M, DELTA = 4, 0.05
 
@@ -49,11 +40,11 @@ def world() -> Any:
 
 def pair(name: str, step_size: float, local_steps: int) -> tuple[Any, RuleStrategy]:
     """The same rule for the NumPy protocol and for Flower."""
-    options: dict[str, Any] = {"step_size": step_size, "local_steps": local_steps}
+    options: dict[str, Any] = {"step_size": step_size, "work": LocalWork(local_steps)}
     if name == "safe step":
-        return SafeStepRule(DELTA), SafeStep(delta=DELTA, cap=None, **options)
+        return SafeStep(DELTA), RuleStrategy(SafeStep(DELTA), **options)
     if name == "ada-gd":
-        return ADAGD(DELTA), AdaGD(delta=DELTA, **options)
+        return ADAGD(DELTA), RuleStrategy(ADAGD(DELTA), **options)
     return FedAvg(), RuleStrategy(FedAvg(), **options)
 
 
@@ -77,11 +68,11 @@ def test_flower_gives_the_trajectory_of_the_protocol(
     seen, eps = Trajectory(), np.broadcast_to(world.eps, (M,))
     grid = problem_grid(world.problem, eps)
     result = strategy.start(grid, start_from(world.w0), num_rounds=rounds, evaluate_fn=seen)
-    ours = run.history
+    ours = run
     assert strategy.status_ == ours.status
-    assert ours.w is not None
-    assert np.abs(np.array(seen.models[: len(ours.w)]) - ours.w).max() <= 1e-6
-    assert np.abs(result.arrays["0"].numpy() - run.w).max() <= 1e-6
+    assert ours.models is not None
+    assert np.abs(np.array(seen.models[: len(ours.models)]) - ours.models).max() <= 1e-12
+    assert np.abs(result.arrays["0"].numpy() - run.w).max() <= 1e-12
     left = {f"site {m}": int(r) for m, r in enumerate(ours.defect_round) if r >= 0}
     assert strategy.history_.left == left
     if name == "fedavg":
@@ -137,12 +128,12 @@ def test_parties_that_leave_are_never_asked_again(world: Any) -> None:
             return super().push_messages(sent)
 
     grid.__class__ = Spy
-    strategy = SafeStep(delta=DELTA, step_size=1.0, cap=None)
+    strategy = RuleStrategy(SafeStep(DELTA), step_size=1.0)
     strategy.start(grid, start_from(world.w0), num_rounds=8, timeout=77.0)
     assert asked[0] == [1, 2, 3, 4]
     assert all(nodes == [1, 2, 3] for nodes in asked[1:])
     assert len(asked) >= 3
-    assert strategy.history_.left == {"party 3": 1}  # it never told its name
+    assert strategy.history_.left == {"node 4": 1}  # it never told its name
 
 
 @pytest.mark.claim("05.43")
@@ -158,7 +149,7 @@ def test_everybody_left_ends_the_run_and_keeps_the_model(world: Any) -> None:
 @pytest.mark.claim("05.43")
 def test_converged_and_stalled_runs_stop_early() -> None:
     c = instances.identical_agents()
-    strategy = AdaGD(delta=0.05, step_size=0.01, verbose=False)
+    strategy = RuleStrategy(ADAGD(0.05), step_size=0.01, verbose=False)
     strategy.start(problem_grid(c.problem, c.eps), start_from(c.w0), num_rounds=5000)
     assert strategy.status_ == "stalled"
     reference = play(Server(ADAGD(0.05), c.w0, step_size=0.01), FederationGame(c.problem, c.eps))
@@ -184,7 +175,7 @@ def test_a_dropped_party_costs_one_round_and_may_come_back(world: Any, how: str)
         return report(message, loss=float("nan"), gradient=[np.zeros(10)], threshold=0.1)
 
     grid.client = client
-    strategy = SafeStep(delta=DELTA, step_size=0.2, cap=None)
+    strategy = RuleStrategy(SafeStep(DELTA), step_size=0.2)
 
     def cut(server_round: int, arrays: Any) -> None:
         grid.offline = {2} if how == "silent" and server_round + 1 in fault else set()
@@ -207,11 +198,11 @@ def test_a_dropped_party_costs_one_round_and_may_come_back(world: Any, how: str)
 @pytest.mark.parametrize("back", [True, False])
 def test_a_run_does_not_converge_without_a_party_that_may_come_back(world: Any, back: bool) -> None:
     eps = np.broadcast_to(world.eps, (M,))
-    whole = SafeStep(delta=DELTA, step_size=1.0, cap=None)
+    whole = RuleStrategy(SafeStep(DELTA), step_size=1.0)
     whole.start(problem_grid(world.problem, eps), start_from(world.w0), num_rounds=200)
     last = len(whole.history_.rounds)
     grid = problem_grid(world.problem, eps)
-    strategy = SafeStep(delta=DELTA, step_size=1.0, cap=None)
+    strategy = RuleStrategy(SafeStep(DELTA), step_size=1.0)
 
     def cut(server_round: int, arrays: Any) -> None:
         gone = server_round + 1 == last or (not back and server_round + 1 >= last)
@@ -236,7 +227,7 @@ def test_all_have_left_but_one_that_is_gone(world: Any) -> None:
         if server_round == 1:
             del grid.contexts[4]
 
-    strategy = SafeStep(delta=DELTA, step_size=1.0)
+    strategy = RuleStrategy(SafeStep(DELTA, cap="step_size"), step_size=1.0)
     strategy.start(grid, start_from(world.w0), num_rounds=50, evaluate_fn=disconnect)
     assert strategy.status_ == "everybody_left"  # and nobody waited an hour for the last one
     assert len(strategy.history_.rounds) == 1
@@ -246,12 +237,12 @@ def test_all_have_left_but_one_that_is_gone(world: Any) -> None:
 def test_nobody_to_be_reached_ends_the_run(world: Any) -> None:
     grid = problem_grid(world.problem, np.broadcast_to(world.eps, (M,)))
     grid.offline = {1, 2, 3, 4}
-    strategy = SafeStep(delta=DELTA, step_size=1.0)
+    strategy = RuleStrategy(SafeStep(DELTA, cap="step_size"), step_size=1.0)
     result = strategy.start(grid, start_from(world.w0), num_rounds=1000)
     assert strategy.status_ == "unreachable"
     assert len(strategy.history_.rounds) == 3
     assert np.array_equal(result.arrays["0"].numpy(), world.w0)
-    more = SafeStep(delta=DELTA, step_size=1.0, min_available_nodes=5)
+    more = RuleStrategy(SafeStep(DELTA, cap="step_size"), step_size=1.0, min_available_nodes=5)
     more.start(grid, start_from(world.w0), num_rounds=5, timeout=0.05)
     assert more.status_ == "unreachable"
     assert more.history_.rounds == ()
@@ -261,7 +252,7 @@ def test_nobody_to_be_reached_ends_the_run(world: Any) -> None:
         if server_round == 2:
             grid.contexts.clear()  # every SuperNode has disconnected
 
-    late = SafeStep(delta=DELTA, step_size=0.1)
+    late = RuleStrategy(SafeStep(DELTA, cap="step_size"), step_size=0.1)
     late.start(grid, start_from(world.w0), num_rounds=9, timeout=0.05, evaluate_fn=vanish)
     assert late.status_ == "unreachable"
     assert len(late.history_.rounds) == 2
@@ -308,7 +299,7 @@ def test_a_party_that_disconnects_does_not_hurry_the_others(world: Any) -> None:
             return super().pull_messages(i for i in ready if late or self._replies[i].has_error())
 
     grid = SlowGrid(problem_app(world.problem), 2, node_config=[{"threshold": 0.1}] * 2)
-    strategy = SafeStep(delta=DELTA, step_size=1.0, straggler_seconds=0.01)
+    strategy = RuleStrategy(SafeStep(DELTA, cap="step_size"), step_size=1.0, straggler_seconds=0.01)
     strategy.start(grid, start_from(world.w0), num_rounds=1)
     frame = strategy.history_.to_frame().set_index("node")
     assert frame.loc[2, "event"] == ""
@@ -320,7 +311,7 @@ def test_the_last_step_is_certified_or_refused() -> None:
     small = instances.random_overparameterised(M=M, n=2, d=10, delta=1e-4, random_state=1)
     H = small.problem.H
     for delta, sure in ((1e-4, True), (0.3, False)):
-        strategy = SafeStep(delta=delta, step_size=1.0 / H, cap=None, smoothness=H)
+        strategy = RuleStrategy(SafeStep(delta), step_size=1.0 / H, smoothness=H)
         grid = problem_grid(small.problem, np.broadcast_to(small.eps, (M,)))
         result = strategy.start(grid, start_from(small.w0), num_rounds=2000)
         assert strategy.status_ == "converged"
@@ -333,7 +324,7 @@ def test_the_last_step_is_certified_or_refused() -> None:
 def test_flowers_own_loop_drives_the_hooks(world: Any) -> None:
     from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 
-    own, driven = (SafeStep(delta=DELTA, step_size=1.0, cap=None) for _ in range(2))
+    own, driven = (RuleStrategy(SafeStep(DELTA), step_size=1.0) for _ in range(2))
     eps = np.broadcast_to(world.eps, (M,))
     first = own.start(problem_grid(world.problem, eps), start_from(world.w0), num_rounds=200)
     grid = problem_grid(world.problem, eps)
@@ -345,7 +336,7 @@ def test_flowers_own_loop_drives_the_hooks(world: Any) -> None:
 
 def test_history_panel_and_figure(world: Any, capsys: pytest.CaptureFixture[str]) -> None:
     eps = np.array([0.1, 0.1, 0.1, 1e9])
-    strategy = SafeStep(delta=DELTA, step_size=1.0, cap=None, verbose=True)
+    strategy = RuleStrategy(SafeStep(DELTA), step_size=1.0, verbose=True)
     result = strategy.start(problem_grid(world.problem, eps), start_from(world.w0), num_rounds=4)
     assert result.train_metrics_clientapp[1]["left"] == 1
     assert result.train_metrics_clientapp[4]["present"] == 3
@@ -361,24 +352,28 @@ def test_history_panel_and_figure(world: Any, capsys: pytest.CaptureFixture[str]
     assert metrics.row_count == 3
     assert history.plot().get_xlabel() == "round"
     assert list(history.rounds_frame()["left"]) == [1, 0, 0, 0]
-    assert "Left: party 3 (round 1)" in history.summary()
+    assert "Left: node 4 (round 1)" in history.summary()
 
 
 def test_some_parties_per_round(world: Any) -> None:
     grid = problem_grid(world.problem, np.broadcast_to(world.eps, (M,)))
-    strategy = SafeStep(delta=DELTA, step_size=0.1, fraction_train=0.5, min_train_nodes=1)
+    strategy = RuleStrategy(
+        SafeStep(DELTA, cap="step_size"), step_size=0.1, fraction_train=0.5, min_train_nodes=1
+    )
     strategy.start(grid, start_from(world.w0), num_rounds=6)
     assert set(strategy.history_.rounds_frame()["present"]) == {2}
 
 
 def test_step_size_schedule_and_threshold_default(world: Any) -> None:
-    strategy = SafeStep(delta=DELTA, step_size=lambda r: 1.0 / r, threshold=0.1)
+    strategy = RuleStrategy(
+        SafeStep(DELTA, cap="step_size"), step_size=lambda r: 1.0 / r, threshold=0.1
+    )
     assert [strategy.eta(r) for r in (1, 2, 4)] == [1.0, 0.5, 0.25]
     mute = RationalClient(0.1, tell=False)
     grid = problem_grid(world.problem, np.full(M, 0.1), mute)
     strategy.start(grid, start_from(world.w0), num_rounds=2)
     assert set(strategy.history_.to_frame()["threshold"]) == {0.1}
-    lost = SafeStep(delta=DELTA, step_size=1.0)
+    lost = RuleStrategy(SafeStep(DELTA, cap="step_size"), step_size=1.0)
     lost.start(grid, start_from(world.w0), num_rounds=2)
     assert "no threshold" in lost.history_.to_frame()["event"][0]
 
@@ -386,14 +381,14 @@ def test_step_size_schedule_and_threshold_default(world: Any) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: SafeStep(delta=0.0, step_size=1.0),
-        lambda: SafeStep(delta=0.1, step_size=0.0),
-        lambda: AdaGD(delta=-0.1, step_size=1.0),
-        lambda: AdaGD(delta=0.1, step_size=1.0, variant="best"),  # type: ignore[arg-type]
+        lambda: RuleStrategy(SafeStep(0.0, cap="step_size"), step_size=1.0),
+        lambda: RuleStrategy(SafeStep(0.1, cap="step_size"), step_size=0.0),
+        lambda: RuleStrategy(ADAGD(-0.1), step_size=1.0),
+        lambda: RuleStrategy(ADAGD(0.1, variant="best"), step_size=1.0),  # type: ignore[arg-type]
         lambda: RuleStrategy("fedavg", step_size=1.0),  # type: ignore[arg-type]
-        lambda: SafeStep(delta=0.1, step_size=1.0, threshold=-1.0),
-        lambda: SafeStep(delta=0.1, step_size=1.0, local_steps=0),
-        lambda: SafeStep(delta=0.1, step_size=1.0, batch_size=0),
+        lambda: RuleStrategy(SafeStep(0.1, cap="step_size"), step_size=1.0, threshold=-1.0),
+        lambda: RuleStrategy(SafeStep(0.1, cap="step_size"), step_size=1.0, work=LocalWork(0)),
+        lambda: RuleStrategy(SafeStep(0.1, cap="step_size"), step_size=1.0, work=LocalWork(1, 0)),
         lambda: InProcessGrid(print, 0),  # type: ignore[arg-type]
         lambda: RationalClient(-1.0),
         lambda: RationalClient(1.0, behaviour="leave"),  # type: ignore[arg-type]
@@ -402,3 +397,65 @@ def test_step_size_schedule_and_threshold_default(world: Any) -> None:
 def test_bad_input(make: Any) -> None:
     with pytest.raises(InvalidInputError):
         make()
+
+
+@pytest.mark.parametrize("fraction", [0.25, 0.5, 0.75])
+def test_f1_converged_means_everybody_was_asked(fraction: float) -> None:
+    """Four convex parties, some asked per round: who is left in the end is within its target."""
+    converged = 0
+    for seed in range(8):
+        c = instances.random_overparameterised(M=M, n=2, d=10, random_state=seed)
+        eps = np.broadcast_to(c.eps, (M,))
+        options: dict[str, Any] = {"fraction_train": fraction, "min_train_nodes": 1, "seed": seed}
+        strategy = RuleStrategy(SafeStep(DELTA), step_size=1.0 / c.problem.H, **options)
+        result = strategy.start(problem_grid(c.problem, eps), start_from(c.w0), num_rounds=400)
+        if strategy.status_ != "converged":
+            continue
+        converged += 1
+        history = strategy.history_
+        left = {int(gone) - 1 for gone in history.to_frame().query("event == 'left'")["node"]}
+        stayed = [m for m in range(M) if m not in left]
+        excess = (c.problem.losses(result.arrays["0"].numpy()) - eps)[stayed]
+        assert excess.max() <= 2 * DELTA + 1e-12
+        assert {p.node - 1 for p in history.rounds[-1].present} == set(stayed)
+    assert converged >= 6
+
+
+def test_f1_a_sample_that_is_stuck_does_not_end_the_run() -> None:
+    """Two of three parties pull in opposite directions; the third one still has somewhere to go."""
+    goals = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 3.0]])
+
+    def client(message: Message, context: Any) -> Message:
+        w = message.content["arrays"]["0"].numpy()  # type: ignore[union-attr]
+        away = w - goals[context.node_config["partition-id"]]
+        return report(message, loss=float(away @ away) / 2, gradient=[away], threshold=0.001)
+
+    stuck = 0
+    for seed in range(8):
+        options: dict[str, Any] = {"fraction_train": 0.6, "min_train_nodes": 1, "seed": seed}
+        strategy = RuleStrategy(SafeStep(0.001), step_size=0.5, **options)
+        result = strategy.start(InProcessGrid(client, 3), start_from([0.0, 0.0]), num_rounds=9)
+        first, second = ({p.node for p in g.present} for g in strategy.history_.rounds[:2])
+        if first == {1, 2}:  # at the origin their gradients cancel
+            stuck += 1
+            assert second == {1, 2, 3}
+        assert strategy.status_ == "max_rounds"
+        assert result.arrays["0"].numpy()[1] > 0.1  # towards the third one
+    assert stuck
+
+
+def test_f1_who_is_asked_follows_from_the_seed(world: Any) -> None:
+    import random
+
+    def asked(seed: int, state: int) -> list[list[int]]:
+        random.seed(state)
+        np.random.seed(state)  # noqa: NPY002  # the global generator must not matter
+        grid = problem_grid(world.problem, np.broadcast_to(world.eps, (M,)))
+        options: dict[str, Any] = {"fraction_train": 0.5, "min_train_nodes": 1, "seed": seed}
+        strategy = RuleStrategy(SafeStep(DELTA, cap="step_size"), step_size=0.05, **options)
+        strategy.start(grid, start_from(world.w0), num_rounds=12)
+        return [[p.node for p in gauge.parties] for gauge in strategy.history_.rounds]
+
+    assert asked(7, 1) == asked(7, 2)
+    assert asked(7, 1) != asked(8, 1)
+    assert {node for nodes in asked(7, 1) for node in nodes} == {1, 2, 3, 4}

@@ -133,7 +133,7 @@ def torch_client_app(
     load_data :
         Function of the party's context that returns its rows: ``(X, y)`` or a ``DataLoader``.
     mods :
-        Flower mods, such as ``counterplay.defection.flower.RationalClient(0.2)``: a party that
+        Flower mods, such as ``counterplay.federated.flower.RationalClient(0.2)``: a party that
         leaves once its loss is at most 0.2.
     loss :
         Name of a loss, or a function of outputs and labels that returns one loss per row.

@@ -21,6 +21,7 @@ from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError, MissingDependencyError
 from counterplay.federated.history import GOODBYE
 from counterplay.federated.parameters import ParameterSpace
+from counterplay.federated.replies import check_rows_sent, common_metrics
 from counterplay.federated.server import UNUSABLE, Fields, reason
 
 try:
@@ -172,8 +173,10 @@ class Decoder:
         fields: dict[str, Any] = {
             what: self._flatten(arrays[key], what) for what, key in vectors.items() if key in arrays
         }
-        if "loss" not in metrics and "gradient" in fields:
-            raise InvalidInputError("the reply needs a metric 'loss'")
+        if not fields or ("loss" not in metrics and "model" not in fields):
+            raise InvalidInputError(
+                "the reply needs a metric 'loss' and a gradient record 'anchor'"
+            )
         for key in ("loss", "threshold", "loss-se", "num-examples"):
             if key in metrics:
                 fields[key.replace("-", "_")] = metrics[key]
@@ -271,28 +274,16 @@ def _metrics_of(reply: Message, weight: str) -> dict[str, Any]:
     if len(records) != 1:
         raise InvalidInputError(f"the reply has {len(records)} metric records, expected 1")
     metrics: dict[str, Any] = dict(records[0])
-    if weight not in metrics:
-        raise InvalidInputError(f"the reply has no metric {weight!r}")
-    if not check_real(metrics[weight], weight, low=1.0, high=2.0**53).is_integer():
-        raise InvalidInputError(f"{weight} must be a whole number, got {metrics[weight]}")
+    check_rows_sent(metrics, weight)
     for key, value in metrics.items():
         for number in value if isinstance(value, list) else [value]:
             check_real(number, key)
     return metrics
 
 
-def common_metrics(usable: Sequence[tuple[Message, dict[str, Any]]]) -> list[Message]:
+def averageable(usable: Sequence[tuple[Message, dict[str, Any]]]) -> list[Message]:
     """Leave only the metrics that all replies have in the same form; Flower averages no others."""
-
-    def form(value: Any) -> int:
-        return len(value) if isinstance(value, list) else -1
-
-    first = usable[0][1] if usable else {}
-    common = [
-        key
-        for key in first
-        if all(key in own and form(own[key]) == form(first[key]) for _, own in usable)
-    ]
+    common = common_metrics([own for _, own in usable])
     for reply, own in usable:
         reply.content = RecordDict({METRICS: MetricRecord({key: own[key] for key in common})})
     return [reply for reply, _ in usable]

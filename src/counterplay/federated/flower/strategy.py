@@ -20,7 +20,7 @@ from counterplay.core.validation import check_int, check_positive_int, check_rea
 from counterplay.errors import InvalidInputError, MissingDependencyError
 from counterplay.federated.flower.messages import (
     Decoder,
-    common_metrics,
+    averageable,
     is_goodbye,
     readable_metrics,
 )
@@ -356,7 +356,7 @@ class RuleStrategy(FedAvg):
             log(WARNING, "\t> the evaluation of %s is left out: %s", name, why)
         if self.accuracy is not None and isinstance(self.rule, MWFed):
             self._learn_accuracies(usable)
-        return super().aggregate_evaluate(server_round, common_metrics(usable)) if usable else None
+        return super().aggregate_evaluate(server_round, averageable(usable))
 
     def _learn_accuracies(self, usable: list[tuple[Message, dict[str, Any]]]) -> None:
         """A party whose accuracy cannot be read keeps its weight; it is not called satisfied."""

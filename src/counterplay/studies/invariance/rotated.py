@@ -171,5 +171,6 @@ ROTATED = Study(
     verdicts=rotated_verdicts,
     figures={"rotated-digits": rotated_figure},
     version=2,
+    data=("mnist",),
     full_needs="the MNIST data",
 )

@@ -166,5 +166,6 @@ REAL_STREAM = Study(
     cell=cell,
     verdicts=verdicts,
     figures={"bias": bias_figure},
+    data=("flusight",),
     full_needs="the FluSight data",
 )

@@ -161,5 +161,6 @@ REAL_STREAM = Study(
     cell=_cell,
     verdicts=_verdicts,
     figures={"burn-down": _figure},
+    data=("flusight",),
     full_needs="the FluSight forecasts",
 )

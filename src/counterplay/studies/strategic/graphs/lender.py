@@ -259,6 +259,7 @@ def _draw_arrows(ax: Axes, moves: FloatArray, color: str, who: str) -> None:
 
 LENDER = Study(
     name="graph-lender",
+    data=("german_credit",),
     title="A lender who knows the cheap moves",
     question=(
         "Applicants can take named actions within a budget. What happens to the errors of logistic "
