@@ -226,7 +226,7 @@ class Experiment:
         """Seconds of the budget that are left."""
         return 60.0 * self.options.minutes - (time.time() - self.began)
 
-    def federation(self, own: float) -> Any:
+    def agents(self, own: float) -> Any:
         """The agents' data for all seeds, a different split in each."""
         if own not in self.sites:
             owners = [
@@ -251,18 +251,19 @@ class Experiment:
     def cell(self, cell: dict[str, Any]) -> None:
         """Train all seeds of one cell and keep its curves."""
         began, o = time.time(), self.options
-        record = self.engine.train(
+        federation = self.engine.Federation(
             self.model,
-            self.federation(cell["own"]),
+            self.agents(cell["own"]),
+            eps=cell["eps"],
+            test=self.test,
+            evaluate_every=EVERY,
+        )
+        record = federation.train(
             self.rule(cell),
             self.keys,
             step_size=cell["step_size"],
             rounds=o.rounds,
-            eps=cell["eps"],
-            local_steps=cell["local_steps"],
-            batch_size=o.batch_size,
-            test=self.test,
-            evaluate_every=EVERY,
+            work=self.engine.LocalWork(cell["local_steps"], o.batch_size),
         )
         seconds = time.time() - began
         self.result["cells"].append({**cell, **summarise(record), "seconds": round(seconds, 2)})

@@ -379,7 +379,9 @@ class FederationGame(Game[FederationTranscript]):
         for row, active, move in zip(predicted, self.present, moves):
             row[active] = move.predicted
         losses = np.array(self.losses)
-        measured = {name: np.array(v, dtype=np.float64) for name, v in self.measured.items() if v}
+        measured: dict[str, Any] = {
+            name: np.array(v, dtype=np.float64) for name, v in self.measured.items() if v
+        }
         if self.kept:
             measured["models"] = np.array([w for _, w in self.kept])
             measured["model_rounds"] = np.array([r for r, _ in self.kept])

@@ -34,6 +34,9 @@ class NumpyArrays:
     def __init__(self, dtype: Precision = "float64") -> None:
         self.dtype = check_choice(dtype, "dtype", ("float32", "float64"))
 
+    def __repr__(self) -> str:
+        return f"NumpyArrays({self.dtype!r})"
+
     @property
     def xp(self) -> Any:
         """The library."""
@@ -103,6 +106,9 @@ class TorchArrays:
         self.device = torch.device(device)
         check_choice(dtype, "dtype", ("float32", "float64"))
         self.dtype = torch.float32 if dtype == "float32" else torch.float64
+
+    def __repr__(self) -> str:
+        return f"TorchArrays({str(self.dtype).removeprefix('torch.')!r}, {str(self.device)!r})"
 
     @property
     def on_cpu(self) -> bool:

@@ -75,6 +75,9 @@ class LayeredObjective(Objective):
         self.slices = self._slices()
         self.size = self.slices[-1][1].stop if self.bias[-1] else self.slices[-1][0].stop
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self.sizes)}, loss={self.loss_name!r})"
+
     def _slices(self) -> list[tuple[slice, slice]]:
         """Return where the weights and the bias of each map lie in the parameter vector."""
         found, at = [], 0

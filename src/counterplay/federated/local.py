@@ -63,6 +63,9 @@ class LocalParties:
         for name in self.data:
             check_real(self.target(name), "threshold", low=0.0)
 
+    def __repr__(self) -> str:
+        return f"LocalParties({len(self.data)} parties)"
+
     def target(self, name: str) -> float:
         """The loss that satisfies a party."""
         if isinstance(self.threshold, Mapping):

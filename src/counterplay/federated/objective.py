@@ -111,6 +111,9 @@ class CallableObjective(Objective):
         self.backend = NumpyArrays()
         self.initial = np.zeros(size) if start is None else np.asarray(start, dtype=np.float64)
 
+    def __repr__(self) -> str:
+        return f"CallableObjective({self.size} parameters)"
+
     def start(self, keys: Keys) -> NDArray[np.float64]:
         """Repeat the initial parameters."""
         return np.tile(self.initial, (len(keys), 1))

@@ -287,7 +287,7 @@ class RuleStrategy(FedAvg):
         own["seed"] = self.seed
         messages = []
         for i, node in enumerate(nodes):
-            own["local-steps"] = self.work.steps if steps is None else steps[i]
+            own["local-steps"] = int(self.work.steps) if steps is None else steps[i]  # type: ignore[arg-type]  # one number, checked
             if own["local-steps"]:  # a party without work is left alone
                 messages.append(self._message(arrays, own, node, MessageType.TRAIN))
         self._questions = messages
@@ -304,9 +304,10 @@ class RuleStrategy(FedAvg):
 
     def _message(self, arrays: ArrayRecord, config: ConfigRecord, node: int, kind: str) -> Message:
         """A message that expires with the round, so that nobody works on an old one later."""
-        named = {self.arrayrecord_key: arrays, self.configrecord_key: ConfigRecord(dict(config))}
+        content = RecordDict({self.arrayrecord_key: arrays})
+        content[self.configrecord_key] = ConfigRecord(dict(config))
         group = str(config["server-round"])
-        return Message(RecordDict(named), node, kind, ttl=self._lifetime, group_id=group)
+        return Message(content, node, kind, ttl=self._lifetime, group_id=group)
 
     def _choose(self, server_round: int, grid: Grid, fraction: float, least: int) -> list[int]:
         if fraction == 0.0 or self.status_ != "running":
