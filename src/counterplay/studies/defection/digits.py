@@ -8,8 +8,10 @@ Source: docs/theory/05-defection.md, "Measured: digits".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +26,11 @@ from counterplay.federated import (
     TrainingRecord,
 )
 from counterplay.federated.reports import Rule
-from counterplay.studies.study import Params
+from counterplay.studies.study import Params, Record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 METHODS = {
     "fedavg": "FedAvg",
@@ -32,6 +38,8 @@ METHODS = {
     "ada_gd": "ADA-GD",
     "safe_step": "SafeStep",
 }
+STEP = {"fedavg": 0.5, "mw_fed": 0.5, "ada_gd": 0.1, "safe_step": 0.5}
+LOCAL = {"fedavg": 5, "mw_fed": 5, "ada_gd": 5, "safe_step": 1}
 SEED = 509
 
 
@@ -44,6 +52,29 @@ def _data() -> tuple[Any, Any, Any, Any]:
     order = np.random.default_rng(SEED).permutation(len(y))
     test, rest = order[:360], order[360:]
     return X[rest] / 16.0, y[rest], X[test] / 16.0, y[test]
+
+
+def cells(replicates: int, **axes: Iterable[Any]) -> list[Params]:
+    """Return the cells of a grid: every combination of the axes, on the same replicates.
+
+    ``method``, ``own``, ``eps``, ``step_size``, ``local_steps`` and ``rounds`` are axes; step size
+    and local steps default to those that suit the method.
+    """
+    names = {"own": [0.9], "eps": [0.2], **axes}
+    found: list[Params] = []
+    for values in product(*names.values(), range(replicates)):
+        cell = dict(zip([*names, "replicate"], values))
+        suits = {"step_size": STEP[cell["method"]], "local_steps": LOCAL[cell["method"]]}
+        found.append(suits | cell)
+    return found
+
+
+def four_panels(width: float = 7.6, height: float = 6.0) -> tuple[Figure, list[Axes]]:
+    """Return a figure with two rows of two axes that share their scales."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, list(figure.subplots(2, 2, sharex=True, sharey=True).ravel())
 
 
 def rule_of(method: str, eps: float) -> Rule:
@@ -80,6 +111,11 @@ def digits_run(params: Params) -> TrainingRecord:
         rounds=rounds,
         work=LocalWork(steps, None if steps == 1 else 32),
     )
+
+
+def cell(params: Params, seed: int) -> Record:
+    """Train one replicate to the end."""
+    return outcome(digits_run(params))
 
 
 def outcome(record: TrainingRecord) -> dict[str, float | int | str]:
