@@ -1,4 +1,4 @@
-"""C2: some starts are lost for every first-order protocol."""
+"""Some starts are lost for every first-order protocol."""
 
 from __future__ import annotations
 

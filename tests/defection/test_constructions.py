@@ -1,4 +1,4 @@
-"""C1, C4, C5, C6 and C8: the numbers of the worked examples."""
+"""The numbers of the worked examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C3 and C3b: equal weights fail, whatever the steps and whatever they look at."""
+"""Equal weights fail, whatever the steps and whatever they look at."""
 
 from __future__ import annotations
 

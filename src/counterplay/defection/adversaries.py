@@ -1,6 +1,6 @@
 """Adversaries: given a rule, the problem on which it fails.
 
-Source: Proposition 5.2, Theorem 5.1; Theorem 5.1 and Propositions 5.A, 5.B in docs/theory/05-defection.md.
+Source: Theorem 5.1, Propositions 5.2, 5.A and 5.B, see docs/theory/05-defection.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from counterplay.federated.reports import Rule
 
 
 def adversarial_alpha(etas: ArrayLike, eps: float, nu: ArrayLike = 1.0) -> float:
-    """Return the member of the family C3 on which a uniform rule with these steps fails.
+    """Return the member of ``uniform_fails_family`` on which a uniform rule with these steps fails.
 
     While both agents stay, the mean gradient is (1/2, 0) for every ``alpha``, so a rule whose
     weights do not depend on loss values walks the same path until agent 1 leaves at ``x_0``. With
@@ -48,7 +48,7 @@ def adversarial_alpha(etas: ArrayLike, eps: float, nu: ArrayLike = 1.0) -> float
 
     References
     ----------
-    Theorem 5.1; docs/theory/05-defection.md, "Theorem 5.1: equal weights cannot avoid harmful departures".
+    Theorem 5.1; docs/theory/05-defection.md.
     """
     steps = check_float_array(etas, "etas", ndim=1) * check_float_array(nu, "nu")
     eps = check_real(eps, "eps", low=0.0, high=0.5, open_low=True, open_high=True)
@@ -62,7 +62,7 @@ def adversarial_alpha(etas: ArrayLike, eps: float, nu: ArrayLike = 1.0) -> float
 def repair_against(
     rule: Rule, eps: float, eta: ArrayLike = 1.0, rounds: int = 1000
 ) -> Construction:
-    """Return the instance C3b on which a uniform rule fails that looks at loss values.
+    """Return the repaired instance, on which a uniform rule fails that looks at losses.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def repair_against(
 
 
 def bad_region_linear(w: ArrayLike, eps: float) -> BoolArray:
-    """Return which starts of C2 are lost for every first-order protocol.
+    """Return which starts of ``bad_init_example`` are lost for every first-order protocol.
 
     ``{|w_1 - w_2| <= eps, |w_1| > 2 eps} or {|w_2| <= eps, |w_1 + w_2| > 3 eps}``: one agent is
     satisfied at once and the other alone can only move along a line that misses the target.

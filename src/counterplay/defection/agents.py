@@ -3,7 +3,7 @@
 The thesis' agent leaves for good the first time the broadcast model satisfies it. The others model
 what real parties do: never leave, doubt their own estimate, lie about their target, look only at
 published models, or weigh the value of the model against the cost of the rounds.
-Source: docs/theory/05-defection.md, "Setting", Appendix D.3, docs/theory/05-defection.md, "Other behaviours".
+Source: docs/theory/05-defection.md, Appendix D.3, docs/theory/05-defection.md.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class UtilityAgent(ThresholdAgent):
 
     References
     ----------
-    Proposition 5.J; docs/theory/05-defection.md, "Proposition 5.J: when leaving at the first satisfying model is optimal".
+    Proposition 5.J; docs/theory/05-defection.md.
     """
 
     V: float = 1.0

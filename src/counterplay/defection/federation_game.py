@@ -268,7 +268,7 @@ class FederationGame(Game[FederationTranscript]):
             raise InvalidInputError(f"FederationGame needs a Server, got {type(learner).__name__}")
         learner.w = self.problem.check_point(learner.w, "w0")
         M, d = self.problem.n_agents, self.problem.dimension
-        if isinstance(learner.rule, ADAGD | SafeStep) and M > d:
+        if isinstance(learner.rule, ADAGD | SafeStep) and d < M:
             warnings.warn(
                 f"{M} agents share {d} parameters: minimal heterogeneity is impossible, so the "
                 f"rule may stall",

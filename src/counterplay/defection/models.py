@@ -1,7 +1,7 @@
 """What a user calls a model, as an objective of the engine: names, scikit-learn, torch.
 
 Linear models of scikit-learn are turned into their own loss in closed form, penalty included; they
-and the named models need no torch. Source: docs/theory/05-defection.md, "From the protocol to a running federation".
+and the named models need no torch. Source: docs/theory/05-defection.md.
 """
 
 from __future__ import annotations

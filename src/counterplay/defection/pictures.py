@@ -1,4 +1,4 @@
-"""C9: the sets of the story in one picture: targets, their intersection, two ways in.
+"""The sets of the story in one picture: targets, their intersection, two ways in.
 
 Source: Figure D.2; docs/theory/05-defection.md, "Setting".
 """

@@ -69,7 +69,7 @@ class DefectionSimulator:
     ----------
     Sites evaluate the model on all their rows, leave at the same time within a round and never
     return; averages are over all sites, also those that left. For convex models, SafeStep and
-    ADA-GD with full-batch gradients lose nobody (Propositions 5.C and 5.F in docs/theory/05-defection.md).
+    ADA-GD with full-batch gradients lose nobody (Propositions 5.C and 5.F).
 
     Examples
     --------

@@ -95,8 +95,8 @@ def needs_gradients(rule: Rule) -> bool:
 class Federation:
     """Parties with data, trained for many seeds at once on the CPU or a GPU.
 
-    Use it where one rule is run for several seeds, or for speed; :func:`counterplay.federated.train`
-    runs one federation party by party.
+    Use it where one rule is run for several seeds, or for speed; ``federated.train`` runs one
+    federation party by party.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class SafeStep:
     ----------
     Convex losses, exact gradients: ``F_m(w_t) >= eps_m + min(delta, F_m(w_0) - eps_m)`` for any
     step size, so nobody leaves; the mean loss decreases for ``eta <= 1/H``; under minimal
-    heterogeneity bounded runs stop, within ``safe_step_rounds`` rounds (Proposition 5.F in docs/theory/05-defection.md).
+    heterogeneity bounded runs stop, within ``safe_step_rounds`` rounds (Proposition 5.F).
 
     Examples
     --------
