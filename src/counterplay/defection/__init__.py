@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from counterplay.core.play import play
 from counterplay.defection import bounds, instances, lab
 from counterplay.defection.agents import RationalAgent
-from counterplay.defection.assumptions import check_assumptions
+from counterplay.defection.assumptions import check_assumptions, estimate_smoothness
 from counterplay.defection.classify import classify_defections
 from counterplay.defection.federation_game import FederationGame, Server
 from counterplay.defection.heterogeneity import minimal_heterogeneity_linear
@@ -30,7 +30,6 @@ from counterplay.defection.landing import land
 from counterplay.defection.linear_models import LinearModelProblem
 from counterplay.defection.problem import FunctionProblem
 from counterplay.defection.simulator import DefectionSimulator
-from counterplay.defection.smoothness import estimate_smoothness
 from counterplay.defection.split import heterogeneous_split
 from counterplay.federated.health import HealthGauge
 from counterplay.federated.rules import ADAGD, FedAvg, MWFed, SafeStep

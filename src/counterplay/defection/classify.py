@@ -89,10 +89,6 @@ def classify_defections(transcript: FederationTranscript, tol: float = 1e-9) -> 
     >>> run = play(server, game, rounds=1000)
     >>> [d.harmful for d in classify_defections(run).defections]
     [False, True]
-
-    References
-    ----------
-    docs/theory/05-defection.md, "From the protocol to a running federation".
     """
     if transcript.repeat is None:
         raise InvalidInputError("classify_defections needs a transcript of play")

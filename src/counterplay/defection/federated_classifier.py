@@ -65,10 +65,6 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):
     >>> model = model.fit(StandardScaler().fit_transform(X), y, groups=site)
     >>> model.defect_round_, round(model.score(StandardScaler().fit_transform(X), y), 3)
     ({}, 0.965)
-
-    References
-    ----------
-    docs/theory/05-defection.md, "From the protocol to a running federation".
     """
 
     def __init__(

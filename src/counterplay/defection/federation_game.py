@@ -26,8 +26,7 @@ from counterplay.core.validation import (
     check_float_array,
     check_real,
 )
-from counterplay.defection.agents import AgentPool, Agents
-from counterplay.defection.group_predictor import GroupPredictor
+from counterplay.defection.agents import AgentPool, Agents, GroupPredictor
 from counterplay.defection.problem import FederatedProblem, local_updates
 from counterplay.defection.transcript import FederationTranscript, Status
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError

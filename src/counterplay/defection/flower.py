@@ -63,10 +63,6 @@ class RationalClient:
     >>> grid = InProcessGrid(app, num_supernodes=1)
     >>> [grid.send_and_receive([train_message([np.array([w])])])[0].has_error() for w in (2.0, 1.0)]
     [False, True]
-
-    References
-    ----------
-    docs/theory/05-defection.md, "Setting"; docs/theory/05-defection.md, "Other behaviours".
     """
 
     def __init__(

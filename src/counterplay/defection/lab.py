@@ -14,6 +14,7 @@ from counterplay.defection.agents import (
     AgentPool,
     AgentView,
     BetaUser,
+    GroupPredictor,
     IrrationalAgent,
     MisreportingAgent,
     ThresholdAgent,
@@ -25,7 +26,6 @@ from counterplay.defection.agents import (
 from counterplay.defection.assumptions import Assumption, AssumptionReport
 from counterplay.defection.classify import Defection, DefectionReport
 from counterplay.defection.federation_game import Broadcast, ReportNoise, check_span
-from counterplay.defection.group_predictor import GroupPredictor
 from counterplay.defection.heterogeneity import (
     HeterogeneityMargin,
     LinearHeterogeneity,

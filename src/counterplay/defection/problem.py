@@ -134,10 +134,6 @@ class FunctionProblem(FederatedProblem):
     ...     return 0.5 * ((w - target) ** 2).sum(axis=1), w - target
     >>> FunctionProblem(oracle, 2, 2).losses(np.zeros(2)).tolist()
     [0.5, 2.0]
-
-    References
-    ----------
-    docs/theory/05-defection.md, "Setting".
     """
 
     def __init__(self, oracle: Oracle, n_agents: int, dimension: int, **metadata: Any) -> None:
@@ -187,10 +183,6 @@ def population_loss(
     >>> problem = FunctionProblem(lambda w: (w[0] * np.arange(4.0), np.ones((4, 1))), 4, 1)
     >>> population_loss(problem, [2.0], sample=[1, 3])
     (4.0, 2.0)
-
-    References
-    ----------
-    docs/theory/05-defection.md, "The sampled agents and the population".
     """
     loss = problem.losses(problem.check_point(w))
     chosen = loss if sample is None else loss[np.asarray(sample, dtype=np.int64)]

@@ -12,15 +12,6 @@ from counterplay.federated.reports import Rule
 from counterplay.federated.rules import ADAGD, FedAvg, MWFed, SafeStep
 from counterplay.federated.work import LocalWork
 
-ALIASES = {
-    "fedavg": "fedavg",
-    "mwfed": "mwfed",
-    "mw_fed": "mwfed",
-    "adagd": "adagd",
-    "ada_gd": "adagd",
-    "safe_step": "safe_step",
-    "safestep": "safe_step",
-}
 STEP = {"fedavg": 0.1, "mwfed": 0.1, "adagd": 0.02, "safe_step": 0.5}
 TITLE = {"fedavg": "FedAvg", "mwfed": "MW-FED", "adagd": "ADA-GD", "safe_step": "SafeStep"}
 WORK = ("rule", "step_size", "local_steps", "batch_size", "rescale_local_lr", "delta")
@@ -46,7 +37,7 @@ class RulePlan:
     @property
     def title(self) -> str:
         """Name for tables and figures."""
-        return TITLE[self.name] if self.label in ALIASES else self.label
+        return TITLE.get(self.label, self.label)
 
 
 def plan_rules(
@@ -70,9 +61,8 @@ def plan_rules(
 
 def _plan(label: str, options: dict[str, Any], eps: FloatArray, convex: bool) -> RulePlan:
     name = str(options.pop("rule", label))
-    if name not in ALIASES:
-        raise UnknownNameError.among("rule", name, ALIASES)
-    name = ALIASES[name]
+    if name not in TITLE:
+        raise UnknownNameError.among("rule", name, TITLE)
     for option in options:
         if option not in WORK + OWN[name]:
             raise UnknownNameError.among(f"option of {label!r}", option, WORK + OWN[name])

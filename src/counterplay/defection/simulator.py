@@ -82,10 +82,6 @@ class DefectionSimulator:
     >>> result = simulator.compare(rules, rounds=150, random_state=0)
     >>> result.to_frame().set_index("rule")["defections"].to_dict()
     {'fedavg': 10, 'safe_step': 0}
-
-    References
-    ----------
-    docs/theory/05-defection.md, "From the protocol to a running federation".
     """
 
     def __init__(
@@ -134,26 +130,6 @@ class DefectionSimulator:
             self.test = (self.objective.rows(check_rows(test[0], "test")), self._codes(test[1]))
         elif held_out.any():
             self.test = (rows[held_out], codes[held_out])
-
-    @classmethod
-    def from_data(
-        cls,
-        X: ArrayLike,
-        y: ArrayLike,
-        groups: ArrayLike,
-        model: Any = "mlp",
-        eps: float | ArrayLike | Mapping[Any, float] = 0.2,
-        **options: Any,
-    ) -> DefectionSimulator:
-        """Build a simulator with the names that scikit-learn users expect.
-
-        Examples
-        --------
-        >>> X, y = [[0.0], [1.0], [0.2], [0.8]] * 5, [0, 1, 0, 1] * 5
-        >>> DefectionSimulator.from_data(X, y, ["a", "b"] * 10, model="linear", eps=0.3)
-        DefectionSimulator(2 sites, 16 rows to train on, 2 classes)
-        """
-        return cls(model, X, y, groups, threshold=eps, **options)
 
     def __repr__(self) -> str:
         return (

@@ -29,10 +29,6 @@ def in_target(F: ArrayLike, eps: ArrayLike, slack: float = 0.0) -> bool:
     --------
     >>> in_target([0.1, 0.2], 0.1), in_target([0.1, 0.2], 0.1, slack=0.1)
     (False, True)
-
-    References
-    ----------
-    docs/theory/05-defection.md, "Setting": the target set ``S*`` and its relaxation ``S*(slack)``.
     """
     return bool((np.asarray(F) <= np.asarray(eps) + slack).all())
 

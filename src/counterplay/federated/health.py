@@ -66,10 +66,6 @@ class Health(Report):
     stalled: agents 0 and 1 have parallel gradients (0.0 degrees); sigma_min 0
     agent 0: 0.05125 above its target, about to leave
     agent 1: 0.4513 above its target
-
-    References
-    ----------
-    docs/theory/05-defection.md, "From the protocol to a running federation".
     """
 
     round: int
@@ -163,10 +159,6 @@ class HealthGauge(Report):
     >>> run = play(server, FederationGame(c.problem, c.eps))
     >>> gauge.last.status, bool((gauge.last.excess >= 0.05 - 1e-9).all())
     ('converged', True)
-
-    References
-    ----------
-    docs/theory/05-defection.md, "From the protocol to a running federation".
     """
 
     def __init__(self, show: Callable[[Health], object] | None = None, every: int = 1) -> None:

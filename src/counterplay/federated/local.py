@@ -158,12 +158,12 @@ def train(
     everybody = range(len(people))
     for r in range(1, check_positive_int(rounds, "rounds") + 1):
         asked = server.ask(everybody, r, share)
-        steps = server.local_steps(asked)
-        replies: dict[int, Fields | str] = {}
-        for i, m in enumerate(asked):
-            own = work if steps is None else replace(work, steps=max(steps[i], 1))
-            replies[m] = people[m].answer(w, r, eta, own)
-        w = server.receive(r, w, replies, asked, everybody, eta)
+        steps = server.local_steps(asked) or [work.steps] * len(asked)
+        tasks = {m: k for m, k in zip(asked, steps) if k}  # a party without work is left alone
+        replies: dict[int, Fields | str] = {
+            m: people[m].answer(w, r, eta, replace(work, steps=k)) for m, k in tasks.items()
+        }
+        w = server.receive(r, w, replies, list(tasks), everybody, eta)
         if server.status != "running":
             break
     else:

@@ -44,6 +44,8 @@ class Reports:
         Standard error of each reported loss, for rules with a stochastic margin.
     leaving : bool array of shape (M,), optional
         Parties predicted to leave whatever they report (see ``GroupPredictor``).
+    steps : array of shape (M,), optional
+        Local steps behind each update, where the rule shared them out (``MWFed``).
     influence : array of shape (M,), optional
         Factor in (0, 1] of each party in means and sums; shortens vectors that are far too long.
     """
@@ -55,6 +57,7 @@ class Reports:
     updates: Stack | None = None
     loss_se: FloatArray | None = None
     leaving: BoolArray | None = None
+    steps: IntArray | None = None
     influence: FloatArray | None = None
 
     def __post_init__(self) -> None:
@@ -63,8 +66,8 @@ class Reports:
             raise InvalidInputError("a round needs the report of at least one party")
         if self.ids is None:
             object.__setattr__(self, "ids", np.arange(M))
-        names = ("gradients", "eps", "ids", "updates", "loss_se", "leaving", "influence")
-        for name in names:
+        names = "gradients eps ids updates loss_se leaving steps influence"
+        for name in names.split():
             value: Sized | None = getattr(self, name)
             if value is not None and len(value) != M:
                 raise InvalidInputError(f"{name} has {len(value)} rows but {M} parties sent a loss")

@@ -191,7 +191,8 @@ class Coordinator:
         self.roster = Roster()
         self.gauges: list[RoundGauge] = []
         self.last: Reports | None = None
-        self._lengths: dict[int, float] = {}
+        self._lengths: dict[int, float] = {}  # of the latest vectors, per local step
+        self._steps: dict[int, int] = {}
         self._without_answer = 0
         self._everybody_next = False
 
@@ -217,7 +218,10 @@ class Coordinator:
             return None
         numbers = np.array([self.roster.number(node) for node in nodes])
         steps = self.rule.local_steps(numbers, self.memory)
-        return None if steps is None else [int(k) for k in steps]
+        if steps is None:
+            return None
+        self._steps = {node: int(k) for node, k in zip(nodes, steps)}
+        return list(self._steps.values())
 
     def receive(
         self,
@@ -296,7 +300,8 @@ class Coordinator:
         eps = np.array([a.threshold for a in sent])
         errors = np.array([a.loss_se for a in sent])
         moves = np.stack([a.gradient if a.update is None else a.update for a in sent])
-        self._lengths.update(zip(answers, np.linalg.norm(moves, axis=1).tolist()))
+        for node, length in zip(answers, np.linalg.norm(moves, axis=1).tolist()):
+            self._lengths[node] = length / max(self._steps.get(node, 1), 1)
         return Reports(
             loss=np.array([a.loss for a in sent]),
             gradients=NumpyStack(np.stack([a.gradient for a in sent])),
@@ -304,6 +309,7 @@ class Coordinator:
             ids=np.array([self.roster.number(node) for node in answers]),
             updates=NumpyStack(moves) if any(a.update is not None for a in sent) else None,
             loss_se=errors if errors.any() else None,
+            steps=np.array([self._steps[node] for node in answers]) if self._steps else None,
             influence=self._influence(answers),
         )
 

@@ -31,9 +31,7 @@ def bad_init_example(eps: float = 0.1) -> Construction:
     ----------
     Proposition 5.2; docs/theory/05-defection.md, "A bad start (Proposition 5.2)".
     """
-    problem = FunctionProblem(
-        _absolute, 2, 2, L=np.sqrt(2.0), w_star=np.zeros(2), name="bad start"
-    )
+    problem = FunctionProblem(_absolute, 2, 2, L=np.sqrt(2.0), w_star=np.zeros(2), name="bad start")
     expected: dict[str, Any] = {
         "smallest_mean_loss": 0.5,
         "runs": {

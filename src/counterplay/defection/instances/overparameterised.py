@@ -59,10 +59,6 @@ def random_overparameterised(
     >>> c = random_overparameterised(M=3, n=2, d=6, random_state=0)
     >>> c.problem.n_agents, bool((c.problem.losses(c.w0) > 0.15).all())
     (3, True)
-
-    References
-    ----------
-    docs/theory/05-defection.md, "Theorem 5.2: ADA-GD reaches the relaxed target (repaired)".
     """
     M, n, d = (check_positive_int(v, k) for v, k in ((M, "M"), (n, "n"), (d, "d")))
     if d < M * n:

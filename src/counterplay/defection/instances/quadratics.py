@@ -41,10 +41,6 @@ def identical_agents() -> Construction:
     --------
     >>> identical_agents().expected["stalled_at"]
     0.55125
-
-    References
-    ----------
-    docs/theory/05-defection.md, "Identical agents stall".
     """
     problem = FunctionProblem(_same, 2, 2, H=1.0, w_star=np.zeros(2), name="identical")
     expected = {

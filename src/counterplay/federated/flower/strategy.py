@@ -113,10 +113,6 @@ class RuleStrategy(FedAvg):
     >>> from counterplay.federated import FedAvg
     >>> RuleStrategy(FedAvg(), step_size=0.1, threshold=0.2)
     RuleStrategy(rule=FedAvg(nu=1.0), step_size=0.1, threshold=0.2)
-
-    References
-    ----------
-    docs/theory/05-defection.md, "From the protocol to a running federation".
     """
 
     def __init__(

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from counterplay.core.draws import fold, run_keys
 from counterplay.core.validation import (
     BoolArray,
-    FloatArray,
     IntArray,
     check_choice,
+    check_int,
     check_positive_int,
     check_real,
 )
@@ -44,8 +45,12 @@ class MWFed:
         Average number of local steps per party and round. They are then shared out by weight
         (some parties may get none), and updates are averaged by the steps behind them. Default:
         everybody does the same work, and updates are averaged by the weights themselves.
-    rounding : {"largest_remainder", "floor", "nearest"}
+    rounding : {"largest_remainder", "floor", "nearest", "sigma"}
         How shares of the work become whole numbers, see ``rounded_loads``.
+    min_share : float
+        Share of an equal load that nobody falls below.
+    seed : int
+        Seed of ``rounding="sigma"``.
 
     Guarantees
     ----------
@@ -69,18 +74,22 @@ class MWFed:
     growth: float = 1.1
     work: int | None = None
     rounding: Rounding = "largest_remainder"
+    min_share: float = 0.0
+    seed: int = 0
 
     def __post_init__(self) -> None:
         check_real(self.gap, "gap", low=0.0)
         check_real(self.growth, "growth", low=1.0)
-        check_choice(self.rounding, "rounding", [r for r in ROUNDINGS if r != "sigma"])
+        check_choice(self.rounding, "rounding", ROUNDINGS)
+        check_real(self.min_share, "min_share", low=0.0, high=1.0)
+        check_int(self.seed, "seed", low=0)
         if self.work is not None:
             check_positive_int(self.work, "work")
 
     def decide(self, reports: Reports, step_size: float, state: RuleState) -> Decision:
         """Average by the work done or by the weights, which grow where the loss is too large."""
         M = len(reports.loss)
-        done = self.local_steps(reports.ids, state)
+        done = self.local_steps(reports.ids, state) if reports.steps is None else reports.steps
         if state.round > 0:
             self.judge(reports.ids, reports.loss >= reports.eps + self.gap, state)
         state.round += 1
@@ -98,13 +107,11 @@ class MWFed:
         weights = state.recall(ids, np.zeros(len(ids)))
         state.store(ids, weights + math.log(self.growth) * missing)
 
-    def loads(self, log_weights: FloatArray) -> IntArray:
-        """Local steps per party: ``work * M`` in all, by weight."""
-        total = float((self.work or 1) * len(log_weights))
-        return rounded_loads(ideal_loads(log_weights, total), self.rounding)
-
     def local_steps(self, ids: IntArray, state: RuleState) -> IntArray | None:
         """Local steps that the parties ``ids`` should take next; None if that is not its task."""
         if self.work is None:
             return None
-        return self.loads(state.recall(ids, np.zeros(len(ids))))
+        weights = state.recall(ids, np.zeros(len(ids)))
+        ideal = ideal_loads(weights, float(self.work * len(ids)), self.min_share)
+        keys = fold(run_keys(self.seed, 1), state.round + 1)
+        return rounded_loads(ideal[None], self.rounding, keys)[0]
