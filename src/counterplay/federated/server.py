@@ -19,7 +19,6 @@ import numpy as np
 from counterplay.core.draws import fold, run_keys, uniforms
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
-from counterplay.federated.health import Health
 from counterplay.federated.history import (
     GOODBYE,
     FederationHistory,
@@ -356,30 +355,11 @@ class Coordinator:
     ) -> None:
         name = self.roster.name
         away = [PartyGauge(name(node), node, event=why) for node, why in absent.items()]
-        if sent is None or decision is None:
-            self.gauges.append(RoundGauge(server_round, tuple(away), self.status))
-            return
-        parties = [
-            PartyGauge(name(node), node, float(loss), float(eps), bool(predicted))
-            for node, loss, eps, predicted in zip(present, sent.loss, sent.eps, decision.predicted)
-        ]
-        health = Health.of(sent, decision, server_round)
-        pair = None
-        if self.status == "stalled" and health.parallel is not None:
-            called = dict(zip(sent.ids.tolist(), (p.party for p in parties)))
-            first, second, angle = health.parallel
-            pair = called[first], called[second], angle
-        self.gauges.append(
-            RoundGauge(
-                round=server_round,
-                parties=tuple(parties + away),
-                status=self.status,
-                case=decision.case,
-                step_length=float(np.linalg.norm(decision.step)),
-                sigma_min=health.sigma_min,
-                parallel=pair,
-            )
-        )
+        gauge = RoundGauge(server_round, tuple(away), self.status)
+        if sent is not None and decision is not None:
+            called = [(name(node), node) for node in present]
+            gauge = RoundGauge.of(server_round, sent, decision, self.status, called, away)
+        self.gauges.append(gauge)
 
 
 class Roster:
