@@ -210,7 +210,7 @@ def local_updates(
     rng: np.random.Generator | None = None,
     counts: ArrayLike | None = None,
 ) -> FloatArray:
-    """Return ``U_m``, the displacement of every agent divided by minus the step size, one row per agent.
+    """Return ``U_m``, every agent's displacement divided by minus the step size, one row each.
 
     Examples
     --------

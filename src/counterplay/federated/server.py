@@ -50,10 +50,10 @@ class Trust:
     loss_range:
         Smallest and largest loss that is believed; cross-entropy and squares are never negative.
     clip:
-        Gradients and updates longer than this many times the median are shortened to that length
-        where they are averaged; None takes them as they are. With fewer than half of the parties
-        hostile, ``q`` of ``M`` of them add at most ``q * clip * B / M`` to the mean, where ``B`` is
-        the longest honest vector.
+        Gradients and updates longer than this many times the median (now or in the first round,
+        whichever is larger) are shortened to that length where they are averaged; None takes them
+        as they are. With fewer than half of the parties hostile, ``q`` of ``M`` of them add at most
+        ``q * clip * B / M`` to the mean, where ``B`` is the longest honest vector so far.
 
     Examples
     --------
@@ -191,6 +191,7 @@ class Coordinator:
         self.gauges: list[RoundGauge] = []
         self.last: Reports | None = None
         self._lengths: dict[int, float] = {}  # of the latest vectors, per local step
+        self._first: float | None = None  # usual length in the first round
         self._steps: dict[int, int] = {}
         self._without_answer = 0
         self._everybody_next = False
@@ -313,13 +314,20 @@ class Coordinator:
         )
 
     def _influence(self, answers: Mapping[int, Answer]) -> FloatArray | None:
-        """Shorten vectors beyond ``clip`` medians of the latest lengths of all who remain."""
+        """Shorten vectors beyond ``clip`` medians of the latest lengths of all who remain.
+
+        The median of the first round counts where it is larger: late in a run most gradients
+        vanish, and one that does not is no lie.
+        """
         if self.trust.clip is None:
             return None
         usual = sorted(self._lengths.values())[len(self._lengths) // 2]
+        self._first = usual if self._first is None else self._first
         lengths = np.array([self._lengths[node] for node in answers])
-        limit = self.trust.clip * usual
-        return limit / np.maximum(lengths, limit) if (lengths > limit).any() else None
+        limit = self.trust.clip * max(usual, self._first)
+        if limit == 0.0 or (lengths <= limit).all():  # no measure, or nobody is too loud
+            return None
+        return np.asarray(limit / np.maximum(lengths, limit))
 
     def _verdict(
         self, decision: Decision, answers: Collection[int], connected: Collection[int]
