@@ -277,6 +277,8 @@ class FederationHistory(Report):
         if old:
             who = ", ".join(f"{p} (since round {r})" for p, r in old.items())
             lines.append(f"Unknown at the final model: {who}.")
+        if never := [name for name in self.dropped if name not in since]:
+            lines.append(f"Never protected, without a usable answer: {', '.join(never)}.")
         return lines
 
     def to_frame(self) -> pd.DataFrame:
