@@ -20,9 +20,9 @@ from counterplay.contribution.training.loads import (
     rounded_loads,
 )
 from counterplay.core.draws import fold, run_keys
-from counterplay.core.replies import check_rows_sent, common_metrics
 from counterplay.core.validation import check_choice, check_int, check_positive_int, check_real
 from counterplay.errors import InvalidInputError, MissingDependencyError
+from counterplay.federated.replies import check_rows_sent, common_metrics
 
 try:
     from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
