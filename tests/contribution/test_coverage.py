@@ -35,7 +35,7 @@ from counterplay.contribution.symmetry import role_classes
 from counterplay.errors import InvalidInputError
 
 # s, L, ceil, core-only real, petal theta EQ, EQ total, EF total, EQ/core-only, EF/core-only:
-# the table of spec 04 section 4.2
+# the table of Proposition 4.A
 FLOWER = [
     (2, 2.4094, 3, 2.4444, 0.70850, 2.8340, 2.7755, 1.159, 1.135),
     (3, 3.4425, 4, 3.4570, 0.62548, 5.6293, 5.3000, 1.628, 1.533),

@@ -1,6 +1,5 @@
 """Audits of a given plan: is it feasible, stable, envy-free, and what do these cost?
-
-Source: definitions in sec:gen-model, spec 04 section 3.1.
+Source: Setting and Proposition 4.I, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

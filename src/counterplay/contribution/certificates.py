@@ -1,7 +1,5 @@
 """Theorems as checks on your game: when stability is free, when it is fair, and who matters.
-
-Source: Thm. thm:lineareqopt, Cor. cor:lineareqopt, Thm. thm:lineareqef, Def. assp:eqgeneral,
-spec 04 sections 3.14 to 3.17.
+Source: Theorems 4.6 and 4.7, Corollary 4.1, Definition 4.6, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -93,7 +91,7 @@ def core_set_certificate(
     Notes
     -----
     The contributions of the core are at the same time feasible for its covering LP and, scaled, for
-    the dual: equal values prove optimality (Thm. thm:lineareqopt). The first half needs symmetry
+    the dual: equal values prove optimality (Theorem 4.6). The first half needs symmetry
     and equal targets only.
 
     References
@@ -176,7 +174,7 @@ def stable_implies_envy_free(W: Any) -> ConditionReport:
     """Say whether every stable plan is envy-free: ``W_ij < W_ii`` for all ``j != i``.
 
     Then for ``theta_i > theta_j`` the swap leaves i with
-    ``u_i + (theta_i - theta_j)(W_ij - W_ii) < mu_i``. Needs no symmetry (Thm. thm:lineareqef).
+    ``u_i + (theta_i - theta_j)(W_ij - W_ii) < mu_i``. Needs no symmetry (Theorem 4.7).
 
     Examples
     --------
@@ -216,7 +214,7 @@ def well_behaved_report(game: CollabGame, C: ArrayLike | None = None) -> WellBeh
     """Return the constants of the existence theorem on the box ``[0, C]``.
 
     ``C`` defaults to the stand-alone contributions. If ``c2 > 0`` everywhere, a stable plan exists
-    (Thm. thm:eqexist) and best responses are Lipschitz with constant ``c1 / c2``.
+    (Theorem 4.2) and best responses are Lipschitz with constant ``c1 / c2``.
 
     Examples
     --------

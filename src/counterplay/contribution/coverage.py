@@ -2,7 +2,7 @@
 
 Give each party's distribution over points, cells or labels. Contributions are numbers of samples;
 a fractional contribution is rounded at random, which keeps all formulas in closed form.
-Source: sec:canonicalexamples, app:integral, app:wellbehave, spec 04 section 2.4.
+Source: "Random coverage", Definition 4.6, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

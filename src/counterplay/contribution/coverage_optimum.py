@@ -1,7 +1,7 @@
 """Cheapest coverage plans: exact for whole numbers by branch and bound, best found for fractions.
 
 Every answer comes with the proven lower bound of the convex relaxation.
-Source: spec 04 section 3.9.
+Source: Proposition 4.E, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

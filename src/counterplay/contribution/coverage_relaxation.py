@@ -1,8 +1,9 @@
 """A certified lower bound on what any coverage plan costs, from convex optimisation.
 
 Reading ``(1-q)^theta`` with a real exponent only helps the parties and makes every constraint
-convex. A log-barrier Newton method solves it; weak duality turns its multipliers into a bound that
-holds whatever the solver did. Source: spec 04 section 3.9.
+convex. A log-barrier Newton method solves it; Proposition 4.E turns its multipliers into a bound that
+holds whatever the solver did.
+Source: Proposition 4.E, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

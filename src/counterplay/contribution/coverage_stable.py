@@ -2,7 +2,7 @@
 
 In whole numbers one best response is one coordinate minimisation of a potential, so the parties
 always settle; with fractions the set of stable plans is not convex and the answer is "best found".
-Source: Thm. thm:cvrgeqnoncvx, spec 04 sections 3.12 and 3.13.
+Source: Theorem 4.8 and Proposition 4.F, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def integer_equilibrium_coverage(
 
     References
     ----------
-    Monderer, Shapley (1996), *Potential Games*; spec 04 section 3.12.
+    Monderer, Shapley (1996), *Potential Games*.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 Train on growing samples of party j, score on party i: two numbers follow. How many own rows does i
 need for its target, and how many own rows is one row of j worth? That is a linear game in
 effective rows.
-Source: spec 04 sections 2.5 and 9.
+Source: "PAC games", "Planning for a consortium", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def measure_learning_curves(
 
     References
     ----------
-    Spec 04 section 9; the exchange rate is the marginal rate of substitution at the target.
+    The exchange rate is the marginal rate of substitution at the target.
 
     Examples
     --------

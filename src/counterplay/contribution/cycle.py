@@ -2,7 +2,7 @@
 
 Party ``i`` needs bits that party ``i-1`` sees as features. Whether a stable whole-number plan
 exists depends on a parity, so targets are handled as exact fractions.
-Source: Thm. thm:eqintexist, sec:proofofeqexist, app:general-consruction, spec 04 section 4.1.
+Source: Theorem 4.3, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The existence of stable plans is proved by a fixed-point theorem, which gives no algorithm. Moving
 in turn works for symmetric linear games and, as far as we have seen, for coverage; it cycles on
 directed games.
-Source: Lemma lmm:fixedpt, app:fixedpt, spec 04 sections 3.10 and 4.4.
+Source: Lemma 4.1, "Best-response dynamics", Proposition 4.G, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def best_response_dynamics(
     Notes
     -----
     If utilities are well-behaved on the box of stand-alone contributions, a stable plan exists
-    (Thm. thm:eqexist); convergence is guaranteed only where the game has a potential: symmetric
+    (Theorem 4.2); convergence is guaranteed only where the game has a potential: symmetric
     linear games and whole-number coverage.
 
     References

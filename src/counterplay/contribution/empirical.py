@@ -2,7 +2,8 @@
 
 Subsamples are nested and common to all questions (the first ``m_j`` rows of one permutation per
 repeat), so that estimates hardly ever fall when somebody contributes more. Every number has a
-standard error, and "undecided" is an answer. Source: spec 04 section 2.5.
+standard error, and "undecided" is an answer.
+Source: "PAC games", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Envy-freeness is an open condition: for every pair either i carries no more than j, or the swap
 leaves i *strictly* below its target. Relaxing "strictly" returns plans that are not envy-free.
-Source: spec 04 section 3.8 (the chapter gives no algorithm).
+Source: Proposition 4.D (the chapter gives no algorithm), see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Start from the cheapest plan without regard to envy. While somebody envies, spli
 envious party carries no more than the envied one, or the swap leaves it below its target. Each part
 is a linear program, its value bounds every envy-free plan inside, and no large constants are
 needed. Usually a few dozen programs are enough for thirty parties.
-Source: ours (spec 04 section 3.8 asks for a mixed-integer program, which is the slower method).
+Source: Proposition 4.D (ours), see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

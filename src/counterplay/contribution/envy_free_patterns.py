@@ -1,7 +1,8 @@
 """Who is ordered and whose swap is unattractive: within such a pattern the best plan is an LP.
 
 For each pair a pattern demands that i carries no more than j, or that the swap leaves i below its
-target by a margin. Source: spec 04 section 3.8.
+target by a margin.
+Source: Proposition 4.D, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

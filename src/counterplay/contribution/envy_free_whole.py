@@ -1,7 +1,8 @@
 """The cheapest envy-free plan of a small coverage game in whole numbers: look at all of them.
 
 Plans are visited by increasing total, from a proven lower bound up to a known envy-free plan, so
-the first one without envy is the cheapest. Source: spec 04 sections 2.1 and 3.9.
+the first one without envy is the cheapest.
+Source: Setting, Proposition 4.E, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

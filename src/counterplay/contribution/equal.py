@@ -1,6 +1,5 @@
 """Everybody contributes the same: always envy-free, because nobody carries a lighter load.
-
-Source: Thm. thm:efexist, spec 04 section 3.2.
+Source: Theorem 4.1, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def equal_allocation(game: CollabGame, theta: ArrayLike | None = None) -> Alloca
 
     Notes
     -----
-    Guaranteed envy-free (Thm. thm:efexist), so ``k t`` bounds the cheapest envy-free total.
+    Guaranteed envy-free (Theorem 4.1), so ``k t`` bounds the cheapest envy-free total.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """Exact PAC learning on a handful of points: labels of seen points also inform unseen ones.
 
 Every subset of the domain is enumerated, so utilities are exact: no sampling, no bounds.
-Source: spec 04 section 2.5.
+Source: "PAC games", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

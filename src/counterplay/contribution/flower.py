@@ -2,7 +2,7 @@
 
 The server keeps one weight per client, tells each client how many local minibatches to do, and
 multiplies the weights of clients that miss their accuracy target. Needs the extra ``federated``.
-Source: Alg. alg:MW, spec 04 sections 3.19 and 8.
+Source: Algorithm C.2, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

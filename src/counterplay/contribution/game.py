@@ -2,7 +2,7 @@
 
 ``k`` parties choose contributions ``theta >= 0``. Party ``i`` wants utility ``u_i(theta) >= mu_i``
 and wants to pay as little as possible. Utilities never fall when anybody contributes more.
-Source: Sec. "The General Framework" (sec:gen-model), spec 04 sections 2.1 and 2.2.
+Source: "Setting", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Read ``W[i, j]`` as the overlap of what j collects with what i cares about. In this game stable
 plans can be computed exactly, even for thousands of parties.
-Source: sec:canonicalexamples, spec 04 section 2.3.
+Source: "Linear utilities", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

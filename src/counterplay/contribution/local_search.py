@@ -1,7 +1,7 @@
 """Local searches for games without an exact solver: cut what can be cut, keep what must hold.
 
 Results are feasible (and envy-free where asked), never claimed optimal.
-Source: spec 04 sections 3.9 and 3.13.
+Source: "Plans of coverage games", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A plan may be stable on paper while a running federation rewards free riding, or the reverse. The
 margin of a party is the smallest share of its contribution with which it still reaches its target
 while everybody else contributes in full: 1 means that it needs all of it, 0 that it needs nothing.
-Source: spec 04 section 9, auditing a running federation.
+Source: "Planning for a consortium", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def audit_margins(
 
     References
     ----------
-    Spec 04 sections 3.21 and 9.
+    "Planning for a consortium" in docs/theory/04-contribution.md.
     """
     check_real(level, "level", low=0.0, high=1.0)
     predicted = predicted_margins(game, theta)

@@ -1,7 +1,7 @@
 """Multiplicative weights: as a covering-LP solver, and as MW-FED without the learning.
 
-Both put more weight on parties that still miss their target. Source: App. "Connections with
-algorithms in prior work", spec 04 section 3.24.
+Both put more weight on parties that still miss their target.
+Source: Proposition 4.H, Algorithm C.2, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

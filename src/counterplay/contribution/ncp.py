@@ -1,7 +1,8 @@
 """Fallback for stable plans: semismooth Newton on the complementarity conditions.
 
 A stable plan of a continuous game satisfies ``0 <= theta``, ``u(theta) >= mu`` and, party by
-party, one of the two with equality. Source: spec 04 section 3.11.
+party, one of the two with equality.
+Source: "Best-response dynamics", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

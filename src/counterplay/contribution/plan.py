@@ -1,7 +1,8 @@
 """One call for a consortium: who brings how much, what stability and fairness cost, who objects.
 
 Picks the right solver for the game, checks every plan with the audits, and says in sentences what a
-coordinator needs to know. Source: spec 04 sections 2.6 and 9 A.
+coordinator needs to know.
+Source: "Planning for a consortium", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """The cheapest feasible plan of a linear game, with the dual that proves it: a covering LP.
-
-Source: LP 1 (eq:LP), spec 04 section 3.3.
+Source: LP 1 in "Plans of linear games", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CP 1 of the chapter, solved as printed: a convex program without interior.
 
 Kept as the reference for the two-stage solver, which is faster and more exact.
-Source: CP 1 (eq:lineareq), spec 04 section 3.4. Needs the extra ``convex``.
+Source: Theorem 4.5, see docs/theory/04-contribution.md. Needs the extra ``convex``.
 """
 
 from __future__ import annotations

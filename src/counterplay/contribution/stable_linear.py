@@ -3,7 +3,7 @@
 For symmetric ``W`` the stable plans are the minimisers of ``1/2 theta'W theta - mu'theta`` over
 ``theta >= 0``, and one best response is one exact coordinate minimisation. On the set of minimisers
 ``W theta`` is constant, so the cheapest (or most expensive) stable plan is one linear program away.
-Source: Thm. on CP 1 (eq:lineareq), spec 04 sections 3.5 and 3.6.
+Source: Theorem 4.5 and Proposition 4.B, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def stable_linear_dynamics(
     Notes
     -----
     The potential decreases with every move and is bounded below on the orthant, so the sweeps
-    converge (spec 04 section 3.5).
+    converge (Proposition 4.B).
 
     References
     ----------

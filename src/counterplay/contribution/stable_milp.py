@@ -1,7 +1,7 @@
 """Cheapest and dearest stable plan of any linear game, directed ones included, by a MILP.
 
 Every stable plan lies below the stand-alone contributions, which gives valid big-M constants.
-Source: spec 04 section 3.7.
+Source: Proposition 4.C, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def stable_linear_milp(
 
     Notes
     -----
-    A stable plan exists for every linear game (Thm. thm:eqexist), unless caps are too tight.
+    A stable plan exists for every linear game (Theorem 4.2), unless caps are too tight.
 
     References
     ----------

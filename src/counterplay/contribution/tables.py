@@ -1,6 +1,7 @@
 """From tables to histograms: cut the pooled rows into cells, keep only counts per party.
 
-What leaves a party is one histogram, not its rows. Source: spec 04 section 9 A.
+What leaves a party is one histogram, not its rows.
+Source: "Planning for a consortium", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Games given as a table: finitely many levels per party, utilities for every combination.
 
 Everything is answered by exhaustive, vectorised comparison, so the table is also the referee for
-the other solvers on small games. Source: spec 04 section 2.5.
+the other solvers on small games.
+Source: "PAC games", Proposition 4.I, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A cohort says for every run and agent which points it trains on and which it is judged by. A
 defector keeps the first share of its (already shuffled) training points, chosen before training and
-nested across shares. Source: spec 04 sections 3.21 and 3.23.
+nested across shares.
+Source: "The experiment of the chapter", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 For every share of its data that a random agent keeps, the whole federation is trained many times
 and we record whether the defector still reaches its target. Under federated averaging it usually
 does.
-Source: fig:Doublebar, spec 04 section 3.21.
+Source: "The experiment of the chapter", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

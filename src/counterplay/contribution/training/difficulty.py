@@ -5,7 +5,7 @@ subsets that contain a point, how long the network took. ``ridge`` estimates the
 regression. Cheap substitutes: ``margin`` is the held-out loss of cross-validated networks,
 ``forgetting`` how often a point is unlearned. (The source also tried the entropy of the output and
 found it weaker.)
-Source: App. "Encouraging heterogeneity", spec 04 section 3.22.
+Source: "The experiment of the chapter", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How MW-FED splits the work of a round: multiplicative weights, kept as logarithms.
 
 Rounding is where naive code goes wrong: ``floor(k w_i / sum(w))`` is 0 for 20 equal weights.
-Source: Alg. alg:MW, spec 04 section 3.19.
+Source: Algorithm C.2, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

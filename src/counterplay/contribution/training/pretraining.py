@@ -1,6 +1,6 @@
 """Pre-training: all runs start from a network that has seen some data of everybody.
-
-Source: spec 04 section 5.1 (stop by accuracy, not by "epochs").
+Source: "The experiment of the chapter", see docs/theory/04-contribution.md (stop by accuracy, not
+by "epochs").
 """
 
 from __future__ import annotations

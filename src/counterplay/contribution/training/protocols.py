@@ -3,7 +3,7 @@
 Each round the server decides how much every agent contributes, the agents draw that many points
 from their own data, and the model moves. MW-FED then raises the weight of agents that miss their
 target; with factor 1 it is federated averaging, bit for bit.
-Source: Alg. alg:FED and alg:MW, spec 04 sections 3.18 to 3.20.
+Source: Algorithms C.1 and C.2, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What happens inside a round: who draws which points, and how the model is judged.
 
 Draws depend on the key of the run, the agent and the round only, so a run is the same alone, in a
-batch, or on Flower. Source: spec 04 sections 3.18, 3.19 and 3.21.
+batch, or on Flower.
+Source: Algorithms C.1 and C.2, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

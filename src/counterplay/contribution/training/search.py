@@ -1,7 +1,7 @@
 """Random search for a learning rate and a batch size, all draws trained together.
-
-Source: App. experimental_section, spec 04 section 5.1: 40 draws, learning rate log-uniform between
-1e-6 and 1e-2, batch size among 4, 8, 64, 128, 256 and 512, judged on held-out points.
+Source: "The experiment of the chapter", see docs/theory/04-contribution.md (40 draws, learning rate
+log-uniform between 1e-6 and 1e-2, batch size among 4, 8, 64, 128, 256 and 512, judged on held-out
+points).
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Images are ``(R, b, h, w, c)`` with one run per entry of the first axis, and every run has its own
 weights. A convolution of all runs is one convolution per run, queued without waiting (no patches
 are written to memory), one grouped convolution, or a matrix product over gathered patches. All
-three give the same numbers. Source: spec 04 section 5.1.
+three give the same numbers.
+Source: "The experiment of the chapter", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 All runs share one graph: parameters carry a leading axis for the run, layers are batched matrix
 products, and one backward pass of the summed losses gives every run its own gradient. Nothing here
 waits for the device: results stay there until they are fetched. Needs torch and NumPy only.
-Source: spec 04 section 5.1.
+Source: "The experiment of the chapter", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The EMNIST experiment: figures and verdicts from the numbers that a GPU run has written.
 
 ``benchmarks/gpu_contribution.py`` writes one JSON file; nothing is computed here but means and
-intervals. Source: fig:solo, fig:Doublebar, fig:circsolo, spec 04 section 5.1.
+intervals. Source: "The experiment of the chapter", see
+docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
