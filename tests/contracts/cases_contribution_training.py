@@ -107,9 +107,9 @@ CASES: dict[str, dict[str, Any]] = {
         "args": {"n": 1600, "fraction": 0.01},
         "bad": {"share": lambda: training.kept_points(10, 0.0)},
     },
-    "training.mixture_agents": {
+    "training.mixture_parties": {
         "args": {"hard": range(40), "easy": range(40, 80), "size": 10, "train": 8},
-        "bad": {"too few": lambda: training.mixture_agents(range(3), range(3), size=10, train=8)},
+        "bad": {"too few": lambda: training.mixture_parties(range(3), range(3), size=10, train=8)},
     },
     "training.noisy_digits": {
         "args": lambda: {"keys": training.run_keys(0, 1), "size": 20, "train": 10},

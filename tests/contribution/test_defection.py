@@ -59,16 +59,16 @@ def test_defectors_fare_worse_under_mw_fed(curves: dict[str, DefectionCurve], le
 
 
 @pytest.mark.claim("04.32")
-def test_the_gap_is_carried_by_hard_agents(curves: dict[str, DefectionCurve]) -> None:
+def test_the_gap_is_carried_by_hard_parties(curves: dict[str, DefectionCurve]) -> None:
     for level in (0, 1):
         gap = {
-            group: curves["FedAvg"].rate(agents=agents)[level]
-            - curves["MWFed"].rate(agents=agents)[level]
-            for group, agents in {"hard": (0, 1), "easy": (2, 3)}.items()
+            group: curves["FedAvg"].rate(parties=parties)[level]
+            - curves["MWFed"].rate(parties=parties)[level]
+            for group, parties in {"hard": (0, 1), "easy": (2, 3)}.items()
         }
         assert gap["hard"] > gap["easy"] + 0.1
     shares = curves["MWFed"].drawn[0] / curves["MWFed"].drawn[0].sum(axis=1, keepdims=True)
-    assert shares[:, :2].sum(axis=1).mean() > 0.85  # hard agents do the work
+    assert shares[:, :2].sum(axis=1).mean() > 0.85  # hard parties do the work
 
 
 def test_curve_object(curves: dict[str, DefectionCurve]) -> None:
@@ -80,7 +80,7 @@ def test_curve_object(curves: dict[str, DefectionCurve]) -> None:
     assert curve.free_riding_margin(0.0) == 0.01
     assert curve.free_riding_margin(1.1) == 1.0
     easiest = int(curve.defector.max())
-    assert curve.free_riding_margin(0.5, agents=(easiest,)) <= curve.free_riding_margin(0.99)
+    assert curve.free_riding_margin(0.5, parties=(easiest,)) <= curve.free_riding_margin(0.99)
     assert MWFed.of_epochs(3, rounds_per_epoch=20, c=2.0) == MWFed(rounds=60, c=2.0)
     assert curve.plot() is not None
     assert set(default_defectors(noisy_digits(run_keys(0, 30), size=12, train=10)).tolist()) <= {
@@ -90,7 +90,7 @@ def test_curve_object(curves: dict[str, DefectionCurve]) -> None:
         3,
     }
     with pytest.raises(InvalidInputError, match="defector among"):
-        curve.rate(agents=(9,))
+        curve.rate(parties=(9,))
 
 
 @pytest.mark.claim("04.33")

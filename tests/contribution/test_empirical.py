@@ -56,7 +56,7 @@ def test_measured_best_response_has_an_undecided_range(
     assert response.outcome == ("decided" if response.low == response.high else "undecided")
     impossible = EmpiricalGame(parts, GaussianNB(), [1.01, 0.5, 0.5], n_repeats=8)
     assert impossible.measured_response(0, [0, 0, 0]).high is None
-    with pytest.raises(InfeasibleError, match=r"agent 0 cannot reach mu=1\.01 alone"):
+    with pytest.raises(InfeasibleError, match=r"party 0 cannot reach mu=1\.01 alone"):
         impossible.standalone()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from counterplay.contribution.training import MLP, Cohort, MWFed, noisy_digits, run_keys
-from counterplay.contribution.training.rounds import agent_draw
+from counterplay.contribution.training.rounds import party_draw
 
 pytest.importorskip("flwr")
 
@@ -40,7 +40,7 @@ def unpack(message: Any) -> list[np.ndarray]:
     return [array.numpy()[None] for array in message.content["arrays"].values()]
 
 
-def client_train(message: Any, agent: int) -> Any:
+def client_train(message: Any, party: int) -> Any:
     """What a client does: as many minibatch steps as it is told, on its own data."""
     from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
@@ -48,7 +48,7 @@ def client_train(message: Any, agent: int) -> Any:
     config = message.content["config"]
     steps, t = int(config["local-batches"]), int(config["server-round"]) - 1
     params = unpack(message)
-    points = agent_draw(cohort, agent, t, steps * M).reshape(steps, M)
+    points = party_draw(cohort, party, t, steps * M).reshape(steps, M)
     weight = np.full((1, M), 1 / M, dtype=np.float32)
     for batch in points:
         x, y = cohort.X[batch][None], cohort.y[batch][None]
@@ -61,16 +61,16 @@ def client_train(message: Any, agent: int) -> Any:
     return Message(RecordDict(reply), reply_to=message)
 
 
-def client_evaluate(message: Any, agent: int) -> Any:
+def client_evaluate(message: Any, party: int) -> Any:
     from flwr.app import Message, MetricRecord, RecordDict
 
     cohort, net = world()
-    val = cohort.val[0, agent]
+    val = cohort.val[0, party]
     right = net.correct(unpack(message), cohort.X[val][None], cohort.y[val][None])
     metrics = {
         "num-examples": len(val),
         "accuracy": float(right.mean()),
-        "threshold": THRESHOLDS[agent],
+        "threshold": THRESHOLDS[party],
     }
     return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
 
@@ -86,9 +86,9 @@ class MemoryGrid:
     def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> list[Any]:
         replies = []
         for message in messages:
-            agent = self.nodes.index(message.metadata.dst_node_id)
+            party = self.nodes.index(message.metadata.dst_node_id)
             act = client_train if message.metadata.message_type == "train" else client_evaluate
-            replies.append(act(message, agent))
+            replies.append(act(message, party))
         return replies
 
 

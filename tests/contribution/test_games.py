@@ -119,13 +119,13 @@ def test_bad_games() -> None:
         LinearGame([[1, 2, 3], [4, 5, 6]], 1.0)
     with pytest.raises(InvalidInputError, match=r"W\[1, 0\]=-0.1"):
         LinearGame([[1, 0], [-0.1, 1]], 1.0)
-    with pytest.raises(InvalidInputError, match="agent 1 cannot help itself"):
+    with pytest.raises(InvalidInputError, match="party 1 cannot help itself"):
         LinearGame([[1, 0], [0.5, 0]], 1.0)
     with pytest.raises(InvalidInputError, match="mu must be finite"):
         LinearGame(np.eye(2), [1, np.nan])
     with pytest.raises(InvalidInputError, match="row 0 of Q must sum to 1"):
         CoverageGame([[0.5, 0.4]], 0.7)
-    with pytest.raises(InfeasibleError, match=r"agent 0 cannot reach mu=1 alone: sup of u_0 is 1"):
+    with pytest.raises(InfeasibleError, match=r"party 0 cannot reach mu=1 alone: sup of u_0 is 1"):
         CoverageGame([[0.5, 0.5]], 1.0)
     with pytest.raises(InfeasibleError, match=r"u_0 is 0\.7 there; raise the caps"):
         FiniteClassPACGame([[0, 0], [0, 1]], [0.3, 0.7], [[0.0, 1.0]], 0.99, upper=0)
@@ -150,7 +150,7 @@ def test_unreachable_target_names_the_supremum() -> None:
 
     game = Saturating(4, [0.5, 0.5, 0.5, 1.0])
     with pytest.raises(
-        InfeasibleError, match=r"agent 3 cannot reach mu=1 alone: sup of u_3 is 0\.93"
+        InfeasibleError, match=r"party 3 cannot reach mu=1 alone: sup of u_3 is 0\.93"
     ):
         game.standalone()
 
@@ -161,11 +161,11 @@ def test_reports_by_hand() -> None:
     assert not is_feasible(game, [1, 0])
     report = stability_report(game, [1.0, 0.75])
     assert report.gap == pytest.approx([0.375, 0.25])
-    assert report.worst_agent == 0
+    assert report.worst_party == 0
     assert not report.is_stable
     assert report.withdrawable_share == pytest.approx(0.625 / 1.75)
     assert report.reducible_fraction == pytest.approx([0.625, 2 / 3])
-    assert "agent 0" in report.summary()
+    assert "party 0" in report.summary()
     assert report.to_frame().shape == (2, 4)
     assert "misses" in stability_report(game, [0.1, 0.1]).summary()
     stable = stability_report(game, [2 / 3, 2 / 3])
@@ -176,7 +176,7 @@ def test_reports_by_hand() -> None:
     assert envy.borderline == ((0, 1),)
     assert list(envy.graph(["a", "b"]).edges) == [("a", "b")]
     assert envy.to_frame(["a", "b"]).iloc[0].tolist()[:2] == ["a", "b"]
-    assert "agent 0" in envy.summary()
+    assert "party 0" in envy.summary()
     assert envy.plot() is not None
     strict = Tolerances(u=1e-9, theta=0.5)  # a difference of 0.4 counts as equal
     assert envy_report(instances.identical_linear_pair(), [0.7, 0.3], strict).is_envy_free

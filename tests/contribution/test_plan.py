@@ -146,7 +146,7 @@ def test_flags_name_easy_targets_and_caps() -> None:
     plan = plan_contributions(LinearGame(np.eye(2), [0.0, 1.0]), ["lazy", "busy"])
     assert any(flag.startswith("lazy is satisfied") for flag in plan._named_flags())
     capped = LinearGame([[1, 1], [0, 1]], 1.0, upper=[0.5, 2.0])
-    assert any("agent 0 could not reach" in flag for flag in plan_contributions(capped).flags)
+    assert any("party 0 could not reach" in flag for flag in plan_contributions(capped).flags)
 
 
 def test_improved_envy_free_plan_is_never_worse() -> None:

@@ -55,8 +55,8 @@ def test_search_study_from_small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.claim("04.42")
-def test_eight_agents() -> None:
-    from counterplay.studies.contribution import eight_agents as module
+def test_eight_parties() -> None:
+    from counterplay.studies.contribution import eight_parties as module
 
     rows = [{"agents": k, "block": 0, "runs": 4} for k in (4, 8)]
     frame = pd.DataFrame([{**row, **module.cell(row, 0)} for row in rows])

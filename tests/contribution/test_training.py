@@ -17,14 +17,14 @@ from counterplay.contribution.training import (
     hard_and_easy,
     ideal_loads,
     kept_points,
-    mixture_agents,
+    mixture_parties,
     noisy_digits,
     pretrain,
     rounded_loads,
     run_keys,
     split_indices,
 )
-from counterplay.contribution.training.rounds import agent_draw, minibatch
+from counterplay.contribution.training.rounds import party_draw, minibatch
 from counterplay.core.draws import fold, normals, uniforms
 from counterplay.errors import InvalidInputError
 
@@ -57,14 +57,14 @@ def test_zero_gradients_leave_the_server_weights_alone() -> None:
 
 @pytest.mark.claim("04.27")
 def test_local_steps_by_hand() -> None:
-    """Two local batches per agent, written as a plain loop over one run."""
+    """Two local batches per party, written as a plain loop over one run."""
     start = NET.init(KEYS)
     engine = FedAvg(rounds=1, local_batches=2, batch_size=8, optimizer="client_sgd", lr=0.1)
     after = engine.fit(NET, COHORT, start)
     r, results = 2, []
-    for agent in range(4):
+    for party in range(4):
         params = [p[[r]] for p in start]
-        points = agent_draw(COHORT, agent, 0, 16)[r].reshape(2, 8)
+        points = party_draw(COHORT, party, 0, 16)[r].reshape(2, 8)
         for batch in points:
             weight = np.full((1, 8), 1 / 8, dtype=np.float32)
             _, grads = NET.gradients(
@@ -161,7 +161,7 @@ def test_weights_follow_accuracy_and_spare_the_threshold() -> None:
     history = MWFed(rounds=10, threshold=0.3, c=3.0).fit(NET, COHORT, start)
     growth = np.diff(history.log_weights, axis=1)
     assert growth == pytest.approx(np.log(3.0) * (history.accuracy[:, 1:] < 0.3))
-    # put the threshold exactly on an accuracy that occurs: that agent must not be up-weighted
+    # put the threshold exactly on an accuracy that occurs: that party must not be up-weighted
     exact = float(history.accuracy[0, 1, 0])
     again = MWFed(rounds=1, threshold=exact).fit(NET, COHORT, start)
     assert again.accuracy[0, 1, 0] == exact
@@ -185,7 +185,7 @@ def test_defector_data_are_fixed_nested_and_bounded() -> None:
         points: list[set[int]] = [set() for _ in range(4)]
         for t in range(40):
             for r in range(4):
-                points[r] |= set(agent_draw(reduced, int(who[r]), t, 64)[r].tolist())
+                points[r] |= set(party_draw(reduced, int(who[r]), t, 64)[r].tolist())
         used[fraction] = points
         allowed = [
             set(cohort.train[r, who[r], : round(1600 * fraction)].tolist()) for r in range(4)
@@ -209,17 +209,17 @@ def test_split_and_mixture_sizes() -> None:
     assert not set(hard.tolist()) & set(easy.tolist())
     keys = run_keys(0, 3)
     for disjoint in (True, False):
-        train, val = mixture_agents(hard, easy, keys=keys, disjoint=disjoint)
+        train, val = mixture_parties(hard, easy, keys=keys, disjoint=disjoint)
         assert train.shape == (3, 4, 1600)
         assert val.shape == (3, 4, 400)
         both = np.concatenate([train, val], axis=2)
         assert np.isin(both, hard).sum(axis=2).tolist() == [[2000, 1800, 200, 0]] * 3
         for run in both:
-            assert all(len(set(agent.tolist())) == 2000 for agent in run)
+            assert all(len(set(party.tolist())) == 2000 for party in run)
         if disjoint:
             assert all(len(set(run.ravel().tolist())) == 8000 for run in both)
     with pytest.raises(InvalidInputError, match="4000 hard points are needed"):
-        mixture_agents(hard[:3999], easy, disjoint=True)
+        mixture_parties(hard[:3999], easy, disjoint=True)
 
 
 @pytest.mark.claim("04.35")
@@ -247,7 +247,7 @@ def test_batched_run_equals_single_run(protocol: FedAvg) -> None:
 def test_individual_training_uses_own_data_only() -> None:
     start = NET.init(KEYS)
     other = replace(COHORT, y=COHORT.y.copy())
-    other.y[COHORT.train[:, 1].ravel()] = 0  # spoil the training labels of agent 1
+    other.y[COHORT.train[:, 1].ravel()] = 0  # spoil the training labels of party 1
     honest = IndividualTraining(rounds=5).fit(NET, COHORT, start).accuracy.reshape(4, 4, 6)
     spoiled = IndividualTraining(rounds=5).fit(NET, other, start).accuracy.reshape(4, 4, 6)
     assert (honest[:, [0, 2, 3]] == spoiled[:, [0, 2, 3]]).all()
@@ -290,6 +290,6 @@ def test_bad_protocols() -> None:
         MWFed(optimizer="client_sgd")
     with pytest.raises(InvalidInputError, match="c must be"):
         MWFed(c=0.5)
-    with pytest.raises(InvalidInputError, match="one agent for each"):
+    with pytest.raises(InvalidInputError, match="one party for each"):
         defection_curve(FedAvg(rounds=1), NET, COHORT, NET.init(KEYS), defector=[0])
     assert isinstance(COHORT, Cohort)

@@ -58,7 +58,7 @@ def stability_report(
         reducible_fraction=kept,
         is_feasible=feasible,
         is_stable=feasible and bool((gap <= tol.theta).all()),
-        worst_agent=int(np.argmax(gap)),
+        worst_party=int(np.argmax(gap)),
     )
 
 

@@ -188,9 +188,9 @@ class CoverageGame(CollabGame):
         responses = np.array([self._response_given(i, others[i], vector[i]) for i in range(self.k)])
         return responses if self.upper is None else np.minimum(responses, self.upper)
 
-    def subset(self, agents: Sequence[int]) -> CoverageGame:
-        """Return the game among ``agents`` only."""
-        index = [self.check_agent(i) for i in agents]
+    def subset(self, parties: Sequence[int]) -> CoverageGame:
+        """Return the game among ``parties`` only."""
+        index = [self.check_party(i) for i in parties]
         return CoverageGame(
             self.Q[index],
             self.mu[index],
@@ -278,7 +278,7 @@ class CoverageGame(CollabGame):
         for i in np.flatnonzero(self.mu >= 1.0):
             if self.mu[i] > 1.0 or not (self.Q[i] == 1.0).any():
                 raise InfeasibleError(
-                    f"agent {i} cannot reach mu={self.mu[i]:g} alone: sup of u_{i} is 1, "
+                    f"party {i} cannot reach mu={self.mu[i]:g} alone: sup of u_{i} is 1, "
                     "which no finite number of samples attains; ask for less than 1"
                 )
 

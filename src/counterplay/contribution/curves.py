@@ -68,7 +68,7 @@ class LearningCurves:
         own = np.diagonal(needed).copy()
         for i in np.flatnonzero(~np.isfinite(own)):
             raise InfeasibleError(
-                f"agent {i} cannot reach its target alone: its own curve ends at "
+                f"party {i} cannot reach its target alone: its own curve ends at "
                 f"{self.monotone()[i, i, -1]:.3g} with {int(self.sizes[-1])} rows; lower the target"
             )
         return own[:, None] / needed, own

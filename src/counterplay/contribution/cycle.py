@@ -67,7 +67,7 @@ class CyclePACGame(CollabGame):
         super().__init__(3, float(self.target), integral=integral, upper=upper)
         if self.target > 1 or (self.target == 1 and self.d > 1):
             raise InfeasibleError(
-                f"agent 0 cannot reach mu={self.target} alone: sup of u_0 is 1; ask for less"
+                f"party 0 cannot reach mu={self.target} alone: sup of u_0 is 1; ask for less"
             )
         self.samples_needed = samples_needed(self.target, self.d)
         self._validate()

@@ -34,7 +34,7 @@ class MeasuredResponse:
     surely reaches the target (None if no contribution surely does).
     """
 
-    agent: int
+    party: int
     estimate: int
     low: int
     high: int | None
@@ -131,22 +131,22 @@ class EmpiricalGame(CollabGame):
         self, i: int, theta: ArrayLike, confidence: float = 0.95
     ) -> Literal["satisfied", "unsatisfied", "undecided"]:
         """Say whether party ``i`` reaches its target, or that the repeats cannot tell."""
-        agent = self.check_agent(i)
-        sample = self.scores(theta)[:, agent]
+        party = self.check_party(i)
+        sample = self.scores(theta)[:, party]
         half = (
             stats.t.ppf(0.5 + confidence / 2, self.n_repeats - 1) if self.n_repeats > 1 else np.inf
         )
         half = half * max(sample.std(ddof=1), 1e-12) / np.sqrt(self.n_repeats)
-        if sample.mean() - half >= self.mu[agent]:
+        if sample.mean() - half >= self.mu[party]:
             return "satisfied"
-        return "unsatisfied" if sample.mean() + half < self.mu[agent] else "undecided"
+        return "unsatisfied" if sample.mean() + half < self.mu[party] else "undecided"
 
     def measured_response(
         self, i: int, theta: ArrayLike, confidence: float = 0.95
     ) -> MeasuredResponse:
         """Return the best response of ``i`` and the range that the repeats cannot exclude."""
-        agent, vector = self.check_agent(i), self._vector(theta)
-        top = int(self.cap[agent])
+        party, vector = self.check_party(i), self._vector(theta)
+        top = int(self.cap[party])
 
         def first(test: Any) -> int | None:
             low, high = -1, top + 1
@@ -156,14 +156,14 @@ class EmpiricalGame(CollabGame):
             return None if high > top else high
 
         def verdict(m: int) -> str:
-            return self.decide(agent, _replace(vector, agent, m), confidence)
+            return self.decide(party, _replace(vector, party, m), confidence)
 
         high = first(lambda m: verdict(m) == "satisfied")
         low = first(lambda m: verdict(m) != "unsatisfied")
         decided = high is not None and low == high
         return MeasuredResponse(
-            agent,
-            int(self.best_response(agent, vector)),
+            party,
+            int(self.best_response(party, vector)),
             top + 1 if low is None else low,
             high,
             "decided" if decided else "undecided",

@@ -55,7 +55,7 @@ def equal_allocation(game: CollabGame, theta: ArrayLike | None = None) -> Alloca
         i = int(np.argmin(game.upper))
         raise InfeasibleError(
             f"the equal plan needs {level:g} from everybody, above the cap {game.upper[i]:g} "
-            f"of agent {i}"
+            f"of party {i}"
         )
     return allocation(game, plan, "equal", {"level": level})
 

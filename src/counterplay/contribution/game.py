@@ -99,12 +99,12 @@ class CollabGame(ABC):
         cost: ArrayLike | None = None,
     ) -> None:
         self.k = check_int(k, "k", low=1)
-        self.mu = self._per_agent(mu, "mu")
+        self.mu = self._per_party(mu, "mu")
         self.integral = bool(integral)
-        self.upper = None if upper is None else self._per_agent(upper, "upper", low=0.0)
+        self.upper = None if upper is None else self._per_party(upper, "upper", low=0.0)
         if self.upper is not None and self.integral:
             self.upper = _frozen(np.floor(self.upper))
-        self.cost = _frozen(np.ones(k)) if cost is None else self._per_agent(cost, "cost", low=0.0)
+        self.cost = _frozen(np.ones(k)) if cost is None else self._per_party(cost, "cost", low=0.0)
 
     def __repr__(self) -> str:
         kind = "integral" if self.integral else "real"
@@ -124,8 +124,8 @@ class CollabGame(ABC):
 
     def utility(self, i: int, theta: ArrayLike) -> float:
         """Return the utility of party ``i`` at ``theta``."""
-        agent = self.check_agent(i)
-        return float(self.utilities(self._vector(theta))[agent])
+        party = self.check_party(i)
+        return float(self.utilities(self._vector(theta))[party])
 
     def best_response(self, i: int, theta: ArrayLike) -> float:
         """Return the smallest own contribution that reaches the target, given the others'.
@@ -133,9 +133,9 @@ class CollabGame(ABC):
         Independent of ``theta[i]``. A party that cannot reach its target below its cap gets the
         cap; ``stability_report`` then says that the plan is not feasible.
         """
-        agent, vector = self.check_agent(i), self._vector(theta)
-        response = self._best_response(agent, vector)
-        return response if self.upper is None else min(response, float(self.upper[agent]))
+        party, vector = self.check_party(i), self._vector(theta)
+        response = self._best_response(party, vector)
+        return response if self.upper is None else min(response, float(self.upper[party]))
 
     def best_response_map(self, theta: ArrayLike) -> FloatArray:
         """Return the best responses of all parties to the same ``theta``."""
@@ -152,7 +152,7 @@ class CollabGame(ABC):
         values = np.array([self._best_response(i, zero) for i in range(self.k)])
         for i in np.flatnonzero(~np.isfinite(values)):
             raise InfeasibleError(
-                f"agent {i} cannot reach mu={self.mu[i]:g} alone: "
+                f"party {i} cannot reach mu={self.mu[i]:g} alone: "
                 f"sup of u_{i} is {self._sup_alone(int(i)):g}"
             )
         return _frozen(values)
@@ -213,20 +213,20 @@ class CollabGame(ABC):
     def with_mu(self, mu: ArrayLike) -> Self:
         """Return the same game with other targets."""
         game = self._copy()
-        game.mu = self._per_agent(mu, "mu")
+        game.mu = self._per_party(mu, "mu")
         game._validate()
         return game
 
     def with_upper(self, upper: ArrayLike | None) -> Self:
         """Return the same game with other caps on the contributions."""
         game = self._copy()
-        game.upper = None if upper is None else self._per_agent(upper, "upper", low=0.0)
+        game.upper = None if upper is None else self._per_party(upper, "upper", low=0.0)
         if game.upper is not None and game.integral:
             game.upper = _frozen(np.floor(game.upper))
         game._validate()
         return game
 
-    def subset(self, agents: Sequence[int]) -> CollabGame:
+    def subset(self, parties: Sequence[int]) -> CollabGame:
         """Return the game among some of the parties only."""
         raise InvalidInputError(f"{type(self).__name__} cannot be restricted to some parties")
 
@@ -244,7 +244,7 @@ class CollabGame(ABC):
             self._refuse(array > self.upper + 1e-9, array, "is above the cap of that party")
         return array
 
-    def check_agent(self, i: int) -> int:
+    def check_party(self, i: int) -> int:
         """Return ``i`` if it is one of the parties."""
         return check_int(i, "i", low=0, high=self.k - 1)
 
@@ -285,7 +285,7 @@ class CollabGame(ABC):
         best = self._utilities(self.upper[None, :])[0]
         for i in np.flatnonzero(best < self.mu - 1e-12):
             raise InfeasibleError(
-                f"agent {i} cannot reach mu={self.mu[i]:g} even if everybody contributes up to "
+                f"party {i} cannot reach mu={self.mu[i]:g} even if everybody contributes up to "
                 f"the caps: u_{i} is {best[i]:g} there; raise the caps or lower the target"
             )
 
@@ -295,7 +295,7 @@ class CollabGame(ABC):
         return game
 
     def _corner(self, C: ArrayLike | None) -> FloatArray:
-        return self.standalone() if C is None else self._per_agent(C, "C", low=0.0)
+        return self.standalone() if C is None else self._per_party(C, "C", low=0.0)
 
     def _vector(self, theta: ArrayLike) -> FloatArray:
         array = self.check_theta(theta)
@@ -303,7 +303,7 @@ class CollabGame(ABC):
             raise InvalidInputError(f"theta must be one vector, got shape {array.shape}")
         return array
 
-    def _per_agent(self, value: ArrayLike, name: str, low: float = -np.inf) -> FloatArray:
+    def _per_party(self, value: ArrayLike, name: str, low: float = -np.inf) -> FloatArray:
         array = check_float_array(value, name)
         if array.ndim == 0:
             array = np.full(self.k, float(array))

@@ -133,8 +133,8 @@ def k4_edges() -> CoverageGame:
     0.611111
     """
     Q = np.zeros((6, 10))
-    for agent, (a, b) in enumerate(K4_EDGES):
-        Q[agent, [a, b, 4 + agent]] = 1.0 / 3.0
+    for party, (a, b) in enumerate(K4_EDGES):
+        Q[party, [a, b, 4 + party]] = 1.0 / 3.0
     return CoverageGame(Q, 0.6)
 
 

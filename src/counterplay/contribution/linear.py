@@ -79,7 +79,7 @@ class LinearGame(CollabGame):
         if (self.diagonal <= 0).any():
             i = int(np.argmin(self.diagonal))
             raise InvalidInputError(
-                f"W[{i}, {i}]={self.diagonal[i]:g} must be positive: agent {i} cannot help itself"
+                f"W[{i}, {i}]={self.diagonal[i]:g} must be positive: party {i} cannot help itself"
             )
         if check_scale:
             self._warn_about_scale()
@@ -264,9 +264,9 @@ class LinearGame(CollabGame):
         responses = np.maximum(0.0, vector + (self.mu - u) / self.diagonal)
         return np.asarray(responses if self.upper is None else np.minimum(responses, self.upper))
 
-    def subset(self, agents: Sequence[int]) -> LinearGame:
-        """Return the game among ``agents`` only."""
-        index = [self.check_agent(i) for i in agents]
+    def subset(self, parties: Sequence[int]) -> LinearGame:
+        """Return the game among ``parties`` only."""
+        index = [self.check_party(i) for i in parties]
         matrix = self.W[index][:, index]
         upper = None if self.upper is None else self.upper[index]
         return LinearGame(

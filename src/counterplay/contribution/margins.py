@@ -189,7 +189,7 @@ def audit_margins(
                 f"{predicted.size} parties"
             )
         margins = np.full(predicted.size, np.nan)
-        for agent in np.unique(curve.defector):
-            margins[agent] = curve.free_riding_margin(level, horizon, (int(agent),))
+        for party in np.unique(curve.defector):
+            margins[party] = curve.free_riding_margin(level, horizon, (int(party),))
         measured[curve.algorithm] = margins
     return MarginAudit(predicted, measured, level)

@@ -287,7 +287,7 @@ class GameReport:
         def name(found: re.Match[str]) -> str:
             return self.names[int(found[1])]
 
-        return [re.sub(r"\bagent (\d+)\b", name, flag) for flag in self.flags]
+        return [re.sub(r"\bparty (\d+)\b", name, flag) for flag in self.flags]
 
 
 @dataclass(frozen=True)

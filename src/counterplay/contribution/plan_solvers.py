@@ -209,7 +209,7 @@ def _flags(game: CollabGame) -> list[str]:
     flags = []
     zero = game.utilities(np.zeros(game.k)) >= game.mu
     for i in np.flatnonzero(zero):
-        flags.append(f"agent {i} is satisfied without any data (target {game.mu[i]:g})")
+        flags.append(f"party {i} is satisfied without any data (target {game.mu[i]:g})")
     if game.upper is not None:
         alone, _ = _attempt(lambda: game.standalone())
         if alone is None:
@@ -217,7 +217,7 @@ def _flags(game: CollabGame) -> list[str]:
         else:
             for i in np.flatnonzero(alone > game.upper + 1e-9):
                 flags.append(
-                    f"agent {i} could not reach its target alone below its cap {game.upper[i]:g}"
+                    f"party {i} could not reach its target alone below its cap {game.upper[i]:g}"
                 )
     return flags
 

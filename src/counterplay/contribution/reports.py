@@ -66,7 +66,7 @@ class StabilityReport:
     reducible_fraction: FloatArray
     is_feasible: bool
     is_stable: bool
-    worst_agent: int
+    worst_party: int
 
     @property
     def withdrawable_share(self) -> float:
@@ -81,8 +81,8 @@ class StabilityReport:
         if not self.is_feasible:
             return "not stable: somebody misses its target"
         return (
-            f"not stable: agent {self.worst_agent} contributes {self.theta[self.worst_agent]:.4g} "
-            f"but {self.best_response[self.worst_agent]:.4g} is enough"
+            f"not stable: party {self.worst_party} contributes {self.theta[self.worst_party]:.4g} "
+            f"but {self.best_response[self.worst_party]:.4g} is enough"
         )
 
     def to_frame(self, names: Sequence[str] | None = None) -> pd.DataFrame:
@@ -140,8 +140,8 @@ class EnvyReport:
             return "not envy-free: somebody misses its target"
         i, j = max(self.pairs, key=lambda pair: self.margin[pair])
         return (
-            f"not envy-free: {len(self.pairs)} envious pairs; agent {i} would reach its target "
-            f"with {self.margin[i, j]:.3g} to spare on the load of agent {j}"
+            f"not envy-free: {len(self.pairs)} envious pairs; party {i} would reach its target "
+            f"with {self.margin[i, j]:.3g} to spare on the load of party {j}"
         )
 
     def to_frame(self, names: Sequence[str] | None = None) -> pd.DataFrame:

@@ -333,5 +333,5 @@ def _require_caps(game: LinearGame, theta: FloatArray, what: str) -> None:
     if game.upper is not None and (theta > game.upper + 1e-9).any():
         i = int(np.argmax(theta - game.upper))
         raise InfeasibleError(
-            f"{what}: agent {i} needs {theta[i]:g} but may bring {game.upper[i]:g}"
+            f"{what}: party {i} needs {theta[i]:g} but may bring {game.upper[i]:g}"
         )

@@ -148,11 +148,11 @@ class TabularGame(CollabGame):
 
     def best_response(self, i: int, theta: ArrayLike) -> float:
         """Return the lowest satisfying level of party ``i``, or its highest level if none is."""
-        agent, vector = self.check_agent(i), self._vector(theta)
+        party, vector = self.check_party(i), self._vector(theta)
         index: list[Any] = list(self._index(vector[None, :])[0])
-        index[agent] = slice(None)
-        enough = self.U[(agent, *index)] >= self.mu[agent] - self.tol
-        level = self.levels[agent]
+        index[party] = slice(None)
+        enough = self.U[(party, *index)] >= self.mu[party] - self.tol
+        level = self.levels[party]
         return float(level[np.argmax(enough)] if enough.any() else level[-1])
 
     def swap_utilities(self, theta: ArrayLike) -> FloatArray:
@@ -197,4 +197,4 @@ class TabularGame(CollabGame):
     def _refuse_column(self, known: BoolArray, array: FloatArray, i: int) -> None:
         if not known.all():
             bad = float(np.ravel(array[..., i])[np.argmin(np.ravel(known))])
-            raise InvalidInputError(f"theta[{i}]={bad:g} is not one of the levels of agent {i}")
+            raise InvalidInputError(f"theta[{i}]={bad:g} is not one of the levels of party {i}")

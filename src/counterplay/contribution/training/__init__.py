@@ -8,7 +8,7 @@ Depends on NumPy only (and on torch for the torch networks), so that it runs on 
 from counterplay.contribution.training.cohort import (
     Cohort,
     kept_points,
-    mixture_agents,
+    mixture_parties,
     noisy_digits,
     pretraining_digits,
     split_indices,
@@ -54,7 +54,7 @@ __all__ = [
     "hard_and_easy",
     "ideal_loads",
     "kept_points",
-    "mixture_agents",
+    "mixture_parties",
     "noisy_digits",
     "pretrain",
     "pretraining_digits",

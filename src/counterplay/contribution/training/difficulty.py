@@ -1,4 +1,4 @@
-"""Which points are hard? Scores that create agents who learn at different speeds.
+"""Which points are hard? Scores that create parties who learn at different speeds.
 
 ``trials`` is the source's method: train many networks on small random subsets and average, over the
 subsets that contain a point, how long the network took. ``ridge`` estimates the same attribution by

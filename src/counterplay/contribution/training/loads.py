@@ -22,9 +22,9 @@ Ints = NDArray[np.int64]
 
 
 def ideal_loads(log_weights: Floats, total: float, min_share: float = 0.0) -> Floats:
-    """Return ``total * w_i / sum(w)`` per agent (last axis), exact for equal weights.
+    """Return ``total * w_i / sum(w)`` per party (last axis), exact for equal weights.
 
-    ``min_share`` keeps every agent at that share of an equal load, so that a satisfied agent that
+    ``min_share`` keeps every party at that share of an equal load, so that a satisfied party that
     falls behind later is noticed quickly.
 
     Examples

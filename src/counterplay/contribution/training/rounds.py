@@ -1,6 +1,6 @@
 """What happens inside a round: who draws which points, and how the model is judged.
 
-Draws depend on the key of the run, the agent and the round only, so a run is the same alone, in a
+Draws depend on the key of the run, the party and the round only, so a run is the same alone, in a
 batch, or on Flower.
 Source: Algorithms C.1 and C.2, see docs/theory/04-contribution.md.
 """
@@ -23,8 +23,8 @@ _BATCH, _EVAL = 301, 304
 def minibatch(cohort: Cohort, counts: Ints, round_: int) -> tuple[Ints, NDArray[np.float64]]:
     """Return ``(R, b)`` indices of the points drawn with replacement this round, and weights.
 
-    Agents come in order; runs with fewer points are padded with weight zero. The draw of an agent
-    depends on the key of the run, the agent and the round only.
+    Parties come in order; runs with fewer points are padded with weight zero. The draw of a party
+    depends on the key of the run, the party and the round only.
     """
     runs, k = counts.shape
     width = int(counts.sum(axis=1).max())
@@ -32,29 +32,29 @@ def minibatch(cohort: Cohort, counts: Ints, round_: int) -> tuple[Ints, NDArray[
     weight = np.zeros((runs, width))
     start = np.zeros(runs, dtype=np.int64)
     rows = np.arange(runs)[:, None]
-    for agent in range(k):
-        most = int(counts[:, agent].max())
+    for party in range(k):
+        most = int(counts[:, party].max())
         if most == 0:
             continue
-        draw = agent_draw(cohort, agent, round_, most)
-        inside = np.arange(most) < counts[:, agent, None]
+        draw = party_draw(cohort, party, round_, most)
+        inside = np.arange(most) < counts[:, party, None]
         place = (start[:, None] + np.arange(most)).clip(max=width - 1)
         row = np.broadcast_to(rows, inside.shape)[inside]
         index[row, place[inside]] = draw[inside]
         weight[row, place[inside]] = 1.0
-        start += counts[:, agent]
+        start += counts[:, party]
     return index, weight / weight.sum(axis=1, keepdims=True)
 
 
-def agent_draw(cohort: Cohort, agent: int, round_: int, n: int) -> Ints:
-    """Return ``(R, n)`` points that an agent draws, with replacement, in one round."""
-    u = uniforms(fold(cohort.keys, _BATCH, agent, round_), n)
-    position = (u * cohort.sizes[:, agent, None]).astype(np.int64)
-    return np.take_along_axis(cohort.train[:, agent], position, axis=1)
+def party_draw(cohort: Cohort, party: int, round_: int, n: int) -> Ints:
+    """Return ``(R, n)`` points that a party draws, with replacement, in one round."""
+    u = uniforms(fold(cohort.keys, _BATCH, party, round_), n)
+    position = (u * cohort.sizes[:, party, None]).astype(np.int64)
+    return np.take_along_axis(cohort.train[:, party], position, axis=1)
 
 
 class Judge:
-    """Accuracy of the server model on every agent's validation points, all or a fresh part."""
+    """Accuracy of the server model on every party's validation points, all or a fresh part."""
 
     def __init__(
         self, points: int | None, network: Network, cohort: Cohort, pool: Any, labels: Any
@@ -68,7 +68,7 @@ class Judge:
         """Return ``(R, k)`` accuracies at round ``t``."""
         x, y = self._gather(self._part(t)) if self.fixed is None else self.fixed
         right = self.network.fetch(self.network.correct(params, x, y))
-        runs, k = self.cohort.runs, self.cohort.agents
+        runs, k = self.cohort.runs, self.cohort.parties
         return np.asarray(right.reshape(runs, k, self.points).mean(axis=2))
 
     def _part(self, t: int) -> Ints:

@@ -89,7 +89,7 @@ def random_search(
 ) -> SearchResult:
     """Train one fresh network per random setting with Adam and measure its held-out accuracy.
 
-    Use it before a defection experiment, on data that no agent holds.
+    Use it before a defection experiment, on data that no party holds.
 
     Parameters
     ----------

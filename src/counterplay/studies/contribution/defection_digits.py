@@ -68,13 +68,13 @@ def cell(params: Params, seed: int) -> Record:
     record["hard_defectors"] = int(hard.sum()) if hard is not None else 0
     for share in SOLO_SHARES if block % SOLO_EVERY == 0 else ():
         alone = cohort
-        for agent in range(4):
-            alone = alone.defect(agent, share)
+        for party in range(4):
+            alone = alone.defect(party, share)
         history = IndividualTraining(rounds=50).fit(network, alone, start)
         accuracy = history.accuracy.reshape(RUNS, 4, -1).mean(axis=0)
-        for agent in range(4):
+        for party in range(4):
             for t in ROUNDS:
-                record[f"solo_{share:g}_{agent}_{t}"] = float(accuracy[agent, t])
+                record[f"solo_{share:g}_{party}_{t}"] = float(accuracy[party, t])
     return record
 
 
@@ -133,16 +133,16 @@ def draw_success(frame: pd.DataFrame) -> Figure:
 
 
 def draw_solo(frame: pd.DataFrame) -> Figure:
-    """Left: accuracy of every agent trained alone with all (solid) and 5 % (dashed) of its data;
+    """Left: accuracy of every party trained alone with all (solid) and 5 % (dashed) of its data;
     the dotted line is the target. Right: who does the work in both protocols."""
     names = ("hardest", "hard", "easy", "easiest")
     with figure_style():
         figure, axes = panels(2, width=5.0)
-        for agent, name in enumerate(names):
+        for party, name in enumerate(names):
             for style, share in (("-", 1.0), ("--", 0.05)):
-                mean = [frame[f"solo_{share:g}_{agent}_{t}"].mean() for t in ROUNDS]
+                mean = [frame[f"solo_{share:g}_{party}_{t}"].mean() for t in ROUNDS]
                 label = name if share == 1.0 else None
-                axes[0].plot(ROUNDS, mean, style, marker=".", color=PALETTE[agent], label=label)
+                axes[0].plot(ROUNDS, mean, style, marker=".", color=PALETTE[party], label=label)
         axes[0].axhline(0.7, color="#444444", ls=":")
         axes[0].set(xlabel="step", ylabel="validation accuracy", title="training alone")
         axes[0].legend()
@@ -151,7 +151,7 @@ def draw_solo(frame: pd.DataFrame) -> Figure:
             place = np.arange(4) + (number - 0.5) * 0.38
             axes[1].bar(place, drawn / drawn.sum(), 0.36, color=PALETTE[number], label=algorithm)
         axes[1].set_xticks(range(4), names)
-        axes[1].set(xlabel="agent", ylabel="share of all drawn points", title="training together")
+        axes[1].set(xlabel="party", ylabel="share of all drawn points", title="training together")
         axes[1].legend()
     return figure
 
@@ -160,8 +160,8 @@ STUDY = Study(
     name="defection",
     title="How far can one party defect unnoticed?",
     question=(
-        "Four agents train together on noisy digits until everybody should reach 70 %. One random "
-        "agent secretly keeps only a share of its data. Under federated averaging it usually gets "
+        "Four parties train together on noisy digits until everybody should reach 70 %. One random "
+        "party secretly keeps only a share of its data. Under federated averaging it usually gets "
         "away with it; MW-FED asks the unsatisfied defector itself, which has little to give."
     ),
     claims=("04.32",),

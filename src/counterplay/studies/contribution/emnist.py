@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMAT = "counterplay-contribution-emnist-1"
-AGENTS = ("all hard", "90 % hard", "90 % easy", "all easy")
+PARTIES = ("all hard", "90 % hard", "90 % easy", "all easy")
 
 
 def load_emnist_results(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def load_emnist_results(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def emnist_figures(path: str | os.PathLike[str]) -> dict[str, Figure]:
     """Return the figures of the experiment: success, curves over rounds, training alone, and
-    success among eight agents and the random search where the file has them."""
+    success among eight parties and the random search where the file has them."""
     data = load_emnist_results(path)
     figures = {"success": _success(data, "cells"), "rounds": _rounds(data)}
     if data["solo"]:
@@ -105,7 +105,7 @@ def _success(data: dict[str, Any], part: str) -> Figure:
             )
         ax.set_xticks(range(len(shares)), [f"{s:.0%}" for s in shares])
         ax.set(xlabel="share of its data the defector keeps", ylabel="satisfied defectors")
-        ax.set_title(f"EMNIST, {who} agents, round {data['rounds']}, {data['runs']} runs per bar")
+        ax.set_title(f"EMNIST, {who} parties, round {data['rounds']}, {data['runs']} runs per bar")
         ax.set_ylim(0, 1.2)
         middle, half = (len(shares) - 1) / 2, max(len(shares), 4) / 2
         ax.set_xlim(middle - half - 0.1, middle + half + 0.1)
@@ -129,17 +129,17 @@ def _rounds(data: dict[str, Any]) -> Figure:
 
 
 def _solo(data: dict[str, Any]) -> Figure:
-    """Accuracy of agents trained alone: by agent with all data, and averaged by share."""
+    """Accuracy of parties trained alone: by party with all data, and averaged by share."""
     with figure_style():
         figure, axes = panels(2, width=5.0)
         whole = [c for c in data["solo"] if c["fraction"] == 1.0]
         for c in whole:
-            for agent, curve in enumerate(c["accuracy"]):
-                axes[0].plot(curve, color=PALETTE[agent], label=AGENTS[agent])
+            for party, curve in enumerate(c["accuracy"]):
+                axes[0].plot(curve, color=PALETTE[party], label=PARTIES[party])
         for color, c in zip(PALETTE, sorted(data["solo"], key=lambda c: -c["fraction"])):
             label = f"{c['fraction']:.0%} of the data"
             axes[1].plot(np.mean(c["accuracy"], axis=0), color=color, label=label)
-        for ax, title in zip(axes, ("alone, all data", "alone, mean over agents")):
+        for ax, title in zip(axes, ("alone, all data", "alone, mean over parties")):
             ax.axhline(data["threshold"], color="#444444", ls=":")
             ax.set(title=title, xlabel="step", ylabel="validation accuracy", ylim=(0.48, 0.82))
             ax.legend(loc="lower right")

@@ -32,7 +32,7 @@ def grid(scale: Scale) -> list[Params]:
 
 
 def cell(params: Params, seed: int) -> Record:
-    """Train twenty random settings and the one of the experiment on points no agent holds."""
+    """Train twenty random settings and the one of the experiment on points no party holds."""
     X, y = pretraining_digits(901)
     other, labels = pretraining_digits(902)
     held = (other[:2000], labels[:2000])
@@ -91,7 +91,7 @@ STUDY = Study(
     title="Which learning rate and batch size?",
     question=(
         "The experiment uses a learning rate of 0.002 and batches of 64. How good is that among "
-        "random rates from 1e-6 to 1e-2 and batches from 4 to 512, on points no agent holds?"
+        "random rates from 1e-6 to 1e-2 and batches from 4 to 512, on points no party holds?"
     ),
     claims=("04.43",),
     grid=grid,

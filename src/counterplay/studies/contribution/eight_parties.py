@@ -1,4 +1,4 @@
-"""The defection experiment with eight agents instead of four: the same roles, each twice."""
+"""The defection experiment with eight parties instead of four: the same roles, each twice."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ SEED = 812
 
 
 def grid(scale: Scale) -> list[Params]:
-    """Blocks of runs with four and with eight agents."""
+    """Blocks of runs with four and with eight parties."""
     blocks, runs = (1, 4) if scale == "quick" else (8, 8)
     return [{"agents": k, "block": b, "runs": runs} for k in NOISE for b in range(blocks)]
 
 
 def cell(params: Params, seed: int) -> Record:
     """Train one block under both algorithms; outcomes of single runs as text."""
-    agents, block, runs = (int(params[name] or 0) for name in ("agents", "block", "runs"))
+    parties, block, runs = (int(params[name] or 0) for name in ("agents", "block", "runs"))
     keys = run_keys(SEED, runs, first=runs * block)
-    cohort, network = noisy_digits(keys, NOISE[agents]), MLP()
+    cohort, network = noisy_digits(keys, NOISE[parties]), MLP()
     start = pretrain(network, *pretraining_digits(SEED), keys, steps=25)
     record: dict[str, float | str] = {}
     for algorithm in (FedAvg(rounds=50), MWFed(rounds=50)):
@@ -49,12 +49,12 @@ def cell(params: Params, seed: int) -> Record:
             outcome = "".join("1" if x else "0" for x in curve.at[f, :, -1])
             record[f"{curve.algorithm}_{share:g}"] = outcome
         drawn = curve.drawn.sum(axis=(0, 1))
-        record[f"{curve.algorithm}_hard"] = float(drawn[: agents // 2].sum() / drawn.sum())
+        record[f"{curve.algorithm}_hard"] = float(drawn[: parties // 2].sum() / drawn.sum())
     return record
 
 
 def verdicts(frame: pd.DataFrame) -> list[Verdict]:
-    """Among eight agents MW-FED does not help the defector either; hard agents do the work."""
+    """Among eight parties MW-FED does not help the defector either; hard parties do the work."""
     found = []
     part = frame[frame["agents"] == 8]
     for share in SHARES:
@@ -73,7 +73,7 @@ def verdicts(frame: pd.DataFrame) -> list[Verdict]:
     found.append(
         Verdict(
             "04.42",
-            "Among eight, MW-FED takes most points from the hard agents.",
+            "Among eight, MW-FED takes most points from the hard parties.",
             f"{work:.0%} of all points",
             "> 85 %",
             bool(work > 0.85),
@@ -84,11 +84,11 @@ def verdicts(frame: pd.DataFrame) -> list[Verdict]:
 
 def draw(frame: pd.DataFrame) -> Figure:
     """Share of defectors that reach 70 % accuracy after 50 rounds among four and among eight
-    agents, with exact 95 % intervals."""
+    parties, with exact 95 % intervals."""
     with figure_style():
         figure, axes = panels(2, width=4.6, height=3.6)
-        for ax, agents in zip(axes, NOISE):
-            part = frame[frame["agents"] == agents]
+        for ax, parties in zip(axes, NOISE):
+            part = frame[frame["agents"] == parties]
             for number, algorithm in enumerate(ALGORITHMS):
                 intervals = []
                 for share in SHARES:
@@ -111,7 +111,7 @@ def draw(frame: pd.DataFrame) -> Figure:
                 )
             ax.set_xticks(range(len(SHARES)), [f"{s:.0%}" for s in SHARES])
             ax.set(xlabel="share of its data the defector keeps", ylabel="satisfied defectors")
-            ax.set(title=f"{agents} agents", ylim=(0, 1.25))
+            ax.set(title=f"{parties} parties", ylim=(0, 1.25))
             ax.set_yticks(np.linspace(0, 1, 6))
             ax.legend(ncols=2, loc="upper center")
     return figure
@@ -124,10 +124,10 @@ def _outcomes(frame: pd.DataFrame, algorithm: str, share: float) -> np.ndarray:
 
 STUDY = Study(
     name="eight",
-    title="Does a second agent of every kind protect the defector?",
+    title="Does a second party of every kind protect the defector?",
     question=(
-        "The source speaks of more agents but shows no figure. With every kind of agent twice, the "
-        "other hard agent keeps working when one defects, so a defector gets away more often than "
+        "The source speaks of more parties but shows no figure. With every kind of party twice, the "
+        "other hard party keeps working when one defects, so a defector gets away more often than "
         "among four, and MW-FED still gives it no advantage."
     ),
     claims=("04.42",),
