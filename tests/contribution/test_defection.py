@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counterplay.contribution import (
-    envy_report,
-    equal_allocation,
-    instances,
+from counterplay.contribution import envy_report, equal_allocation, instances, stability_report
+from counterplay.contribution.lab import (
     is_feasible,
     multiplicative_weights_lp,
     mw_game_allocation,
     optimal_stable_linear,
     socially_optimal_linear,
-    stability_report,
 )
 from counterplay.contribution.training import (
     MLP,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from counterplay.contribution import CoverageGame, envy_report, plan_contributions
-from counterplay.contribution import envy_free_whole as whole
-from counterplay.contribution.envy_free_whole import cheaper_envy_free_plan
+from counterplay.contribution import coverage_optimum as whole
+from counterplay.contribution.coverage_optimum import cheaper_envy_free_plan
 from counterplay.errors import ConvergenceError
 
 F5 = CoverageGame([[0, 1], [0.373, 0.627]], mu=[0.639, 0.79], integral=True)

@@ -10,19 +10,20 @@ import pytest
 from counterplay.contribution import (
     CollabGame,
     CoverageGame,
-    CyclePACGame,
-    FiniteClassPACGame,
     LinearGame,
     TabularGame,
-    Tolerances,
     bounds,
     envy_report,
     equal_allocation,
     instances,
-    is_feasible,
-    price_of_anarchy,
-    price_of_stability,
     stability_report,
+)
+from counterplay.contribution.lab import (
+    CyclePACGame,
+    FiniteClassPACGame,
+    Tolerances,
+    is_feasible,
+    price_ratio,
 )
 from counterplay.errors import AssumptionWarning, InfeasibleError, InvalidInputError
 
@@ -183,10 +184,10 @@ def test_reports_by_hand() -> None:
 
 
 def test_prices() -> None:
-    assert price_of_stability(0.0, 0.0) == 1.0
-    assert price_of_anarchy(2.0, 1.0) == 2.0
+    assert price_ratio(0.0, 0.0) == 1.0
+    assert price_ratio(2.0, 1.0) == 2.0
     with pytest.raises(InvalidInputError):
-        price_of_stability(-1.0, 1.0)
+        price_ratio(-1.0, 1.0)
 
 
 def test_equal_allocation_variants() -> None:

@@ -12,10 +12,12 @@ from counterplay.contribution import (
     LinearGame,
     best_response_dynamics,
     bounds,
-    core_set_certificate,
     envy_report,
     equal_allocation,
     instances,
+)
+from counterplay.contribution.lab import (
+    core_set_certificate,
     natural_residual,
     optimal_envy_free_linear,
     optimal_stable_linear,
@@ -153,7 +155,7 @@ def test_all_solvers_agree_for_equal_targets() -> None:
 @pytest.mark.claim("04.04", "04.06")
 def test_convex_program_agrees() -> None:
     pytest.importorskip("cvxpy")
-    from counterplay.contribution import optimal_stable_linear_cp
+    from counterplay.contribution.lab import optimal_stable_linear_cp
 
     rng = np.random.default_rng(4)  # the games of the test above
     for trial in range(200):
@@ -292,7 +294,7 @@ def test_indefinite_games_are_refused_by_convex_methods() -> None:
 @pytest.mark.claim("04.10")
 def test_convex_program_refuses_indefinite_games() -> None:
     pytest.importorskip("cvxpy")
-    from counterplay.contribution import optimal_stable_linear_cp
+    from counterplay.contribution.lab import optimal_stable_linear_cp
 
     with pytest.raises(InvalidInputError, match="positive semidefinite"):
         optimal_stable_linear_cp(instances.indefinite())
@@ -389,6 +391,6 @@ def test_directed_triangle_needs_damping() -> None:
     start = [0.1, 0.6, 0.3]
     result = best_response_dynamics(game, "damped", theta0=start)
     assert result.theta == pytest.approx([0.5, 0.5, 0.5], abs=1e-9)
-    error = np.linalg.norm(result.history - 0.5, axis=1)
+    error = np.linalg.norm(result["theta"] - 0.5, axis=1)
     late = (error[1:] / error[:-1])[10:40]
     assert late == pytest.approx(np.sqrt(3) / 2, abs=1e-3)

@@ -11,13 +11,15 @@ import pytest
 
 from counterplay.contribution import (
     CoverageGame,
-    CyclePACGame,
-    FiniteClassPACGame,
-    NonConvergence,
     TabularGame,
     best_response_dynamics,
     bounds,
     instances,
+)
+from counterplay.contribution.lab import (
+    CyclePACGame,
+    FiniteClassPACGame,
+    NonConvergence,
     sample_cycle,
     samples_needed,
     solve_ncp,

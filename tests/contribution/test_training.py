@@ -24,7 +24,7 @@ from counterplay.contribution.training import (
     run_keys,
     split_indices,
 )
-from counterplay.contribution.training.rounds import party_draw, minibatch
+from counterplay.contribution.training.rounds import minibatch, party_draw
 from counterplay.core.draws import fold, normals, uniforms
 from counterplay.errors import InvalidInputError
 

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -89,6 +89,9 @@ class CollabGame(ABC):
     expensive = False
     """Whether one utility takes so long that grids must not be searched exhaustively."""
 
+    names: tuple[str, ...] | None = None
+    """Names of the parties for messages and tables, see :meth:`with_names`."""
+
     def __init__(
         self,
         k: int,
@@ -101,9 +104,7 @@ class CollabGame(ABC):
         self.k = check_int(k, "k", low=1)
         self.mu = self._per_party(mu, "mu")
         self.integral = bool(integral)
-        self.upper = None if upper is None else self._per_party(upper, "upper", low=0.0)
-        if self.upper is not None and self.integral:
-            self.upper = _frozen(np.floor(self.upper))
+        self._set_upper(upper)
         self.cost = _frozen(np.ones(k)) if cost is None else self._per_party(cost, "cost", low=0.0)
 
     def __repr__(self) -> str:
@@ -134,8 +135,7 @@ class CollabGame(ABC):
         cap; ``stability_report`` then says that the plan is not feasible.
         """
         party, vector = self.check_party(i), self._vector(theta)
-        response = self._best_response(party, vector)
-        return response if self.upper is None else min(response, float(self.upper[party]))
+        return min(self._best_response(party, vector), float(self.caps[party]))
 
     def best_response_map(self, theta: ArrayLike) -> FloatArray:
         """Return the best responses of all parties to the same ``theta``."""
@@ -152,7 +152,7 @@ class CollabGame(ABC):
         values = np.array([self._best_response(i, zero) for i in range(self.k)])
         for i in np.flatnonzero(~np.isfinite(values)):
             raise InfeasibleError(
-                f"party {i} cannot reach mu={self.mu[i]:g} alone: "
+                f"{self.party(i)} cannot reach mu={self.mu[i]:g} alone: "
                 f"sup of u_{i} is {self._sup_alone(int(i)):g}"
             )
         return _frozen(values)
@@ -160,8 +160,16 @@ class CollabGame(ABC):
     @property
     def box(self) -> FloatArray:
         """Upper corner of the box that contains every stable plan: stand-alone levels and caps."""
-        alone = self.standalone()
-        return alone if self.upper is None else np.minimum(alone, self.upper)
+        return np.minimum(self.standalone(), self.caps)
+
+    @property
+    def caps(self) -> FloatArray:
+        """Caps on the contributions, infinite where there are none."""
+        return np.full(self.k, np.inf) if self.upper is None else self.upper
+
+    def party(self, i: SupportsIndex) -> str:
+        """Return how messages call party ``i``: its name, or its number."""
+        return f"party {i}" if self.names is None else self.names[i]
 
     def jacobian(self, theta: ArrayLike) -> FloatArray:
         """Return right derivatives ``J[i, j] = d u_i / d theta_j`` (finite differences here)."""
@@ -181,8 +189,7 @@ class CollabGame(ABC):
             stack = np.repeat(vector[None, :], self.k, axis=0)
             stack[:, i] = vector
             stack[np.arange(self.k), np.arange(self.k)] = vector[i]
-            top = np.inf if self.upper is None else self.upper + 1e-9
-            possible = np.asarray((stack <= top).all(axis=1))
+            possible = np.asarray((stack <= self.caps + 1e-9).all(axis=1))
             if possible.any():
                 swapped[i, possible] = self._utilities(stack[possible])[:, i]
         return swapped
@@ -220,14 +227,26 @@ class CollabGame(ABC):
     def with_upper(self, upper: ArrayLike | None) -> Self:
         """Return the same game with other caps on the contributions."""
         game = self._copy()
-        game.upper = None if upper is None else self._per_party(upper, "upper", low=0.0)
-        if game.upper is not None and game.integral:
-            game.upper = _frozen(np.floor(game.upper))
+        game._set_upper(upper)
         game._validate()
+        return game
+
+    def with_names(self, names: Sequence[str] | None) -> Self:
+        """Return the same game with names of the parties."""
+        labels = None if names is None else tuple(str(name) for name in names)
+        if labels is not None and (len(labels) != self.k or len(set(labels)) != self.k):
+            raise InvalidInputError(f"names must be {self.k} different names, got {list(labels)}")
+        game = copy.copy(self)
+        game.names = labels
         return game
 
     def subset(self, parties: Sequence[int]) -> CollabGame:
         """Return the game among some of the parties only."""
+        index = [self.check_party(i) for i in parties]
+        game = self._restricted(index)
+        return game.with_names(None if self.names is None else [self.names[i] for i in index])
+
+    def _restricted(self, index: list[int]) -> CollabGame:
         raise InvalidInputError(f"{type(self).__name__} cannot be restricted to some parties")
 
     def check_theta(self, theta: ArrayLike) -> FloatArray:
@@ -285,9 +304,13 @@ class CollabGame(ABC):
         best = self._utilities(self.upper[None, :])[0]
         for i in np.flatnonzero(best < self.mu - 1e-12):
             raise InfeasibleError(
-                f"party {i} cannot reach mu={self.mu[i]:g} even if everybody contributes up to "
-                f"the caps: u_{i} is {best[i]:g} there; raise the caps or lower the target"
+                f"{self.party(i)} cannot reach mu={self.mu[i]:g} even if everybody contributes up "
+                f"to the caps: u_{i} is {best[i]:g} there; raise the caps or lower the target"
             )
+
+    def _set_upper(self, upper: ArrayLike | None) -> None:
+        caps = None if upper is None else self._per_party(upper, "upper", low=0.0)
+        self.upper = _frozen(np.floor(caps)) if caps is not None and self.integral else caps
 
     def _copy(self) -> Self:
         game = copy.copy(self)

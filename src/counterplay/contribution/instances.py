@@ -14,8 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from counterplay.contribution.coverage import CoverageGame
-from counterplay.contribution.cycle import CyclePACGame
 from counterplay.contribution.linear import LinearGame
+from counterplay.contribution.pac import CyclePACGame
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_int, check_positive_int, check_real
 from counterplay.errors import InvalidInputError

@@ -149,9 +149,9 @@ class LinearGame(CollabGame):
 
         ``mu`` are target accuracies. The game is in effective samples: the target of party i is
         the number of own rows that reach its accuracy, and ``W[i, j]`` says how many own rows one
-        row of j is worth to i. See :func:`counterplay.contribution.measure_learning_curves`.
+        row of j is worth to i. See :func:`measure_learning_curves`.
         """
-        from counterplay.contribution.curves import measure_learning_curves
+        from counterplay.contribution.empirical import measure_learning_curves
 
         curves = measure_learning_curves(
             datasets, estimator, sizes=sizes, n_repeats=n_repeats, random_state=random_state
@@ -262,11 +262,9 @@ class LinearGame(CollabGame):
         vector = self._vector(theta)
         u = self._utilities(vector[None, :])[0]
         responses = np.maximum(0.0, vector + (self.mu - u) / self.diagonal)
-        return np.asarray(responses if self.upper is None else np.minimum(responses, self.upper))
+        return np.asarray(np.minimum(responses, self.caps))
 
-    def subset(self, parties: Sequence[int]) -> LinearGame:
-        """Return the game among ``parties`` only."""
-        index = [self.check_party(i) for i in parties]
+    def _restricted(self, index: list[int]) -> LinearGame:
         matrix = self.W[index][:, index]
         upper = None if self.upper is None else self.upper[index]
         return LinearGame(

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.contribution.game import CollabGame
+from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
 
@@ -70,7 +71,7 @@ def predicted_margins(game: CollabGame, theta: ArrayLike) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class MarginAudit:
+class MarginAudit(Report):
     """Predicted and measured margins of every party, side by side.
 
     Attributes
@@ -155,8 +156,10 @@ def audit_margins(
 
     Parameters
     ----------
-    game, theta:
-        The model of the federation and its present contributions.
+    game:
+        The model of the federation.
+    theta:
+        Its present contributions.
     curves:
         Results of ``defection_curve``, one per protocol.
     level:

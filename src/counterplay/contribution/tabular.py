@@ -86,7 +86,7 @@ class TabularGame(CollabGame):
         if levels is None:
             if not game.integral:
                 raise InvalidInputError("give levels: the game has no natural grid")
-            top = game.box if game.upper is None else game.upper
+            top = game.box if game.upper is None else game.caps
             levels = [np.arange(int(t) + 1) for t in top]
         axes = [check_float_array(level, "levels", ndim=1) for level in levels]
         if prod(axis.size for axis in axes) > MAX_CELLS:
@@ -197,4 +197,6 @@ class TabularGame(CollabGame):
     def _refuse_column(self, known: BoolArray, array: FloatArray, i: int) -> None:
         if not known.all():
             bad = float(np.ravel(array[..., i])[np.argmin(np.ravel(known))])
-            raise InvalidInputError(f"theta[{i}]={bad:g} is not one of the levels of party {i}")
+            raise InvalidInputError(
+                f"theta[{i}]={bad:g} is not one of the levels of {self.party(i)}"
+            )

@@ -99,8 +99,8 @@ class DefectionCurve:
     ) -> float:
         """Return the smallest measured share with at least this success rate (1 if none).
 
-        With ``parties`` only runs with a defector among them count: ``parties=(2,)`` is the margin of
-        client 2.
+        With ``parties`` only runs with a defector among them count: ``parties=(2,)`` is the margin
+        of party 2.
         """
         rates = self.rate(horizon, "at", parties)
         return min((f for f, rate in zip(self.fractions, rates) if rate >= level), default=1.0)

@@ -24,7 +24,7 @@ from counterplay.contribution.training.loads import (
     rounded_loads,
 )
 from counterplay.contribution.training.networks import SGD, Adam, Network, Params, along
-from counterplay.contribution.training.rounds import Judge, party_draw, minibatch
+from counterplay.contribution.training.rounds import Judge, minibatch, party_draw
 from counterplay.core.draws import Keys, fold
 from counterplay.core.validation import check_choice, check_positive_int, check_real
 from counterplay.errors import InvalidInputError

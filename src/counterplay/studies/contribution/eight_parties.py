@@ -126,9 +126,9 @@ STUDY = Study(
     name="eight",
     title="Does a second party of every kind protect the defector?",
     question=(
-        "The source speaks of more parties but shows no figure. With every kind of party twice, the "
-        "other hard party keeps working when one defects, so a defector gets away more often than "
-        "among four, and MW-FED still gives it no advantage."
+        "The source speaks of more parties but shows no figure. With every kind of party twice, "
+        "the other hard party keeps working when one defects, so a defector gets away more often "
+        "than among four, and MW-FED still gives it no advantage."
     ),
     claims=("04.42",),
     grid=grid,

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.contribution import envy_report, instances, is_feasible, stability_report
+from counterplay.contribution import envy_report, instances, stability_report
+from counterplay.contribution.lab import is_feasible
 from counterplay.core.figures import PALETTE, figure_style, panels
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 

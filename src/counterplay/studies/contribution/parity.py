@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.contribution import CyclePACGame, TabularGame, bounds
+from counterplay.contribution import TabularGame, bounds
+from counterplay.contribution.lab import CyclePACGame
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 

@@ -10,14 +10,16 @@ from counterplay.contribution import (
     CoverageGame,
     best_response_dynamics,
     bounds,
-    coverage_opt_integer,
     equal_allocation,
     instances,
+)
+from counterplay.contribution.audit import allocation
+from counterplay.contribution.lab import (
+    coverage_opt_integer,
     is_feasible,
     optimal_stable_linear,
     socially_optimal_linear,
 )
-from counterplay.contribution.audit import allocation
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.core.stats import loglog_slope
 from counterplay.core.validation import FloatArray

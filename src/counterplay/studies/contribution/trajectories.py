@@ -6,13 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.contribution import (
-    CyclePACGame,
-    NonConvergence,
-    best_response_dynamics,
-    bounds,
-    instances,
-)
+from counterplay.contribution import best_response_dynamics, bounds, instances
+from counterplay.contribution.lab import CyclePACGame, NonConvergence
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
@@ -45,7 +40,7 @@ def cell(params: Params, seed: int) -> Record:
     try:
         result = best_response_dynamics(game, mode, theta0=start, max_sweeps=400)
         settled, period = True, 0
-        history = list(result.history)
+        history = list(result["theta"])
         distance = float(abs(result.theta - level).max())
     except NonConvergence as error:
         settled, period, distance = False, len(error.cycle), float("nan")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counterplay.contribution import (
-    instances,
+from counterplay.contribution import instances, stability_report
+from counterplay.contribution.lab import (
     mw_game_allocation,
     optimal_stable_linear,
     socially_optimal_linear,
-    stability_report,
 )
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.core.stats import mean_interval
