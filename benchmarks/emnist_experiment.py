@@ -131,10 +131,9 @@ class Experiment:
             self.X[self.pool],
             self.y[self.pool],
             method="margin",
-            n_trials=o.scorers,
-            batch_size=64,
-            max_steps=o.scorer_steps,
-            chunk=o.scorers,
+            trials=self.engine.Trials(
+                count=o.scorers, batch_size=64, max_steps=o.scorer_steps, chunk=o.scorers
+            ),
         ).scores
         self.timed("difficulty", began)
         hard, easy = self.engine.hard_and_easy(with_noise(scores, o.reliability))

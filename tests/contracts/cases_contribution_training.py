@@ -40,6 +40,10 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "training.Network": {"no_case": "abstract base class"},
     "training.Cohort": {"make": cohort, "no_example": "made by noisy_digits"},
+    "training.Trials": {
+        "make": lambda: training.Trials(count=2),
+        "bad": {"count": lambda: training.Trials(count=0)},
+    },
     "training.Difficulty": {
         "make": lambda: None,
         "no_example": "returned by difficulty_scores",
@@ -85,8 +89,7 @@ CASES: dict[str, dict[str, Any]] = {
             "X": cohort().X,
             "y": cohort().y,
             "method": "margin",
-            "n_trials": 2,
-            "max_steps": 10,
+            "trials": training.Trials(count=2, max_steps=10),
         },
         "bad": {
             "no hold-out": lambda: training.difficulty_scores(

@@ -14,6 +14,7 @@ from counterplay.contribution.training import (
     MLP,
     FedAvg,
     MWFed,
+    Trials,
     difficulty_scores,
     hard_and_easy,
     noisy_digits,
@@ -220,19 +221,23 @@ def test_difficulty_finds_corrupted_points() -> None:
     wrong = y[:1200].copy()
     wrong[bad] = (wrong[bad] + rng.integers(1, 10, 120)) % 10
     margin = difficulty_scores(
-        NET, X[:1200], wrong, method="margin", n_trials=10, batch_size=32, max_steps=200
+        NET, X[:1200], wrong, method="margin", trials=Trials(count=10, batch_size=32, max_steps=200)
     )
     hard, _ = hard_and_easy(margin.scores)
     assert np.isin(hard, bad).mean() > 0.8
     forgetting = difficulty_scores(
-        NET, X[:1200], wrong, method="forgetting", n_trials=6, batch_size=32, max_steps=150
+        NET,
+        X[:1200],
+        wrong,
+        method="forgetting",
+        trials=Trials(count=6, batch_size=32, max_steps=150),
     )
     assert np.isin(hard_and_easy(forgetting.scores)[0], bad).mean() > 0.5  # 0.1 by chance
     assert forgetting.scores.min() >= 0
-    options = {"n_trials": 30, "subset_size": 150, "max_steps": 150, "target": 0.5, "chunk": 30}
+    options = Trials(count=30, subset_size=150, max_steps=150, target=0.5, chunk=30)
     holdout = (X[1200:1500], y[1200:1500])
     for method in ("trials", "ridge"):
-        timed = difficulty_scores(NET, X[:1200], wrong, holdout, method=method, **options)  # type: ignore[arg-type]
+        timed = difficulty_scores(NET, X[:1200], wrong, holdout, method=method, trials=options)  # type: ignore[arg-type]
         assert timed.censored < 0.5
         assert 5 <= timed.counts.min() <= timed.counts.max() <= 150
         member = np.zeros((30, 1200))

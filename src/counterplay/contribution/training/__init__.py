@@ -21,6 +21,7 @@ from counterplay.contribution.training.defection import (
 )
 from counterplay.contribution.training.difficulty import (
     Difficulty,
+    Trials,
     difficulty_scores,
     hard_and_easy,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "Network",
     "SearchResult",
     "TrainingHistory",
+    "Trials",
     "default_defectors",
     "defection_curve",
     "difficulty_scores",
