@@ -146,13 +146,22 @@ CASES: dict[str, dict[str, Any]] = {
         "make": lambda: best_response_dynamics(linear()),
         "no_example": RETURNED,
     },
-    "Relaxation": {"make": lambda: coverage_opt_relaxation(coverage()), "no_example": RETURNED},
+    "Relaxation": {
+        "make": lambda: coverage_opt_relaxation(coverage()),
+        "no_example": RETURNED,
+    },
     "CoreSetCertificate": {
         "make": lambda: core_set_certificate(linear(), theta_eq=[2 / 3, 2 / 3]),
         "no_example": RETURNED,
     },
-    "ConditionReport": {"make": lambda: pos_is_one(PAIR), "no_example": RETURNED},
-    "WellBehavedReport": {"make": lambda: well_behaved_report(linear()), "no_example": RETURNED},
+    "ConditionReport": {
+        "make": lambda: pos_is_one(PAIR),
+        "no_example": RETURNED,
+    },
+    "WellBehavedReport": {
+        "make": lambda: well_behaved_report(linear()),
+        "no_example": RETURNED,
+    },
     "MeasuredResponse": {
         "make": lambda: CASES["EmpiricalGame"]["make"]().measured_response(0, [0, 0]),
         "no_example": "returned by EmpiricalGame.measured_response",

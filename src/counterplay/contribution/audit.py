@@ -57,6 +57,10 @@ class Allocation(Report):
         columns = {"theta": self.theta, "utility": self.utilities, "slack": self.slack}
         return party_frame(columns, names)
 
+    def plot(self, ax: Axes | None = None, names: Sequence[str] | None = None) -> Axes:
+        """Draw the contributions."""
+        return party_bars(axes_or_new(ax), {f"{self.concept} plan": self.theta}, names)
+
 
 @dataclass(frozen=True)
 class StabilityReport(Report):
@@ -100,6 +104,11 @@ class StabilityReport(Report):
             "kept_fraction": self.reducible_fraction,
         }
         return party_frame(columns, names)
+
+    def plot(self, ax: Axes | None = None, names: Sequence[str] | None = None) -> Axes:
+        """Draw contributions beside best responses: what is higher could be withdrawn."""
+        bars = {"contribution": self.theta, "enough for its target": self.best_response}
+        return party_bars(axes_or_new(ax), bars, names)
 
 
 @dataclass(frozen=True)
@@ -276,6 +285,23 @@ def natural_residual(game: CollabGame, theta: ArrayLike) -> float:
     vector = game._vector(theta)
     slack = game.utilities(vector) - game.mu
     return float(abs(np.minimum(vector, slack)).max())
+
+
+def party_bars(ax: Axes, bars: Mapping[str, ArrayLike], names: Sequence[str] | None = None) -> Axes:
+    """Draw one group of bars per party, one colour per entry of ``bars``."""
+    width = 0.8 / len(bars)
+    heights = {label: np.asarray(values, dtype=np.float64) for label, values in bars.items()}
+    place = np.arange(len(next(iter(heights.values()))))
+    for number, (label, values) in enumerate(heights.items()):
+        offset = (number - (len(bars) - 1) / 2) * width
+        ax.bar(place + offset, values, width, color=PALETTE[number], label=label)
+    many = place.size > 8
+    labels = [str(i) for i in place] if names is None else list(names)
+    ax.set_xticks(place, labels, rotation=60 if many else 0, fontsize=8 if many else 10)
+    ax.set(xlabel="party", ylabel="contribution")
+    ax.set_ylim(0, 1.35 * max(float(np.nanmax(values)) for values in heights.values()) + 1e-9)
+    ax.legend(ncols=2, fontsize=8)
+    return ax
 
 
 def draw_envy_graph(ax: Axes, graph: nx.DiGraph) -> None:

@@ -18,13 +18,14 @@ from counterplay.contribution.audit import (
     EnvyReport,
     draw_envy_graph,
     envy_report,
+    party_bars,
     price_ratio,
     stability_report,
 )
 from counterplay.contribution.equal import smallest_common_level
 from counterplay.contribution.game import CollabGame
 from counterplay.contribution.plan_solvers import solve_plans
-from counterplay.core.figures import PALETTE, figure_style, panels
+from counterplay.core.figures import axes_or_new, figure_style, panels
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import check_real
@@ -358,25 +359,24 @@ class WhatIf(Report):
         lines += [f"- {flag}" for flag in self.after.flags]
         return "\n".join(lines)
 
+    def plot(self, ax: Axes | None = None, plan: str = "stable") -> Axes:
+        """Draw one of the plans before and after."""
+        frame = self.to_frame(plan)
+        bars = {label: frame[label].fillna(0.0) for label in self._both()}
+        return party_bars(axes_or_new(ax), bars, [str(name) for name in frame.index])
+
     def _both(self) -> dict[str, GameReport]:
         return {"before": self.before, "after": self.after}
 
 
 def _draw_bars(ax: Axes, report: GameReport) -> None:
-    plans = report.plans
-    width = 0.8 / len(plans)
-    place = np.arange(report.game.k)
-    for number, (name, plan) in enumerate(plans.items()):
-        offset = (number - (len(plans) - 1) / 2) * width
+    bars = {}
+    for name, plan in report.plans.items():
         known = "" if report.is_proved(name) else ", best found"
-        label = f"{name.replace('_', '-')} (total {plan.total:.3g}{known})"
-        ax.bar(place + offset, plan.theta, width, color=PALETTE[number], label=label)
-    many = report.game.k > 8
-    ax.set_xticks(place, report.names, rotation=60 if many else 0, fontsize=8 if many else 10)
+        bars[f"{name.replace('_', '-')} (total {plan.total:.3g}{known})"] = plan.theta
+    party_bars(ax, bars, report.names)
     unit = "samples" if report.game.integral else "units of data"
-    ax.set(xlabel="party", ylabel=f"contribution ({unit})")
-    ax.set_ylim(0, 1.35 * max(float(plan.theta.max()) for plan in plans.values()) + 1e-9)
-    ax.legend(ncols=2, fontsize=8)
+    ax.set_ylabel(f"contribution ({unit})")
 
 
 def _wide_caps(game: CollabGame) -> np.ndarray:
