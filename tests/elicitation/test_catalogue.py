@@ -41,6 +41,29 @@ def test_names_and_descriptions_are_in_original_units() -> None:
     assert "2 items" in repr(catalogue)
 
 
+@pytest.mark.parametrize("scale", ["range", "max"])
+def test_e3_volunteered_vectors_are_in_the_units_of_the_columns(scale: str) -> None:
+    """E3: of two equally good items the cheaper one is preferred by everybody."""
+    frame = pd.DataFrame({"quality": [1.0, 2.0, 3.0], "price": [10.0, 20.0, 30.0]})
+    catalogue = Catalogue(frame, ["quality"], ["price"], scale=scale)  # type: ignore[arg-type]
+    assert catalogue.normalise(frame.to_numpy()) == pytest.approx(catalogue.values)
+    agreed = PolytopeElicitor(catalogue, random_state=0)
+    agreed.volunteer([2.0, 10.0], [2.0, 20.0], "first")
+    assert agreed.current().contradictions == ()
+    absurd = PolytopeElicitor(catalogue, random_state=0)
+    absurd.volunteer([2.0, 10.0], [2.0, 20.0], "second")
+    assert absurd.current().contradictions[0].set_aside == (0,)
+    by_row, by_units = (PolytopeElicitor(catalogue, random_state=0) for _ in range(2))
+    by_row.volunteer(2, 0, "first")
+    by_units.volunteer([3.0, 30.0], [1.0, 10.0], "first")
+    assert by_units.answers[0].difference == pytest.approx(by_row.answers[0].difference)
+    with pytest.raises(InvalidInputError, match="one number for each of quality, price"):
+        agreed.volunteer([1.0], [2.0], "first")
+    table = PolytopeElicitor([[1.0, 0.0], [0.0, 1.0]], random_state=0)
+    table.volunteer([0.5, 1.0], [0.5, 0.0], "first")  # plain tables: more is better
+    assert table.current().contradictions == ()
+
+
 def test_unknown_columns_are_suggested() -> None:
     frame = pd.DataFrame({"price": [1.0, 2.0]})
     with pytest.raises(UnknownNameError, match="did you mean 'price'"):

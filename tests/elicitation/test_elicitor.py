@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -222,6 +223,72 @@ def test_questions_stay_below_the_bound() -> None:
         x = float(result.estimate.basis_values[0] @ w)
         d = len(result.estimate.basis_values)
         assert result.n_queries <= bounds.total_questions(4, d, x / 1e-3)
+
+
+def coarse_people(n: int, seed: int):
+    """Random tables and people whose precision may be far above the worth of everything."""
+    rng = np.random.default_rng(seed)
+    while n:
+        k = int(rng.integers(2, 5))
+        values = rng.random((int(rng.integers(k, 12)), k)) * 10.0 ** rng.uniform(-2, 0, k)
+        values[rng.random(values.shape) < 0.4] = 0.0
+        if not values.any(axis=0).all():
+            continue
+        w = rng.random(k) * 10.0 ** rng.uniform(-2, 1, k)
+        share = 10.0 ** rng.uniform(-3, 4.1)  # precision / typical worth
+        yield values, w, share * float((values @ w).max())
+        n -= 1
+
+
+@pytest.mark.filterwarnings("ignore::counterplay.errors.AssumptionWarning")
+def test_e6_the_worth_question_is_counted() -> None:
+    """E6: benchmark, one ratio and "benchmark or nothing": three questions."""
+    result = PreferenceElicitor([[1.0, 0.0], [0.0, 1.0]]).run(LinearPreferenceUser([1.0, 1.0], 5.0))
+    assert result.n_queries == 3 == bounds.total_questions(2, 2, 1 / 5)
+    assert bounds.total_questions(3, 1, 1 / 5) == 2  # one dimension: benchmark questions only
+
+
+@pytest.mark.filterwarnings("ignore::counterplay.errors.AssumptionWarning")
+def test_e6_coarse_people_stay_below_the_bound() -> None:
+    reached = 0
+    for values, w, eps in coarse_people(300, seed=6):
+        result = PreferenceElicitor(values).run(LinearPreferenceUser(w, eps))
+        basis = result.estimate.basis_values
+        x = float(basis[0] @ w)
+        if x > 0:
+            most = bounds.total_questions(values.shape[1], len(basis), x / eps)
+            assert result.n_queries <= most
+            reached += result.n_queries == most
+    assert reached > 30  # the bound is attained
+
+
+@pytest.mark.filterwarnings("ignore::counterplay.errors.AssumptionWarning")
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"precision": True}, {"refine": 1, "precision": True}, {"refine": 4}, {"max_queries": 4},
+     {"nonneg": True}],
+)  # fmt: skip
+def test_e7_ratio_errors_are_guaranteed_or_void(options: dict[str, Any]) -> None:
+    """E7: no bound is exceeded; it is infinite where the benchmark cannot be told from nothing."""
+    void = 0
+    for values, w, eps in coarse_people(400, seed=7):
+        result = PreferenceElicitor(values, **options).run(LinearPreferenceUser(w, eps))
+        estimate = result.estimate
+        worth = estimate.basis_values @ w
+        if worth[0] <= 0:
+            assert np.isinf(estimate.ratio_error_bound).all()
+            continue
+        error = np.abs(estimate.alpha_hat - worth[1:] / worth[0])
+        assert (error <= estimate.ratio_error_bound * (1 + 1e-9) + 1e-12).all()
+        finite = np.isfinite(estimate.ratio_error_bound)
+        void += not finite.all()
+        if "max_queries" not in options:
+            assert finite.all() == (worth[0] > eps or not finite.size)
+        else:
+            assert result.n_queries <= options["max_queries"]
+        regret = 1 - float(result.value @ w) / float((values @ w).max())
+        assert regret <= result.regret_certificate + 1e-9
+    assert 50 < void < 350
 
 
 def test_fit_recommend_and_parameters() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,7 +151,7 @@ def test_questions_stay_below_the_adaptive_plus_the_guaranteed_bound() -> None:
         )
         result = elicitor.run(LinearPreferenceUser(w, eps))
         best = float((items @ w).max())
-        assert result.n_queries <= adaptive + bounds.total_questions(k, k, best / eps) + 1
+        assert result.n_queries <= adaptive + bounds.total_questions(k, k, best / eps)
         regret = best - float(items[result.index] @ w)
         assert regret <= result.regret_certificate * best + 1e-9
         if result.notes and "guaranteed procedure" in result.notes[0]:
@@ -355,3 +357,51 @@ def test_people_explain_the_answers_and_none_is_shown_twice() -> None:
     assert len(np.unique(some, axis=0)) == len(some) == len(everybody) - 1
     assert consistent.tell([1e-9, -1e-9, 0.0, 0.0], "same")
     assert len(consistent.people(100, np.random.default_rng(0))) == 0
+
+
+def saved_states() -> dict[str, dict[str, Any]]:
+    """Saved questionnaires about a table and about a process, halfway through."""
+    items = np.random.default_rng(0).random((40, 3))
+    table = PolytopeElicitor(items, random_state=0)
+    mdp = instances.random_mdp(0, k=3)
+    process = PolytopeElicitor(mdp, random_state=0)
+    for elicitor in (table, process):
+        elicitor.ask()
+        elicitor.tell("first")
+        elicitor.ask()
+    return {
+        "table": {"source": items, "state": json.loads(table.to_json())},
+        "process": {"source": mdp, "state": json.loads(process.to_json())},
+    }
+
+
+@pytest.mark.parametrize("kind", ["table", "process"])
+def test_e12_damaged_questionnaires_are_refused(kind: str) -> None:
+    """E12: every field dropped, of another type, NaN, huge or negative: refused, never guessed."""
+    saved = saved_states()[kind]
+    source, state = saved["source"], saved["state"]
+    PolytopeElicitor.from_json(json.dumps(state), source)
+    damaged: list[dict[str, Any]] = []
+    wrong = ["false", None, -1, 1.5, {}, [[]], [math.nan], 10**6]
+    for name in ("params", "seed", "pool_size", "witnesses", "answers", "stopped", "asked"):
+        damaged.append({key: value for key, value in state.items() if key != name})
+        fine = 10**6 if name == "seed" else None  # any number is a seed
+        damaged += [{**state, name: value} for value in wrong if fine is None or value != fine]
+    for name in state["params"]:
+        rest = {key: value for key, value in state["params"].items() if key != name}
+        damaged += [{**state, "params": rest}, {**state, "params": {**rest, name: "false"}}]
+    answer = state["answers"][0]
+    for name in ("first", "second", "answer", "purpose"):
+        rest = {key: value for key, value in answer.items() if key != name}
+        damaged += [{**state, "answers": [rest]}, {**state, "answers": [{**rest, name: [[1]]}]}]
+    for change in (
+        {"options": [-1, -2]}, {"options": [0, 10**6]}, {"options": [0]}, {"options": "ab"},
+        {"first": [1.0]}, {"first": [math.nan] * 3}, {"first": [1.0] * 4, "second": [1.0] * 4},
+        {"about": 0}, {"about": -1}, {"about": 10**6}, {"purpose": "ratio"},
+    ):  # fmt: skip
+        damaged.append({**state, "answers": [{**answer, **change}]})
+    for change in ({"options": [-1, 0]}, {"options": [0, 10**6]}, {"about": 0}, {"reason": 1}):
+        damaged.append({**state, "pending": {**state["pending"], **change}})
+    for bad in damaged:
+        with pytest.raises(InvalidInputError):
+            PolytopeElicitor.from_json(json.dumps(bad), source)

@@ -136,6 +136,21 @@ def test_columns_are_asked_for_when_none_are_named(cars: Path) -> None:
     }
 
 
+def test_e2_json_row_is_the_row_of_the_file(cars: Path) -> None:
+    """E2: incomplete rows are left out, but the rows of the file keep their numbers."""
+    frame = pd.read_csv(cars)
+    holes = pd.DataFrame({"model": ["x", "y"], "comfort": [0.5, np.nan], "noise": [1.0, 2.0]})
+    pd.concat([holes, frame]).to_csv(cars, index=False)
+    result = CliRunner().invoke(app, [str(cars), *COLUMNS, "--json"], input="1\n" * 40)
+    record = json.loads(result.stdout)
+    assert pd.read_csv(cars)["model"][record["row"]] == record["name"]
+    text = cars.read_text().replace("0.637,", "wide,", 1)
+    assert text != cars.read_text()
+    cars.write_text(text)
+    words = talk(cars, options=[*COLUMNS, "--fresh"])
+    assert "row 2 has 'wide' in column 'comfort'" in str(words.exception)
+
+
 def test_json_output_is_machine_readable(cars: Path) -> None:
     result = CliRunner().invoke(app, [str(cars), *COLUMNS, "--json"], input="1\n" * 40)
     record = json.loads(result.stdout)  # nothing else is there, questions go to the other stream

@@ -96,3 +96,74 @@ def test_empty_stream_is_refused() -> None:
 
     with pytest.raises(InvalidInputError, match="at least one example"):
         RiverExperts([Model()]).replay([])
+
+
+def word_models() -> tuple[list[DummyClassifier], np.ndarray, np.ndarray]:
+    X, y = np.zeros((60, 1)), np.where(np.arange(60) % 3 == 0, "yes", "no")
+    models = [DummyClassifier(strategy="constant", constant=c).fit(X, y) for c in ("no", "yes")]
+    return models, X, y
+
+
+def test_e1_missed_positives_counts_words() -> None:
+    truth, guess = ["yes", "yes", "no"], ["no", "no", "no"]
+    assert missed_positives(truth, guess, positive="yes") == pytest.approx(2 / 3)
+    assert missed_positives(truth, guess, positive="no") == 0.0
+    assert missed_positives([2, 2, 1], [1, 2, 1], positive=2) == pytest.approx(1 / 3)
+    assert missed_positives([True, False], [False, False]) == 0.5
+    assert missed_positives([1.0, 0.0], [0.0, 0.0]) == 0.5
+    assert missed_positives([0, 1, 0], [0, 1, 1], positive=0) == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("truth", "guess", "positive", "message"),
+    [
+        (["yes", "no"], ["no", "no"], None, r"labels are 'no', 'yes'.*positive='yes'"),
+        ([1, 2], [1, 1], None, r"labels are 1, 2.*positive=2"),
+        ([-1, 1], [1, 1], None, r"labels are -1, 1"),
+        (["1", "0"], ["0", "0"], None, r"labels are '0', '1'"),
+        ([1, 0], ["yes", "no"], None, "must not be missed"),
+        ([1, 0], [0, 0], "yes", "mix words and numbers"),
+        (["yes", "no"], [1, 0], "yes", "mix words and numbers"),
+        ([1.0, np.nan], [0.0, 0.0], 1, "missing label"),
+        ([1.0, np.nan], [0.0, 0.0], None, "must not be missed"),
+        (["yes", None], ["no", "no"], "yes", "missing label"),
+    ],
+)
+def test_e1_labels_without_a_meaning_are_refused(
+    truth: object, guess: object, positive: object, message: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        missed_positives(truth, guess, positive)  # type: ignore[arg-type]  # parametrised
+
+
+def test_e1_replayed_words_have_the_harm_of_their_zero_one_twins() -> None:
+    models, X, y = word_models()
+    batches = [(X[i : i + 6], y[i : i + 6]) for i in range(0, 60, 6)]
+    _, harm = replay_losses(models, batches, positive="yes")
+    assert np.allclose(harm, [[1 / 3, 0.0]] * 10)
+    with pytest.raises(InvalidInputError, match="labels are 'no', 'yes'"):
+        replay_losses(models, batches)
+    with pytest.raises(InvalidInputError, match="none of the models' labels 'no', 'yes'"):
+        replay_losses(models, batches, positive="Yes")
+    with pytest.raises(InvalidInputError, match="your own secondary loss"):
+        replay_losses(models, batches, secondary=error_rate, positive="yes")
+
+
+def test_e1_river_models_with_words() -> None:
+    class Always:
+        def __init__(self, answer: object) -> None:
+            self.answer = answer
+
+        def predict_one(self, x: object) -> object:
+            return self.answer
+
+        def learn_one(self, x: object, y: object) -> None: ...
+
+    stream = [({}, "bad"), ({}, "good"), ({}, "bad")]
+    models = [Always("good"), Always("bad"), Always(None)]
+    _, harm = RiverExperts(models, positive="bad").replay(stream)
+    assert harm.tolist() == [[1.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
+    with pytest.raises(InvalidInputError, match="labels are 'bad', 'good'"):
+        RiverExperts(models).replay(stream)
+    with pytest.raises(InvalidInputError, match="no case has the label positive='Bad'"):
+        RiverExperts(models, positive="Bad").replay(stream)

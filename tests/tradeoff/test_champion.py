@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
@@ -190,6 +191,34 @@ def test_nobody_left_is_said_plainly() -> None:
     assert "the guarantees do not apply" in report.summary()
 
 
+@pytest.mark.parametrize("policy", ["guaranteed", "adaptive"])
+def test_e4_no_bound_once_nobody_is_left(policy: str) -> None:
+    """E4: harm grows by 0.4 a round whoever is live, so no finite number can bound it."""
+    live = ChampionChallenger(
+        n_models=2, horizon=200, harm_rate=0.1, burst=2.0, random_state=0,
+        policy=policy,  # type: ignore[arg-type]  # parametrised
+    )  # fmt: skip
+    harm = np.array([0.5, 0.6])
+    excess = (harm - 0.1) * np.arange(1, 201)[:, None]
+    void = int((excess > 2.0).all(axis=1).argmax()) + 1  # first round with both above the burst
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AssumptionWarning)
+        for _ in range(100):
+            live.step(primary=[0.5, 0.4], secondary=harm)
+        live = ChampionChallenger.from_json(live.to_json())
+        for _ in range(100):
+            live.step(primary=[0.5, 0.4], secondary=harm)
+    report = live.report()
+    assert (report.harm_bound, report.regret_bound) == (np.inf, None)
+    assert "guaranteed below" not in report.summary()
+    bound = report.trace[:, 4]
+    assert np.isfinite(bound[: void - 1]).all()
+    assert np.isinf(bound[void - 1 :]).all()
+    drawn = {line.get_label(): line.get_ydata() for line in report.plot().get_lines()}
+    assert np.isnan(np.asarray(drawn["guaranteed"], dtype=float)[void - 1 :]).all()
+    json.loads(live.to_json(), parse_constant=pytest.fail)
+
+
 def test_dashboard_has_three_readable_panels(tmp_path: Path) -> None:
     error, harm = stream(2)
     live = ChampionChallenger(n_models=4, horizon=1200, harm_rate=0.1, burst=8.0, random_state=0)
@@ -244,3 +273,24 @@ def test_bad_steps_are_refused_and_change_nothing() -> None:
         live.step([0.1, 0.2], [0.1, 0.1])
     with pytest.raises(ProtocolError, match="horizon of 60 rounds is over"):
         live.step([0.1, 0.2], [0.1, 0.1])
+
+
+def test_e1_a_model_that_misses_every_word_positive_is_taken_down() -> None:
+    X, y = np.zeros((10, 1)), np.array(["yes"] * 10)
+    both = np.array(["yes", "no"] * 5)
+    models = [
+        DummyClassifier(strategy="constant", constant=word).fit(X, both) for word in ("no", "yes")
+    ]
+    budget = HarmBudget(rate=0.1, burst=3.0)
+    live = ChampionChallenger(models, budget, horizon=200, positive="yes", random_state=0)
+    restored = ChampionChallenger.from_json(live.to_json(), models)
+    for guard in (live, restored):
+        for _ in range(4):  # harm 1 per round: 4 * 0.9 is the first sum above 3
+            assert guard.allowed == (0, 1)
+            guard.observe(X, y)
+        assert guard.allowed == (1,)
+    unclear = ChampionChallenger(models, budget, horizon=200, random_state=0)
+    with pytest.raises(InvalidInputError, match="labels are 'no', 'yes'"):
+        unclear.observe(X, y)
+    with pytest.raises(InvalidInputError, match="none of the models' labels"):
+        ChampionChallenger(models, budget, horizon=200, positive="ja")

@@ -106,7 +106,7 @@ class AdaptiveState:
         else:
             self.given[number] = (entry.difference, entry.answer)
             if entry.purpose not in ADAPTIVE:
-                self._feed_inner(entry.answer)
+                self._feed_inner(entry)
             if not self.consistent.tell(number, entry.difference, entry.answer):
                 self._conflict(number)
         if same:
@@ -222,12 +222,13 @@ class AdaptiveState:
             return None
         return self.inner
 
-    def _feed_inner(self, answer: Answer) -> None:
+    def _feed_inner(self, entry: LoggedAnswer) -> None:
         inner = self._inner_session()
         if inner is None or inner.done:
             raise InvalidInputError("the saved answers do not belong to this questionnaire")
+        inner.check_same_question(entry)
         try:
-            inner.tell(answer)
+            inner.tell(entry.answer)
         except ContradictionError:
             self.inner_failed = True
 

@@ -80,16 +80,19 @@ def ratio_questions(k: int, x_over_eps: float) -> int:
 
 
 def total_questions(k: int, d: int, x_over_eps: float) -> int:
-    """Most questions of the whole procedure: (k-1) + (d-1)(max(0, ceil(log2(2k x/eps))) + 1).
+    """Most questions of the whole procedure: (k-1) + max(d, (d-1) ratio_questions(k, x/eps)).
+
+    When every ratio is settled by its first question, one more asks whether the benchmark is worth
+    anything; that makes d questions after the benchmark (none if d = 1).
 
     Examples
     --------
-    >>> total_questions(6, 6, 95.0)
-    65
+    >>> total_questions(6, 6, 95.0), total_questions(2, 2, 0.2)
+    (65, 3)
     """
-    return benchmark_questions(k) + (check_positive_int(d, "d") - 1) * ratio_questions(
-        k, x_over_eps
-    )
+    ratios = check_positive_int(d, "d") - 1
+    measuring = max(d, ratios * ratio_questions(k, x_over_eps)) if ratios else 0
+    return benchmark_questions(k) + measuring
 
 
 def ratio_error(alpha_hat: float, eps_over_x: float) -> float:

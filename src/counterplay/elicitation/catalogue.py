@@ -67,7 +67,7 @@ class Catalogue:
         columns = [*benefits, *costs]
         _check_columns(frame, columns, name)
         raw = _numbers(frame, columns)
-        _check_numbers(raw, columns)
+        _check_numbers(raw, columns, frame.index)
         self.frame = frame.reset_index(drop=True)
         self.objective_names = tuple(columns)
         self.costs = tuple(costs)
@@ -77,7 +77,7 @@ class Catalogue:
         labels = frame.index if name is None else frame[name]
         self.names = [str(label) for label in labels]
         self.raw = raw
-        self.values = _normalise(raw, columns, set(costs), scale)
+        self.values = _normalise(raw, raw, columns, set(costs), scale)
         self.values.setflags(write=False)
 
     def __len__(self) -> int:
@@ -88,6 +88,26 @@ class Catalogue:
             f"Catalogue({len(self)} items, benefits={list(self.benefits)}, "
             f"costs={list(self.costs)})"
         )
+
+    def normalise(self, raw: ArrayLike) -> FloatArray:
+        """Return numbers in the units of the columns as values, as the items' own are.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> cars = pd.DataFrame({"km": [300, 600, 450], "price": [20e3, 50e3, 30e3]})
+        >>> Catalogue(cars, ["km"], ["price"]).normalise([450, 35e3]).tolist()
+        [0.5, 0.5]
+        """
+        numbers = check_float_array(raw, "raw")
+        if numbers.ndim == 0 or numbers.shape[-1] != len(self.objective_names):
+            raise InvalidInputError(
+                f"give one number for each of {', '.join(self.objective_names)}, "
+                f"got shape {numbers.shape}"
+            )
+        rows = np.atleast_2d(numbers)
+        values = _normalise(rows, self.raw, self.objective_names, set(self.costs), self.scale)
+        return values.reshape(numbers.shape)
 
     def oracle(self) -> CatalogueOracle:
         """Return the oracle of the items."""
@@ -182,18 +202,19 @@ def _numbers(frame: pd.DataFrame, columns: Sequence[str]) -> FloatArray:
     if words.to_numpy().any():
         row, j = (int(i) for i in np.argwhere(words.to_numpy())[0])
         raise InvalidInputError(
-            f"row {row} has {frame[columns[j]].iloc[row]!r} in column {columns[j]!r}, which is "
-            "not a number; mend it or leave the column out"
+            f"row {frame.index[row]} has {frame[columns[j]].iloc[row]!r} in column "
+            f"{columns[j]!r}, which is not a number; mend it or leave the column out"
         )
     return np.asarray(numbers.to_numpy(dtype=np.float64))
 
 
-def _check_numbers(raw: FloatArray, columns: list[str]) -> None:
+def _check_numbers(raw: FloatArray, columns: list[str], labels: pd.Index[Any]) -> None:
     bad = np.argwhere(~np.isfinite(raw))
     if bad.size:
         row, column = (int(i) for i in bad[0])
         raise InvalidInputError(
-            f"row {row} has no finite number in column {columns[column]!r}; drop such rows first"
+            f"row {labels[row]} has no finite number in column {columns[column]!r}; "
+            "drop such rows first"
         )
     for j, column_name in enumerate(columns):
         if np.ptp(raw[:, j]) == 0 and len(raw) > 1:
@@ -202,11 +223,14 @@ def _check_numbers(raw: FloatArray, columns: list[str]) -> None:
             )
 
 
-def _normalise(raw: FloatArray, columns: list[str], costs: set[str], scale: str) -> FloatArray:
-    values = np.empty_like(raw)
+def _normalise(
+    numbers: FloatArray, items: FloatArray, columns: Sequence[str], costs: set[str], scale: str
+) -> FloatArray:
+    """Map numbers to values in which 0 is the worst of the items and 1 the best."""
+    values = np.empty_like(numbers)
     for j, column in enumerate(columns):
-        x = raw[:, j]
-        low, high = float(x.min()), float(x.max())
+        x = numbers[:, j]
+        low, high = float(items[:, j].min()), float(items[:, j].max())
         if scale == "range":
             share = (x - low) / (high - low) if high > low else np.ones_like(x)
             values[:, j] = 1.0 - share if column in costs else share

@@ -167,8 +167,8 @@ class PreferenceElicitor(Parameterised):
     @classmethod
     def from_json(cls, text: str, source: Any) -> PreferenceElicitor:
         """Continue a saved session on the same source; every answered question is checked."""
-        state = read_state(text, "PreferenceElicitor")
-        elicitor = cls(source, **state["params"])
+        state = read_state(text, "PreferenceElicitor", {"params": dict, "answers": list})
+        elicitor = cls(source, **read_params(state, _SAVED))
         answers = [LoggedAnswer.from_dict(record) for record in state["answers"]]
         elicitor._open(source, answers)
         return elicitor
@@ -227,6 +227,8 @@ class PreferenceElicitor(Parameterised):
     def _check_params(self) -> None:
         check_choice(self.estimator, "estimator", ("full", "truncated"))
         check_int(self.refine, "refine", low=0)
+        check_choice(self.precision, "precision", (True, False))
+        check_choice(self.nonneg, "nonneg", (True, False))
         if self.max_queries is not None:
             check_int(self.max_queries, "max_queries", low=0)
         if isinstance(self.delta, str) and self.delta != "auto":
@@ -248,15 +250,36 @@ _SAVED = (
 )
 
 
-def read_state(text: str, kind: str) -> dict[str, Any]:
-    """Parse a saved state and check what wrote it."""
+def read_state(text: str, kind: str, fields: dict[str, type]) -> dict[str, Any]:
+    """Parse a saved state: what wrote it, and that the fields are there and of their type."""
     try:
-        state = json.loads(text)
-    except json.JSONDecodeError as error:
+        state = json.loads(text, parse_constant=_no_number)
+    except (json.JSONDecodeError, RecursionError) as error:
         raise InvalidInputError(f"the saved state is not valid JSON: {error}") from None
     if not isinstance(state, dict) or state.get("kind") != kind or state.get("version") != 1:
         raise InvalidInputError(f"the saved state was not written by {kind} version 1")
+    for name, expected in fields.items():
+        if name not in state:
+            raise InvalidInputError(f"the saved state has no {name!r}; it is damaged")
+        if type(state[name]) is not expected:
+            raise InvalidInputError(
+                f"{name!r} of the saved state must be of type {expected.__name__}, "
+                f"got {state[name]!r:.200}"
+            )
     return state
+
+
+def read_params(state: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the saved parameters: exactly these names."""
+    params: dict[str, Any] = state["params"]
+    for name in sorted(set(names) ^ set(params)):
+        verb = "lack" if name in names else "must not have"
+        raise InvalidInputError(f"the parameters of the saved state {verb} {name!r:.200}")
+    return params
+
+
+def _no_number(word: str) -> float:
+    raise InvalidInputError(f"the saved state holds {word}, which is not a number")
 
 
 def elicit_many(

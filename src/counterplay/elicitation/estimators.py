@@ -46,7 +46,8 @@ class PreferenceEstimate:
     benchmark_index: int
     n_queries: int
     ratio_error_bound: FloatArray
-    """Guaranteed error of each ratio (d-1,)."""
+    """Guaranteed error of each ratio (d-1,); infinite where the answers do not limit the ratio,
+    such as for a person who cannot tell the benchmark from nothing."""
     d_used: int
 
     def weights(self) -> FloatArray | None:
@@ -186,7 +187,8 @@ def nonnegative_preference(
     """Return w >= 0 that explains the ratios within their errors, as close to them as possible.
 
     Minimises the largest deviation ``|<w, V_i> - alpha_{i-1}|`` in units of its error. None if no
-    non-negative preference explains the ratios: then the answers contradict the model.
+    non-negative preference explains the ratios: then the answers contradict the model. An error
+    may be infinite.
 
     Examples
     --------
@@ -196,10 +198,13 @@ def nonnegative_preference(
     """
     values = check_float_array(V, "V", ndim=2)
     ratios = check_float_array(alpha_hat, "alpha_hat", ndim=1)
-    slack = np.maximum(check_float_array(errors, "errors", ndim=1), 1e-15)
+    slack = np.maximum(np.asarray(errors, dtype=np.float64), 1e-15)
+    if slack.shape != ratios.shape or np.isnan(slack).any():
+        raise InvalidInputError(f"errors must be {ratios.size} numbers, one for each ratio")
     k = values.shape[1]
-    rows = values[1:] / slack[:, None]
-    goal = ratios / slack
+    known = np.isfinite(slack)  # an unlimited error asks nothing of the weights
+    rows = values[1:][known] / slack[known, None]
+    goal = ratios[known] / slack[known]
     ones = np.ones((len(rows), 1))
     answer = linprog(
         np.append(np.zeros(k), 1.0),

@@ -87,8 +87,9 @@ def _measure(shared: SharedBases, params: ProcedureSettings) -> Procedure[_Measu
     asked = benchmark.n_queries
     basis = shared.basis(benchmark.index)
     left = None if cap is None else max(0, cap - asked)
+    complete = benchmark.n_queries == room.k - 1
     ratios = yield from ratio_procedure(
-        room, basis.items, basis.values, max_queries=left, strict=benchmark.n_queries == room.k - 1
+        room, basis.items, basis.values, max_queries=left, strict=complete
     )
     asked += ratios.n_queries
     precision = None
@@ -103,7 +104,8 @@ def _measure(shared: SharedBases, params: ProcedureSettings) -> Procedure[_Measu
             room, basis.items, basis.values, ratios, params.refine, bracket
         )
         asked += ratios.n_queries - before
-    return _Measured(benchmark, basis, ratios, precision, _errors(ratios, precision), asked)
+    errors = _errors(ratios, precision, complete)
+    return _Measured(benchmark, basis, ratios, precision, errors, asked)
 
 
 def _capped_benchmark(
@@ -115,12 +117,21 @@ def _capped_benchmark(
     return benchmark
 
 
-def _errors(ratios: RatioEstimates, precision: PrecisionEstimate | None) -> FloatArray:
-    """Guaranteed errors: from the brackets and, where it was measured, from the precision."""
+def _errors(
+    ratios: RatioEstimates, precision: PrecisionEstimate | None, complete: bool
+) -> FloatArray:
+    """Guaranteed errors: from the brackets and, where it was measured, from the precision.
+
+    The best of k single options is worth at most x + eps after the complete benchmark questions,
+    so every ratio is at most k (1 + eps/x), below 2k once x > eps is known. Without that, a ratio
+    that no answer limits from above can be anything: its error is infinite.
+    """
     errors = ratios.errors
+    if not (complete and ratios.worth_shown):
+        errors[~ratios.limited] = np.inf
     if precision is not None:
         for i, ratio in enumerate(ratios.ratios):
-            if ratio.settled:
+            if ratio.settled and not ratio.refined:  # the user said "same" at the estimate
                 errors[i] = min(errors[i], bounds.ratio_error(ratio.estimate, precision.high))
     return errors
 
@@ -143,9 +154,10 @@ def _recommend(
             w_hat = projected
     items, values = shared.oracle.argmax(w_hat[None])
     deviation = np.abs(basis.values[1:] @ w_hat - alpha) + measured.errors
-    certificate = min(
-        1.0, bounds.certificate(shared.coefficients(measured.benchmark.index), deviation)
-    )
+    certificate = 1.0  # options cannot be worse than worthless
+    if np.isfinite(deviation).all():
+        coefficients = shared.coefficients(measured.benchmark.index)
+        certificate = min(1.0, bounds.certificate(coefficients, deviation))
     notes += _warnings(shared, measured, certificate)
     estimate = PreferenceEstimate(
         w_hat,

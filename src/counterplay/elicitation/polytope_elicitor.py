@@ -24,8 +24,15 @@ from counterplay.core.validation import (
 )
 from counterplay.elicitation import bounds
 from counterplay.elicitation.adaptive_state import AdaptiveState, OnContradiction, Settings
-from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query, User
-from counterplay.elicitation.elicitor import read_state
+from counterplay.elicitation.catalogue import CatalogueOracle
+from counterplay.elicitation.comparisons import (
+    Answer,
+    LoggedAnswer,
+    Query,
+    User,
+    saved_pair,
+)
+from counterplay.elicitation.elicitor import read_params, read_state
 from counterplay.elicitation.option_pool import best_among
 from counterplay.elicitation.oracles import PointSetOracle
 from counterplay.elicitation.parameters import Parameterised
@@ -168,7 +175,17 @@ class PolytopeElicitor(Parameterised):
         self._take(state, self._query.answered(said))
 
     def volunteer(self, first: Any, second: Any, answer: Answer | str) -> None:
-        """Take a comparison the person offers unasked: two rows of the table, or two values."""
+        """Take a comparison the person offers unasked.
+
+        Parameters
+        ----------
+        first, second:
+            Rows of the table (integers), or vectors: for a :class:`Catalogue` in the units of its
+            columns, benefits first, so that less of a cost is better; otherwise values, in which
+            more of everything is better.
+        answer:
+            ``"first"``, ``"second"`` or ``"same"``.
+        """
         state = self._state_or_new()
         entry = LoggedAnswer(
             self._value_of(first), self._value_of(second), Answer.parse(answer), "volunteered"
@@ -262,25 +279,27 @@ class PolytopeElicitor(Parameterised):
     @classmethod
     def from_json(cls, text: str, source: Any) -> PolytopeElicitor:
         """Continue a saved questionnaire on the same source."""
-        saved = read_state(text, "PolytopeElicitor")
-        elicitor = cls(source, random_state=int(saved["seed"]), **saved["params"])
-        witnesses = np.asarray(saved["witnesses"], dtype=np.float64)
-        elicitor._open(source, int(saved["seed"]), witnesses)
+        saved = read_state(text, "PolytopeElicitor", _FIELDS)
+        seed = check_int(saved["seed"], "'seed' of the saved state", low=0)
+        answers = [LoggedAnswer.from_dict(record) for record in saved["answers"]]
+        elicitor = cls(source, random_state=seed, **read_params(saved, _SAVED))
+        shared = source if isinstance(source, SharedBases) else SharedBases(source)
+        elicitor._open(shared, seed, _saved_witnesses(saved["witnesses"], shared.oracle.k))
         state = elicitor._state
         if len(state.pool) != saved["pool_size"]:
             raise InvalidInputError(
                 f"the saved questionnaire was about {saved['pool_size']} undominated options, "
                 f"this source has {len(state.pool)}; resume it with the source it was started with"
             )
-        elicitor._replay([LoggedAnswer.from_dict(record) for record in saved["answers"]])
+        elicitor._replay(answers)
         state = elicitor._state
-        state.stopped = bool(saved["stopped"])
-        pending = saved["pending"]
-        if pending is not None:
-            first, second = pending["options"]
-            elicitor._query = state.comparison(first, second, pending["reason"], pending["about"])
+        state.stopped = saved["stopped"]
+        if state.stopped:
+            state.to_confirm = []
+        if saved.get("pending") is not None:
+            elicitor._query = _saved_question(state, saved["pending"])
             elicitor._ready = True
-        elicitor._asked = bool(saved["asked"])
+        elicitor._asked = saved["asked"]
         if elicitor._asked:
             elicitor._prepare()
         return elicitor
@@ -316,6 +335,8 @@ class PolytopeElicitor(Parameterised):
                 oracle.X[check_int(int(option), "option", low=0, high=len(oracle.X) - 1)]
             )
         value = check_float_array(option, "option", ndim=1)
+        if isinstance(oracle, CatalogueOracle):
+            return oracle.catalogue.normalise(value)
         if value.shape != (oracle.k,):
             raise InvalidInputError(f"the option must have {oracle.k} values, got {value.size}")
         return value
@@ -344,9 +365,19 @@ class PolytopeElicitor(Parameterised):
             self._state.apply(entry)
 
     def _check_options(self, entry: LoggedAnswer) -> None:
+        pool, log = self._state.pool, self._state.log
+        if entry.first.size != pool.values.shape[1]:
+            raise InvalidInputError(
+                f"a saved answer has {entry.first.size} values, the source "
+                f"{pool.values.shape[1]}; resume it with the source it was started with"
+            )
+        if entry.about is not None and entry.about not in self._state.to_confirm:
+            raise InvalidInputError(
+                f"saved answer {len(log) + 1} confirms answer {entry.about + 1}, which was not "
+                "asked again; the saved state is damaged"
+            )
         if entry.options is None:
             return
-        pool = self._state.pool
         for position, value in zip(entry.options, (entry.first, entry.second)):
             same = position < len(pool) and np.allclose(
                 pool.values[position], value, rtol=1e-9, atol=1e-12
@@ -380,13 +411,46 @@ class PolytopeElicitor(Parameterised):
             target,
             check_choice(self.contradictions, "contradictions", ("ask", "set_aside", "raise")),
             check_int(self.max_contradictions, "max_contradictions", low=0),
-            bool(self.fallback),
+            check_choice(self.fallback, "fallback", (True, False)),
             check_int(adaptive, "adaptive_questions", low=0),
             check_int(self.max_rays, "max_rays", low=2),
             wrong,
         )
 
 
+def _saved_witnesses(rows: list[Any], k: int) -> FloatArray:
+    if not rows:
+        return np.zeros((0, k))
+    witnesses = check_float_array(rows, "'witnesses' of the saved state", ndim=2)
+    if witnesses.shape[1] != k:
+        raise InvalidInputError(
+            f"'witnesses' of the saved state must have {k} columns, got {witnesses.shape[1]}"
+        )
+    return witnesses
+
+
+def _saved_question(state: AdaptiveState, pending: Any) -> Query:
+    """The open question of a saved questionnaire."""
+    if not isinstance(pending, dict) or not isinstance(pending.get("reason"), str):
+        raise InvalidInputError(f"'pending' of the saved state is damaged: {pending!r:.200}")
+    first, second = saved_pair(pending.get("options"))
+    check_int(max(first, second), "an option of 'pending'", high=len(state.pool) - 1)
+    about = pending.get("about")
+    expected = state.to_confirm[0] if state.to_confirm else None
+    if about != expected or (expected is not None and type(about) is not int):
+        raise InvalidInputError(f"'pending' of the saved state asks about {about!r:.200}")
+    return state.comparison(first, second, pending["reason"], about)
+
+
+_FIELDS: dict[str, type] = {
+    "params": dict,
+    "seed": int,
+    "pool_size": int,
+    "witnesses": list,
+    "answers": list,
+    "stopped": bool,
+    "asked": bool,
+}
 _SAVED = (
     "target_regret",
     "contradictions",

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from counterplay.core.files import write_atomic
+from counterplay.core.validation import IntArray
 from counterplay.elicitation.catalogue import Catalogue
 from counterplay.elicitation.comparisons import Answer, Option, Query
 from counterplay.elicitation.polytope_elicitor import PolytopeElicitor
@@ -71,11 +73,11 @@ def elicit(
     else:
         setup = saved["setup"]
         _check_setup(setup, benefit, cost, path)
-    items = _catalogue(frame, setup, console)
+    items, rows = _catalogue(frame, setup, console)
     elicitor = (
         PolytopeElicitor(items, target_regret=target, random_state=seed)
         if saved is None
-        else PolytopeElicitor.from_json(json.dumps(saved["elicitor"]), items)
+        else PolytopeElicitor.from_json(json.dumps(saved.get("elicitor")), items)
     )
     talk = Questionnaire(elicitor, items, console, path, {"digest": digest, "setup": setup})
     if saved is not None:
@@ -84,7 +86,7 @@ def elicit(
         result = elicitor.result
         talk.show_result(result)
         if as_json:
-            typer.echo(json.dumps(_result_record(result, items)))
+            typer.echo(json.dumps(_result_record(result, items, rows)))
 
 
 @dataclass
@@ -266,13 +268,22 @@ def _read_session(path: Path, catalogue: Path, digest: str) -> dict[str, Any] | 
         saved = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError:
         saved = None
-    if not isinstance(saved, dict) or saved.get("kind") != "questionnaire":
+    parts = saved if isinstance(saved, dict) else {}
+    if parts.get("kind") != "questionnaire" or not _is_setup(parts.get("setup")):
         raise InvalidInputError(f"{path} is not a saved questionnaire; start over with --fresh")
     if saved.get("digest") != digest:
         raise InvalidInputError(
             f"{catalogue.name} has changed since {path.name} was saved; start over with --fresh"
         )
-    return saved
+    return parts
+
+
+def _is_setup(setup: Any) -> bool:
+    if not isinstance(setup, dict):
+        return False
+    lists = [setup.get("benefits"), setup.get("costs")]
+    words = all(isinstance(part, list) and all(type(c) is str for c in part) for part in lists)
+    return words and isinstance(setup.get("name", 0), str | None)
 
 
 def _check_setup(
@@ -308,15 +319,22 @@ def _ask_columns(
     return benefits, costs
 
 
-def _catalogue(frame: pd.DataFrame, setup: dict[str, Any], console: Console) -> Catalogue:
+def _catalogue(
+    frame: pd.DataFrame, setup: dict[str, Any], console: Console
+) -> tuple[Catalogue, IntArray]:
+    """The complete items, and the row of the file each of them comes from."""
     columns = [*setup["benefits"], *setup["costs"]]
     known = [column for column in columns if column in frame.columns]
-    complete = frame.dropna(subset=known)
+    rows = np.flatnonzero(frame[known].notna().all(axis=1))
+    complete = frame.iloc[rows]
     if len(complete) < len(frame):
         console.print(f"left out {len(frame) - len(complete)} items with missing numbers")
     if len(complete) == 1:
         raise InvalidInputError("the catalogue has only one complete item; a choice needs two")
-    return Catalogue(complete, benefits=setup["benefits"], costs=setup["costs"], name=setup["name"])
+    items = Catalogue(
+        complete, benefits=setup["benefits"], costs=setup["costs"], name=setup["name"]
+    )
+    return items, rows
 
 
 def _naming_column(frame: pd.DataFrame) -> str | None:
@@ -327,9 +345,10 @@ def _naming_column(frame: pd.DataFrame) -> str | None:
     return None
 
 
-def _result_record(result: ElicitationResult, items: Catalogue) -> dict[str, Any]:
+def _result_record(result: ElicitationResult, items: Catalogue, rows: IntArray) -> dict[str, Any]:
+    """The result for programs; ``row`` counts the rows of the file from 0, without the header."""
     return {
-        "row": result.index,
+        "row": int(rows[result.index]),
         "name": items.names[result.index],
         "regret_certificate": result.regret_certificate,
         "questions": result.n_queries,

@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.validation import FloatArray, check_float_array, check_int, check_real
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    check_float_array,
+    check_int,
+    check_real,
+)
 from counterplay.elicitation.comparisons import (
     Answer,
     AnswerLog,
@@ -36,7 +42,8 @@ class Ratio:
     """What is known about one ratio alpha = <w, V_i> / <w, V_1>.
 
     ``low`` and ``high`` bracket it: the user preferred the basis option at ``low`` and the
-    benchmark at ``high`` (0 and 2*C_alpha if never asked).
+    benchmark at ``high`` (0 and 2*C_alpha if never asked). A ``high`` that was never asked limits
+    the ratio only if the caller knows that it does.
     """
 
     estimate: float
@@ -47,6 +54,8 @@ class Ratio:
     """Whether the bisection ended with "indistinguishable"."""
     low_asked: bool = False
     high_asked: bool = False
+    refined: bool = False
+    """Whether the estimate is no longer the number at which the user said "same"."""
 
     @property
     def error(self) -> float:
@@ -64,6 +73,8 @@ class RatioEstimates:
     """Ratios whose first question was answered in a way no consistent user would."""
     benchmark_worthless: bool = False
     """The user cannot tell the benchmark from nothing, so nothing can be measured."""
+    worth_shown: bool = False
+    """An answer showed that the benchmark is worth more than the user's precision: x > eps."""
 
     @property
     def alpha_hat(self) -> FloatArray:
@@ -72,8 +83,20 @@ class RatioEstimates:
 
     @property
     def errors(self) -> FloatArray:
-        """Guaranteed error of each estimate (d-1,)."""
-        return np.array([ratio.error for ratio in self.ratios])
+        """Guaranteed error of each estimate (d-1,), if no ratio exceeds ``2 C_alpha``.
+
+        Infinite where the user cannot tell the benchmark from nothing and no answer limits the
+        ratio from above.
+        """
+        errors = np.array([ratio.error for ratio in self.ratios])
+        if self.benchmark_worthless:
+            errors[~self.limited] = np.inf
+        return errors
+
+    @property
+    def limited(self) -> BoolArray:
+        """Which ratios are limited from above by an answer (d-1,)."""
+        return np.array([ratio.high_asked for ratio in self.ratios], dtype=bool)
 
 
 def estimate_ratios(
@@ -162,12 +185,13 @@ def ratio_procedure(
                 )
         ratios[i] = _narrow(ratio, answer)
         _check_progress(ratios[i], i)
-    worthless = False
-    if ratios and all(r.settled and r.n_queries == 1 for r in ratios):
+    worthless, shown = False, any(ratio.high_asked for ratio in ratios)
+    at_once = bool(ratios) and all(r.settled and r.n_queries == 1 for r in ratios)
+    if at_once and (cap is None or asked < cap):
         answer = yield scale.benchmark_or_nothing()
         asked += 1
-        worthless = answer is Answer.INDISTINGUISHABLE
-    return RatioEstimates(tuple(ratios), asked, tuple(suspicious), worthless)
+        worthless, shown = answer is Answer.INDISTINGUISHABLE, answer is Answer.FIRST
+    return RatioEstimates(tuple(ratios), asked, tuple(suspicious), worthless, shown)
 
 
 @dataclass(frozen=True)

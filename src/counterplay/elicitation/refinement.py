@@ -163,7 +163,10 @@ def _from_zone(ratio: Ratio, zone: _Zone, precision: Bracket | None) -> Ratio:
     low, high = max(ratio.low, min(corners)), min(ratio.high, max(corners))
     if low > high:  # only a user whose threshold wavers gets here
         low, high = min(corners), max(corners)
-    return replace(ratio, estimate=(low + high) / 2, low=low, high=high, n_queries=asked)
+    middle = (low + high) / 2  # the corners follow from answers, so the ratio is limited
+    return replace(
+        ratio, estimate=middle, low=low, high=high, n_queries=asked, high_asked=True, refined=True
+    )
 
 
 def zone_ratio(

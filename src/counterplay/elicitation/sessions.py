@@ -37,7 +37,7 @@ class Session(Generic[T]):
         self.answers: list[LoggedAnswer] = []
         self._restart()
         for logged in answers:
-            self._check_same_question(logged)
+            self.check_same_question(logged)
             self._feed(logged.answer)
 
     @property
@@ -100,8 +100,14 @@ class Session(Generic[T]):
             self._pending = None
             self._result = stop.value
 
-    def _check_same_question(self, logged: LoggedAnswer) -> None:
+    def check_same_question(self, logged: LoggedAnswer) -> None:
+        """Raise unless the open question is the one that was answered."""
         query = self.ask()
+        if query.purpose != logged.purpose:
+            raise InvalidInputError(
+                f"question {query.number + 1} of the saved session is a {logged.purpose!r:.40} "
+                f"question, expected {query.purpose!r}; the saved state is damaged"
+            )
         for now, then in ((query.first.value, logged.first), (query.second.value, logged.second)):
             if now.shape != then.shape or not np.allclose(now, then, rtol=1e-9, atol=1e-12):
                 raise InvalidInputError(

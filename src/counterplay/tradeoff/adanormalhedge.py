@@ -22,6 +22,7 @@ from counterplay.tradeoff.model import EpochGrid, EpochRule
 from counterplay.tradeoff.oracle import CusumOracle, Granularity, OracleRun
 from counterplay.tradeoff.plan import Plan, epoch_averages, plain_plan
 from counterplay.tradeoff.standins import Fallback
+from counterplay.tradeoff.stored import inside
 from counterplay.tradeoff.watched import WatchedLearner
 
 
@@ -92,6 +93,19 @@ class AdaNormalHedge(WatchedLearner):
         self._regret, self._scale = np.zeros(self.K), np.zeros(self.K)
         self._sum, self._probs = np.zeros(self.K), np.full(self.K, 1 / self.K)
         self._current, self._epoch_active = -1, np.ones(self.K, dtype=bool)
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        running = self._check_epoch(
+            self._current, self._sum, self._probs, self._epoch_active, self.grid.B
+        )
+        epochs, tol = self.rounds // self.grid.B, 1e-6 * (1 + self.rounds)
+        inside(self, "_scale", self._scale, 0.0, epochs, tol)
+        inside(self, "_regret", self._regret, -self._scale, self._scale, tol)
+        if running:  # nothing was charged since: the probabilities follow
+            probs = np.zeros(self.K)
+            _distribution(self._regret, self._scale, self._epoch_active, probs)
+            inside(self, "_probs", self._probs, probs, probs, 1e-9)
 
     def _choose(self) -> int:
         if self.rounds % self.grid.B == 0:

@@ -6,11 +6,12 @@ Source: spec 09, sections 8 and 9.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.validation import FloatArray, check_positive_int
 from counterplay.errors import InvalidInputError
@@ -31,16 +32,46 @@ def error_rate(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     return float(np.mean(truth != guess))
 
 
-def missed_positives(y_true: ArrayLike, y_pred: ArrayLike) -> float:
+def missed_positives(y_true: ArrayLike, y_pred: ArrayLike, positive: Any = None) -> float:
     """Share of all cases that are positive but were not predicted so: a usual secondary loss.
+
+    Parameters
+    ----------
+    y_true, y_pred:
+        True and predicted labels; a prediction of None counts as missed.
+    positive:
+        The label that must not be missed. None: labels are 0 and 1 (or False and True), and 1 is
+        positive; any other labels are refused.
 
     Examples
     --------
     >>> missed_positives([1, 0, 1, 1], [1, 1, 0, 1])
     0.25
+    >>> missed_positives(["spam", "ham"], ["ham", "ham"], positive="spam")
+    0.5
     """
     truth, guess = _same_length(y_true, y_pred)
-    return float(np.mean((truth == 1) & (guess != 1)))
+    wanted = _positive_label(truth, guess, positive)
+    return float(np.mean((truth == wanted) & (guess != wanted)))
+
+
+def batch_harm(secondary: BatchLoss, positive: Any, models: Sequence[Any] = ()) -> BatchLoss:
+    """Return the secondary loss that knows the positive label; models must know the label, too."""
+    if secondary is not missed_positives:
+        if positive is not None:
+            raise InvalidInputError(
+                "positive is for missed_positives only; build it into your own secondary loss"
+            )
+        return secondary
+    if positive is not None and (not np.isscalar(positive) or positive != positive):
+        raise InvalidInputError(f"positive must be one label, got {positive!r:.100}")
+    known = [label for m in models for label in np.ravel(getattr(m, "classes_", ())).tolist()]
+    if known and positive is not None and positive not in known:
+        raise InvalidInputError(
+            f"positive={positive!r} is none of the models' labels {_told(known)}; "
+            "name the label that must not be missed"
+        )
+    return partial(missed_positives, positive=positive)
 
 
 def replay_losses(
@@ -49,6 +80,7 @@ def replay_losses(
     *,
     primary: BatchLoss = error_rate,
     secondary: BatchLoss = missed_positives,
+    positive: Any = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return both losses of every model on every batch, as if each had been in charge.
 
@@ -60,6 +92,9 @@ def replay_losses(
         Pairs ``(X, y)``, one per round.
     primary, secondary:
         Functions of the true and the predicted labels of a batch, with values in [0, 1].
+    positive:
+        The label that must not be missed, for ``missed_positives``; labels other than 0 and 1
+        need it.
 
     Returns
     -------
@@ -76,12 +111,15 @@ def replay_losses(
     >>> l1.round(2).tolist(), l2.round(2).tolist()
     ([[0.33, 0.67], [0.67, 0.33]], [[0.33, 0.0], [0.67, 0.0]])
     """
-    experts = _check_models(models, "predict")
-    rows = [
-        [_pair(primary, secondary, y, model.predict(X)) for model in experts] for X, y in batches
-    ]
+    experts = check_models(models, "predict")
+    harm = batch_harm(secondary, positive, experts)
+    rows, labels = [], []
+    for X, y in batches:
+        rows.append([_pair(primary, harm, y, model.predict(X)) for model in experts])
+        labels.append(y)
     if not rows:
         raise InvalidInputError("batches must contain at least one pair (X, y)")
+    _check_occurs(positive, labels)
     losses = np.array(rows)
     return (
         check_loss_matrix(losses[:, :, 0], "primary"),
@@ -102,6 +140,9 @@ class RiverExperts:
         Functions of the true label and one prediction with values in [0, 1]. By default whether
         the prediction is wrong, and whether a positive was missed. A model that cannot predict
         yet returns None, which counts as a wrong prediction.
+    positive:
+        The label that must not be missed, for the default secondary loss; labels other than
+        0 and 1 (False and True) need it.
     learn:
         Whether every model learns from every example after it was judged.
 
@@ -122,12 +163,14 @@ class RiverExperts:
         models: Sequence[Any],
         *,
         primary: BatchLoss | None = None,
-        secondary: BatchLoss | None = None,
+        secondary: BatchLoss = missed_positives,
+        positive: Any = None,
         learn: bool = True,
     ) -> None:
-        self.models = _check_models(models, "predict_one")
+        self.models = check_models(models, "predict_one")
         self.primary = _wrong if primary is None else primary
-        self.secondary = _missed if secondary is None else secondary
+        self.secondary = batch_harm(secondary, positive)
+        self.positive = positive
         self.learn = learn
 
     def __repr__(self) -> str:
@@ -150,9 +193,13 @@ class RiverExperts:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the losses on the first ``n`` examples of a stream, each of shape ``(T, K)``."""
         limit = None if n is None else check_positive_int(n, "n")
-        rows = [self.losses(x, y) for x, y in islice(stream, limit)]
+        rows, labels = [], []
+        for x, y in islice(stream, limit):
+            rows.append(self.losses(x, y))
+            labels.append(y)
         if not rows:
             raise InvalidInputError("the stream must contain at least one example")
+        _check_occurs(self.positive, labels)
         first, second = zip(*rows)
         return np.array(first), np.array(second)
 
@@ -161,15 +208,12 @@ def _wrong(y_true: Any, y_pred: Any) -> float:
     return float(y_pred is None or y_pred != y_true)
 
 
-def _missed(y_true: Any, y_pred: Any) -> float:
-    return float(bool(y_true) and (y_pred is None or not y_pred))
-
-
 def _pair(primary: BatchLoss, secondary: BatchLoss, y: Any, guess: Any) -> tuple[float, float]:
     return float(primary(y, guess)), float(secondary(y, guess))
 
 
-def _check_models(models: Sequence[Any], method: str) -> tuple[Any, ...]:
+def check_models(models: Sequence[Any], method: str) -> tuple[Any, ...]:
+    """Return the models; there is at least one, and all of them have the method."""
     experts = tuple(models)
     if not experts:
         raise InvalidInputError("models must contain at least one model")
@@ -189,3 +233,49 @@ def _same_length(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[Any, Any]:
             f"got {truth.shape} and {guess.shape}"
         )
     return truth, guess
+
+
+def _positive_label(truth: NDArray[Any], guess: NDArray[Any], positive: Any) -> Any:
+    """The positive label; refuses labels for which it is unclear or of another kind."""
+    if positive is None:
+        if all(_zero_one(labels) for labels in (truth, guess)):
+            return 1
+        shown = _labels(truth) + _labels(guess)
+        raise InvalidInputError(
+            f"the labels are {_told(shown)}; say which one must not be missed, for example "
+            f"positive={max(shown, key=str)!r}"
+        )
+    words = {isinstance(label, str) for label in (*_labels(truth), *_labels(guess), positive)}
+    if len(words) > 1:
+        raise InvalidInputError(
+            f"positive={positive!r} and the labels {_told(_labels(truth) + _labels(guess))} mix "
+            "words and numbers; use the same coding for all of them"
+        )
+    if any(label is None or label != label for label in truth.ravel().tolist()):
+        raise InvalidInputError("y_true has a missing label; leave such cases out")
+    return positive
+
+
+def _check_occurs(positive: Any, labels: Sequence[Any]) -> None:
+    """Refuse a positive label that no case has: the harm would be 0 whatever the models do."""
+    if positive is not None and not any(np.any(np.asarray(y) == positive) for y in labels):
+        shown = [label for y in labels[:100] for label in _labels(np.asarray(y))]
+        raise InvalidInputError(
+            f"no case has the label positive={positive!r}; the labels are {_told(shown)}"
+        )
+
+
+def _zero_one(labels: NDArray[Any]) -> bool:
+    if labels.dtype.kind in "biuf":
+        return bool(((labels == 0) | (labels == 1)).all())
+    return all(label is None or label in (0, 1) for label in labels.ravel().tolist())
+
+
+def _labels(labels: NDArray[Any]) -> list[Any]:
+    """The different labels, without None."""
+    return [label for label in dict.fromkeys(labels.ravel().tolist()) if label is not None]
+
+
+def _told(labels: Sequence[Any]) -> str:
+    told = sorted({repr(label) for label in labels})
+    return ", ".join(told[:6]) + (", ..." if len(told) > 6 else "")

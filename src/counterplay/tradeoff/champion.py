@@ -8,6 +8,9 @@ coupling; spec 09, sections 3.4, 3.10 and 9.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
@@ -15,7 +18,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.online.state import Stateful
+from counterplay.core.online.state import Stateful, pack
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
     FloatArray,
@@ -28,10 +31,24 @@ from counterplay.core.validation import (
 from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.adanormalhedge import AdaNormalHedge
-from counterplay.tradeoff.adapters import BatchLoss, error_rate, missed_positives, replay_losses
+from counterplay.tradeoff.adapters import (
+    BatchLoss,
+    batch_harm,
+    check_models,
+    error_rate,
+    missed_positives,
+)
 from counterplay.tradeoff.champion_report import ChampionReport, Trace
 from counterplay.tradeoff.oracle import CusumOracle, Deactivation
 from counterplay.tradeoff.reactivation import ReactivationLearner
+from counterplay.tradeoff.stored import (
+    fresh_twin,
+    index_in,
+    inside,
+    require,
+    same_kinds,
+    same_params,
+)
 
 Policy = Literal["guaranteed", "adaptive"]
 
@@ -90,6 +107,9 @@ class ChampionChallenger(Stateful):
         multiple of the decision interval); by default a quarter of the horizon.
     primary, secondary:
         Losses of a batch of predictions, for ``observe``; see ``replay_losses``.
+    positive:
+        The label that must not be missed, for the default secondary loss ``missed_positives``;
+        labels other than 0 and 1 (False and True) need it.
     random_state:
         None, an int or a ``numpy.random.Generator``.
 
@@ -99,8 +119,9 @@ class ChampionChallenger(Stateful):
     that of the model, summed over the rounds in which it was allowed, by at most
     ``bounds.reactivation_sleeping`` (or ``bounds.adanormalhedge_sleeping``). On every path, the
     harm above the rate is at most ``burst (switches + reviews + 1) + (1 - rate) (take-downs +
-    reviews)``. Memory: O(K) numbers (with ``"guaranteed"`` one row of K per distinct history of
-    take-downs), whatever the horizon.
+    reviews)``, as long as some model is allowed; from the first round in which all models are
+    above the burst, the report says that nothing is guaranteed. Memory: O(K) numbers (with
+    ``"guaranteed"`` one row of K per distinct history of take-downs), whatever the horizon.
 
     Examples
     --------
@@ -149,6 +170,7 @@ class ChampionChallenger(Stateful):
         review_every: int | None = None,
         primary: BatchLoss = error_rate,
         secondary: BatchLoss = missed_positives,
+        positive: Any = None,
         random_state: RandomState = None,
     ) -> None:
         self.models = None if models is None else tuple(models)
@@ -157,7 +179,8 @@ class ChampionChallenger(Stateful):
         self.horizon = check_positive_int(horizon, "horizon")
         self.policy: Policy = check_choice(policy, "policy", ("guaranteed", "adaptive"))
         self.review_every = review_every
-        self.primary, self.secondary = primary, secondary
+        self.primary, self.secondary, self.positive = primary, secondary, positive
+        batch_harm(secondary, positive, self.models or ())  # refuses a label nobody knows
         self.random_state = random_state
         self._begin()
 
@@ -170,10 +193,12 @@ class ChampionChallenger(Stateful):
             "burst": self.budget.burst,
             "policy": self.policy,
             "review_every": self.review_every,
+            "positive": self.positive,
             "random_state": self.random_state,
         }
 
-    def _begin(self) -> None:
+    def _new_learner(self, random_state: RandomState) -> ReactivationLearner | AdaNormalHedge:
+        """The learner and its watchdog before the first round; all of it follows from us."""
         K, T = self.n_models, self.horizon
         longest = max(1, T // bounds.reactivation_epochs(K))
         B = min(longest, max(1, round(self.budget.burst)))
@@ -187,13 +212,14 @@ class ChampionChallenger(Stateful):
             on_empty="least_bad",
         )
         if self.policy == "adaptive":
-            self._learner = AdaNormalHedge(
-                T, K, B=B, oracle=watchdog, random_state=self.random_state
-            )
-        else:
-            self._learner = ReactivationLearner(
-                T, K, B=B, oracle=watchdog, sampling="coupling", random_state=self.random_state
-            )
+            return AdaNormalHedge(T, K, B=B, oracle=watchdog, random_state=random_state)
+        return ReactivationLearner(
+            T, K, B=B, oracle=watchdog, sampling="coupling", random_state=random_state
+        )
+
+    def _begin(self) -> None:
+        K = self.n_models
+        self._learner = self._new_learner(self.random_state)
         self._live = self._learner.act()
         self._switches = [(0, self._live)]
         self._primary, self._harm = np.zeros(K), np.zeros(K)
@@ -202,6 +228,71 @@ class ChampionChallenger(Stateful):
         self._live_rounds = np.zeros(K, dtype=np.int64)
         self._downs = 0
         self._trace = Trace()
+
+    def _check_state(self) -> None:
+        fresh = fresh_twin(self)
+        same_params(self, "_learner", self._learner, fresh._learner)
+        same_kinds(self, fresh, skip=("_learner",))
+        self._check_switches()
+        self._check_sums()
+        self._check_trace()
+
+    def _check_switches(self) -> None:
+        """Who was live when, and how often somebody was taken down."""
+        K, R, events = self.n_models, self.rounds, self._watchdog.events
+        index_in(self, "_live", self._live, K, low=0)
+        for entry in self._switches:
+            typed = type(entry) is tuple and tuple(map(type, entry)) == (int, int)
+            require(typed, self, "_switches", "must be pairs of a round and a model")
+        starts, models = (np.array(part) for part in zip(*self._switches))
+        fits = starts[0] == 0 and starts[-1] <= min(R, self.horizon - 1)
+        fits = fits and (np.diff(starts) > 0).all() and (np.diff(models) != 0).all()
+        require(fits and 0 <= models.min() <= models.max() < K, self, "_switches", "is impossible")
+        live = bool(models[-1] == self._live)
+        if self.rounds < self.horizon:
+            live = live and self._learner._choice == self._live and self._live in self.allowed
+        require(live, self, "_live", "must be the model that was switched to last")
+        lengths = np.diff(np.append(starts, R))
+        rounds = np.bincount(models, weights=lengths, minlength=K)
+        same = np.array_equal(self._live_rounds, rounds)
+        require(same, self, "_live_rounds", "must follow from the switches")
+        downs = len({event[4] for event in events})
+        require(self._downs == downs, self, "_downs", "must follow from the take-downs")
+
+    def _check_sums(self) -> None:
+        """Losses lie in [0, 1] and belong to rounds: that bounds every sum by the others."""
+        R, rate, live = self.rounds, self.budget.rate, self._live_rounds
+        tol, watchdog = 1e-9 * (1 + R), self._watchdog
+        for name, sums, played in (
+            ("_primary", self._primary, self._played[0]),
+            ("_harm", self._harm, self._played[1]),
+        ):
+            inside(self, name, sums, 0.0, R, tol)
+            least = np.maximum(0.0, sums - (R - live)).sum()
+            inside(self, "_played", played, least, np.minimum(sums, live).sum(), R * tol)
+        inside(self, "_primary", self._primary, self._learner._primary, self._learner._primary, tol)
+        regret, off = self._played[0] - self._primary, watchdog._rounds_off()
+        inside(self, "_sleep", self._sleep, regret - off, regret + off, R * tol)
+        inside(self, "_level", self._level, self._harm - rate * R, self._harm, tol)
+        inside(self, "_worst", self._worst, np.maximum(self._level, 0.0), self._harm, tol)
+        level, seen = np.maximum(self._level, 0.0), np.maximum(watchdog.level, 0.0)
+        highest = np.inf if self._reviews() else seen  # the watchdog forgets at a review
+        inside(self, "_level", level, seen, highest, tol)
+        for event in watchdog.events:
+            inside(self, "_worst", self._worst[event[1]], event[3], np.inf, tol)
+
+    def _check_trace(self) -> None:
+        """The last kept point is at most one stride old."""
+        R, points = self.rounds, self._trace.to_array()
+        last = points[-1] if len(points) else np.zeros(5)
+        gap = R - last[0]
+        require(0 <= gap < self._trace.stride, self, "_trace", "does not reach the current round")
+        now = np.array([*self._played, self._primary.min()])
+        inside(self, "_played", now, last[1:4], last[1:4] + gap, 1e-9 * (1 + R))
+        void = self._watchdog._warned
+        require(void or bool(np.isfinite(points[:, 4]).all()), self, "_trace", "is void")
+        if not void:
+            require(last[4] <= self._bound() + 1e-9 * R, self, "_trace", "exceeds the bound")
 
     @property
     def current(self) -> int:
@@ -261,10 +352,8 @@ class ChampionChallenger(Stateful):
 
     def observe(self, X: Any, y: Any) -> int:
         """Judge all models on one batch with known labels; return who is live in the next round."""
-        l1, l2 = replay_losses(
-            self._require_models(), [(X, y)], primary=self.primary, secondary=self.secondary
-        )
-        return self.step(l1[0], l2[0])
+        models = check_models(self._require_models(), "predict")
+        return self._judge(y, [model.predict(X) for model in models])
 
     def predict_one(self, x: Any) -> Any:
         """Return the live model's prediction for one example, for models such as river's."""
@@ -276,15 +365,18 @@ class ChampionChallenger(Stateful):
         For streaming models with ``predict_one`` and ``learn_one``; a model that cannot predict
         yet (None) counts as wrong.
         """
-        models = self._require_models()
-        guesses = [model.predict_one(x) for model in models]
-        live = self.step(
-            [float(self.primary(y, guess)) for guess in guesses],
-            [float(self.secondary(y, guess)) for guess in guesses],
-        )
+        models = check_models(self._require_models(), "predict_one")
+        live = self._judge(y, [model.predict_one(x) for model in models])
         for model in models:
             model.learn_one(x, y)
         return live
+
+    def _judge(self, y: Any, guesses: Sequence[Any]) -> int:
+        harm = batch_harm(self.secondary, self.positive)
+        return self.step(
+            [float(self.primary(y, guess)) for guess in guesses],
+            [float(harm(y, guess)) for guess in guesses],
+        )
 
     def report(self) -> ChampionReport:
         """Return everything a person wants to know so far."""
@@ -308,9 +400,16 @@ class ChampionChallenger(Stateful):
             allowed=self._learner.active.copy(),
             nobody_left=watchdog._warned,
             harm_bound=self._bound(),
-            regret_bound=self._learner.guarantees()["sleeping regret"],
+            regret_bound=(
+                None if watchdog._warned else self._learner.guarantees()["sleeping regret"]
+            ),
             trace=self._trace.to_array(),
         )
+
+    def to_json(self) -> str:
+        """Return parameters and running state as JSON text; ``from_json`` restores them."""
+        stored = pack(self)
+        return json.dumps({**stored, "digest": _digest(stored)})
 
     @classmethod
     def from_json(
@@ -321,11 +420,25 @@ class ChampionChallenger(Stateful):
         primary: BatchLoss = error_rate,
         secondary: BatchLoss = missed_positives,
     ) -> Self:
-        """Continue from a stored state; pass the models (and loss functions) again if needed."""
+        """Continue from a stored state; pass the models (and loss functions) again if needed.
+
+        Every part is checked for its kind, its range and whether it fits the others, and the text
+        against its digest. That finds damage; it is no protection against somebody who writes
+        a consistent history.
+        """
+        _check_count(text)
         restored = super().from_json(text)
+        stored = json.loads(text)
+        if stored.pop("digest", None) not in (None, _digest(stored)):
+            raise InvalidInputError(
+                "the stored ChampionChallenger was changed after it was written; store it again"
+            )
         if models is not None:
             restored.n_models = _one_count(tuple(models), restored.n_models)
             restored.models = tuple(models)
+        if secondary is not missed_positives:
+            restored.positive = None  # only the default loss needs it
+        batch_harm(secondary, restored.positive, restored.models or ())
         restored.primary, restored.secondary = primary, secondary
         return restored
 
@@ -340,7 +453,12 @@ class ChampionChallenger(Stateful):
         return int(np.count_nonzero(resets <= min(self.rounds, self.horizon - 1))) - 1
 
     def _bound(self) -> float:
-        """What the harm above the rate cannot exceed, given what happened so far."""
+        """What the harm above the rate cannot exceed, given what happened so far.
+
+        Once every model was above the burst and one of them had to stay live, nothing bounds it.
+        """
+        if self._watchdog._warned:
+            return math.inf
         switches = len(self._switches) - 1
         return bounds.stint_secondary(
             self.budget.burst, self.budget.rate, switches, self._reviews(), self._downs
@@ -350,6 +468,25 @@ class ChampionChallenger(Stateful):
         if self.models is None:
             raise ProtocolError("there are no models; pass them to the constructor or from_json")
         return self.models
+
+
+def _digest(stored: dict[str, Any]) -> str:
+    """A short hash of a stored state, to notice damage."""
+    return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _check_count(text: str) -> None:
+    """Refuse a number of models that the stored arrays do not have, before memory is taken."""
+    try:
+        raw = json.loads(text)
+        count, stored = raw["params"]["n_models"], raw["state"]["_primary"]["__array__"]
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return  # from_json says what is wrong
+    if type(stored) is list and count != len(stored):
+        raise InvalidInputError(
+            f"the stored ChampionChallenger has n_models={count!r:.50} but {len(stored)} losses; "
+            "the text is damaged"
+        )
 
 
 def _one_budget(

@@ -64,7 +64,9 @@ def harm_panel(report: ChampionReport, ax: Axes | None = None) -> Axes:
             tolerated = report.harm_rate * rounds
             ax.plot(rounds, harm, color=PALETTE[1], label="live model")
             ax.plot(rounds, tolerated, color=PALETTE[6], linewidth=1, label="tolerated")
-            ax.plot(rounds, tolerated + bound, label="guaranteed", **THEORY)
+            if np.isfinite(bound).any():  # no line where nobody was left: it guarantees nothing
+                guaranteed = np.where(np.isfinite(bound), tolerated + bound, np.nan)
+                ax.plot(rounds, guaranteed, label="guaranteed", **THEORY)
             ax.legend(fontsize=8, loc="upper left")
         ax.set_ylabel("harm (cumulative)")
     return ax

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,6 +11,7 @@ import numpy as np
 from counterplay.core.online.state import Stateful
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.tradeoff.oracle import Deactivation
+from counterplay.tradeoff.stored import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,20 +33,41 @@ class Trace(Stateful):
 
     def __init__(self) -> None:
         self.stride = 1
-        self.points: list[list[float]] = []
+        self.points: list[list[float | None]] = []
 
     def add(self, round_number: int, values: tuple[float, ...], *, last: bool) -> None:
-        """Record the values after a round."""
+        """Record the values after a round; an infinite one is kept as None."""
         if round_number % self.stride and not last:
             return
-        self.points.append([float(round_number), *map(float, values)])
+        kept = [float(value) if math.isfinite(value) else None for value in values]
+        self.points.append([float(round_number), *kept])
         if len(self.points) > _MOST_POINTS:
             self.stride *= 2
-            self.points = [p for p in self.points if p[0] % self.stride == 0]
+            self.points = [p for p in self.points if p[0] is not None and p[0] % self.stride == 0]
+
+    def _check_state(self) -> None:
+        power = type(self.stride) is int and self.stride > 0 and self.stride.bit_count() == 1
+        require(power, self, "stride", "must be a power of two")
+        listed = type(self.points) is list and len(self.points) <= _MOST_POINTS
+        require(listed, self, "points", f"must be a list of at most {_MOST_POINTS} points")
+        for point in self.points:
+            typed = type(point) is list and len(point) == _COLUMNS
+            typed = typed and all(type(value) is float for value in point[:-1])
+            typed = typed and (point[-1] is None or type(point[-1]) is float)
+            require(typed, self, "points", f"must be lists of {_COLUMNS} numbers")
+        array = self.to_array()
+        require(bool(np.isfinite(array[:, :-1]).all()), self, "points", "must be finite")
+        require(bool((array >= 0).all()), self, "points", "must not be negative")
+        rises = bool((array[1:] >= array[:-1] - 1e-9).all() and (np.diff(array[:, 0]) > 0).all())
+        require(rises, self, "points", "must not fall from one round to the next")
+        kept = not (array[:-1, 0] % self.stride).any()  # the last round of all is kept as well
+        require(kept, self, "points", "must be multiples of the stride")
 
     def to_array(self) -> FloatArray:
         """Return one row per kept round: the round, then the values."""
-        return np.array(self.points, dtype=np.float64).reshape(len(self.points), _COLUMNS)
+        array = np.array(self.points, dtype=np.float64).reshape(len(self.points), _COLUMNS)
+        array[np.isnan(array)] = np.inf
+        return array
 
 
 @dataclass(frozen=True)
@@ -90,11 +113,14 @@ class ChampionReport:
     nobody_left: bool
     """Whether all models were above the burst at once and the least bad one had to stay live."""
     harm_bound: float
-    """What the harm above the rate cannot exceed, given what happened so far."""
-    regret_bound: float
-    """Bound on the expected regret to every model over its allowed rounds, at the horizon."""
+    """What the harm above the rate cannot exceed, given what happened so far; infinite (void)
+    once nobody was left."""
+    regret_bound: float | None
+    """Bound on the expected regret to every model over its allowed rounds, at the horizon; None
+    (void) once nobody was left."""
     trace: FloatArray = field(repr=False)
-    """Kept rounds: round, champion's primary, champion's harm, best model's primary, bound."""
+    """Kept rounds: round, champion's primary, champion's harm, best model's primary, bound
+    (infinite from the round in which nobody was left)."""
 
     @property
     def switches(self) -> int:
@@ -119,8 +145,8 @@ class ChampionReport:
     def summary(self) -> str:
         """Return the state of affairs in a few lines."""
         best = int(self.primary.argmin())
-        regret = "" if self.nobody_left else f" (guaranteed below {self.regret_bound:.4g})"
-        harm = "" if self.nobody_left else f" (guaranteed below {self.harm_bound:.4g})"
+        regret = _told_bound(self.regret_bound)
+        harm = _told_bound(self.harm_bound)
         lines = [
             f"round {self.rounds} of {self.horizon}: model {self.current} is live, "
             f"{self.switches} switches, {len(self.deactivations)} take-downs, "
@@ -170,3 +196,9 @@ class ChampionReport:
         from counterplay.tradeoff.champion_pictures import dashboard
 
         return dashboard(self)
+
+
+def _told_bound(bound: float | None) -> str:
+    if bound is None or math.isinf(bound):
+        return " (no guarantee)"
+    return f" (guaranteed below {bound:.4g})"

@@ -31,6 +31,7 @@ from counterplay.tradeoff.model import (
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan
 from counterplay.tradeoff.result import RunResult
+from counterplay.tradeoff.stored import fresh_twin, require, same_kinds
 
 Secondary = ArrayLike | AdaptiveSecondary | Callable[[int, NDArray[np.integer[Any]]], ArrayLike]
 
@@ -50,6 +51,7 @@ class BicriteriaLearner(Stateful, ABC):
     """
 
     _state: ClassVar[tuple[str, ...]] = ("rounds", "_choice", "_rng")
+    _varying: ClassVar[tuple[str, ...]] = ()  # parts whose kind or shape changes in a stream
     uses_secondary: ClassVar[bool] = False
     """Whether the choices depend on the secondary loss."""
 
@@ -76,6 +78,10 @@ class BicriteriaLearner(Stateful, ABC):
     @abstractmethod
     def _start(self) -> None:
         """Set up the state of a subclass."""
+
+    def _check_state(self) -> None:
+        same_kinds(self, fresh_twin(self), self._varying)
+        require(0 <= self.rounds <= self.T, self, "rounds", f"must be in [0, {self.T}]")
 
     def act(self, active: ArrayLike | None = None) -> int:
         """Return the expert to play in this round; asking twice gives the same answer.

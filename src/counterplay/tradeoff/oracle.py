@@ -28,6 +28,7 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
 from counterplay.tradeoff.model import burst_threshold, check_loss_matrix, empty_message, limit_of
+from counterplay.tradeoff.stored import inside, require, same_kinds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +37,7 @@ Granularity = Literal["round", "epoch"]
 Resets = Sequence[int] | int | Literal["weekly", "monthly", "quarterly", "yearly"] | None
 PERIODS = {"weekly": 7, "monthly": 30, "quarterly": 91, "yearly": 365}
 """Named reset periods, for streams with one round per day."""
+_MOST_RESETS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -228,6 +230,78 @@ class CusumOracle(Stateful):
         self._caught, self._excess = np.full((self.K, 2), -1), np.zeros(self.K)
         return self
 
+    def _check_state(self) -> None:
+        if type(self.K) is int and self.K == 0:
+            unused = (self.T, self.B, self.round) == (0, 1, 0)
+            require(unused, self, "round", "must be 0 before the start")
+            return
+        active = getattr(self, "active", None)
+        fits = isinstance(active, np.ndarray) and active.shape == (self.K,)
+        fits = fits and type(self.K) is int
+        require(fits, self, "K", "must be the number of experts")
+        for name in ("T", "B"):
+            value = getattr(self, name)
+            require(type(value) is int and value > 0, self, name, "must be a positive integer")
+        require(type(self._by_epoch) is bool, self, "_by_epoch", "must be true or false")
+        if self.granularity is not None:
+            expected = self.granularity == "epoch"
+            require(self._by_epoch == expected, self, "_by_epoch", "differs from the granularity")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AssumptionWarning)  # told when the oracle started
+            fresh = self.clone().start(self.K, self.T, B=self.B)
+        same_kinds(self, fresh, skip=("_by_epoch",))
+        require(np.array_equal(self._resets, fresh._resets), self, "_resets", "must be the resets")
+        require(0 <= self.round <= self.T, self, "round", f"must be in [0, {self.T}]")
+        self._check_levels()
+        self._check_events()
+
+    def _check_levels(self) -> None:
+        tol, last = 1e-9 * (1 + self.round), max(0, self.round - 1)
+        inside(self, "_since", self._since, 0, last, 0.0)
+        inside(self, "_caught", self._caught, -1, last if self._by_epoch or self._warned else -1, 0)
+        inside(self, "_excess", self._excess, 0.0, self.round, tol)
+        inside(self, "_level", self._level, -self.c, (1 - self.c) * self.round, tol)
+        longest = (1 - self.c) * np.where(self._level > 0, self.round - self._since, self.round)
+        inside(self, "_since", self._level, -np.inf, longest, tol)
+        calm = self.active & (self._caught[:, 0] < 0)
+        if not self._warned:  # who is above the limit is caught or off
+            limit = limit_of(self.threshold)
+            inside(self, "_level", self._level[calm], -self.c, limit, tol)
+
+    def _check_events(self) -> None:
+        """Events are ordered and above the threshold; who is off follows from them."""
+        latest, taken = 0, set()
+        for event in self.events:
+            kinds = (int, int, int, float, int)
+            typed = type(event) is tuple and tuple(map(type, event)) == kinds
+            require(typed, self, "events", "must be tuples of three integers, a number, an integer")
+            seen, expert, since, excess, off_from = event
+            fits = 0 <= since <= seen < off_from <= self.round and 0 <= expert < self.K
+            fits = fits and latest <= off_from and (self._by_epoch or off_from == seen + 1)
+            fits = fits and limit_of(self.threshold) < excess <= seen - since + 1
+            require(fits, self, "events", f"cannot have {event!r:.100}")
+            latest, life = off_from, (expert, int(np.searchsorted(self._resets, off_from)))
+            require(life not in taken, self, "events", f"take expert {expert} down twice")
+            taken.add(life)
+        same = np.array_equal(self._active_in(self.round), self.active)
+        require(same, self, "active", "must follow from the events")
+
+    def _active_in(self, t: int) -> BoolArray:
+        """Who could be played in a past round: everybody not taken down since the last reset."""
+        start = self._resets[self._resets <= t][-1]
+        active = np.ones(self.K, dtype=bool)
+        active[[event[1] for event in self.events if start < event[4] <= t]] = False
+        return active
+
+    def _rounds_off(self) -> IntArray:
+        """For how many of the rounds so far each expert was off."""
+        off = np.zeros(self.K, dtype=np.int64)
+        ends = np.append(self._resets, self.round)
+        for event in self.events:
+            end = min(self.round, int(ends[np.searchsorted(self._resets, event[4])]))
+            off[event[1]] += end - event[4]
+        return off
+
     @property
     def level(self) -> FloatArray:
         """Current CUSUM of every expert: the largest excess of an interval that ends now."""
@@ -337,7 +411,13 @@ def reset_rounds(resets: Resets, T: int) -> IntArray:
         check_choice(resets, "resets", tuple(PERIODS))
         resets = PERIODS[resets]
     if isinstance(resets, int | np.integer) and not isinstance(resets, bool):
-        return np.arange(0, T, check_positive_int(resets, "resets"))
+        period = check_positive_int(resets, "resets")
+        if T // period > _MOST_RESETS:
+            raise InvalidInputError(
+                f"a reset every {period} of {T} rounds makes more than {_MOST_RESETS} resets; "
+                "use a longer period"
+            )
+        return np.arange(0, T, period)
     times = np.asarray(resets)
     if times.ndim != 1 or times.size == 0 or not np.issubdtype(times.dtype, np.integer):
         raise InvalidInputError(f"resets must be a list of rounds or a period, got {resets!r}")

@@ -33,6 +33,7 @@ from counterplay.tradeoff.model import EpochGrid, EpochRule, check_losses
 from counterplay.tradeoff.oracle import CusumOracle, Granularity, OracleRun
 from counterplay.tradeoff.plan import Plan, epoch_averages, plain_plan
 from counterplay.tradeoff.standins import Fallback
+from counterplay.tradeoff.stored import inside, require
 from counterplay.tradeoff.watched import WatchedLearner
 
 Sampling = Literal["dartboard", "coupling"]
@@ -94,6 +95,7 @@ class ReactivationLearner(WatchedLearner):
         *WatchedLearner._state, "_current", "_sum", "_epoch_active", "_probs", "_log_weight",
         "_group", "_size", "_shares", "_rows",
     )  # fmt: skip
+    _varying: ClassVar[tuple[str, ...]] = ("_rows",)
     _current: int  # choice of the current epoch
     _sum: FloatArray  # pseudo losses of the epoch so far
     _epoch_active: BoolArray  # activity at the start of the epoch
@@ -159,6 +161,29 @@ class ReactivationLearner(WatchedLearner):
         self._sum, self._probs = np.zeros(K), np.full(K, 1 / K)
         self._log_weight, self._epoch_active = np.zeros(K), np.ones(K, dtype=bool)
         self._current = -1
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        B, K = self.grid.B, self.K
+        running = self._check_epoch(self._current, self._sum, self._probs, self._epoch_active, B)
+        inside(self, "_group", self._group, 0, K - 1, 0.0)  # before it counts anything
+        rows = int(self._group.max()) + 1
+        sizes = np.bincount(self._group, minlength=K)
+        fits = np.array_equal(self._size, sizes) and bool((sizes[:rows] > 0).all())
+        require(fits, self, "_size", "must count the experts of every row")
+        epochs, tol = self.rounds // B, 1e-6 * (1 + self.rounds)
+        for name, values in (("_rows", self._table), ("_shares", self._shares)):
+            require(bool(np.isfinite(values).all()), self, name, "must be finite")
+            inside(self, name, values, 0.0, epochs, tol)
+            require(not values[rows:].any(), self, name, "has rows that nobody uses")
+        if running:  # nothing was charged since: the weights are what they lead to
+            weight, probs = np.zeros(K), np.zeros(K)
+            _distribution(
+                self._epoch_active, epochs, math.log(self.base), self.base, self._table.copy(),
+                self._shares.copy(), self._group.copy(), self._size.copy(), weight, probs,
+            )  # fmt: skip
+            inside(self, "_probs", self._probs, probs, probs, 1e-9)
+            inside(self, "_log_weight", self._log_weight, weight, weight, tol)
 
     def _choose(self) -> int:
         if self.rounds % self.grid.B == 0:

@@ -18,6 +18,7 @@ from counterplay.tradeoff.epoch_learner import Anytime, anytime, check_learner, 
 from counterplay.tradeoff.model import EpochGrid, EpochRule
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan, join_plans
+from counterplay.tradeoff.stored import require, same_kinds
 from counterplay.tradeoff.watched import WatchedLearner
 
 
@@ -53,6 +54,7 @@ class RestartOnDeactivation(WatchedLearner):
     _state: ClassVar[tuple[str, ...]] = (
         *WatchedLearner._state, "_engine", "_experts", "_since", "_current", "_sum",
     )  # fmt: skip
+    _varying: ClassVar[tuple[str, ...]] = ("_engine", "_experts", "_sum")
     _engine: ScalarLearner
     _experts: IntArray  # active experts, in the engine's order
     _since: int  # first round of the current block
@@ -80,6 +82,20 @@ class RestartOnDeactivation(WatchedLearner):
         self.learner = learner
         self.anytime = anytime
         self.reset()
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        experts = np.flatnonzero(self._active)
+        same = np.array_equal(self._experts, experts)
+        require(same, self, "_experts", "must be the active experts")
+        self._experts = experts
+        engine = self._prototype().clone().reset(experts.size, self.grid.E, 0)
+        kind = type(self._engine) is type(engine)
+        require(kind, self, "_engine", f"must be a {type(engine).__name__}")
+        same_kinds(self._engine, engine)
+        total = np.asarray(self._sum)
+        shape = total.dtype == np.float64 and total.shape == experts.shape
+        require(shape, self, "_sum", "must have a number for every active expert")
 
     def _prototype(self) -> ScalarLearner:
         if self.anytime is None:

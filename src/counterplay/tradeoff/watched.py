@@ -19,6 +19,7 @@ from counterplay.tradeoff.model import empty_message
 from counterplay.tradeoff.oracle import CusumOracle, Granularity, OracleRun
 from counterplay.tradeoff.plan import Plan
 from counterplay.tradeoff.standins import FALLBACKS, Fallback, map_history, next_map
+from counterplay.tradeoff.stored import inside, require, same_params
 
 
 class WatchedLearner(BicriteriaLearner):
@@ -65,6 +66,49 @@ class WatchedLearner(BicriteriaLearner):
         self._active = np.ones(self.K, dtype=bool)
         self._standin = np.arange(self.K, dtype=np.int32)
         self._primary = np.zeros(self.K)
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        watchdog, K = self._watchdog, self.K
+        if watchdog is not None and self.oracle is not None:
+            same_params(self, "_watchdog", watchdog, self.oracle)
+            B, granularity = self._granularity()
+            by_epoch = (self.oracle.granularity or granularity) == "epoch"
+            found = (watchdog.K, watchdog.T, watchdog.B, watchdog._by_epoch, watchdog.round)
+            expected = (K, self.T, B, by_epoch, self.rounds)
+            require(found == expected, self, "_watchdog", "belongs to another stream")
+            same = np.array_equal(self._active, watchdog.active)
+            require(same, self, "_active", "differs from the watchdog's")
+        inside(self, "_standin", self._standin, 0, K - 1, 0.0)
+        inside(self, "_primary", self._primary, 0.0, self.rounds, 1e-9 * (1 + self.rounds))
+        if self.rounds < self.T:  # after the last round nobody needs to be left
+            require(self._active.any(), self, "_active", "must leave somebody")
+            require(self._active[self._standin].all(), self, "_standin", "must be active experts")
+            own = np.flatnonzero(self._active)
+            plays = not self._restores() or np.array_equal(self._standin[own], own)
+            require(plays, self, "_standin", "must let active experts play for themselves")
+
+    def _check_epoch(
+        self, current: int, total: FloatArray, probs: FloatArray, active: BoolArray, B: int
+    ) -> bool:
+        """Check what the learners with their own weights know about the current epoch.
+
+        Returns whether the probabilities are those of the epoch that is running.
+        """
+        inside(self, "_sum", total, 0.0, self.rounds % B, 1e-9 * B)
+        inside(self, "_probs", probs, 0.0, 1.0, 1e-9)
+        require(abs(probs.sum() - 1) < 1e-6, self, "_probs", "must sum to 1")
+        opened = current >= 0 or (self.rounds == 0 and self._choice < 0)
+        require(opened, self, "_current", "must be an expert")
+        if self._choice >= 0:
+            same = self._choice == int(self._standin[current])
+            require(same, self, "_choice", "must be the stand-in of the current expert")
+        running = self._choice >= 0 or self.rounds % B > 0
+        if self._watchdog is not None and current >= 0:
+            start = (self.rounds - (not running)) // B * B
+            same = np.array_equal(active, self._watchdog._active_in(start))
+            require(same, self, "_epoch_active", "must follow from the take-downs")
+        return running
 
     def _see_activity(self, active: BoolArray) -> None:
         """Check the activity passed to ``act``; in the first round it is taken over."""

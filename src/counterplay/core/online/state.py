@@ -13,10 +13,15 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterplay.errors import InvalidInputError, UnknownNameError
 
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+_KINDS = {"b": (bool,), "i": (int,), "u": (int,), "f": (float, int)}
+_POSITIONS = {"pos": 624, "buffer_pos": 4}  # NumPy does not check them, and they index memory
+_DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError,
+            RecursionError)  # fmt: skip
 
 
 class Stateful:
@@ -61,6 +66,9 @@ class Stateful:
         """Build an object from its stored parameters, before its state is set."""
         return cls(**params)
 
+    def _check_state(self) -> None:
+        """Raise InvalidInputError if the restored parts do not fit; called before any use."""
+
     def to_json(self) -> str:
         """Return parameters and running state as JSON text; ``from_json`` restores them."""
         return json.dumps(pack(self))
@@ -70,7 +78,9 @@ class Stateful:
         """Restore an object written by ``to_json``; it continues where the other stopped."""
         try:
             value = unpack(json.loads(text))
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+        except InvalidInputError:
+            raise
+        except _DAMAGED as error:
             raise InvalidInputError(
                 f"the text is not a stored {cls.__name__}: {error}; pass what to_json returned"
             ) from None
@@ -127,7 +137,7 @@ def unpack(value: Any, seen: dict[int, np.random.Generator] | None = None) -> An
     if not isinstance(value, dict):
         return value
     if "__array__" in value:
-        return np.array(value["__array__"], dtype=value["dtype"]).reshape(value["shape"])
+        return _unpack_array(value)
     if "__tuple__" in value:
         return tuple(unpack(item, seen) for item in value["__tuple__"])
     if "__generator__" in value:
@@ -140,10 +150,23 @@ def unpack(value: Any, seen: dict[int, np.random.Generator] | None = None) -> An
     return {key: unpack(item, seen) for key, item in value.items()}
 
 
+def _unpack_array(value: dict[str, Any]) -> NDArray[Any]:
+    dtype, items = np.dtype(value["dtype"]), value["__array__"]
+    if dtype.kind not in _KINDS or not all(type(item) in _KINDS[dtype.kind] for item in items):
+        raise InvalidInputError(
+            f"a stored array of {dtype.str!r:.20} does not hold such numbers: {items!r:.100}"
+        )
+    return np.array(items, dtype=dtype).reshape(value["shape"])
+
+
 def _unpack_generator(state: dict[str, Any]) -> np.random.Generator:
     name = state["bit_generator"]
     if name not in _BIT_GENERATORS:
         raise UnknownNameError.among("bit generator", name, _BIT_GENERATORS)
+    for part in (state, state["state"]):
+        for key, most in _POSITIONS.items():
+            if key in part and not (type(part[key]) is int and 0 <= part[key] <= most):
+                raise InvalidInputError(f"{key!r} of a stored generator must be in [0, {most}]")
     bits = getattr(np.random, name)()
     bits.state = state
     return np.random.Generator(bits)
@@ -153,11 +176,20 @@ def _unpack_object(value: dict[str, Any], seen: dict[int, np.random.Generator]) 
     name = value["__object__"]
     if name not in Stateful._known:
         raise UnknownNameError.among("storable object", name, Stateful._known)
-    result = Stateful._known[name]._revive(unpack(value["params"], seen))
-    for key, item in value["state"].items():
+    params = unpack(value["params"], seen)
+    before = {number: rng.bit_generator.state for number, rng in seen.items()}
+    result = Stateful._known[name]._revive(params)
+    for number, bits in before.items():  # building the object may have drawn from them
+        seen[number].bit_generator.state = bits
+    for key in value["state"]:
         if key not in result._state:
             raise InvalidInputError(f"a stored {name} has no part named {key!r}")
+    for key in result._state:
+        if hasattr(result, key) and key not in value["state"]:
+            raise InvalidInputError(f"{key!r} of the stored {name} is missing; the text is damaged")
+    for key, item in value["state"].items():
         setattr(result, key, unpack(item, seen))
+    result._check_state()
     return result
 
 
