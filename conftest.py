@@ -13,12 +13,11 @@ import pytest
 pytest_plugins = ["claims_plugin"]
 
 NEEDS = {
-    "src/counterplay/contribution/flower.py": "flwr",
     "src/counterplay/contribution/training/torch_layers.py": "torch",
     "src/counterplay/contribution/training/torch_networks.py": "torch",
-    "src/counterplay/defection/flower": "flwr",
-    "src/counterplay/defection/engine/torch_modules.py": "torch",
-    "src/counterplay/defection/engine/torch_stack.py": "torch",
+    "src/counterplay/defection/flower.py": "flwr",
+    "src/counterplay/federated/flower": "flwr",
+    "src/counterplay/federated/modules.py": "torch",
 }
 collect_ignore = [path for path, package in NEEDS.items() if find_spec(package) is None]
 

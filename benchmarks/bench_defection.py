@@ -17,7 +17,14 @@ from sklearn.datasets import load_digits
 
 from counterplay.core.draws import run_keys
 from counterplay.defection import FedAvg, SafeStep, heterogeneous_split
-from counterplay.defection.engine import LayeredObjective, Sites, TorchArrays, local_work, train
+from counterplay.federated import (
+    Federation,
+    LayeredObjective,
+    LocalWork,
+    Sites,
+    TorchArrays,
+    local_work,
+)
 
 AGENTS, STEPS, BATCH = 10, 5, 32
 
@@ -31,11 +38,11 @@ def digits() -> tuple[Any, Any, Any]:
 
 def engine_round(model: LayeredObjective, rounds: int = 200, seeds: int = 1) -> float:
     """Seconds per round of the engine, everything included, per seed."""
-    sites = Sites.from_agents(*digits())
-    work: dict[str, Any] = {"step_size": 0.1, "local_steps": STEPS, "batch_size": BATCH}
-    train(model, sites, FedAvg(), run_keys(0, seeds), rounds=3, eps=0.0, **work)  # warm up
+    federation = Federation(model, Sites.from_agents(*digits()), eps=0.0)
+    options: dict[str, Any] = {"step_size": 0.1, "work": LocalWork(STEPS, BATCH)}
+    federation.train(FedAvg(), run_keys(0, seeds), rounds=3, **options)  # warm up
     began = time.perf_counter()
-    train(model, sites, FedAvg(), run_keys(0, seeds), rounds=rounds, eps=0.0, **work)
+    federation.train(FedAvg(), run_keys(0, seeds), rounds=rounds, **options)
     return (time.perf_counter() - began) / rounds / seeds
 
 
@@ -58,11 +65,10 @@ def flower_round(rounds: int) -> float:
         order = np.random.default_rng(0).integers(0, rows.sum(), size=(STEPS, BATCH))
         done = local_work(
             model,
-            X[rows],
-            y[rows],
+            (X[rows], y[rows]),
             w,
             step_size=0.1,
-            local_steps=STEPS,
+            work=LocalWork(STEPS),
             batches=order,
             anchor=False,
         )
@@ -125,13 +131,12 @@ def overhead(rounds: int = 10, repeats: int = 5) -> float:
     backend = TorchArrays() if find_spec("torch") else None
     model = LayeredObjective([p, hidden, 10], backend=backend)
     times: dict[str, list[float]] = {"fedavg": [], "safe_step": []}
-    train(model, sites, FedAvg(), run_keys(0, 1), step_size=0.1, rounds=2, eps=0.0)  # warm up
+    federation = Federation(model, sites, eps=1.2)
+    federation.train(FedAvg(), run_keys(0, 1), step_size=0.1, rounds=2)  # warm up
     for _ in range(repeats):
-        for name, rule in (("fedavg", FedAvg()), ("safe_step", SafeStep(0.02, cap="eta"))):
+        for name, rule in (("fedavg", FedAvg()), ("safe_step", SafeStep(0.02, cap="step_size"))):
             began = time.perf_counter()
-            record = train(
-                model, sites, rule, run_keys(0, 1), step_size=0.1, rounds=rounds, eps=1.2
-            )
+            record = federation.train(rule, run_keys(0, 1), step_size=0.1, rounds=rounds)
             times[name].append((time.perf_counter() - began) / max(1, int(record.rounds[0])))
     plain, safe = (float(np.median(times[name])) for name in ("fedavg", "safe_step"))
     print(

@@ -94,7 +94,7 @@ def cells() -> list[dict[str, Any]]:
 def load_engine() -> Any:
     """Import the engine from the sources beside this script; it needs NumPy and torch only."""
     sys.path.insert(0, str(SOURCE))
-    import counterplay.defection.engine as engine
+    import counterplay.federated as engine
 
     return engine
 
@@ -179,7 +179,7 @@ class Experiment:
 
         self.options, self.began, self.torch = options, time.time(), torch
         self.engine = load_engine()
-        import counterplay.defection.rules as rules
+        import counterplay.federated.rules as rules
         from counterplay.defection.split import heterogeneous_split
 
         self.rules, self.split = rules, heterogeneous_split
@@ -226,7 +226,7 @@ class Experiment:
         """Seconds of the budget that are left."""
         return 60.0 * self.options.minutes - (time.time() - self.began)
 
-    def federation(self, own: float) -> Any:
+    def agents(self, own: float) -> Any:
         """The agents' data for all seeds, a different split in each."""
         if own not in self.sites:
             owners = [
@@ -245,24 +245,25 @@ class Experiment:
             "mw_fed": lambda: r.MWFed(gap=delta),
             "ada_gd_naive": lambda: r.ADAGD(delta, "naive"),
             "ada_gd": lambda: r.ADAGD(delta, "anchored"),
-            "safe_step": lambda: r.SafeStep(delta, cap="eta"),
+            "safe_step": lambda: r.SafeStep(delta, cap="step_size"),
         }[cell["method"]]()
 
     def cell(self, cell: dict[str, Any]) -> None:
         """Train all seeds of one cell and keep its curves."""
         began, o = time.time(), self.options
-        record = self.engine.train(
+        federation = self.engine.Federation(
             self.model,
-            self.federation(cell["own"]),
+            self.agents(cell["own"]),
+            eps=cell["eps"],
+            test=self.test,
+            evaluate_every=EVERY,
+        )
+        record = federation.train(
             self.rule(cell),
             self.keys,
             step_size=cell["step_size"],
             rounds=o.rounds,
-            eps=cell["eps"],
-            local_steps=cell["local_steps"],
-            batch_size=o.batch_size,
-            test=self.test,
-            evaluate_every=EVERY,
+            work=self.engine.LocalWork(cell["local_steps"], o.batch_size),
         )
         seconds = time.time() - began
         self.result["cells"].append({**cell, **summarise(record), "seconds": round(seconds, 2)})
@@ -341,12 +342,14 @@ def run(options: argparse.Namespace) -> None:
 def figures(path: str) -> None:
     """Draw the figures beside the file, and print what they say."""
     sys.path.insert(0, str(SOURCE))
+    from counterplay.core.figures import figure_style
     from counterplay.studies.defection import cifar10_figures, cifar10_table, cifar10_verdicts
 
-    for name, figure in cifar10_figures(path).items():
-        target = Path(path).with_name(f"{Path(path).stem}-{name}.png")
-        figure.savefig(target)
-        print(target)
+    with figure_style():
+        for name, figure in cifar10_figures(path).items():
+            target = Path(path).with_name(f"{Path(path).stem}-{name}.png")
+            figure.savefig(target)
+            print(target)
     print(cifar10_table(path).to_string(index=False))
     for verdict in cifar10_verdicts(path):
         print("holds" if verdict.holds else "FAILS", verdict.statement, verdict.measured)

@@ -9,14 +9,16 @@ from sklearn.kernel_approximation import RBFSampler
 
 from counterplay import datasets
 from counterplay.defection import (
+    FedAvg,
+    FederationGame,
     HealthGauge,
     LinearModelProblem,
     SafeStep,
-    UniformAggregation,
+    Server,
     classify_defections,
     land,
     minimal_heterogeneity_linear,
-    run_icfo,
+    play,
 )
 
 X, y = datasets.load("diabetes", return_X_y=True)
@@ -34,21 +36,23 @@ start = problem.losses(w0)
 eps, delta = 0.4 * start, 1e-4
 print("error of the empty model:", start.round(3), "  targets:", eps.round(3))
 
-plain = run_icfo(problem, UniformAggregation(), w0, eps, eta=1.0, rounds=2000)
+plain = play(Server(FedAvg(), w0, step_size=1.0), FederationGame(problem, eps), rounds=2000)
 print("\nequal weights:", plain.summary(), sep="\n")
 print(classify_defections(plain).summary())
 
 gauge = HealthGauge(every=50)
-kept = run_icfo(
-    problem, SafeStep(delta), w0, eps, eta=1 / problem.H, rounds=5000, callbacks=[gauge]
+kept = play(
+    Server(SafeStep(delta), w0, step_size=1 / problem.H, watch=[gauge]),
+    FederationGame(problem, eps),
+    rounds=5000,
 )
 print("\nSafeStep:", kept.summary(), sep="\n")
 print(gauge.last.summary())
 
 final = land(problem, kept.w, eps)
 print("\n" + final.summary())
-assert plain.history.n_defections == 5
+assert plain.n_defections == 5
 assert plain.harmful
-assert kept.history.n_defections == 0
+assert kept.n_defections == 0
 assert final.certified
 assert (final.loss <= eps).all()

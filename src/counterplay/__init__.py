@@ -27,6 +27,7 @@ _SUBPACKAGES = (
     "tradeoff",
     "poisoning",
     "invariance",
+    "federated",
     "datasets",
     "errors",
     "testing",

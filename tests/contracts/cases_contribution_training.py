@@ -101,11 +101,6 @@ CASES: dict[str, dict[str, Any]] = {
         "args": {"scores": np.arange(20.0)},
         "bad": {"share": lambda: training.hard_and_easy(np.arange(20.0), share=0.0)},
     },
-    "training.ideal_loads": {"args": {"log_weights": np.zeros(3), "total": 3.0}},
-    "training.rounded_loads": {
-        "args": {"ideal": np.array([1.5, 1.5]), "rounding": "floor"},
-        "bad": {"rule": lambda: training.rounded_loads(np.ones(2), "up")},  # type: ignore[arg-type]
-    },
     "training.kept_points": {
         "args": {"n": 1600, "fraction": 0.01},
         "bad": {"share": lambda: training.kept_points(10, 0.0)},

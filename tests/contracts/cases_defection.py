@@ -8,44 +8,38 @@ import numpy as np
 
 from contracts.simulator_cases import CASES as SIMULATOR
 from counterplay.defection import (
-    ADAGD,
-    AgentPool,
-    AgentView,
-    BetaUser,
     FedAvg,
+    FederationGame,
     FunctionProblem,
-    GroupPredictor,
-    Health,
-    HealthGauge,
-    IrrationalAgent,
-    Landing,
     LinearModelProblem,
     LocalWork,
-    MisreportingAgent,
-    MWFed,
-    NumpyStack,
     RationalAgent,
-    ReportNoise,
-    Reports,
-    RoundEvent,
-    RuleState,
-    SafeStep,
-    ThresholdAgent,
-    UnderconfidentAgent,
-    UniformAggregation,
-    UtilityAgent,
-    adversarial_alpha,
-    bad_region_linear,
+    Server,
     check_assumptions,
     classify_defections,
     estimate_smoothness,
-    heterogeneity_margin,
     instances,
     land,
     minimal_heterogeneity_linear,
+    play,
+)
+from counterplay.defection.lab import (
+    AgentPool,
+    AgentView,
+    BetaUser,
+    GroupPredictor,
+    IrrationalAgent,
+    Landing,
+    MisreportingAgent,
+    ReportNoise,
+    ThresholdAgent,
+    UnderconfidentAgent,
+    UtilityAgent,
+    adversarial_alpha,
+    bad_region_linear,
+    heterogeneity_margin,
     population_loss,
     psi_tau,
-    run_icfo,
     underconfidence_threshold,
 )
 
@@ -53,32 +47,27 @@ C7 = instances.random_overparameterised(M=3, n=2, d=8, random_state=0)
 KINKS = instances.uniform_fails_family(0.0, 0.05)
 
 
-def reports() -> Reports:
-    return Reports(np.array([1.0, 0.2]), NumpyStack([[0.0, 1.0], [1.0, -1.0]]), np.full(2, 0.1))
-
-
-def steps(rule: Any) -> list[Any]:
-    state = RuleState()
-    return [rule.decide(reports(), 0.25, state) for _ in range(3)]
-
-
 def uniform_run() -> Any:
-    return run_icfo(KINKS.problem, UniformAggregation(), KINKS.w0, KINKS.eps, eta=0.05, rounds=60)
+    return play(
+        Server(FedAvg(), KINKS.w0, step_size=0.05),
+        FederationGame(KINKS.problem, KINKS.eps),
+        rounds=60,
+    )
+
+
+def broadcast() -> Any:
+    server = Server(FedAvg(), C7.w0, step_size=0.5)
+    server.begin(1)
+    return server.act()
+
+
+def game() -> FederationGame:
+    return FederationGame(C7.problem, C7.eps, local_work=LocalWork(2, 1))
 
 
 def decide(behaviour: ThresholdAgent) -> Any:
     view = AgentView(np.array([0.05, 0.2]), np.full(2, 0.1), 3, np.ones(2), np.full(2, 9.0))
     return behaviour.decide(view)
-
-
-def gauge() -> HealthGauge:
-    found = HealthGauge()
-    run_icfo(C7.problem, SafeStep(0.05), C7.w0, C7.eps, eta=1.0, rounds=3, callbacks=[found])
-    return found
-
-
-def event() -> RoundEvent:
-    return RoundEvent(1, np.zeros(2), reports(), steps(ADAGD(0.1))[0])
 
 
 def quadratic(w: Any) -> Any:
@@ -88,45 +77,31 @@ def quadratic(w: Any) -> Any:
 RETURNED = "a plain record, returned by a function that has the example"
 
 CASES: dict[str, dict[str, Any]] = {
-    "ADAGD": {
-        "make": lambda: ADAGD(0.1),
-        "run": steps,
-        "bad": {"delta": lambda: ADAGD(-1.0), "variant": lambda: ADAGD(0.1, "other")},  # type: ignore[arg-type]
-    },
-    "SafeStep": {
-        "make": lambda: SafeStep(0.05, cap="eta"),
-        "run": steps,
-        "bad": {"delta": lambda: SafeStep(0.0), "cap": lambda: SafeStep(0.1, cap="x")},  # type: ignore[arg-type]
-    },
-    "UniformAggregation": {
-        "make": lambda: UniformAggregation("polyak"),
-        "run": steps,
+    "Server": {
+        "make": lambda: Server(FedAvg(), C7.w0, step_size=0.5),
+        "run": lambda server: play(server, game(), rounds=20, random_state=0).w,
         "bad": {
-            "nu": lambda: UniformAggregation(-1.0),
-            "name": lambda: UniformAggregation("x"),  # type: ignore[arg-type]
+            "step": lambda: Server(FedAvg(), C7.w0, step_size=-1.0),
+            "w0": lambda: play(Server(FedAvg(), [1.0], step_size=1.0), game()),
         },
+        "mutable": "it learns",
+        "no_json": "a server is a rule and a model",
     },
-    "FedAvg": {"make": FedAvg, "run": steps, "bad": {"nu": lambda: FedAvg(0.0)}},
-    "MWFed": {
-        "make": lambda: MWFed(gap=0.1, growth=1.5),
-        "run": steps,
-        "bad": {"growth": lambda: MWFed(growth=1.0), "gap": lambda: MWFed(gap=-1.0)},
+    "FederationGame": {
+        "make": lambda: game(),
+        "run": lambda made: (
+            play(Server(FedAvg(), C7.w0, step_size=0.5), made, rounds=20, random_state=0).losses
+        ),
+        "bad": {"eps": lambda: FederationGame(C7.problem, np.inf)},
+        "mutable": "it is being played",
+        "no_json": "a game holds a problem",
     },
-    "Reports": {
-        "make": reports,
-        "no_example": "shown by every rule",
-        "bad": {
-            "rows": lambda: Reports(np.ones(2), NumpyStack([[1.0]]), np.ones(2)),
-            "nobody": lambda: Reports(np.ones(0), NumpyStack(np.ones((0, 1))), np.ones(0)),
-        },
+    "FederationTranscript": {"make": uniform_run},
+    "Broadcast": {
+        "make": broadcast,
+        "no_example": "what a server sends",
     },
-    "Decision": {"make": lambda: steps(ADAGD(0.1))[0], "no_example": "shown by every rule"},
-    "RuleState": {"make": RuleState, "mutable": "it is the memory of a run"},
-    "NumpyStack": {
-        "make": lambda: NumpyStack([[1.0, 2.0]]),
-        "run": lambda stack: stack.gram(),
-        "bad": {"one axis": lambda: NumpyStack([1.0, 2.0])},
-    },
+    "check_span": {"no_case": "raises or returns nothing; its example plays a game"},
     "FunctionProblem": {
         "make": lambda: FunctionProblem(quadratic, 1, 2, H=1.0),
         "run": lambda problem: problem.losses(np.ones(2)),
@@ -186,33 +161,30 @@ CASES: dict[str, dict[str, Any]] = {
         "run": lambda p: p.leaving(np.arange(3), np.array([2, -1, -1])),
         "bad": {"empty": lambda: GroupPredictor([])},
     },
-    "LocalWork": {
-        "make": lambda: LocalWork(3, 2),
-        "bad": {"steps": lambda: LocalWork(0), "batch": lambda: LocalWork(1, 0)},
-    },
     "ReportNoise": {
         "make": lambda: ReportNoise(0.1, 0.1),
         "bad": {"loss": lambda: ReportNoise(-1.0)},
     },
-    "RoundEvent": {"make": event, "no_example": "passed to callbacks"},
-    "RunSetting": {"make": lambda: uniform_run().setting, "no_example": "part of a result"},
-    "FLHistory": {"make": lambda: uniform_run().history},
-    "FLResult": {"make": uniform_run},
-    "Health": {"make": lambda: Health.of(reports(), steps(ADAGD(0.1))[0])},
-    "HealthGauge": {"make": gauge},
     "Landing": {
         "make": lambda: Landing(False, np.zeros(1), np.ones(1), np.zeros(1), "no root"),
+        "no_plot": "one step",
     },
     "Assumption": {
         "make": lambda: check_assumptions(C7.problem, np.eye(8), 0).assumptions[0],
         "no_example": RETURNED,
     },
-    "AssumptionReport": {"make": lambda: check_assumptions(C7.problem, np.eye(8), 0)},
+    "AssumptionReport": {
+        "make": lambda: check_assumptions(C7.problem, np.eye(8), 0),
+        "no_plot": "a list of sentences",
+    },
     "Defection": {
         "make": lambda: classify_defections(uniform_run()).defections[0],
         "no_example": RETURNED,
     },
-    "DefectionReport": {"make": lambda: classify_defections(uniform_run())},
+    "DefectionReport": {
+        "make": lambda: classify_defections(uniform_run()),
+        "no_plot": "a list of sentences",
+    },
     "HeterogeneityMargin": {
         "make": lambda: heterogeneity_margin(C7.problem, C7.w0),
         "no_example": RETURNED,
@@ -220,23 +192,6 @@ CASES: dict[str, dict[str, Any]] = {
     "LinearHeterogeneity": {
         "make": lambda: minimal_heterogeneity_linear([np.eye(2), [[1.0, 0.0]]]),
         "no_example": RETURNED,
-    },
-    "run_icfo": {
-        "args": lambda: {
-            "problem": C7.problem,
-            "aggregator": FedAvg(),
-            "w0": C7.w0,
-            "agents": C7.eps,
-            "eta": 0.5,
-            "rounds": 20,
-            "local_work": LocalWork(2, 1),
-            "random_state": 0,
-        },
-        "bad": {
-            "w0": lambda: run_icfo(C7.problem, FedAvg(), [1.0], 0.1, eta=1.0),
-            "eta": lambda: run_icfo(C7.problem, FedAvg(), C7.w0, 0.1, eta=-1.0),
-            "eps": lambda: run_icfo(C7.problem, FedAvg(), C7.w0, np.inf, eta=1.0),
-        },
     },
     "local_updates": {
         "args": lambda: {
@@ -251,7 +206,7 @@ CASES: dict[str, dict[str, Any]] = {
         "args": {"etas": [1.0] * 5, "eps": 0.1},
         "bad": {"eta": lambda: adversarial_alpha([0.0], 0.1)},
     },
-    "repair_against": {"args": lambda: {"rule": UniformAggregation("polyak"), "eps": 0.05}},
+    "repair_against": {"args": lambda: {"rule": FedAvg("polyak"), "eps": 0.05}},
     "bad_region_linear": {
         "args": {"w": [[1.0, 1.0]], "eps": 0.1},
         "bad": {"shape": lambda: bad_region_linear([1.0], 0.1)},
@@ -277,17 +232,11 @@ CASES: dict[str, dict[str, Any]] = {
         "bad": {"empty": lambda: minimal_heterogeneity_linear([])},
     },
     "bounded_agent": {"args": lambda: {"A_list": [np.eye(2), [[1.0, 0.0]]]}},
-    "classify_defections": {"args": lambda: {"result": uniform_run()}},
+    "classify_defections": {"args": lambda: {"transcript": uniform_run()}},
     "in_target": {"args": {"F": [0.1, 0.2], "eps": 0.1, "slack": 0.1}},
     "land": {
         "args": lambda: {"problem": C7.problem, "w": C7.w0, "eps": C7.eps},
         "bad": {"H": lambda: land(KINKS.problem, KINKS.w0, KINKS.eps)},
-    },
-    "landing_step": {"args": lambda: {"reports": reports(), "H": 1.0}},
-    "most_parallel": {"args": lambda: {"gram": np.eye(2), "ids": np.arange(2)}},
-    "nonnegative_dual": {"args": lambda: {"gram": np.eye(2), "h": np.array([1.0, -1.0])}},
-    "project_out": {
-        "args": lambda: {"rows": NumpyStack([[1.0, -1.0]]), "vector": np.array([0.0, 1.0])}
     },
     "estimate_smoothness": {
         "args": lambda: {"problem": C7.problem, "points": C7.w0, "random_state": 0},
@@ -307,7 +256,7 @@ CASES: dict[str, dict[str, Any]] = {
         "bad": {"n": lambda: underconfidence_threshold(0.2, 1.0, 0.0)},
     },
     "intersection_figure": {"no_case": "returns matplotlib axes"},
-    "adagd_step_size": {"args": {"M": 2, "H": 1.0, "L": 1.0, "delta": 0.1}},
+    "bounds.adagd_step_size": {"args": {"M": 2, "H": 1.0, "L": 1.0, "delta": 0.1}},
     "bounds.l_free_step_size": {"args": {"M": 2, "H": 1.0, "max_eps": 0.1, "delta": 0.1}},
     "bounds.effective_lipschitz": {"args": {"M": 2, "H": 1.0, "initial_loss": 1.0}},
     "bounds.adagd_rounds": {"args": {"M": 2, "initial_loss": 1.0, "eta": 0.1, "sigma": 0.5}},

@@ -32,6 +32,7 @@ AREAS = (
     "tradeoff",
     "poisoning",
     "invariance",
+    "federated",
     "datasets",
     "core",
 )
@@ -43,7 +44,7 @@ CASE_KEYS = {
 # Plumbing of core that users never call: a docstring is enough.
 PLUMBING = {
     "bits", "class_builders", "class_io", "draws", "figures", "files", "floating_point",
-    "play", "programs", "progress", "replies", "report", "seeds", "session", "setting", "threads",
+    "play", "programs", "progress", "report", "seeds", "session", "setting", "threads",
     "validation", "weights",
 }  # fmt: skip
 
@@ -114,14 +115,16 @@ def discover(area: str) -> list[Public]:
 
 
 def _without_repeats(area: str, found: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what core already has, and all but the shortest name of the same object."""
+    """Leave out what the floors below have, and all but the shortest name of an object."""
     kept: dict[str, Any] = {}
     seen: set[int] = set()
     for name in sorted(found, key=lambda name: (name.count("."), name)):
         obj = found[name]
         if inspect.isclass(obj) or inspect.isroutine(obj):
             home = getattr(obj, "__module__", "") or ""
-            if id(obj) in seen or (area != "core" and home.startswith("counterplay.core.")):
+            below = ("counterplay.core.", "counterplay.federated.")
+            floor = below[:1] if area == "federated" else below if area != "core" else ()
+            if id(obj) in seen or home.startswith(floor):
                 continue
             seen.add(id(obj))
         kept[name] = obj

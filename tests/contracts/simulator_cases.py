@@ -1,4 +1,4 @@
-"""Contract cases of the simulator and its engine, a part of ``cases_defection``."""
+"""Contract cases of the simulator, a part of ``cases_defection``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ import numpy as np
 from counterplay.defection import (
     DefectionSimulator,
     FederatedClassifier,
-    HeterogeneousSplit,
-    SimulationResult,
     heterogeneous_split,
-    local_work,
 )
-from counterplay.defection.engine import LayeredObjective
+from counterplay.defection.lab import HeterogeneousSplit, SimulationResult
 
 X, Y = np.tile(np.eye(3), (4, 1)), np.arange(12) % 3
 SITE = np.repeat(["a", "b"], 6)
@@ -51,22 +48,4 @@ CASES: dict[str, dict[str, Any]] = {
         "args": {"X": X, "y": Y, "n_agents": 3, "own_fraction": 0.5, "random_state": 0},
         "bad": {"no share": lambda: heterogeneous_split(X, Y, 3)},
     },
-    "LocalReport": {
-        "make": lambda: local_work(LayeredObjective([3, 3]), X, Y, np.zeros(12), step_size=1.0),
-        "no_example": RETURNED,
-    },
-    "TrainingRecord": {"make": lambda: result().record("fedavg"), "no_example": RETURNED},
-    "local_work": {
-        "args": lambda: {
-            "model": LayeredObjective([3, 3]), "X": X, "y": Y, "w": np.zeros(12), "step_size": 1.0
-        },
-        "bad": {
-            "w": lambda: local_work(LayeredObjective([3, 3]), X, Y, np.zeros(3), step_size=1.0)
-        },
-    },
-    "agent_batches": {
-        "args": {
-            "seed": 0, "agent": 1, "round": 2, "rows": 5, "local_steps": 2, "batch_size": 3
-        }
-    },
-}  # fmt: skip
+}

@@ -15,18 +15,17 @@ from counterplay.contribution.training import (
     MWFed,
     defection_curve,
     hard_and_easy,
-    ideal_loads,
     kept_points,
     mixture_parties,
     noisy_digits,
     pretrain,
-    rounded_loads,
     run_keys,
     split_indices,
 )
 from counterplay.contribution.training.rounds import minibatch, party_draw
 from counterplay.core.draws import fold, normals, uniforms
 from counterplay.errors import InvalidInputError
+from counterplay.federated.loads import ideal_loads, rounded_loads
 
 KEYS = run_keys(3, 4)
 COHORT = noisy_digits(KEYS, size=300, train=200)

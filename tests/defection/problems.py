@@ -7,15 +7,10 @@ from functools import cache
 
 import numpy as np
 
-from counterplay.defection import (
-    ADAGD,
-    FLResult,
-    SafeStep,
-    adagd_step_size,
-    instances,
-    run_icfo,
-)
+from counterplay.defection import ADAGD, FederationGame, SafeStep, Server, instances, play
+from counterplay.defection.bounds import adagd_step_size
 from counterplay.defection.instances import Construction
+from counterplay.defection.lab import FederationTranscript
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +18,7 @@ class Case:
     construction: Construction
     delta: float
     eta: float
-    run: FLResult
+    run: FederationTranscript
 
 
 @cache
@@ -55,8 +50,10 @@ def ada_gd_case(seed: int) -> Case:
     assert p.H is not None
     assert p.L is not None
     eta = adagd_step_size(p.n_agents, p.H, p.L, delta)
-    run = run_icfo(
-        p, ADAGD(delta), c.w0, c.eps, eta=eta, rounds=200_000, log_sigma=True, keep_every=1
+    run = play(
+        Server(ADAGD(delta), c.w0, step_size=eta, log_sigma=True),
+        FederationGame(p, c.eps, keep_every=1),
+        rounds=200_000,
     )
     return Case(c, delta, eta, run)
 
@@ -67,5 +64,9 @@ def safe_step_case(seed: int) -> Case:
     c, delta = setting(seed)
     assert c.problem.H is not None
     eta = 1.0 / c.problem.H
-    run = run_icfo(c.problem, SafeStep(delta), c.w0, c.eps, eta=eta, rounds=100_000, log_sigma=True)
+    run = play(
+        Server(SafeStep(delta), c.w0, step_size=eta, log_sigma=True),
+        FederationGame(c.problem, c.eps),
+        rounds=100_000,
+    )
     return Case(c, delta, eta, run)

@@ -1,4 +1,4 @@
-"""C2: some starts are lost for every first-order protocol."""
+"""Some starts are lost for every first-order protocol."""
 
 from __future__ import annotations
 
@@ -7,17 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counterplay.defection import (
-    ADAGD,
-    Decision,
-    Reports,
-    RuleState,
-    SafeStep,
-    UniformAggregation,
-    bad_region_linear,
-    instances,
-    run_icfo,
-)
+from counterplay.defection import ADAGD, FedAvg, FederationGame, SafeStep, Server, instances, play
+from counterplay.defection.lab import Decision, Reports, RuleState, bad_region_linear
 
 
 class RandomSpan:
@@ -33,7 +24,7 @@ class RandomSpan:
 
 
 def rules() -> list[Any]:
-    fixed = [ADAGD(0.05), SafeStep(0.05), UniformAggregation(), UniformAggregation("polyak")]
+    fixed = [ADAGD(0.05), SafeStep(0.05), FedAvg(), FedAvg("polyak")]
     return fixed + [RandomSpan(seed) for seed in range(5)]
 
 
@@ -44,10 +35,14 @@ def test_no_protocol_leaves_the_line(schedule: int) -> None:
     rng = np.random.default_rng(schedule)
     etas = np.exp(rng.uniform(np.log(1e-3), np.log(10.0), size=60))
     for rule in rules():
-        run = run_icfo(c.problem, rule, c.w0, c.eps, eta=etas, rounds=60, keep_every=1)
-        assert run.history.w is not None
-        assert (run.history.w[:, 0] == 1.0).all()
-        assert run.history.defect_round[1] == 1
+        run = play(
+            Server(rule, c.w0, step_size=etas),
+            FederationGame(c.problem, c.eps, keep_every=1),
+            rounds=60,
+        )
+        assert run.models is not None
+        assert (run.models[:, 0] == 1.0).all()
+        assert run.defect_round[1] == 1
         assert run.loss.mean() >= 0.5
         assert run.loss.max() >= 0.5
         assert run.harmful
@@ -57,12 +52,12 @@ def test_no_protocol_leaves_the_line(schedule: int) -> None:
 @pytest.mark.parametrize("eta", [1.0, 0.25, 0.75])
 def test_exact_values(eta: float) -> None:
     c = instances.bad_init_example()
-    run = run_icfo(c.problem, UniformAggregation(), c.w0, c.eps, eta=eta, rounds=50)
+    run = play(Server(FedAvg(), c.w0, step_size=eta), FederationGame(c.problem, c.eps), rounds=50)
     expected = c.expected["runs"][eta]
     assert run.w.tolist() == list(expected["w"])
-    assert run.history.defect_round.tolist() == list(expected["defect_rounds"])
+    assert run.defect_round.tolist() == list(expected["defect_rounds"])
     if eta == 0.75:
-        assert run.history.status == "max_rounds"
+        assert run.status == "max_rounds"
         assert run.loss.mean() == expected["mean_loss"]
     else:
         assert run.loss.tolist() == list(expected["loss"])

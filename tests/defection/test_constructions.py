@@ -1,4 +1,4 @@
-"""C1, C4, C5, C6 and C8: the numbers of the worked examples."""
+"""The numbers of the worked examples."""
 
 from __future__ import annotations
 
@@ -8,46 +8,45 @@ from sklearn.svm import SVC
 
 from counterplay.defection import (
     ADAGD,
-    Decision,
+    FedAvg,
+    FederationGame,
     HealthGauge,
-    IrrationalAgent,
     RationalAgent,
-    Reports,
-    RuleState,
     SafeStep,
-    UniformAggregation,
+    Server,
     check_assumptions,
-    in_target,
     instances,
-    run_icfo,
+    play,
 )
+from counterplay.defection.lab import Decision, IrrationalAgent, Reports, RuleState, in_target
 
 
 @pytest.mark.claim("05.12")
 def test_ada_gd_never_stops_on_the_unbounded_example() -> None:
     c = instances.nonterminating_example()
-    run = run_icfo(
-        c.problem, ADAGD(0.05), c.w0, c.eps, eta=c.expected["eta"], rounds=100_000, keep_every=1
+    run = play(
+        Server(ADAGD(0.05), c.w0, step_size=c.expected["eta"]),
+        FederationGame(c.problem, c.eps, keep_every=1),
+        rounds=100_000,
     )
-    history = run.history
-    assert history.w is not None
+    assert run.models is not None
     assert run.status == "max_rounds"
-    assert history.n_defections == 0
-    assert not (history.case == 3).any()
-    entered = int(np.flatnonzero(history.D[:, 0])[0])
-    assert history.D[entered:, 0].all()
-    frozen = history.w[entered:, 1]
+    assert run.n_defections == 0
+    assert not (run["case"] == 3).any()
+    entered = int(np.flatnonzero(run["predicted"][:, 0])[0])
+    assert run["predicted"][entered:, 0].all()
+    frozen = run.models[entered:, 1]
     assert np.abs(frozen - frozen[0]).max() <= 1e-12
     assert frozen[0] == pytest.approx(c.expected["frozen_w2"], abs=1e-6)
     assert run.w[0] > 14
     for r, w1 in c.expected["w1"].items():
         if r <= 100_000:
-            assert history.w[r, 0] == pytest.approx(w1, abs=5e-3)
+            assert run.models[r, 0] == pytest.approx(w1, abs=5e-3)
     assert run.loss[0] == pytest.approx(c.expected["frozen_loss"], abs=1e-6)
     # the progress lemma holds all the way, so this is no accident of a bad step
-    F = history.loss.mean(axis=1)
-    size = (history.update_norm / c.expected["eta"]) ** 2
-    promised = c.expected["eta"] / 2 * np.where(history.case == 2, size, size / 2)
+    F = run.losses.mean(axis=1)
+    size = (run["step_length"] / c.expected["eta"]) ** 2
+    promised = c.expected["eta"] / 2 * np.where(run["case"] == 2, size, size / 2)
     assert (F[1:] - F[:-1] + promised).max() <= 1e-12
 
 
@@ -63,7 +62,11 @@ def test_the_unbounded_example_satisfies_the_printed_hypotheses() -> None:
 @pytest.mark.claim("05.12")
 def test_safe_step_does_not_stop_there_either() -> None:
     c = instances.nonterminating_example()
-    run = run_icfo(c.problem, SafeStep(0.05), c.w0, c.eps, eta=1 / 6, rounds=5_000)
+    run = play(
+        Server(SafeStep(0.05), c.w0, step_size=1 / 6),
+        FederationGame(c.problem, c.eps),
+        rounds=5_000,
+    )
     assert run.status == "max_rounds"
     assert run.loss[0] == pytest.approx(0.15, abs=1e-6)
     assert run.loss[1] > 1.0
@@ -86,8 +89,12 @@ class FixedWeights:
 )
 def test_every_fixed_weighting_loses_agent_zero(a: float, eta: float) -> None:
     c = instances.non_heterogeneous_example()
-    run = run_icfo(c.problem, FixedWeights(a), c.w0, c.eps, eta=eta, rounds=30_000)
-    first, second = run.history.defect_round
+    run = play(
+        Server(FixedWeights(a), c.w0, step_size=eta),
+        FederationGame(c.problem, c.eps),
+        rounds=30_000,
+    )
+    first, second = run.defect_round
     assert 0 < first < second
     assert 1.0 <= run.loss[0] <= 1.05
     assert run.loss[1] <= 0.05
@@ -99,20 +106,26 @@ def test_every_fixed_weighting_loses_agent_zero(a: float, eta: float) -> None:
 def test_without_defections_the_same_problem_is_solved() -> None:
     c = instances.non_heterogeneous_example()
     stay = RationalAgent(0.05, behaviour=IrrationalAgent())
-    run = run_icfo(c.problem, UniformAggregation(), [-3.0, 0.0], stay, eta=0.01, rounds=797)
+    run = play(
+        Server(FedAvg(), [-3.0, 0.0], step_size=0.01), FederationGame(c.problem, stay), rounds=797
+    )
     assert in_target(run.loss, 0.05)
-    assert not in_target(run.history.loss[-2], 0.05)
+    assert not in_target(run.losses[-2], 0.05)
 
 
 @pytest.mark.claim("05.13")
 def test_ada_gd_keeps_both_and_creeps() -> None:
     c = instances.non_heterogeneous_example()
     gauge = HealthGauge(every=1000)
-    run = run_icfo(c.problem, ADAGD(0.05), c.w0, c.eps, eta=0.01, rounds=6_000, callbacks=[gauge])
+    run = play(
+        Server(ADAGD(0.05), c.w0, step_size=0.01, watch=[gauge]),
+        FederationGame(c.problem, c.eps),
+        rounds=6_000,
+    )
     assert run.status in ("stalled", "max_rounds")
-    assert run.history.n_defections == 0
+    assert run.n_defections == 0
     assert run.loss[1] > 5
-    assert run.history.update_norm[-1] < 0.05 * run.history.update_norm[0]
+    assert run["step_length"][-1] < 0.05 * run["step_length"][0]
     assert gauge.last.parallel is not None
     assert gauge.last.parallel[2] < 5.0
 
@@ -121,8 +134,8 @@ def test_ada_gd_keeps_both_and_creeps() -> None:
 @pytest.mark.parametrize("eta", [1.0, 0.5, 0.05])
 def test_benign_departures(eta: float) -> None:
     c = instances.benign_example()
-    run = run_icfo(c.problem, UniformAggregation(), c.w0, c.eps, eta=eta)
-    assert tuple(run.history.defect_round) == c.expected["defect_rounds"][eta]
+    run = play(Server(FedAvg(), c.w0, step_size=eta), FederationGame(c.problem, c.eps))
+    assert tuple(run.defect_round) == c.expected["defect_rounds"][eta]
     assert (run.loss <= c.eps).all()
     assert not run.harmful
     if eta in c.expected["loss"]:
@@ -147,9 +160,11 @@ def test_benign_classification_form() -> None:
 def test_identical_agents_stall() -> None:
     c = instances.identical_agents()
     gauge = HealthGauge()
-    run = run_icfo(c.problem, ADAGD(0.05), c.w0, c.eps, eta=0.01, callbacks=[gauge])
+    run = play(
+        Server(ADAGD(0.05), c.w0, step_size=0.01, watch=[gauge]), FederationGame(c.problem, c.eps)
+    )
     assert run.status == "stalled"
-    assert run.history.rounds == c.expected["rounds"]
+    assert len(run) == c.expected["rounds"]
     assert run.loss == pytest.approx(c.expected["stalled_at"], abs=1e-12)
     assert np.isfinite(run.w).all()
     assert gauge.last.parallel is not None

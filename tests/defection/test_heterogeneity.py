@@ -12,14 +12,16 @@ from counterplay.core.validation import FloatArray
 from counterplay.defection import (
     FunctionProblem,
     LinearModelProblem,
-    bounded_agent,
     check_assumptions,
     estimate_smoothness,
+    instances,
+    minimal_heterogeneity_linear,
+)
+from counterplay.defection.lab import (
+    bounded_agent,
     heterogeneity_margin,
     huber_tau,
     huber_tau_slope,
-    instances,
-    minimal_heterogeneity_linear,
     psi_tau,
     psi_tau_slope,
     search_dependence,

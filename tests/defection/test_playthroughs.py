@@ -11,38 +11,39 @@ import pytest
 
 from counterplay.defection import (
     ADAGD,
-    Aggregator,
+    FedAvg,
+    FederationGame,
     MWFed,
     SafeStep,
-    UniformAggregation,
+    Server,
     classify_defections,
     instances,
     land,
-    run_icfo,
+    play,
 )
 from counterplay.defection.instances import Construction
+from counterplay.defection.lab import Rule
 
 FOLDER = Path(__file__).parents[1] / "playthroughs"
 
 
-def play(c: Construction, rule: Aggregator, eta: float, rounds: int) -> str:
-    run = run_icfo(c.problem, rule, c.w0, c.eps, eta=eta, rounds=rounds)
-    text = run.history.transcript(problem=c.problem.name, rule=rule, eta=eta).text()
-    return f"{text}\n{run.summary()}\n{classify_defections(run).summary()}"
+def played(c: Construction, rule: Rule, eta: float, rounds: int) -> str:
+    run = play(Server(rule, c.w0, step_size=eta), FederationGame(c.problem, c.eps), rounds=rounds)
+    return f"{run.text()}\n{run.summary()}\n{classify_defections(run).summary()}"
 
 
 def kinks() -> str:
     c = instances.uniform_fails_family(0.5, 1 / 16)
-    games = [(UniformAggregation(), 0.125), (ADAGD(1 / 16), 0.125), (SafeStep(1 / 16), 0.5)]
-    return "\n\n".join(play(c, rule, eta, 60) for rule, eta in games)
+    games = [(FedAvg(), 0.125), (ADAGD(1 / 16), 0.125), (SafeStep(1 / 16), 0.5)]
+    return "\n\n".join(played(c, rule, eta, 60) for rule, eta in games)
 
 
 def regressions() -> str:
     c = instances.random_overparameterised(
         M=3, n=2, d=8, eps=[0.3, 0.2, 0.1], delta=0.002, spread=1.5, random_state=7
     )
-    parts = [play(c, rule, 0.8, 40) for rule in (MWFed(gap=0.05), SafeStep(0.002))]
-    run = run_icfo(c.problem, SafeStep(0.002), c.w0, c.eps, eta=0.8)
+    parts = [played(c, rule, 0.8, 40) for rule in (MWFed(gap=0.05), SafeStep(0.002))]
+    run = play(Server(SafeStep(0.002), c.w0, step_size=0.8), FederationGame(c.problem, c.eps))
     return "\n\n".join([*parts, land(c.problem, run.w, c.eps).summary()])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,29 +12,33 @@ import pytest
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.defection import (
     ADAGD,
-    BetaUser,
     FedAvg,
-    FederatedProblem,
+    FederationGame,
     FunctionProblem,
-    GroupPredictor,
-    IrrationalAgent,
     LinearModelProblem,
     LocalWork,
-    MisreportingAgent,
     MWFed,
-    NumpyStack,
     RationalAgent,
+    SafeStep,
+    Server,
+    classify_defections,
+    instances,
+    play,
+)
+from counterplay.defection.lab import (
+    BetaUser,
+    FederatedProblem,
+    GroupPredictor,
+    IrrationalAgent,
+    MisreportingAgent,
+    NumpyStack,
     ReportNoise,
     Reports,
     RuleState,
-    SafeStep,
     UnderconfidentAgent,
-    UniformAggregation,
     UtilityAgent,
-    classify_defections,
-    instances,
+    check_span,
     population_loss,
-    run_icfo,
     stopping_utilities,
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
@@ -48,13 +53,18 @@ from scripts import run_python
 def test_one_full_batch_local_step_is_uniform_aggregation_bit_for_bit() -> None:
     for seed in range(10):
         c, _ = setting(seed)
-        plain = run_icfo(c.problem, UniformAggregation(), c.w0, c.eps, eta=0.3, rounds=200)
-        local = run_icfo(
-            c.problem, FedAvg(), c.w0, c.eps, eta=0.3, rounds=200, local_work=LocalWork(1)
+        plain = play(
+            Server(FedAvg(), c.w0, step_size=0.3), FederationGame(c.problem, c.eps), rounds=200
+        )
+        local = play(
+            Server(FedAvg(), c.w0, step_size=0.3),
+            FederationGame(c.problem, c.eps, local_work=LocalWork(1)),
+            rounds=200,
+            random_state=0,
         )
         assert np.array_equal(plain.w, local.w)
-        assert np.array_equal(plain.history.loss, local.history.loss)
-        assert np.array_equal(plain.history.defect_round, local.history.defect_round)
+        assert np.array_equal(plain.losses, local.losses)
+        assert np.array_equal(plain.defect_round, local.defect_round)
 
 
 def linear_losses() -> FunctionProblem:
@@ -66,11 +76,26 @@ def linear_losses() -> FunctionProblem:
 @pytest.mark.parametrize("K", [2, 5, 10])
 def test_local_steps_on_linear_losses_change_nothing(K: int) -> None:
     problem, w0 = linear_losses(), np.ones(4)
-    one = run_icfo(problem, FedAvg(), w0, 0.0, eta=0.1, rounds=20, local_work=LocalWork(1))
-    many = run_icfo(problem, FedAvg(), w0, 0.0, eta=0.1, rounds=20, local_work=LocalWork(K))
+    one = play(
+        Server(FedAvg(), w0, step_size=0.1),
+        FederationGame(problem, 0.0, local_work=LocalWork(1)),
+        rounds=20,
+        random_state=0,
+    )
+    many = play(
+        Server(FedAvg(), w0, step_size=0.1),
+        FederationGame(problem, 0.0, local_work=LocalWork(K)),
+        rounds=20,
+        random_state=0,
+    )
     assert np.abs(one.w - many.w).max() <= 1e-12
     full = LocalWork(K, rescale=False)
-    sums = run_icfo(problem, FedAvg(), w0, 0.0, eta=0.1, rounds=20, local_work=full)
+    sums = play(
+        Server(FedAvg(), w0, step_size=0.1),
+        FederationGame(problem, 0.0, local_work=full),
+        rounds=20,
+        random_state=0,
+    )
     assert np.abs((sums.w - w0) - K * (one.w - w0)).max() <= 1e-12
 
 
@@ -78,7 +103,12 @@ def test_local_steps_on_linear_losses_change_nothing(K: int) -> None:
 def test_local_steps_follow_each_agent_on_its_own_path() -> None:
     c, _ = setting(3)
     work = LocalWork(steps=(1, 3, 2, 5, 4)[: c.problem.n_agents])
-    run = run_icfo(c.problem, FedAvg(), c.w0, 0.0, eta=0.4, rounds=1, local_work=work)
+    run = play(
+        Server(FedAvg(), c.w0, step_size=0.4),
+        FederationGame(c.problem, 0.0, local_work=work),
+        rounds=1,
+        random_state=0,
+    )
     ends = []
     for m, K in enumerate(work.counts(np.arange(c.problem.n_agents))):
         w = np.array(c.w0)
@@ -117,10 +147,14 @@ def test_mw_fed_without_a_margin_is_fedavg() -> None:
     for seed in range(54):
         c, delta = setting(seed)
         runs = [
-            run_icfo(c.problem, rule, c.w0, c.eps, eta=0.5, rounds=150, keep_every=1)
+            play(
+                Server(rule, c.w0, step_size=0.5),
+                FederationGame(c.problem, c.eps, keep_every=1),
+                rounds=150,
+            )
             for rule in (FedAvg(), MWFed(gap=0.0), MWFed(gap=delta))
         ]
-        plain, none, gap = (np.asarray(run.history.w) for run in runs)
+        plain, none, gap = (np.asarray(run.models) for run in runs)
         assert plain.shape == none.shape
         worst = max(worst, float(np.abs(plain - none).max()))
         different += plain.shape != gap.shape or float(np.abs(plain - gap).max()) > 1e-6
@@ -130,7 +164,7 @@ def test_mw_fed_without_a_margin_is_fedavg() -> None:
 
 @pytest.mark.claim("05.18")
 def test_minibatch_loads_of_mw_fed() -> None:
-    rule, state = MWFed(growth=2.0, minibatches=4), RuleState()
+    rule, state = MWFed(growth=2.0, work=4, rounding="floor"), RuleState()
     reports = Reports(np.array([1.0, 5.0]), NumpyStack([[1.0], [1.0]]), np.array([2.0, 2.0]))
     rule.decide(reports, 1.0, state)
     assert rule.local_steps(np.arange(2), state).tolist() == [4, 4]
@@ -163,36 +197,37 @@ def test_leavers_are_never_asked_again() -> None:
     eps = np.array(c.eps)
     eps[1] = float(c.problem.losses(c.w0)[1])  # satisfied at once: the comparison is inclusive
     spy = Spy(c.problem)
-    run = run_icfo(spy, UniformAggregation(), c.w0, eps, eta=0.2, rounds=3000)
-    history = run.history
-    assert history.defect_round[1] == 1
-    assert history.n_defections >= 2
+    run = play(Server(FedAvg(), c.w0, step_size=0.2), FederationGame(spy, eps), rounds=3000)
+    assert run.defect_round[1] == 1
+    assert run.n_defections >= 2
     for r, asked in enumerate(spy.asked, start=1):
-        gone = [m for m in range(len(eps)) if 0 <= history.defect_round[m] <= r]
+        gone = [m for m in range(len(eps)) if 0 <= run.defect_round[m] <= r]
         assert set(asked).isdisjoint(gone)
-        assert asked == np.flatnonzero(history.active[r - 1]).tolist()
-    assert (np.diff(history.active.astype(int), axis=0) <= 0).all()
-    assert np.array_equal(history.workload, history.active.sum(axis=0))
+        assert asked == np.flatnonzero(run["active"][r - 1]).tolist()
+    assert (np.diff(run["active"].astype(int), axis=0) <= 0).all()
+    assert np.array_equal(run.workload, run["active"].sum(axis=0))
 
 
 @pytest.mark.claim("05.19")
 def test_model_freezes_when_all_have_left() -> None:
     c = instances.benign_example()
-    run = run_icfo(c.problem, UniformAggregation(), c.w0, c.eps, eta=0.5, rounds=1000)
+    run = play(Server(FedAvg(), c.w0, step_size=0.5), FederationGame(c.problem, c.eps), rounds=1000)
     assert run.status == "everybody_left"
-    assert run.history.rounds == int(run.history.defect_round.max()) - 1
-    again = run_icfo(c.problem, UniformAggregation(), run.w, c.eps, eta=0.5, rounds=50)
+    assert len(run) == int(run.defect_round.max()) - 1
+    again = play(
+        Server(FedAvg(), run.w, step_size=0.5), FederationGame(c.problem, c.eps), rounds=50
+    )
     assert np.array_equal(again.w, run.w)
-    assert again.history.rounds == 0
-    assert again.history.defect_round.tolist() == [1, 1]
+    assert len(again) == 0
+    assert again.defect_round.tolist() == [1, 1]
 
 
 @pytest.mark.claim("05.19")
 def test_last_model_is_judged_but_not_shown() -> None:
     c = instances.benign_example()
-    run = run_icfo(c.problem, UniformAggregation(), c.w0, c.eps, eta=1.0, rounds=1)
+    run = play(Server(FedAvg(), c.w0, step_size=1.0), FederationGame(c.problem, c.eps), rounds=1)
     assert run.loss[1] <= c.eps[1]
-    assert run.history.defect_round.tolist() == [-1, -1]
+    assert run.defect_round.tolist() == [-1, -1]
 
 
 @pytest.mark.claim("05.25")
@@ -222,10 +257,12 @@ def test_leaving_when_first_satisfied_is_optimal_while_it_pays() -> None:
     for seed in range(12):
         c, _ = setting(seed)
         stay = [RationalAgent(float(e), behaviour=IrrationalAgent()) for e in c.eps]
-        run = run_icfo(c.problem, UniformAggregation(), c.w0, stay, eta=0.3, rounds=999)
+        run = play(
+            Server(FedAvg(), c.w0, step_size=0.3), FederationGame(c.problem, stay), rounds=999
+        )
         for m, eps in enumerate(c.eps):
-            payoff = stopping_utilities(run.history.loss[:, m], float(eps), V, C)
-            satisfied = np.flatnonzero(run.history.loss[:, m] <= eps)
+            payoff = stopping_utilities(run.losses[:, m], float(eps), V, C)
+            satisfied = np.flatnonzero(run.losses[:, m] <= eps)
             if not len(satisfied):
                 continue
             first = int(satisfied[0])
@@ -242,19 +279,27 @@ def test_beyond_value_over_cost_leaving_at_once_is_better() -> None:
     assert payoff[12] < payoff[0]
     problem = linear_losses()
     agents = [RationalAgent(1.0, behaviour=UtilityAgent(1.0, 0.1, gives_up=True))] * 3
-    run = run_icfo(problem, UniformAggregation(), np.ones(4), agents, eta=1e-6, rounds=50)
-    assert run.history.defect_round.tolist() == [12, 12, 12]
+    run = play(
+        Server(FedAvg(), np.ones(4), step_size=1e-6), FederationGame(problem, agents), rounds=50
+    )
+    assert run.defect_round.tolist() == [12, 12, 12]
 
 
 def test_behaviours_leave_when_they_say() -> None:
     c, _ = setting(4)
     M = c.problem.n_agents
-    base = run_icfo(c.problem, UniformAggregation(), c.w0, 0.0, eta=0.2, rounds=600).history.loss
+    base = play(
+        Server(FedAvg(), c.w0, step_size=0.2), FederationGame(c.problem, 0.0), rounds=600
+    ).losses
 
     def first_departure(agent: RationalAgent) -> int:
         others = [RationalAgent(0.0)] * (M - 1)
-        run = run_icfo(c.problem, UniformAggregation(), c.w0, [agent, *others], eta=0.2, rounds=600)
-        return int(run.history.defect_round[0])
+        run = play(
+            Server(FedAvg(), c.w0, step_size=0.2),
+            FederationGame(c.problem, [agent, *others]),
+            rounds=600,
+        )
+        return int(run.defect_round[0])
 
     loss = base[:, 0]
     assert first_departure(RationalAgent(0.1)) == int(np.argmax(loss <= 0.1)) + 1
@@ -274,11 +319,15 @@ def test_a_lie_makes_the_liar_leave_and_the_truth_keeps_it() -> None:
     liars = [RationalAgent(float(e)) for e in c.eps]
     liars[0] = RationalAgent(1.5 * float(c.eps[0]) + 2 * delta, behaviour=MisreportingAgent(0.01))
     for rule in (ADAGD(delta), SafeStep(delta)):
-        lied = run_icfo(c.problem, rule, c.w0, liars, eta=delta, rounds=5000)
-        assert lied.history.defect_round[0] > 0
+        lied = play(
+            Server(rule, c.w0, step_size=delta), FederationGame(c.problem, liars), rounds=5000
+        )
+        assert lied.defect_round[0] > 0
         honest = [RationalAgent(liars[0].eps_true), *liars[1:]]
-        kept = run_icfo(c.problem, rule, c.w0, honest, eta=delta, rounds=5000)
-        assert kept.history.n_defections == 0
+        kept = play(
+            Server(rule, c.w0, step_size=delta), FederationGame(c.problem, honest), rounds=5000
+        )
+        assert kept.n_defections == 0
 
 
 def test_group_predictor_protects_the_rest_of_a_group() -> None:
@@ -288,10 +337,11 @@ def test_group_predictor_protects_the_rest_of_a_group() -> None:
     eps[0] = float(c.problem.losses(c.w0)[0])  # leaves at once
     groups = GroupPredictor(["a", "a"] + ["b"] * (M - 2))
     seen = []
-    run_icfo(
-        c.problem, ADAGD(delta), c.w0, eps, eta=delta, rounds=5, groups=groups,
-        callbacks=[lambda event: seen.append(event)],
-    )  # fmt: skip
+    play(
+        Server(ADAGD(delta), c.w0, step_size=delta, watch=[lambda event: seen.append(event)]),
+        FederationGame(c.problem, eps, groups=groups),
+        rounds=5,
+    )
     for event in seen:
         position = event.reports.ids.tolist().index(1)
         assert event.decision.predicted[position]
@@ -301,16 +351,24 @@ def test_group_predictor_protects_the_rest_of_a_group() -> None:
 
 def test_classification_of_departures() -> None:
     benign = instances.benign_example()
-    run = run_icfo(benign.problem, UniformAggregation(), benign.w0, benign.eps, eta=0.5, rounds=99)
+    run = play(
+        Server(FedAvg(), benign.w0, step_size=0.5),
+        FederationGame(benign.problem, benign.eps),
+        rounds=99,
+    )
     assert not any(d.harmful for d in classify_defections(run).defections)
     bad = instances.uniform_fails_family(4.0, 1 / 16)
     etas = np.concatenate([[10.0], np.full(299, 1 / 64)])
-    run = run_icfo(bad.problem, UniformAggregation(), bad.w0, bad.eps, eta=etas, rounds=300)
+    run = play(
+        Server(FedAvg(), bad.w0, step_size=etas), FederationGame(bad.problem, bad.eps), rounds=300
+    )
     report = classify_defections(run)
     assert {d.agent: d.harmful for d in report.defections} == {0: False, 1: True}
     assert report.defections[1].round == 2
-    forced = run_icfo(
-        bad.problem, UniformAggregation(), bad.w0, bad.eps, eta=etas, rounds=300, forced_to_stay=[1]
+    forced = play(
+        Server(FedAvg(), bad.w0, step_size=etas),
+        FederationGame(bad.problem, bad.eps, forced_to_stay=[1]),
+        rounds=300,
     )
     change = run.loss.mean() - forced.loss.mean()
     assert report.defections[1].mean_loss_change == pytest.approx(change, abs=1e-12)
@@ -322,26 +380,34 @@ def test_noise_breaks_the_guarantee_and_a_margin_repairs_it() -> None:
         for seed in range(12):
             rng = np.random.default_rng([7, seed])
             c = instances.random_overparameterised(M=5, n=2, d=12, random_state=rng)
-            run = run_icfo(
-                c.problem, SafeStep(0.05, z=z), c.w0, c.eps, eta=1 / c.problem.H, rounds=300,
-                noise=ReportNoise(loss=0.03, gradient=0.2), random_state=seed,
-            )  # fmt: skip
-            left[z] += run.history.n_defections > 0
+            run = play(
+                Server(SafeStep(0.05, z=z), c.w0, step_size=1 / c.problem.H),
+                FederationGame(c.problem, c.eps, noise=ReportNoise(loss=0.03, gradient=0.2)),
+                rounds=300,
+                random_state=seed,
+            )
+            left[z] += run.n_defections > 0
     assert left[0.0] >= 6
     assert left[4.0] <= left[0.0] - 5
 
 
 def test_accuracies_are_of_everybody_also_of_those_who_left() -> None:
     c = instances.benign_example()
-    run = run_icfo(
-        c.problem, UniformAggregation(), c.w0, c.eps, eta=0.05, rounds=60,
-        accuracy=lambda w: np.exp(-c.problem.losses(w)), population_accuracy=lambda w: w[0],
-    )  # fmt: skip
-    h = run.history
+    run = play(
+        Server(FedAvg(), c.w0, step_size=0.05),
+        FederationGame(
+            c.problem,
+            c.eps,
+            accuracy=lambda w: np.exp(-c.problem.losses(w)),
+            population_accuracy=lambda w: w[0],
+        ),
+        rounds=60,
+    )
+    h = run
     assert h.acc is not None
     assert h.pop_acc is not None
     assert h.n_defections > 0
-    assert np.array_equal(h.acc, np.exp(-h.loss))
+    assert np.array_equal(h.acc, np.exp(-h.losses))
     assert h.pop_acc[-1] == run.w[0]
     peak, final = h.peak_vs_final
     assert peak == h.acc.mean(axis=1).max()
@@ -352,7 +418,7 @@ def test_accuracies_are_of_everybody_also_of_those_who_left() -> None:
 
 
 def test_rules_that_leave_the_span_are_caught() -> None:
-    class Cheat(UniformAggregation):
+    class Cheat(FedAvg):
         def decide(self, reports, eta, state):  # type: ignore[no-untyped-def]
             decision = super().decide(reports, eta, state)
             object.__setattr__(decision, "step", decision.step + 0.01)
@@ -360,25 +426,34 @@ def test_rules_that_leave_the_span_are_caught() -> None:
 
     c, _ = setting(0)
     with pytest.raises(ProtocolError, match="span"):
-        run_icfo(c.problem, Cheat(), c.w0, c.eps, eta=0.1, rounds=5, check_span=True)
+        play(
+            Server(Cheat(), c.w0, step_size=0.1, watch=[check_span]),
+            FederationGame(c.problem, c.eps),
+            rounds=5,
+        )
 
 
 def test_bad_input_is_refused_in_plain_words() -> None:
     c, _ = setting(0)
     M = c.problem.n_agents
-    good = {"eta": 0.1, "rounds": 5}
+
+    def run(problem: FederatedProblem, rule: Any, w0: Any, agents: Any) -> None:
+        play(Server(rule, w0, step_size=0.1), FederationGame(problem, agents), rounds=5)
+
     with pytest.raises(InvalidInputError, match="w0 must have shape"):
-        run_icfo(c.problem, ADAGD(0.1), np.ones(2), 0.1, **good)
+        run(c.problem, ADAGD(0.1), np.ones(2), 0.1)
     with pytest.raises(InvalidInputError, match="eps must be one number or one per agent"):
-        run_icfo(c.problem, ADAGD(0.1), c.w0, np.ones(M + 1), **good)
+        run(c.problem, ADAGD(0.1), c.w0, np.ones(M + 1))
     with pytest.raises(InvalidInputError, match="eps must not be negative; agent 0"):
-        run_icfo(c.problem, ADAGD(0.1), c.w0, [-0.1] + [0.1] * (M - 1), **good)
+        run(c.problem, ADAGD(0.1), c.w0, [-0.1] + [0.1] * (M - 1))
     with pytest.raises(InvalidInputError, match="eps must be finite"):
-        run_icfo(c.problem, ADAGD(0.1), c.w0, np.nan, **good)
-    with pytest.raises(InvalidInputError, match="eta must be positive"):
-        run_icfo(c.problem, ADAGD(0.1), c.w0, 0.1, eta=0.0, rounds=5)
+        run(c.problem, ADAGD(0.1), c.w0, np.nan)
+    with pytest.raises(InvalidInputError, match="step_size must be positive"):
+        play(Server(ADAGD(0.1), c.w0, step_size=0.0), FederationGame(c.problem, 0.1), rounds=5)
     with pytest.raises(InvalidInputError, match="one per round"):
-        run_icfo(c.problem, ADAGD(0.1), c.w0, 0.1, eta=[0.1, 0.1], rounds=5)
+        play(
+            Server(ADAGD(0.1), c.w0, step_size=[0.1, 0.1]), FederationGame(c.problem, 0.1), rounds=5
+        )
     with pytest.raises(InvalidInputError, match="delta"):
         SafeStep(delta=0.0)
     wrong = FunctionProblem(lambda w: (np.ones(3), np.ones((2, 2))), 2, 2)
@@ -386,13 +461,13 @@ def test_bad_input_is_refused_in_plain_words() -> None:
         wrong.losses(np.ones(2))
     explode = FunctionProblem(lambda w: (np.array([1.0, np.inf]), np.ones((2, 2))), 2, 2)
     with pytest.raises(InvalidInputError, match="loss of agent 1 is inf in round 1"):
-        run_icfo(explode, UniformAggregation(), np.ones(2), 0.1, **good)
+        run(explode, FedAvg(), np.ones(2), 0.1)
     gradient = FunctionProblem(lambda w: (np.ones(2), np.array([[1.0], [np.nan]])), 2, 1)
     with pytest.raises(InvalidInputError, match="gradient of agent 1 is not finite in round 1"):
-        run_icfo(gradient, UniformAggregation(), np.ones(1), 0.1, **good)
+        run(gradient, FedAvg(), np.ones(1), 0.1)
     crowd = FunctionProblem(lambda w: (np.ones(3) + w[0], np.ones((3, 1))), 3, 1)
     with pytest.warns(AssumptionWarning, match="minimal heterogeneity is impossible"):
-        run_icfo(crowd, SafeStep(0.1), np.ones(1), 0.1, **good)
+        run(crowd, SafeStep(0.1), np.ones(1), 0.1)
 
 
 @pytest.mark.claim("05.29")
@@ -402,11 +477,12 @@ import sys
 for name in ("scipy", "sklearn", "numba", "pandas", "matplotlib", "networkx", "torch", "flwr"):
     sys.modules[name] = None
 import numpy as np
-from counterplay.defection import ADAGD, SafeStep, adagd_step_size, instances, land, run_icfo
+from counterplay.defection import ADAGD, FederationGame, SafeStep, Server, instances, land, play
+from counterplay.defection.bounds import adagd_step_size
 c = instances.random_overparameterised(random_state=0, delta=1e-3)
 for rule in (ADAGD(0.05), SafeStep(1e-3)):
-    run = run_icfo(c.problem, rule, c.w0, c.eps, eta=0.05)
-    assert run.status == "converged" and run.history.n_defections == 0
+    run = play(Server(rule, c.w0, step_size=0.05), FederationGame(c.problem, c.eps))
+    assert run.status == "converged" and run.n_defections == 0
 assert land(c.problem, run.w, c.eps).certified
 print("done")
 """

@@ -10,18 +10,22 @@ from scipy.optimize import nnls
 
 from counterplay.core.validation import FloatArray
 from counterplay.defection import (
+    FederationGame,
     LocalWork,
+    SafeStep,
+    Server,
+    bounds,
+    instances,
+    land,
+    play,
+)
+from counterplay.defection.lab import (
     NumpyStack,
     Reports,
     RuleState,
-    SafeStep,
-    bounds,
     in_target,
-    instances,
-    land,
     landing_step,
     nonnegative_dual,
-    run_icfo,
 )
 from counterplay.errors import InfeasibleError, InvalidInputError
 from defection.problems import ada_gd_case, safe_step_case, setting
@@ -101,7 +105,7 @@ def test_impossible_demands_are_named() -> None:
 
 
 @pytest.mark.claim("05.22")
-@pytest.mark.parametrize("cap", [None, "eta", 0.05])
+@pytest.mark.parametrize("cap", [None, "step_size", 0.05])
 def test_step_keeps_every_constraint_with_and_without_local_steps(cap: object) -> None:
     for seed in range(200):
         G, b, _ = random_program(seed)
@@ -110,11 +114,11 @@ def test_step_keeps_every_constraint_with_and_without_local_steps(cap: object) -
         rule = SafeStep(0.05, cap=cap)  # type: ignore[arg-type]
         for updates in (None, NumpyStack(G + 0.3 * rng.normal(size=G.shape))):
             loss = eps + 0.05 - b
-            state = RuleState(per_agent=dict(enumerate((loss + 1.0).tolist())))
+            state = RuleState(per_party=dict(enumerate((loss + 1.0).tolist())))
             reports = Reports(loss, NumpyStack(G), eps, updates=updates)
             decision = rule.decide(reports, 0.7, state)
             assert (G @ decision.step >= b - 1e-10 * (1 + np.linalg.norm(G, axis=1))).all()
-            if cap == "eta":
+            if cap == "step_size":
                 assert np.linalg.norm(decision.step) <= 0.7 + 1e-12
 
 
@@ -123,21 +127,25 @@ def test_step_keeps_every_constraint_with_and_without_local_steps(cap: object) -
 def test_nobody_falls_below_the_floor_at_any_step_size(eta: float) -> None:
     for seed in range(15):
         c, delta = setting(seed)
-        run = run_icfo(c.problem, SafeStep(delta), c.w0, c.eps, eta=eta, rounds=300)
-        floor = c.eps + np.minimum(delta, run.history.loss[0] - c.eps)
-        assert (run.history.loss >= floor - 1e-9).all()
-        assert run.history.n_defections == 0
+        run = play(
+            Server(SafeStep(delta), c.w0, step_size=eta),
+            FederationGame(c.problem, c.eps),
+            rounds=300,
+        )
+        floor = c.eps + np.minimum(delta, run.losses[0] - c.eps)
+        assert (run.losses >= floor - 1e-9).all()
+        assert run.n_defections == 0
 
 
 @pytest.mark.claim("05.27")
 def test_progress_and_target() -> None:
     for seed in range(40):
         case = safe_step_case(seed)
-        history = case.run.history
+        run = case.run
         H = case.construction.problem.H
         assert H is not None
-        F = history.loss.mean(axis=1)
-        promised = (1 / case.eta - H / 2) * history.update_norm**2
+        F = run.losses.mean(axis=1)
+        promised = (1 / case.eta - H / 2) * run["step_length"] ** 2
         assert (F[1:] - F[:-1] + promised).max() <= 1e-12
         assert case.run.status == "converged"
         assert in_target(case.run.loss, case.construction.eps, 2 * case.delta)
@@ -146,8 +154,7 @@ def test_progress_and_target() -> None:
 @pytest.mark.claim("05.27")
 def test_fewer_rounds_than_ada_gd() -> None:
     ratios = [
-        ada_gd_case(seed).run.history.rounds / max(safe_step_case(seed).run.history.rounds, 1)
-        for seed in range(40)
+        len(ada_gd_case(seed).run) / max(len(safe_step_case(seed).run), 1) for seed in range(40)
     ]
     assert float(np.median(ratios)) > 2.0
 
@@ -156,20 +163,21 @@ def test_fewer_rounds_than_ada_gd() -> None:
 @pytest.mark.parametrize("eta", [0.01, 1.0])
 def test_parallel_gradients_stop_safe_step_at_the_floor(eta: float) -> None:
     c = instances.identical_agents()
-    run = run_icfo(c.problem, SafeStep(0.05), c.w0, c.eps, eta=eta, rounds=5000)
+    run = play(
+        Server(SafeStep(0.05), c.w0, step_size=eta), FederationGame(c.problem, c.eps), rounds=5000
+    )
     assert run.status == "stalled"
     assert run.loss == pytest.approx([0.55, 0.55], abs=1e-9)
-    assert run.history.n_defections == 0
+    assert run.n_defections == 0
 
 
 def test_local_steps_with_full_anchors_keep_everybody() -> None:
     for seed in range(10):
         c, delta = setting(seed)
-        run = run_icfo(
-            c.problem, SafeStep(delta, cap="eta"), c.w0, c.eps, eta=0.5, rounds=400,
-            local_work=LocalWork(5, batch_size=1), random_state=seed,
-        )  # fmt: skip
-        assert run.history.n_defections == 0
+        server = Server(SafeStep(delta, cap="step_size"), c.w0, step_size=0.5)
+        game = FederationGame(c.problem, c.eps, local_work=LocalWork(5, batch_size=1))
+        run = play(server, game, rounds=400, random_state=seed)
+        assert run.n_defections == 0
 
 
 @pytest.mark.claim("05.23")
@@ -180,8 +188,10 @@ def test_certified_landings_satisfy_everybody() -> None:
             rng = np.random.default_rng([23, seed])
             c = instances.random_overparameterised(M=4, n=2, d=12, delta=delta, random_state=rng)
             assert c.problem.H is not None
-            run = run_icfo(
-                c.problem, SafeStep(delta), c.w0, c.eps, eta=1 / c.problem.H, rounds=3000
+            run = play(
+                Server(SafeStep(delta), c.w0, step_size=1 / c.problem.H),
+                FederationGame(c.problem, c.eps),
+                rounds=3000,
             )
             landing = land(c.problem, run.w, c.eps)
             landed[delta] += landing.certified

@@ -12,7 +12,8 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.neural_network import MLPClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
-from counterplay.defection import DefectionSimulator, FederatedClassifier, SimulationResult
+from counterplay.defection import DefectionSimulator, FederatedClassifier
+from counterplay.defection.lab import SimulationResult
 from counterplay.defection.models import objective_for
 from counterplay.errors import InvalidInputError
 
@@ -82,8 +83,8 @@ def test_words_and_pictures(result: SimulationResult) -> None:
 
 def test_one_seed_tells_who_left_when() -> None:
     frame = table()
-    simulator = DefectionSimulator.from_data(
-        frame[list("abcd")], frame["label"], frame["site"], model="linear", eps=0.3
+    simulator = DefectionSimulator(
+        "linear", frame[list("abcd")], frame["label"], frame["site"], threshold=0.3
     )
     result = simulator.compare(["fedavg"], rounds=150, random_state=1)
     record = result.record("fedavg")
@@ -221,7 +222,7 @@ def test_bad_rules_get_a_sentence(rules: Any, text: str) -> None:
 
 def test_labels_may_name_their_rule() -> None:
     simulator = DefectionSimulator("linear", X4, Y4, S4, threshold=0.1, test_size=0.0)
-    rules = {"small step": {"rule": "safe_step", "step_size": 0.1}, "safestep": {}}
+    rules = {"small step": {"rule": "safe_step", "step_size": 0.1}, "safe_step": {}}
     result = simulator.compare(rules, rounds=3, random_state=0)
     assert [p.title for p in result.plans] == ["small step", "SafeStep"]
 

@@ -1,4 +1,4 @@
-"""C3 and C3b: equal weights fail, whatever the steps and whatever they look at."""
+"""Equal weights fail, whatever the steps and whatever they look at."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ import numpy as np
 import pytest
 
 from counterplay.core.validation import FloatArray
-from counterplay.defection import (
-    ADAGD,
+from counterplay.defection import ADAGD, FedAvg, FederationGame, SafeStep, Server, instances, play
+from counterplay.defection.bounds import adagd_step_size
+from counterplay.defection.lab import (
     Reports,
-    SafeStep,
-    UniformAggregation,
-    adagd_step_size,
     adversarial_alpha,
+    check_span,
     in_target,
-    instances,
     repair_against,
-    run_icfo,
 )
 
 EPS = 1 / 16
@@ -41,13 +38,15 @@ def test_the_adversary_defeats_fifty_schedules(with_nu: bool) -> None:
         rng = np.random.default_rng([4, seed])
         nu = np.exp(rng.normal(size=len(etas))) if with_nu else np.ones(len(etas))
         weights = iter(nu)
-        rule = UniformAggregation(lambda reports, it=weights: next(it))
+        rule = FedAvg(lambda reports, it=weights: next(it))
         alpha = adversarial_alpha(etas, EPS, nu)
         c = instances.uniform_fails_family(alpha, EPS)
-        run = run_icfo(c.problem, rule, c.w0, c.eps, eta=etas, rounds=len(etas))
+        run = play(
+            Server(rule, c.w0, step_size=etas), FederationGame(c.problem, c.eps), rounds=len(etas)
+        )
         assert run.harmful
         assert run.loss.mean() >= 0.5 - 1e-12
-        left += int(run.history.n_defections > 0)
+        left += int(run.n_defections > 0)
     assert left >= 40  # the adversary is tested on runs in which somebody really leaves
 
 
@@ -57,17 +56,19 @@ def test_dyadic_example_is_exact() -> None:
     assert adversarial_alpha(etas, EPS) == 4.0
     for alpha, loss in ((0.0, [1 / 16, 0.0]), (4.0, [1 / 16, 15 / 16])):
         c = instances.uniform_fails_family(alpha, EPS)
-        run = run_icfo(c.problem, UniformAggregation(), c.w0, c.eps, eta=etas, rounds=100)
+        run = play(
+            Server(FedAvg(), c.w0, step_size=etas), FederationGame(c.problem, c.eps), rounds=100
+        )
         assert run.w.tolist() == [-3.0, 1 / 16]
         assert run.loss.tolist() == loss
-        assert run.history.defect_round.tolist() == [62, 2]
+        assert run.defect_round.tolist() == [62, 2]
     assert run.loss.mean() == 0.5
 
 
 @pytest.mark.claim("05.03")
 def test_small_constant_steps_need_no_adversary() -> None:
     c = instances.uniform_fails_family(0.0, 0.05)
-    run = run_icfo(c.problem, UniformAggregation(), c.w0, c.eps, eta=0.01)
+    run = play(Server(FedAvg(), c.w0, step_size=0.01), FederationGame(c.problem, c.eps))
     assert run.loss.mean() == pytest.approx(0.5225, abs=1e-9)
 
 
@@ -75,10 +76,12 @@ def test_small_constant_steps_need_no_adversary() -> None:
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 4.0, 100.0])
 def test_polyak_solves_the_printed_family(alpha: float) -> None:
     c = instances.uniform_fails_family(alpha, EPS)
-    run = run_icfo(c.problem, UniformAggregation("polyak"), c.w0, c.eps, eta=1.0, rounds=20)
+    run = play(
+        Server(FedAvg("polyak"), c.w0, step_size=1.0), FederationGame(c.problem, c.eps), rounds=20
+    )
     assert run.w.tolist() == [-alpha, 0.0]
     assert run.loss.tolist() == [0.0, 0.0]
-    assert run.history.defect_round.tolist() == [3, 2]
+    assert run.defect_round.tolist() == [3, 2]
 
 
 class ValueDependent:
@@ -98,52 +101,59 @@ class ValueDependent:
 
 @pytest.mark.claim("05.03")
 def test_the_repaired_instance_defeats_rules_that_look_at_values() -> None:
-    polyak = UniformAggregation("polyak")
+    polyak = FedAvg("polyak")
     c = repair_against(polyak, 0.05)
-    run = run_icfo(c.problem, polyak, c.w0, c.eps, eta=1.0, rounds=1000)
+    run = play(Server(polyak, c.w0, step_size=1.0), FederationGame(c.problem, c.eps), rounds=1000)
     assert run.loss[0] == 0.0
     assert run.loss[1] == pytest.approx(0.5247, abs=1e-3)
     assert run.loss[1] > c.expected["loss_after"] - 1e-12
     defeated = left = 0
     for seed in range(300):
-        rule = UniformAggregation(ValueDependent(seed))
+        rule = FedAvg(ValueDependent(seed))
         c = repair_against(rule, 0.05, rounds=300)
-        run = run_icfo(c.problem, rule, c.w0, c.eps, eta=1.0, rounds=300)
+        run = play(Server(rule, c.w0, step_size=1.0), FederationGame(c.problem, c.eps), rounds=300)
         defeated += run.harmful
-        left += int(run.history.defect_round[1] >= 0)
+        left += int(run.defect_round[1] >= 0)
     assert defeated == 300
     assert left >= 250
 
 
 @pytest.mark.claim("05.03")
 def test_the_repair_hides_until_the_departure() -> None:
-    rule = UniformAggregation(ValueDependent(0))
+    rule = FedAvg(ValueDependent(0))
     repaired, plain = repair_against(rule, 0.05), instances.uniform_fails_family(0.0, 0.05)
     runs = [
-        run_icfo(c.problem, rule, c.w0, c.eps, eta=1.0, rounds=300, keep_every=1)
+        play(
+            Server(rule, c.w0, step_size=1.0),
+            FederationGame(c.problem, c.eps, keep_every=1),
+            rounds=300,
+        )
         for c in (repaired, plain)
     ]
-    left = int(runs[0].history.defect_round[1])
-    assert left == int(runs[1].history.defect_round[1]) > 1
-    first, second = (run.history.loss[: left - 1] for run in runs)
+    left = int(runs[0].defect_round[1])
+    assert left == int(runs[1].defect_round[1]) > 1
+    first, second = (run.losses[: left - 1] for run in runs)
     assert np.array_equal(first, second)
-    assert runs[0].history.loss[left - 1, 1] == 0.05
+    assert runs[0].losses[left - 1, 1] == 0.05
 
 
 @pytest.mark.claim("05.04")
 @pytest.mark.parametrize("alpha", [0.0, 4.0])
 def test_ada_gd_is_exact_on_the_family(alpha: float) -> None:
     c = instances.uniform_fails_family(alpha, EPS)
-    run = run_icfo(c.problem, ADAGD(EPS), c.w0, c.eps, eta=1 / 64, check_span=True)
+    run = play(
+        Server(ADAGD(EPS), c.w0, step_size=1 / 64, watch=[check_span]),
+        FederationGame(c.problem, c.eps),
+    )
     expected = c.expected["ada_gd"]
-    counts = [int((run.history.case == k).sum()) for k in (2, 1)]
+    counts = [int((run["case"] == k).sum()) for k in (2, 1)]
     assert run.status == "converged"
     assert counts == [expected["case_2"], expected["case_1"]]
     assert run.w.tolist() == list(expected["w"])
     assert run.loss.tolist() == list(expected["loss"])
-    assert run.history.n_defections == 0
-    safe = run_icfo(c.problem, SafeStep(EPS), c.w0, c.eps, eta=0.5)
-    assert safe.history.rounds == c.expected["safe_step"]["rounds"]
+    assert run.n_defections == 0
+    safe = play(Server(SafeStep(EPS), c.w0, step_size=0.5), FederationGame(c.problem, c.eps))
+    assert len(safe) == c.expected["safe_step"]["rounds"]
     assert safe.loss.tolist() == list(c.expected["safe_step"]["loss"])
 
 
@@ -152,9 +162,13 @@ def test_ada_gd_keeps_everybody_where_uniform_fails() -> None:
     for seed in range(50):
         alpha = adversarial_alpha(schedule(seed), EPS)
         c = instances.uniform_fails_family(alpha, EPS)
-        run = run_icfo(c.problem, ADAGD(EPS), c.w0, c.eps, eta=1 / 64, rounds=50_000)
+        run = play(
+            Server(ADAGD(EPS), c.w0, step_size=1 / 64),
+            FederationGame(c.problem, c.eps),
+            rounds=50_000,
+        )
         assert run.status == "converged"
-        assert run.history.n_defections == 0
+        assert run.n_defections == 0
         assert in_target(run.loss, c.eps, 2 * EPS)
 
 
@@ -162,8 +176,9 @@ def test_ada_gd_keeps_everybody_where_uniform_fails() -> None:
 def test_smoothed_family() -> None:
     for alpha, rounds in ((0.0, 84), (4.0, 310)):
         c = instances.uniform_fails_family(alpha, 0.05, tau=0.25)
-        run = run_icfo(
-            c.problem, ADAGD(0.05), c.w0, c.eps, eta=adagd_step_size(2, 8.0, 2**0.5, 0.05)
+        run = play(
+            Server(ADAGD(0.05), c.w0, step_size=adagd_step_size(2, 8.0, 2**0.5, 0.05)),
+            FederationGame(c.problem, c.eps),
         )
-        assert run.history.rounds == rounds
+        assert len(run) == rounds
         assert run.loss[0] == pytest.approx(0.13254, abs=5e-6)

@@ -3,7 +3,8 @@
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from counterplay.defection.flower import RationalClient, torch_report
+from counterplay.defection.flower import RationalClient
+from counterplay.federated.flower import torch_report
 from hospitals.task import load_data, make_module
 
 # The mod compares the hospital's loss with "threshold" of its node config or of the run config.

@@ -5,8 +5,8 @@ from typing import Any
 from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
-from counterplay.defection import FedAvg
-from counterplay.defection.flower import AdaGD, RuleStrategy, SafeStep
+from counterplay.federated import ADAGD, FedAvg, LocalWork, Rule, SafeStep
+from counterplay.federated.flower import RuleStrategy
 from hospitals.task import make_module
 
 app = ServerApp()
@@ -26,18 +26,18 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def make_strategy(config: Any) -> RuleStrategy:
-    """The one line that changes: SafeStep(...) instead of Flower's FedAvg(...)."""
-    common = {
-        "step_size": float(config["step-size"]),
-        "local_steps": int(config["local-steps"]),
-        "batch_size": int(config["batch-size"]) or None,
-        "min_available_nodes": int(config["min-available-nodes"]),
-        "straggler_seconds": float(config["straggler-seconds"]),
-        "verbose": True,
-    }
+    """The one line that changes: RuleStrategy(SafeStep(...), ...) instead of Flower's FedAvg()."""
     delta = float(config["delta"])
-    if config["rule"] == "safe-step":
-        return SafeStep(delta=delta, **common)
-    if config["rule"] == "ada-gd":
-        return AdaGD(delta=delta, **common)
-    return RuleStrategy(FedAvg(), **common)
+    rules: dict[str, Rule] = {
+        "safe-step": SafeStep(delta, cap="step_size"),
+        "ada-gd": ADAGD(delta),
+        "fedavg": FedAvg(),
+    }
+    return RuleStrategy(
+        rules[str(config["rule"])],
+        step_size=float(config["step-size"]),
+        work=LocalWork(int(config["local-steps"]), int(config["batch-size"]) or None),
+        min_available_nodes=int(config["min-available-nodes"]),
+        straggler_seconds=float(config["straggler-seconds"]),
+        verbose=True,
+    )

@@ -1,6 +1,6 @@
 """Adversaries: given a rule, the problem on which it fails.
 
-Source: Prop. obs:bad_region, Thm. obs:aggre; spec 05 section 4, C2, C3 and C3b.
+Source: Theorem 5.1, Propositions 5.2, 5.A and 5.B, see docs/theory/05-defection.md.
 """
 
 from __future__ import annotations
@@ -8,19 +8,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.play import play
 from counterplay.core.validation import BoolArray, check_float_array, check_real
-from counterplay.defection.icfo import run_icfo
+from counterplay.defection.federation_game import FederationGame, Server
 from counterplay.defection.instances import (
     Construction,
     uniform_fails_family,
     uniform_fails_repaired,
 )
-from counterplay.defection.reports import Aggregator
 from counterplay.errors import InvalidInputError
+from counterplay.federated.reports import Rule
 
 
 def adversarial_alpha(etas: ArrayLike, eps: float, nu: ArrayLike = 1.0) -> float:
-    """Return the member of the family C3 on which a uniform rule with these steps fails.
+    """Return the member of ``uniform_fails_family`` on which a uniform rule with these steps fails.
 
     While both agents stay, the mean gradient is (1/2, 0) for every ``alpha``, so a rule whose
     weights do not depend on loss values walks the same path until agent 1 leaves at ``x_0``. With
@@ -38,7 +39,7 @@ def adversarial_alpha(etas: ArrayLike, eps: float, nu: ArrayLike = 1.0) -> float
     Guarantees
     ----------
     The run on ``uniform_fails_family(alpha, eps)`` ends outside the target with mean loss at
-    least 1/2 (Thm. obs:aggre).
+    least 1/2 (Theorem 5.1).
 
     Examples
     --------
@@ -47,7 +48,7 @@ def adversarial_alpha(etas: ArrayLike, eps: float, nu: ArrayLike = 1.0) -> float
 
     References
     ----------
-    Thm. obs:aggre; spec 05 section 4, C3.
+    Theorem 5.1; docs/theory/05-defection.md.
     """
     steps = check_float_array(etas, "etas", ndim=1) * check_float_array(nu, "nu")
     eps = check_real(eps, "eps", low=0.0, high=0.5, open_low=True, open_high=True)
@@ -59,14 +60,14 @@ def adversarial_alpha(etas: ArrayLike, eps: float, nu: ArrayLike = 1.0) -> float
 
 
 def repair_against(
-    rule: Aggregator, eps: float, eta: ArrayLike = 1.0, rounds: int = 1000
+    rule: Rule, eps: float, eta: ArrayLike = 1.0, rounds: int = 1000
 ) -> Construction:
-    """Return the instance C3b on which a uniform rule fails that looks at loss values.
+    """Return the repaired instance, on which a uniform rule fails that looks at losses.
 
     Parameters
     ----------
-    rule : Aggregator
-        A deterministic uniform rule, such as ``UniformAggregation("polyak")``.
+    rule : Rule
+        A deterministic uniform rule, such as ``FedAvg("polyak")``.
     eps : float
         Common target.
     eta, rounds
@@ -80,21 +81,26 @@ def repair_against(
 
     Examples
     --------
-    >>> from counterplay.defection import UniformAggregation, run_icfo
-    >>> polyak = UniformAggregation("polyak")
+    >>> from counterplay.defection import FedAvg, FederationGame, Server, play
+    >>> polyak = FedAvg("polyak")
     >>> c = repair_against(polyak, eps=0.05)
-    >>> run_icfo(c.problem, polyak, c.w0, c.eps, eta=1.0, rounds=1000).harmful
+    >>> server = Server(polyak, c.w0, step_size=1.0)
+    >>> play(server, FederationGame(c.problem, c.eps), rounds=1000).harmful
     True
 
     References
     ----------
-    Ours; spec 05 section 4, C3b.
+    Ours; Proposition 5.B in docs/theory/05-defection.md.
     """
     eps = check_real(eps, "eps", low=0.0, high=0.5, open_low=True, open_high=True)
     plain = uniform_fails_family(0.0, eps)
-    run = run_icfo(plain.problem, rule, plain.w0, plain.eps, eta=eta, rounds=rounds, keep_every=1)
-    left = int(run.history.defect_round[1])
-    models = run.history.w
+    run = play(
+        Server(rule, plain.w0, step_size=eta),
+        FederationGame(plain.problem, plain.eps, keep_every=1),
+        rounds=rounds,
+    )
+    left = int(run.defect_round[1])
+    models = run.models
     if left < 0 or models is None:
         return plain
     z = models[:, 0] - models[:, 1]
@@ -104,7 +110,7 @@ def repair_against(
 
 
 def bad_region_linear(w: ArrayLike, eps: float) -> BoolArray:
-    """Return which starts of C2 are lost for every first-order protocol.
+    """Return which starts of ``bad_init_example`` are lost for every first-order protocol.
 
     ``{|w_1 - w_2| <= eps, |w_1| > 2 eps} or {|w_2| <= eps, |w_1 + w_2| > 3 eps}``: one agent is
     satisfied at once and the other alone can only move along a line that misses the target.
@@ -123,7 +129,7 @@ def bad_region_linear(w: ArrayLike, eps: float) -> BoolArray:
 
     References
     ----------
-    Prop. obs:bad_region, region derived in spec 05 section 4, C2.
+    Proposition 5.2, region: Proposition 5.A in docs/theory/05-defection.md.
     """
     points = check_float_array(w, "w")
     if points.ndim == 0 or points.shape[-1] != 2:

@@ -3,7 +3,7 @@
 The thesis' agent leaves for good the first time the broadcast model satisfies it. The others model
 what real parties do: never leave, doubt their own estimate, lie about their target, look only at
 published models, or weigh the value of the model against the cost of the rounds.
-Source: section "Rational Agents", App. app:rational, spec 05 section 2.3.
+Source: docs/theory/05-defection.md, Appendix D.3, docs/theory/05-defection.md.
 """
 
 from __future__ import annotations
@@ -58,10 +58,6 @@ class ThresholdAgent:
     >>> view = AgentView(np.array([0.1, 0.2]), np.array([0.1, 0.1]), 1, np.ones(2), np.ones(2))
     >>> ThresholdAgent().decide(view).tolist()
     [True, False]
-
-    References
-    ----------
-    Section "Rational Agents"; spec 05 section 2.3.
     """
 
     def decide(self, view: AgentView) -> BoolArray:
@@ -87,7 +83,7 @@ class IrrationalAgent(ThresholdAgent):
 
     References
     ----------
-    App. app:rational; spec 05 section 2.3.
+    Appendix D.3; docs/theory/05-defection.md, "Other behaviours".
     """
 
     def decide(self, view: AgentView) -> BoolArray:
@@ -114,7 +110,7 @@ class UnderconfidentAgent(ThresholdAgent):
 
     References
     ----------
-    App. app:rational; spec 05 section 2.3 and trap 8.
+    Appendix D.3; docs/theory/05-defection.md, "Other behaviours".
     """
 
     c: float = 1.0
@@ -145,7 +141,7 @@ class MisreportingAgent(ThresholdAgent):
 
     References
     ----------
-    App. app:rational; spec 05 section 2.3.
+    Appendix D.3; docs/theory/05-defection.md, "Other behaviours".
     """
 
     eps_reported: float = 0.0
@@ -177,7 +173,7 @@ class BetaUser(ThresholdAgent):
 
     References
     ----------
-    App. app:rational; spec 05 section 2.3.
+    Appendix D.3; docs/theory/05-defection.md, "Other behaviours".
     """
 
     publish_every: int = 1
@@ -211,7 +207,7 @@ class UtilityAgent(ThresholdAgent):
 
     References
     ----------
-    Remark in the problem setup; spec 05 section 2.3 and trap 12.
+    Proposition 5.J; docs/theory/05-defection.md.
     """
 
     V: float = 1.0
@@ -253,10 +249,6 @@ class RationalAgent:
     --------
     >>> RationalAgent(0.2).reported
     0.2
-
-    References
-    ----------
-    Spec 05 section 2.3.
     """
 
     eps_true: float
@@ -358,10 +350,6 @@ def underconfidence_threshold(eps: ArrayLike, c: float, n_samples: ArrayLike) ->
     --------
     >>> underconfidence_threshold(0.25, 1.0, [16, 100]).round(12).tolist()
     [0.0, 0.15]
-
-    References
-    ----------
-    Spec 05 section 3.9 and trap 8.
     """
     width = check_real(c, "c", low=0.0)
     sizes = check_float_array(n_samples, "n_samples")
@@ -380,10 +368,56 @@ def stopping_utilities(loss: ArrayLike, eps: float, V: float, C: float) -> Float
 
     References
     ----------
-    Remark in the problem setup; spec 05 section 2.3.
+    Proposition 5.J; docs/theory/05-defection.md, "Other behaviours".
     """
     values = check_float_array(loss, "loss", ndim=1)
     V = check_real(V, "V", low=0.0, open_low=True)
     C = check_real(C, "C", low=0.0, open_low=True)
     satisfied = values <= check_real(eps, "eps", low=0.0)
     return V * satisfied - C * np.arange(len(values))
+
+
+@dataclass(frozen=True)
+class GroupPredictor:
+    """Predict that the other members of a leaver's group leave next, without their losses.
+
+    Use it when agents of one kind (same region, same device) have similar data and targets.
+
+    Parameters
+    ----------
+    group : sequence of hashable, one per agent
+        Group of every agent; None for agents without one.
+
+    Guarantees
+    ----------
+    The server moves orthogonally to the gradients of everybody it predicts to leave, so a group
+    that has lost one member keeps the others, as far as gradients allow.
+
+    Examples
+    --------
+    Agent 0 has left, so agent 2 of the same group counts as leaving.
+
+    >>> predictor = GroupPredictor(("north", "south", "north"))
+    >>> predictor.leaving(np.array([1, 2]), defect_round=np.array([3, -1, -1])).tolist()
+    [False, True]
+
+    References
+    ----------
+    Appendix D.3; docs/theory/05-defection.md, "From the protocol to a running federation".
+    """
+
+    group: tuple[str | None, ...]
+
+    def __init__(self, group: Sequence[str | None]) -> None:
+        object.__setattr__(self, "group", tuple(group))
+        if not self.group:
+            raise InvalidInputError("group needs one entry per agent")
+
+    def leaving(self, ids: IntArray, defect_round: IntArray) -> BoolArray:
+        """Return which of the agents ``ids`` share a group with somebody who has left."""
+        if len(defect_round) != len(self.group):
+            raise InvalidInputError(
+                f"group has {len(self.group)} entries for {len(defect_round)} agents"
+            )
+        gone = {g for g, r in zip(self.group, defect_round) if r >= 0 and g is not None}
+        return np.array([self.group[int(i)] in gone for i in ids], dtype=bool)

@@ -1,6 +1,6 @@
 """Step sizes and round bounds of ADA-GD and SafeStep, as numbers.
 
-Source: Thm. thm:two_agents, spec 05 sections 3.5, 3.7 and 3.8.
+Source: Theorem 5.2, Propositions 5.D, 5.F and 5.G in docs/theory/05-defection.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Was a departure harmful? Run again with that agent forced to stay and compare.
+"""Was a departure harmful? Play again with that agent forced to stay and compare.
 
-Source: section on benign and harmful defections, spec 05 section 3.9.
+Source: Proposition 5.1, see docs/theory/05-defection.md.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.defection.history import FLResult
-from counterplay.defection.icfo import RunSetting, rerun
+from counterplay.core.report import Report
+from counterplay.defection.transcript import FederationTranscript
 from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Defection:
 
 
 @dataclass(frozen=True)
-class DefectionReport:
+class DefectionReport(Report):
     """All departures of a run, each compared with staying.
 
     Examples
@@ -64,15 +64,15 @@ class DefectionReport:
         return pd.DataFrame([vars(d) for d in self.defections])
 
 
-def classify_defections(result: FLResult, tol: float = 1e-9) -> DefectionReport:
+def classify_defections(transcript: FederationTranscript, tol: float = 1e-9) -> DefectionReport:
     """Say for every departure of a run whether it harmed the final model.
 
-    Use it after ``run_icfo`` to see whose departure mattered.
+    Use it after ``play`` to see whose departure mattered.
 
     Parameters
     ----------
-    result : FLResult
-        A run of :func:`run_icfo`.
+    transcript : FederationTranscript
+        Of a :class:`FederationGame`.
     tol : float
         Change of the mean loss that counts as none.
 
@@ -83,31 +83,27 @@ def classify_defections(result: FLResult, tol: float = 1e-9) -> DefectionReport:
 
     Examples
     --------
-    >>> from counterplay.defection import UniformAggregation, instances, run_icfo
+    >>> from counterplay.defection import FedAvg, FederationGame, Server, instances, play
     >>> c = instances.uniform_fails_family(alpha=0.0, eps=0.05)
-    >>> run = run_icfo(c.problem, UniformAggregation(), c.w0, c.eps, eta=0.01, rounds=1000)
+    >>> server, game = Server(FedAvg(), c.w0, step_size=0.01), FederationGame(c.problem, c.eps)
+    >>> run = play(server, game, rounds=1000)
     >>> [d.harmful for d in classify_defections(run).defections]
     [False, True]
-
-    References
-    ----------
-    Spec 05 section 3.9.
     """
-    if not isinstance(result.setting, RunSetting):
-        raise InvalidInputError("classify_defections needs a result of run_icfo")
+    if transcript.repeat is None:
+        raise InvalidInputError("classify_defections needs a transcript of play")
     found = []
-    for agent in np.flatnonzero(result.history.defect_round >= 0).tolist():
-        forced = (*result.setting.forced_to_stay, agent)
-        other = rerun(result.setting, forced_to_stay=forced)
-        change = float(result.loss.mean() - other.loss.mean())
-        own_missed = bool(result.loss[agent] > result.history.eps[agent])
+    for agent in np.flatnonzero(transcript.defect_round >= 0).tolist():
+        other = transcript.repeat([agent])
+        change = float(transcript.loss.mean() - other.loss.mean())
+        own_missed = bool(transcript.loss[agent] > transcript.eps[agent])
         found.append(
             Defection(
                 agent,
-                int(result.history.defect_round[agent]),
+                int(transcript.defect_round[agent]),
                 change,
-                float(result.loss[agent] - other.loss[agent]),
-                bool((change > tol and result.harmful) or own_missed),
+                float(transcript.loss[agent] - other.loss[agent]),
+                bool((change > tol and transcript.harmful) or own_missed),
             )
         )
     return DefectionReport(tuple(found))

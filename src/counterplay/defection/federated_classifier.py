@@ -1,6 +1,6 @@
 """A scikit-learn classifier that is trained across sites which may leave.
 
-Source: spec 05 section 8.
+Source: docs/theory/05-defection.md, "From the protocol to a running federation".
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from counterplay.core.draws import run_keys
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import check_positive_int
-from counterplay.defection.engine.sites import Sites
-from counterplay.defection.engine.training import train
 from counterplay.defection.models import is_convex, objective_for
 from counterplay.defection.rule_options import plan_rules
 from counterplay.defection.simulator import _thresholds, check_sites
 from counterplay.errors import InvalidInputError
+from counterplay.federated.many import Federation
+from counterplay.federated.sites import Sites
 
 
 class FederatedClassifier(ClassifierMixin, BaseEstimator):
@@ -65,10 +65,6 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):
     >>> model = model.fit(StandardScaler().fit_transform(X), y, groups=site)
     >>> model.defect_round_, round(model.score(StandardScaler().fit_transform(X), y), 3)
     ({}, 0.965)
-
-    References
-    ----------
-    Spec 05 section 8.
     """
 
     def __init__(
@@ -123,16 +119,13 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):
         }
         given = {name: value for name, value in options.items() if value is not None}
         (plan,) = plan_rules({self.rule: given}, eps, is_convex(self.objective_))
-        self.record_ = train(
-            self.objective_,
-            Sites.from_agents(self.objective_.rows(rows), codes, owner),
+        sites = Sites.from_agents(self.objective_.rows(rows), codes, owner)
+        self.record_ = Federation(self.objective_, sites, eps=eps).train(
             plan.rule,
             run_keys(int(generator(self.random_state).integers(2**31)), 1),
             step_size=plan.step_size,
             rounds=check_positive_int(self.rounds, "rounds"),
-            eps=eps,
-            local_steps=plan.local_steps,
-            batch_size=plan.batch_size,
+            work=plan.work,
         )
         left = self.record_.defect_round[0].tolist()
         self.defect_round_ = {s: r for s, r in zip(self.sites_.tolist(), left) if r >= 0}

@@ -2,7 +2,7 @@
 
 This is what lets a server improve some agents without touching others. The exact test is for
 losses of linear models; for others there is a margin over given points and a search for a witness.
-Source: def:hetero, spec 05 section 2.1.
+Source: Definition 5.3, docs/theory/05-defection.md, "Setting".
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def minimal_heterogeneity_linear(A_list: Sequence[ArrayLike]) -> LinearHeterogen
 
     References
     ----------
-    def:hetero; spec 05 section 2.1.
+    Definition 5.3; docs/theory/05-defection.md, "Setting".
     """
     parts = [check_float_array(a, f"A[{m}]", ndim=2) for m, a in enumerate(A_list)]
     if not parts or len({a.shape[1] for a in parts}) > 1:
@@ -104,7 +104,7 @@ def bounded_agent(A_list: Sequence[ArrayLike]) -> int | None:
 
     References
     ----------
-    Ours; spec 05 section 2.1, necessary condition.
+    Proposition 5.H.
     """
     parts = [check_float_array(a, f"A[{m}]", ndim=2) for m, a in enumerate(A_list)]
     interested = [m for m, a in enumerate(parts) if np.abs(a).max(initial=0.0) > 0.0]
@@ -170,7 +170,7 @@ def heterogeneity_margin(problem: FederatedProblem, points: ArrayLike) -> Hetero
 
     References
     ----------
-    def:hetero; spec 05 section 2.1.
+    Definition 5.3; docs/theory/05-defection.md, "Setting".
     """
     array = np.atleast_2d(check_float_array(points, "points"))
     if array.shape[1:] != (problem.dimension,):
@@ -214,7 +214,7 @@ def search_dependence(
 
     References
     ----------
-    def:hetero; spec 05 sections 2.1 and 6.21.
+    Definition 5.3; docs/theory/05-defection.md, "Proposition 5.H: tests of minimal heterogeneity".
     """
     steps = check_positive_int(iterations, "iterations")
     rng = generator(random_state)

@@ -2,33 +2,32 @@
 
 A rule that loses nobody ends with every loss above its target, because an agent that is satisfied
 leaves. If all targets are reached in the same step, everybody leaves satisfied and nothing is lost.
-Source: spec 05 section 3.8.
+Source: Proposition 5.G in docs/theory/05-defection.md.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.defection.agents import check_eps
 from counterplay.defection.problem import FederatedProblem
-from counterplay.defection.reports import Reports
-from counterplay.defection.stack import NumpyStack, Vector
 from counterplay.errors import InvalidInputError
+from counterplay.federated.landing import landing_step
+from counterplay.federated.reports import Reports
+from counterplay.federated.stack import NumpyStack
 
 if TYPE_CHECKING:
     import pandas as pd
 
-CONDITION = 1e-12  # relative eigenvalue of the Gram matrix below which gradients are dependent
-
 
 @dataclass(frozen=True, eq=False)
-class Landing:
+class Landing(Report):
     """Outcome of an attempt to land.
 
     Attributes
@@ -97,16 +96,17 @@ def land(
 
     Examples
     --------
-    >>> from counterplay.defection import SafeStep, instances, run_icfo
+    >>> from counterplay.defection import FederationGame, SafeStep, Server, instances, play
     >>> c = instances.random_overparameterised(delta=1e-3, random_state=0)
-    >>> run = run_icfo(c.problem, SafeStep(1e-3), c.w0, c.eps, eta=1 / c.problem.H)
+    >>> server = Server(SafeStep(1e-3), c.w0, step_size=1 / c.problem.H)
+    >>> run = play(server, FederationGame(c.problem, c.eps))
     >>> landing = land(c.problem, run.w, c.eps)
     >>> landing.certified, bool((landing.loss <= c.eps).all())
     (True, True)
 
     References
     ----------
-    Spec 05 section 3.8.
+    Proposition 5.G in docs/theory/05-defection.md.
     """
     point = problem.check_point(w)
     targets = check_eps(eps, problem.n_agents)
@@ -119,34 +119,3 @@ def land(
         return Landing(False, point, F, targets, reason)
     landed = point + step
     return Landing(True, landed, problem.losses(landed), targets, reason)
-
-
-def landing_step(reports: Reports, H: float) -> tuple[Vector | None, str]:
-    """Return the certified step from one round of reports, or None and the reason.
-
-    The step solves ``G s = -(F - eps + mu)`` with ``mu = H |s|^2 / 2``, which is a quadratic
-    equation in ``mu``; smoothness turns it into ``F_m(w + s) <= eps_m``.
-
-    Examples
-    --------
-    >>> reports = Reports(np.array([0.02]), NumpyStack([[1.0]]), np.array([0.01]))
-    >>> step, _ = landing_step(reports, H=1.0)
-    >>> step.round(6).tolist()
-    [-0.010051]
-    """
-    gram = reports.gradients.gram()
-    values, basis = np.linalg.eigh(gram)
-    if values[0] <= CONDITION * max(float(values[-1]), 0.0) or values[-1] <= 0.0:
-        return None, "the gradients are linearly dependent"
-    excess = reports.loss - reports.eps
-    a, one = basis.T @ excess, basis.T @ np.ones(len(excess))
-    A, B, C = (float((x * y / values).sum()) for x, y in ((a, a), (a, one), (one, one)))
-    slope = 1.0 - H * B
-    root = slope * slope - H * H * A * C
-    if slope <= 0.0 or root < 0.0:
-        return None, "the excess over the targets is too large for one certified step"
-    mu = H * A / (slope + math.sqrt(root))  # smaller root of H/2 (A + 2 B mu + C mu^2) = mu
-    coefficients = basis @ ((a + mu * one) / values)
-    step = reports.gradients.combine(-coefficients)
-    length = math.sqrt(reports.gradients.dot(step, step))
-    return step, f"certified step of length {length:.3g}"

@@ -2,7 +2,7 @@
 
 All agents are evaluated by one matrix product. With more parameters than rows in total these are
 the problems on which the theory applies: the rows of different agents are independent.
-Source: spec 05 sections 2.1 and C7.
+Source: docs/theory/05-defection.md, "Theorem 5.2: ADA-GD reaches the relaxed target (repaired)".
 """
 
 from __future__ import annotations
@@ -56,10 +56,6 @@ class LinearModelProblem(FederatedProblem):
     >>> problem = LinearModelProblem([[[1.0, 0.0]], [[0.0, 2.0]]], w_star=[0.0, 0.0], tau=1.0)
     >>> problem.losses(np.array([3.0, 0.25])).tolist(), problem.H
     ([2.5, 0.125], 4.0)
-
-    References
-    ----------
-    Spec 05 section 4, C7.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """What a user calls a model, as an objective of the engine: names, scikit-learn, torch.
 
 Linear models of scikit-learn are turned into their own loss in closed form, penalty included; they
-and the named models need no torch. Source: spec 05 sections 8 and 9.
+and the named models need no torch. Source: docs/theory/05-defection.md.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.defection.engine.arrays import Backend, NumpyArrays, Precision, TorchArrays
-from counterplay.defection.engine.layers import LayeredObjective
-from counterplay.defection.engine.objective import Objective
 from counterplay.errors import InvalidInputError, UnknownNameError
+from counterplay.federated.arrays import Backend, NumpyArrays, Precision, TorchArrays
+from counterplay.federated.layers import LayeredObjective
+from counterplay.federated.objective import Objective
 
 KNOWN = (
     "a torch module, an engine Objective, 'linear', 'mlp', or scikit-learn's SGDClassifier, "
@@ -84,7 +84,7 @@ def _torch(
 ) -> Objective:
     import torch
 
-    from counterplay.defection.engine.torch_modules import torch_objective
+    from counterplay.federated.modules import torch_objective
 
     name = "cross_entropy" if loss is None else loss
     objective = torch_objective(model, loss=name, dtype=dtype, device=device, warm_start=warm_start)

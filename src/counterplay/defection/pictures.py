@@ -1,6 +1,6 @@
-"""C9: the sets of the story in one picture: targets, their intersection, two ways in.
+"""The sets of the story in one picture: targets, their intersection, two ways in.
 
-Source: fig:intersection; spec 05 section 4, C9.
+Source: Figure D.2; docs/theory/05-defection.md, "Setting".
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.defection.icfo import run_icfo
+from counterplay.core.play import play
+from counterplay.defection.federation_game import FederationGame, Server
 from counterplay.defection.instances import uniform_fails_family
 from counterplay.defection.landing import land
-from counterplay.defection.reports import Aggregator
-from counterplay.defection.rules import SafeStep, UniformAggregation
+from counterplay.federated.reports import Rule
+from counterplay.federated.rules import FedAvg, SafeStep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +33,7 @@ def intersection_figure(ax: Axes | None = None) -> Axes:
 
     References
     ----------
-    fig:intersection; spec 05 section 4, C9.
+    Figure D.2; docs/theory/05-defection.md, "Setting".
     """
     from matplotlib.patches import Patch
 
@@ -46,14 +47,18 @@ def intersection_figure(ax: Axes | None = None) -> Axes:
     for m, colour in ((0, PALETTE[4]), (1, PALETTE[5])):
         ax.contourf(x, y, F[..., m] - c.eps[m], levels=[-9.0, 0.0], colors=[colour], alpha=0.35)
     ax.fill([-1.2, 0.0, -0.6, -1.2], [0.0, 0.0, -0.6, -0.6], color="#444444", alpha=0.45)
-    rules: tuple[tuple[Aggregator, float, str, str], ...] = (
-        (UniformAggregation(), 0.02, PALETTE[1], "equal weights: enters S_1 first"),
+    rules: tuple[tuple[Rule, float, str, str], ...] = (
+        (FedAvg(), 0.02, PALETTE[1], "equal weights: enters S_1 first"),
         (SafeStep(0.004), 0.05, PALETTE[0], "SafeStep, then one landing step"),
     )
     for rule, eta, colour, label in rules:
-        run = run_icfo(c.problem, rule, c.w0, c.eps, eta=eta, rounds=600, keep_every=1)
-        path = np.vstack([np.asarray(run.history.w), land(c.problem, run.w, c.eps).w])
-        if isinstance(rule, UniformAggregation):
+        run = play(
+            Server(rule, c.w0, step_size=eta),
+            FederationGame(c.problem, c.eps, keep_every=1),
+            rounds=600,
+        )
+        path = np.vstack([np.asarray(run.models), land(c.problem, run.w, c.eps).w])
+        if isinstance(rule, FedAvg):
             path = path[:-1]
         ax.plot(path[:, 0], path[:, 1], color=colour, lw=1.8, label=label)
         ax.plot(path[-1, 0], path[-1, 1], "o", color=colour)

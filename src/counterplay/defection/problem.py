@@ -1,6 +1,6 @@
 """A federated problem: several agents, one model, one loss per agent, one vectorised oracle.
 
-Source: spec 05 section 2.1 (eq:relaxed).
+Source: docs/theory/05-defection.md, "Setting" (equation (5.1)).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.errors import InvalidInputError
+from counterplay.federated.work import LocalWork
 
 Oracle = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
@@ -133,10 +134,6 @@ class FunctionProblem(FederatedProblem):
     ...     return 0.5 * ((w - target) ** 2).sum(axis=1), w - target
     >>> FunctionProblem(oracle, 2, 2).losses(np.zeros(2)).tolist()
     [0.5, 2.0]
-
-    References
-    ----------
-    Spec 05 section 2.1.
     """
 
     def __init__(self, oracle: Oracle, n_agents: int, dimension: int, **metadata: Any) -> None:
@@ -186,10 +183,6 @@ def population_loss(
     >>> problem = FunctionProblem(lambda w: (w[0] * np.arange(4.0), np.ones((4, 1))), 4, 1)
     >>> population_loss(problem, [2.0], sample=[1, 3])
     (4.0, 2.0)
-
-    References
-    ----------
-    Spec 05 sections 2.1 and 6.25.
     """
     loss = problem.losses(problem.check_point(w))
     chosen = loss if sample is None else loss[np.asarray(sample, dtype=np.int64)]
@@ -202,3 +195,37 @@ def _frozen(value: ArrayLike, name: str) -> FloatArray:
     array = check_float_array(value, name).copy()
     array.setflags(write=False)
     return array
+
+
+def local_updates(
+    problem: FederatedProblem,
+    w: FloatArray,
+    ids: IntArray,
+    eta: float,
+    work: LocalWork,
+    rng: np.random.Generator | None = None,
+    counts: ArrayLike | None = None,
+) -> FloatArray:
+    """Return ``U_m``, the displacement of every agent divided by ``-eta``, one row per agent.
+
+    Examples
+    --------
+    >>> from counterplay.defection.linear_models import LinearModelProblem
+    >>> problem = LinearModelProblem([[[1.0]]], w_star=[0.0], loss="squared")
+    >>> local_updates(problem, np.ones(1), np.array([0]), 0.5, LocalWork(steps=2)).tolist()
+    [[0.875]]
+    """
+    K = work.counts(ids) if counts is None else np.asarray(counts, dtype=np.int64)
+    share = np.where(K > 0, 1.0 / np.maximum(K, 1), 0.0) if work.rescale else np.ones(len(ids))
+    points = np.repeat(w[None, :], len(ids), axis=0)
+    total = np.zeros_like(points)
+    for k in range(int(K.max(initial=0))):
+        moving = k < K
+        if k == 0 and work.batch_size is None:  # everybody is still at w
+            g = problem.gradients(w, ids[moving])
+        else:
+            g = problem.local_gradients(points[moving], ids[moving], work.batch_size, rng)
+        scaled = g * share[moving, None]
+        total[moving] += scaled
+        points[moving] -= eta * scaled
+    return total

@@ -7,19 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from counterplay.core.validation import FloatArray, check_positive_int, check_real
-from counterplay.defection.reports import Aggregator
-from counterplay.defection.rules import ADAGD, FedAvg, MWFed, SafeStep
 from counterplay.errors import InvalidInputError, UnknownNameError
+from counterplay.federated.reports import Rule
+from counterplay.federated.rules import ADAGD, FedAvg, MWFed, SafeStep
+from counterplay.federated.work import LocalWork
 
-ALIASES = {
-    "fedavg": "fedavg",
-    "mwfed": "mwfed",
-    "mw_fed": "mwfed",
-    "adagd": "adagd",
-    "ada_gd": "adagd",
-    "safe_step": "safe_step",
-    "safestep": "safe_step",
-}
 STEP = {"fedavg": 0.1, "mwfed": 0.1, "adagd": 0.02, "safe_step": 0.5}
 TITLE = {"fedavg": "FedAvg", "mwfed": "MW-FED", "adagd": "ADA-GD", "safe_step": "SafeStep"}
 WORK = ("rule", "step_size", "local_steps", "batch_size", "rescale_local_lr", "delta")
@@ -37,17 +29,15 @@ class RulePlan:
 
     label: str
     name: str
-    rule: Aggregator
+    rule: Rule
     delta: float
     step_size: float
-    local_steps: int = 1
-    batch_size: int | None = None
-    rescale_local_lr: bool = True
+    work: LocalWork
 
     @property
     def title(self) -> str:
         """Name for tables and figures."""
-        return TITLE[self.name] if self.label in ALIASES else self.label
+        return TITLE.get(self.label, self.label)
 
 
 def plan_rules(
@@ -71,33 +61,30 @@ def plan_rules(
 
 def _plan(label: str, options: dict[str, Any], eps: FloatArray, convex: bool) -> RulePlan:
     name = str(options.pop("rule", label))
-    if name not in ALIASES:
-        raise UnknownNameError.among("rule", name, ALIASES)
-    name = ALIASES[name]
+    if name not in TITLE:
+        raise UnknownNameError.among("rule", name, TITLE)
     for option in options:
         if option not in WORK + OWN[name]:
             raise UnknownNameError.among(f"option of {label!r}", option, WORK + OWN[name])
     positive = eps[eps > 0]
     default = 0.1 * float(positive.min()) if positive.size else 0.01
     delta = check_real(options.pop("delta", default), "delta", low=0.0, open_low=True)
+    step = check_real(options.pop("step_size", STEP[name]), "step_size", low=0.0, open_low=True)
     steps = check_positive_int(options.pop("local_steps", 1), "local_steps")
     batch = options.pop("batch_size", None if steps == 1 else 32)
-    work: dict[str, Any] = {
-        "step_size": check_real(
-            options.pop("step_size", STEP[name]), "step_size", low=0.0, open_low=True
-        ),
-        "local_steps": steps,
-        "batch_size": None if batch is None else check_positive_int(batch, "batch_size"),
-        "rescale_local_lr": bool(options.pop("rescale_local_lr", True)),
-    }
-    return RulePlan(label, name, _rule(name, options, delta, convex), delta, **work)
+    work = LocalWork(
+        steps,
+        None if batch is None else check_positive_int(batch, "batch_size"),
+        bool(options.pop("rescale_local_lr", True)),
+    )
+    return RulePlan(label, name, _rule(name, options, delta, convex), delta, step, work)
 
 
-def _rule(name: str, own: dict[str, Any], delta: float, convex: bool) -> Aggregator:
+def _rule(name: str, own: dict[str, Any], delta: float, convex: bool) -> Rule:
     if name == "fedavg":
         return FedAvg()
     if name == "mwfed":
         return MWFed(**{"gap": delta, **own})
     if name == "adagd":
         return ADAGD(delta, **own)
-    return SafeStep(delta, **{"cap": None if convex else "eta", **own})
+    return SafeStep(delta, **{"cap": None if convex else "step_size", **own})

@@ -1,6 +1,6 @@
 """What a simulation found: tables, the verdict in words, the timeline and the loss sandwich.
 
-Source: spec 05 sections 5.3 and 9.
+Source: docs/theory/05-defection.md, "From the protocol to a running federation".
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_choice
-from counterplay.defection.engine.training import TrainingRecord
 from counterplay.defection.rule_options import RulePlan
 from counterplay.errors import UnknownNameError
+from counterplay.federated.many import TrainingRecord
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,7 @@ MEASURES: dict[str, Callable[[TrainingRecord], FloatArray]] = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SimulationResult:
+class SimulationResult(Report):
     """The runs of every rule, made by :meth:`DefectionSimulator.compare`.
 
     ``records`` maps the label of a rule to its :class:`TrainingRecord`; ``plans`` tell how each was

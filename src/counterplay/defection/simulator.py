@@ -1,6 +1,6 @@
 """Who leaves your federation, what it costs, and which rule keeps everybody: on your own data.
 
-Source: spec 05 section 9.
+Source: docs/theory/05-defection.md, "From the protocol to a running federation".
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
-from counterplay.defection.engine.arrays import Precision
-from counterplay.defection.engine.sites import Sites
-from counterplay.defection.engine.training import TrainingRecord, train
 from counterplay.defection.models import is_convex, objective_for
 from counterplay.defection.rule_options import RulePlan, plan_rules
 from counterplay.defection.simulation_result import SimulationResult
 from counterplay.errors import InvalidInputError
+from counterplay.federated.arrays import Precision
+from counterplay.federated.many import Federation, TrainingRecord
+from counterplay.federated.sites import Sites
 
 NUMBERS_AT_ONCE = 1 << 27
 LONG_RUN = 200_000  # rounds x seeds x agents from which a progress bar is shown
@@ -69,7 +69,7 @@ class DefectionSimulator:
     ----------
     Sites evaluate the model on all their rows, leave at the same time within a round and never
     return; averages are over all sites, also those that left. For convex models, SafeStep and
-    ADA-GD with full-batch gradients lose nobody (spec 05 sections 3.5 and 3.7).
+    ADA-GD with full-batch gradients lose nobody (Propositions 5.C and 5.F).
 
     Examples
     --------
@@ -82,10 +82,6 @@ class DefectionSimulator:
     >>> result = simulator.compare(rules, rounds=150, random_state=0)
     >>> result.to_frame().set_index("rule")["defections"].to_dict()
     {'fedavg': 10, 'safe_step': 0}
-
-    References
-    ----------
-    Spec 05 section 9.
     """
 
     def __init__(
@@ -134,26 +130,6 @@ class DefectionSimulator:
             self.test = (self.objective.rows(check_rows(test[0], "test")), self._codes(test[1]))
         elif held_out.any():
             self.test = (rows[held_out], codes[held_out])
-
-    @classmethod
-    def from_data(
-        cls,
-        X: ArrayLike,
-        y: ArrayLike,
-        groups: ArrayLike,
-        model: Any = "mlp",
-        eps: float | ArrayLike | Mapping[Any, float] = 0.2,
-        **options: Any,
-    ) -> DefectionSimulator:
-        """Build a simulator with the names that scikit-learn users expect.
-
-        Examples
-        --------
-        >>> X, y = [[0.0], [1.0], [0.2], [0.8]] * 5, [0, 1, 0, 1] * 5
-        >>> DefectionSimulator.from_data(X, y, ["a", "b"] * 10, model="linear", eps=0.3)
-        DefectionSimulator(2 sites, 16 rows to train on, 2 classes)
-        """
-        return cls(model, X, y, groups, threshold=eps, **options)
 
     def __repr__(self) -> str:
         return (
@@ -218,20 +194,20 @@ class DefectionSimulator:
         """Train all seeds of one rule, in as few batches as memory allows."""
         keys = run_keys(seed, runs)
         at_once = max(1, NUMBERS_AT_ONCE // max(1, int(self.data.X.size)))
+        federation = Federation(
+            self.objective,
+            self.data,
+            eps=self.eps,
+            test=self.test,
+            evaluate_every=max(1, rounds // 100),
+        )
         parts = [
-            train(
-                self.objective,
-                self.data,
+            federation.train(
                 plan.rule,
                 keys[first : first + at_once],
                 step_size=plan.step_size,
                 rounds=rounds,
-                eps=self.eps,
-                local_steps=plan.local_steps,
-                batch_size=plan.batch_size,
-                rescale_local_lr=plan.rescale_local_lr,
-                test=self.test,
-                evaluate_every=max(1, rounds // 100),
+                work=plan.work,
                 tick=tick,
             )
             for first in range(0, runs, at_once)

@@ -1,6 +1,6 @@
 """Smooth versions of the positive part and of the absolute value, used by all constructions.
 
-Source: spec 05 section 2.6.
+Source: docs/theory/05-defection.md, "Setting", "Smooth pieces".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Every agent starts with its own classes only, keeps a share of them, puts the rest into a common
 pool, and gets an equal random part of the pool back. The source prints the formula with the share
 ``q`` the other way round than its figures use it, so ``q`` needs a ``convention``.
-Source: app. sec:exp, spec 05 section 5.1 and trap 7.
+Source: Appendix D.6, docs/theory/05-defection.md, "Heterogeneous data".
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ from counterplay.contribution.training.difficulty import (
     difficulty_scores,
     hard_and_easy,
 )
-from counterplay.contribution.training.loads import ideal_loads, rounded_loads
 from counterplay.contribution.training.networks import MLP, Network
 from counterplay.contribution.training.pretraining import pretrain
 from counterplay.contribution.training.protocols import (
@@ -54,14 +53,12 @@ __all__ = [
     "defection_curve",
     "difficulty_scores",
     "hard_and_easy",
-    "ideal_loads",
     "kept_points",
     "mixture_parties",
     "noisy_digits",
     "pretrain",
     "pretraining_digits",
     "random_search",
-    "rounded_loads",
     "run_keys",
     "split_indices",
 ]

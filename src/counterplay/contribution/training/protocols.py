@@ -15,7 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.contribution.training.cohort import Cohort
-from counterplay.contribution.training.loads import (
+from counterplay.contribution.training.networks import SGD, Adam, Network, Params, along
+from counterplay.contribution.training.rounds import Judge, minibatch, party_draw
+from counterplay.core.draws import Keys, fold
+from counterplay.core.validation import check_choice, check_positive_int, check_real
+from counterplay.errors import InvalidInputError
+from counterplay.federated.loads import (
     ROUNDINGS,
     Floats,
     Ints,
@@ -23,11 +28,6 @@ from counterplay.contribution.training.loads import (
     ideal_loads,
     rounded_loads,
 )
-from counterplay.contribution.training.networks import SGD, Adam, Network, Params, along
-from counterplay.contribution.training.rounds import Judge, minibatch, party_draw
-from counterplay.core.draws import Keys, fold
-from counterplay.core.validation import check_choice, check_positive_int, check_real
-from counterplay.errors import InvalidInputError
 
 Optimizer = Literal["server_adam_pooled", "server_sgd_pooled", "client_sgd"]
 OPTIMIZERS = ("server_adam_pooled", "server_sgd_pooled", "client_sgd")
@@ -165,7 +165,7 @@ class MWFed(FedAvg):
         ``"samples"`` splits single points (as the public code does); ``"batches"`` splits whole
         minibatches (as the text does), and is what ``optimizer="client_sgd"`` needs.
     rounding:
-        See :func:`rounded_loads`; ``largest_remainder`` keeps the promised total of every round.
+        See ``counterplay.federated.loads.rounded_loads``; ``largest_remainder`` keeps the promised total of every round.
     min_share:
         Share of an equal load that nobody falls below.
 

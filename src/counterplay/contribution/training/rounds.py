@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.contribution.training.cohort import Cohort
-from counterplay.contribution.training.loads import Floats, Ints
 from counterplay.contribution.training.networks import Network, Params
 from counterplay.core.draws import fold, uniforms
+from counterplay.federated.loads import Floats, Ints
 
 _BATCH, _EVAL = 301, 304
 

@@ -1,4 +1,4 @@
-"""Worked examples and hard instances of chapter 5, C1 to C8, each with what must come out."""
+"""Worked examples and hard instances of chapter 5, each with what must come out."""
 
 from counterplay.defection.instances.construction import Construction
 from counterplay.defection.instances.kinks import (

@@ -17,7 +17,7 @@ from counterplay.defection.problem import FederatedProblem
 class Construction:
     """A problem of the theory with its start, its targets and the exact facts about it.
 
-    Use it as ``run_icfo(c.problem, rule, c.w0, c.eps, eta=...)``.
+    Use it as ``play(Server(rule, c.w0, step_size=...), FederationGame(c.problem, c.eps))``.
 
     Attributes
     ----------

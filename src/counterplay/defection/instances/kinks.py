@@ -1,6 +1,6 @@
-"""C2, C3 and C3b: piecewise linear losses on which first-order protocols fail.
+"""Piecewise linear losses on which first-order protocols fail.
 
-Source: Prop. obs:bad_region, Thm. obs:aggre; spec 05 section 4, C2, C3 and C3b.
+Source: Theorem 5.1, Propositions 5.2, 5.A and 5.B, see docs/theory/05-defection.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from counterplay.errors import InvalidInputError
 
 
 def bad_init_example(eps: float = 0.1) -> Construction:
-    """Return C2: ``|w_2|`` and ``|w_1 - w_2|`` from (1, 1), lost for every protocol.
+    """Return ``|w_2|`` and ``|w_1 - w_2|`` from (1, 1), lost for every protocol.
 
     Agent 1 leaves at once and takes the only direction with it that could move ``w_1``.
 
@@ -29,11 +29,9 @@ def bad_init_example(eps: float = 0.1) -> Construction:
 
     References
     ----------
-    Prop. obs:bad_region; spec 05 section 4, C2.
+    Proposition 5.2; docs/theory/05-defection.md, "A bad start (Proposition 5.2)".
     """
-    problem = FunctionProblem(
-        _absolute, 2, 2, L=np.sqrt(2.0), w_star=np.zeros(2), name="C2 bad start"
-    )
+    problem = FunctionProblem(_absolute, 2, 2, L=np.sqrt(2.0), w_star=np.zeros(2), name="bad start")
     expected: dict[str, Any] = {
         "smallest_mean_loss": 0.5,
         "runs": {
@@ -48,7 +46,7 @@ def bad_init_example(eps: float = 0.1) -> Construction:
 def uniform_fails_family(
     alpha: float = 0.0, eps: float = 1 / 16, tau: float | None = None
 ) -> Construction:
-    """Return C3: ``max(w_2, 0)`` and ``max(w_1 - w_2 + alpha, 0)`` from (2, 1).
+    """Return ``max(w_2, 0)`` and ``max(w_1 - w_2 + alpha, 0)`` from (2, 1).
 
     Uniform rules cannot tell the members of the family apart until agent 1 has left, and fail on
     one of them; see ``adversarial_alpha``. ``tau`` gives the smooth version.
@@ -60,7 +58,7 @@ def uniform_fails_family(
 
     References
     ----------
-    Thm. obs:aggre; spec 05 section 4, C3.
+    Theorem 5.1; docs/theory/05-defection.md.
     """
     alpha = check_real(alpha, "alpha", low=0.0)
     if tau is None:
@@ -71,7 +69,7 @@ def uniform_fails_family(
         oracle = partial(_smooth_ramps, alpha=alpha, tau=tau)
         metadata = {"L": np.sqrt(2.0), "H": 2.0 / tau}
     problem = FunctionProblem(
-        oracle, 2, 2, w_star=np.array([-alpha, 0.0]), name=f"C3 alpha={alpha:g}", **metadata
+        oracle, 2, 2, w_star=np.array([-alpha, 0.0]), name=f"kinks, alpha={alpha:g}", **metadata
     )
     cases = {0.0: (110, 110), 4.0: (622, 110)}
     expected: dict[str, Any] = {}
@@ -90,7 +88,7 @@ def uniform_fails_family(
 
 
 def uniform_fails_repaired(z_k: float, z_0: float, eps: float) -> Construction:
-    """Return C3b: the instance that also defeats uniform rules which look at loss values.
+    """Return the instance that also defeats uniform rules which look at loss values.
 
     Agent 1's loss agrees with ``max(z, 0)``, ``z = w_1 - w_2``, at every ``z >= z_k``, is exactly
     ``eps`` at ``z_0`` (where the rule made agent 1 leave) and rises again afterwards. Use
@@ -104,7 +102,7 @@ def uniform_fails_repaired(z_k: float, z_0: float, eps: float) -> Construction:
 
     References
     ----------
-    Ours; spec 05 section 4, C3b.
+    Ours; Proposition 5.B in docs/theory/05-defection.md.
     """
     eps = check_real(eps, "eps", low=0.0, open_low=True)
     z_k = check_real(z_k, "z_k", low=eps, open_low=True)
@@ -113,7 +111,7 @@ def uniform_fails_repaired(z_k: float, z_0: float, eps: float) -> Construction:
         raise InvalidInputError(f"z_0 must be below z_k, got {z_0:g} and {z_k:g}")
     beta = (z_k - eps) / (z_k - z_0)
     problem = FunctionProblem(
-        partial(_bent_ramps, eps=eps, z_0=z_0, beta=beta), 2, 2, L=np.sqrt(2.0), name="C3b repaired"
+        partial(_bent_ramps, eps=eps, z_0=z_0, beta=beta), 2, 2, L=np.sqrt(2.0), name="repaired"
     )
     expected = {"beta": beta, "loss_after": min(eps + beta * (1.0 - eps), z_k)}
     return Construction(problem, np.array([2.0, 1.0]), np.full(2, eps), expected)

@@ -1,6 +1,6 @@
-"""C7: random Huber regressions with more parameters than rows, where the theory applies.
+"""Random Huber regressions with more parameters than rows, where the theory applies.
 
-Source: spec 05 section 4, C7.
+Source: docs/theory/05-defection.md, "Theorem 5.2: ADA-GD reaches the relaxed target (repaired)".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def random_overparameterised(
     spread: float = 4.0,
     random_state: RandomState = None,
 ) -> Construction:
-    """Return C7: ``F_m(w) = mean_j huber(a_mj . (w - w*))`` with independent unit rows.
+    """Return random losses ``F_m(w) = mean_j huber(a_mj . (w - w*))`` with independent unit rows.
 
     Use it as the test bed of every guarantee: gradients of different agents are independent at
     every non-optimal point and the mean loss is coercive on the span of the rows.
@@ -59,10 +59,6 @@ def random_overparameterised(
     >>> c = random_overparameterised(M=3, n=2, d=6, random_state=0)
     >>> c.problem.n_agents, bool((c.problem.losses(c.w0) > 0.15).all())
     (3, True)
-
-    References
-    ----------
-    Spec 05 section 4, C7.
     """
     M, n, d = (check_positive_int(v, k) for v, k in ((M, "M"), (n, "n"), (d, "d")))
     if d < M * n:
@@ -73,7 +69,7 @@ def random_overparameterised(
     rows = rng.normal(size=(M, n, d)) + corr * rng.normal(size=d)
     rows /= np.linalg.norm(rows, axis=2, keepdims=True)
     w_star = rng.normal(size=d)
-    problem = LinearModelProblem(rows, w_star=w_star, tau=tau, name=f"C7 M={M} n={n} d={d}")
+    problem = LinearModelProblem(rows, w_star=w_star, tau=tau, name=f"random M={M} n={n} d={d}")
     for _ in range(1000):
         w0 = w_star + spread * rng.normal(size=d)
         if (problem.losses(w0) > floor).all():

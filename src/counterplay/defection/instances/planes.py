@@ -1,9 +1,9 @@
-"""C4 and C5: smooth convex problems in the plane that break one assumption each.
+"""Smooth convex problems in the plane that break one assumption each.
 
-C4 has parallel gradients, so that protecting everybody means standing still. C5 satisfies every
-printed assumption of the convergence theorem and still never stops, because its sublevel sets are
-unbounded.
-Source: Prop. "Role of Minimal Heterogeneity", Thm. thm:two_agents; spec 05 section 4, C4 and C5.
+The first has parallel gradients, so that protecting everybody means standing still. The second
+satisfies every printed assumption of the convergence theorem and still never stops, because its
+sublevel sets are unbounded.
+Source: Proposition 5.3, Theorem 5.2; docs/theory/05-defection.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from counterplay.defection.smoothing import psi_tau, psi_tau_slope
 
 
 def non_heterogeneous_example() -> Construction:
-    """Return C4: a strip and a tilted ellipse that touch with parallel gradients.
+    """Return a strip and a tilted ellipse that touch with parallel gradients.
 
     Under any fixed weights and small steps agent 0 leaves at the edge of the strip, and agent 1
     alone drives the model across and out of it. ADA-GD keeps both and stalls.
@@ -33,7 +33,7 @@ def non_heterogeneous_example() -> Construction:
 
     References
     ----------
-    Prop. "Role of Minimal Heterogeneity", fig:defection_example; spec 05 section 4, C4.
+    Proposition 5.3, Figure 5.6; docs/theory/05-defection.md.
     """
     A, c, rho, tau = _ellipse()
     problem = FunctionProblem(
@@ -41,7 +41,7 @@ def non_heterogeneous_example() -> Construction:
         2,
         2,
         w_star=np.array([0.7, 6.9]),
-        name="C4 parallel gradients",
+        name="parallel gradients",
     )
     expected = {
         "final": (2.119, -0.830),
@@ -53,7 +53,7 @@ def non_heterogeneous_example() -> Construction:
 
 
 def nonterminating_example() -> Construction:
-    """Return C5: ADA-GD runs for ever although every printed hypothesis of its theorem holds.
+    """Return an endless example: ADA-GD never stops, though its theorem's hypotheses hold.
 
     Agent 0 is held at its margin while agent 1's loss decreases towards 1.0678 only as ``w_1``
     drifts to infinity.
@@ -65,10 +65,10 @@ def nonterminating_example() -> Construction:
 
     References
     ----------
-    Ours, against Thm. thm:two_agents as printed; spec 05 section 4, C5.
+    Ours, against Theorem 5.2 as printed; Proposition 5.E in docs/theory/05-defection.md.
     """
     problem = FunctionProblem(
-        _receding, 2, 2, H=6.0, L=np.sqrt(5.0), w_star=np.array([0.0, -4.0]), name="C5 unbounded"
+        _receding, 2, 2, H=6.0, L=np.sqrt(5.0), w_star=np.array([0.0, -4.0]), name="unbounded"
     )
     expected = {
         "eta": 0.05 / np.sqrt(5.0),  # delta / L
@@ -81,7 +81,7 @@ def nonterminating_example() -> Construction:
 
 
 def _ellipse() -> tuple[FloatArray, FloatArray, float, float]:
-    """The recipe of spec C4: eigenvalues 1 and 0.01, tilted so that gradients meet in parallel."""
+    """Eigenvalues 1 and 0.01, tilted so that gradients meet in parallel."""
     small, D, D_prime, tau = 0.01, 3.2, 12.0, 0.2
     phi = np.arctan(np.sqrt(D_prime * small / D))
     k = D / np.cos(phi) ** 2

@@ -1,6 +1,6 @@
-"""C1 and C8: two quadratics, where leaving is harmless and where nobody can move.
+"""Two quadratics, where leaving is harmless and where nobody can move.
 
-Source: Prop. "Benign Defections"; spec 05 section 4, C1 and C8.
+Source: Proposition 5.1; docs/theory/05-defection.md.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from counterplay.defection.problem import FunctionProblem
 
 
 def benign_example(eps: float = 0.1) -> Construction:
-    """Return C1: ``|w|^2 / 2`` and ``w_1^2 / 2``; agent 1 leaves first and nothing is lost.
+    """Return ``|w|^2 / 2`` and ``w_1^2 / 2``; agent 1 leaves first and nothing is lost.
 
     Examples
     --------
@@ -22,9 +22,9 @@ def benign_example(eps: float = 0.1) -> Construction:
 
     References
     ----------
-    Prop. "Benign Defections"; spec 05 section 4, C1.
+    Proposition 5.1; docs/theory/05-defection.md, "Benign departures (Proposition 5.1)".
     """
-    problem = FunctionProblem(_nested, 2, 2, H=1.0, w_star=np.zeros(2), name="C1 benign")
+    problem = FunctionProblem(_nested, 2, 2, H=1.0, w_star=np.zeros(2), name="benign")
     expected = {
         "defect_rounds": {1.0: (3, 2), 0.5: (6, 4), 0.05: (64, 39)},
         "loss": {1.0: (0.0, 0.0), 0.05: (0.09689, 0.00702)},
@@ -33,7 +33,7 @@ def benign_example(eps: float = 0.1) -> Construction:
 
 
 def identical_agents() -> Construction:
-    """Return C8: two agents with the same loss ``w_1^2 / 2`` and targets 0.5 and 0.1.
+    """Return two agents with the same loss ``w_1^2 / 2`` and targets 0.5 and 0.1.
 
     Their gradients are parallel, so no step keeps agent 0 and helps agent 1: ADA-GD stalls.
 
@@ -41,12 +41,8 @@ def identical_agents() -> Construction:
     --------
     >>> identical_agents().expected["stalled_at"]
     0.55125
-
-    References
-    ----------
-    Spec 05 section 4, C8.
     """
-    problem = FunctionProblem(_same, 2, 2, H=1.0, w_star=np.zeros(2), name="C8 identical")
+    problem = FunctionProblem(_same, 2, 2, H=1.0, w_star=np.zeros(2), name="identical")
     expected = {
         "status": "stalled",
         "stalled_at": 0.55125,

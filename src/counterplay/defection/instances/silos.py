@@ -1,6 +1,6 @@
-"""C6: two silos whose own separators are perfect at home and wrong for a fifth of the other.
+"""Two silos whose own separators are perfect at home and wrong for a fifth of the other.
 
-Source: fig:defection_cartoon; spec 05 section 4, C6.
+Source: Figure D.1; docs/theory/05-defection.md, "Two silos (Figure D.1)".
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TwoSilos:
 
 
 def two_silo_cartoon() -> TwoSilos:
-    """Return C6: errors 0 at home, 0.2 abroad, 0.1 on average, 0 for the joint separator.
+    """Return two silos: errors 0 at home, 0.2 abroad, 0.1 on average, 0 for the joint separator.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def two_silo_cartoon() -> TwoSilos:
 
     References
     ----------
-    fig:defection_cartoon; spec 05 section 4, C6.
+    Figure D.1; docs/theory/05-defection.md, "Two silos (Figure D.1)".
     """
     red, labels = _both_sides(np.array(RED_ANGLES))
     blue, _ = _both_sides(-np.array(RED_ANGLES))

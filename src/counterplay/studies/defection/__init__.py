@@ -5,14 +5,13 @@ from counterplay.studies.defection.cifar10 import (
     cifar10_table,
     cifar10_verdicts,
 )
-from counterplay.studies.defection.device_accuracy import DEVICE_ACCURACY
 from counterplay.studies.defection.grids import FINE_TUNE, Q_BY_K
 from counterplay.studies.defection.misreport import MISREPORT
 from counterplay.studies.defection.plates import PLATES
 from counterplay.studies.defection.round_bounds import ROUND_BOUNDS
 from counterplay.studies.defection.sandwich import SANDWICH
 from counterplay.studies.defection.step_sizes import STEP_SIZES
-from counterplay.studies.defection.timeline import TIMELINE
+from counterplay.studies.defection.timeline import DEVICE_ACCURACY, TIMELINE
 from counterplay.studies.study import Area
 
 __all__ = ["AREA", "cifar10_figures", "cifar10_table", "cifar10_verdicts"]

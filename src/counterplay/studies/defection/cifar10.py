@@ -1,7 +1,7 @@
 """The CIFAR-10 experiment: table, figures and verdicts from the numbers that a GPU run has written.
 
 ``benchmarks/gpu_defection.py`` writes one JSON file; nothing is computed here but means and
-intervals. Source: fig:defection_time, fig:defection_worker, fig:our_algorithm, spec 05 section 5.1.
+intervals. Source: Figures 5.2, 5.3 and 5.7, see docs/theory/05-defection.md.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from counterplay.core.figures import PALETTE, figure_style, panels
+from counterplay.core.figures import PALETTE, panels
 from counterplay.core.stats import mean_interval
 from counterplay.errors import InvalidInputError
-from counterplay.studies.defection.squares import four_panels
+from counterplay.studies.defection.digits import four_panels
 from counterplay.studies.study import Verdict
 
 if TYPE_CHECKING:
@@ -124,14 +124,13 @@ def cifar10_verdicts(path: str | os.PathLike[str], eps: float = 1.25) -> list[Ve
 def cifar10_figures(path: str | os.PathLike[str]) -> dict[str, Figure]:
     """Return the figures of the experiment, as far as their cells were run."""
     data = load_cifar10_results(path)
-    with figure_style():
-        return {
-            "timeline": _timeline(data, telling_target(data)),
-            "devices": _devices(data),
-            "step-sizes": _step_sizes(data),
-            "q-by-k": _q_by_k(data),
-            "fine-tune": _fine_tune(data),
-        }
+    return {
+        "timeline": _timeline(data, telling_target(data)),
+        "devices": _devices(data),
+        "step-sizes": _step_sizes(data),
+        "q-by-k": _q_by_k(data),
+        "fine-tune": _fine_tune(data),
+    }
 
 
 def _timeline(data: dict[str, Any], eps: float) -> Figure:

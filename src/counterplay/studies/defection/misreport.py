@@ -6,19 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.seeds import generator
 from counterplay.core.stats import mean_interval
 from counterplay.defection import (
     ADAGD,
-    MisreportingAgent,
+    FederationGame,
     RationalAgent,
     SafeStep,
-    adagd_step_size,
+    Server,
     instances,
-    run_icfo,
+    play,
 )
+from counterplay.defection.bounds import adagd_step_size
+from counterplay.defection.lab import MisreportingAgent
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_most, equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,34 +55,31 @@ def _cell(params: Params, seed: int) -> Record:
     agents = [RationalAgent(EPS, behaviour=MisreportingAgent(told))]
     agents += [RationalAgent(EPS)] * (M - 1)
     rule = ADAGD(DELTA) if ada else SafeStep(DELTA)
-    run = run_icfo(c.problem, rule, c.w0, agents, eta=eta, rounds=20_000)
-    left = int(run.history.defect_round[0])
+    run = play(Server(rule, c.w0, step_size=eta), FederationGame(c.problem, agents), rounds=20_000)
+    left = int(run.defect_round[0])
     return {
         "liar_left": left,
-        "liar_work": int(run.history.workload[0]),
+        "liar_work": int(run.workload[0]),
         "liar_loss": float(run.loss[0]),
-        "liar_took": float(run.history.loss[left - 1, 0]) if left > 0 else float(run.loss[0]),
-        "others_work": float(run.history.workload[1:].mean()),
+        "liar_took": float(run.losses[left - 1, 0]) if left > 0 else float(run.loss[0]),
+        "others_work": float(run.workload[1:].mean()),
         "others_worst": float((run.loss[1:] - EPS).max()),
-        "others_left": int((run.history.defect_round[1:] >= 0).sum()),
+        "others_left": int((run.defect_round[1:] >= 0).sum()),
     }
 
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     honest = frame[frame["factor"] == 1.0]
     lies = frame[frame["factor"] <= 0.75]
-    gone = lies[lies["liar_left"] > 0]
     return [
-        Verdict("05.05", "An honest agent is kept.",
-                f"{int((honest['liar_left'] > 0).sum())} of {len(honest)} left", "0",
-                bool((honest["liar_left"] < 0).all())),
-        Verdict("05.19", "A lie below the margin lets the liar leave with a model it likes.",
-                f"{len(gone)} of {len(lies)} lies, loss taken away at most "
-                f"{gone['liar_took'].max():.3f}", f"all, <= {EPS}",
-                len(gone) == len(lies) and bool(gone["liar_took"].max() <= EPS)),
-        Verdict("05.06", "The honest agents are still protected.",
-                f"{int(frame['others_left'].sum())} of them left", "0",
-                int(frame["others_left"].sum()) == 0),
+        equals("05.05", "An honest agent is kept.",
+               float((honest["liar_left"] > 0).sum()), 0.0, what="left"),
+        equals("05.19", "A lie below the margin lets the liar leave.",
+               float((lies["liar_left"] > 0).sum()), len(lies), what="lies"),
+        at_most("05.19", "The liar leaves with a model it likes.",
+                float(lies["liar_took"].max()), EPS, what="loss taken away"),
+        equals("05.06", "The honest agents are still protected.",
+               float(frame["others_left"].sum()), 0.0, what="left"),
     ]  # fmt: skip
 
 
@@ -88,24 +88,23 @@ def _figure(frame: pd.DataFrame) -> Figure:
     honest agents. Right: the loss it takes away (solid) is within its target (dashed); the honest
     agents (dotted) are kept above theirs until the last, landing step. Intervals: 95 %.
     """
-    with figure_style():
-        figure, (left, right) = panels(2, width=5.0)
-        for rule, (style, colour) in LOOK.items():
-            part = frame[frame["rule"] == rule].assign(
-                share=lambda rows: rows["liar_work"] / rows["others_work"].clip(lower=1),
-                honest=lambda rows: rows["others_worst"] + EPS,
-            )
-            _curve(left, part, "share", style, colour, rule)
-            _curve(right, part, "liar_took", style, colour, f"liar, {rule}")
-            _curve(right, part, "honest", style[0] + ":", colour, f"worst honest, {rule}")
-        left.axhline(1.0, **THEORY)
-        right.axhline(EPS, **THEORY)
-        left.set(xlabel="reported target / true target", ylabel="liar's rounds / others' rounds",
-                 title="The liar works less", ylim=(0, 1.1))  # fmt: skip
-        right.set(xlabel="reported target / true target", ylabel="loss on own data",
-                  title="The liar leaves with its target", ylim=(0.2, 0.5))  # fmt: skip
-        left.legend(fontsize=8)
-        right.legend(fontsize=7, loc="lower right")
+    figure, (left, right) = panels(2, width=5.0)
+    for rule, (style, colour) in LOOK.items():
+        part = frame[frame["rule"] == rule].assign(
+            share=lambda rows: rows["liar_work"] / rows["others_work"].clip(lower=1),
+            honest=lambda rows: rows["others_worst"] + EPS,
+        )
+        _curve(left, part, "share", style, colour, rule)
+        _curve(right, part, "liar_took", style, colour, f"liar, {rule}")
+        _curve(right, part, "honest", style[0] + ":", colour, f"worst honest, {rule}")
+    left.axhline(1.0, **THEORY)
+    right.axhline(EPS, **THEORY)
+    left.set(xlabel="reported target / true target", ylabel="liar's rounds / others' rounds",
+             title="The liar works less", ylim=(0, 1.1))  # fmt: skip
+    right.set(xlabel="reported target / true target", ylabel="loss on own data",
+              title="The liar leaves with its target", ylim=(0.2, 0.5))  # fmt: skip
+    left.legend(fontsize=8)
+    right.legend(fontsize=7, loc="lower right")
     return figure
 
 

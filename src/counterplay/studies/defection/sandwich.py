@@ -6,20 +6,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.seeds import generator
 from counterplay.defection import (
     ADAGD,
+    FedAvg,
+    FederationGame,
     SafeStep,
-    UniformAggregation,
-    adagd_step_size,
+    Server,
     instances,
     land,
-    run_icfo,
+    play,
 )
-from counterplay.defection.reports import Aggregator
+from counterplay.defection.bounds import adagd_step_size
+from counterplay.federated.reports import Rule
 from counterplay.studies.defection.curves import pack, thinned, unpack
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_least, at_most, equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,26 +45,26 @@ def _cell(params: Params, seed: int) -> Record:
     )
     H, L = float(c.problem.H or 1.0), float(c.problem.L or 1.0)
     eta_small = adagd_step_size(M, H, L, DELTA)
-    rules: dict[str, tuple[Aggregator, float]] = {
-        "equal weights": (UniformAggregation(), eta_small * 4),
+    rules: dict[str, tuple[Rule, float]] = {
+        "equal weights": (FedAvg(), eta_small * 4),
         "ADA-GD": (ADAGD(DELTA), eta_small),
         "SafeStep": (SafeStep(DELTA), 1.0 / H),
     }
     rule, eta = rules[str(params["rule"])]
-    run = run_icfo(c.problem, rule, c.w0, c.eps, eta=eta, rounds=20_000)
-    excess = run.history.loss - c.eps
+    run = play(Server(rule, c.w0, step_size=eta), FederationGame(c.problem, c.eps), rounds=20_000)
+    excess = run.losses - c.eps
     rows = thinned(len(excess))
     return {
-        "rounds": run.history.rounds,
+        "rounds": len(run),
         "status": run.status,
-        "defections": run.history.n_defections,
+        "defections": run.n_defections,
         "lowest": float(excess.min()),
         "lowest_final": float(excess[-1].min()),
         "highest_final": float(excess[-1].max()),
         "landed": land(c.problem, run.w, c.eps).certified,
         "at": pack(rows.astype(np.float64)),
         "excess": pack(excess[rows]),
-        "left": pack(run.history.defect_round.astype(np.float64)),
+        "left": pack(run.defect_round.astype(np.float64)),
     }
 
 
@@ -69,21 +72,18 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     ada = frame[frame["rule"] == "ADA-GD"]
     safe = frame[frame["rule"] == "SafeStep"]
     equal = frame[frame["rule"] == "equal weights"]
-    low, high = float(ada["lowest_final"].min()), float(ada["highest_final"].max())
-    floor = float(safe["lowest"].min())
+    kept = (ada["status"] == "converged") & (ada["defections"] == 0)
     return [
-        Verdict("05.05", "ADA-GD converges without a defection on every problem.",
-                f"{int(((ada['status'] == 'converged') & (ada['defections'] == 0)).sum())} of "
-                f"{len(ada)}", "all",
-                bool(((ada["status"] == "converged") & (ada["defections"] == 0)).all())),
-        Verdict("05.05", "All its final losses lie in the sandwich above the targets.",
-                f"{low:.4f} to {high:.4f}", f"{DELTA} to {2 * DELTA}",
-                low > DELTA - 1e-9 and high <= 2 * DELTA + 1e-9),
-        Verdict("05.27", "SafeStep never lets a loss fall below eps + delta.",
-                f"lowest excess {floor:.6f}", f">= {DELTA}", floor >= DELTA - 1e-9),
-        Verdict("05.03", "Equal weights lose agents on the same problems.",
-                f"{int((equal['defections'] > 0).sum())} of {len(equal)}", "some",
-                bool((equal["defections"] > 0).any())),
+        equals("05.05", "ADA-GD converges without a defection on every problem.",
+               float(kept.sum()), len(ada), what="problems"),
+        at_least("05.05", "Its final losses lie above the lower line of the sandwich.",
+                 float(ada["lowest_final"].min()), DELTA, slack=1e-9),
+        at_most("05.05", "Its final losses lie below the upper line of the sandwich.",
+                float(ada["highest_final"].max()), 2 * DELTA, slack=1e-9),
+        at_least("05.27", "SafeStep never lets a loss fall below eps + delta.",
+                 float(safe["lowest"].min()), DELTA, what="lowest excess", slack=1e-9),
+        at_least("05.03", "Equal weights lose agents on the same problems.",
+                 float((equal["defections"] > 0).sum()), 1.0, what="problems"),
     ]  # fmt: skip
 
 
@@ -92,25 +92,24 @@ def _figure(frame: pd.DataFrame) -> Figure:
     2 delta. Protected agents end between the upper two; with equal weights (left) agents leave at
     the dots, at the target, and their losses rise again.
     """
-    with figure_style():
-        figure, axes = panels(3, width=3.7)
-        for ax, rule in zip(axes, RULES):
-            row = frame[(frame["rule"] == rule) & (frame["problem"] == 0)].iloc[0]
-            at, excess = unpack(row["at"])[:, 0], unpack(row["excess"], M)
-            left = unpack(row["left"])[:, 0]
-            for m in range(M):
-                ax.plot(at + 1, excess[:, m], color=PALETTE[m], lw=1.4)
-                if left[m] >= 0:
-                    ax.plot(left[m], np.interp(left[m] - 1, at, excess[:, m]), "o",
-                            color=PALETTE[m], markersize=6)  # fmt: skip
-            for height in (0.0, DELTA, 2 * DELTA):
-                ax.axhline(height, **THEORY)
-            ax.set(xscale="log", xlabel="round", title=rule)
-            ax.set_yscale("symlog", linthresh=4 * DELTA)
-            ax.set_yticks([-0.1, 0.0, 0.05, 0.1, 1.0], ["-0.1", "0", "δ", "2δ", "1"])
-            ax.minorticks_off()
-            ax.set_ylim(-0.2, 2.0)
-        axes[0].set_ylabel("loss above the target, F_m − ε_m")
+    figure, axes = panels(3, width=3.7)
+    for ax, rule in zip(axes, RULES):
+        row = frame[(frame["rule"] == rule) & (frame["problem"] == 0)].iloc[0]
+        at, excess = unpack(row["at"])[:, 0], unpack(row["excess"], M)
+        left = unpack(row["left"])[:, 0]
+        for m in range(M):
+            ax.plot(at + 1, excess[:, m], color=PALETTE[m], lw=1.4)
+            if left[m] >= 0:
+                ax.plot(left[m], np.interp(left[m] - 1, at, excess[:, m]), "o",
+                        color=PALETTE[m], markersize=6)  # fmt: skip
+        for height in (0.0, DELTA, 2 * DELTA):
+            ax.axhline(height, **THEORY)
+        ax.set(xscale="log", xlabel="round", title=rule)
+        ax.set_yscale("symlog", linthresh=4 * DELTA)
+        ax.set_yticks([-0.1, 0.0, 0.05, 0.1, 1.0], ["-0.1", "0", "δ", "2δ", "1"])
+        ax.minorticks_off()
+        ax.set_ylim(-0.2, 2.0)
+    axes[0].set_ylabel("loss above the target, F_m − ε_m")
     return figure
 
 

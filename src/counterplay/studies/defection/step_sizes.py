@@ -6,19 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.seeds import generator
 from counterplay.defection import (
     ADAGD,
     FedAvg,
+    FederationGame,
     MWFed,
-    ReportNoise,
     SafeStep,
+    Server,
     instances,
-    run_icfo,
+    play,
 )
-from counterplay.defection.reports import Aggregator
+from counterplay.defection.lab import ReportNoise
+from counterplay.federated.reports import Rule
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_least, at_most, equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 M, DELTA = 5, 0.05
 NOISE = ReportNoise(loss=0.03, gradient=0.2)
-RULES: dict[str, tuple[Aggregator, ReportNoise | None, str, str]] = {
+RULES: dict[str, tuple[Rule, ReportNoise | None, str, str]] = {
     "FedAvg": (FedAvg(), None, PALETTE[1], "o-"),
     "MW-FED": (MWFed(gap=DELTA), None, PALETTE[5], "v-"),
     "ADA-GD": (ADAGD(DELTA), None, PALETTE[2], "s-"),
@@ -54,17 +57,19 @@ def _cell(params: Params, seed: int) -> Record:
         M, 6, 36, eps=0.1, delta=DELTA, spread=2.0, random_state=rng
     )
     rule, noise, _, _ = RULES[str(params["rule"])]
-    run = run_icfo(
-        c.problem, rule, c.w0, c.eps, eta=float(params["eta"] or 1.0),
-        rounds=int(params["rounds"] or 1), noise=noise, random_state=replicate,
-    )  # fmt: skip
-    floor = np.minimum(run.history.loss[0], c.eps + DELTA)
+    run = play(
+        Server(rule, c.w0, step_size=float(params["eta"] or 1.0)),
+        FederationGame(c.problem, c.eps, noise=noise),
+        rounds=int(params["rounds"] or 1),
+        random_state=replicate,
+    )
+    floor = np.minimum(run.losses[0], c.eps + DELTA)
     return {
         "worst_excess": float((run.loss - c.eps).max()),
-        "defections": run.history.n_defections,
-        "steps": run.history.rounds,
+        "defections": run.n_defections,
+        "steps": len(run),
         "status": run.status,
-        "below_floor": float((floor - run.history.loss).max()),
+        "below_floor": float((floor - run.losses).max()),
     }
 
 
@@ -74,20 +79,17 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     largest = frame["eta"].max()
     stop = frame[(frame["eta"] == largest) & (frame["rule"] == "ADA-GD")]
     flat = frame[(frame["rule"] == "SafeStep") & (frame["status"] == "converged")]
-    below = float(exact["below_floor"].max())
     return [
-        Verdict("05.06", "ADA-GD and SafeStep lose nobody at any step size.",
-                f"{int(exact['defections'].sum())} defections, {below:.1e} below the floor", "0",
-                int(exact["defections"].sum()) == 0 and below <= 1e-9),
-        Verdict("05.06", "A large step makes ADA-GD stop far from the targets.",
-                f"excess {stop['worst_excess'].max():.2f} at eta {largest:.0f}", f"> {2 * DELTA}",
-                bool(stop["worst_excess"].max() > 2 * DELTA)),
-        Verdict("05.27", "SafeStep reaches the relaxed target wherever it stops.",
-                f"largest excess {flat['worst_excess'].max():.3f}", f"<= {2 * DELTA}",
-                bool(flat["worst_excess"].max() <= 2 * DELTA + 1e-9)),
-        Verdict("05.06", "The guarantee needs exact reports: with noise agents leave.",
-                f"{int(noisy['defections'].sum())} defections", "> 0",
-                bool(noisy["defections"].sum() > 0)),
+        equals("05.06", "ADA-GD and SafeStep lose nobody at any step size.",
+               float(exact["defections"].sum()), 0.0, what="defections"),
+        at_most("05.06", "They keep every loss above its floor at any step size.",
+                float(exact["below_floor"].max()), 0.0, slack=1e-9),
+        at_least("05.06", "A large step makes ADA-GD stop far from the targets.",
+                 float(stop["worst_excess"].max()), 2 * DELTA, what="excess"),
+        at_most("05.27", "SafeStep reaches the relaxed target wherever it stops.",
+                float(flat["worst_excess"].max()), 2 * DELTA, what="largest excess", slack=1e-9),
+        at_least("05.06", "The guarantee needs exact reports: with noise agents leave.",
+                 float(noisy["defections"].sum()), 1.0, what="defections"),
     ]  # fmt: skip
 
 
@@ -96,22 +98,19 @@ def _figure(frame: pd.DataFrame) -> Figure:
     how many of five agents left. Large steps make ADA-GD stop at once, far from the targets;
     SafeStep stays at the promise; noise in the reports (dotted) voids the guarantee of both.
     """
-    with figure_style():
-        figure, (left, right) = panels(2, width=5.0, height=4.6)
-        for k, (rule, (_, _, colour, style)) in enumerate(RULES.items()):
-            part = (
-                frame[frame["rule"] == rule].groupby("eta")[["worst_excess", "defections"]].mean()
-            )
-            left.plot(part.index, part["worst_excess"], style, color=colour, label=rule)
-            shift = 0.015 * (k - 2.5)  # keeps equal curves apart
-            right.plot(part.index, part["defections"] + shift, style, color=colour, label=rule)
-        left.axhline(2 * DELTA, **THEORY)
-        left.set(xscale="log", yscale="log", xlabel="step size η",
-                 ylabel="worst final loss above target", title="Quality")  # fmt: skip
-        right.set(xscale="log", xlabel="step size η", ylabel="agents that left (of 5)",
-                  title="Defections")  # fmt: skip
-        handles, labels = left.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    figure, (left, right) = panels(2, width=5.0, height=4.6)
+    for k, (rule, (_, _, colour, style)) in enumerate(RULES.items()):
+        part = frame[frame["rule"] == rule].groupby("eta")[["worst_excess", "defections"]].mean()
+        left.plot(part.index, part["worst_excess"], style, color=colour, label=rule)
+        shift = 0.015 * (k - 2.5)  # keeps equal curves apart
+        right.plot(part.index, part["defections"] + shift, style, color=colour, label=rule)
+    left.axhline(2 * DELTA, **THEORY)
+    left.set(xscale="log", yscale="log", xlabel="step size η",
+             ylabel="worst final loss above target", title="Quality")  # fmt: skip
+    right.set(xscale="log", xlabel="step size η", ylabel="agents that left (of 5)",
+              title="Defections")  # fmt: skip
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
     return figure
 
 

@@ -1,0 +1,327 @@
+"""What happened in a federation, round by round and party by party, and the live panel.
+
+Source: Algorithm 5.1, see docs/theory/05-defection.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from counterplay.core.report import Report
+from counterplay.core.validation import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from rich.table import Table
+
+GOODBYE = "left"
+Status = Literal[
+    "running",
+    "converged",
+    "stalled",
+    "everybody_left",
+    "no_usable_answer",
+    "unreachable",
+    "max_rounds",
+]
+
+MEANING: dict[str, str] = {
+    "running": "training goes on",
+    "converged": "every party that still answers is close enough to its target",
+    "stalled": "no step helps without losing a party",
+    "everybody_left": "every party has left",
+    "no_usable_answer": "parties answered, but no answer could be used",
+    "unreachable": "no party answered",
+    "max_rounds": "the last round was reached",
+}
+
+
+@dataclass(frozen=True)
+class PartyGauge:
+    """One party in one round: where it stands, or why it was not there.
+
+    ``event`` is empty for a party that took part, ``"left"`` for a goodbye, and a sentence for a
+    party that was dropped from the round.
+
+    Examples
+    --------
+    >>> PartyGauge("north", 1, loss=0.5, threshold=0.25).gap
+    0.25
+    """
+
+    party: str
+    node: int
+    loss: float = math.nan
+    threshold: float = math.nan
+    predicted: bool = False
+    event: str = ""
+
+    @property
+    def gap(self) -> float:
+        """``F_m - eps_m``: how far the party is from leaving."""
+        return self.loss - self.threshold
+
+
+@dataclass(frozen=True)
+class RoundGauge:
+    """One round of the federation: every party's gauge and what the server did.
+
+    Examples
+    --------
+    >>> parties = PartyGauge("north", 1, 0.5, 0.25), PartyGauge("south", 2, event="no reply")
+    >>> RoundGauge(1, parties, "running").dropped
+    {'south': 'no reply'}
+    """
+
+    round: int
+    parties: tuple[PartyGauge, ...]
+    status: Status
+    case: int = 0
+    step_length: float = 0.0
+    sigma_min: float = math.nan
+    parallel: tuple[str, str, float] | None = None
+
+    @property
+    def present(self) -> tuple[PartyGauge, ...]:
+        """The parties that took part."""
+        return tuple(p for p in self.parties if not p.event)
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """The parties that said goodbye in this round."""
+        return tuple(p.party for p in self.parties if p.event == GOODBYE)
+
+    @property
+    def dropped(self) -> dict[str, str]:
+        """The parties that were asked and did not take part, with the reason."""
+        return {p.party: p.event for p in self.parties if p.event not in ("", GOODBYE)}
+
+    @property
+    def mean_loss(self) -> float:
+        """Mean loss of the parties that took part; nan if nobody did."""
+        losses = [p.loss for p in self.present if not math.isnan(p.loss)]
+        return float(np.mean(losses)) if losses else math.nan
+
+    def numbers(self) -> dict[str, int | float | list[int] | list[float]]:
+        """Return the round as metrics for Flower's result."""
+        gaps = [p.gap for p in self.present]
+        return {
+            "loss": self.mean_loss,
+            "smallest-gap": min(gaps, default=math.nan),
+            "largest-gap": max(gaps, default=math.nan),
+            "present": len(gaps),
+            "left": len(self.left),
+            "dropped": len(self.dropped),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class FederationHistory(Report):
+    """The record of a run: who stood where, who left, who was dropped or refused.
+
+    Parameters
+    ----------
+    rounds :
+        One :class:`RoundGauge` per round.
+    status :
+        How the run ended.
+    delta :
+        Margin of the rule, for the figure; None if it has none.
+    landed :
+        Whether a certified last step took every party into its target; None if none was tried.
+    notes :
+        Sentences about the whole run, shown first.
+    w :
+        The final model as a vector, where known.
+    final :
+        Loss of every party at the final model, also of those who left, where they could be asked.
+
+    Examples
+    --------
+    >>> gauge = PartyGauge("north", 1, loss=0.5, threshold=0.2)
+    >>> history = FederationHistory((RoundGauge(1, (gauge,), "running"),), "max_rounds")
+    >>> print(history.summary())
+    1 round, max_rounds: the last round was reached. Nobody left. Nobody was dropped.
+    Largest distance to a target: 0.3 (north).
+    >>> history.to_frame()["gap"].tolist()
+    [0.3]
+    """
+
+    rounds: tuple[RoundGauge, ...]
+    status: Status
+    delta: float | None = None
+    landed: bool | None = None
+    notes: tuple[str, ...] = ()
+    w: FloatArray | None = None
+    final: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def final_losses(self) -> pd.Series:
+        """Loss of every party at the final model; empty where leavers cannot be asked."""
+        import pandas as pd
+
+        return pd.Series(dict(self.final), name="loss", dtype=float)
+
+    @property
+    def left(self) -> dict[str, int]:
+        """The parties that left, with the round in which they said goodbye."""
+        return {name: gauge.round for gauge in self.rounds for name in gauge.left}
+
+    @property
+    def dropped(self) -> dict[str, list[int]]:
+        """The parties that missed rounds, with these rounds."""
+        missed: dict[str, list[int]] = {}
+        for gauge in self.rounds:
+            for name in gauge.dropped:
+                missed.setdefault(name, []).append(gauge.round)
+        return missed
+
+    @property
+    def refused(self) -> dict[str, list[str]]:
+        """The parties whose answers could not be used, with the reasons."""
+        found: dict[str, list[str]] = {}
+        for gauge in self.rounds:
+            for name, why in gauge.dropped.items():
+                if why != "no reply":
+                    found.setdefault(name, []).append(f"round {gauge.round}: {why}")
+        return found
+
+    def summary(self) -> str:
+        """Return the run in a few sentences; all parties count, also those who left."""
+        done = counted(len(self.rounds))
+        first = f"{done}, {self.status}: {MEANING[self.status]}."
+        left = ", ".join(f"{name} (round {r})" for name, r in self.left.items())
+        lost = ", ".join(f"{k} ({counted(len(v))})" for k, v in self.dropped.items())
+        first += f" Left: {left}." if left else " Nobody left."
+        first += f" Dropped: {lost}." if lost else " Nobody was dropped."
+        lines = [*self.notes, first, *self._distances()]
+        last = self.rounds[-1] if self.rounds else None
+        if last is not None and last.parallel is not None:
+            lines.append(parallel_sentence(last.parallel))
+        if self.status == "no_usable_answer":
+            lines += [f"{name}: {reasons[-1]}." for name, reasons in self.refused.items()]
+        if self.landed is not None:
+            how = "into every party's target" if self.landed else "refused, it cannot be certified"
+            lines.append(f"Last step: {how}.")
+        return "\n".join(lines)
+
+    def _distances(self) -> list[str]:
+        """Who is farthest from its target, and of whom that is not known."""
+        gaps: dict[str, float] = {}
+        since: dict[str, int] = {}
+        last = max((g.round for g in self.rounds if g.present), default=0)
+        for gauge in self.rounds:
+            for p in gauge.present:
+                known = self.final.get(p.party)
+                gaps[p.party] = p.gap if known is None else known - p.threshold
+                since[p.party] = gauge.round
+        old = {p: r for p, r in since.items() if r < last and p not in self.final}
+        now = {p: gap for p, gap in gaps.items() if p not in old and not math.isnan(gap)}
+        lines = []
+        if now:
+            worst = max(now, key=lambda p: now[p])
+            line = f"Largest distance to a target: {now[worst]:.4g} ({worst}"
+            line += f", who left in round {self.left[worst]})." if worst in self.left else ")."
+            lines.append(line)
+        if old:
+            who = ", ".join(f"{p} (since round {r})" for p, r in old.items())
+            lines.append(f"Unknown at the final model: {who}.")
+        return lines
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per round and party that was asked."""
+        import pandas as pd  # here, because every message of a party starts a process
+
+        columns = ("round", "party", "node", "loss", "threshold", "gap", "predicted", "event")
+        return pd.DataFrame(
+            [
+                (g.round, p.party, p.node, p.loss, p.threshold, p.gap, p.predicted, p.event)
+                for g in self.rounds
+                for p in g.parties
+            ],
+            columns=list(columns),
+        )
+
+    def rounds_frame(self) -> pd.DataFrame:
+        """Return one row per round: mean loss, parties, step, health of the gradients."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {
+                    "round": g.round,
+                    "status": g.status,
+                    "case": g.case,
+                    "mean_loss": g.mean_loss,
+                    "present": len(g.present),
+                    "predicted": sum(p.predicted for p in g.present),
+                    "left": len(g.left),
+                    "dropped": len(g.dropped),
+                    "step_length": g.step_length,
+                    "sigma_min": g.sigma_min,
+                }
+                for g in self.rounds
+            ]
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw every party's distance to its target over the rounds."""
+        from counterplay.core.figures import axes_or_new
+
+        ax = axes_or_new(ax)
+        frame = self.to_frame()
+        for name, rows in frame[frame["event"] == ""].groupby("party", sort=False):
+            ax.plot(rows["round"], rows["gap"], marker=".", label=str(name))
+        ax.axhline(0.0, color="black", linewidth=1.0)
+        if self.delta is not None:
+            for factor in (1, 2):
+                ax.axhline(factor * self.delta, color="black", linestyle="--", linewidth=1.0)
+        for i, (name, r) in enumerate(self.left.items()):
+            ax.axvline(r, color="grey", linestyle=":", linewidth=1.0)
+            spot = (r, 0.98 - 0.06 * (i % 6))
+            ax.annotate(
+                f"{name} left ", spot, None, ("data", "axes fraction"), ha="right", va="top"
+            )
+        ax.set_xlabel("round")
+        ax.set_ylabel("loss above the party's target")
+        ax.legend(fontsize="small")
+        return ax
+
+
+def counted(rounds: int) -> str:
+    """Return ``1 round`` or ``7 rounds``."""
+    return f"{rounds} round{'' if rounds == 1 else 's'}"
+
+
+def parallel_sentence(pair: tuple[str, str, float]) -> str:
+    """Return the sentence that names the parties whose gradients block the server."""
+    first, second, angle = pair
+    return f"The gradients of {first} and {second} are closest to parallel, {angle:.2g} degrees."
+
+
+def panel(gauge: RoundGauge) -> Table:
+    """Return the health gauge of a round as a table for the terminal."""
+    from rich.table import Table
+
+    sigma = gauge.sigma_min
+    health = "" if math.isnan(sigma) else f", smallest singular value {sigma:.3g}"
+    table = Table(title=f"round {gauge.round}: {gauge.status}{health}", title_justify="left")
+    table.add_column("party")
+    for column in ("loss", "target", "above target"):
+        table.add_column(column, justify="right")
+    table.add_column("state")
+    for p in sorted(gauge.parties, key=lambda p: p.party):
+        if p.event:
+            table.add_row(p.party, "", "", "", p.event)
+        else:
+            state = "could leave next" if p.predicted else "stays"
+            table.add_row(p.party, f"{p.loss:.4f}", f"{p.threshold:.4f}", f"{p.gap:+.4f}", state)
+    if gauge.parallel is not None:
+        table.caption = parallel_sentence(gauge.parallel)
+    return table

@@ -1,0 +1,151 @@
+"""What the parties send in a round, what the server decides, and what a rule remembers.
+
+Every engine (NumPy problems, many seeds at once, parties in this process, Flower) fills
+:class:`Reports`, calls ``rule.decide(reports, step_size, state)`` and adds ``decision.step`` to the
+model. Source: Algorithm 5.1, see docs/theory/05-defection.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sized
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.errors import InvalidInputError
+from counterplay.federated.stack import Stack, Vector
+
+RuleStatus = Literal["running", "converged", "stalled"]
+
+
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """What the parties that still take part sent in one round, at the model ``w``.
+
+    Parameters
+    ----------
+    loss : array of shape (M,)
+        Full local loss ``F_m(w)``.
+    gradients : Stack of M rows
+        Full-batch gradients ``G_m(w)``.
+    eps : array of shape (M,)
+        Reported targets: party ``m`` is expected to leave once its loss is at most ``eps_m``; nan
+        where a party has none.
+    ids : array of shape (M,), optional
+        Numbers of the parties, default ``0..M-1``; keys of the rule's memory.
+    updates : Stack of M rows, optional
+        Mean gradients along the local steps, ``U_m = (w - w_m) / step_size``; None for one full
+        step.
+    loss_se : array of shape (M,), optional
+        Standard error of each reported loss, for rules with a stochastic margin.
+    leaving : bool array of shape (M,), optional
+        Parties predicted to leave whatever they report (see ``GroupPredictor``).
+    steps : array of shape (M,), optional
+        Local steps behind each update, where the rule shared them out (``MWFed``).
+    influence : array of shape (M,), optional
+        Factor in (0, 1] of each party in means and sums; shortens vectors that are far too long.
+    """
+
+    loss: FloatArray
+    gradients: Stack
+    eps: FloatArray
+    ids: IntArray = field(default=None)  # type: ignore[arg-type]  # filled below
+    updates: Stack | None = None
+    loss_se: FloatArray | None = None
+    leaving: BoolArray | None = None
+    steps: IntArray | None = None
+    influence: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        M = len(self.loss)
+        if M == 0:
+            raise InvalidInputError("a round needs the report of at least one party")
+        if self.ids is None:
+            object.__setattr__(self, "ids", np.arange(M))
+        names = "gradients eps ids updates loss_se leaving steps influence"
+        for name in names.split():
+            value: Sized | None = getattr(self, name)
+            if value is not None and len(value) != M:
+                raise InvalidInputError(f"{name} has {len(value)} rows but {M} parties sent a loss")
+
+    @property
+    def moves(self) -> Stack:
+        """The vectors to aggregate: local updates where sent, gradients otherwise."""
+        return self.gradients if self.updates is None else self.updates
+
+    def bounded(self, weights: FloatArray) -> FloatArray:
+        """Return weights of the parties in a mean or sum, times their influence."""
+        return weights if self.influence is None else weights * self.influence
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """The server's move of one round.
+
+    Attributes
+    ----------
+    step : vector
+        What to add to the model, the step size included; zero when the rule has stopped.
+    status : {"running", "converged", "stalled"}
+        ``converged``: the rule's own stopping condition holds, keep the model.
+        ``stalled``: no progress is possible without losing somebody, keep the model.
+    case : int
+        Which branch was taken (ADA-GD: 1, 2, 3 as in the algorithm; 0 for rules without cases).
+    predicted : bool array of shape (M,)
+        The parties predicted to leave, ``D``.
+    gram : array of shape (M, M), optional
+        Inner products of the gradients, where the rule needed them.
+    """
+
+    step: Vector
+    status: RuleStatus
+    case: int
+    predicted: BoolArray
+    gram: FloatArray | None = None
+
+    @cached_property
+    def sigma_min(self) -> float:
+        """Smallest singular value of the gradients; nan when the rule did not look at them."""
+        if self.gram is None:
+            return math.nan
+        return math.sqrt(max(float(np.linalg.eigvalsh(self.gram)[0]), 0.0))
+
+
+@dataclass
+class RuleState:
+    """What a rule remembers between rounds, one number per party: plain data, safe to store.
+
+    ``per_party`` holds the logarithms of the weights of ``MWFed`` and the first losses
+    ``F_m(w_0)`` of ``SafeStep``.
+
+    Examples
+    --------
+    >>> state = RuleState()
+    >>> state.recall(np.array([4, 7]), np.array([0.5, 0.25])).tolist()
+    [0.5, 0.25]
+    >>> state.recall(np.array([7]), np.array([9.0])).tolist()
+    [0.25]
+    """
+
+    round: int = 0
+    per_party: dict[int, float] = field(default_factory=dict)
+
+    def recall(self, ids: IntArray, default: FloatArray) -> FloatArray:
+        """Return the remembered numbers of ``ids``; parties seen first get their default."""
+        return np.array([self.per_party.setdefault(int(i), float(x)) for i, x in zip(ids, default)])
+
+    def store(self, ids: IntArray, values: FloatArray) -> None:
+        """Remember one number per party."""
+        self.per_party.update((int(i), float(x)) for i, x in zip(ids, values))
+
+
+@runtime_checkable
+class Rule(Protocol):
+    """A server rule. Stateless itself: the memory of a run is the :class:`RuleState`."""
+
+    def decide(self, reports: Reports, step_size: float, state: RuleState) -> Decision:
+        """Return the step for these reports and update ``state``."""

@@ -1,0 +1,117 @@
+"""MW-FED: parties that are far from their target get more weight, and more of the work.
+
+With parties that leave when satisfied and no margin, everybody who is still there has always been
+up-weighted, so the rule is plain FedAvg. The margin ``gap`` makes it slow down parties that get
+near their target.
+Source: Algorithm C.2 and Proposition 5.I, see docs/theory/05-defection.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from counterplay.core.draws import fold, run_keys
+from counterplay.core.validation import (
+    BoolArray,
+    IntArray,
+    check_choice,
+    check_int,
+    check_positive_int,
+    check_real,
+)
+from counterplay.federated.loads import ROUNDINGS, Rounding, ideal_loads, rounded_loads
+from counterplay.federated.reports import Decision, Reports, RuleState
+
+
+@dataclass(frozen=True)
+class MWFed:
+    """Multiplicative weights on the parties: they grow while a party misses its target.
+
+    Use it as the baseline that reacts to losses but cannot predict them, or, with ``work``, to
+    spare satisfied parties.
+
+    Parameters
+    ----------
+    gap : float
+        Margin of the up-weighting test ``F_m >= eps_m + gap``; a natural choice is the ``delta``
+        of the other rules. With 0 the rule equals :class:`FedAvg` when parties leave once
+        satisfied. Targets of another kind (accuracies) come in through :meth:`judge`.
+    growth : float
+        Factor of an up-weighted party; 1 is federated averaging.
+    work : int, optional
+        Average number of local steps per party and round. They are then shared out by weight
+        (some parties may get none), and updates are averaged by the steps behind them. Default:
+        everybody does the same work, and updates are averaged by the weights themselves.
+    rounding : {"largest_remainder", "floor", "nearest", "sigma"}
+        How shares of the work become whole numbers, see ``rounded_loads``.
+    min_share : float
+        Share of an equal load that nobody falls below.
+    seed : int
+        Seed of ``rounding="sigma"``.
+
+    Guarantees
+    ----------
+    ``gap=0`` reproduces FedAvg under parties that leave when satisfied (Proposition 5.I). Weights
+    are kept as logarithms: they neither overflow nor vanish.
+
+    Examples
+    --------
+    >>> from counterplay.federated.stack import NumpyStack
+    >>> reports = Reports(np.array([1.0, 3.0]), NumpyStack([[1.0], [2.0]]), np.zeros(2))
+    >>> rule, state = MWFed(gap=2.0, growth=3.0), RuleState()
+    >>> [rule.decide(reports, 1.0, state).step.round(9).tolist() for _ in range(2)]
+    [[-1.5], [-1.75]]
+
+    References
+    ----------
+    Algorithm C.2 in docs/theory/05-defection.md; Blum, Haghtalab, Phillips, Shao (2021).
+    """
+
+    gap: float = 0.0
+    growth: float = 1.1
+    work: int | None = None
+    rounding: Rounding = "largest_remainder"
+    min_share: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_real(self.gap, "gap", low=0.0)
+        check_real(self.growth, "growth", low=1.0)
+        check_choice(self.rounding, "rounding", ROUNDINGS)
+        check_real(self.min_share, "min_share", low=0.0, high=1.0)
+        check_int(self.seed, "seed", low=0)
+        if self.work is not None:
+            check_positive_int(self.work, "work")
+
+    def decide(self, reports: Reports, step_size: float, state: RuleState) -> Decision:
+        """Average by the work done or by the weights, which grow where the loss is too large."""
+        M = len(reports.loss)
+        done = self.local_steps(reports.ids, state) if reports.steps is None else reports.steps
+        if state.round > 0:
+            self.judge(reports.ids, reports.loss >= reports.eps + self.gap, state)
+        state.round += 1
+        if done is None:
+            weights = state.recall(reports.ids, np.zeros(M))
+            shares = np.exp(weights - weights.max())
+        else:
+            shares = done.astype(np.float64)
+        total = float(shares.sum())
+        step = reports.moves.combine(reports.bounded(shares * (-step_size / max(total, 1e-300))))
+        return Decision(step, "running", 0, np.zeros(M, dtype=bool))
+
+    def judge(self, ids: IntArray, missing: BoolArray, state: RuleState) -> None:
+        """Raise the weights of the parties that miss their target, whatever it is measured in."""
+        weights = state.recall(ids, np.zeros(len(ids)))
+        state.store(ids, weights + math.log(self.growth) * missing)
+
+    def local_steps(self, ids: IntArray, state: RuleState) -> IntArray | None:
+        """Local steps that the parties ``ids`` should take next; None if that is not its task."""
+        if self.work is None:
+            return None
+        weights = state.recall(ids, np.zeros(len(ids)))
+        ideal = ideal_loads(weights, float(self.work * len(ids)), self.min_share)
+        keys = fold(run_keys(self.seed, 1), state.round + 1)
+        return rounded_loads(ideal[None], self.rounding, keys)[0]

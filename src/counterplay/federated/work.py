@@ -1,0 +1,220 @@
+"""What a party does in a round: its loss, its local steps and its full-batch gradient.
+
+The engine does this for all parties of all seeds at once; :func:`local_work` does it for one party,
+with the same formulas, for clients of a real federation.
+Source: Algorithm D.1, see docs/theory/05-defection.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterplay.core.draws import run_keys
+from counterplay.core.validation import FloatArray, IntArray, check_positive_int, check_real
+from counterplay.errors import InvalidInputError
+from counterplay.federated.arrays import Array
+from counterplay.federated.objective import Objective
+from counterplay.federated.sites import SiteArrays, Sites, minibatches
+
+
+@dataclass(frozen=True)
+class LocalWork:
+    """How much each party trains before it reports.
+
+    Parameters
+    ----------
+    steps : int or tuple of one per party
+        ``K_m``, local steps per round.
+    batch_size : int, optional
+        Rows per step, drawn with replacement; None for all rows.
+    rescale : bool
+        Divide the step size by ``K_m``. False takes local steps of the full step size; the update
+        is then the sum of gradients.
+
+    Guarantees
+    ----------
+    One full-batch step sends exactly the gradient, so FedAvg is then FedSGD bit for bit.
+
+    Examples
+    --------
+    >>> LocalWork(steps=5).moves, LocalWork().moves
+    (True, False)
+
+    References
+    ----------
+    Algorithm D.1 in docs/theory/05-defection.md.
+    """
+
+    steps: int | tuple[int, ...] = 1
+    batch_size: int | None = None
+    rescale: bool = True
+
+    def __post_init__(self) -> None:
+        for k in (self.steps,) if isinstance(self.steps, int) else self.steps:
+            check_positive_int(k, "steps")
+        if self.batch_size is not None:
+            check_positive_int(self.batch_size, "batch_size")
+
+    @property
+    def moves(self) -> bool:
+        """Whether updates differ from gradients: several steps, or minibatches."""
+        return self.steps != 1 or self.batch_size is not None
+
+    def counts(self, ids: IntArray) -> IntArray:
+        """Return ``K_m`` of the parties ``ids``."""
+        if isinstance(self.steps, int):
+            return np.full(len(ids), self.steps)
+        if len(self.steps) <= int(ids.max()):
+            raise InvalidInputError(f"steps has {len(self.steps)} entries, party {ids.max()} none")
+        return np.array(self.steps)[ids]
+
+
+ONE_STEP = LocalWork()
+
+
+@dataclass(frozen=True)
+class LocalReport:
+    """One party's report: loss and accuracy at the model it received, update, full gradient."""
+
+    loss: float
+    accuracy: float
+    update: NDArray[Any]
+    gradient: NDArray[Any] | None
+
+
+def local_work(
+    objective: Objective,
+    rows: tuple[ArrayLike, ArrayLike],
+    w: ArrayLike,
+    *,
+    step_size: float,
+    work: LocalWork = ONE_STEP,
+    batches: ArrayLike | None = None,
+    anchor: bool = True,
+) -> LocalReport:
+    """Return what one party reports to the server, as the in-process engine computes it.
+
+    Use it inside a client of a real federation: the client trains, the server runs a rule.
+
+    Parameters
+    ----------
+    objective:
+        The model, for example ``torch_objective(module)``.
+    rows:
+        The party's rows and class numbers, ``(X, y)``.
+    w:
+        The trained parameters as one vector, in the order of ``ParameterSpace``.
+    step_size:
+        Server step; each local step has length ``step_size / steps``.
+    work:
+        Local steps of the round; ``batch_size`` is read from ``batches``.
+    batches:
+        Row numbers of every local step, ``(K, b)`` (see :func:`party_batches`); None takes all
+        rows in every step.
+    anchor:
+        Whether the full-batch gradient is wanted too.
+
+    Returns
+    -------
+    LocalReport
+        ``update`` is ``U = (w - w_local) / step_size``: the mean gradient along the local steps.
+
+    Examples
+    --------
+    >>> from counterplay.federated import LayeredObjective
+    >>> X, y = np.array([[1.0], [-1.0]]), [0, 1]
+    >>> done = local_work(LayeredObjective([1, 2]), (X, y), np.zeros(4), step_size=0.1)
+    >>> round(done.loss, 4), done.update.round(2).tolist()
+    (0.6931, [-0.5, 0.5, 0.0, 0.0])
+
+    References
+    ----------
+    Algorithm D.1 in docs/theory/05-defection.md.
+    """
+    backend = objective.backend
+    eta = check_real(step_size, "step_size", low=0.0, open_low=True)
+    if not isinstance(work.steps, int):
+        raise InvalidInputError("steps must be one number here: this is one party")
+    X = _numbers(objective.rows(np.asarray(rows[0])))
+    sites = Sites.from_agents(X, rows[1], np.zeros(len(X), dtype=np.int64))
+    point = np.asarray(w, dtype=np.float64).reshape(1, -1)
+    if point.shape[1] != objective.size:
+        raise InvalidInputError(
+            f"w must have the model's {objective.size} parameters, got {point.shape[1]}"
+        )
+    order = None if batches is None else np.asarray(batches, dtype=np.int64)[None, None]
+    with backend.fast_floats(float(len(X)) * objective.size):
+        data = SiteArrays(sites, backend, np.zeros(1, dtype=np.int64))
+        start = backend.put(point)
+        alone = work.steps == 1 and order is None
+        if anchor or alone:
+            value, accuracy, full = objective.gradients(start, data.x, data.y, data.weight)
+        else:
+            (value, accuracy), full = objective.evaluate(start, data.x, data.y, data.weight), None
+        update = full if alone else batch_updates(objective, data, start, eta, work, order)
+    return LocalReport(
+        loss=float(value[0]),
+        accuracy=float(accuracy[0]),
+        update=backend.fetch(update)[0],
+        gradient=backend.fetch(full)[0] if anchor and full is not None else None,
+    )
+
+
+def batch_updates(
+    objective: Objective,
+    data: SiteArrays,
+    start: Array,
+    step_size: float,
+    work: LocalWork,
+    batches: IntArray | None,
+) -> Array:
+    """Return ``U = (w - w_local) / step_size`` of every party, ``(S * M, d)``.
+
+    ``start`` ``(S * M, d)`` is what each party received; ``batches`` ``(S, M, K, b)`` are positions
+    within its rows.
+    """
+    assert isinstance(work.steps, int)  # checked by the callers
+    steps = work.steps
+    length = step_size / steps if work.rescale else step_size
+    w, total = start, objective.backend.full(tuple(start.shape), 0.0)
+    for k in range(steps):
+        if batches is None:
+            x, y, weight = data.x, data.y, data.weight
+        else:
+            x, y, weight = data.batch(batches[:, :, k])
+        total += objective.gradient(w, x, y, weight)
+        if k + 1 < steps:
+            w = start - (length * total)
+    return total / steps if work.rescale else total
+
+
+def party_batches(
+    seed: int, party: int, round: int, rows: int, work: LocalWork, run: int = 0
+) -> IntArray | None:
+    """Return the ``(K, b)`` row numbers that a party draws in one round; None for all rows.
+
+    They follow from seed, party and round alone, in the engine as in a Flower client.
+
+    Examples
+    --------
+    >>> party_batches(0, party=0, round=1, rows=4, work=LocalWork(2, 3)).tolist()
+    [[0, 0, 1], [0, 1, 1]]
+    """
+    if work.batch_size is None:
+        return None
+    assert isinstance(work.steps, int)
+    sizes = np.full(party + 1, rows, dtype=np.int64)
+    keys = run_keys(seed, 1, first=run)
+    return np.asarray(minibatches(keys, round, sizes, work.steps, work.batch_size)[0, party])
+
+
+def _numbers(X: NDArray[Any]) -> FloatArray:
+    """Return the rows as finite numbers."""
+    rows = X.astype(np.float64) if X.dtype.kind in "biu" else X
+    if rows.dtype.kind != "f" or not np.isfinite(rows).all():
+        raise InvalidInputError("X has entries that are not finite numbers")
+    return rows
