@@ -94,7 +94,7 @@ def test_convolutional_network_is_batch_independent() -> None:
 
 def test_dropout_masks_have_the_right_rate_and_differ_between_runs() -> None:
     torch = pytest.importorskip("torch")
-    from counterplay.contribution.training.torch_layers import dropped
+    from counterplay.contribution.training.torch_networks import dropped
 
     ones, keys = torch.ones(3, 200, 501), run_keys(0, 3)
     mask, factor = dropped(ones, 0.25, keys, 1)

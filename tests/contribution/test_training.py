@@ -22,7 +22,7 @@ from counterplay.contribution.training import (
     run_keys,
     split_indices,
 )
-from counterplay.contribution.training.rounds import minibatch, party_draw
+from counterplay.contribution.training.protocols import minibatch, party_draw
 from counterplay.core.draws import fold, normals, uniforms
 from counterplay.errors import InvalidInputError
 from counterplay.federated.loads import ideal_loads, rounded_loads

@@ -14,7 +14,7 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 
 from counterplay.contribution.training import MLP, noisy_digits, run_keys
 from counterplay.contribution.training import MWFed as Protocol
-from counterplay.contribution.training.rounds import party_draw
+from counterplay.contribution.training.protocols import party_draw
 from counterplay.federated import FedAvg, LocalWork, MWFed, SafeStep
 from counterplay.federated.flower import InProcessGrid, RuleStrategy
 

@@ -26,14 +26,13 @@ from counterplay.contribution.training.difficulty import (
     hard_and_easy,
 )
 from counterplay.contribution.training.networks import MLP, Network
-from counterplay.contribution.training.pretraining import pretrain
+from counterplay.contribution.training.pretraining import SearchResult, pretrain, random_search
 from counterplay.contribution.training.protocols import (
     FedAvg,
     IndividualTraining,
     MWFed,
     TrainingHistory,
 )
-from counterplay.contribution.training.search import SearchResult, random_search
 from counterplay.core.draws import run_keys
 
 __all__ = [

@@ -27,8 +27,10 @@ class Cohort:
 
     Parameters
     ----------
-    X, y:
-        All points and labels.
+    X:
+        All points.
+    y:
+        Their labels.
     train:
         ``(R, k, n)`` indices of training points, in random order.
     sizes:
@@ -124,12 +126,16 @@ def mixture_parties(
 
     Parameters
     ----------
-    hard, easy:
-        Indices of the hard and the easy points.
+    hard:
+        Indices of the hard points.
+    easy:
+        Indices of the easy points.
     fractions:
         Share of hard points per party.
-    size, train:
-        Points per party, and how many of them are for training.
+    size:
+        Points per party.
+    train:
+        How many of them are for training.
     keys:
         One key per run.
     disjoint:

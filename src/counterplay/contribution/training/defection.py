@@ -19,6 +19,7 @@ from counterplay.contribution.training.cohort import Cohort
 from counterplay.contribution.training.networks import Network, Params
 from counterplay.contribution.training.protocols import FedAvg
 from counterplay.core.draws import fold, uniforms
+from counterplay.core.report import Report
 from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ FRACTIONS = (1.0, 0.9, 0.75, 0.5, 0.25, 0.05, 0.01)
 
 
 @dataclass(frozen=True, repr=False)
-class DefectionCurve:
+class DefectionCurve(Report):
     """Fate of the defector in every run, share and round.
 
     ``at`` and ``by`` are ``(F, R, T+1)``: satisfied at a round, and at some round up to it;
@@ -68,6 +69,14 @@ class DefectionCurve:
         """Return the success rate per share at a round."""
         count, n = self.successes(horizon, kind, parties)
         return count / n
+
+    def summary(self) -> str:
+        """Return the success rate of a defector at the last round, by share of its data."""
+        rates = zip(self.fractions, self.rate())
+        return f"{self.algorithm}: " + ", ".join(
+            f"{rate:.0%} of defectors with {share:.0%} of their data succeed"
+            for share, rate in rates
+        )
 
     def to_frame(self, horizon: int = -1) -> pd.DataFrame:
         """Return one row per share: success rates with exact 95 % intervals."""
@@ -134,8 +143,12 @@ def defection_curve(
     ----------
     algorithm:
         :class:`FedAvg` or :class:`MWFed`; its ``rounds`` are the horizon.
-    network, cohort, params:
-        Model, parties' data and initial parameters; one run per entry of the cohort.
+    network:
+        The model.
+    cohort:
+        The parties' data; one run per entry.
+    params:
+        Initial parameters of every run.
     fractions:
         Shares of its training points that the defector keeps; subsets are nested.
     defector:

@@ -69,8 +69,12 @@ class MLP(Network):
 
     Parameters
     ----------
-    inputs, hidden, classes:
-        Layer sizes.
+    inputs:
+        Numbers per point.
+    hidden:
+        Width of the hidden layer.
+    classes:
+        Number of labels.
 
     Examples
     --------
