@@ -1,4 +1,4 @@
-"""Cheapest envy-free plan of a linear game: branch and bound, or a mixed-integer program.
+"""Cheapest envy-free plan of a linear game, by branch and bound.
 
 Envy-freeness is an open condition: for every pair either i carries no more than j, or the swap
 leaves i *strictly* below its target. Relaxing "strictly" returns plans that are not envy-free.
@@ -13,7 +13,7 @@ import heapq
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,15 +24,14 @@ from counterplay.contribution.equal import smallest_common_level
 from counterplay.contribution.linear import LinearGame, as_linear_game
 from counterplay.contribution.social_optimum import lift
 from counterplay.contribution.stable_linear import optimal_stable_linear
-from counterplay.core.programs import minimize_integer, minimize_linear
-from counterplay.core.validation import BoolArray, FloatArray, check_choice, check_real
+from counterplay.core.programs import minimize_linear
+from counterplay.core.validation import BoolArray, FloatArray, check_real
 from counterplay.errors import ConvergenceError, InfeasibleError, InvalidInputError
 
 MIN_EPS = 1e-5
 TIE = 1e-7
 """Contributions that differ by less are equal."""
 
-_NO_PLAN = "no envy-free plan respects the caps; raise them"
 _CUTOFF = 1e-7
 _DIVE_EVERY = 50
 
@@ -45,7 +44,6 @@ def optimal_envy_free_linear(
     mu: ArrayLike | None = None,
     eps: float = 1e-4,
     *,
-    method: Literal["branch", "milp"] = "branch",
     time_limit: float | None = None,
 ) -> Allocation:
     """Return the cheapest plan in which nobody would rather carry a lighter load.
@@ -61,9 +59,6 @@ def optimal_envy_free_linear(
     eps:
         How far below its target a swap must leave an otherwise envious party; at least 1e-5,
         because zero would turn the strict condition into a weak one and give wrong plans.
-    method:
-        ``"branch"`` splits on envious pairs; ``"milp"`` is one mixed-integer program with a binary
-        variable per pair, practical up to about 12 parties.
     time_limit:
         Seconds; then the best plan so far is returned.
 
@@ -90,7 +85,6 @@ def optimal_envy_free_linear(
     """
     game = as_linear_game(W, mu)
     check_real(eps, "eps", low=0.0)
-    check_choice(method, "method", ("branch", "milp"))
     if eps < MIN_EPS:
         raise InvalidInputError(
             f"eps must be at least {MIN_EPS:g}, got {eps:g}: without a strict margin the program "
@@ -98,15 +92,6 @@ def optimal_envy_free_linear(
         )
     if (game.cost <= 0).any():
         raise InvalidInputError("the cheapest envy-free plan needs positive prices")
-    theta, facts = (_branch if method == "branch" else _milp)(game, eps, time_limit)
-    total = game.total(theta)
-    facts["proved"] = bool(total <= facts["bound"] + 1e-4 * max(1.0, total))
-    return allocation(game, theta, "envy-free", {"eps": eps, "method": method} | facts)
-
-
-def _branch(
-    game: LinearGame, eps: float, time_limit: float | None
-) -> tuple[FloatArray, dict[str, Any]]:
     plans = [improve_envy_free(game, theta, eps) for theta in _starts(game)]
     start = min(plans, key=lambda plan: plan.total).theta if plans else None
     search = EnvyFreeSearch(game, eps, start)
@@ -114,8 +99,11 @@ def _branch(
     if search.best is None:
         if np.isfinite(bound):
             raise ConvergenceError("no envy-free plan was found in time; raise time_limit")
-        raise InfeasibleError(_NO_PLAN)
-    return search.best, {"bound": bound, "nodes": search.nodes}
+        raise InfeasibleError("no envy-free plan respects the caps; raise them")
+    total = game.total(search.best)
+    proved = bool(total <= bound + 1e-4 * max(1.0, total))
+    facts = {"eps": eps, "bound": bound, "nodes": search.nodes, "proved": proved}
+    return allocation(game, search.best, "envy-free", facts)
 
 
 def _starts(game: LinearGame) -> list[FloatArray]:
@@ -148,49 +136,6 @@ def improve_envy_free(game: LinearGame, theta: ArrayLike, eps: float = 1e-4) -> 
             break
         best = candidate
     return allocation(game, best, "envy-free", {"eps": eps, "rounds": rounds, "local": True})
-
-
-def _milp(
-    game: LinearGame, eps: float, time_limit: float | None
-) -> tuple[FloatArray, dict[str, Any]]:
-    """One program with a binary variable per pair: 1 if the swap may stay attractive."""
-    k, W = game.k, game.dense()
-    budget = smallest_common_level(game) * float(game.cost.sum())
-    spread = budget / float(game.cost.min())
-    big = np.maximum(0.0, spread * W.max(axis=1) - game.mu + eps)
-    pairs = np.array([(i, j) for i in range(k) for j in range(k) if i != j]).reshape(-1, 2)
-    n = len(pairs)
-    cost = np.concatenate([game.cost, np.zeros(n)])
-    blocks = [
-        sparse.hstack([sparse.csr_array(W), sparse.csr_array((k, n))]),
-        sparse.hstack([order_rows(pairs, k), spread * sparse.identity(n)]),
-        sparse.hstack([swap_rows(W, pairs), -sparse.diags(big[pairs[:, 0]])]),
-    ]
-    low = np.concatenate([game.mu, np.full(2 * n, -np.inf)])
-    high = np.concatenate([np.full(k, np.inf), np.full(n, spread), (game.mu - eps)[pairs[:, 0]]])
-    if game.upper is None:  # then the equal plan is possible, and nothing dearer is wanted
-        blocks.append(sparse.csr_array(cost[None, :]))
-        low, high = np.append(low, -np.inf), np.append(high, budget * (1 + 1e-9))
-    top = np.concatenate([np.minimum(game.caps, spread), np.ones(n)])
-    solved = minimize_integer(
-        cost,
-        rows=sparse.vstack(blocks),
-        low=low,
-        high=high,
-        integers=np.repeat([0, 1], [k, n]),
-        bounds=(np.zeros(k + n), top),
-        time_limit=time_limit,
-        gap=1e-9,
-        what="the program of the cheapest envy-free plan",
-        infeasible=_NO_PLAN,
-        allow=("limit",),
-    )
-    theta = settled_plan(game, solved.point[:k], eps)
-    if theta is None:
-        raise ConvergenceError(
-            "the plan found by the mixed-integer program is not envy-free to tolerance; raise eps"
-        )
-    return theta, {"bound": solved.bound, "status": solved.status}
 
 
 @dataclass(order=True)

@@ -24,7 +24,7 @@ from counterplay.contribution.audit import (
 )
 from counterplay.contribution.equal import smallest_common_level
 from counterplay.contribution.game import CollabGame
-from counterplay.contribution.plan_solvers import solve_plans
+from counterplay.contribution.plan_solvers import Plans, solve_plans
 from counterplay.core.figures import axes_or_new, figure_style, panels
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState
@@ -88,11 +88,11 @@ def plan_contributions(
     """
     check_real(time_limit, "time_limit", low=0.0, open_low=True)
     named = game if names is None else game.with_names(names)
-    return GameReport(named, **vars(solve_plans(named, time_limit, random_state)))
+    return GameReport(**vars(solve_plans(named, time_limit, random_state)), game=named)
 
 
 @dataclass(frozen=True)
-class GameReport(Report):
+class GameReport(Plans, Report):
     """Plans of a consortium side by side, with prices, bounds and remarks.
 
     ``stable``, ``envy_free`` and ``equal`` are None where no such plan exists or was found;
@@ -102,12 +102,6 @@ class GameReport(Report):
     """
 
     game: CollabGame
-    optimal: Allocation
-    stable: Allocation | None
-    envy_free: Allocation | None
-    equal: Allocation | None
-    bounds: Mapping[str, float]
-    flags: tuple[str, ...]
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -39,7 +39,6 @@ def stable_linear_dynamics(
     tol: float = 1e-12,
     *,
     max_sweeps: int = 100_000,
-    engine: Literal["numba", "numpy"] = "numba",
 ) -> Allocation:
     """Find one stable plan by letting the parties best-respond in turn, from ``theta0``.
 
@@ -58,8 +57,6 @@ def stable_linear_dynamics(
         a sweep.
     max_sweeps:
         Raise :class:`~counterplay.errors.ConvergenceError` after this many sweeps.
-    engine:
-        Compiled loop, or plain NumPy.
 
     Notes
     -----
@@ -78,9 +75,8 @@ def stable_linear_dynamics(
     (52.631579, 0.0)
     """
     game = _require_psd(as_linear_game(W, mu), "stable_linear_dynamics")
-    check_choice(engine, "engine", ("numba", "numpy"))
     start = np.zeros(game.k) if theta0 is None else game._vector(theta0).copy()
-    theta, sweeps, change = _descend(game, start, tol, max_sweeps, engine)
+    theta, sweeps, change = _descend(game, start, tol, max_sweeps)
     if change >= tol * max(1.0, float(game.standalone().max())):
         raise ConvergenceError(
             f"best responses still move by {change:.2g} after {sweeps} sweeps; "
@@ -222,13 +218,11 @@ class _Face:
 
 
 def _descend(
-    game: LinearGame, theta: FloatArray, tol: float, limit: int, engine: str
+    game: LinearGame, theta: FloatArray, tol: float, limit: int
 ) -> tuple[FloatArray, int, float]:
     u = game._utilities(theta[None, :])[0]
     scaled = tol * max(1.0, float(game.standalone().max()))
     diag, mu = np.asarray(game.diagonal), np.asarray(game.mu)
-    if engine == "numpy":
-        return _numpy_sweeps(game, theta, u, scaled, limit)
     from counterplay.contribution import _kernels
 
     if game.is_sparse:
@@ -248,24 +242,6 @@ def _descend(
         columns = np.ascontiguousarray(game.W.T)
         sweeps, change = _kernels.linear_sweeps(columns, diag, mu, theta, u, scaled, limit)
     return theta, int(sweeps), float(change)
-
-
-def _numpy_sweeps(
-    game: LinearGame, theta: FloatArray, u: FloatArray, tol: float, limit: int
-) -> tuple[FloatArray, int, float]:
-    columns = np.ascontiguousarray(game.dense().T)
-    change = np.inf
-    for sweep in range(1, limit + 1):
-        change = 0.0
-        for i in range(game.k):
-            delta = max(-theta[i], (game.mu[i] - u[i]) / game.diagonal[i])
-            if delta != 0.0:
-                theta[i] += delta
-                u += columns[i] * delta
-                change = max(change, abs(delta))
-        if change < tol:
-            return theta, sweep, change
-    return theta, limit, change
 
 
 def _polish(game: LinearGame, theta: FloatArray) -> FloatArray:

@@ -2,16 +2,14 @@
 
 All runs share one graph: parameters carry a leading axis for the run, layers are batched matrix
 products, and one backward pass of the summed losses gives every run its own gradient. Nothing here
-waits for the device: results stay there until they are fetched. A convolution of all runs is one
-convolution per run, queued without waiting, one grouped convolution, or a matrix product over
-gathered patches; all three give the same numbers. Needs torch and NumPy only.
+waits for the device: results stay there until they are fetched. Needs torch and NumPy only.
 Source: "The experiment of the chapter", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,10 +17,7 @@ from numpy.typing import NDArray
 
 from counterplay.contribution.training.networks import Network, Params, uniform_params
 from counterplay.core.draws import Keys, fold
-from counterplay.core.validation import check_choice, check_positive_int, check_real
-
-Convolution = Literal["each", "grouped", "patches"]
-CONVOLUTIONS: tuple[Convolution, ...] = ("each", "grouped", "patches")
+from counterplay.core.validation import check_positive_int, check_real
 
 
 class TorchNetwork(Network):
@@ -165,9 +160,6 @@ class TorchCNN(TorchNetwork):
     dropout:
         Rates after pooling and after the dense layer. Masks are hashed from keys and positions,
         so a run has the same masks alone or in a batch, on any device.
-    conv:
-        How the second convolution of all runs is computed: ``"each"`` (one convolution per run),
-        ``"grouped"`` (one grouped convolution) or ``"patches"`` (matrix products over patches).
     half:
         Whether predictions are made in half precision. Its numbers are as fine as those that a
         GPU's matrix units multiply in any case (ten bits), and half as long in memory. Training
@@ -190,7 +182,6 @@ class TorchCNN(TorchNetwork):
         hidden: int = 128,
         dropout: tuple[float, float] = (0.25, 0.5),
         *,
-        conv: Convolution = "each",
         half: bool = False,
         device: str = "cpu",
     ) -> None:
@@ -199,7 +190,6 @@ class TorchCNN(TorchNetwork):
         self.classes = check_positive_int(classes, "classes")
         self.channels, self.hidden = channels, hidden
         self.dropout = tuple(check_real(p, "dropout", low=0.0, high=0.99) for p in dropout)
-        self.conv: Convolution = check_choice(conv, "conv", CONVOLUTIONS)
         self.half = half
         self.pooled = (side - 4) // 2
         self.flat = self.pooled**2 * channels[1]
@@ -217,7 +207,7 @@ class TorchCNN(TorchNetwork):
         w1, b1, w2, b2, w3, b3, w4, b4 = params
         runs, points = x.shape[:2]
         image = first_convolution(x, w1, b1, self.side).relu_()
-        image = convolve_and_pool(image, w2, self.conv)
+        image = convolve_and_pool(image, w2)
         # the bias and the rectifier commute with the maximum: apply them to a quarter of the data
         image = (image + b2.view(runs, 1, 1, 1, -1)).relu_()
         flat, scale = dropped(image.view(runs, points, self.flat), self.dropout[0], keys, 1)
@@ -231,9 +221,7 @@ class TorchCNN(TorchNetwork):
 
     def footprint(self) -> int:
         """Return the numbers per point of the largest layers."""
-        inner = (self.side - 2) ** 2 * self.channels[0] + (self.side - 4) ** 2 * self.channels[1]
-        patches = (self.side - 4) ** 2 * 9 * self.channels[0]
-        return inner + (patches if self.conv == "patches" else 0)
+        return (self.side - 2) ** 2 * self.channels[0] + (self.side - 4) ** 2 * self.channels[1]
 
 
 def first_convolution(x: Any, weight: Any, bias: Any, side: int) -> Any:
@@ -255,13 +243,6 @@ def first_convolution(x: Any, weight: Any, bias: Any, side: int) -> Any:
     return product.view(runs, points, h, h, weight.shape[-1])
 
 
-def convolve_and_pool(x: Any, weight: Any, how: Convolution) -> Any:
-    """3x3 convolution without bias, then the maximum of 2x2 squares."""
-    if how == "patches":
-        return _pooled(_patch_convolution(x, weight))
-    return _grouped(x, weight) if how == "grouped" else _one_by_one(x, weight)
-
-
 def dropped(x: Any, rate: float, keys: Keys | None, layer: int) -> tuple[Any, float]:
     """Set a share ``rate`` of the entries to zero; return also the factor that makes up for it.
 
@@ -280,37 +261,12 @@ def dropped(x: Any, rate: float, keys: Keys | None, layer: int) -> tuple[Any, fl
     return x * keep.reshape(x.shape), 256.0 / (256 - threshold)
 
 
-def _pooled(x: Any) -> Any:
-    """Maximum of 2x2 squares, in channels-last layout: ``(R, b, h, w, c)`` to half the side."""
-    runs, points, h, w, channels = x.shape
-    image = x.reshape(runs * points, h, w, channels).permute(0, 3, 1, 2)
-    half = torch.nn.functional.max_pool2d(image, 2).permute(0, 2, 3, 1)
-    return half.reshape(runs, points, h // 2, w // 2, channels)
+def convolve_and_pool(x: Any, weight: Any) -> Any:
+    """3x3 convolution without bias, then the maximum of 2x2 squares.
 
-
-def _patch_convolution(x: Any, weight: Any) -> Any:
-    """One matrix product per run: ``(R, b, h, w, c) -> (R, b, h-2, w-2, o)``."""
-    runs, points, height, width, channels = x.shape
-    h, w = height - 2, width - 2
-    shifted = [x[:, :, i : i + h, j : j + w] for i in range(3) for j in range(3)]
-    patches = torch.cat(shifted, dim=-1).reshape(runs, points * h * w, 9 * channels)
-    return torch.bmm(patches, weight).reshape(runs, points, h, w, weight.shape[-1])
-
-
-def _grouped(x: Any, weight: Any) -> Any:
-    """One call of ``conv2d`` with a group per run."""
-    runs, points, height, width, channels = x.shape
-    out = weight.shape[-1]
-    kernel = _kernels(weight, channels).reshape(runs * out, channels, 3, 3)
-    image = x.permute(1, 0, 4, 2, 3).reshape(points, runs * channels, height, width)
-    result = torch.nn.functional.conv2d(image, kernel, groups=runs)
-    half = torch.nn.functional.max_pool2d(result, 2)
-    half = half.reshape(points, runs, out, *half.shape[2:])
-    return half.permute(1, 0, 3, 4, 2).contiguous()
-
-
-def _one_by_one(x: Any, weight: Any) -> Any:
-    """One call of ``conv2d`` per run, on the channels-last memory of the batch."""
+    One call per run, queued without waiting, on the channels-last memory of the batch: no patches
+    are written to memory.
+    """
     kernels = _kernels(weight, x.shape[-1])
     results = []
     for image, kernel in zip(x.unbind(0), kernels.unbind(0)):
