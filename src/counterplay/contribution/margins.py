@@ -88,7 +88,7 @@ class MarginAudit(Report):
     --------
     >>> audit = MarginAudit(np.array([0.5, 0.0]), {"FedAvg": np.array([0.25, 0.05])}, 0.9)
     >>> print(audit.summary())
-    FedAvg: party 1 needs 25 % of its data (predicted 50 %), party 2 needs 5 % (predicted 0 %)
+    FedAvg: party 0 needs 25 % of its data (predicted 50 %), party 1 needs 5 % (predicted 0 %)
     """
 
     predicted: FloatArray
@@ -104,7 +104,7 @@ class MarginAudit(Report):
                 of = " of its data" if not parts else ""
                 if np.isfinite(found):
                     parts.append(
-                        f"party {i + 1} needs {found:.0%}{of} (predicted {expected:.0%})".replace(
+                        f"party {i} needs {found:.0%}{of} (predicted {expected:.0%})".replace(
                             "%", " %"
                         )
                     )
@@ -132,7 +132,7 @@ class MarginAudit(Report):
             predicted = np.minimum(self.predicted, 1.0)
             axes.plot(predicted, margins, "os^D"[n % 4], color=PALETTE[n % 7], label=name)
         for i, expected in enumerate(np.minimum(self.predicted, 1.0)):
-            axes.annotate(str(i + 1), (expected, -0.04), ha="center", va="top", fontsize=8)
+            axes.annotate(str(i), (expected, -0.04), ha="center", va="top", fontsize=8)
         axes.set(xlabel="share of its data a party needs, predicted (numbers: parties)",
                  ylabel="share it needs in training", xlim=(-0.05, 1.05), ylim=(-0.12, 1.08),
                  title="Who could withhold how much")  # fmt: skip
