@@ -13,8 +13,6 @@ import pytest
 pytest_plugins = ["claims_plugin"]
 
 NEEDS = {
-    "src/counterplay/contribution/flower.py": "flwr",
-    "src/counterplay/contribution/training/torch_layers.py": "torch",
     "src/counterplay/contribution/training/torch_networks.py": "torch",
     "src/counterplay/defection/flower.py": "flwr",
     "src/counterplay/federated/flower": "flwr",

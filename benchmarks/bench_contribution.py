@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from counterplay.contribution import LinearGame, instances, optimal_stable_linear
+from counterplay.contribution import LinearGame, instances
+from counterplay.contribution.lab import optimal_stable_linear
 from counterplay.contribution.training import MLP, FedAvg, noisy_digits, run_keys
 
 
@@ -47,7 +48,7 @@ def stable_plans(largest_cp: int = 600) -> None:
             ours, plan = seconds(lambda game=game: optimal_stable_linear(game))
             line = f"{k:>8} {form:>7} {ours:>12.3f}"
             if form == "dense" and k <= largest_cp and find_spec("cvxpy"):
-                from counterplay.contribution import optimal_stable_linear_cp
+                from counterplay.contribution.lab import optimal_stable_linear_cp
 
                 theirs, other = seconds(lambda game=game: optimal_stable_linear_cp(game))
                 gap = abs(plan.total - other.total)

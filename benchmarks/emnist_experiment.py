@@ -131,32 +131,31 @@ class Experiment:
             self.X[self.pool],
             self.y[self.pool],
             method="margin",
-            n_trials=o.scorers,
-            batch_size=64,
-            max_steps=o.scorer_steps,
-            chunk=o.scorers,
+            trials=self.engine.Trials(
+                count=o.scorers, batch_size=64, max_steps=o.scorer_steps, chunk=o.scorers
+            ),
         ).scores
         self.timed("difficulty", began)
         hard, easy = self.engine.hard_and_easy(with_noise(scores, o.reliability))
         self.hard, self.easy = self.pool[hard], self.pool[easy]
         self.keys = self.engine.run_keys(0, o.runs)
 
-    def cohort(self, agents: int) -> Any:
-        """Agents' data: four agents share no point; for eight there are not enough points."""
-        if agents not in self.cohorts:
+    def cohort(self, parties: int) -> Any:
+        """Parties' data: four parties share no point; for eight there are not enough points."""
+        if parties not in self.cohorts:
             o = self.options
-            train, val = self.engine.mixture_agents(
+            train, val = self.engine.mixture_parties(
                 self.hard,
                 self.easy,
-                MIXTURES[agents],
+                MIXTURES[parties],
                 size=o.size,
                 train=o.train,
                 keys=self.keys,
-                disjoint=agents == 4,
+                disjoint=parties == 4,
             )
             sizes = np.full(train.shape[:2], o.train, dtype=np.int64)
-            self.cohorts[agents] = self.engine.Cohort(self.X, self.y, train, sizes, val, self.keys)
-        return self.cohorts[agents]
+            self.cohorts[parties] = self.engine.Cohort(self.X, self.y, train, sizes, val, self.keys)
+        return self.cohorts[parties]
 
     def pretrain_runs(self) -> None:
         """Train one network per run until it is right in 55 % of the cases."""
@@ -174,35 +173,35 @@ class Experiment:
         first = self.engine.FedAvg(rounds=1, lr=0.0, eval_points=None)
         before = first.fit(self.network, self.cohort(4), self.params).accuracy[:, 0]
         self.result["start_accuracy"] = before.mean(axis=0).round(4).tolist()
-        print("accuracy of the agents before training", self.result["start_accuracy"], flush=True)
+        print("accuracy of the parties before training", self.result["start_accuracy"], flush=True)
 
     def cell(self, name: str, fraction: float) -> None:
-        """One bar of the figure: all runs at one share, four agents."""
+        """One bar of the figure: all runs at one share, four parties."""
         began = time.time()
         self.result["cells"].append(self._defection(name, fraction, 4))
         self.timed(f"{name} {fraction:g}", began)
 
     def eight(self, name: str, fraction: float) -> None:
-        """The same with eight agents."""
+        """The same with eight parties."""
         began = time.time()
         self.result["eight"].append(self._defection(name, fraction, 8))
-        self.timed(f"{name} {fraction:g}, eight agents", began)
+        self.timed(f"{name} {fraction:g}, eight parties", began)
 
-    def _defection(self, name: str, fraction: float, agents: int) -> dict[str, Any]:
+    def _defection(self, name: str, fraction: float, parties: int) -> dict[str, Any]:
         o = self.options
         curve = self.engine.defection_curve(
             getattr(self.engine, name)(rounds=self.rounds, eval_points=o.eval_points),
             self.network,
-            self.cohort(agents),
+            self.cohort(parties),
             self.params,
             fractions=(fraction,),
-            chunk=max(1, o.chunk * 4 // agents),
+            chunk=max(1, o.chunk * 4 // parties),
         )
-        hard = curve.defector < agents // 2
+        hard = curve.defector < parties // 2
         return {
             "algorithm": name,
             "fraction": fraction,
-            "agents": agents,
+            "agents": parties,
             "defector": curve.defector.tolist(),
             "satisfied_at_end": curve.at[0, :, -1].astype(int).tolist(),
             "satisfied_ever": curve.by[0, :, -1].astype(int).tolist(),
@@ -214,26 +213,26 @@ class Experiment:
         }
 
     def solo(self, fraction: float) -> None:
-        """Mean accuracy of the agents that train alone with a share of their data."""
+        """Mean accuracy of the parties that train alone with a share of their data."""
         began, cohort = time.time(), self.cohort(4)
-        for agent in range(cohort.agents):
-            cohort = cohort.defect(agent, fraction)
+        for party in range(cohort.parties):
+            cohort = cohort.defect(party, fraction)
         protocol = self.engine.IndividualTraining(
             rounds=self.options.solo_rounds, eval_points=self.options.eval_points
         )
         curves = []
-        step = max(1, self.options.chunk // cohort.agents)
+        step = max(1, self.options.chunk // cohort.parties)
         for start in range(0, cohort.runs, step):
             part = slice(start, start + step)
             runs = cohort.take(np.arange(cohort.runs)[part])
             history = protocol.fit(self.network, runs, [p[part] for p in self.params])
-            curves.append(history.accuracy.reshape(runs.runs, cohort.agents, -1))
+            curves.append(history.accuracy.reshape(runs.runs, cohort.parties, -1))
         mean = np.concatenate(curves).mean(axis=0)
         self.result["solo"].append({"fraction": fraction, "accuracy": mean.round(4).tolist()})
         self.timed(f"alone {fraction:g}", began)
 
     def search(self) -> None:
-        """The random search for a learning rate and a batch size, on data that no agent holds."""
+        """The random search for a learning rate and a batch size, on data that no party holds."""
         began, o = time.time(), self.options
         holdout = self.rest[:2000]
         found = self.engine.random_search(

@@ -9,7 +9,7 @@ On the GPU machine, time batched against one-by-one training (about a minute):
     python benchmarks/gpu_contribution.py time build/contribution_emnist.npz --device cuda
 
 Then run the cells. All of them take about 15 minutes on an H200 (23 s per cell, 46 s with eight
-agents); what does not fit into the minutes given is skipped and done by the next call:
+parties); what does not fit into the minutes given is skipped and done by the next call:
 
     python benchmarks/gpu_contribution.py run build/contribution_emnist.npz --device cuda \
         --minutes 8 --out docs/results/contribution/emnist.json
@@ -182,7 +182,7 @@ class Stopwatch:
             adam.step()
             model.eval()
             with torch.no_grad():
-                for points in val:  # 200 random validation points of every agent
+                for points in val:  # 200 random validation points of every party
                     part = points[torch.randperm(len(points), device=X.device)[: o.eval_points]]
                     float((model(X[part]).argmax(-1) == y[part]).float().mean())
 
@@ -199,7 +199,7 @@ class Stopwatch:
 
 
 def measure_time(options: argparse.Namespace) -> None:
-    """Time only: batched against one by one, on random agents."""
+    """Time only: batched against one by one, on random parties."""
     experiment = Experiment(options)
     order = np.random.default_rng(0).permutation(experiment.pool)
     half = len(order) // 2

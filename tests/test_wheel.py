@@ -99,7 +99,7 @@ def test_g9_a_stranger_may_use_the_word_claim_in_his_own_tests(python: Path, tmp
 def test_g3_every_module_imports(python: Path, tmp_path: Path):
     program = (
         "import importlib, pkgutil, counterplay\n"
-        "extras = {'torch', 'flwr', 'ray', 'cvxpy', 'clarabel', 'mo_gymnasium', 'gymnasium',\n"
+        "extras = {'torch', 'flwr', 'ray', 'cvxpy', 'mo_gymnasium', 'gymnasium',\n"
         "          'river', 'pyarrow', 'PIL', 'skactiveml', 'modAL'}\n"
         "for module in pkgutil.walk_packages(counterplay.__path__, 'counterplay.'):\n"
         "    try:\n"

@@ -40,6 +40,10 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "training.Network": {"no_case": "abstract base class"},
     "training.Cohort": {"make": cohort, "no_example": "made by noisy_digits"},
+    "training.Trials": {
+        "make": lambda: training.Trials(count=2),
+        "bad": {"count": lambda: training.Trials(count=0)},
+    },
     "training.Difficulty": {
         "make": lambda: None,
         "no_example": "returned by difficulty_scores",
@@ -85,8 +89,7 @@ CASES: dict[str, dict[str, Any]] = {
             "X": cohort().X,
             "y": cohort().y,
             "method": "margin",
-            "n_trials": 2,
-            "max_steps": 10,
+            "trials": training.Trials(count=2, max_steps=10),
         },
         "bad": {
             "no hold-out": lambda: training.difficulty_scores(
@@ -98,18 +101,13 @@ CASES: dict[str, dict[str, Any]] = {
         "args": {"scores": np.arange(20.0)},
         "bad": {"share": lambda: training.hard_and_easy(np.arange(20.0), share=0.0)},
     },
-    "training.ideal_loads": {"args": {"log_weights": np.zeros(3), "total": 3.0}},
-    "training.rounded_loads": {
-        "args": {"ideal": np.array([1.5, 1.5]), "rounding": "floor"},
-        "bad": {"rule": lambda: training.rounded_loads(np.ones(2), "up")},  # type: ignore[arg-type]
-    },
     "training.kept_points": {
         "args": {"n": 1600, "fraction": 0.01},
         "bad": {"share": lambda: training.kept_points(10, 0.0)},
     },
-    "training.mixture_agents": {
+    "training.mixture_parties": {
         "args": {"hard": range(40), "easy": range(40, 80), "size": 10, "train": 8},
-        "bad": {"too few": lambda: training.mixture_agents(range(3), range(3), size=10, train=8)},
+        "bad": {"too few": lambda: training.mixture_parties(range(3), range(3), size=10, train=8)},
     },
     "training.noisy_digits": {
         "args": lambda: {"keys": training.run_keys(0, 1), "size": 20, "train": 10},

@@ -56,7 +56,7 @@ def test_measured_best_response_has_an_undecided_range(
     assert response.outcome == ("decided" if response.low == response.high else "undecided")
     impossible = EmpiricalGame(parts, GaussianNB(), [1.01, 0.5, 0.5], n_repeats=8)
     assert impossible.measured_response(0, [0, 0, 0]).high is None
-    with pytest.raises(InfeasibleError, match=r"agent 0 cannot reach mu=1\.01 alone"):
+    with pytest.raises(InfeasibleError, match=r"party 0 cannot reach mu=1\.01 alone"):
         impossible.standalone()
 
 
@@ -107,7 +107,7 @@ def test_f7_a_small_site_does_not_stop_the_plan(seed: int, mu: float, integral: 
     game = small_site(seed, integral=integral, mu=mu)
     plan = plan_contributions(game)
     for found in plan.plans.values():
-        assert (found.theta <= game.cap).all()
+        assert (found.theta <= game.caps).all()
         assert (game.utilities(found.theta) >= mu - 1e-9).all()
 
 
@@ -118,7 +118,7 @@ def test_f7_swaps_that_break_a_cap_are_not_evaluated() -> None:
     for i, j in np.ndindex(3, 3):
         other = theta.copy()
         other[[i, j]] = other[[j, i]]
-        if (other > game.cap).any():
+        if (other > game.caps).any():
             assert np.isnan(swapped[i, j])
         else:
             assert swapped[i, j] == game.utilities(other)[i]
@@ -129,6 +129,6 @@ def test_f7_swaps_that_break_a_cap_are_not_evaluated() -> None:
 
 def test_f7_a_target_out_of_reach_is_refused_by_name() -> None:
     game = small_site(1, mu=0.99)
-    assert (game.utilities(game.cap) < 0.99).any()
+    assert (game.utilities(game.caps) < 0.99).any()
     with pytest.raises(InfeasibleError, match=r"cannot reach mu=0\.99 even if everybody"):
         plan_contributions(game)

@@ -7,11 +7,10 @@ from counterplay.contribution import (
     CoverageGame,
     LinearGame,
     audit_margins,
-    optimal_stable_linear,
     predicted_margins,
-    socially_optimal_linear,
     stability_report,
 )
+from counterplay.contribution.lab import optimal_stable_linear, socially_optimal_linear
 from counterplay.contribution.training import (
     MLP,
     FedAvg,

@@ -1,4 +1,4 @@
-"""Claims 04.23 to 04.26: PAC games and the cycle without a stable plan."""
+"""PAC games: the cycle and finite classes."""
 
 from __future__ import annotations
 
@@ -11,19 +11,30 @@ import pytest
 
 from counterplay.contribution import (
     CoverageGame,
-    CyclePACGame,
-    FiniteClassPACGame,
-    NonConvergence,
     TabularGame,
-    best_response_dynamics,
     bounds,
     instances,
+)
+from counterplay.contribution.lab import (
+    CyclePACGame,
+    FiniteClassPACGame,
     sample_cycle,
     samples_needed,
-    solve_ncp,
     well_behaved_report,
 )
 from counterplay.errors import InfeasibleError, InvalidInputError
+
+
+@pytest.mark.claim("04.23")
+def test_simple_cycle() -> None:
+    table = TabularGame.from_game(instances.simple_cycle())
+    assert int(table.feasible.sum()) == 4
+    assert int(table.stable.sum()) == 0
+    cheapest, fair = table.cheapest(table.feasible), table.cheapest(table.envy_free)
+    assert cheapest is not None
+    assert cheapest.sum() == 2
+    assert fair is not None
+    assert fair.sum() == 3
 
 
 def stable_plans(d: int, mu: Fraction, top: int) -> list[tuple[int, int, int]]:
@@ -38,18 +49,6 @@ def stable_plans(d: int, mu: Fraction, top: int) -> list[tuple[int, int, int]]:
         if not lower:
             found.append(theta)
     return found
-
-
-@pytest.mark.claim("04.23")
-def test_simple_cycle() -> None:
-    table = TabularGame.from_game(instances.simple_cycle())
-    assert int(table.feasible.sum()) == 4
-    assert int(table.stable.sum()) == 0
-    cheapest, fair = table.cheapest(table.feasible), table.cheapest(table.envy_free)
-    assert cheapest is not None
-    assert cheapest.sum() == 2
-    assert fair is not None
-    assert fair.sum() == 3
 
 
 @pytest.mark.claim("04.23")
@@ -168,21 +167,6 @@ def test_finite_class_monte_carlo() -> None:
 
 
 @pytest.mark.claim("04.26")
-def test_real_cycle_dynamics() -> None:
-    game = CyclePACGame(1, 0.9, integral=False, upper=1)
-    level = bounds.cycle_real_level(0.9)
-    assert level == pytest.approx(1 - np.sqrt(0.2))
-    damped = best_response_dynamics(game, "damped")
-    assert damped.theta == pytest.approx([level] * 3, abs=1e-9)
-    with pytest.raises(NonConvergence, match="repeat every 2 sweeps") as caught:
-        best_response_dynamics(game)
-    cycle = {tuple(np.round(plan, 9)) for plan in caught.value.cycle}
-    assert cycle == {(0.8, 0.0, 0.8), (0.0, 0.8, 0.0)}
-    assert best_response_dynamics(game, fallback=True).theta == pytest.approx([level] * 3, abs=1e-8)
-    assert solve_ncp(game).theta == pytest.approx([level] * 3, abs=1e-8)
-
-
-@pytest.mark.claim("04.26")
 @pytest.mark.parametrize("corner", [0.0, 0.25, 0.5, 0.999, 1.0])
 def test_real_cycle_constants(corner: float) -> None:
     game = CyclePACGame(1, 0.9, integral=False, upper=1)
@@ -198,21 +182,3 @@ def test_real_cycle_constants(corner: float) -> None:
         moved[:, i] += h
         slope = (game.utilities(moved)[:, i] - game.utilities(theta)[:, i]) / h
         assert (slope >= report.c2[i] - 1e-6).all()
-
-
-def test_simultaneous_moves_cycle_on_the_pair() -> None:
-    with pytest.raises(NonConvergence) as caught:
-        best_response_dynamics(instances.identical_pair(), "simultaneous")
-    assert {tuple(plan) for plan in caught.value.cycle} == {(1.0, 1.0), (0.0, 0.0)}
-
-
-def test_whole_number_cycle_never_settles() -> None:
-    with pytest.raises(NonConvergence, match="repeat"):
-        best_response_dynamics(CyclePACGame(3, "4/5"))
-    with pytest.raises(InvalidInputError, match="damped"):
-        best_response_dynamics(CyclePACGame(3, "4/5"), "damped")
-    with pytest.raises(InvalidInputError, match="real contributions"):
-        solve_ncp(CyclePACGame(3, "4/5"))
-    shuffled = pytest.raises(NonConvergence, match="still move")
-    with shuffled:
-        best_response_dynamics(CyclePACGame(3, "4/5"), order="shuffled", max_sweeps=50)

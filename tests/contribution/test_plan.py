@@ -1,9 +1,8 @@
-"""Claims 04.37 and 04.38: the planner, its report and its speed."""
+"""One call for a consortium."""
 
 from __future__ import annotations
 
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -13,27 +12,24 @@ from sklearn.naive_bayes import GaussianNB
 from counterplay.contribution import (
     CollabGame,
     CoverageGame,
-    CyclePACGame,
     EmpiricalGame,
-    FiniteClassPACGame,
     LinearGame,
     TabularGame,
-    analyse,
     envy_report,
-    improve_envy_free,
     instances,
-    is_feasible,
-    optimal_envy_free_linear,
-    optimal_stable_linear,
     plan_contributions,
     stability_report,
 )
-from counterplay.errors import InvalidInputError, MissingDependencyError, UnknownNameError
+from counterplay.contribution.lab import (
+    CyclePACGame,
+    FiniteClassPACGame,
+    is_feasible,
+)
+from counterplay.errors import InvalidInputError, UnknownNameError
 
 OVERLAP = np.full((5, 5), 0.1)
 OVERLAP[0, :] = OVERLAP[:, 0] = 0.5
 np.fill_diagonal(OVERLAP, 1.0)
-NAMES = ["core", "north", "east", "south", "west"]
 
 
 def empirical() -> EmpiricalGame:
@@ -71,9 +67,9 @@ def test_plans_are_what_they_claim(name: str) -> None:
     assert envy_report(game, plan.envy_free.theta).is_envy_free
     assert np.ptp(plan.equal.theta) == 0
     assert plan.bounds["optimal_lower"] <= plan.optimal.total + 1e-6
-    for price in (plan.pos, plan.pof, plan.poa):
+    for price in (plan.price_of_stability, plan.price_of_fairness, plan.price_of_anarchy):
         assert price >= 1 - 1e-9
-    assert plan.poa >= plan.pos - 1e-9
+    assert plan.price_of_anarchy >= plan.price_of_stability - 1e-9
     assert plan.optimal.total <= min(p.total for p in plan.plans.values()) + 1e-6
     frame = plan.to_frame()
     assert len(frame) == game.k
@@ -95,13 +91,13 @@ def test_game_without_stable_plan_says_so() -> None:
     assert plan.to_frame()["stable"].isna().all()
 
 
+NAMES = ["core", "north", "east", "south", "west"]
+
+
 @pytest.mark.claim("04.38")
 def test_report_of_a_consortium() -> None:
-    plan = analyse(LinearGame(OVERLAP, 1.0), NAMES)
+    plan = plan_contributions(LinearGame(OVERLAP, 1.0), NAMES)
     assert list(plan.to_frame().index) == NAMES
-    assert plan.opt is plan.optimal
-    assert plan.eq is plan.stable
-    assert plan.ef is plan.envy_free
     assert plan.price_of_stability == pytest.approx((4 / 1.3) / 2)
     assert any("core carries 100%" in line for line in plan.findings())
     assert plan.envy("optimal").pairs == [(0, 1), (0, 2), (0, 3), (0, 4)]
@@ -144,48 +140,9 @@ def test_what_if_changes_only_what_was_asked() -> None:
 
 def test_flags_name_easy_targets_and_caps() -> None:
     plan = plan_contributions(LinearGame(np.eye(2), [0.0, 1.0]), ["lazy", "busy"])
-    assert any(flag.startswith("lazy is satisfied") for flag in plan._named_flags())
+    assert any(flag.startswith("lazy is satisfied") for flag in plan.flags)
     capped = LinearGame([[1, 1], [0, 1]], 1.0, upper=[0.5, 2.0])
-    assert any("agent 0 could not reach" in flag for flag in plan_contributions(capped).flags)
-
-
-def test_improved_envy_free_plan_is_never_worse() -> None:
-    for seed in range(6):
-        game = instances.random_linear_game(6, 9, 0.5, seed)
-        start = optimal_stable_linear(game)
-        if not envy_report(game, start.theta).is_envy_free:
-            continue
-        better = improve_envy_free(game, start.theta)
-        exact = optimal_envy_free_linear(game)
-        assert exact.total - 1e-3 <= better.total <= start.total + 1e-9
-        assert envy_report(game, better.theta).is_envy_free
-
-
-@pytest.mark.claim("04.37")
-def test_two_stage_solver_is_much_faster_than_the_convex_program() -> None:
-    pytest.importorskip("cvxpy")
-    from counterplay.contribution import optimal_stable_linear_cp
-
-    game = instances.random_linear_game(120, 200, 0.1, 0)
-    optimal_stable_linear(game)  # compile first
-    times = {}
-    for solve in (optimal_stable_linear, optimal_stable_linear_cp):
-        fresh = LinearGame(game.W, 1.0)
-        start = time.perf_counter()
-        total = solve(fresh).total
-        times[solve.__name__] = time.perf_counter() - start
-        assert total == pytest.approx(optimal_stable_linear(game).total, abs=1e-4)
-    assert times["optimal_stable_linear_cp"] >= 10 * times["optimal_stable_linear"]
-
-
-def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from counterplay.contribution import coverage_opt_relaxation, optimal_stable_linear_cp
-
-    monkeypatch.setitem(sys.modules, "cvxpy", None)
-    with pytest.raises(MissingDependencyError, match=r"counterplay\[convex\]"):
-        optimal_stable_linear_cp(instances.flower(2).linear())
-    with pytest.raises(MissingDependencyError, match=r"counterplay\[convex\]"):
-        coverage_opt_relaxation(instances.identical_pair(), solver="clarabel")
+    assert any("party 0 could not reach" in flag for flag in plan_contributions(capped).flags)
 
 
 def test_planner_needs_neither_cvxpy_nor_torch(monkeypatch: pytest.MonkeyPatch) -> None:

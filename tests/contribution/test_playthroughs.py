@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from counterplay.contribution import CyclePACGame, best_response_dynamics, instances
+from counterplay.contribution import best_response_dynamics, instances
+from counterplay.contribution.lab import CyclePACGame
 from counterplay.contribution.training import MLP, MWFed, noisy_digits, run_keys
 from counterplay.core.transcript import Transcript
 
@@ -28,21 +29,15 @@ def mw_fed() -> str:
 
 def cycle() -> str:
     game = CyclePACGame(1, 0.9, integral=False, upper=1)
-    return best_response_dynamics(game, "damped", theta0=[0.1, 0.7, 0.3]).transcript().text(12)
+    return best_response_dynamics(game, "damped", theta0=[0.1, 0.7, 0.3]).text(12)
 
 
 GAMES = {
-    "contribution_linear": lambda: (
-        best_response_dynamics(instances.flower(2).linear()).transcript().text(12)
-    ),
-    "contribution_coverage": lambda: (
-        best_response_dynamics(instances.stable_but_envied()).transcript().text(12)
-    ),
-    "contribution_whole_coverage": lambda: (
-        best_response_dynamics(instances.random_coverage_game(4, 8, 0, integral=True))
-        .transcript()
-        .text()
-    ),
+    "contribution_linear": lambda: best_response_dynamics(instances.flower(2).linear()).text(12),
+    "contribution_coverage": lambda: best_response_dynamics(instances.stable_but_envied()).text(12),
+    "contribution_whole_coverage": lambda: best_response_dynamics(
+        instances.random_coverage_game(4, 8, 0, integral=True)
+    ).text(),
     "contribution_cycle": cycle,
     "contribution_mw_fed": mw_fed,
 }

@@ -55,14 +55,14 @@ def test_search_study_from_small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.claim("04.42")
-def test_eight_agents() -> None:
-    from counterplay.studies.contribution import eight_agents as module
+def test_eight_parties() -> None:
+    from counterplay.studies.contribution import defection_digits as module
 
     rows = [{"agents": k, "block": 0, "runs": 4} for k in (4, 8)]
-    frame = pd.DataFrame([{**row, **module.cell(row, 0)} for row in rows])
-    assert [v.statement for v in module.verdicts(frame) if not v.holds] == []
+    frame = pd.DataFrame([{**row, **module.cell_of_eight(row, 0)} for row in rows])
+    assert [v.statement for v in module.verdicts_of_eight(frame) if not v.holds] == []
     assert frame["FedAvg_hard"].tolist() == [0.5, 0.5]  # equal shares in federated averaging
-    assert module.draw(frame).axes
+    assert module.draw_eight(frame).axes
 
 
 def fake_results() -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Compiled sweeps of best responses: the loops that cannot be vectorised."""
+"""Compiled sweeps of best responses: the loops that cannot be vectorised.
+
+Indices come from scipy.sparse matrices and permutations that the callers have built themselves.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,14 @@ def linear_sweeps(
     for sweep in range(1, limit + 1):
         change = 0.0
         for i in range(k):
+            # the own contribution at which u_i equals mu_i, but not below zero
             new = theta[i] + (mu[i] - u[i]) / diag[i]
             if new < 0.0:
                 new = 0.0
             delta = new - theta[i]
             if delta != 0.0:
                 theta[i] = new
+                # everybody's utility moves by its column
                 for j in range(k):
                     u[j] += columns[i, j] * delta
                 change = max(change, abs(delta))
@@ -53,6 +58,7 @@ def sparse_linear_sweeps(
     for sweep in range(1, limit + 1):
         change = 0.0
         for i in range(theta.size):
+            # the same step; only the rows that see party i move
             new = theta[i] + (mu[i] - u[i]) / diag[i]
             if new < 0.0:
                 new = 0.0
@@ -70,8 +76,10 @@ def sparse_linear_sweeps(
 @njit(cache=True)
 def log_factor(q: float, theta: float) -> float:
     """Log of the miss probability ``(1-q)^t (1-rq)``; ``-inf`` when it is zero."""
+    # whole samples miss with (1-q) each, one more is drawn with probability r
     whole = math.floor(theta)
     rest = (theta - whole) * q
+    # a point mass is never missed by a whole sample
     if q >= 1.0 and whole >= 1.0:
         return -math.inf
     log = 0.0 if whole == 0.0 else whole * math.log1p(-q)
@@ -92,15 +100,18 @@ def coverage_response(
     remaining: Floats, log_keep: Floats, mu: float, integral: bool, start: float
 ) -> float:
     """Exact best response of one party: bracket, integer bisection, linear interpolation."""
+    # nothing is needed if the others cover enough; ties count as reached
     slack = 1e-12 if integral else 1e-15
     if covered_value(remaining, log_keep, 0.0) >= mu - slack:
         return 0.0
     target = mu - (1e-12 if integral else 0.0)
+    # double the upper end, from the present contribution on, until it is enough
     low, high = 0.0, max(1.0, math.floor(start))
     while covered_value(remaining, log_keep, high) < target:
         low, high = high, 2.0 * high
         if high > 9.0e15:
             return math.inf
+    # bisect over whole numbers: low is too little, high is enough
     while high - low > 1.0:
         middle = math.floor((low + high) / 2.0)
         if covered_value(remaining, log_keep, middle) >= target:
@@ -109,6 +120,7 @@ def coverage_response(
             low = middle
     if integral:
         return high
+    # between whole numbers utility is linear (random rounding)
     below = covered_value(remaining, log_keep, low)
     above = covered_value(remaining, log_keep, high)
     return low + (mu - below) / (above - below)
@@ -137,6 +149,7 @@ def coverage_sweep(
     change = 0.0
     for i in order:
         start, stop = indptr[i], indptr[i + 1]
+        # what the others leave of each type that i sees: divide i's own factor out, in logs
         remaining = np.empty(stop - start)
         for s in range(start, stop):
             x = types[s]
@@ -148,6 +161,7 @@ def coverage_sweep(
         new = min(new, upper[i])
         if new == theta[i]:
             continue
+        # put i's new factor in the place of the old one
         for s in range(start, stop):
             x = types[s]
             before, after = log_factor(q[s], theta[i]), log_factor(q[s], new)
@@ -171,12 +185,14 @@ def bayes_errors(codes: Ints, prior: Floats, n: int) -> Floats:
     mass = np.zeros(1 << n)
     ones = np.zeros((1 << n, n))
     for seen in range(1 << n):
+        # labelings that agree on the seen points share a pattern: its mass, and that of label 1
         for h in range(codes.size):
             pattern = codes[h] & seen
             mass[pattern] += prior[h]
             for x in range(n):
                 if (codes[h] >> x) & 1:
                     ones[pattern, x] += prior[h]
+        # the Bayes rule errs on the lighter label; clear each pattern after its first visit
         for h in range(codes.size):
             pattern = codes[h] & seen
             if mass[pattern] > 0.0:

@@ -1,21 +1,175 @@
-"""Audits of a given plan: is it feasible, stable, envy-free, and what do these cost?
+"""A plan and what can be said about it: feasible, stable, envy-free, and what these cost.
 
-Source: definitions in sec:gen-model, spec 04 section 3.1.
+Solvers return an :class:`Allocation`; the audits work on any plan.
+Source: "Setting" and Proposition 4.I, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from counterplay.contribution.game import CollabGame, Tolerances
-from counterplay.contribution.reports import Allocation, EnvyReport, StabilityReport
-from counterplay.core.validation import FloatArray, check_real
+from counterplay.core.figures import PALETTE, axes_or_new
+from counterplay.core.report import Report
+from counterplay.core.validation import BoolArray, FloatArray, check_real
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 DEFAULT = Tolerances()
+
+
+@dataclass(frozen=True)
+class Allocation(Report):
+    """One plan: who contributes how much, what everybody gets, and why it can be trusted.
+
+    ``slack`` is utility minus target; ``best_response_gap`` the largest amount anybody could
+    withdraw alone and stay satisfied (zero for a stable plan); ``certificate`` holds what the
+    solver can prove: dual bounds, residuals, sweeps.
+    """
+
+    theta: FloatArray
+    total: float
+    utilities: FloatArray
+    slack: FloatArray
+    concept: str
+    best_response_gap: float
+    certificate: Mapping[str, Any] = field(default_factory=dict)
+
+    def summary(self) -> str:
+        """Return two or three lines of text."""
+        lines = [
+            f"{self.concept}: total {self.total:.6g}, smallest slack {self.slack.min():.3g}, "
+            f"largest withdrawable amount {self.best_response_gap:.3g}"
+        ]
+        lines += [f"  {key}: {_short(value)}" for key, value in self.certificate.items()]
+        return "\n".join(lines)
+
+    def to_frame(self, names: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return one row per party."""
+        columns = {"theta": self.theta, "utility": self.utilities, "slack": self.slack}
+        return party_frame(columns, names)
+
+    def plot(self, ax: Axes | None = None, names: Sequence[str] | None = None) -> Axes:
+        """Draw the contributions."""
+        return party_bars(axes_or_new(ax), {f"{self.concept} plan": self.theta}, names)
+
+
+@dataclass(frozen=True)
+class StabilityReport(Report):
+    """Who could hold data back: contribution minus best response, party by party.
+
+    ``gap`` is what each party could withdraw alone; ``reducible_fraction`` the share of its
+    contribution that it would keep.
+    """
+
+    theta: FloatArray
+    best_response: FloatArray
+    gap: FloatArray
+    reducible_fraction: FloatArray
+    is_feasible: bool
+    is_stable: bool
+    worst_party: int
+
+    @property
+    def withdrawable_share(self) -> float:
+        """Share of the total contribution that could be withdrawn unilaterally."""
+        total = float(self.theta.sum())
+        return float(np.maximum(self.gap, 0.0).sum() / total) if total > 0 else 0.0
+
+    def summary(self) -> str:
+        """Return the verdict in one line."""
+        if self.is_stable:
+            return "stable: nobody can contribute less and still reach the target"
+        if not self.is_feasible:
+            return "not stable: somebody misses its target"
+        return (
+            f"not stable: party {self.worst_party} contributes {self.theta[self.worst_party]:.4g} "
+            f"but {self.best_response[self.worst_party]:.4g} is enough"
+        )
+
+    def to_frame(self, names: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return one row per party."""
+        columns = {
+            "theta": self.theta,
+            "best_response": self.best_response,
+            "gap": self.gap,
+            "kept_fraction": self.reducible_fraction,
+        }
+        return party_frame(columns, names)
+
+    def plot(self, ax: Axes | None = None, names: Sequence[str] | None = None) -> Axes:
+        """Draw contributions beside best responses: what is higher could be withdrawn."""
+        bars = {"contribution": self.theta, "enough for its target": self.best_response}
+        return party_bars(axes_or_new(ax), bars, names)
+
+
+@dataclass(frozen=True)
+class EnvyReport(Report):
+    """Who would rather carry a lighter party's load.
+
+    ``margin[i, j]`` is i's utility after swapping with j minus its target; ``envy[i, j]`` says that
+    j carries strictly less and the swap would still satisfy i; ``borderline`` lists pairs whose
+    margin is within the tolerance of zero.
+    """
+
+    margin: FloatArray
+    envy: BoolArray
+    borderline: tuple[tuple[int, int], ...]
+    is_feasible: bool
+    is_envy_free: bool
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Envious pairs ``(i, j)``: i would rather carry j's load."""
+        return [(int(i), int(j)) for i, j in np.argwhere(self.envy)]
+
+    def graph(self, names: Sequence[str] | None = None) -> nx.DiGraph:
+        """Return the envy graph: an arrow from i to j means that i envies j."""
+        import networkx as nx
+
+        labels = list(range(len(self.envy))) if names is None else list(names)
+        graph = nx.DiGraph()
+        graph.add_nodes_from(labels)
+        for i, j in self.pairs:
+            graph.add_edge(labels[i], labels[j], margin=float(self.margin[i, j]))
+        return graph
+
+    def summary(self) -> str:
+        """Return the verdict in one line."""
+        if self.is_envy_free:
+            return "envy-free: nobody would rather carry a lighter load"
+        if not self.pairs:
+            return "not envy-free: somebody misses its target"
+        i, j = max(self.pairs, key=lambda pair: self.margin[pair])
+        return (
+            f"not envy-free: {len(self.pairs)} envious pairs; party {i} would reach its target "
+            f"with {self.margin[i, j]:.3g} to spare on the load of party {j}"
+        )
+
+    def to_frame(self, names: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return one row per envious pair."""
+        import pandas as pd
+
+        label = (lambda i: i) if names is None else (lambda i: list(names)[i])
+        rows = [
+            {"party": label(i), "envies": label(j), "margin": float(self.margin[i, j])}
+            for i, j in self.pairs
+        ]
+        return pd.DataFrame(rows, columns=["party", "envies", "margin"])
+
+    def plot(self, ax: Axes | None = None, names: Sequence[str] | None = None) -> Axes:
+        """Draw the envy graph on a circle."""
+        axes = axes_or_new(ax, width=4.5, height=4.5)
+        draw_envy_graph(axes, self.graph(names))
+        return axes
 
 
 def is_feasible(game: CollabGame, theta: ArrayLike, tol: Tolerances = DEFAULT) -> bool:
@@ -59,7 +213,7 @@ def stability_report(
         reducible_fraction=kept,
         is_feasible=feasible,
         is_stable=feasible and bool((gap <= tol.theta).all()),
-        worst_agent=int(np.argmax(gap)),
+        worst_party=int(np.argmax(gap)),
     )
 
 
@@ -75,11 +229,8 @@ def envy_report(game: CollabGame, theta: ArrayLike, tol: Tolerances = DEFAULT) -
     vector = game._vector(theta)
     margin = game.swap_utilities(vector) - game.mu[:, None]
     lighter = vector[None, :] < vector[:, None] - tol.theta
-    if game.upper is not None:  # the swap must stay inside the caps of both
-        lighter &= (vector[None, :] <= game.upper[:, None] + tol.theta) & (
-            vector[:, None] <= game.upper[None, :] + tol.theta
-        )
-    lighter &= ~np.isnan(margin)
+    inside = vector[None, :] <= game.caps[:, None] + tol.theta
+    lighter &= inside & inside.T & ~np.isnan(margin)  # the swap must stay below the caps of both
     envy = lighter & (margin >= -tol.u)
     near = lighter & (abs(margin) <= tol.u)
     feasible = is_feasible(game, vector, tol)
@@ -92,31 +243,22 @@ def envy_report(game: CollabGame, theta: ArrayLike, tol: Tolerances = DEFAULT) -
     )
 
 
-def price_of_stability(stable_total: float, optimal_total: float) -> float:
-    """Return what stability costs: cheapest stable total over cheapest total.
+def price_ratio(total: float, optimal_total: float) -> float:
+    """Return what a property costs: total of a plan that has it over the cheapest total.
+
+    The price of stability for the cheapest stable plan, of anarchy for the dearest one, of fairness
+    for the cheapest envy-free plan. 1 if nothing has to be paid in either plan.
 
     Examples
     --------
-    >>> round(price_of_stability(5.4, 3.0), 6)
+    >>> round(price_ratio(5.4, 3.0), 6)
     1.8
     """
-    return _ratio(stable_total, optimal_total)
-
-
-def price_of_fairness(envy_free_total: float, optimal_total: float) -> float:
-    """Return what envy-freeness costs: cheapest envy-free total over cheapest total.
-
-    Examples
-    --------
-    >>> round(price_of_fairness(5.0, 3.0), 6)
-    1.666667
-    """
-    return _ratio(envy_free_total, optimal_total)
-
-
-def price_of_anarchy(worst_stable_total: float, optimal_total: float) -> float:
-    """Return how bad stability can get: most expensive stable total over cheapest total."""
-    return _ratio(worst_stable_total, optimal_total)
+    top = check_real(total, "total", low=0.0)
+    bottom = check_real(optimal_total, "optimal_total", low=0.0)
+    if bottom == 0.0:
+        return 1.0 if top == 0.0 else np.inf
+    return top / bottom
 
 
 def allocation(
@@ -145,14 +287,69 @@ def natural_residual(game: CollabGame, theta: ArrayLike) -> float:
     return float(abs(np.minimum(vector, slack)).max())
 
 
-def potential(W: FloatArray, mu: FloatArray, theta: FloatArray) -> float:
-    """Return ``1/2 theta' W theta - mu' theta``, which best responses decrease for symmetric W."""
-    return float(0.5 * theta @ (W @ theta) - mu @ theta)
+def party_bars(ax: Axes, bars: Mapping[str, ArrayLike], names: Sequence[str] | None = None) -> Axes:
+    """Draw one group of bars per party, one colour per entry of ``bars``."""
+    width = 0.8 / len(bars)
+    heights = {label: np.asarray(values, dtype=np.float64) for label, values in bars.items()}
+    place = np.arange(len(next(iter(heights.values()))))
+    for number, (label, values) in enumerate(heights.items()):
+        offset = (number - (len(bars) - 1) / 2) * width
+        ax.bar(place + offset, values, width, color=PALETTE[number], label=label)
+    many = place.size > 8
+    labels = [str(i) for i in place] if names is None else list(names)
+    ax.set_xticks(place, labels, rotation=60 if many else 0, fontsize=8 if many else 10)
+    ax.set(xlabel="party", ylabel="contribution")
+    ax.set_ylim(0, 1.35 * max(float(np.nanmax(values)) for values in heights.values()) + 1e-9)
+    ax.legend(ncols=2, fontsize=8)
+    return ax
 
 
-def _ratio(numerator: float, denominator: float) -> float:
-    top = check_real(numerator, "total", low=0.0)
-    bottom = check_real(denominator, "optimal_total", low=0.0)
-    if bottom == 0.0:  # nothing to pay for in either plan
-        return 1.0 if top == 0.0 else np.inf
-    return top / bottom
+def draw_envy_graph(ax: Axes, graph: nx.DiGraph) -> None:
+    """Draw parties on a circle and an arrow from each envious party to the envied one."""
+    nodes = list(graph.nodes)
+    angle = np.pi / 2 - 2 * np.pi * np.arange(len(nodes)) / max(len(nodes), 1)
+    place = {node: (np.cos(a), np.sin(a)) for node, a in zip(nodes, angle)}
+    for source, target in graph.edges:
+        ax.annotate(
+            "",
+            xy=place[target],
+            xytext=place[source],
+            arrowprops={
+                "arrowstyle": "-|>",
+                "color": PALETTE[1],
+                "shrinkA": 16,
+                "shrinkB": 16,
+                "connectionstyle": "arc3,rad=0.12",
+            },
+        )
+    for node, (x, y) in place.items():
+        ax.text(
+            x,
+            y,
+            str(node),
+            ha="center",
+            va="center",
+            bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": PALETTE[0]},
+        )
+    ax.set(xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), xticks=[], yticks=[])
+    ax.grid(False)
+    for side in ax.spines.values():
+        side.set_visible(False)
+
+
+def party_frame(
+    columns: Mapping[str, NDArray[Any]], names: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Return one row per party, by name if there are names."""
+    import pandas as pd
+
+    index = range(len(next(iter(columns.values())))) if names is None else list(names)
+    return pd.DataFrame(dict(columns), index=pd.Index(index, name="party"))
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, np.ndarray):
+        return f"array of shape {value.shape}"
+    return str(value)

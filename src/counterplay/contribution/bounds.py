@@ -1,7 +1,6 @@
 """Every guarantee of the chapter as a function that returns the number.
-
-Source: Thm. thm:flowergap and app:flowergap (flower), sec:proofofeqexist (cycle), Lemma lmm:fixedpt
-(Lipschitz), spec 04 sections 3.10 and 4.
+Source: Theorems 4.3 and 4.4, Propositions 4.A and 4.G, Lemma 4.1, see
+docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations

@@ -1,29 +1,31 @@
 """Theorems as checks on your game: when stability is free, when it is fair, and who matters.
-
-Source: Thm. thm:lineareqopt, Cor. cor:lineareqopt, Thm. thm:lineareqef, Def. assp:eqgeneral,
-spec 04 sections 3.14 to 3.17.
+Source: Theorems 4.6 and 4.7, Corollary 4.1, Definition 4.6, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 
-from counterplay.contribution.audit import natural_residual
+from counterplay.contribution.audit import natural_residual, party_frame
 from counterplay.contribution.game import CollabGame
 from counterplay.contribution.linear import LinearGame, as_linear_game
 from counterplay.contribution.social_optimum import socially_optimal_linear
+from counterplay.core.programs import minimize_linear
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_positive_int
 from counterplay.errors import InvalidInputError
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 @dataclass(frozen=True)
-class CoreSetCertificate:
+class CoreSetCertificate(Report):
     """A stable plan is the social optimum of the parties that contribute."""
 
     game: LinearGame
@@ -51,19 +53,18 @@ class CoreSetCertificate:
         total = np.ones((1, index.size))
         plans: list[FloatArray] = []
         for _ in range(n):
-            result = linprog(
+            solved = minimize_linear(
                 rng.standard_normal(index.size),
                 A_ub=-block,
                 b_ub=-self.game.mu[index],
                 A_eq=total,
                 b_eq=[self.theta.sum()],
-                bounds=(0, None),
-                method="highs",
+                allow=("infeasible",),
             )
-            if result.status != 0:
+            if solved.x is None:  # by rounding errors
                 continue
             padded = np.zeros(self.game.k)
-            padded[index] = result.x
+            padded[index] = solved.x
             if all(abs(padded - plan).max() > 1e-6 for plan in plans):
                 plans.append(padded)
         return plans
@@ -75,6 +76,10 @@ class CoreSetCertificate:
         )
         return f"the stable plan is the cheapest plan {scope} (gap {self.gap:.2g})"
 
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per party: contribution, and whether it is in the core."""
+        return party_frame({"theta": self.theta, "core": self.theta > 0})
+
 
 def core_set_certificate(
     W: Any, mu: ArrayLike | None = None, theta_eq: ArrayLike | None = None, *, tol: float = 1e-7
@@ -83,8 +88,10 @@ def core_set_certificate(
 
     Parameters
     ----------
-    W, mu:
-        A :class:`LinearGame`, or matrix and targets; symmetric, equal targets, unit prices.
+    W:
+        A :class:`LinearGame`, or its matrix; symmetric, with equal prices.
+    mu:
+        Targets, if ``W`` is a matrix; all equal.
     theta_eq:
         A stable plan.
     tol:
@@ -93,7 +100,7 @@ def core_set_certificate(
     Notes
     -----
     The contributions of the core are at the same time feasible for its covering LP and, scaled, for
-    the dual: equal values prove optimality (Thm. thm:lineareqopt). The first half needs symmetry
+    the dual: equal values prove optimality (Theorem 4.6). The first half needs symmetry
     and equal targets only.
 
     References
@@ -102,7 +109,8 @@ def core_set_certificate(
 
     Examples
     --------
-    >>> from counterplay.contribution import instances, optimal_stable_linear
+    >>> from counterplay.contribution import instances
+    >>> from counterplay.contribution.lab import optimal_stable_linear
     >>> game = instances.flower(3).linear()
     >>> proof = core_set_certificate(game, theta_eq=optimal_stable_linear(game).theta)
     >>> proof.core.size, proof.globally_optimal, abs(proof.gap) < 1e-7
@@ -133,7 +141,7 @@ def core_set_certificate(
 
 
 @dataclass(frozen=True)
-class ConditionReport:
+class ConditionReport(Report):
     """Whether a theorem applies, and which of its conditions fail."""
 
     holds: bool
@@ -141,6 +149,16 @@ class ConditionReport:
 
     def __bool__(self) -> bool:
         return self.holds
+
+    def summary(self) -> str:
+        """Return whether the theorem applies."""
+        return "all conditions hold" if self.holds else "fails: " + ", ".join(self.failed)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per condition that fails."""
+        import pandas as pd
+
+        return pd.DataFrame({"failed": list(self.failed)})
 
 
 def pos_is_one(W: Any, mu: ArrayLike | None = None) -> ConditionReport:
@@ -176,7 +194,7 @@ def stable_implies_envy_free(W: Any) -> ConditionReport:
     """Say whether every stable plan is envy-free: ``W_ij < W_ii`` for all ``j != i``.
 
     Then for ``theta_i > theta_j`` the swap leaves i with
-    ``u_i + (theta_i - theta_j)(W_ij - W_ii) < mu_i``. Needs no symmetry (Thm. thm:lineareqef).
+    ``u_i + (theta_i - theta_j)(W_ij - W_ii) < mu_i``. Needs no symmetry (Theorem 4.7).
 
     Examples
     --------
@@ -192,7 +210,7 @@ def stable_implies_envy_free(W: Any) -> ConditionReport:
 
 
 @dataclass(frozen=True)
-class WellBehavedReport:
+class WellBehavedReport(Report):
     """Smallest own and largest cross effect on a box; a stable plan exists if ``c2 > 0``."""
 
     c1: FloatArray
@@ -211,16 +229,26 @@ class WellBehavedReport:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.c2 > 0, self.c1 / self.c2, np.inf)
 
+    def summary(self) -> str:
+        """Return whether a stable plan is known to exist, and from what."""
+        word = "well-behaved: a stable plan exists" if self.is_well_behaved else "not well-behaved"
+        known = "exact" if self.exact else "estimated"
+        return f"{word} (smallest own effect {self.c2.min():.4g}, {known})"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per party."""
+        return party_frame({"c1": self.c1, "c2": self.c2, "corner": self.corner})
+
 
 def well_behaved_report(game: CollabGame, C: ArrayLike | None = None) -> WellBehavedReport:
     """Return the constants of the existence theorem on the box ``[0, C]``.
 
     ``C`` defaults to the stand-alone contributions. If ``c2 > 0`` everywhere, a stable plan exists
-    (Thm. thm:eqexist) and best responses are Lipschitz with constant ``c1 / c2``.
+    (Theorem 4.2) and best responses are Lipschitz with constant ``c1 / c2``.
 
     Examples
     --------
-    >>> from counterplay.contribution import CyclePACGame
+    >>> from counterplay.contribution.lab import CyclePACGame
     >>> game = CyclePACGame(1, 0.9, integral=False, upper=1)
     >>> float(well_behaved_report(game, 0.5).c2[0])
     0.25

@@ -2,7 +2,7 @@
 
 Give each party's distribution over points, cells or labels. Contributions are numbers of samples;
 a fractional contribution is rounded at random, which keeps all formulas in closed form.
-Source: sec:canonicalexamples, app:integral, app:wellbehave, spec 04 section 2.4.
+Source: "Random coverage", Definition 4.6, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from counterplay.contribution.game import CollabGame, _frozen, crossing_level
-from counterplay.core.seeds import RandomState
-from counterplay.core.validation import FloatArray, check_choice, check_float_array
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.validation import (
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_float_array,
+    check_positive_int,
+)
 from counterplay.errors import InfeasibleError, InvalidInputError
 
 Extension = Literal["rounding", "exponent"]
@@ -41,8 +47,10 @@ class CoverageGame(CollabGame):
         ``multiplicity`` sum to 1.
     integral:
         Whether contributions are whole numbers of samples.
-    upper, cost:
-        Caps and prices, see :class:`CollabGame`.
+    upper:
+        Caps on the contributions, see :class:`CollabGame`.
+    cost:
+        Prices, see :class:`CollabGame`.
     extension:
         ``"rounding"`` is the model of the chapter. ``"exponent"`` reads ``(1-q)^theta`` with a real
         exponent; it gives utilities at least as large, equal at whole numbers, and is the convex
@@ -125,8 +133,6 @@ class CoverageGame(CollabGame):
         The pooled rows are clustered into ``cells`` cells and only the parties' histograms over
         cells are kept.
         """
-        from counterplay.contribution.tables import cell_histograms
-
         counts = cell_histograms(tables, cells=cells, random_state=random_state)
         return cls.from_histograms(counts, mu, integral=integral, **options)
 
@@ -186,11 +192,9 @@ class CoverageGame(CollabGame):
             return super().best_response_map(vector)
         others = leave_one_out(self.factors(vector))
         responses = np.array([self._response_given(i, others[i], vector[i]) for i in range(self.k)])
-        return responses if self.upper is None else np.minimum(responses, self.upper)
+        return np.asarray(np.minimum(responses, self.caps))
 
-    def subset(self, agents: Sequence[int]) -> CoverageGame:
-        """Return the game among ``agents`` only."""
-        index = [self.check_agent(i) for i in agents]
+    def _restricted(self, index: list[int]) -> CoverageGame:
         return CoverageGame(
             self.Q[index],
             self.mu[index],
@@ -200,6 +204,16 @@ class CoverageGame(CollabGame):
             cost=self.cost[index],
             extension=self.extension,
         )
+
+    def with_integral(self, integral: bool) -> Self:
+        """Return the game of the chapter with or without whole numbers only."""
+        if self.integral == integral and self.extension == "rounding":
+            return self
+        game = self._copy()
+        game.integral, game.extension = integral, "rounding"
+        game._set_upper(self.upper)
+        game._validate()
+        return game
 
     def with_extension(self, extension: Extension) -> Self:
         """Return the same game with the other reading of fractional contributions."""
@@ -278,9 +292,58 @@ class CoverageGame(CollabGame):
         for i in np.flatnonzero(self.mu >= 1.0):
             if self.mu[i] > 1.0 or not (self.Q[i] == 1.0).any():
                 raise InfeasibleError(
-                    f"agent {i} cannot reach mu={self.mu[i]:g} alone: sup of u_{i} is 1, "
+                    f"{self.party(i)} cannot reach mu={self.mu[i]:g} alone: sup of u_{i} is 1, "
                     "which no finite number of samples attains; ask for less than 1"
                 )
+
+
+def cell_histograms(
+    tables: Sequence[Any], *, cells: int = 200, random_state: RandomState = 0
+) -> IntArray:
+    """Return counts per party and cell, from one table per party.
+
+    What leaves a party is one histogram, not its rows.
+
+    Parameters
+    ----------
+    tables:
+        Data frames or arrays with the same columns; text and category columns are one-hot coded.
+    cells:
+        Number of cells; fewer if there are fewer distinct rows.
+    random_state:
+        Seed of the clustering (k-means on standardised columns).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> a = pd.DataFrame({"age": [30, 31, 32], "ward": ["A", "A", "B"]})
+    >>> b = pd.DataFrame({"age": [80, 81], "ward": ["B", "B"]})
+    >>> cell_histograms([a, b], cells=2).sum(axis=1).tolist()
+    [3, 2]
+    """
+    import pandas as pd
+    from sklearn.cluster import KMeans
+    from sklearn.preprocessing import StandardScaler
+
+    check_positive_int(cells, "cells")
+    frames = [pd.DataFrame(table) for table in tables]
+    if not frames or any(frame.empty for frame in frames):
+        raise InvalidInputError("tables must contain one non-empty table per party")
+    columns = list(frames[0].columns)
+    for i, frame in enumerate(frames):
+        if list(frame.columns) != columns:
+            raise InvalidInputError(f"table {i} has other columns than table 0; align them first")
+    coded = pd.get_dummies(pd.concat(frames, ignore_index=True), dtype=float)
+    if coded.isna().any().any():
+        column = coded.columns[coded.isna().any()][0]
+        raise InvalidInputError(f"column {column!r} has missing values; fill them first")
+    rows = StandardScaler().fit_transform(coded.to_numpy(dtype=np.float64))
+    n_cells = min(cells, len(np.unique(rows, axis=0)))
+    seed = int(generator(random_state).integers(2**31 - 1))
+    cell = KMeans(n_cells, n_init=1, random_state=seed).fit_predict(rows)
+    party = np.repeat(np.arange(len(frames)), [len(frame) for frame in frames])
+    counts = np.bincount(party * n_cells + cell, minlength=len(frames) * n_cells)
+    return counts.reshape(len(frames), n_cells).astype(np.int64)
 
 
 def miss_probability(q: FloatArray, theta: Any, extension: str = "rounding") -> FloatArray:

@@ -1,7 +1,8 @@
 """Cheapest coverage plans: exact for whole numbers by branch and bound, best found for fractions.
 
-Every answer comes with the proven lower bound of the convex relaxation.
-Source: spec 04 section 3.9.
+Every answer comes with the proven lower bound of the convex relaxation. The cheapest envy-free plan
+of a small game in whole numbers is found by looking at all plans in order of their totals.
+Source: Proposition 4.E, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from itertools import count
 
 import numpy as np
 
-from counterplay.contribution.audit import allocation
+from counterplay.contribution.audit import DEFAULT, Allocation, allocation
 from counterplay.contribution.coverage import CoverageGame
 from counterplay.contribution.coverage_relaxation import (
     coverage_opt_relaxation,
@@ -20,10 +21,15 @@ from counterplay.contribution.coverage_relaxation import (
 )
 from counterplay.contribution.game import TIE
 from counterplay.contribution.local_search import descend, satisfied
-from counterplay.contribution.reports import Allocation
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_positive_int
-from counterplay.errors import InfeasibleError
+from counterplay.core.validation import BoolArray, FloatArray, check_positive_int
+from counterplay.errors import ConvergenceError, InfeasibleError
+
+MAX_PLANS = 2_000_000
+MAX_WORK = 200_000_000
+"""Plans, and plans times parties times kinds of points, that are looked at."""
+
+_AT_ONCE = 8192
 
 
 def coverage_opt_integer(game: CoverageGame, *, max_nodes: int = 400) -> Allocation:
@@ -55,9 +61,9 @@ def coverage_opt_integer(game: CoverageGame, *, max_nodes: int = 400) -> Allocat
     (4.0, True)
     """
     check_positive_int(max_nodes, "max_nodes")
-    whole = _as_integral(game)
+    whole = game.with_integral(True)
     top = np.floor(largest_useful(whole))
-    root = relaxation_or_none(whole, np.zeros(whole.k), top, top, np.inf)
+    root = relaxation_or_none(whole, np.zeros(whole.k), top)
     if root is None:
         raise InfeasibleError("no plan within the caps satisfies everybody; raise the caps")
     best = _round(whole, root.theta)
@@ -92,14 +98,50 @@ def coverage_opt_real(
     >>> round(plan.total, 6), round(plan.certificate["lower_bound"], 6)
     (1.0, 1.0)
     """
-    real = _as_real(game)
+    real = game.with_integral(False)
     relaxed = coverage_opt_relaxation(real)
     rng = generator(random_state)
-    starts = [relaxed.theta, _round(_as_integral(game), relaxed.theta)]
+    starts = [relaxed.theta, _round(game.with_integral(True), relaxed.theta)]
     starts += [relaxed.theta * rng.uniform(0.5, 1.5, real.k) for _ in range(n_starts)]
     plans = [descend(real, start) for start in starts]
     best = min(plans, key=real.total)
     return allocation(real, best, "optimal", {"lower_bound": relaxed.lower_bound, "proved": False})
+
+
+def cheaper_envy_free_plan(
+    game: CoverageGame, lower: float, known: float | None
+) -> FloatArray | None:
+    """Return the cheapest envy-free plan that costs less than ``known``; None if there is none.
+
+    Parameters
+    ----------
+    game:
+        A coverage game in whole numbers.
+    lower:
+        No plan at all costs less.
+    known:
+        Total of an envy-free plan; None if none is known (then the game needs caps).
+
+    Raises
+    ------
+    ConvergenceError
+        If there are too many plans to look at.
+
+    Examples
+    --------
+    >>> Q = [[0.19, 0.25, 0, 0.56, 0], [0.108, 0, 0.274, 0.246, 0.372]]
+    >>> game = CoverageGame(Q, mu=[0.679, 0.7075], integral=True)
+    >>> cheaper_envy_free_plan(game, lower=3, known=4).tolist()  # the equal plan costs 4
+    [0.0, 3.0]
+    """
+    plans = _plans_between(game, lower, np.inf if known is None else known)
+    for start in range(0, len(plans), _AT_ONCE):
+        some = plans[start : start + _AT_ONCE]
+        some = some[(game._utilities(some) >= game.mu - TIE).all(axis=1)]
+        free = some[~_somebody_envies(game, some)]
+        if len(free):
+            return np.asarray(free[0])
+    return None
 
 
 def _branch(
@@ -120,8 +162,7 @@ def _branch(
             return best, bound, nodes
         heapq.heappop(heap)
         for child_low, child_high in _children(theta, low, high):
-            cutoff = game.total(best) - _step(game) + 1e-7
-            relaxed = relaxation_or_none(game, child_low, child_high, top, cutoff)
+            relaxed = relaxation_or_none(game, child_low, child_high)
             nodes += 1
             if relaxed is None:
                 continue
@@ -151,7 +192,7 @@ def _children(
 
 def _round(game: CoverageGame, theta: FloatArray) -> FloatArray:
     """A good whole-number plan near a fractional one: grow from below, then trim."""
-    top = np.full(game.k, np.inf) if game.upper is None else np.asarray(game.upper)
+    top = game.caps
     plan = np.minimum(np.floor(theta + 1e-9), top)
     while True:
         missing = np.maximum(game.mu - TIE - game._utilities(plan[None, :])[0], 0.0)
@@ -193,13 +234,32 @@ def _next_total(game: CoverageGame, bound: float) -> float:
     return float(np.ceil(bound - 1e-7)) if _step(game) else bound
 
 
-def _as_integral(game: CoverageGame) -> CoverageGame:
-    if game.integral and game.extension == "rounding":
-        return game
-    return CoverageGame(game.Q, game.mu, game.multiplicity, True, upper=game.upper, cost=game.cost)
+def _plans_between(game: CoverageGame, lower: float, known: float) -> FloatArray:
+    """All plans with ``lower <= total < known`` within the caps, by increasing total."""
+    limit = min(MAX_PLANS, MAX_WORK // (game.k * game.n_types))
+    plans, spent = np.zeros((1, 0)), np.zeros(1)
+    for j in range(game.k):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.floor((known - 1e-9 - spent) / game.cost[j])
+        room = np.minimum(np.where(np.isnan(room), np.inf, room), game.caps[j])
+        if not (room + 1.0).sum() <= limit:
+            raise ConvergenceError(f"there are more than {limit:,} plans to look at")
+        counts = np.maximum(room, -1.0).astype(np.int64) + 1
+        level = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        plans = np.column_stack([np.repeat(plans, counts, axis=0), level])
+        spent = np.repeat(spent, counts) + game.cost[j] * level
+    wanted = np.flatnonzero(spent >= lower - 1e-9)
+    return np.asarray(plans[wanted[np.argsort(spent[wanted], kind="stable")]])
 
 
-def _as_real(game: CoverageGame) -> CoverageGame:
-    if not game.integral and game.extension == "rounding":
-        return game
-    return CoverageGame(game.Q, game.mu, game.multiplicity, False, upper=game.upper, cost=game.cost)
+def _somebody_envies(game: CoverageGame, plans: FloatArray) -> BoolArray:
+    """Whether somebody reaches its target with a strictly lighter load exchanged for its own."""
+    envy = np.zeros(len(plans), dtype=bool)
+    for i in range(game.k):
+        for j in range(game.k):
+            lighter = ~envy & (plans[:, j] < plans[:, i]) & (plans[:, i] <= game.caps[j])
+            swapped = plans[lighter]
+            swapped[:, [i, j]] = swapped[:, [j, i]]
+            if len(swapped):
+                envy[lighter] = game._utilities(swapped)[:, i] >= game.mu[i] - DEFAULT.u
+    return envy

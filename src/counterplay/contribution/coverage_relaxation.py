@@ -1,34 +1,50 @@
 """A certified lower bound on what any coverage plan costs, from convex optimisation.
 
 Reading ``(1-q)^theta`` with a real exponent only helps the parties and makes every constraint
-convex. A log-barrier Newton method solves it; weak duality turns its multipliers into a bound that
-holds whatever the solver did. Source: spec 04 section 3.9.
+convex: an exponential-cone program, solved by Clarabel. Weak duality turns its multipliers into a
+bound that holds whatever the solver did. Parties that play the same role share one variable: colour
+refinement splits variables, terms and constraints until members of a class see the same sums of
+coefficients over every other class; averaging over classes keeps a plan feasible and its cost.
+Source: Proposition 4.E, see docs/theory/04-contribution.md; Grohe, Kersting, Mladenov, Selman
+(2014), *Dimension Reduction via Colour Refinement* (with Jensen's inequality for exponentials).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg
+from scipy import sparse
 
+from counterplay.contribution.audit import party_frame
 from counterplay.contribution.coverage import CoverageGame
 from counterplay.contribution.equal import smallest_common_level
-from counterplay.contribution.symmetry import Classes, role_classes
-from counterplay.core.validation import FloatArray, check_choice
-from counterplay.errors import ConvergenceError, MissingDependencyError
+from counterplay.core.programs import minimize_linear
+from counterplay.core.report import Report
+from counterplay.core.validation import FloatArray, IntArray
+from counterplay.errors import InfeasibleError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TOLERANCE = 1e-12
+"""Asked of Clarabel; what it reaches shows in the gap between value and proven bound."""
+
+GAP = 1e-7
+"""Above it the multipliers are computed again, as the best ones at the solver's point."""
+
+_DIGITS = 11
 
 
 @dataclass(frozen=True)
-class Relaxation:
+class Relaxation(Report):
     """Solution of the convex relaxation with a proven lower bound on every plan's total."""
 
     theta: FloatArray
     value: float
     lower_bound: float
-    solver: str
 
     @property
     def gap(self) -> float:
@@ -36,8 +52,12 @@ class Relaxation:
         return self.value - self.lower_bound
 
     def summary(self) -> str:
-        """Return one line."""
+        """Return what is proved, in one line."""
         return f"every plan costs at least {self.lower_bound:.6g} (relaxation {self.value:.6g})"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per party: its contribution in the relaxed optimum."""
+        return party_frame({"theta": self.theta})
 
 
 @dataclass(frozen=True)
@@ -66,12 +86,7 @@ class _Program:
 
 
 def coverage_opt_relaxation(
-    game: CoverageGame,
-    *,
-    lower: ArrayLike | None = None,
-    upper: ArrayLike | None = None,
-    cutoff: float = np.inf,
-    solver: Literal["barrier", "clarabel"] = "barrier",
+    game: CoverageGame, *, lower: ArrayLike | None = None, upper: ArrayLike | None = None
 ) -> Relaxation:
     """Return a lower bound on the total of every feasible coverage plan, whole or fractional.
 
@@ -79,13 +94,10 @@ def coverage_opt_relaxation(
     ----------
     game:
         The coverage game.
-    lower, upper:
-        Further bounds on the contributions, as used by branch and bound.
-    cutoff:
-        Stop as soon as the proven bound exceeds this number.
-    solver:
-        ``"barrier"`` needs SciPy only; ``"clarabel"`` solves the exponential-cone program through
-        cvxpy (extra ``convex``), as a cross-check.
+    lower:
+        Further lower bounds on the contributions, as used by branch and bound.
+    upper:
+        Further upper bounds on the contributions.
 
     Notes
     -----
@@ -95,7 +107,7 @@ def coverage_opt_relaxation(
 
     References
     ----------
-    Boyd, Vandenberghe (2004), *Convex Optimization*, ch. 11.
+    Boyd, Vandenberghe (2004), *Convex Optimization*, ch. 5.
 
     Examples
     --------
@@ -103,38 +115,29 @@ def coverage_opt_relaxation(
     >>> round(coverage_opt_relaxation(instances.flower(10).coverage()).value, 4)
     10.4833
     """
-    check_choice(solver, "solver", ("barrier", "clarabel"))
-    program = _program(game, lower, upper, largest_useful(game))
-    if program is None:
-        raise ConvergenceError("the bounds leave no feasible plan")
-    if solver == "clarabel":
-        return _clarabel(program)
-    return _by_roles(program, cutoff)
+    low = np.zeros(game.k) if lower is None else np.array(lower, dtype=np.float64)
+    top = largest_useful(game)
+    found = relaxation_or_none(game, low, top if upper is None else np.minimum(top, upper))
+    if found is None:
+        raise InfeasibleError("the bounds leave no feasible plan")
+    return found
 
 
-def relaxation_or_none(
-    game: CoverageGame, lower: FloatArray, upper: FloatArray, top: FloatArray, cutoff: float
-) -> Relaxation | None:
-    """Same, but None when the bounds leave nothing feasible (for branch and bound)."""
-    program = _program(game, lower, upper, top)
-    return None if program is None else _by_roles(program, cutoff)
+def relaxation_or_none(game: CoverageGame, low: FloatArray, high: FloatArray) -> Relaxation | None:
+    """Same between two bounds, but None when they leave nothing feasible."""
+    program = None if (high < low).any() else _program(game, low, high)
+    return None if program is None else _by_roles(program)
 
 
 def largest_useful(game: CoverageGame) -> FloatArray:
     """Contributions that no cheapest plan exceeds: the caps, or what the equal plan costs."""
     if game.upper is not None:
-        return np.asarray(game.upper)
+        return game.caps
     budget = (smallest_common_level(game) + 1.0) * game.cost.sum()
     return np.asarray(budget / np.maximum(game.cost, 1e-12 * game.cost.max()))
 
 
-def _program(
-    game: CoverageGame, lower: ArrayLike | None, upper: ArrayLike | None, top: FloatArray
-) -> _Program | None:
-    low = np.zeros(game.k) if lower is None else np.array(lower, dtype=np.float64)
-    high = top if upper is None else np.minimum(top, upper)
-    if (high < low).any():
-        return None
+def _program(game: CoverageGame, low: FloatArray, high: FloatArray) -> _Program | None:
     sure = game.Q >= 1.0
     log_keep = np.log1p(-np.where(sure, 0.0, game.Q))
     open_sure = sure & (low < 1.0)[:, None] & (high > 0.0)[:, None]
@@ -149,17 +152,21 @@ def _program(
     return None if (g > program.budget + 1e-12).any() else program
 
 
-def _by_roles(program: _Program, cutoff: float) -> Relaxation:
-    """Solve with one variable per role; the bound is then proved for the whole program."""
+def _by_roles(program: _Program) -> Relaxation:
+    """Solve with one variable per role; the bound is proved for the whole program."""
     facts = np.column_stack([program.cost, program.low, program.high])
     roles = role_classes(program.log_keep, program.weights, facts, program.budget)
-    if roles.sizes[0] == len(program.cost):
-        return _barrier(program, cutoff)[0]
-    small, (point, multipliers) = _barrier(_quotient(program, roles), cutoff)
-    theta = small.theta[roles.variables]
-    sizes = np.bincount(roles.constraints, minlength=roles.sizes[2])
-    bound = program.bound(point[roles.variables], (multipliers / sizes)[roles.constraints])
-    return Relaxation(theta, float(program.cost @ theta), bound, "barrier")
+    alone = roles.sizes[0] == len(program.cost)
+    small = program if alone else _quotient(program, roles)
+    point, multipliers = _solve(small)
+    if small.cost @ point - small.bound(point, multipliers) > GAP:
+        multipliers = _best_multipliers(small, point)
+    if not alone:
+        sizes = np.bincount(roles.constraints, minlength=roles.sizes[2])
+        point = point[roles.variables]
+        multipliers = (multipliers / sizes)[roles.constraints]
+    value = float(program.cost @ point)
+    return Relaxation(point, value, min(program.bound(point, multipliers), value))
 
 
 def _quotient(program: _Program, roles: Classes) -> _Program:
@@ -180,136 +187,146 @@ def _quotient(program: _Program, roles: Classes) -> _Program:
     )
 
 
-def _barrier(program: _Program, cutoff: float) -> tuple[Relaxation, tuple[FloatArray, FloatArray]]:
-    """Return the solution, and the point and multipliers that prove its bound."""
-    none = np.zeros(len(program.budget))
-    free = program.high > program.low + 1e-12
-    start = _interior(program, free)
-    if start is None:  # only the upper corner is feasible, as far as we can see
-        floor = float(program.cost @ program.low)
-        value = float(program.cost @ program.high)
-        return Relaxation(program.high, value, floor, "barrier"), (program.low, none)
-    theta, floor = start, float(program.cost @ program.low)
-    best = floor
-    if not free.any() or not len(program.budget):
-        theta = program.low
-        value = float(program.cost @ theta)
-        return Relaxation(theta, value, value, "barrier"), (program.low, none)
-    sharpness = max(1.0, 2.0 * free.sum()) / max(1e-9, float(program.cost @ (theta - program.low)))
-    stalled, proof = 0, (theta, none)
-    while stalled < 2:  # the bound improves by a factor of 15 until rounding errors stop it
-        theta = _center(program, theta, free, sharpness)
-        g, _ = program.loads(theta)
-        multipliers = 1.0 / (sharpness * (program.budget - g))
-        bound = program.bound(theta, multipliers)
-        stalled = 0 if bound > best or best == floor else stalled + 1
-        if bound > best:
-            best, proof = bound, (theta, multipliers)
-        value = float(program.cost @ theta)
-        if best > cutoff or value - best <= 1e-8 * max(1.0, value) or sharpness > 1e16:
-            break
-        sharpness *= 15.0
-    return Relaxation(theta, value, best, "barrier"), proof
+def _solve(program: _Program) -> tuple[FloatArray, FloatArray]:
+    """Return a point and multipliers of the constraints; both only as good as the solver was.
+
+    Variables are the free contributions and one ``t`` per term with ``exp(L'theta) <= t``.
+    """
+    import clarabel
+
+    multipliers = np.zeros(len(program.budget))
+    index = np.flatnonzero(program.high > program.low + 1e-12)
+    theta = program.low.copy()
+    if not index.size or not multipliers.size:
+        return theta, multipliers
+    fixed = np.where(np.isin(np.arange(theta.size), index), 0.0, theta)
+    weights = program.weights * np.exp(fixed @ program.log_keep)
+    k, n, m = index.size, weights.shape[1], len(multipliers)
+    exponents = sparse.coo_array(program.log_keep[index].T)
+    rows = sparse.vstack(
+        [
+            sparse.hstack([-sparse.identity(k), sparse.csr_array((k, n))]),
+            sparse.hstack([sparse.identity(k), sparse.csr_array((k, n))]),
+            sparse.hstack([sparse.csr_array((m, k)), sparse.csr_array(weights)]),
+            # (L'theta, 1, t) is in the exponential cone, term by term
+            sparse.coo_array(
+                (
+                    np.concatenate([-exponents.data, -np.ones(n)]),
+                    (
+                        np.concatenate([3 * exponents.row, 3 * np.arange(n) + 2]),
+                        np.concatenate([exponents.col, k + np.arange(n)]),
+                    ),
+                ),
+                shape=(3 * n, k + n),
+            ),
+        ],
+        format="csc",
+    )
+    sides = [-program.low[index], program.high[index], program.budget, np.tile([0.0, 1.0, 0.0], n)]
+    cones = [clarabel.NonnegativeConeT(2 * k + m), *[clarabel.ExponentialConeT()] * n]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOLERANCE
+    cost = np.concatenate([program.cost[index], np.zeros(n)])
+    nothing = sparse.csc_matrix((k + n, k + n))
+    solver = clarabel.DefaultSolver(
+        nothing, cost, sparse.csc_matrix(rows), np.concatenate(sides), cones, settings
+    )
+    found = solver.solve()
+    x, z = np.asarray(found.x)[:k], np.asarray(found.z)[2 * k : 2 * k + m]
+    if not (np.isfinite(x).all() and np.isfinite(z).all()):
+        return program.high, multipliers  # feasible, and nothing is proved
+    theta[index] = np.clip(x, program.low[index], program.high[index])
+    return theta, np.maximum(z, 0.0)
 
 
-def _interior(program: _Program, free: np.ndarray) -> FloatArray | None:
-    """A strictly feasible point between the bounds, by moving towards the upper corner."""
-    for share in (0.5, 0.9, 0.99, 0.999, 1 - 1e-5, 1 - 1e-7):
-        theta = program.low + share * (program.high - program.low)
-        g, _ = program.loads(theta)
-        if (g < program.budget).all():
-            return theta
-    return None
+def _best_multipliers(program: _Program, theta: FloatArray) -> FloatArray:
+    """Return the multipliers with the highest proven bound at ``theta``: a linear program.
+
+    Maximise ``sum v + y (g - b)`` over ``y >= 0`` where ``v_j`` is at most ``r_j(y)`` times the
+    distance to either end of the box, and ``r = c + A' y`` are the reduced costs.
+    """
+    g, table = program.loads(theta)
+    slopes = table @ program.log_keep.T  # (m, k): A
+    k, m = len(theta), len(g)
+    ends = [program.low - theta, program.high - theta]
+    rows = [np.hstack([-slopes.T * end[:, None], np.eye(k)]) for end in ends]
+    free = [(0, None)] * m + [(None, None)] * k
+    solved = minimize_linear(
+        np.concatenate([program.budget - g, -np.ones(k)]),
+        A_ub=np.vstack(rows),
+        b_ub=np.concatenate([program.cost * end for end in ends]),
+        bounds=free,
+        what="the program of the best multipliers",
+    )
+    return np.maximum(solved.point[:m], 0.0)
 
 
-def _center(program: _Program, theta: FloatArray, free: np.ndarray, sharpness: float) -> FloatArray:
-    """Newton's method on the barrier function at one sharpness."""
-    index = np.flatnonzero(free)
-    L = program.log_keep[index]
-    value, last = _barrier_value(program, theta, index, sharpness), np.inf
-    for _ in range(60):
-        g, table = program.loads(theta)
-        inverse = 1.0 / (program.budget - g)
-        slopes = table @ L.T  # (m, free)
-        below = 1.0 / (theta[index] - program.low[index])
-        above = 1.0 / (program.high[index] - theta[index])
-        gradient = sharpness * program.cost[index] + inverse @ slopes - below + above
-        scaled = slopes * inverse[:, None]
-        hessian = (L * (inverse @ table)) @ L.T + scaled.T @ scaled
-        hessian[np.diag_indices_from(hessian)] += below**2 + above**2
-        try:
-            factor = linalg.cho_factor(hessian, check_finite=False)
-        except linalg.LinAlgError:  # sharper than rounding errors allow
-            break
-        step = -linalg.cho_solve(factor, gradient)
-        decrement = -float(gradient @ step)
-        if decrement <= 1e-18 or decrement >= last:
-            break
-        if decrement <= 1e-3:  # full steps converge from here on; values are too coarse to tell
-            candidate = theta.copy()
-            candidate[index] += step
-            if not np.isfinite(_barrier_value(program, candidate, index, sharpness)):
-                break
-            theta, last = candidate, decrement
-            continue
-        theta, value, moved = _backtrack(program, theta, step, index, sharpness, value, decrement)
-        if not moved:
-            break
-    return theta
+@dataclass(frozen=True)
+class Classes:
+    """Class of every variable, term and constraint."""
+
+    variables: IntArray
+    terms: IntArray
+    constraints: IntArray
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Number of classes of each kind."""
+        return _count(self.variables), _count(self.terms), _count(self.constraints)
 
 
-def _backtrack(
-    program: _Program,
-    theta: FloatArray,
-    step: FloatArray,
-    index: np.ndarray,
-    sharpness: float,
-    value: float,
-    decrement: float,
-) -> tuple[FloatArray, float, bool]:
-    length = 1.0
-    while length > 1e-12:
-        candidate = theta.copy()
-        candidate[index] += length * step
-        new = _barrier_value(program, candidate, index, sharpness)
-        if new <= value - 0.25 * length * decrement:
-            return candidate, new, True
-        length *= 0.5
-    return theta, value, False
+def role_classes(
+    exponents: FloatArray, weights: FloatArray, facts: FloatArray, budgets: FloatArray
+) -> Classes:
+    """Return the coarsest classes with equal sums.
+
+    Parameters
+    ----------
+    exponents:
+        ``(variables, terms)``: coefficients of the variables in the terms.
+    weights:
+        ``(constraints, terms)``: weights of the terms in the constraints.
+    facts:
+        ``(variables, f)``: cost and bounds of each variable.
+    budgets:
+        ``(constraints,)``: right-hand sides.
+
+    Examples
+    --------
+    >>> same = np.array([[1.0, 2.0], [2.0, 1.0]])  # two parties, mirror images
+    >>> role_classes(same, same, np.ones((2, 1)), np.ones(2)).variables.tolist()
+    [0, 0]
+    """
+    variables = _group(facts)
+    constraints = _group(budgets[:, None])
+    terms = np.zeros(exponents.shape[1], dtype=np.int64)
+    found = (0, 0, 0)
+    while True:
+        from_variables = _sums(exponents.T, variables)
+        from_constraints = _sums(weights.T, constraints)
+        terms = _group(np.column_stack([terms, from_variables, from_constraints]))
+        variables = _group(np.column_stack([variables, _sums(exponents, terms)]))
+        constraints = _group(np.column_stack([constraints, _sums(weights, terms)]))
+        classes = Classes(variables, terms, constraints)
+        if classes.sizes == found:
+            return classes
+        found = classes.sizes
 
 
-def _barrier_value(
-    program: _Program, theta: FloatArray, index: np.ndarray, sharpness: float
-) -> float:
-    low, high = theta[index] - program.low[index], program.high[index] - theta[index]
-    if (low <= 0).any() or (high <= 0).any():
-        return np.inf
-    slack = program.budget - program.loads(theta)[0]
-    if (slack <= 0).any():
-        return np.inf
-    logs = np.log(slack).sum() + np.log(low).sum() + np.log(high).sum()
-    return float(sharpness * (program.cost @ theta) - logs)
+def _sums(table: FloatArray, labels: IntArray) -> FloatArray:
+    """Sum the columns of each class."""
+    member = np.zeros((len(labels), _count(labels)))
+    member[np.arange(len(labels)), labels] = 1.0
+    return np.asarray(table @ member)
 
 
-def _clarabel(program: _Program) -> Relaxation:
-    try:
-        import cvxpy
-    except ImportError:
-        raise MissingDependencyError.for_extra("cvxpy", "convex") from None
-    cp: Any = cvxpy  # its public functions carry no types
-    theta = cp.Variable(len(program.cost))
-    constraints = [theta >= program.low, theta <= program.high]
-    for row, budget in zip(program.weights, program.budget):
-        seen = row > 0
-        exponent = program.log_keep[:, seen].T @ theta + np.log(row[seen])
-        constraints.append(cp.log_sum_exp(exponent) <= np.log(budget))
-    problem = cp.Problem(cp.Minimize(program.cost @ theta), constraints)
-    problem.solve(solver=cp.CLARABEL)
-    if theta.value is None:
-        raise ConvergenceError(f"CLARABEL stopped with status {problem.status}")
-    point = np.clip(theta.value, program.low, program.high)
-    duals = np.array([float(c.dual_value) for c in constraints[2:]])
-    g, _ = program.loads(point)
-    multipliers = np.maximum(duals, 0.0) / np.maximum(g, 1e-300)  # log constraint to plain
-    bound = program.bound(point, multipliers)
-    return Relaxation(point, float(problem.value), bound, "clarabel")
+def _group(rows: FloatArray) -> IntArray:
+    """Number equal rows alike (up to rounding errors)."""
+    scale = np.maximum(1.0, abs(rows).max(initial=0.0))
+    _, labels = np.unique(np.round(rows / scale, _DIGITS) + 0.0, axis=0, return_inverse=True)
+    return np.asarray(labels, dtype=np.int64).reshape(-1)
+
+
+def _count(labels: IntArray) -> int:
+    return int(labels.max(initial=-1)) + 1

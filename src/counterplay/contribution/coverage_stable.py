@@ -2,7 +2,7 @@
 
 In whole numbers one best response is one coordinate minimisation of a potential, so the parties
 always settle; with fractions the set of stable plans is not convex and the answer is "best found".
-Source: Thm. thm:cvrgeqnoncvx, spec 04 sections 3.12 and 3.13.
+Source: Theorem 4.8 and Proposition 4.F, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import root
 
-from counterplay.contribution.audit import allocation, stability_report
+from counterplay.contribution.audit import Allocation, allocation, stability_report
 from counterplay.contribution.coverage import CoverageGame
 from counterplay.contribution.coverage_relaxation import coverage_opt_relaxation
 from counterplay.contribution.dynamics import NonConvergence, best_response_dynamics
 from counterplay.contribution.game import Tolerances
-from counterplay.contribution.reports import Allocation
 from counterplay.contribution.tabular import TabularGame
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_int, check_positive_int
@@ -78,7 +77,7 @@ def integer_equilibrium_coverage(
 
     References
     ----------
-    Monderer, Shapley (1996), *Potential Games*; spec 04 section 3.12.
+    Monderer, Shapley (1996), *Potential Games*.
 
     Examples
     --------
@@ -88,7 +87,7 @@ def integer_equilibrium_coverage(
     (2.0, 0.0)
     """
     check_int(n_restarts, "n_restarts", low=0)
-    whole = game if game.integral else _integral(game)
+    whole = game.with_integral(True)
     cells = prod(int(t) + 1 for t in whole.box)
     if cells <= EXHAUSTIVE:
         table = TabularGame.from_game(whole, [np.arange(int(t) + 1) for t in whole.box])
@@ -176,7 +175,7 @@ def _starts(
     game: CoverageGame, n_restarts: int, random_state: RandomState
 ) -> list[tuple[FloatArray, int]]:
     """Zero first, then random points of the box, each with a seed for the order of moves."""
-    rng, box = generator(random_state), np.asarray(game.box)
+    rng, box = generator(random_state), game.box
     starts = [(np.zeros(game.k), 0)]
     for _ in range(n_restarts):
         point = rng.random(game.k) * box
@@ -202,7 +201,7 @@ def _settle(game: CoverageGame, start: tuple[FloatArray, int]) -> FloatArray | N
 def _by_support(game: CoverageGame, rng: np.random.Generator) -> list[FloatArray]:
     """Solve ``u_S(theta_S, 0) = mu_S`` for every set S of contributors, from three starts."""
     plans: list[FloatArray] = []
-    box = np.asarray(game.box)
+    box = game.box
     needed = game.mu > 0.5
     for size in range(1, game.k + 1):
         for support in combinations(np.flatnonzero(needed), size):
@@ -228,10 +227,6 @@ def _solve_support(game: CoverageGame, index: np.ndarray, start: FloatArray) -> 
         options={"maxfev": 60},
     )
     theta = full(solved.x)
-    if not solved.success or (game.upper is not None and (theta > game.upper).any()):
+    if not solved.success or (theta > game.caps).any():
         return None
     return theta
-
-
-def _integral(game: CoverageGame) -> CoverageGame:
-    return CoverageGame(game.Q, game.mu, game.multiplicity, True, upper=game.upper, cost=game.cost)

@@ -2,24 +2,24 @@
 
 The existence of stable plans is proved by a fixed-point theorem, which gives no algorithm. Moving
 in turn works for symmetric linear games and, as far as we have seen, for coverage; it cycles on
-directed games.
-Source: Lemma lmm:fixedpt, app:fixedpt, spec 04 sections 3.10 and 4.4.
+directed games. The fallback is a semismooth Newton method on the complementarity conditions:
+``0 <= theta``, ``u(theta) >= mu`` and, party by party, one of the two with equality.
+Source: Lemma 4.1, "Best-response dynamics", Proposition 4.G, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.contribution.audit import allocation
+from counterplay.contribution.audit import Allocation, allocation, stability_report
 from counterplay.contribution.coverage import CoverageGame
-from counterplay.contribution.game import CollabGame
-from counterplay.contribution.reports import Allocation
+from counterplay.contribution.game import CollabGame, Tolerances
 from counterplay.core.figures import axes_or_new
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.transcript import Transcript
@@ -48,40 +48,45 @@ class NonConvergence(ConvergenceError):
 
 
 @dataclass(frozen=True)
-class DynamicsResult:
-    """Where best responses ended and how they got there."""
+class DynamicsTranscript(Transcript):
+    """Where best responses ended and how they got there: one row per sweep, the start first."""
 
-    allocation: Allocation
-    mode: str
-    sweeps: int
-    history: FloatArray
-    """Plans after each sweep, the start first."""
+    allocation: Allocation = field(kw_only=True)
+
+    @classmethod
+    def of(cls, mode: str, history: FloatArray, plan: Allocation) -> DynamicsTranscript:
+        """Return the transcript of a run from the plans after each sweep, the start first."""
+        moved = np.concatenate([[0.0], abs(np.diff(history, axis=0)).max(axis=1)])
+        columns = {"theta": history, "total": history.sum(axis=1), "moved": moved}
+        return cls(columns, {"mode": mode, "parties": history.shape[1]}, allocation=plan)
 
     @property
     def theta(self) -> FloatArray:
         """The final plan."""
         return self.allocation.theta
 
-    def transcript(self) -> Transcript:
-        """Return the sweeps as a transcript."""
-        moved = np.concatenate([[0.0], abs(np.diff(self.history, axis=0)).max(axis=1)])
-        columns = {"theta": self.history, "total": self.history.sum(axis=1), "moved": moved}
-        return Transcript(columns, {"mode": self.mode, "parties": self.history.shape[1]})
+    @property
+    def mode(self) -> str:
+        """How the parties moved; ``"ncp"`` if Newton's method had to help."""
+        return str(self.meta["mode"])
+
+    @property
+    def sweeps(self) -> int:
+        """Number of sweeps until nobody moved."""
+        return 0 if self.mode == "ncp" else len(self) - 1
 
     def summary(self) -> str:
         """Return one line."""
-        return (
-            f"{self.mode} best responses settled after {self.sweeps} sweeps; "
-            + (self.allocation.summary().splitlines()[0])
-        )
+        end = self.allocation.summary().splitlines()[0]
+        return f"{self.mode} best responses settled after {self.sweeps} sweeps; {end}"
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the contributions over the sweeps."""
         axes = axes_or_new(ax)
-        for i in range(self.history.shape[1]):
-            axes.plot(self.history[:, i], marker=".", label=f"party {i}")
+        for i, line in enumerate(self["theta"].T):
+            axes.plot(line, marker=".", label=f"party {i}")
         axes.set(xlabel="sweep", ylabel="contribution", title=f"{self.mode} best responses")
-        if self.history.shape[1] <= 8:
+        if i < 8:
             axes.legend()
         return axes
 
@@ -97,7 +102,7 @@ def best_response_dynamics(
     max_sweeps: int = 5000,
     fallback: bool = False,
     random_state: RandomState = 0,
-) -> DynamicsResult:
+) -> DynamicsTranscript:
     """Let the parties best-respond until nobody moves.
 
     Parameters
@@ -116,6 +121,8 @@ def best_response_dynamics(
         semidefinite linear games.
     tol:
         Stop when no contribution differs from the best response by more than this.
+    max_sweeps:
+        Give up after this many sweeps.
     fallback:
         On failure try the damped mode and then :func:`solve_ncp` instead of raising.
     random_state:
@@ -129,7 +136,7 @@ def best_response_dynamics(
     Notes
     -----
     If utilities are well-behaved on the box of stand-alone contributions, a stable plan exists
-    (Thm. thm:eqexist); convergence is guaranteed only where the game has a potential: symmetric
+    (Theorem 4.2); convergence is guaranteed only where the game has a potential: symmetric
     linear games and whole-number coverage.
 
     References
@@ -138,7 +145,7 @@ def best_response_dynamics(
 
     Examples
     --------
-    >>> from counterplay.contribution import CyclePACGame
+    >>> from counterplay.contribution.lab import CyclePACGame
     >>> game = CyclePACGame(1, 0.9, integral=False, upper=1)
     >>> best_response_dynamics(game, "damped").theta.round(6).tolist()
     [0.552786, 0.552786, 0.552786]
@@ -162,7 +169,7 @@ def best_response_dynamics(
             raise
         return _fall_back(game, mode, start, tol, max_sweeps)
     plan = allocation(game, history[-1], "stable", {"sweeps": len(history) - 1})
-    return DynamicsResult(plan, mode, len(history) - 1, np.array(history))
+    return DynamicsTranscript.of(mode, np.array(history), plan)
 
 
 def _iterate(
@@ -245,8 +252,7 @@ def _coverage_stepper(
     indptr, types, q = game.supports
     with np.errstate(divide="ignore"):
         log_keep = np.log1p(-q)
-    upper = np.full(game.k, np.inf) if game.upper is None else np.array(game.upper)
-    mu, counts = np.array(game.mu), np.array(game.multiplicity)
+    mu, counts, upper = (np.array(x) for x in (game.mu, game.multiplicity, game.caps))
     state: dict[str, Any] = {"theta": None, "age": 0}
 
     def refresh(theta: FloatArray) -> None:
@@ -282,9 +288,7 @@ def _coverage_stepper(
 
 def _fall_back(
     game: CollabGame, mode: str, start: FloatArray, tol: float, limit: int
-) -> DynamicsResult:
-    from counterplay.contribution.ncp import solve_ncp
-
+) -> DynamicsTranscript:
     if mode != "damped":
         try:
             return best_response_dynamics(
@@ -293,4 +297,116 @@ def _fall_back(
         except NonConvergence:
             pass
     plan = solve_ncp(game, start)
-    return DynamicsResult(plan, "ncp", 0, np.stack([start, plan.theta]))
+    return DynamicsTranscript.of("ncp", np.stack([start, plan.theta]), plan)
+
+
+def solve_ncp(
+    game: CollabGame,
+    theta0: ArrayLike | None = None,
+    *,
+    n_starts: int = 20,
+    max_iter: int = 200,
+    tol: float = 1e-10,
+    random_state: RandomState = 0,
+) -> Allocation:
+    """Find a stable plan by Newton steps on ``min(theta_i, u_i(theta) - mu_i) = 0``.
+
+    For games on which best responses cycle. Real contributions only.
+
+    Parameters
+    ----------
+    game:
+        Any real-valued game.
+    theta0:
+        First start; further starts are drawn from the box of stand-alone contributions.
+    n_starts:
+        How many starts to try.
+    max_iter:
+        Newton steps per start.
+    tol:
+        Largest natural residual of an accepted plan.
+    random_state:
+        Seed of the further starts.
+
+    Notes
+    -----
+    What is returned has been checked to be stable; nothing guarantees that a start converges.
+
+    References
+    ----------
+    Facchinei, Pang (2003), *Finite-Dimensional Variational Inequalities and Complementarity
+    Problems*, ch. 9.
+
+    Examples
+    --------
+    >>> from counterplay.contribution import instances
+    >>> solve_ncp(instances.directed_triangle()).theta.round(6).tolist()
+    [0.5, 0.5, 0.5]
+    """
+    if game.integral:
+        raise InvalidInputError("solve_ncp needs real contributions; whole numbers have no slope")
+    check_positive_int(n_starts, "n_starts")
+    rng, box = generator(random_state), np.asarray(game.box)
+    best = np.inf
+    for attempt in range(n_starts):
+        if attempt == 0:
+            start = 0.5 * box if theta0 is None else np.minimum(game._vector(theta0), box)
+        else:
+            start = rng.random(game.k) * box
+        theta, residual = _newton(game, start, box, max_iter, tol)
+        best = min(best, residual)
+        if residual <= tol:
+            cleaned = _clean(game, theta)
+            if stability_report(game, cleaned, Tolerances(u=1e-9, theta=1e-8)).is_stable:
+                certificate = {"starts": attempt + 1, "residual": residual}
+                return allocation(game, cleaned, "stable", certificate)
+    raise ConvergenceError(
+        f"no start reached a stable plan; the smallest residual was {best:.2g}; raise n_starts"
+    )
+
+
+def _newton(
+    game: CollabGame, theta: FloatArray, box: FloatArray, limit: int, tol: float
+) -> tuple[FloatArray, float]:
+    residual, value = _residual(game, theta)
+    for _ in range(limit):
+        if abs(residual).max() <= tol:
+            break
+        tight = theta > game._utilities(theta[None, :])[0] - game.mu
+        slope = np.where(tight[:, None], game.jacobian(theta), np.eye(game.k))
+        direction = np.asarray(np.linalg.lstsq(slope, -residual, rcond=1e-12)[0], np.float64)
+        theta, residual, value, moved = _search(game, theta, direction, box, value)
+        if not moved:
+            theta, residual, value, moved = _search(game, theta, -residual, box, value)
+        if not moved:
+            break
+    return theta, float(abs(residual).max())
+
+
+def _search(
+    game: CollabGame, theta: FloatArray, direction: FloatArray, box: FloatArray, value: float
+) -> tuple[FloatArray, FloatArray, float, bool]:
+    """Armijo search along a projected direction."""
+    step = 1.0
+    while step > 1e-10:
+        candidate = np.clip(theta + step * direction, 0.0, box)
+        residual, new = _residual(game, candidate)
+        if new <= (1 - 1e-4 * step) * value:
+            return candidate, residual, new, True
+        step *= 0.5
+    residual, _ = _residual(game, theta)
+    return theta, residual, value, False
+
+
+def _residual(game: CollabGame, theta: FloatArray) -> tuple[FloatArray, float]:
+    slack = game._utilities(theta[None, :])[0] - game.mu
+    residual = np.minimum(theta, slack)
+    return residual, float(residual @ residual)
+
+
+def _clean(game: CollabGame, theta: FloatArray) -> FloatArray:
+    """One sweep of best responses, kept if it stays at the same plan."""
+    swept = theta.copy()
+    for i in range(game.k):
+        swept[i] = game.best_response(i, swept)
+    return swept if abs(swept - theta).max() <= 1e-6 else theta

@@ -1,6 +1,5 @@
 """Everybody contributes the same: always envy-free, because nobody carries a lighter load.
-
-Source: Thm. thm:efexist, spec 04 section 3.2.
+Source: Theorem 4.1, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -8,10 +7,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.contribution.audit import allocation, is_feasible
+from counterplay.contribution.audit import Allocation, allocation, is_feasible
 from counterplay.contribution.game import CollabGame
 from counterplay.contribution.linear import LinearGame
-from counterplay.contribution.reports import Allocation
 from counterplay.contribution.tabular import TabularGame
 from counterplay.errors import InfeasibleError, InvalidInputError
 
@@ -31,7 +29,7 @@ def equal_allocation(game: CollabGame, theta: ArrayLike | None = None) -> Alloca
 
     Notes
     -----
-    Guaranteed envy-free (Thm. thm:efexist), so ``k t`` bounds the cheapest envy-free total.
+    Guaranteed envy-free (Theorem 4.1), so ``k t`` bounds the cheapest envy-free total.
 
     References
     ----------
@@ -52,11 +50,11 @@ def equal_allocation(game: CollabGame, theta: ArrayLike | None = None) -> Alloca
     else:
         level = smallest_common_level(game)
     plan = np.full(game.k, level)
-    if game.upper is not None and (plan > game.upper + 1e-9).any():
-        i = int(np.argmin(game.upper))
+    i = int(np.argmin(game.caps))
+    if level > game.caps[i] + 1e-9:
         raise InfeasibleError(
-            f"the equal plan needs {level:g} from everybody, above the cap {game.upper[i]:g} "
-            f"of agent {i}"
+            f"the equal plan needs {level:g} from everybody, above the cap {game.caps[i]:g} "
+            f"of {game.party(i)}"
         )
     return allocation(game, plan, "equal", {"level": level})
 

@@ -2,7 +2,7 @@
 
 ``k`` parties choose contributions ``theta >= 0``. Party ``i`` wants utility ``u_i(theta) >= mu_i``
 and wants to pay as little as possible. Utilities never fall when anybody contributes more.
-Source: Sec. "The General Framework" (sec:gen-model), spec 04 sections 2.1 and 2.2.
+Source: "Setting", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -89,6 +89,9 @@ class CollabGame(ABC):
     expensive = False
     """Whether one utility takes so long that grids must not be searched exhaustively."""
 
+    names: tuple[str, ...] | None = None
+    """Names of the parties for messages and tables, see :meth:`with_names`."""
+
     def __init__(
         self,
         k: int,
@@ -99,12 +102,10 @@ class CollabGame(ABC):
         cost: ArrayLike | None = None,
     ) -> None:
         self.k = check_int(k, "k", low=1)
-        self.mu = self._per_agent(mu, "mu")
+        self.mu = self._per_party(mu, "mu")
         self.integral = bool(integral)
-        self.upper = None if upper is None else self._per_agent(upper, "upper", low=0.0)
-        if self.upper is not None and self.integral:
-            self.upper = _frozen(np.floor(self.upper))
-        self.cost = _frozen(np.ones(k)) if cost is None else self._per_agent(cost, "cost", low=0.0)
+        self._set_upper(upper)
+        self.cost = _frozen(np.ones(k)) if cost is None else self._per_party(cost, "cost", low=0.0)
 
     def __repr__(self) -> str:
         kind = "integral" if self.integral else "real"
@@ -124,8 +125,8 @@ class CollabGame(ABC):
 
     def utility(self, i: int, theta: ArrayLike) -> float:
         """Return the utility of party ``i`` at ``theta``."""
-        agent = self.check_agent(i)
-        return float(self.utilities(self._vector(theta))[agent])
+        party = self.check_party(i)
+        return float(self.utilities(self._vector(theta))[party])
 
     def best_response(self, i: int, theta: ArrayLike) -> float:
         """Return the smallest own contribution that reaches the target, given the others'.
@@ -133,9 +134,8 @@ class CollabGame(ABC):
         Independent of ``theta[i]``. A party that cannot reach its target below its cap gets the
         cap; ``stability_report`` then says that the plan is not feasible.
         """
-        agent, vector = self.check_agent(i), self._vector(theta)
-        response = self._best_response(agent, vector)
-        return response if self.upper is None else min(response, float(self.upper[agent]))
+        party, vector = self.check_party(i), self._vector(theta)
+        return min(self._best_response(party, vector), float(self.caps[party]))
 
     def best_response_map(self, theta: ArrayLike) -> FloatArray:
         """Return the best responses of all parties to the same ``theta``."""
@@ -152,7 +152,7 @@ class CollabGame(ABC):
         values = np.array([self._best_response(i, zero) for i in range(self.k)])
         for i in np.flatnonzero(~np.isfinite(values)):
             raise InfeasibleError(
-                f"agent {i} cannot reach mu={self.mu[i]:g} alone: "
+                f"{self.party(i)} cannot reach mu={self.mu[i]:g} alone: "
                 f"sup of u_{i} is {self._sup_alone(int(i)):g}"
             )
         return _frozen(values)
@@ -160,8 +160,16 @@ class CollabGame(ABC):
     @property
     def box(self) -> FloatArray:
         """Upper corner of the box that contains every stable plan: stand-alone levels and caps."""
-        alone = self.standalone()
-        return alone if self.upper is None else np.minimum(alone, self.upper)
+        return np.minimum(self.standalone(), self.caps)
+
+    @property
+    def caps(self) -> FloatArray:
+        """Caps on the contributions, infinite where there are none."""
+        return np.full(self.k, np.inf) if self.upper is None else self.upper
+
+    def party(self, i: SupportsIndex) -> str:
+        """Return how messages call party ``i``: its name, or its number."""
+        return f"party {i}" if self.names is None else self.names[i]
 
     def jacobian(self, theta: ArrayLike) -> FloatArray:
         """Return right derivatives ``J[i, j] = d u_i / d theta_j`` (finite differences here)."""
@@ -181,8 +189,7 @@ class CollabGame(ABC):
             stack = np.repeat(vector[None, :], self.k, axis=0)
             stack[:, i] = vector
             stack[np.arange(self.k), np.arange(self.k)] = vector[i]
-            top = np.inf if self.upper is None else self.upper + 1e-9
-            possible = np.asarray((stack <= top).all(axis=1))
+            possible = np.asarray((stack <= self.caps + 1e-9).all(axis=1))
             if possible.any():
                 swapped[i, possible] = self._utilities(stack[possible])[:, i]
         return swapped
@@ -213,21 +220,33 @@ class CollabGame(ABC):
     def with_mu(self, mu: ArrayLike) -> Self:
         """Return the same game with other targets."""
         game = self._copy()
-        game.mu = self._per_agent(mu, "mu")
+        game.mu = self._per_party(mu, "mu")
         game._validate()
         return game
 
     def with_upper(self, upper: ArrayLike | None) -> Self:
         """Return the same game with other caps on the contributions."""
         game = self._copy()
-        game.upper = None if upper is None else self._per_agent(upper, "upper", low=0.0)
-        if game.upper is not None and game.integral:
-            game.upper = _frozen(np.floor(game.upper))
+        game._set_upper(upper)
         game._validate()
         return game
 
-    def subset(self, agents: Sequence[int]) -> CollabGame:
+    def with_names(self, names: Sequence[str] | None) -> Self:
+        """Return the same game with names of the parties."""
+        labels = None if names is None else tuple(str(name) for name in names)
+        if labels is not None and (len(labels) != self.k or len(set(labels)) != self.k):
+            raise InvalidInputError(f"names must be {self.k} different names, got {list(labels)}")
+        game = copy.copy(self)
+        game.names = labels
+        return game
+
+    def subset(self, parties: Sequence[int]) -> CollabGame:
         """Return the game among some of the parties only."""
+        index = [self.check_party(i) for i in parties]
+        game = self._restricted(index)
+        return game.with_names(None if self.names is None else [self.names[i] for i in index])
+
+    def _restricted(self, index: list[int]) -> CollabGame:
         raise InvalidInputError(f"{type(self).__name__} cannot be restricted to some parties")
 
     def check_theta(self, theta: ArrayLike) -> FloatArray:
@@ -244,7 +263,7 @@ class CollabGame(ABC):
             self._refuse(array > self.upper + 1e-9, array, "is above the cap of that party")
         return array
 
-    def check_agent(self, i: int) -> int:
+    def check_party(self, i: int) -> int:
         """Return ``i`` if it is one of the parties."""
         return check_int(i, "i", low=0, high=self.k - 1)
 
@@ -285,9 +304,13 @@ class CollabGame(ABC):
         best = self._utilities(self.upper[None, :])[0]
         for i in np.flatnonzero(best < self.mu - 1e-12):
             raise InfeasibleError(
-                f"agent {i} cannot reach mu={self.mu[i]:g} even if everybody contributes up to "
-                f"the caps: u_{i} is {best[i]:g} there; raise the caps or lower the target"
+                f"{self.party(i)} cannot reach mu={self.mu[i]:g} even if everybody contributes up "
+                f"to the caps: u_{i} is {best[i]:g} there; raise the caps or lower the target"
             )
+
+    def _set_upper(self, upper: ArrayLike | None) -> None:
+        caps = None if upper is None else self._per_party(upper, "upper", low=0.0)
+        self.upper = _frozen(np.floor(caps)) if caps is not None and self.integral else caps
 
     def _copy(self) -> Self:
         game = copy.copy(self)
@@ -295,7 +318,7 @@ class CollabGame(ABC):
         return game
 
     def _corner(self, C: ArrayLike | None) -> FloatArray:
-        return self.standalone() if C is None else self._per_agent(C, "C", low=0.0)
+        return self.standalone() if C is None else self._per_party(C, "C", low=0.0)
 
     def _vector(self, theta: ArrayLike) -> FloatArray:
         array = self.check_theta(theta)
@@ -303,7 +326,7 @@ class CollabGame(ABC):
             raise InvalidInputError(f"theta must be one vector, got shape {array.shape}")
         return array
 
-    def _per_agent(self, value: ArrayLike, name: str, low: float = -np.inf) -> FloatArray:
+    def _per_party(self, value: ArrayLike, name: str, low: float = -np.inf) -> FloatArray:
         array = check_float_array(value, name)
         if array.ndim == 0:
             array = np.full(self.k, float(array))

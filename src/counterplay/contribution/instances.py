@@ -2,7 +2,7 @@
 
 The flower makes stability and fairness cost about sqrt(k)/2; the cycle has no stable plan in whole
 numbers; N1 to N5 show that each condition of the linear theorems is needed.
-Source: spec 04 section 4.
+Source: Theorems 4.3, 4.4, 4.8 and 4.9, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from counterplay.contribution.coverage import CoverageGame
-from counterplay.contribution.cycle import CyclePACGame
 from counterplay.contribution.linear import LinearGame
+from counterplay.contribution.pac import CyclePACGame
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_int, check_positive_int, check_real
 from counterplay.errors import InvalidInputError
@@ -65,7 +65,7 @@ class Flower:
 
 
 def flower(s: int | None = None, *, k: int | None = None) -> Flower:
-    """Return the flower with ``s^2`` petals (Thm. thm:flowergap): PoS and PoF grow like sqrt(k)/2.
+    """Return the flower with ``s^2`` petals (Theorem 4.4): PoS and PoF grow like sqrt(k)/2.
 
     Give ``s >= 2``, or ``k`` with ``k - 1`` a perfect square.
 
@@ -96,7 +96,7 @@ def simple_cycle() -> CyclePACGame:
 
 
 def identical_pair(*, integral: bool = False) -> CoverageGame:
-    """Return two identical parties on two points, target 3/4 (Thm. thm:cvrgeqnoncvx).
+    """Return two identical parties on two points, target 3/4 (Theorem 4.8).
 
     Either one brings one sample, and both plans are stable; nothing in between is even feasible.
 
@@ -123,7 +123,7 @@ K4_EDGES = ((0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (1, 3))
 
 
 def k4_edges() -> CoverageGame:
-    """Return the coverage game on the edges of K4, target 0.6 (Thm. thm:cvrgefnoncvx).
+    """Return the coverage game on the edges of K4, target 0.6 (Theorem 4.9).
 
     Perfect matchings (parties 0 and 2, or 1 and 3) are envy-free, mixtures of them need not be.
 
@@ -133,8 +133,8 @@ def k4_edges() -> CoverageGame:
     0.611111
     """
     Q = np.zeros((6, 10))
-    for agent, (a, b) in enumerate(K4_EDGES):
-        Q[agent, [a, b, 4 + agent]] = 1.0 / 3.0
+    for party, (a, b) in enumerate(K4_EDGES):
+        Q[party, [a, b, 4 + party]] = 1.0 / 3.0
     return CoverageGame(Q, 0.6)
 
 

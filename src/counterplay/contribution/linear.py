@@ -2,7 +2,7 @@
 
 Read ``W[i, j]`` as the overlap of what j collects with what i cares about. In this game stable
 plans can be computed exactly, even for thousands of parties.
-Source: sec:canonicalexamples, spec 04 section 2.3.
+Source: "Linear utilities", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class LinearGame(CollabGame):
         if (self.diagonal <= 0).any():
             i = int(np.argmin(self.diagonal))
             raise InvalidInputError(
-                f"W[{i}, {i}]={self.diagonal[i]:g} must be positive: agent {i} cannot help itself"
+                f"W[{i}, {i}]={self.diagonal[i]:g} must be positive: party {i} cannot help itself"
             )
         if check_scale:
             self._warn_about_scale()
@@ -149,9 +149,9 @@ class LinearGame(CollabGame):
 
         ``mu`` are target accuracies. The game is in effective samples: the target of party i is
         the number of own rows that reach its accuracy, and ``W[i, j]`` says how many own rows one
-        row of j is worth to i. See :func:`counterplay.contribution.measure_learning_curves`.
+        row of j is worth to i. See :func:`measure_learning_curves`.
         """
-        from counterplay.contribution.curves import measure_learning_curves
+        from counterplay.contribution.empirical import measure_learning_curves
 
         curves = measure_learning_curves(
             datasets, estimator, sizes=sizes, n_repeats=n_repeats, random_state=random_state
@@ -262,11 +262,9 @@ class LinearGame(CollabGame):
         vector = self._vector(theta)
         u = self._utilities(vector[None, :])[0]
         responses = np.maximum(0.0, vector + (self.mu - u) / self.diagonal)
-        return np.asarray(responses if self.upper is None else np.minimum(responses, self.upper))
+        return np.asarray(np.minimum(responses, self.caps))
 
-    def subset(self, agents: Sequence[int]) -> LinearGame:
-        """Return the game among ``agents`` only."""
-        index = [self.check_agent(i) for i in agents]
+    def _restricted(self, index: list[int]) -> LinearGame:
         matrix = self.W[index][:, index]
         upper = None if self.upper is None else self.upper[index]
         return LinearGame(

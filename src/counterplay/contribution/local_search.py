@@ -1,7 +1,7 @@
 """Local searches for games without an exact solver: cut what can be cut, keep what must hold.
 
 Results are feasible (and envy-free where asked), never claimed optimal.
-Source: spec 04 sections 3.9 and 3.13.
+Source: "Plans of coverage games", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -20,14 +20,9 @@ def satisfied(game: CollabGame, theta: FloatArray) -> bool:
     return bool((game._utilities(theta[None, :])[0] >= game.mu - TIE).all())
 
 
-def caps(game: CollabGame) -> FloatArray:
-    """Return the caps, infinite where there are none."""
-    return np.full(game.k, np.inf) if game.upper is None else np.asarray(game.upper)
-
-
 def descend(game: CollabGame, start: FloatArray) -> FloatArray:
     """SLSQP on the true utilities from ``start``, then cutting; real contributions only."""
-    top = caps(game)
+    top = game.caps
     first = make_feasible(game, np.minimum(start, top))
     result = minimize(
         game.total,
@@ -51,7 +46,7 @@ def make_feasible(game: CollabGame, theta: FloatArray) -> FloatArray:
     """Move from ``theta`` towards a feasible plan just until everybody is satisfied."""
     if satisfied(game, theta):
         return theta
-    top = caps(game)
+    top = game.caps
     goal = np.maximum(np.minimum(smallest_common_level(game), top), theta)
     if not satisfied(game, goal):
         goal = top

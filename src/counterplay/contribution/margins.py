@@ -3,7 +3,7 @@
 A plan may be stable on paper while a running federation rewards free riding, or the reverse. The
 margin of a party is the smallest share of its contribution with which it still reaches its target
 while everybody else contributes in full: 1 means that it needs all of it, 0 that it needs nothing.
-Source: spec 04 section 9, auditing a running federation.
+Source: "Planning for a consortium", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.contribution.game import CollabGame
+from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
 
@@ -70,7 +71,7 @@ def predicted_margins(game: CollabGame, theta: ArrayLike) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class MarginAudit:
+class MarginAudit(Report):
     """Predicted and measured margins of every party, side by side.
 
     Attributes
@@ -87,7 +88,7 @@ class MarginAudit:
     --------
     >>> audit = MarginAudit(np.array([0.5, 0.0]), {"FedAvg": np.array([0.25, 0.05])}, 0.9)
     >>> print(audit.summary())
-    FedAvg: party 1 needs 25 % of its data (predicted 50 %), party 2 needs 5 % (predicted 0 %)
+    FedAvg: party 0 needs 25 % of its data (predicted 50 %), party 1 needs 5 % (predicted 0 %)
     """
 
     predicted: FloatArray
@@ -103,7 +104,7 @@ class MarginAudit:
                 of = " of its data" if not parts else ""
                 if np.isfinite(found):
                     parts.append(
-                        f"party {i + 1} needs {found:.0%}{of} (predicted {expected:.0%})".replace(
+                        f"party {i} needs {found:.0%}{of} (predicted {expected:.0%})".replace(
                             "%", " %"
                         )
                     )
@@ -131,7 +132,7 @@ class MarginAudit:
             predicted = np.minimum(self.predicted, 1.0)
             axes.plot(predicted, margins, "os^D"[n % 4], color=PALETTE[n % 7], label=name)
         for i, expected in enumerate(np.minimum(self.predicted, 1.0)):
-            axes.annotate(str(i + 1), (expected, -0.04), ha="center", va="top", fontsize=8)
+            axes.annotate(str(i), (expected, -0.04), ha="center", va="top", fontsize=8)
         axes.set(xlabel="share of its data a party needs, predicted (numbers: parties)",
                  ylabel="share it needs in training", xlim=(-0.05, 1.05), ylim=(-0.12, 1.08),
                  title="Who could withhold how much")  # fmt: skip
@@ -155,8 +156,10 @@ def audit_margins(
 
     Parameters
     ----------
-    game, theta:
-        The model of the federation and its present contributions.
+    game:
+        The model of the federation.
+    theta:
+        Its present contributions.
     curves:
         Results of ``defection_curve``, one per protocol.
     level:
@@ -177,7 +180,7 @@ def audit_margins(
 
     References
     ----------
-    Spec 04 sections 3.21 and 9.
+    "Planning for a consortium" in docs/theory/04-contribution.md.
     """
     check_real(level, "level", low=0.0, high=1.0)
     predicted = predicted_margins(game, theta)
@@ -189,7 +192,7 @@ def audit_margins(
                 f"{predicted.size} parties"
             )
         margins = np.full(predicted.size, np.nan)
-        for agent in np.unique(curve.defector):
-            margins[agent] = curve.free_riding_margin(level, horizon, (int(agent),))
+        for party in np.unique(curve.defector):
+            margins[party] = curve.free_riding_margin(level, horizon, (int(party),))
         measured[curve.algorithm] = margins
     return MarginAudit(predicted, measured, level)

@@ -1,7 +1,7 @@
 """Multiplicative weights: as a covering-LP solver, and as MW-FED without the learning.
 
-Both put more weight on parties that still miss their target. Source: App. "Connections with
-algorithms in prior work", spec 04 section 3.24.
+Both put more weight on parties that still miss their target.
+Source: Proposition 4.H, Algorithm C.2, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.contribution.audit import allocation
+from counterplay.contribution.audit import Allocation, allocation
 from counterplay.contribution.game import CollabGame
 from counterplay.contribution.linear import as_linear_game
-from counterplay.contribution.reports import Allocation
 from counterplay.core.validation import check_open_fraction, check_real
 from counterplay.errors import ConvergenceError, InvalidInputError
 
@@ -29,10 +28,14 @@ def multiplicative_weights_lp(
 
     Parameters
     ----------
-    W, mu:
-        A :class:`LinearGame`, or matrix and targets; targets that are not positive are ignored.
+    W:
+        A :class:`LinearGame`, or its matrix.
+    mu:
+        Targets, if ``W`` is a matrix; those that are not positive are ignored.
     eps:
         Wanted accuracy.
+    max_steps:
+        Give up after this many steps.
 
     Returns
     -------
@@ -100,6 +103,8 @@ def mw_game_allocation(
         Factor for unsatisfied parties, at least 1.
     step:
         Data per party and round; a thousandth of the largest stand-alone level by default.
+    max_steps:
+        Give up after this many rounds.
 
     Returns
     -------
@@ -129,6 +134,5 @@ def mw_game_allocation(
             log_weight[missing] += np.log(c)
         weight = np.exp(log_weight - log_weight.max())
         theta = theta + size * game.k * weight / weight.sum()
-        if game.upper is not None:
-            theta = np.minimum(theta, game.upper)
+        theta = np.minimum(theta, game.caps)
     raise ConvergenceError(f"somebody is unsatisfied after {max_steps} rounds; raise step")

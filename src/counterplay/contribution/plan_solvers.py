@@ -9,21 +9,23 @@ from typing import TypeVar
 
 import numpy as np
 
-from counterplay.contribution.audit import allocation, envy_report, is_feasible
+from counterplay.contribution.audit import Allocation, allocation, envy_report, is_feasible
 from counterplay.contribution.coverage import CoverageGame
-from counterplay.contribution.coverage_optimum import coverage_opt_integer, coverage_opt_real
+from counterplay.contribution.coverage_optimum import (
+    cheaper_envy_free_plan,
+    coverage_opt_integer,
+    coverage_opt_real,
+)
 from counterplay.contribution.coverage_stable import (
     integer_equilibrium_coverage,
     optimal_stable_coverage,
 )
 from counterplay.contribution.dynamics import best_response_dynamics
 from counterplay.contribution.envy_free import improve_envy_free, optimal_envy_free_linear
-from counterplay.contribution.envy_free_whole import cheaper_envy_free_plan
 from counterplay.contribution.equal import equal_allocation, smallest_common_level
 from counterplay.contribution.game import CollabGame
 from counterplay.contribution.linear import LinearGame
 from counterplay.contribution.local_search import descend, satisfied, shrink, trim_envy_free
-from counterplay.contribution.reports import Allocation
 from counterplay.contribution.social_optimum import socially_optimal_linear
 from counterplay.contribution.stable_linear import optimal_stable_linear
 from counterplay.contribution.stable_milp import stable_linear_milp
@@ -144,7 +146,7 @@ def _generic(
     if stable is not None and not is_feasible(game, stable.theta):
         stable, why = None, "best responses settle where somebody misses its target below its cap"
     starts: list[FloatArray] = [p.theta for p in (equal, stable) if p is not None]
-    starts.append(np.asarray(game.box if game.upper is None else game.upper))
+    starts.append(game.box if game.upper is None else game.caps)
     starts = [start for start in starts if satisfied(game, start)]
     if not starts:
         game._validate()  # says who cannot be satisfied
@@ -209,7 +211,7 @@ def _flags(game: CollabGame) -> list[str]:
     flags = []
     zero = game.utilities(np.zeros(game.k)) >= game.mu
     for i in np.flatnonzero(zero):
-        flags.append(f"agent {i} is satisfied without any data (target {game.mu[i]:g})")
+        flags.append(f"{game.party(i)} is satisfied without any data (target {game.mu[i]:g})")
     if game.upper is not None:
         alone, _ = _attempt(lambda: game.standalone())
         if alone is None:
@@ -217,7 +219,8 @@ def _flags(game: CollabGame) -> list[str]:
         else:
             for i in np.flatnonzero(alone > game.upper + 1e-9):
                 flags.append(
-                    f"agent {i} could not reach its target alone below its cap {game.upper[i]:g}"
+                    f"{game.party(i)} could not reach its target alone below its cap "
+                    f"{game.upper[i]:g}"
                 )
     return flags
 
@@ -234,7 +237,7 @@ def _grid_size(game: CollabGame) -> float:
 def _grid_top(game: CollabGame) -> FloatArray:
     """Levels that no cheapest, stable or cheapest envy-free plan exceeds."""
     if game.upper is not None:
-        return np.asarray(game.upper)
+        return game.caps
     budget = smallest_common_level(game) * game.cost.sum()  # what the equal plan costs
     return np.asarray(np.maximum(np.ceil(budget / np.maximum(game.cost, 1e-12)), game.box))
 

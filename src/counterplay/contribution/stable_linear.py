@@ -3,26 +3,33 @@
 For symmetric ``W`` the stable plans are the minimisers of ``1/2 theta'W theta - mu'theta`` over
 ``theta >= 0``, and one best response is one exact coordinate minimisation. On the set of minimisers
 ``W theta`` is constant, so the cheapest (or most expensive) stable plan is one linear program away.
-Source: Thm. on CP 1 (eq:lineareq), spec 04 sections 3.5 and 3.6.
+CP 1 of the chapter, a convex program without interior, is kept as the reference.
+Source: Theorem 4.5 and Proposition 4.B, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, sparse
-from scipy.optimize import linprog
 
-from counterplay.contribution.audit import allocation, natural_residual
+from counterplay.contribution.audit import Allocation, allocation, natural_residual
 from counterplay.contribution.linear import LinearGame, as_linear_game
-from counterplay.contribution.reports import Allocation
+from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import BoolArray, FloatArray, check_choice
-from counterplay.errors import ConvergenceError, InfeasibleError, InvalidInputError
+from counterplay.errors import (
+    ConvergenceError,
+    InfeasibleError,
+    InvalidInputError,
+    MissingDependencyError,
+)
 
 SLACK_TOL = 1e-8
+NO_STABLE_PLAN = "no stable plan respects the caps; raise them or lower the targets"
 
 
 def stable_linear_dynamics(
@@ -32,7 +39,6 @@ def stable_linear_dynamics(
     tol: float = 1e-12,
     *,
     max_sweeps: int = 100_000,
-    engine: Literal["numba", "numpy"] = "numba",
 ) -> Allocation:
     """Find one stable plan by letting the parties best-respond in turn, from ``theta0``.
 
@@ -40,9 +46,10 @@ def stable_linear_dynamics(
 
     Parameters
     ----------
-    W, mu:
-        A :class:`LinearGame`, or matrix and targets. ``W`` must be symmetric positive
-        semidefinite.
+    W:
+        A :class:`LinearGame`, or its matrix; symmetric positive semidefinite.
+    mu:
+        Targets, if ``W`` is a matrix.
     theta0:
         Start, zero by default. Different starts may end in different stable plans.
     tol:
@@ -50,13 +57,11 @@ def stable_linear_dynamics(
         a sweep.
     max_sweeps:
         Raise :class:`~counterplay.errors.ConvergenceError` after this many sweeps.
-    engine:
-        Compiled loop, or plain NumPy.
 
     Notes
     -----
     The potential decreases with every move and is bounded below on the orthant, so the sweeps
-    converge (spec 04 section 3.5).
+    converge (Proposition 4.B).
 
     References
     ----------
@@ -70,9 +75,8 @@ def stable_linear_dynamics(
     (52.631579, 0.0)
     """
     game = _require_psd(as_linear_game(W, mu), "stable_linear_dynamics")
-    check_choice(engine, "engine", ("numba", "numpy"))
     start = np.zeros(game.k) if theta0 is None else game._vector(theta0).copy()
-    theta, sweeps, change = _descend(game, start, tol, max_sweeps, engine)
+    theta, sweeps, change = _descend(game, start, tol, max_sweeps)
     if change >= tol * max(1.0, float(game.standalone().max())):
         raise ConvergenceError(
             f"best responses still move by {change:.2g} after {sweeps} sweeps; "
@@ -94,10 +98,14 @@ def optimal_stable_linear(
 
     Parameters
     ----------
-    W, mu:
-        A :class:`LinearGame`, or matrix and targets; symmetric positive semidefinite.
+    W:
+        A :class:`LinearGame`, or its matrix; symmetric positive semidefinite.
+    mu:
+        Targets, if ``W`` is a matrix.
     sense:
         ``1`` for the least total (price of stability), ``-1`` for the largest (price of anarchy).
+    tol:
+        Accuracy of the best responses, see :func:`stable_linear_dynamics`.
 
     Returns
     -------
@@ -139,6 +147,66 @@ def optimal_stable_linear(
     return allocation(game, theta, "stable", certificate)
 
 
+def optimal_stable_linear_cp(W: Any, mu: ArrayLike | None = None) -> Allocation:
+    """Return the cheapest stable plan of a symmetric game through the convex program CP 1.
+
+    ``min cost'theta`` s.t. ``W theta >= mu``, ``theta >= 0``, ``theta'W theta - mu'theta <= 0``.
+    The program as printed, without interior; needs the extra ``convex``. Use
+    :func:`optimal_stable_linear`, which is faster and more exact, unless you want the program.
+
+    Parameters
+    ----------
+    W:
+        A :class:`LinearGame`, or its matrix; symmetric positive semidefinite (otherwise the program
+        is not convex and is refused).
+    mu:
+        Targets, if ``W`` is a matrix.
+
+    Returns
+    -------
+    Allocation
+        The certificate holds the natural ``residual``, about 1e-8: the program has no strictly
+        feasible point, so interior-point accuracy is limited (the solver often says so).
+
+    References
+    ----------
+    Blum, Haghtalab, Phillips, Shao (2021), CP 1.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> _ = pytest.importorskip("cvxpy")
+    >>> from counterplay.contribution import instances
+    >>> round(optimal_stable_linear_cp(instances.flower(3).linear()).total, 4)
+    5.4
+    """
+    try:
+        import cvxpy
+    except ImportError:
+        raise MissingDependencyError.for_extra("cvxpy", "convex") from None
+    game = _require_psd(as_linear_game(W, mu), "optimal_stable_linear_cp")
+    cp: Any = cvxpy  # its public functions carry no types
+    matrix = game.dense()
+    theta = cp.Variable(game.k, nonneg=True)
+    constraints = [
+        matrix @ theta >= game.mu,
+        cp.quad_form(theta, cp.psd_wrap(matrix)) - game.mu @ theta <= 0,
+    ]
+    if game.upper is not None:
+        constraints.append(theta <= game.upper)
+    problem = cp.Problem(cp.Minimize(game.cost @ theta), constraints)
+    with warnings.catch_warnings():  # accuracy is reported as the residual instead
+        warnings.simplefilter("ignore", UserWarning)
+        problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    if theta.value is None or problem.status not in ("optimal", "optimal_inaccurate"):
+        raise ConvergenceError(
+            f"CLARABEL stopped with status {problem.status}; use optimal_stable_linear"
+        )
+    plan = np.maximum(theta.value, 0.0)
+    residual = natural_residual(game, plan)
+    return allocation(game, plan, "stable", {"residual": residual, "status": problem.status})
+
+
 @dataclass(frozen=True)
 class _Face:
     """The set of all stable plans: ``theta >= 0``, ``W theta = u``, zero outside ``tight``."""
@@ -150,13 +218,11 @@ class _Face:
 
 
 def _descend(
-    game: LinearGame, theta: FloatArray, tol: float, limit: int, engine: str
+    game: LinearGame, theta: FloatArray, tol: float, limit: int
 ) -> tuple[FloatArray, int, float]:
     u = game._utilities(theta[None, :])[0]
     scaled = tol * max(1.0, float(game.standalone().max()))
     diag, mu = np.asarray(game.diagonal), np.asarray(game.mu)
-    if engine == "numpy":
-        return _numpy_sweeps(game, theta, u, scaled, limit)
     from counterplay.contribution import _kernels
 
     if game.is_sparse:
@@ -176,24 +242,6 @@ def _descend(
         columns = np.ascontiguousarray(game.W.T)
         sweeps, change = _kernels.linear_sweeps(columns, diag, mu, theta, u, scaled, limit)
     return theta, int(sweeps), float(change)
-
-
-def _numpy_sweeps(
-    game: LinearGame, theta: FloatArray, u: FloatArray, tol: float, limit: int
-) -> tuple[FloatArray, int, float]:
-    columns = np.ascontiguousarray(game.dense().T)
-    change = np.inf
-    for sweep in range(1, limit + 1):
-        change = 0.0
-        for i in range(game.k):
-            delta = max(-theta[i], (game.mu[i] - u[i]) / game.diagonal[i])
-            if delta != 0.0:
-                theta[i] += delta
-                u += columns[i] * delta
-                change = max(change, abs(delta))
-        if change < tol:
-            return theta, sweep, change
-    return theta, limit, change
 
 
 def _polish(game: LinearGame, theta: FloatArray) -> FloatArray:
@@ -252,30 +300,27 @@ def _nullity(game: LinearGame, index: BoolArray) -> int:
 def _best_on_face(game: LinearGame, face: _Face, sense: int) -> FloatArray:
     index = np.flatnonzero(face.tight)
     A = game.W[:, index]
-    upper = np.full(game.k, np.inf) if game.upper is None else game.upper
-    result = linprog(
+    solved = minimize_linear(
         sense * game.cost[index],
         A_eq=A,
         b_eq=face.utilities,
-        bounds=np.column_stack([np.zeros(index.size), upper[index]]),
-        method="highs",
+        bounds=np.column_stack([np.zeros(index.size), game.caps[index]]),
+        what="the program over all stable plans",
+        infeasible=NO_STABLE_PLAN,
+        allow=() if game.upper is not None else ("infeasible",),
     )
-    if result.status == 2 and game.upper is not None:
-        raise InfeasibleError("no stable plan respects the caps; raise them or lower the targets")
-    if result.status != 0:
+    if solved.x is None:  # no caps: then only rounding errors make it infeasible
         return face.theta
     theta = np.zeros(game.k)
-    theta[index] = result.x
+    theta[index] = solved.x
     return _refine_vertex(game, face, theta)
 
 
 def _refine_vertex(game: LinearGame, face: _Face, theta: FloatArray) -> FloatArray:
     """Recompute a vertex of the face from its support: residual at rounding level."""
-    at_cap = np.zeros(game.k, dtype=bool) if game.upper is None else theta >= game.upper - 1e-9
+    at_cap = theta >= game.caps - 1e-9
     support = (theta > 1e-9) & ~at_cap
-    candidate = np.zeros(game.k)
-    if game.upper is not None:
-        candidate[at_cap] = game.upper[at_cap]
+    candidate = np.where(at_cap, game.caps, 0.0)
     block = game.W[:, np.flatnonzero(support)]
     dense = block.toarray() if game.is_sparse else block
     rest = face.utilities - game._utilities(candidate[None, :])[0]
@@ -300,19 +345,19 @@ def _face_dimension(game: LinearGame, face: _Face) -> int:
     small = 1e-4 * max(1.0, float(face.theta.max()))
     A_eq = np.hstack([dense, np.zeros((game.k, n))])
     A_ub = np.hstack([-np.eye(n), np.eye(n)])
-    result = linprog(
+    solved = minimize_linear(
         np.concatenate([np.zeros(n), -np.ones(n)]),
         A_ub=A_ub,
         b_ub=np.zeros(n),
         A_eq=A_eq,
         b_eq=face.utilities,
         bounds=[(0, None)] * n + [(0, small)] * n,
-        method="highs",
+        allow=("infeasible",),
     )
-    if result.status != 0:
+    if solved.x is None:  # rounding errors: the kernel is at least as large
         return face.nullity
     positive = np.zeros(game.k, dtype=bool)
-    positive[index] = result.x[n:] > small / 10
+    positive[index] = solved.x[n:] > small / 10
     return _nullity(game, positive)
 
 
@@ -330,8 +375,8 @@ def _require_psd(game: LinearGame, name: str) -> LinearGame:
 
 
 def _require_caps(game: LinearGame, theta: FloatArray, what: str) -> None:
-    if game.upper is not None and (theta > game.upper + 1e-9).any():
-        i = int(np.argmax(theta - game.upper))
+    i = int(np.argmax(theta - game.caps))
+    if theta[i] > game.caps[i] + 1e-9:
         raise InfeasibleError(
-            f"{what}: agent {i} needs {theta[i]:g} but may bring {game.upper[i]:g}"
+            f"{what}: {game.party(i)} needs {theta[i]:g} but may bring {game.caps[i]:g}"
         )

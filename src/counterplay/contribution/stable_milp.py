@@ -1,7 +1,7 @@
 """Cheapest and dearest stable plan of any linear game, directed ones included, by a MILP.
 
 Every stable plan lies below the stand-alone contributions, which gives valid big-M constants.
-Source: spec 04 section 3.7.
+Source: Proposition 4.C, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, sparse
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
-from counterplay.contribution.audit import allocation, natural_residual
+from counterplay.contribution.audit import Allocation, allocation, natural_residual
 from counterplay.contribution.linear import LinearGame, as_linear_game
-from counterplay.contribution.reports import Allocation
+from counterplay.contribution.stable_linear import NO_STABLE_PLAN
+from counterplay.core.programs import minimize_integer, minimize_linear
 from counterplay.core.validation import BoolArray, FloatArray, check_choice
-from counterplay.errors import ConvergenceError, InfeasibleError
 
 
 def stable_linear_milp(
@@ -33,8 +32,10 @@ def stable_linear_milp(
 
     Parameters
     ----------
-    W, mu:
-        A :class:`LinearGame`, or matrix and targets.
+    W:
+        A :class:`LinearGame`, or its matrix.
+    mu:
+        Targets, if ``W`` is a matrix.
     sense:
         1 for the least, -1 for the largest total.
     time_limit:
@@ -47,7 +48,7 @@ def stable_linear_milp(
 
     Notes
     -----
-    A stable plan exists for every linear game (Thm. thm:eqexist), unless caps are too tight.
+    A stable plan exists for every linear game (Theorem 4.2), unless caps are too tight.
 
     References
     ----------
@@ -62,37 +63,36 @@ def stable_linear_milp(
     """
     game = as_linear_game(W, mu)
     check_choice(sense, "sense", (1, -1))
-    k, box = game.k, np.asarray(game.box)
+    k, box = game.k, game.box
     matrix = sparse.csr_array(game.W)
     big = np.maximum(0.0, matrix @ game.standalone() - game.mu)
     eye, zero = sparse.identity(k), sparse.csr_array((k, k))
-    constraints = [
-        LinearConstraint(sparse.hstack([eye, -sparse.diags(box)]), -np.inf, 0.0),
-        LinearConstraint(sparse.hstack([matrix, zero]), game.mu, np.inf),
-        LinearConstraint(sparse.hstack([matrix, sparse.diags(big)]), -np.inf, game.mu + big),
+    rows = [
+        sparse.hstack([eye, -sparse.diags(box)]),  # idle parties bring nothing
+        sparse.hstack([matrix, zero]),  # everybody is satisfied
+        sparse.hstack([matrix, sparse.diags(big)]),  # contributors exactly
     ]
-    options: dict[str, Any] = {"mip_rel_gap": 0.0}
-    if time_limit is not None:
-        options["time_limit"] = time_limit
-    result = milp(
+    solved = minimize_integer(
         np.concatenate([sense * game.cost, np.zeros(k)]),
-        constraints=constraints,
-        integrality=np.repeat([0, 1], k),
-        bounds=Bounds(np.zeros(2 * k), np.concatenate([box, np.ones(k)])),
-        options=options,
+        rows=sparse.vstack(rows),
+        low=np.concatenate([np.full(k, -np.inf), game.mu, np.full(k, -np.inf)]),
+        high=np.concatenate([np.zeros(k), np.full(k, np.inf), game.mu + big]),
+        integers=np.repeat([0, 1], k),
+        bounds=(np.zeros(2 * k), np.concatenate([box, np.ones(k)])),
+        time_limit=time_limit,
+        gap=0.0,
+        what="the program of the stable plan",
+        infeasible=NO_STABLE_PLAN,
+        allow=("limit",),
     )
-    if result.status == 2:
-        raise InfeasibleError("no stable plan respects the caps; raise them or lower the targets")
-    if result.x is None:
-        raise ConvergenceError(f"the mixed-integer program was not solved: {result.message}")
-    theta = _on_support(game, result.x[:k], result.x[k:] > 0.5, sense)
-    bound = sense * float(result.mip_dual_bound)
+    theta = _on_support(game, solved.point[:k], solved.point[k:] > 0.5, sense)
+    assert solved.bound is not None  # mixed-integer programs have one
+    bound = sense * solved.bound
     total = game.total(theta)
     certificate = {
         "bound": bound,
         "proved": bool(abs(total - bound) <= 1e-6 * max(1.0, total)),
         "residual": natural_residual(game, theta),
-        "nodes": int(result.mip_node_count),
     }
     return allocation(game, theta, "stable", certificate)
 
@@ -110,18 +110,18 @@ def _on_support(game: LinearGame, rough: FloatArray, active: BoolArray, sense: i
         solved[index] = linalg.lstsq(block, game.mu[index], check_finite=False)[0]
         candidates.append(solved)
         rest = np.flatnonzero(~support)
-        program = linprog(
+        refined = minimize_linear(
             sense * game.cost[index],
             A_ub=-dense[np.ix_(rest, index)] if rest.size else None,
             b_ub=-game.mu[rest] if rest.size else None,
             A_eq=block,
             b_eq=game.mu[index],
-            bounds=np.column_stack([np.zeros(index.size), np.asarray(game.box)[index]]),
-            method="highs",
+            bounds=np.column_stack([np.zeros(index.size), game.box[index]]),
+            allow=("infeasible",),
         )
-        if program.status == 0:
+        if refined.x is not None:
             vertex = np.zeros(game.k)
-            vertex[index] = program.x
+            vertex[index] = refined.x
             candidates.insert(0, vertex)
     scored = [(natural_residual(game, c), c) for c in candidates if (c >= 0).all()]
     exact = [c for residual, c in scored if residual <= 1e-9]

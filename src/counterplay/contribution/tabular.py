@@ -1,7 +1,8 @@
 """Games given as a table: finitely many levels per party, utilities for every combination.
 
 Everything is answered by exhaustive, vectorised comparison, so the table is also the referee for
-the other solvers on small games. Source: spec 04 section 2.5.
+the other solvers on small games.
+Source: "PAC games", Proposition 4.I, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class TabularGame(CollabGame):
         if levels is None:
             if not game.integral:
                 raise InvalidInputError("give levels: the game has no natural grid")
-            top = game.box if game.upper is None else game.upper
+            top = game.box if game.upper is None else game.caps
             levels = [np.arange(int(t) + 1) for t in top]
         axes = [check_float_array(level, "levels", ndim=1) for level in levels]
         if prod(axis.size for axis in axes) > MAX_CELLS:
@@ -147,11 +148,11 @@ class TabularGame(CollabGame):
 
     def best_response(self, i: int, theta: ArrayLike) -> float:
         """Return the lowest satisfying level of party ``i``, or its highest level if none is."""
-        agent, vector = self.check_agent(i), self._vector(theta)
+        party, vector = self.check_party(i), self._vector(theta)
         index: list[Any] = list(self._index(vector[None, :])[0])
-        index[agent] = slice(None)
-        enough = self.U[(agent, *index)] >= self.mu[agent] - self.tol
-        level = self.levels[agent]
+        index[party] = slice(None)
+        enough = self.U[(party, *index)] >= self.mu[party] - self.tol
+        level = self.levels[party]
         return float(level[np.argmax(enough)] if enough.any() else level[-1])
 
     def swap_utilities(self, theta: ArrayLike) -> FloatArray:
@@ -196,4 +197,6 @@ class TabularGame(CollabGame):
     def _refuse_column(self, known: BoolArray, array: FloatArray, i: int) -> None:
         if not known.all():
             bad = float(np.ravel(array[..., i])[np.argmin(np.ravel(known))])
-            raise InvalidInputError(f"theta[{i}]={bad:g} is not one of the levels of agent {i}")
+            raise InvalidInputError(
+                f"theta[{i}]={bad:g} is not one of the levels of {self.party(i)}"
+            )

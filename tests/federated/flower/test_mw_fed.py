@@ -14,7 +14,7 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 
 from counterplay.contribution.training import MLP, noisy_digits, run_keys
 from counterplay.contribution.training import MWFed as Protocol
-from counterplay.contribution.training.rounds import agent_draw
+from counterplay.contribution.training.protocols import party_draw
 from counterplay.federated import FedAvg, LocalWork, MWFed, SafeStep
 from counterplay.federated.flower import InProcessGrid, RuleStrategy
 
@@ -45,7 +45,7 @@ def ordinary(message: Message, context: Context) -> Message:
     config: Any = message.content["config"]
     steps, t = int(config["local-steps"]), int(config["server-round"]) - 1
     weights, even = params(message), np.full((1, M), 1 / M, dtype=np.float32)
-    for batch in agent_draw(COHORT, agent, t, steps * M).reshape(steps, M):
+    for batch in party_draw(COHORT, agent, t, steps * M).reshape(steps, M):
         x, y = COHORT.X[batch][None], COHORT.y[batch][None]
         slopes = NET.gradients(weights, x, y, even, COHORT.keys)[1]
         weights = [p - np.float32(LR) * g for p, g in zip(weights, slopes)]

@@ -8,7 +8,7 @@ Depends on NumPy only (and on torch for the torch networks), so that it runs on 
 from counterplay.contribution.training.cohort import (
     Cohort,
     kept_points,
-    mixture_agents,
+    mixture_parties,
     noisy_digits,
     pretraining_digits,
     split_indices,
@@ -21,19 +21,18 @@ from counterplay.contribution.training.defection import (
 )
 from counterplay.contribution.training.difficulty import (
     Difficulty,
+    Trials,
     difficulty_scores,
     hard_and_easy,
 )
-from counterplay.contribution.training.loads import ideal_loads, rounded_loads
 from counterplay.contribution.training.networks import MLP, Network
-from counterplay.contribution.training.pretraining import pretrain
+from counterplay.contribution.training.pretraining import SearchResult, pretrain, random_search
 from counterplay.contribution.training.protocols import (
     FedAvg,
     IndividualTraining,
     MWFed,
     TrainingHistory,
 )
-from counterplay.contribution.training.search import SearchResult, random_search
 from counterplay.core.draws import run_keys
 
 __all__ = [
@@ -48,18 +47,17 @@ __all__ = [
     "Network",
     "SearchResult",
     "TrainingHistory",
+    "Trials",
     "default_defectors",
     "defection_curve",
     "difficulty_scores",
     "hard_and_easy",
-    "ideal_loads",
     "kept_points",
-    "mixture_agents",
+    "mixture_parties",
     "noisy_digits",
     "pretrain",
     "pretraining_digits",
     "random_search",
-    "rounded_loads",
     "run_keys",
     "split_indices",
 ]

@@ -1,8 +1,9 @@
 """The data of an experiment: points shared by all runs, and who holds which of them.
 
-A cohort says for every run and agent which points it trains on and which it is judged by. A
+A cohort says for every run and party which points it trains on and which it is judged by. A
 defector keeps the first share of its (already shuffled) training points, chosen before training and
-nested across shares. Source: spec 04 sections 3.21 and 3.23.
+nested across shares.
+Source: "The experiment of the chapter", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ _DATA, _NOISE, _SPLIT = 201, 202, 203
 
 @dataclass(frozen=True, repr=False)
 class Cohort:
-    """Agents' data for ``R`` runs with ``k`` agents each.
+    """Parties' data for ``R`` runs with ``k`` parties each.
 
     Parameters
     ----------
-    X, y:
-        All points and labels.
+    X:
+        All points.
+    y:
+        Their labels.
     train:
         ``(R, k, n)`` indices of training points, in random order.
     sizes:
-        ``(R, k)``: how many of them each agent really uses.
+        ``(R, k)``: how many of them each party really uses.
     val:
         ``(R, k, v)`` indices of validation points.
     keys:
@@ -46,7 +49,7 @@ class Cohort:
     keys: Keys
 
     def __repr__(self) -> str:
-        return f"Cohort({self.runs} runs, {self.agents} agents, {len(self.y)} points)"
+        return f"Cohort({self.runs} runs, {self.parties} parties, {len(self.y)} points)"
 
     @property
     def runs(self) -> int:
@@ -54,15 +57,15 @@ class Cohort:
         return int(self.train.shape[0])
 
     @property
-    def agents(self) -> int:
-        """Number of agents per run."""
+    def parties(self) -> int:
+        """Number of parties per run."""
         return int(self.train.shape[1])
 
-    def defect(self, agents: ArrayLike, fraction: float) -> Cohort:
-        """Return the cohort in which agent ``agents[r]`` of run r keeps only a share."""
-        who = np.broadcast_to(np.asarray(agents, dtype=np.int64), (self.runs,))
-        if ((who < 0) | (who >= self.agents)).any():
-            raise InvalidInputError(f"agents must be between 0 and {self.agents - 1}")
+    def defect(self, parties: ArrayLike, fraction: float) -> Cohort:
+        """Return the cohort in which party ``parties[r]`` of run r keeps only a share."""
+        who = np.broadcast_to(np.asarray(parties, dtype=np.int64), (self.runs,))
+        if ((who < 0) | (who >= self.parties)).any():
+            raise InvalidInputError(f"parties must be between 0 and {self.parties - 1}")
         sizes = self.sizes.copy()
         rows = np.arange(self.runs)
         sizes[rows, who] = [kept_points(int(n), fraction) for n in sizes[rows, who]]
@@ -80,8 +83,8 @@ class Cohort:
         )
 
     def alone(self) -> Cohort:
-        """Return single-agent runs: run ``r * k + i`` trains agent i of run r alone."""
-        runs, k = self.runs, self.agents
+        """Return single-party runs: run ``r * k + i`` trains party i of run r alone."""
+        runs, k = self.runs, self.parties
         keys = np.stack([fold(self.keys, _SPLIT, i) for i in range(k)], axis=1)
         return replace(
             self,
@@ -109,7 +112,7 @@ def shuffled(keys: Keys, n: int) -> NDArray[np.int64]:
     return np.argsort(uniforms(keys, n), axis=-1, kind="stable").astype(np.int64)
 
 
-def mixture_agents(
+def mixture_parties(
     hard: ArrayLike,
     easy: ArrayLike,
     fractions: tuple[float, ...] = (1.0, 0.9, 0.1, 0.0),
@@ -119,25 +122,29 @@ def mixture_agents(
     keys: Keys | None = None,
     disjoint: bool = False,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Deal hard and easy points to agents: ``(R, k, train)`` and ``(R, k, size - train)`` indices.
+    """Deal hard and easy points to parties: ``(R, k, train)`` and ``(R, k, size - train)`` indices.
 
     Parameters
     ----------
-    hard, easy:
-        Indices of the hard and the easy points.
+    hard:
+        Indices of the hard points.
+    easy:
+        Indices of the easy points.
     fractions:
-        Share of hard points per agent.
-    size, train:
-        Points per agent, and how many of them are for training.
+        Share of hard points per party.
+    size:
+        Points per party.
+    train:
+        How many of them are for training.
     keys:
         One key per run.
     disjoint:
-        Whether agents of a run share no point; otherwise each agent draws on its own (without
+        Whether parties of a run share no point; otherwise each party draws on its own (without
         repeating a point).
 
     Examples
     --------
-    >>> tr, va = mixture_agents(range(4000), range(4000, 8000), disjoint=True)
+    >>> tr, va = mixture_parties(range(4000), range(4000, 8000), disjoint=True)
     >>> ((tr[0] < 4000).sum(axis=1) + (va[0] < 4000).sum(axis=1)).tolist()
     [2000, 1800, 200, 0]
     """
@@ -155,26 +162,26 @@ def mixture_agents(
         if required > len(pool):
             name = ("hard", "easy")[which]
             raise InvalidInputError(f"{required} {name} points are needed, only {len(pool)} given")
-    agents = []
+    parties = []
     offsets = [0, 0]
-    for agent, count in enumerate(counts):
+    for party, count in enumerate(counts):
         parts = []
         for which, pool in enumerate(pools):
-            stream = fold(run, _DATA, which) if disjoint else fold(run, _DATA, which, agent)
+            stream = fold(run, _DATA, which) if disjoint else fold(run, _DATA, which, party)
             start = offsets[which] if disjoint else 0
             parts.append(pool[shuffled(stream, len(pool))[:, start : start + count[which]]])
             offsets[which] += count[which]
         points = np.concatenate(parts, axis=1)
-        order = shuffled(fold(run, _SPLIT, agent), size)
-        agents.append(np.take_along_axis(points, order, axis=1))
-    dealt = np.stack(agents, axis=1)
+        order = shuffled(fold(run, _SPLIT, party), size)
+        parties.append(np.take_along_axis(points, order, axis=1))
+    dealt = np.stack(parties, axis=1)
     return dealt[:, :, :train], dealt[:, :, train:]
 
 
 def split_indices(
     n: int, pool: int = 60_000, pretrain: int = 30_000, seed: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Split ``range(n)`` at random into agent pool, pre-training part and the rest for validation.
+    """Split ``range(n)`` at random into party pool, pre-training part and the rest for validation.
 
     Examples
     --------
@@ -189,15 +196,15 @@ def split_indices(
 
 
 DIGIT_NOISE = (0.42, 0.40, 0.22, 0.20)
-"""Noise of the four agents of the digits experiment: two hard, two easy."""
+"""Noise of the four parties of the digits experiment: two hard, two easy."""
 
 
 def noisy_digits(
     keys: Keys, noise: tuple[float, ...] = DIGIT_NOISE, size: int = 2000, train: int = 1600
 ) -> Cohort:
-    """Return agents that see scikit-learn's digits through different amounts of noise.
+    """Return parties that see scikit-learn's digits through different amounts of noise.
 
-    Each agent of each run draws ``size`` digits with replacement, scaled to [0, 1], and adds
+    Each party of each run draws ``size`` digits with replacement, scaled to [0, 1], and adds
     Gaussian noise with its own standard deviation.
     """
     from sklearn.datasets import load_digits
@@ -207,11 +214,11 @@ def noisy_digits(
     runs, k, pixels = len(keys), len(noise), base.shape[1]
     X = np.empty((runs, k, size, pixels), dtype=np.float32)
     y = np.empty((runs, k, size), dtype=np.int64)
-    for agent, sd in enumerate(noise):
-        pick = (uniforms(fold(keys, _DATA, agent), size) * len(base)).astype(np.int64)
-        extra = normals(fold(keys, _NOISE, agent), size * pixels).reshape(runs, size, pixels)
-        X[:, agent] = base[pick] + sd * extra.astype(np.float32)
-        y[:, agent] = labels[pick]
+    for party, sd in enumerate(noise):
+        pick = (uniforms(fold(keys, _DATA, party), size) * len(base)).astype(np.int64)
+        extra = normals(fold(keys, _NOISE, party), size * pixels).reshape(runs, size, pixels)
+        X[:, party] = base[pick] + sd * extra.astype(np.float32)
+        y[:, party] = labels[pick]
     index = np.arange(runs * k * size, dtype=np.int64).reshape(runs, k, size)
     return Cohort(
         X=X.reshape(-1, pixels),

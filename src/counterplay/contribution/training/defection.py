@@ -1,9 +1,9 @@
 """How far could one party defect unnoticed? Success of a lone defector, by contribution level.
 
-For every share of its data that a random agent keeps, the whole federation is trained many times
+For every share of its data that a random party keeps, the whole federation is trained many times
 and we record whether the defector still reaches its target. Under federated averaging it usually
 does.
-Source: fig:Doublebar, spec 04 section 3.21.
+Source: "The experiment of the chapter", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from counterplay.contribution.training.cohort import Cohort
 from counterplay.contribution.training.networks import Network, Params
 from counterplay.contribution.training.protocols import FedAvg
 from counterplay.core.draws import fold, uniforms
+from counterplay.core.report import Report
 from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -30,12 +31,12 @@ FRACTIONS = (1.0, 0.9, 0.75, 0.5, 0.25, 0.05, 0.01)
 
 
 @dataclass(frozen=True, repr=False)
-class DefectionCurve:
+class DefectionCurve(Report):
     """Fate of the defector in every run, share and round.
 
     ``at`` and ``by`` are ``(F, R, T+1)``: satisfied at a round, and at some round up to it;
     ``accuracy`` the defector's accuracy; ``defector`` ``(R,)`` who it was; ``drawn`` ``(F, R, k)``
-    how many points every agent contributed in total.
+    how many points every party contributed in total.
     """
 
     algorithm: str
@@ -51,23 +52,31 @@ class DefectionCurve:
         return f"DefectionCurve({self.algorithm}, {len(self.defector)} runs, shares {shares})"
 
     def successes(
-        self, horizon: int = -1, kind: Literal["at", "by"] = "at", agents: Sequence[int] = ()
+        self, horizon: int = -1, kind: Literal["at", "by"] = "at", parties: Sequence[int] = ()
     ) -> tuple[NDArray[np.int64], int]:
         """Return satisfied defectors per share at a round, and the number of runs counted."""
         table = self.at if kind == "at" else self.by
         chosen = (
-            np.isin(self.defector, agents) if len(agents) else np.ones(len(self.defector), bool)
+            np.isin(self.defector, parties) if len(parties) else np.ones(len(self.defector), bool)
         )
         if not chosen.any():
-            raise InvalidInputError(f"no run has a defector among {list(agents)}")
+            raise InvalidInputError(f"no run has a defector among {list(parties)}")
         return table[:, chosen, horizon].sum(axis=1), int(chosen.sum())
 
     def rate(
-        self, horizon: int = -1, kind: Literal["at", "by"] = "at", agents: Sequence[int] = ()
+        self, horizon: int = -1, kind: Literal["at", "by"] = "at", parties: Sequence[int] = ()
     ) -> NDArray[np.float64]:
         """Return the success rate per share at a round."""
-        count, n = self.successes(horizon, kind, agents)
+        count, n = self.successes(horizon, kind, parties)
         return count / n
+
+    def summary(self) -> str:
+        """Return the success rate of a defector at the last round, by share of its data."""
+        rates = zip(self.fractions, self.rate())
+        return f"{self.algorithm}: " + ", ".join(
+            f"{rate:.0%} of defectors with {share:.0%} of their data succeed"
+            for share, rate in rates
+        )
 
     def to_frame(self, horizon: int = -1) -> pd.DataFrame:
         """Return one row per share: success rates with exact 95 % intervals."""
@@ -95,14 +104,14 @@ class DefectionCurve:
         return pd.DataFrame(rows)
 
     def free_riding_margin(
-        self, level: float = 0.9, horizon: int = -1, agents: Sequence[int] = ()
+        self, level: float = 0.9, horizon: int = -1, parties: Sequence[int] = ()
     ) -> float:
         """Return the smallest measured share with at least this success rate (1 if none).
 
-        With ``agents`` only runs with a defector among them count: ``agents=(2,)`` is the margin of
-        client 2.
+        With ``parties`` only runs with a defector among them count: ``parties=(2,)`` is the margin
+        of party 2.
         """
-        rates = self.rate(horizon, "at", agents)
+        rates = self.rate(horizon, "at", parties)
         return min((f for f, rate in zip(self.fractions, rates) if rate >= level), default=1.0)
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -134,12 +143,16 @@ def defection_curve(
     ----------
     algorithm:
         :class:`FedAvg` or :class:`MWFed`; its ``rounds`` are the horizon.
-    network, cohort, params:
-        Model, agents' data and initial parameters; one run per entry of the cohort.
+    network:
+        The model.
+    cohort:
+        The parties' data; one run per entry.
+    params:
+        Initial parameters of every run.
     fractions:
         Shares of its training points that the defector keeps; subsets are nested.
     defector:
-        Which agent defects in each run; drawn uniformly from the run's key by default, so that
+        Which party defects in each run; drawn uniformly from the run's key by default, so that
         two algorithms on the same cohort are compared on the same defectors.
     chunk:
         Runs that are trained together; bounds the memory.
@@ -165,7 +178,7 @@ def defection_curve(
     """
     who = default_defectors(cohort) if defector is None else np.asarray(defector, dtype=np.int64)
     if who.shape != (cohort.runs,):
-        raise InvalidInputError(f"defector must name one agent for each of {cohort.runs} runs")
+        raise InvalidInputError(f"defector must name one party for each of {cohort.runs} runs")
     shares = tuple(float(f) for f in fractions)
     columns: list[list[NDArray[Any]]] = [[], [], [], []]
     for fraction in shares:
@@ -181,9 +194,9 @@ def defection_curve(
 
 
 def default_defectors(cohort: Cohort) -> NDArray[np.int64]:
-    """Return one uniformly random agent per run, from the run's key."""
+    """Return one uniformly random party per run, from the run's key."""
     draw = uniforms(fold(cohort.keys, _WHO), 1)[:, 0]
-    return np.asarray(draw * cohort.agents, dtype=np.int64)
+    return np.asarray(draw * cohort.parties, dtype=np.int64)
 
 
 def _train_part(

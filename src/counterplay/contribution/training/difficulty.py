@@ -1,27 +1,29 @@
-"""Which points are hard? Scores that create agents who learn at different speeds.
+"""Which points are hard? Scores that create parties who learn at different speeds.
 
 ``trials`` is the source's method: train many networks on small random subsets and average, over the
 subsets that contain a point, how long the network took. ``ridge`` estimates the same attribution by
 regression. Cheap substitutes: ``margin`` is the held-out loss of cross-validated networks,
 ``forgetting`` how often a point is unlearned. (The source also tried the entropy of the output and
 found it weaker.)
-Source: App. "Encouraging heterogeneity", spec 04 section 3.22.
+Source: "The experiment of the chapter", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.contribution.training.networks import Adam, Network
+from counterplay.contribution.training.networks import Adam, Network, Params
+from counterplay.contribution.training.pretraining import accuracy_on
 from counterplay.core.draws import Keys, fold, run_keys, uniforms
 from counterplay.core.validation import check_choice, check_positive_int, check_real
 from counterplay.errors import InvalidInputError
 
-_SUBSET, _STEP, _FOLD, _DROP = 501, 502, 503, 504
+_SUBSET, _STEP, _FOLD, _DROP, _TRIAL = 501, 502, 503, 504, 505
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -43,6 +45,54 @@ class Difficulty:
         return f"Difficulty({self.method!r}, {len(self.scores)} points)"
 
 
+@dataclass(frozen=True)
+class Trials:
+    """How networks are trained to score points; the numbers of the source are the defaults.
+
+    Parameters
+    ----------
+    count:
+        Number of networks.
+    subset_size:
+        Points per network (methods ``trials`` and ``ridge``).
+    batch_size:
+        Points per step.
+    target:
+        Hold-out accuracy at which a trial stops.
+    max_steps:
+        Steps at most; trials that do not reach the target count with this number.
+    check_every:
+        Steps between two looks at the accuracy.
+    lr:
+        Learning rate of Adam.
+    chunk:
+        Networks trained together.
+
+    Examples
+    --------
+    >>> Trials(count=4, max_steps=60).batch_size
+    16
+    """
+
+    count: int = 10_000
+    subset_size: int = 1000
+    batch_size: int = 16
+    target: float = 0.6
+    max_steps: int = 1000
+    check_every: int = 5
+    lr: float = 0.002
+    chunk: int = 200
+
+    def __post_init__(self) -> None:
+        for name in ("count", "subset_size", "batch_size", "max_steps", "check_every", "chunk"):
+            check_positive_int(getattr(self, name), name)
+
+    def parts(self, seed: int) -> Iterator[Keys]:
+        """Keys of the networks, ``chunk`` at a time."""
+        keys = run_keys(seed, self.count)
+        return (keys[start : start + self.chunk] for start in range(0, self.count, self.chunk))
+
+
 def difficulty_scores(
     network: Network,
     X: NDArray[Any],
@@ -50,14 +100,7 @@ def difficulty_scores(
     holdout: tuple[NDArray[Any], Ints] | None = None,
     *,
     method: Literal["trials", "ridge", "margin", "forgetting"] = "trials",
-    n_trials: int = 10_000,
-    subset_size: int = 1000,
-    batch_size: int = 16,
-    target: float = 0.6,
-    max_steps: int = 1000,
-    check_every: int = 5,
-    lr: float = 0.002,
-    chunk: int = 200,
+    trials: Trials | None = None,
     seed: int = 0,
 ) -> Difficulty:
     """Score how hard each point of a pool is to learn from.
@@ -66,21 +109,22 @@ def difficulty_scores(
     ----------
     network:
         Fresh copies of it are trained.
-    X, y:
-        The pool.
+    X:
+        Points of the pool.
+    y:
+        Their labels.
     holdout:
         Points and labels for the stopping accuracy (methods ``trials`` and ``ridge``).
     method:
         ``"trials"``: mean number of steps over the trials that contain the point. ``"ridge"``:
         ridge regression of that number on membership. ``"margin"``: mean held-out loss over the
-        course of cross-validated training (``n_trials`` networks, each on a random half).
-        ``"forgetting"``: how often ``n_trials`` networks, checked every ``check_every`` steps, get
-        a point wrong that they had right; a point never learned counts as always forgotten.
-    n_trials, subset_size, batch_size, target, max_steps:
-        As in the source: 10,000 subsets of 1000 points, batches of 16, until 60 % accuracy. Trials
-        that do not get there count with ``max_steps``.
-    chunk:
-        Networks trained together.
+        course of cross-validated training (each network on a random half). ``"forgetting"``: how
+        often networks, checked every ``check_every`` steps, get a point wrong that they had right;
+        a point never learned counts as always forgotten.
+    trials:
+        How many networks are trained, and how; the source's numbers by default.
+    seed:
+        Seed of subsets, initial weights and minibatches.
 
     Notes
     -----
@@ -92,40 +136,27 @@ def difficulty_scores(
     >>> from sklearn.datasets import load_digits
     >>> from counterplay.contribution.training import MLP
     >>> X, y = load_digits(return_X_y=True)
-    >>> result = difficulty_scores(MLP(), X / 16.0, y, method="margin", n_trials=4, max_steps=60)
-    >>> result.scores.shape
+    >>> few = Trials(count=4, max_steps=60)
+    >>> difficulty_scores(MLP(), X / 16.0, y, method="margin", trials=few).scores.shape
     (1797,)
     """
     check_choice(method, "method", ("trials", "ridge", "margin", "forgetting"))
-    for name, value in (("n_trials", n_trials), ("max_steps", max_steps), ("chunk", chunk)):
-        check_positive_int(value, name)
-    check = check_positive_int(check_every, "check_every")
-    keys = run_keys(seed, n_trials)
+    t = trials or Trials()
     if method == "margin":
-        scores = _margin(network, X, y, keys, batch_size, max_steps, lr, chunk)
-        return Difficulty(scores, method, np.empty(0), 0.0)
+        return Difficulty(_margin(network, X, y, t, seed), method, np.empty(0), 0.0)
     if method == "forgetting":
-        parts = [
-            _forgotten(network, X, y, keys[start : start + chunk], batch_size, max_steps, lr, check)
-            for start in range(0, n_trials, chunk)
-        ]
-        return Difficulty(np.sum(parts, axis=0) / n_trials, method, np.empty(0), 0.0)
+        events = [_forgotten(network, X, y, t, keys) for keys in t.parts(seed)]
+        return Difficulty(np.sum(events, axis=0) / t.count, method, np.empty(0), 0.0)
     if holdout is None:
         raise InvalidInputError(f"method {method!r} needs holdout=(X, y) for its stopping accuracy")
-    if not 1 <= subset_size <= len(y):
-        raise InvalidInputError(f"subset_size must be between 1 and {len(y)}, got {subset_size}")
+    if t.subset_size > len(y):
+        raise InvalidInputError(f"subset_size must be between 1 and {len(y)}, got {t.subset_size}")
     members, counts = [], []
-    for start in range(0, n_trials, chunk):
-        part = keys[start : start + chunk]
-        subset = _subsets(part, len(y), subset_size)
-        members.append(subset)
-        counts.append(
-            _times(
-                network, X, y, holdout, part, subset, batch_size, target, max_steps, check_every, lr
-            )
-        )
+    for keys in t.parts(seed):
+        members.append(_subsets(keys, len(y), t.subset_size))
+        counts.append(_times(network, X, y, holdout, t, keys, members[-1]))
     subset, count = np.concatenate(members), np.concatenate(counts)
-    censored = float((count >= max_steps).mean())
+    censored = float((count >= t.max_steps).mean())
     attribute = _mean_attribution if method == "trials" else _ridge_attribution
     return Difficulty(attribute(subset, count, len(y)), method, count, censored)
 
@@ -156,39 +187,39 @@ def _subsets(keys: Keys, n: int, size: int) -> Ints:
     return np.argpartition(draw, size - 1, axis=1)[:, :size].astype(np.int64)
 
 
+def _training(
+    network: Network, X: NDArray[Any], y: Ints, trials: Trials, keys: Keys, subset: Ints, tag: int
+) -> Iterator[Params]:
+    """Train one network per key on its row of ``subset``; yield the parameters after each step."""
+    params, adam, pool = network.init(keys), Adam(trials.lr), network.put(X)
+    weight = network.put(np.full((len(keys), trials.batch_size), 1.0 / trials.batch_size))
+    first = 0 if tag == _TRIAL else 1
+    for step in range(first, first + trials.max_steps):
+        u = uniforms(fold(keys, _FOLD if tag == _FOLD else _STEP, step), trials.batch_size)
+        pick = np.take_along_axis(subset, (u * subset.shape[1]).astype(np.int64), axis=1)
+        x, labels = pool[network.put(pick)], network.put(y[pick])
+        _, grads = network.gradients(params, x, labels, weight, fold(keys, _DROP, step))
+        params = adam.step(params, grads)
+        yield params
+
+
 def _times(
     network: Network,
     X: NDArray[Any],
     y: Ints,
     holdout: tuple[NDArray[Any], Ints],
+    trials: Trials,
     keys: Keys,
     subset: Ints,
-    batch_size: int,
-    target: float,
-    max_steps: int,
-    check_every: int,
-    lr: float,
 ) -> Floats:
     """Steps until each trial reaches the target accuracy on the hold-out points."""
-    runs = len(keys)
-    count = np.full(runs, float(max_steps))
-    params, adam = network.init(keys), Adam(lr)
-    pool = network.put(X)
-    test_x = network.put(np.broadcast_to(holdout[0], (runs, *holdout[0].shape)))
-    test_y = network.put(np.broadcast_to(holdout[1], (runs, len(holdout[1]))))
-    weight = network.put(np.full((runs, batch_size), 1.0 / batch_size))
-    for step in range(max_steps):
-        u = uniforms(fold(keys, _STEP, step), batch_size)
-        pick = np.take_along_axis(subset, (u * subset.shape[1]).astype(np.int64), axis=1)
-        drop = fold(keys, _DROP, step)
-        x, labels = pool[network.put(pick)], network.put(y[pick])
-        _, grads = network.gradients(params, x, labels, weight, drop)
-        params = adam.step(params, grads)
-        if (step + 1) % check_every == 0:
-            right = network.fetch(network.correct(params, test_x, test_y))
-            reached = right.mean(axis=1) >= target
-            count = np.where(reached & (count >= max_steps), step + 1.0, count)
-            if (count < max_steps).all():
+    count = np.full(len(keys), float(trials.max_steps))
+    run = _training(network, X, y, trials, keys, subset, _TRIAL)
+    for step, params in enumerate(run, start=1):
+        if step % trials.check_every == 0:
+            reached = accuracy_on(network, params, *holdout) >= trials.target
+            count = np.where(reached & (count >= trials.max_steps), float(step), count)
+            if (count < trials.max_steps).all():
                 break
     return count
 
@@ -211,34 +242,17 @@ def _ridge_attribution(subset: Ints, count: Floats, n: int, strength: float = 1.
     return np.asarray(count.mean() + dual @ member, dtype=np.float64)
 
 
-def _margin(
-    network: Network,
-    X: NDArray[Any],
-    y: Ints,
-    keys: Keys,
-    batch_size: int,
-    steps: int,
-    lr: float,
-    chunk: int,
-) -> Floats:
+def _margin(network: Network, X: NDArray[Any], y: Ints, trials: Trials, seed: int) -> Floats:
     """Held-out loss, averaged over networks and over ten checkpoints of the training."""
     total, seen = np.zeros(len(y)), np.zeros(len(y))
-    pool = network.put(X)
+    pool, steps, cut = network.put(X), trials.max_steps, len(y) // 2
     checkpoints = set(np.linspace(steps / 10, steps, 10).round().astype(int).tolist())
-    for start in range(0, len(keys), chunk):
-        part = keys[start : start + chunk]
-        halves = _subsets(part, len(y), len(y))
-        cut = len(y) // 2
-        params, adam = network.init(part), Adam(lr)
-        for step in range(1, steps + 1):
-            u = uniforms(fold(part, _FOLD, step), batch_size)
-            pick = np.take_along_axis(halves, (u * cut).astype(np.int64), axis=1)
-            weight = network.put(np.full(pick.shape, 1.0 / batch_size))
-            x, labels = pool[network.put(pick)], network.put(y[pick])
-            _, grads = network.gradients(params, x, labels, weight, fold(part, _DROP, step))
-            params = adam.step(params, grads)
+    for keys in trials.parts(seed):
+        halves = _subsets(keys, len(y), len(y))
+        own, out = halves[:, :cut], halves[:, cut:]
+        run = _training(network, X, y, trials, keys, own, _FOLD)
+        for step, params in enumerate(run, start=1):
             if step in checkpoints:
-                out = halves[:, cut:]
                 loss = network.losses(params, pool, network.put(out), network.put(y[out]))
                 np.add.at(total, out.ravel(), loss.ravel())
                 np.add.at(seen, out.ravel(), 1.0)
@@ -246,33 +260,19 @@ def _margin(
     return np.where(seen > 0, total / np.maximum(seen, 1.0), mean)
 
 
-def _forgotten(
-    network: Network,
-    X: NDArray[Any],
-    y: Ints,
-    keys: Keys,
-    batch_size: int,
-    steps: int,
-    lr: float,
-    every: int,
-) -> Floats:
+def _forgotten(network: Network, X: NDArray[Any], y: Ints, trials: Trials, keys: Keys) -> Floats:
     """Count, over some networks, how often each point is unlearned (or never learned)."""
-    params, adam = network.init(keys), Adam(lr)
-    pool, labels = network.put(X), network.put(y)
-    everything = network.put(np.tile(np.arange(len(y)), (len(keys), 1)))
-    weight = network.put(np.full((len(keys), batch_size), 1.0 / batch_size))
-    before = np.zeros((len(keys), len(y)), dtype=bool)
-    ever, events = before.copy(), np.zeros(before.shape)
-    for step in range(1, steps + 1):
-        u = uniforms(fold(keys, _STEP, step), batch_size)
-        place = network.put((u * len(y)).astype(np.int64))
-        drop = fold(keys, _DROP, step)
-        _, grads = network.gradients(params, pool[place], labels[place], weight, drop)
-        params = adam.step(params, grads)
-        if step % every == 0:
-            right = network.fetch(network.correct(params, pool[everything], labels[everything]))
+    everything = np.tile(np.arange(len(y)), (len(keys), 1))
+    place = network.put(everything)
+    points, labels = network.put(X)[place], network.put(y)[place]
+    before = np.zeros(everything.shape, dtype=bool)
+    ever, events = before.copy(), np.zeros(everything.shape)
+    run = _training(network, X, y, trials, keys, everything, _STEP)
+    for step, params in enumerate(run, start=1):
+        if step % trials.check_every == 0:
+            right = network.fetch(network.correct(params, points, labels))
             events += before & ~right
             ever |= right
             before = right
-    worst = float(steps // every)  # as many events as there were checks
+    worst = float(trials.max_steps // trials.check_every)  # as many events as there were checks
     return np.asarray(np.where(ever, events, worst).sum(axis=0), dtype=np.float64)

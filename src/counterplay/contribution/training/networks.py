@@ -2,7 +2,8 @@
 
 ``Network`` is what the training loop needs from a model; ``MLP`` is the one-hidden-layer network of
 the digits experiment with hand-written gradients, so that it runs without torch. The torch versions
-with ``device=`` are in ``torch_networks``. Source: spec 04 sections 5.1 and 5.2.
+with ``device=`` are in ``torch_networks``.
+Source: "The experiment of the chapter", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -68,8 +69,12 @@ class MLP(Network):
 
     Parameters
     ----------
-    inputs, hidden, classes:
-        Layer sizes.
+    inputs:
+        Numbers per point.
+    hidden:
+        Width of the hidden layer.
+    classes:
+        Number of labels.
 
     Examples
     --------

@@ -1,9 +1,10 @@
 """Federated averaging, MW-FED and training alone: all runs of an experiment in one batch.
 
-Each round the server decides how much every agent contributes, the agents draw that many points
-from their own data, and the model moves. MW-FED then raises the weight of agents that miss their
-target; with factor 1 it is federated averaging, bit for bit.
-Source: Alg. alg:FED and alg:MW, spec 04 sections 3.18 to 3.20.
+Each round the server decides how much every party contributes, the parties draw that many points
+from their own data, and the model moves. MW-FED then raises the weight of parties that miss their
+target; with factor 1 it is federated averaging, bit for bit. Draws depend on the run's key, the
+party and the round only, so a run is the same alone, in a batch, or on Flower.
+Source: Algorithms C.1 and C.2, see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.contribution.training.cohort import Cohort
-from counterplay.contribution.training.loads import (
+from counterplay.contribution.training.networks import SGD, Adam, Network, Params, along
+from counterplay.core.draws import Keys, fold, uniforms
+from counterplay.core.validation import check_choice, check_positive_int, check_real
+from counterplay.errors import InvalidInputError
+from counterplay.federated.loads import (
     ROUNDINGS,
     Floats,
     Ints,
@@ -23,15 +28,10 @@ from counterplay.contribution.training.loads import (
     ideal_loads,
     rounded_loads,
 )
-from counterplay.contribution.training.networks import SGD, Adam, Network, Params, along
-from counterplay.contribution.training.rounds import Judge, agent_draw, minibatch
-from counterplay.core.draws import Keys, fold
-from counterplay.core.validation import check_choice, check_positive_int, check_real
-from counterplay.errors import InvalidInputError
 
 Optimizer = Literal["server_adam_pooled", "server_sgd_pooled", "client_sgd"]
 OPTIMIZERS = ("server_adam_pooled", "server_sgd_pooled", "client_sgd")
-_SIGMA, _DROP = 302, 303
+_BATCH, _SIGMA, _DROP, _EVAL = 301, 302, 303, 304
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,7 +50,7 @@ class TrainingHistory:
 
     def __repr__(self) -> str:
         runs, rounds, k = self.drawn.shape
-        return f"TrainingHistory({runs} runs, {rounds} rounds, {k} agents)"
+        return f"TrainingHistory({runs} runs, {rounds} rounds, {k} parties)"
 
     @property
     def satisfied(self) -> NDArray[np.bool_]:
@@ -62,7 +62,7 @@ class TrainingHistory:
         return np.asarray(np.logical_or.accumulate(self.satisfied, axis=1))
 
     def shares(self) -> Floats:
-        """``(R, k)``: share of all drawn points that came from each agent."""
+        """``(R, k)``: share of all drawn points that came from each party."""
         total = self.drawn.sum(axis=1)
         return np.asarray(total / total.sum(axis=1, keepdims=True))
 
@@ -75,22 +75,24 @@ class FedAvg:
     ----------
     rounds:
         Number of rounds.
-    batch_size, local_batches:
-        Points per minibatch (m) and minibatches per agent and round (B).
+    batch_size:
+        Points per minibatch (m).
+    local_batches:
+        Minibatches per party and round (B).
     lr:
         Learning rate.
     optimizer:
         ``"server_adam_pooled"`` and ``"server_sgd_pooled"`` take one step on the pooled points of
-        a round; ``"client_sgd"`` lets every agent take its own steps from the server's weights and
+        a round; ``"client_sgd"`` lets every party take its own steps from the server's weights and
         averages the results, as in the algorithm's text.
     threshold:
-        Accuracy every agent wants; one number, or one per agent.
+        Accuracy every party wants; one number, or one per party.
     eval_points:
-        Validation points per agent and round (a fresh random part); None for all.
+        Validation points per party and round (a fresh random part); None for all.
 
     Notes
     -----
-    The server takes the plain mean of the agents' weights; the printed ``1/(Bk)`` would shrink the
+    The server takes the plain mean of the parties' weights; the printed ``1/(Bk)`` would shrink the
     model by B.
 
     References
@@ -140,11 +142,11 @@ class FedAvg:
 
     @property
     def factor(self) -> float:
-        """What the weights of unsatisfied agents are multiplied by: 1 here."""
+        """What the weights of unsatisfied parties are multiplied by: 1 here."""
         return 1.0
 
     def loads(self, log_weights: Floats, keys: Keys) -> Ints:
-        """Return ``(R, k)``: points each agent draws this round."""
+        """Return ``(R, k)``: points each party draws this round."""
         return np.full(log_weights.shape, self.batch_size * self.local_batches, dtype=np.int64)
 
     def fit(self, network: Network, cohort: Cohort, params: Params) -> TrainingHistory:
@@ -154,24 +156,24 @@ class FedAvg:
 
 @dataclass(frozen=True)
 class MWFed(FedAvg):
-    """MW-FED: agents that miss their target get more weight, satisfied ones less work.
+    """MW-FED: parties that miss their target get more weight, satisfied ones less work.
 
     Parameters
     ----------
     c:
-        Factor for the weights of unsatisfied agents; 1 is federated averaging. The source leaves
+        Factor for the weights of unsatisfied parties; 1 is federated averaging. The source leaves
         it open; its public code uses 4.
     allocation:
         ``"samples"`` splits single points (as the public code does); ``"batches"`` splits whole
         minibatches (as the text does), and is what ``optimizer="client_sgd"`` needs.
     rounding:
-        See :func:`rounded_loads`; ``largest_remainder`` keeps the promised total of every round.
+        See ``counterplay.federated.loads``; ``largest_remainder`` keeps the total of every round.
     min_share:
         Share of an equal load that nobody falls below.
 
     Notes
     -----
-    Weights are kept as logarithms: they neither overflow nor vanish. An agent exactly at its
+    Weights are kept as logarithms: they neither overflow nor vanish. A party exactly at its
     threshold is satisfied.
 
     References
@@ -185,7 +187,7 @@ class MWFed(FedAvg):
     >>> cohort = noisy_digits(run_keys(0, 2), noise=(0.6, 0.1), size=300, train=200)
     >>> net = MLP()
     >>> shares = MWFed(rounds=60).fit(net, cohort, net.init(cohort.keys)).shares()
-    >>> bool((shares[:, 0] > 0.6).all())  # the noisy agent does most of the work
+    >>> bool((shares[:, 0] > 0.6).all())  # the noisy party does most of the work
     True
     """
 
@@ -205,11 +207,11 @@ class MWFed(FedAvg):
 
     @property
     def factor(self) -> float:
-        """What the weights of unsatisfied agents are multiplied by."""
+        """What the weights of unsatisfied parties are multiplied by."""
         return self.c
 
     def loads(self, log_weights: Floats, keys: Keys) -> Ints:
-        """Return ``(R, k)``: points each agent draws this round."""
+        """Return ``(R, k)``: points each party draws this round."""
         unit = self.batch_size if self.allocation == "batches" else 1
         total = self.batch_size * self.local_batches * log_weights.shape[-1] / unit
         ideal = ideal_loads(log_weights, total, self.min_share)
@@ -220,8 +222,8 @@ class MWFed(FedAvg):
 class IndividualTraining(FedAvg):
     """Everybody alone: same model and optimiser, own data only, larger batches.
 
-    ``fit`` expects a cohort of several agents and trains each of them separately; the history then
-    has one single-agent run per (run, agent), in that order.
+    ``fit`` expects a cohort of several parties and trains each of them separately; the history then
+    has one single-party run per (run, party), in that order.
 
     Examples
     --------
@@ -236,14 +238,14 @@ class IndividualTraining(FedAvg):
     batch_size: int = 256
 
     def fit(self, network: Network, cohort: Cohort, params: Params) -> TrainingHistory:
-        """Train every agent of every run alone, from the parameters of its run."""
-        k = cohort.agents
+        """Train every party of every run alone, from the parameters of its run."""
+        k = cohort.parties
         copied = [network.repeat(p, k) for p in params]
         return _run(self, network, cohort.alone(), copied)
 
 
 def _run(protocol: FedAvg, network: Network, cohort: Cohort, params: Params) -> TrainingHistory:
-    runs, k, T = cohort.runs, cohort.agents, protocol.rounds
+    runs, k, T = cohort.runs, cohort.parties, protocol.rounds
     threshold = np.broadcast_to(np.asarray(protocol.threshold, dtype=np.float64), (k,))
     accuracy, drawn = np.empty((runs, T + 1, k)), np.empty((runs, T, k), dtype=np.int64)
     log_weights = np.zeros((runs, T + 1, k))
@@ -278,14 +280,14 @@ def _client_round(
     loads: Ints,
     t: int,
 ) -> Params:
-    """Local SGD of every agent from the server's weights, then the weighted mean of the results."""
-    runs, k, m = cohort.runs, cohort.agents, protocol.batch_size
+    """Local SGD of every party from the server's weights, then the weighted mean of the results."""
+    runs, k, m = cohort.runs, cohort.parties, protocol.batch_size
     batches = loads // m
     pool, labels = network.share(cohort.X), network.share(cohort.y)
     local = [network.repeat(p, k) for p in params]
     keys = np.stack([fold(cohort.keys, _DROP, t, i) for i in range(k)], axis=1).reshape(-1)
     most = int(batches.max())
-    draws = np.stack([agent_draw(cohort, i, t, most * m) for i in range(k)], axis=1)
+    draws = np.stack([party_draw(cohort, i, t, most * m) for i in range(k)], axis=1)
     draws = draws.reshape(runs * k, most, m)
     even = network.put(np.full((runs * k, m), 1.0 / m))
     for step in range(most):
@@ -294,9 +296,71 @@ def _client_round(
         active = network.put((batches.reshape(-1) > step).astype(np.float64) * protocol.lr)
         local = [p - along(active, p) * g for p, g in zip(local, grads)]
     share = network.put((batches / batches.sum(axis=1, keepdims=True)).reshape(-1))
-    return [_mean_over_agents(p, share, runs, k) for p in local]
+    return [_mean_over_parties(p, share, runs, k) for p in local]
 
 
-def _mean_over_agents(local: Any, share: Any, runs: int, k: int) -> Any:
+def _mean_over_parties(local: Any, share: Any, runs: int, k: int) -> Any:
     weighted = local * along(share, local)
     return weighted.reshape(runs, k, *local.shape[1:]).sum(axis=1)
+
+
+def minibatch(cohort: Cohort, counts: Ints, round_: int) -> tuple[Ints, NDArray[np.float64]]:
+    """Return ``(R, b)`` indices of the points drawn with replacement this round, and weights.
+
+    Parties come in order; runs with fewer points are padded with weight zero. The draw of a party
+    depends on the key of the run, the party and the round only.
+    """
+    runs, k = counts.shape
+    width = int(counts.sum(axis=1).max())
+    index = np.zeros((runs, width), dtype=np.int64)
+    weight = np.zeros((runs, width))
+    start = np.zeros(runs, dtype=np.int64)
+    rows = np.arange(runs)[:, None]
+    for party in range(k):
+        most = int(counts[:, party].max())
+        if most == 0:
+            continue
+        draw = party_draw(cohort, party, round_, most)
+        inside = np.arange(most) < counts[:, party, None]
+        place = (start[:, None] + np.arange(most)).clip(max=width - 1)
+        row = np.broadcast_to(rows, inside.shape)[inside]
+        index[row, place[inside]] = draw[inside]
+        weight[row, place[inside]] = 1.0
+        start += counts[:, party]
+    return index, weight / weight.sum(axis=1, keepdims=True)
+
+
+def party_draw(cohort: Cohort, party: int, round_: int, n: int) -> Ints:
+    """Return ``(R, n)`` points that a party draws, with replacement, in one round."""
+    u = uniforms(fold(cohort.keys, _BATCH, party, round_), n)
+    position = (u * cohort.sizes[:, party, None]).astype(np.int64)
+    return np.take_along_axis(cohort.train[:, party], position, axis=1)
+
+
+class Judge:
+    """Accuracy of the server model on every party's validation points, all or a fresh part."""
+
+    def __init__(
+        self, points: int | None, network: Network, cohort: Cohort, pool: Any, labels: Any
+    ) -> None:
+        self.network, self.cohort, self.pool, self.labels = network, cohort, pool, labels
+        whole = cohort.val.shape[2]
+        self.points = whole if points is None else min(points, whole)
+        self.fixed = self._gather(cohort.val) if self.points == whole else None
+
+    def accuracy(self, params: Params, t: int) -> Floats:
+        """Return ``(R, k)`` accuracies at round ``t``."""
+        x, y = self._gather(self._part(t)) if self.fixed is None else self.fixed
+        right = self.network.fetch(self.network.correct(params, x, y))
+        runs, k = self.cohort.runs, self.cohort.parties
+        return np.asarray(right.reshape(runs, k, self.points).mean(axis=2))
+
+    def _part(self, t: int) -> Ints:
+        val = self.cohort.val
+        order = uniforms(fold(self.cohort.keys, _EVAL, t), val.shape[2]).argsort(axis=1)
+        chosen = np.broadcast_to(order[:, None, : self.points], (*val.shape[:2], self.points))
+        return np.take_along_axis(val, chosen, axis=2)
+
+    def _gather(self, val: Ints) -> tuple[Any, Any]:
+        place = self.network.put(val.reshape(self.cohort.runs, -1))
+        return self.pool[place], self.labels[place]

@@ -3,7 +3,7 @@
 All runs share one graph: parameters carry a leading axis for the run, layers are batched matrix
 products, and one backward pass of the summed losses gives every run its own gradient. Nothing here
 waits for the device: results stay there until they are fetched. Needs torch and NumPy only.
-Source: spec 04 section 5.1.
+Source: "The experiment of the chapter", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -16,15 +16,8 @@ import torch
 from numpy.typing import NDArray
 
 from counterplay.contribution.training.networks import Network, Params, uniform_params
-from counterplay.contribution.training.torch_layers import (
-    CONVOLUTIONS,
-    Convolution,
-    convolve_and_pool,
-    dropped,
-    first_convolution,
-)
-from counterplay.core.draws import Keys
-from counterplay.core.validation import check_choice, check_positive_int, check_real
+from counterplay.core.draws import Keys, fold
+from counterplay.core.validation import check_positive_int, check_real
 
 
 class TorchNetwork(Network):
@@ -118,8 +111,12 @@ class TorchMLP(TorchNetwork):
 
     Parameters
     ----------
-    inputs, hidden, classes:
-        Layer sizes.
+    inputs:
+        Numbers per point.
+    hidden:
+        Width of the hidden layer.
+    classes:
+        Number of labels.
     device:
         ``"cpu"``, ``"cuda"``, ...
     """
@@ -156,14 +153,13 @@ class TorchCNN(TorchNetwork):
         Height and width of the images; points are flat vectors of ``side * side`` pixels.
     classes:
         Number of labels.
-    channels, hidden:
-        Widths of the convolutions and of the dense layer.
+    channels:
+        Widths of the two convolutions.
+    hidden:
+        Width of the dense layer.
     dropout:
         Rates after pooling and after the dense layer. Masks are hashed from keys and positions,
         so a run has the same masks alone or in a batch, on any device.
-    conv:
-        How the second convolution of all runs is computed: ``"each"`` (one convolution per run),
-        ``"grouped"`` (one grouped convolution) or ``"patches"`` (matrix products over patches).
     half:
         Whether predictions are made in half precision. Its numbers are as fine as those that a
         GPU's matrix units multiply in any case (ten bits), and half as long in memory. Training
@@ -186,7 +182,6 @@ class TorchCNN(TorchNetwork):
         hidden: int = 128,
         dropout: tuple[float, float] = (0.25, 0.5),
         *,
-        conv: Convolution = "each",
         half: bool = False,
         device: str = "cpu",
     ) -> None:
@@ -195,7 +190,6 @@ class TorchCNN(TorchNetwork):
         self.classes = check_positive_int(classes, "classes")
         self.channels, self.hidden = channels, hidden
         self.dropout = tuple(check_real(p, "dropout", low=0.0, high=0.99) for p in dropout)
-        self.conv: Convolution = check_choice(conv, "conv", CONVOLUTIONS)
         self.half = half
         self.pooled = (side - 4) // 2
         self.flat = self.pooled**2 * channels[1]
@@ -213,7 +207,7 @@ class TorchCNN(TorchNetwork):
         w1, b1, w2, b2, w3, b3, w4, b4 = params
         runs, points = x.shape[:2]
         image = first_convolution(x, w1, b1, self.side).relu_()
-        image = convolve_and_pool(image, w2, self.conv)
+        image = convolve_and_pool(image, w2)
         # the bias and the rectifier commute with the maximum: apply them to a quarter of the data
         image = (image + b2.view(runs, 1, 1, 1, -1)).relu_()
         flat, scale = dropped(image.view(runs, points, self.flat), self.dropout[0], keys, 1)
@@ -227,6 +221,73 @@ class TorchCNN(TorchNetwork):
 
     def footprint(self) -> int:
         """Return the numbers per point of the largest layers."""
-        inner = (self.side - 2) ** 2 * self.channels[0] + (self.side - 4) ** 2 * self.channels[1]
-        patches = (self.side - 4) ** 2 * 9 * self.channels[0]
-        return inner + (patches if self.conv == "patches" else 0)
+        return (self.side - 2) ** 2 * self.channels[0] + (self.side - 4) ** 2 * self.channels[1]
+
+
+def first_convolution(x: Any, weight: Any, bias: Any, side: int) -> Any:
+    """3x3 convolution of flat grey images: ``(R, b, side^2) -> (R, b, side-2, side-2, o)``.
+
+    The nine pixels of a patch, a one for the bias and zeros up to a multiple of eight are one row,
+    so that the product needs no separate addition and its rows are aligned for tensor cores.
+    """
+    runs, points = x.shape[:2]
+    windows = x.reshape(runs, points, side, side).unfold(2, 3, 1).unfold(3, 3, 1)
+    h = side - 2
+    rows = torch.empty((runs, points, h, h, 16), dtype=weight.dtype, device=weight.device)
+    rows[..., :9].view(runs, points, h, h, 3, 3).copy_(windows)
+    rows[..., 9] = 1.0
+    rows[..., 10:] = 0.0
+    unused = weight.new_zeros(runs, 6, weight.shape[-1])
+    table = torch.cat([weight, bias, unused], dim=1)
+    product = torch.bmm(rows.view(runs, points * h * h, 16), table)
+    return product.view(runs, points, h, h, weight.shape[-1])
+
+
+def dropped(x: Any, rate: float, keys: Keys | None, layer: int) -> tuple[Any, float]:
+    """Set a share ``rate`` of the entries to zero; return also the factor that makes up for it.
+
+    The mask is hashed from (key, position): a run has the same mask alone or in a batch, on every
+    device. Rates are rounded to multiples of 1/256, one hash serves four entries.
+    """
+    threshold = round(256 * rate)
+    if keys is None or threshold == 0:
+        return x, 1.0
+    words = (fold(keys, layer) & np.uint64(0x7FFFFFFF)).astype(np.int32)
+    key = torch.from_numpy(words).to(x.device, non_blocking=True)
+    size = x[0].numel()
+    position = torch.arange((size + 3) // 4, dtype=torch.int32, device=x.device)
+    bits = _hash32(position[None, :] ^ key[:, None])
+    keep = bits.view(torch.uint8)[:, :size] >= threshold
+    return x * keep.reshape(x.shape), 256.0 / (256 - threshold)
+
+
+def convolve_and_pool(x: Any, weight: Any) -> Any:
+    """3x3 convolution without bias, then the maximum of 2x2 squares.
+
+    One call per run, queued without waiting, on the channels-last memory of the batch: no patches
+    are written to memory.
+    """
+    kernels = _kernels(weight, x.shape[-1])
+    results = []
+    for image, kernel in zip(x.unbind(0), kernels.unbind(0)):
+        convolved = torch.nn.functional.conv2d(image.permute(0, 3, 1, 2), kernel)
+        half = torch.nn.functional.max_pool2d(convolved, 2)
+        results.append(half.permute(0, 2, 3, 1))
+    return torch.stack(results)
+
+
+def _kernels(weight: Any, channels: int) -> Any:
+    """Weights as ``(R, out, in, 3, 3)`` whose memory is channels-last for each run."""
+    runs, _, out = weight.shape
+    ordered = weight.reshape(runs, 3, 3, channels, out).permute(0, 4, 1, 2, 3).contiguous()
+    return ordered.permute(0, 1, 4, 2, 3)
+
+
+def _hash32(x: Any) -> Any:
+    """A 32-bit integer hash with wrap-around arithmetic (lowbias32), in place."""
+    x ^= (x >> 16) & 0xFFFF
+    x *= 0x7FEB352D
+    x ^= (x >> 15) & 0x1FFFF
+    x *= -0x7B935975  # 0x846ca68b as a signed number
+    x ^= (x >> 16) & 0xFFFF
+    return x

@@ -1,7 +1,7 @@
 """Studies of data sharing: prices of stability and fairness, odd geometry, and real defectors."""
 
+from counterplay.studies.contribution.defection_digits import EIGHT
 from counterplay.studies.contribution.defection_digits import STUDY as DEFECTION
-from counterplay.studies.contribution.eight_agents import STUDY as EIGHT
 from counterplay.studies.contribution.emnist import emnist_figures, emnist_verdicts
 from counterplay.studies.contribution.geometry import STUDY as GEOMETRY
 from counterplay.studies.contribution.parity import STUDY as PARITY

@@ -1,7 +1,7 @@
 """The EMNIST experiment: figures and verdicts from the numbers that a GPU run has written.
 
 ``benchmarks/gpu_contribution.py`` writes one JSON file; nothing is computed here but means and
-intervals. Source: fig:solo, fig:Doublebar, fig:circsolo, spec 04 section 5.1.
+intervals. Source: "The experiment of the chapter", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ import numpy as np
 
 from counterplay.contribution.training import SearchResult
 from counterplay.core.figures import PALETTE, figure_style, panels
-from counterplay.core.stats import clopper_pearson, mean_interval
+from counterplay.core.stats import Interval, clopper_pearson, mean_interval
 from counterplay.errors import InvalidInputError
+from counterplay.studies.contribution.defection_digits import success_bars
 from counterplay.studies.study import Verdict
+from counterplay.studies.verdicts import at_least
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMAT = "counterplay-contribution-emnist-1"
-AGENTS = ("all hard", "90 % hard", "90 % easy", "all easy")
+PARTIES = ("all hard", "90 % hard", "90 % easy", "all easy")
 
 
 def load_emnist_results(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -36,15 +38,16 @@ def load_emnist_results(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def emnist_figures(path: str | os.PathLike[str]) -> dict[str, Figure]:
     """Return the figures of the experiment: success, curves over rounds, training alone, and
-    success among eight agents and the random search where the file has them."""
+    success among eight parties and the random search where the file has them."""
     data = load_emnist_results(path)
-    figures = {"success": _success(data, "cells"), "rounds": _rounds(data)}
-    if data["solo"]:
-        figures["solo"] = _solo(data)
-    if data.get("eight"):
-        figures["eight"] = _success(data, "eight")
-    if "search" in data:
-        figures["search"] = _search(data)
+    with figure_style():
+        figures = {"success": _success(data, "cells"), "rounds": _rounds(data)}
+        if data["solo"]:
+            figures["solo"] = _solo(data)
+        if data.get("eight"):
+            figures["eight"] = _success(data, "eight")
+        if "search" in data:
+            figures["search"] = _search(data)
     return figures
 
 
@@ -68,13 +71,13 @@ def emnist_verdicts(path: str | os.PathLike[str], share: float = 0.25) -> list[V
     speed = data.get("speed", {})
     if "ratio_plain" in speed:  # written by the current script
         found.append(
-            Verdict(
+            at_least(
                 "04.41",
                 f"Training {speed['batch']} runs together is five times faster per run.",
-                f"{speed['ratio']:.2f} times (same code one by one), "
-                f"{speed['ratio_plain']:.2f} times (plain torch) on {data['device']}",
-                ">= 5",
-                speed["ratio"] >= 5.0,
+                speed["ratio"],
+                5.0,
+                what=f"{speed['ratio_plain']:.2f} times as fast as plain torch on "
+                f"{data['device']}; as the same code one by one",
             )
         )
     return found
@@ -83,65 +86,45 @@ def emnist_verdicts(path: str | os.PathLike[str], share: float = 0.25) -> list[V
 def _success(data: dict[str, Any], part: str) -> Figure:
     """Bars of the share of satisfied defectors at the last round."""
     shares = sorted({c["fraction"] for c in data[part]}, reverse=True)
+    found: dict[str, dict[float, Interval]] = {"FedAvg": {}, "MWFed": {}}
+    for c in data[part]:
+        interval = clopper_pearson(sum(c["satisfied_at_end"]), len(c["defector"]))
+        found[c["algorithm"]][c["fraction"]] = interval
+    figure, (ax,) = panels(1, width=6.4)
+    success_bars(ax, shares, found)
     who = "four" if part == "cells" else "eight"
-    with figure_style():
-        figure, (ax,) = panels(1, width=6.4)
-        for number, algorithm in enumerate(("FedAvg", "MWFed")):
-            cells = {c["fraction"]: c for c in data[part] if c["algorithm"] == algorithm}
-            place = [i + (number - 0.5) * 0.38 for i, s in enumerate(shares) if s in cells]
-            intervals = [
-                clopper_pearson(sum(cells[s]["satisfied_at_end"]), len(cells[s]["defector"]))
-                for s in shares
-                if s in cells
-            ]
-            height = [i.estimate for i in intervals]
-            error = [
-                [i.estimate - i.low for i in intervals],
-                [i.high - i.estimate for i in intervals],
-            ]
-            ax.bar(
-                place, height, 0.36, yerr=error, capsize=3, color=PALETTE[number], label=algorithm
-            )
-        ax.set_xticks(range(len(shares)), [f"{s:.0%}" for s in shares])
-        ax.set(xlabel="share of its data the defector keeps", ylabel="satisfied defectors")
-        ax.set_title(f"EMNIST, {who} agents, round {data['rounds']}, {data['runs']} runs per bar")
-        ax.set_ylim(0, 1.2)
-        middle, half = (len(shares) - 1) / 2, max(len(shares), 4) / 2
-        ax.set_xlim(middle - half - 0.1, middle + half + 0.1)
-        ax.legend(ncols=2, loc="upper center")
+    ax.set_title(f"EMNIST, {who} parties, round {data['rounds']}, {data['runs']} runs per bar")
+    middle, half = (len(shares) - 1) / 2, max(len(shares), 4) / 2
+    ax.set_xlim(middle - half - 0.1, middle + half + 0.1)
     return figure
 
 
 def _rounds(data: dict[str, Any]) -> Figure:
     """Share of satisfied defectors over the rounds, one panel per algorithm."""
-    with figure_style():
-        figure, axes = panels(2, width=5.0)
-        for ax, algorithm in zip(axes, ("FedAvg", "MWFed")):
-            cells = [c for c in data["cells"] if c["algorithm"] == algorithm]
-            for color, c in zip(PALETTE, sorted(cells, key=lambda c: -c["fraction"])):
-                ax.plot(c["satisfied_by_round"], color=color, label=f"{c['fraction']:.0%}", lw=1.2)
-            ax.set(
-                title=algorithm, xlabel="round", ylabel="satisfied defectors", ylim=(-0.02, 1.02)
-            )
-            ax.legend(title="keeps", fontsize=8)
+    figure, axes = panels(2, width=5.0)
+    for ax, algorithm in zip(axes, ("FedAvg", "MWFed")):
+        cells = [c for c in data["cells"] if c["algorithm"] == algorithm]
+        for color, c in zip(PALETTE, sorted(cells, key=lambda c: -c["fraction"])):
+            ax.plot(c["satisfied_by_round"], color=color, label=f"{c['fraction']:.0%}", lw=1.2)
+        ax.set(title=algorithm, xlabel="round", ylabel="satisfied defectors", ylim=(-0.02, 1.02))
+        ax.legend(title="keeps", fontsize=8)
     return figure
 
 
 def _solo(data: dict[str, Any]) -> Figure:
-    """Accuracy of agents trained alone: by agent with all data, and averaged by share."""
-    with figure_style():
-        figure, axes = panels(2, width=5.0)
-        whole = [c for c in data["solo"] if c["fraction"] == 1.0]
-        for c in whole:
-            for agent, curve in enumerate(c["accuracy"]):
-                axes[0].plot(curve, color=PALETTE[agent], label=AGENTS[agent])
-        for color, c in zip(PALETTE, sorted(data["solo"], key=lambda c: -c["fraction"])):
-            label = f"{c['fraction']:.0%} of the data"
-            axes[1].plot(np.mean(c["accuracy"], axis=0), color=color, label=label)
-        for ax, title in zip(axes, ("alone, all data", "alone, mean over agents")):
-            ax.axhline(data["threshold"], color="#444444", ls=":")
-            ax.set(title=title, xlabel="step", ylabel="validation accuracy", ylim=(0.48, 0.82))
-            ax.legend(loc="lower right")
+    """Accuracy of parties trained alone: by party with all data, and averaged by share."""
+    figure, axes = panels(2, width=5.0)
+    whole = [c for c in data["solo"] if c["fraction"] == 1.0]
+    for c in whole:
+        for party, curve in enumerate(c["accuracy"]):
+            axes[0].plot(curve, color=PALETTE[party], label=PARTIES[party])
+    for color, c in zip(PALETTE, sorted(data["solo"], key=lambda c: -c["fraction"])):
+        label = f"{c['fraction']:.0%} of the data"
+        axes[1].plot(np.mean(c["accuracy"], axis=0), color=color, label=label)
+    for ax, title in zip(axes, ("alone, all data", "alone, mean over parties")):
+        ax.axhline(data["threshold"], color="#444444", ls=":")
+        ax.set(title=title, xlabel="step", ylabel="validation accuracy", ylim=(0.48, 0.82))
+        ax.legend(loc="lower right")
     return figure
 
 
@@ -150,9 +133,8 @@ def _search(data: dict[str, Any]) -> Figure:
     found = data["search"]
     lr, batch, accuracy = (np.array(found[name]) for name in ("lr", "batch_size", "accuracy"))
     result = SearchResult(lr, batch, accuracy, int(found["steps"]))
-    with figure_style():
-        figure, (ax,) = panels(1, width=6.0)
-        result.plot(ax)
-        ax.axvline(0.002, color="#444444", ls=":")
-        ax.set_title(f"EMNIST, {result.steps} steps from scratch; dotted: the rate we use")
+    figure, (ax,) = panels(1, width=6.0)
+    result.plot(ax)
+    ax.axvline(0.002, color="#444444", ls=":")
+    ax.set_title(f"EMNIST, {result.steps} steps from scratch; dotted: the rate we use")
     return figure

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.contribution import envy_report, instances, is_feasible, stability_report
-from counterplay.core.figures import PALETTE, figure_style, panels
+from counterplay.contribution import bounds, envy_report, instances, stability_report
+from counterplay.contribution.lab import is_feasible
+from counterplay.core.figures import PALETTE, panels
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,8 +58,7 @@ def cell(params: Params, seed: int) -> Record:
 def verdicts(frame: pd.DataFrame) -> list[Verdict]:
     """The formulas of the two theorems, and the switch points."""
     pair = frame[frame["game"] == "pair"]
-    alpha = pair["x"] / 2
-    error = float(abs(pair["on_segment"] - (0.75 - alpha * (1 - alpha) / 8)).max())
+    theory = (pair["x"] / 2).map(bounds.pair_segment_utility)
     k4 = frame[frame["game"] == "k4"].sort_values("x")
     inside = k4[(k4["x"] > 0.5) & (k4["x"] < 1)]
     free = inside[inside["envious"] == 0]["x"]
@@ -65,12 +66,13 @@ def verdicts(frame: pd.DataFrame) -> list[Verdict]:
     step = float(np.diff(k4["x"]).max())
     near = abs(free.min() - 0.701) <= step and abs(free.max() - 0.843) <= step
     return [
-        Verdict(
+        equals(
             "04.18",
             "Between the two stable plans of identical parties utility dips by alpha(1-alpha)/8.",
-            f"largest difference {error:.1e}",
-            "0",
-            error < 1e-12,
+            float(abs(pair["on_segment"] - theory).max()),
+            0.0,
+            what="largest difference",
+            tolerance=1e-12,
         ),
         Verdict(
             "04.19",
@@ -88,28 +90,25 @@ def draw_maps(frame: pd.DataFrame) -> Figure:
     along the segment between two envy-free plans of K4, envy appears, vanishes and reappears."""
     pair = frame[frame["game"] == "pair"].sort_values("x")
     k4 = frame[(frame["game"] == "k4") & (frame["x"] > 0.5) & (frame["x"] < 1)].sort_values("x")
-    with figure_style():
-        figure, (left, right) = panels(2, width=5.2)
-        x, f = pair["x"].to_numpy(), pair["response"].to_numpy()
-        left.fill_between(x, f, 2.0, color=PALETTE[4], alpha=0.25, label="everybody satisfied")
-        left.plot(x, f, color=PALETTE[0], label="best response of party 2")
-        left.plot(f, x, color=PALETTE[2], ls=":", lw=3, label="best response of party 1")
-        left.plot([1, 0], [0, 1], color="#777777", ls="--", label="between: not feasible")
-        left.plot([1, 0], [0, 1], "o", color=PALETTE[1], ms=9, label="stable plans")
-        left.set(xlabel="samples of party 1", ylabel="samples of party 2", xlim=(-0.05, 2))
-        left.set_ylim(-0.05, 2)
-        left.legend(loc="upper right")
-        margin = k4["margin"].to_numpy()
-        right.plot(k4["x"], margin, color=PALETTE[0], label="best swap")
-        right.axhline(0.0, color="#444444", ls="--")
-        envied = margin >= 0
-        right.fill_between(
-            k4["x"], 0, margin, where=envied, color=PALETTE[1], alpha=0.4, label="somebody envies"
-        )
-        right.set(
-            xlabel="weight of the first matching", ylabel="utility after the best swap - target"
-        )
-        right.legend()
+    figure, (left, right) = panels(2, width=5.2)
+    x, f = pair["x"].to_numpy(), pair["response"].to_numpy()
+    left.fill_between(x, f, 2.0, color=PALETTE[4], alpha=0.25, label="everybody satisfied")
+    left.plot(x, f, color=PALETTE[0], label="best response of party 2")
+    left.plot(f, x, color=PALETTE[2], ls=":", lw=3, label="best response of party 1")
+    left.plot([1, 0], [0, 1], color="#777777", ls="--", label="between: not feasible")
+    left.plot([1, 0], [0, 1], "o", color=PALETTE[1], ms=9, label="stable plans")
+    left.set(xlabel="samples of party 1", ylabel="samples of party 2", xlim=(-0.05, 2))
+    left.set_ylim(-0.05, 2)
+    left.legend(loc="upper right")
+    margin = k4["margin"].to_numpy()
+    right.plot(k4["x"], margin, color=PALETTE[0], label="best swap")
+    right.axhline(0.0, color="#444444", ls="--")
+    envied = margin >= 0
+    right.fill_between(
+        k4["x"], 0, margin, where=envied, color=PALETTE[1], alpha=0.4, label="somebody envies"
+    )
+    right.set(xlabel="weight of the first matching", ylabel="utility after the best swap - target")
+    right.legend()
     return figure
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.contribution import CyclePACGame, TabularGame, bounds
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.contribution import TabularGame, bounds
+from counterplay.contribution.lab import CyclePACGame
+from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,49 +47,46 @@ def cell(params: Params, seed: int) -> Record:
 def verdicts(frame: pd.DataFrame) -> list[Verdict]:
     """Parity rule, and exactness of the number of samples."""
     expected = frame["m"].map(bounds.cycle_equilibria)
-    wrong = int((frame["stable"] != expected).sum())
-    off = int((frame["needed"] != frame["m"]).sum())
     naive = int((frame["naive"] != frame["m"]).sum())
     return [
-        Verdict(
+        equals(
             "04.23",
             "No stable plan if an odd number of samples is needed, exactly one if even.",
-            f"{wrong} exceptions in {len(frame)} games",
-            "0",
-            wrong == 0,
+            int((frame["stable"] != expected).sum()),
+            0,
+            what=f"exceptions in {len(frame)} games:",
         ),
-        Verdict(
+        equals(
             "04.24",
             "The number of samples needed is exact (the usual formula with logarithms is not).",
-            f"{off} errors here, {naive} with logarithms",
-            "0 errors here",
-            off == 0,
+            int((frame["needed"] != frame["m"]).sum()),
+            0,
+            what=f"errors: {naive} with logarithms, here",
         ),
     ]
 
 
 def draw(frame: pd.DataFrame) -> Figure:
     """Number of stable whole-number plans by samples needed; the rule 0, 1, 0, 1, ... is dashed."""
-    with figure_style():
-        figure, (ax,) = panels(1, width=6.0, height=3.4)
-        sizes = sorted(frame["d"].unique())
-        for number, d in enumerate(sizes):
-            part = frame[frame["d"] == d].sort_values("m")
-            shift = (number - (len(sizes) - 1) / 2) * 0.5 / len(sizes)
-            ax.plot(
-                part["m"] + shift,
-                part["stable"],
-                "o",
-                color=PALETTE[number % 7],
-                label=f"{d} hidden bits" if number < 7 else None,
-            )
-        m = np.arange(1, frame["m"].max() + 1)
-        ax.plot(m, [bounds.cycle_equilibria(int(x)) for x in m], **THEORY)
-        ax.set(xlabel="samples needed (set by the target)", ylabel="stable plans")
-        ax.set_yticks([0, 1])
-        ax.set_ylim(-0.2, 1.7)
-        ax.set_xticks(m)
-        ax.legend(ncols=3, loc="upper center")
+    figure, (ax,) = panels(1, width=6.0, height=3.4)
+    sizes = sorted(frame["d"].unique())
+    for number, d in enumerate(sizes):
+        part = frame[frame["d"] == d].sort_values("m")
+        shift = (number - (len(sizes) - 1) / 2) * 0.5 / len(sizes)
+        ax.plot(
+            part["m"] + shift,
+            part["stable"],
+            "o",
+            color=PALETTE[number % 7],
+            label=f"{d} hidden bits" if number < 7 else None,
+        )
+    m = np.arange(1, frame["m"].max() + 1)
+    ax.plot(m, [bounds.cycle_equilibria(int(x)) for x in m], **THEORY)
+    ax.set(xlabel="samples needed (set by the target)", ylabel="stable plans")
+    ax.set_yticks([0, 1])
+    ax.set_ylim(-0.2, 1.7)
+    ax.set_xticks(m)
+    ax.legend(ncols=3, loc="upper center")
     return figure
 
 

@@ -10,18 +10,20 @@ from counterplay.contribution import (
     CoverageGame,
     best_response_dynamics,
     bounds,
-    coverage_opt_integer,
     equal_allocation,
     instances,
+)
+from counterplay.contribution.audit import allocation
+from counterplay.contribution.lab import (
+    coverage_opt_integer,
     is_feasible,
     optimal_stable_linear,
     socially_optimal_linear,
 )
-from counterplay.contribution.audit import allocation
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
-from counterplay.core.stats import loglog_slope
+from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.validation import FloatArray
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import equals, log_slope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,97 +91,83 @@ def verdicts(frame: pd.DataFrame) -> list[Verdict]:
     """Totals equal the closed forms; prices grow with exponent 1/2."""
     linear = frame[frame["utilities"] == "linear"]
     cover = frame[frame["utilities"] == "coverage"]
-    found = []
-    for claim, part, name in (("04.01", linear, "linear"), ("04.16", cover, "coverage")):
-        error = max(float(abs(part[p] - part[f"{p}_theory"]).max()) for p in ("opt", "eq", "ef"))
-        found.append(
-            Verdict(
-                claim,
-                f"The {name} flower's totals equal their closed forms.",
-                f"largest difference {error:.1e}",
-                "0",
-                error < 1e-4,
-            )
+    tail = linear[linear["s"] >= 4]
+    rate = log_slope(tail["k"], tail["eq"] / tail["opt"])
+    ratio = linear["eq"] / linear["opt"] / np.sqrt(linear["k"])
+    totals = [
+        equals(
+            claim,
+            f"The {name} flower's totals equal their closed forms.",
+            max(float(abs(part[p] - part[f"{p}_theory"]).max()) for p in ("opt", "eq", "ef")),
+            0.0,
+            what="largest difference",
+            tolerance=1e-4,
         )
-    whole = float(abs(cover["whole"] - cover["whole_theory"]).max())
-    found.append(
-        Verdict(
+        for claim, part, name in (("04.01", linear, "linear"), ("04.16", cover, "coverage"))
+    ]
+    return [
+        *totals,
+        equals(
             "04.16",
             "The cheapest whole-number plan is the relaxation rounded up.",
-            f"largest difference {whole:g}",
-            "0",
-            whole == 0.0,
-        )
-    )
-    ratio = linear["eq"] / linear["opt"] / np.sqrt(linear["k"])
-    tail = linear[linear["s"] >= 4]
-    slope = loglog_slope(tail["k"], tail["eq"] / tail["opt"])
-    found.append(
+            float(abs(cover["whole"] - cover["whole_theory"]).max()),
+            0.0,
+            what="largest difference",
+        ),
         Verdict(
             "04.03",
             "The price of stability divided by sqrt(k) approaches 1/2 from above.",
-            f"{ratio.max():.3f} down to {ratio.min():.3f}; log-log slope {slope.estimate:.3f}",
+            f"{ratio.max():.3f} down to {ratio.min():.3f}; log-log slope {rate:.3f}",
             "between 0.5 and 0.6",
             bool(ratio.min() > 0.5 and ratio.max() < 0.6),
-        )
-    )
-    idle = float(frame["eq_core"].abs().max())
-    found.append(
-        Verdict(
+        ),
+        equals(
             "04.01",
             "In the stable plan the core, who could help everybody, brings nothing.",
-            f"{idle:g}",
-            "0",
-            idle == 0.0,
-        )
-    )
-    return found
+            float(frame["eq_core"].abs().max()),
+            0.0,
+        ),
+    ]
 
 
 def draw_prices(frame: pd.DataFrame) -> Figure:
     """Stability and fairness cost about sqrt(k)/2 times the cheapest plan; theory dashed."""
-    with figure_style():
-        figure, axes = panels(2, width=5.0)
-        for ax, kind in zip(axes, ("linear", "coverage")):
-            part = frame[frame["utilities"] == kind].sort_values("k")
-            for name, label, color in (
-                ("eq", "stable", PALETTE[0]),
-                ("ef", "envy-free", PALETTE[1]),
-            ):
-                ax.plot(
-                    part["k"], part[name] / part["opt"], "o", color=color, label=f"{label} plan"
-                )
-                ax.plot(part["k"], part[f"{name}_theory"] / part["opt_theory"], **THEORY)
-            k = np.geomspace(part["k"].min(), part["k"].max(), 50)
-            ax.plot(k, np.sqrt(k) / 2, color="#999999", lw=1, label="sqrt(k) / 2")
-            ax.set(xscale="log", yscale="log", title=f"{kind} utilities")
-            ax.set(xlabel="number of parties k", ylabel="total / cheapest total")
-            ticks = [1, 2, 4, 8, 16]
-            ax.set_yticks(ticks, [str(tick) for tick in ticks])
-            ax.set_ylim(1.0, 1.6 * float((part["eq"] / part["opt"]).max()))
-            ax.minorticks_off()
-            ax.legend()
+    figure, axes = panels(2, width=5.0)
+    for ax, kind in zip(axes, ("linear", "coverage")):
+        part = frame[frame["utilities"] == kind].sort_values("k")
+        for name, label, color in (
+            ("eq", "stable", PALETTE[0]),
+            ("ef", "envy-free", PALETTE[1]),
+        ):
+            ax.plot(part["k"], part[name] / part["opt"], "o", color=color, label=f"{label} plan")
+            ax.plot(part["k"], part[f"{name}_theory"] / part["opt_theory"], **THEORY)
+        k = np.geomspace(part["k"].min(), part["k"].max(), 50)
+        ax.plot(k, np.sqrt(k) / 2, color="#999999", lw=1, label="sqrt(k) / 2")
+        ax.set(xscale="log", yscale="log", title=f"{kind} utilities")
+        ax.set(xlabel="number of parties k", ylabel="total / cheapest total")
+        ticks = [1, 2, 4, 8, 16]
+        ax.set_yticks(ticks, [str(tick) for tick in ticks])
+        ax.set_ylim(1.0, 1.6 * float((part["eq"] / part["opt"]).max()))
+        ax.minorticks_off()
+        ax.legend()
     return figure
 
 
 def draw_anatomy(frame: pd.DataFrame) -> Figure:
     """Who brings how much on the flower with 17 parties: the cheapest plan rests on the core."""
     part = frame[frame["s"] == 4].set_index("utilities")
-    with figure_style():
-        figure, axes = panels(2, width=4.6, height=3.6)
-        for ax, kind in zip(axes, ("linear", "coverage")):
-            row = part.loc[kind]
-            for number, (who, label) in enumerate(
-                (("core", "core"), ("petal", "each of 16 petals"))
-            ):
-                heights = [row[f"{plan}_{who}"] for plan in ("opt", "eq", "ef")]
-                place = np.arange(3) + (number - 0.5) * 0.36
-                bars = ax.bar(place, heights, 0.34, color=PALETTE[number], label=label)
-                ax.bar_label(bars, fmt="%.2f", fontsize=8)
-            totals = [f"{name}\ntotal {row[p]:.2f}" for name, p in NAMES]
-            ax.set_xticks(range(3), totals)
-            ax.set(title=f"{kind} utilities", ylabel="contribution (samples)")
-            ax.legend()
+    figure, axes = panels(2, width=4.6, height=3.6)
+    for ax, kind in zip(axes, ("linear", "coverage")):
+        row = part.loc[kind]
+        for number, (who, label) in enumerate((("core", "core"), ("petal", "each of 16 petals"))):
+            heights = [row[f"{plan}_{who}"] for plan in ("opt", "eq", "ef")]
+            place = np.arange(3) + (number - 0.5) * 0.36
+            bars = ax.bar(place, heights, 0.34, color=PALETTE[number], label=label)
+            ax.bar_label(bars, fmt="%.2f", fontsize=8)
+        totals = [f"{name}\ntotal {row[p]:.2f}" for name, p in NAMES]
+        ax.set_xticks(range(3), totals)
+        ax.set(title=f"{kind} utilities", ylabel="contribution (samples)")
+        ax.legend()
     return figure
 
 

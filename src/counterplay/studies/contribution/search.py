@@ -15,8 +15,9 @@ from counterplay.contribution.training import (
     run_keys,
 )
 from counterplay.contribution.training.pretraining import accuracy_on
-from counterplay.core.figures import figure_style, panels
+from counterplay.core.figures import panels
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_most
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,7 @@ def grid(scale: Scale) -> list[Params]:
 
 
 def cell(params: Params, seed: int) -> Record:
-    """Train twenty random settings and the one of the experiment on points no agent holds."""
+    """Train twenty random settings and the one of the experiment on points no party holds."""
     X, y = pretraining_digits(901)
     other, labels = pretraining_digits(902)
     held = (other[:2000], labels[:2000])
@@ -62,14 +63,14 @@ def verdicts(frame: pd.DataFrame) -> list[Verdict]:
     """The setting of the experiment is close to the best random one."""
     found = collected(frame)
     ours, best = float(frame["ours"].mean()), float(found.accuracy.max())
+    winner = f"rate {found.best[0]:.2g}, batch {found.best[1]}, {len(found.lr)} draws"
     return [
-        Verdict(
+        at_most(
             "04.43",
             "Learning rate 0.002 with batches of 64 is within 4 points of the best random setting.",
-            f"{ours:.1%} against {best:.1%} (rate {found.best[0]:.2g}, batch {found.best[1]}, "
-            f"{len(found.lr)} draws)",
-            "difference < 4 points",
-            best - ours < 0.04,
+            best - ours,
+            0.04,
+            what=f"{ours:.1%} against {best:.1%} ({winner}): difference",
         )
     ]
 
@@ -77,12 +78,11 @@ def verdicts(frame: pd.DataFrame) -> list[Verdict]:
 def draw(frame: pd.DataFrame) -> Figure:
     """Held-out accuracy of random learning rates, one colour per batch size; the dotted lines are
     the learning rate of the experiment and its accuracy."""
-    with figure_style():
-        figure, (ax,) = panels(1, width=6.0)
-        collected(frame).plot(ax)
-        ax.axvline(OURS[0], color="#444444", ls=":")
-        ax.axhline(float(frame["ours"].mean()), color="#444444", ls=":")
-        ax.set_ylim(0, 1)
+    figure, (ax,) = panels(1, width=6.0)
+    collected(frame).plot(ax)
+    ax.axvline(OURS[0], color="#444444", ls=":")
+    ax.axhline(float(frame["ours"].mean()), color="#444444", ls=":")
+    ax.set_ylim(0, 1)
     return figure
 
 
@@ -91,7 +91,7 @@ STUDY = Study(
     title="Which learning rate and batch size?",
     question=(
         "The experiment uses a learning rate of 0.002 and batches of 64. How good is that among "
-        "random rates from 1e-6 to 1e-2 and batches from 4 to 512, on points no agent holds?"
+        "random rates from 1e-6 to 1e-2 and batches from 4 to 512, on points no party holds?"
     ),
     claims=("04.43",),
     grid=grid,

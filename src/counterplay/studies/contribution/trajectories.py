@@ -6,15 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.contribution import (
-    CyclePACGame,
-    NonConvergence,
-    best_response_dynamics,
-    bounds,
-    instances,
-)
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.contribution import best_response_dynamics, bounds, instances
+from counterplay.contribution.lab import CyclePACGame, NonConvergence
+from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +41,7 @@ def cell(params: Params, seed: int) -> Record:
     try:
         result = best_response_dynamics(game, mode, theta0=start, max_sweeps=400)
         settled, period = True, 0
-        history = list(result.history)
+        history = list(result["theta"])
         distance = float(abs(result.theta - level).max())
     except NonConvergence as error:
         settled, period, distance = False, len(error.cycle), float("nan")
@@ -78,41 +74,39 @@ def verdicts(frame: pd.DataFrame) -> list[Verdict]:
     """Damped moves settle at the stable plan, the others cycle."""
     damped = frame[frame["mode"] == "damped"]
     other = frame[frame["mode"] != "damped"]
-    worst = float(damped["distance"].max())
     periods = sorted({int(p) for p in other["period"]})
     return [
-        Verdict(
+        equals(
             "04.26",
             "Moving half-way settles at the stable plan of both games.",
-            f"largest distance {worst:.1e}",
-            "0",
-            bool(damped["settled"].all() and worst < 1e-8),
+            float(damped["distance"].max(skipna=False)),
+            0.0,
+            what="largest distance",
+            tolerance=1e-8,
         ),
-        Verdict(
+        equals(
             "04.26",
             "Moving in turn or at once repeats itself for ever.",
-            f"{int((~other['settled'].astype(bool)).sum())} of {len(other)} runs repeat, "
-            f"periods {periods}",
-            f"{len(other)} of {len(other)}",
-            bool((~other["settled"].astype(bool)).all()),
+            int((~other["settled"].astype(bool)).sum()),
+            len(other),
+            what=f"periods {periods}; runs that repeat:",
         ),
     ]
 
 
 def draw(frame: pd.DataFrame) -> Figure:
     """Contribution of the first party, sweep by sweep; the stable plan is dashed."""
-    with figure_style():
-        figure, axes = panels(2, width=5.0, height=3.6)
-        for ax, name in zip(axes, games()):
-            part = frame[frame["game"] == name].set_index("mode")
-            for color, mode in zip(PALETTE, MODES):
-                plans = [row.split(" ") for row in part.loc[mode, "plans"].split(";")]
-                first = [float(row[0]) for row in plans]
-                ax.plot(first, marker=".", color=color, label=mode, lw=1.2)
-            ax.axhline(float(part["level"].iloc[0]), **THEORY)
-            ax.set(title=name, xlabel="sweep", ylabel="contribution of party 0", xlim=(0, SHOWN))
-            ax.set_ylim(-0.05, 1.45)
-            ax.legend(loc="upper right", ncols=3, fontsize=8)
+    figure, axes = panels(2, width=5.0, height=3.6)
+    for ax, name in zip(axes, games()):
+        part = frame[frame["game"] == name].set_index("mode")
+        for color, mode in zip(PALETTE, MODES):
+            plans = [row.split(" ") for row in part.loc[mode, "plans"].split(";")]
+            first = [float(row[0]) for row in plans]
+            ax.plot(first, marker=".", color=color, label=mode, lw=1.2)
+        ax.axhline(float(part["level"].iloc[0]), **THEORY)
+        ax.set(title=name, xlabel="sweep", ylabel="contribution of party 0", xlim=(0, SHOWN))
+        ax.set_ylim(-0.05, 1.45)
+        ax.legend(loc="upper right", ncols=3, fontsize=8)
     return figure
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counterplay.contribution import (
-    instances,
+from counterplay.contribution import instances, stability_report
+from counterplay.contribution.lab import (
     mw_game_allocation,
     optimal_stable_linear,
     socially_optimal_linear,
-    stability_report,
 )
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.stats import mean_interval
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
@@ -60,26 +59,25 @@ def verdicts(frame: pd.DataFrame) -> list[Verdict]:
 def draw(frame: pd.DataFrame) -> Figure:
     """Left: share of all data that could be withdrawn by parties acting alone. Right: total over
     the cheapest total; the stable plan is dashed. Means over random games with 95 % intervals."""
-    with figure_style():
-        figure, axes = panels(2, width=4.6, height=3.6)
-        for ax, name, label in zip(
-            axes,
-            ("share", "ratio"),
-            ("share that could be withdrawn", "total / cheapest total"),
-        ):
-            intervals = [mean_interval(frame[f"{name}_{c:g}"].to_numpy()) for c in FACTORS]
-            mean = [i.estimate for i in intervals]
-            error = [
-                [i.estimate - i.low for i in intervals],
-                [i.high - i.estimate for i in intervals],
-            ]
-            ax.errorbar(range(len(FACTORS)), mean, error, fmt="o-", color=PALETTE[0], capsize=3)
-            labels = ["1\n(FedAvg)", *(f"{c:g}" for c in FACTORS[1:])]
-            ax.set_xticks(range(len(FACTORS)), labels)
-            ax.set(xlabel="factor c for unsatisfied parties", ylabel=label)
-        axes[0].set_ylim(0, 1)
-        axes[0].axhline(0.0, **THEORY)
-        axes[1].axhline(frame["stable_ratio"].mean(), **THEORY)
+    figure, axes = panels(2, width=4.6, height=3.6)
+    for ax, name, label in zip(
+        axes,
+        ("share", "ratio"),
+        ("share that could be withdrawn", "total / cheapest total"),
+    ):
+        intervals = [mean_interval(frame[f"{name}_{c:g}"].to_numpy()) for c in FACTORS]
+        mean = [i.estimate for i in intervals]
+        error = [
+            [i.estimate - i.low for i in intervals],
+            [i.high - i.estimate for i in intervals],
+        ]
+        ax.errorbar(range(len(FACTORS)), mean, error, fmt="o-", color=PALETTE[0], capsize=3)
+        labels = ["1\n(FedAvg)", *(f"{c:g}" for c in FACTORS[1:])]
+        ax.set_xticks(range(len(FACTORS)), labels)
+        ax.set(xlabel="factor c for unsatisfied parties", ylabel=label)
+    axes[0].set_ylim(0, 1)
+    axes[0].axhline(0.0, **THEORY)
+    axes[1].axhline(frame["stable_ratio"].mean(), **THEORY)
     return figure
 
 

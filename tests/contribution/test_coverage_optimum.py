@@ -1,4 +1,4 @@
-"""Whole-number coverage games: prices against a search of all plans, written from the formulas."""
+"""Cheapest and cheapest envy-free coverage plans."""
 
 from __future__ import annotations
 
@@ -7,18 +7,73 @@ from itertools import product
 import numpy as np
 import pytest
 
-from counterplay.contribution import CoverageGame, envy_report, plan_contributions
-from counterplay.contribution import envy_free_whole as whole
-from counterplay.contribution.envy_free_whole import cheaper_envy_free_plan
+from counterplay.contribution import (
+    CoverageGame,
+    TabularGame,
+    envy_report,
+    instances,
+    plan_contributions,
+    stability_report,
+)
+from counterplay.contribution import coverage_optimum as whole
+from counterplay.contribution.coverage_optimum import cheaper_envy_free_plan
+from counterplay.contribution.lab import (
+    coverage_opt_integer,
+    coverage_opt_real,
+    coverage_opt_relaxation,
+    is_feasible,
+    optimal_stable_coverage,
+)
 from counterplay.errors import ConvergenceError
 
-F5 = CoverageGame([[0, 1], [0.373, 0.627]], mu=[0.639, 0.79], integral=True)
-F6 = CoverageGame(
-    [[0.19, 0.25, 0, 0.56, 0], [0.108, 0, 0.274, 0.246, 0.372]], mu=[0.679, 0.7075], integral=True
-)
-F6_REAL = CoverageGame(
-    [[0.68, 0.32, 0], [0, 1, 0], [0.043, 0.589, 0.368]], mu=[0.7271, 0.6885, 0.6403]
-)
+
+@pytest.mark.claim("04.22")
+def test_relaxation_rounding_and_branch_and_bound() -> None:
+    rng = np.random.default_rng(5)
+    for seed in range(12):
+        k = 2 + seed % 2
+        game = instances.random_coverage_game(k, 5, seed, integral=True, mu=(0.6, 0.8))
+        relaxed = coverage_opt_relaxation(game)
+        assert is_feasible(game, np.ceil(relaxed.theta - 1e-9))
+        best = coverage_opt_integer(game)
+        top = int(best.total)
+        table = TabularGame.from_game(game, [np.arange(top + 1)] * k)
+        exact = table.cheapest(table.feasible)
+        assert exact is not None
+        assert best.total == exact.sum()
+        assert best.certificate["proved"]
+        assert best.total >= relaxed.lower_bound - 1e-9
+        real = CoverageGame(game.Q, game.mu, game.multiplicity)
+        theta = rng.random((200, k)) * 6
+        exponent = real.with_extension("exponent")
+        assert (exponent.utilities(theta) >= real.utilities(theta) - 1e-14).all()
+        whole = np.floor(theta)
+        assert exponent.utilities(whole) == pytest.approx(real.utilities(whole), abs=1e-14)
+
+
+def test_real_optimum_lies_between_bound_and_whole_numbers() -> None:
+    for seed in range(4):
+        game = instances.random_coverage_game(3, 6, seed)
+        plan = coverage_opt_real(game)
+        assert is_feasible(game, plan.theta)
+        assert plan.certificate["lower_bound"] <= plan.total + 1e-9
+        assert plan.total <= coverage_opt_integer(game).total + 1e-9
+        stable = optimal_stable_coverage(game)
+        assert stability_report(game, stable.theta).is_feasible
+        assert stable.best_response_gap <= 1e-7
+        assert stable.total >= plan.certificate["lower_bound"] - 1e-9
+        assert stable.certificate["dearest_found"] >= stable.total - 1e-12
+
+
+def test_caps_in_branch_and_bound() -> None:
+    game = instances.random_coverage_game(3, 6, 1, integral=True)
+    free = coverage_opt_integer(game)
+    busiest = int(np.argmax(free.theta))
+    cap = game.standalone() * 3
+    cap[busiest] = free.theta[busiest] - 1
+    capped = coverage_opt_integer(game.with_upper(cap))
+    assert capped.theta[busiest] <= cap[busiest]
+    assert capped.total >= free.total
 
 
 def reaches(game: CoverageGame, i: int, plan: tuple[int, ...]) -> bool:
@@ -54,6 +109,32 @@ def by_hand(game: CoverageGame, top: int) -> tuple[float, float, float, float]:
     return min(cheapest), *ends, min(fair, default=nothing)
 
 
+F5 = CoverageGame([[0, 1], [0.373, 0.627]], mu=[0.639, 0.79], integral=True)
+
+
+def test_f5_price_of_anarchy_looks_at_the_dearest_stable_plan() -> None:
+    cheapest, low, high, _ = by_hand(F5, 6)
+    plan = plan_contributions(F5)
+    assert high == 2 * low
+    assert plan.price_of_anarchy == high / cheapest
+    assert plan.price_of_stability == low / cheapest
+    assert plan.is_proved("stable")
+
+
+F6 = CoverageGame(
+    [[0.19, 0.25, 0, 0.56, 0], [0.108, 0, 0.274, 0.246, 0.372]], mu=[0.679, 0.7075], integral=True
+)
+
+
+def test_f6_the_envy_free_plan_of_a_small_game_is_the_cheapest() -> None:
+    assert by_hand(F6, 6)[3] == 3.0  # for example nothing from party 0, three samples from party 1
+    plan = plan_contributions(F6)
+    assert plan.envy_free is not None
+    assert plan.envy_free.total == 3.0
+    assert plan.is_proved("envy_free")
+    assert "best found" not in plan.summary()
+
+
 def random_game(seed: int) -> tuple[CoverageGame, int]:
     """A game of two or three parties, and a level that no cheapest plan exceeds."""
     rng = np.random.default_rng(seed)
@@ -67,24 +148,6 @@ def random_game(seed: int) -> tuple[CoverageGame, int]:
     level = next(t for t in range(50) if all(reaches(game, i, (t,) * k) for i in range(k)))
     top = int(max(level * cost.sum() // cost.min(), game.standalone().max()))
     return game, top
-
-
-def test_f5_price_of_anarchy_looks_at_the_dearest_stable_plan() -> None:
-    cheapest, low, high, _ = by_hand(F5, 6)
-    plan = plan_contributions(F5)
-    assert high == 2 * low
-    assert plan.price_of_anarchy == high / cheapest
-    assert plan.price_of_stability == low / cheapest
-    assert plan.is_proved("stable")
-
-
-def test_f6_the_envy_free_plan_of_a_small_game_is_the_cheapest() -> None:
-    assert by_hand(F6, 6)[3] == 3.0  # for example nothing from party 0, three samples from party 1
-    plan = plan_contributions(F6)
-    assert plan.envy_free is not None
-    assert plan.envy_free.total == 3.0
-    assert plan.is_proved("envy_free")
-    assert "best found" not in plan.summary()
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -105,6 +168,11 @@ def test_f6_caps_limit_the_plans_and_the_swaps(caps: list[int]) -> None:
     game = F6.with_upper(caps)
     plan, fair = plan_contributions(game), by_hand(game, 3)[3]
     assert plan.price_of_fairness * plan.optimal.total == pytest.approx(fair, nan_ok=True)
+
+
+F6_REAL = CoverageGame(
+    [[0.68, 0.32, 0], [0, 1, 0], [0.043, 0.589, 0.368]], mu=[0.7271, 0.6885, 0.6403]
+)
 
 
 def test_f6_fractions_are_called_best_found() -> None:

@@ -1,4 +1,4 @@
-"""Claims 04.27 to 04.31, 04.34 and 04.35: federated training."""
+"""FedAvg, MW-FED and training alone."""
 
 from __future__ import annotations
 
@@ -14,23 +14,21 @@ from counterplay.contribution.training import (
     IndividualTraining,
     MWFed,
     defection_curve,
-    hard_and_easy,
-    ideal_loads,
-    kept_points,
-    mixture_agents,
     noisy_digits,
-    pretrain,
-    rounded_loads,
     run_keys,
-    split_indices,
 )
-from counterplay.contribution.training.rounds import agent_draw, minibatch
+from counterplay.contribution.training.protocols import minibatch, party_draw
 from counterplay.core.draws import fold, normals, uniforms
 from counterplay.errors import InvalidInputError
+from counterplay.federated.loads import ideal_loads, rounded_loads
 
 KEYS = run_keys(3, 4)
-COHORT = noisy_digits(KEYS, size=300, train=200)
+
+
 NET = MLP()
+
+
+COHORT = noisy_digits(KEYS, size=300, train=200)
 
 
 def largest_difference(a: list[np.ndarray], b: list[np.ndarray]) -> float:
@@ -57,14 +55,14 @@ def test_zero_gradients_leave_the_server_weights_alone() -> None:
 
 @pytest.mark.claim("04.27")
 def test_local_steps_by_hand() -> None:
-    """Two local batches per agent, written as a plain loop over one run."""
+    """Two local batches per party, written as a plain loop over one run."""
     start = NET.init(KEYS)
     engine = FedAvg(rounds=1, local_batches=2, batch_size=8, optimizer="client_sgd", lr=0.1)
     after = engine.fit(NET, COHORT, start)
     r, results = 2, []
-    for agent in range(4):
+    for party in range(4):
         params = [p[[r]] for p in start]
-        points = agent_draw(COHORT, agent, 0, 16)[r].reshape(2, 8)
+        points = party_draw(COHORT, party, 0, 16)[r].reshape(2, 8)
         for batch in points:
             weight = np.full((1, 8), 1 / 8, dtype=np.float32)
             _, grads = NET.gradients(
@@ -161,7 +159,7 @@ def test_weights_follow_accuracy_and_spare_the_threshold() -> None:
     history = MWFed(rounds=10, threshold=0.3, c=3.0).fit(NET, COHORT, start)
     growth = np.diff(history.log_weights, axis=1)
     assert growth == pytest.approx(np.log(3.0) * (history.accuracy[:, 1:] < 0.3))
-    # put the threshold exactly on an accuracy that occurs: that agent must not be up-weighted
+    # put the threshold exactly on an accuracy that occurs: that party must not be up-weighted
     exact = float(history.accuracy[0, 1, 0])
     again = MWFed(rounds=1, threshold=exact).fit(NET, COHORT, start)
     assert again.accuracy[0, 1, 0] == exact
@@ -169,57 +167,6 @@ def test_weights_follow_accuracy_and_spare_the_threshold() -> None:
     assert again.satisfied[0, 1, 0]
     above = MWFed(rounds=1, threshold=exact + 1e-9).fit(NET, COHORT, start)
     assert above.log_weights[0, 1, 0] == pytest.approx(np.log(4.0))
-
-
-@pytest.mark.claim("04.31")
-def test_defector_data_are_fixed_nested_and_bounded() -> None:
-    cohort = noisy_digits(KEYS, size=2000, train=1600)
-    who = np.array([0, 3, 1, 2])
-    used: dict[float, list[set[int]]] = {}
-    for fraction in (0.01, 0.05, 0.25, 1.0):
-        reduced = cohort.defect(who, fraction)
-        assert (reduced.sizes[np.arange(4), who] == max(1, round(1600 * fraction))).all()
-        others = np.ones((4, 4), dtype=bool)
-        others[np.arange(4), who] = False
-        assert (reduced.sizes[others] == 1600).all()
-        points: list[set[int]] = [set() for _ in range(4)]
-        for t in range(40):
-            for r in range(4):
-                points[r] |= set(agent_draw(reduced, int(who[r]), t, 64)[r].tolist())
-        used[fraction] = points
-        allowed = [
-            set(cohort.train[r, who[r], : round(1600 * fraction)].tolist()) for r in range(4)
-        ]
-        assert all(p <= a for p, a in zip(points, allowed))
-    assert kept_points(1600, 0.01) == 16
-    assert all(len(p) == 16 for p in used[0.01])  # 2560 draws see all 16 points
-    assert all(a <= b for a, b in zip(used[0.01], used[0.05]))
-    assert (cohort.sizes == 1600).all()
-    with pytest.raises(InvalidInputError, match="between 0 and 3"):
-        cohort.defect(7, 0.5)
-
-
-@pytest.mark.claim("04.34")
-def test_split_and_mixture_sizes() -> None:
-    parts = split_indices(131_600)
-    assert [len(part) for part in parts] == [60_000, 30_000, 41_600]
-    assert len(set(np.concatenate(parts).tolist())) == 131_600
-    hard, easy = hard_and_easy(np.random.default_rng(0).random(60_000))
-    assert len(hard) == len(easy) == 6000
-    assert not set(hard.tolist()) & set(easy.tolist())
-    keys = run_keys(0, 3)
-    for disjoint in (True, False):
-        train, val = mixture_agents(hard, easy, keys=keys, disjoint=disjoint)
-        assert train.shape == (3, 4, 1600)
-        assert val.shape == (3, 4, 400)
-        both = np.concatenate([train, val], axis=2)
-        assert np.isin(both, hard).sum(axis=2).tolist() == [[2000, 1800, 200, 0]] * 3
-        for run in both:
-            assert all(len(set(agent.tolist())) == 2000 for agent in run)
-        if disjoint:
-            assert all(len(set(run.ravel().tolist())) == 8000 for run in both)
-    with pytest.raises(InvalidInputError, match="4000 hard points are needed"):
-        mixture_agents(hard[:3999], easy, disjoint=True)
 
 
 @pytest.mark.claim("04.35")
@@ -247,28 +194,11 @@ def test_batched_run_equals_single_run(protocol: FedAvg) -> None:
 def test_individual_training_uses_own_data_only() -> None:
     start = NET.init(KEYS)
     other = replace(COHORT, y=COHORT.y.copy())
-    other.y[COHORT.train[:, 1].ravel()] = 0  # spoil the training labels of agent 1
+    other.y[COHORT.train[:, 1].ravel()] = 0  # spoil the training labels of party 1
     honest = IndividualTraining(rounds=5).fit(NET, COHORT, start).accuracy.reshape(4, 4, 6)
     spoiled = IndividualTraining(rounds=5).fit(NET, other, start).accuracy.reshape(4, 4, 6)
     assert (honest[:, [0, 2, 3]] == spoiled[:, [0, 2, 3]]).all()
     assert (honest[:, 1] != spoiled[:, 1]).any()
-
-
-def test_pretraining_stops_at_its_target() -> None:
-    X, y = COHORT.X[:1200], COHORT.y[:1200]
-    holdout = (COHORT.X[1200:1600], COHORT.y[1200:1600])
-    early = pretrain(NET, X, y, KEYS, steps=300, target=0.4, holdout=holdout)
-    late = pretrain(NET, X, y, KEYS, steps=300)
-    scores = [
-        NET.correct(
-            p,
-            np.broadcast_to(holdout[0], (4, *holdout[0].shape)),
-            np.broadcast_to(holdout[1], (4, 400)),
-        ).mean(axis=1)
-        for p in (early, late)
-    ]
-    assert (scores[0] >= 0.4).all()
-    assert (scores[0] < scores[1]).all()
 
 
 def test_random_numbers_by_position() -> None:
@@ -290,6 +220,6 @@ def test_bad_protocols() -> None:
         MWFed(optimizer="client_sgd")
     with pytest.raises(InvalidInputError, match="c must be"):
         MWFed(c=0.5)
-    with pytest.raises(InvalidInputError, match="one agent for each"):
+    with pytest.raises(InvalidInputError, match="one party for each"):
         defection_curve(FedAvg(rounds=1), NET, COHORT, NET.init(KEYS), defector=[0])
     assert isinstance(COHORT, Cohort)

@@ -1,0 +1,102 @@
+"""For researchers: exact solvers, certificates of the theorems, PAC games, what the face returns.
+
+``plan_contributions`` picks among these solvers; call one yourself to get its proof (duals, bounds,
+residuals in ``certificate``), to compare methods, or to check a condition of a theorem on a game.
+"""
+
+from counterplay.contribution.audit import (
+    Allocation,
+    EnvyReport,
+    StabilityReport,
+    is_feasible,
+    natural_residual,
+    price_ratio,
+)
+from counterplay.contribution.certificates import (
+    ConditionReport,
+    CoreSetCertificate,
+    WellBehavedReport,
+    core_set_certificate,
+    pos_is_one,
+    stable_implies_envy_free,
+    well_behaved_report,
+)
+from counterplay.contribution.coverage import cell_histograms
+from counterplay.contribution.coverage_optimum import (
+    cheaper_envy_free_plan,
+    coverage_opt_integer,
+    coverage_opt_real,
+)
+from counterplay.contribution.coverage_relaxation import Relaxation, coverage_opt_relaxation
+from counterplay.contribution.coverage_stable import (
+    coverage_potential,
+    integer_equilibrium_coverage,
+    optimal_stable_coverage,
+)
+from counterplay.contribution.dynamics import DynamicsTranscript, NonConvergence, solve_ncp
+from counterplay.contribution.empirical import LearningCurves, MeasuredResponse
+from counterplay.contribution.envy_free import improve_envy_free, optimal_envy_free_linear
+from counterplay.contribution.game import Tolerances
+from counterplay.contribution.margins import MarginAudit
+from counterplay.contribution.multiplicative import multiplicative_weights_lp, mw_game_allocation
+from counterplay.contribution.pac import (
+    CyclePACGame,
+    FiniteClassPACGame,
+    sample_cycle,
+    samples_needed,
+)
+from counterplay.contribution.plan import GameReport, WhatIf
+from counterplay.contribution.social_optimum import socially_optimal_linear
+from counterplay.contribution.stable_linear import (
+    optimal_stable_linear,
+    optimal_stable_linear_cp,
+    stable_linear_dynamics,
+)
+from counterplay.contribution.stable_milp import stable_linear_milp
+
+__all__ = [
+    "Allocation",
+    "ConditionReport",
+    "CoreSetCertificate",
+    "CyclePACGame",
+    "DynamicsTranscript",
+    "EnvyReport",
+    "FiniteClassPACGame",
+    "GameReport",
+    "LearningCurves",
+    "MarginAudit",
+    "MeasuredResponse",
+    "NonConvergence",
+    "Relaxation",
+    "StabilityReport",
+    "Tolerances",
+    "WellBehavedReport",
+    "WhatIf",
+    "cell_histograms",
+    "cheaper_envy_free_plan",
+    "core_set_certificate",
+    "coverage_opt_integer",
+    "coverage_opt_real",
+    "coverage_opt_relaxation",
+    "coverage_potential",
+    "improve_envy_free",
+    "integer_equilibrium_coverage",
+    "is_feasible",
+    "multiplicative_weights_lp",
+    "mw_game_allocation",
+    "natural_residual",
+    "optimal_envy_free_linear",
+    "optimal_stable_coverage",
+    "optimal_stable_linear",
+    "optimal_stable_linear_cp",
+    "pos_is_one",
+    "price_ratio",
+    "sample_cycle",
+    "samples_needed",
+    "socially_optimal_linear",
+    "solve_ncp",
+    "stable_implies_envy_free",
+    "stable_linear_dynamics",
+    "stable_linear_milp",
+    "well_behaved_report",
+]

@@ -1,0 +1,74 @@
+"""The convex relaxation and its proven bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from counterplay.contribution import (
+    CoverageGame,
+    bounds,
+    instances,
+)
+from counterplay.contribution.coverage_relaxation import (
+    _by_roles,
+    _program,
+    _solve,
+    largest_useful,
+    role_classes,
+)
+from counterplay.contribution.lab import (
+    coverage_opt_integer,
+    coverage_opt_relaxation,
+)
+from counterplay.contribution.local_search import descend
+
+# s, L, ceil, core-only real, petal theta EQ, EQ total, EF total, EQ/core-only, EF/core-only:
+# the table of Proposition 4.A
+FLOWER = [
+    (2, 2.4094, 3, 2.4444, 0.70850, 2.8340, 2.7755, 1.159, 1.135),
+    (3, 3.4425, 4, 3.4570, 0.62548, 5.6293, 5.3000, 1.628, 1.533),
+    (4, 4.4575, 5, 4.4655, 0.58960, 9.4336, 8.8483, 2.113, 1.982),
+    (5, 5.4663, 6, 5.4713, 0.56965, 14.2413, 13.4034, 2.603, 2.45),
+    (7, 7.4760, 8, 7.4786, 0.54819, 26.8611, 25.5207, 3.592, 3.413),
+    (10, 10.4833, 11, 10.4845, 0.53295, 53.2948, 51.2031, 5.083, 4.884),
+    (16, 16.4896, 17, 16.4901, 0.52018, 133.1666, 129.5739, 8.076, 7.858),
+    (32, 32.4948, 33, 32.4949, 0.50993, 522.1640, 514.5707, 16.069, 15.835),
+]
+
+
+@pytest.mark.claim("04.16")
+@pytest.mark.parametrize("s", [row[0] for row in FLOWER])
+def test_relaxation_of_the_flower(s: int) -> None:
+    game = instances.flower(s).coverage()
+    relaxed = coverage_opt_relaxation(game)
+    value = bounds.flower_coverage_relaxed_opt(s)
+    assert relaxed.value == pytest.approx(value, abs=1e-5)
+    assert value - 2e-4 <= relaxed.lower_bound <= value + 1e-9
+    best = coverage_opt_integer(game)
+    assert best.total == np.ceil(value)
+    assert best.certificate["proved"]
+
+
+def test_roles_share_a_variable_without_changing_the_value() -> None:
+    for seed in range(4):
+        game = instances.random_coverage_game(3, 6, seed)
+        Q = np.vstack([game.Q, game.Q])  # every party twice
+        twice = CoverageGame(Q, np.tile(game.mu, 2), game.multiplicity)
+        program = _program(twice, np.zeros(6), largest_useful(twice))
+        assert program is not None
+        facts = np.column_stack([program.cost, program.low, program.high])
+        roles = role_classes(program.log_keep, program.weights, facts, program.budget)
+        assert roles.sizes[0] == 3
+        together, (point, multipliers) = _by_roles(program), _solve(program)
+        assert together.value == pytest.approx(program.cost @ point, abs=1e-6)
+        assert together.lower_bound == pytest.approx(program.bound(point, multipliers), abs=1e-4)
+        assert together.theta[:3] == pytest.approx(together.theta[3:])
+
+
+def test_relaxation_agrees_with_a_general_solver() -> None:
+    for seed in range(6):
+        game = instances.random_coverage_game(3, 6, seed).with_extension("exponent")
+        relaxed = coverage_opt_relaxation(game)
+        assert relaxed.value == pytest.approx(game.total(descend(game, np.ones(3))), abs=1e-5)
+        assert relaxed.lower_bound == pytest.approx(relaxed.value, abs=1e-6)
