@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 
 from counterplay.errors import InvalidInputError
-from counterplay.tradeoff import (
-    CusumOracle,
-    bounds,
-    burst_pair_phases,
-    instances,
-    minimax,
-    required_budget,
-)
+from counterplay.tradeoff import CusumOracle, LossStream, bounds, instances, play, required_budget
+from counterplay.tradeoff.lab import burst_pair_phases, minimax
 from counterplay.tradeoff.learner import BicriteriaLearner
 
 
@@ -42,7 +36,7 @@ def test_every_learner_pays(
     game = instances.burst_pair(2000, 0.6, delta=0.25)
     budget = game.meta["m"] / 4  # m is rounded, so this may exceed delta * T**alpha a little
     learner = learners(game.T, 2, 10, CusumOracle(0.0, budget))[learner_name]
-    run = learner.run(game.l1, game.l2, c=game.c, n_rep=0)
+    run = play(learner, LossStream(game.l1, game.l2, c=game.c, replicates=0), fast=True)
     worst = max(run.primary_regret(clip=False), run.secondary_regret(clip=False))
     assert worst >= bounds.burst_pair_minimax(game.meta["m"]) - 1
 

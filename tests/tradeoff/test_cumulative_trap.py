@@ -7,18 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from counterplay.core.online import ScalarLearner
+from counterplay.core.online import FollowTheLeader, Hedge, ScalarLearner, ShrinkingDartboard
 from counterplay.errors import InvalidInputError
-from counterplay.tradeoff import (
-    CumulativeLossLearner,
-    EpochLearner,
-    FollowTheLeader,
-    Hedge,
-    ShrinkingDartboard,
-    bounds,
-    check_bounded_burst,
-    instances,
-)
+from counterplay.tradeoff import EpochLearner, LossStream, bounds, burst_check, instances, play
+from counterplay.tradeoff.lab import CumulativeLossLearner, burst_threshold
 
 
 @pytest.mark.claim("09.25")
@@ -56,8 +48,10 @@ def test_expected_worst_regret_is_large(learner: ScalarLearner, T: int) -> None:
         worst = []
         for seed in range(1 if world == 0 else 3):
             game = instances.cumulative_trap(T, 0.8, 0.5, world, random_state=seed)
-            run = EpochLearner(game.T, 2, B=1, learner=learner).run(
-                game.l1, game.l2, c=game.c, n_rep=0
+            run = play(
+                EpochLearner(game.T, 2, B=1, learner=learner),
+                LossStream(game.l1, game.l2, c=game.c, replicates=0),
+                fast=True,
             )
             worst.append(max(run.primary_regret(clip=False), run.secondary_regret(clip=False)))
         total += game.meta["probability"] * float(np.mean(worst))
@@ -67,8 +61,10 @@ def test_expected_worst_regret_is_large(learner: ScalarLearner, T: int) -> None:
 
 def test_leader_in_world_zero_has_the_exact_secondary_regret() -> None:
     game = instances.cumulative_trap(10**5, 0.8, 0.5, 0)
-    run = EpochLearner(game.T, 2, B=1, learner=FollowTheLeader()).run(
-        game.l1, game.l2, c=game.c, n_rep=0
+    run = play(
+        EpochLearner(game.T, 2, B=1, learner=FollowTheLeader()),
+        LossStream(game.l1, game.l2, c=game.c, replicates=0),
+        fast=True,
     )
     exact = 0.25 * game.T**0.8 * game.T / game.T ** ((1 + 0.8) / 2)
     assert run.secondary_regret(clip=False) == pytest.approx(exact, rel=2e-3)
@@ -77,7 +73,7 @@ def test_leader_in_world_zero_has_the_exact_secondary_regret() -> None:
 def test_the_trap_keeps_the_burst_budget() -> None:
     for world in (0, 2):
         game = instances.cumulative_trap(10**5, 0.8, 0.5, world, random_state=0)
-        check = check_bounded_burst(game.l2, game.c, game.delta, game.alpha)
+        check = burst_check(game.l2, game.c, burst_threshold(len(game.l2), game.delta, game.alpha))
         assert check
         assert check.excess.max() / game.threshold < 0.7
 
@@ -108,9 +104,13 @@ def test_rules_that_use_time_are_rejected() -> None:
             CumulativeLossLearner(rule, 10, 2)  # type: ignore[arg-type]  # deliberately wrong
     l1 = np.random.default_rng(0).random((40, 2))
     with pytest.raises(InvalidInputError, match="two different answers"):
-        CumulativeLossLearner(Counting(), 40, 2).run(l1, l1, c=0.5)
+        play(CumulativeLossLearner(Counting(), 40, 2), LossStream(l1, l1, c=0.5), fast=True)
     with pytest.raises(InvalidInputError, match="probabilities"):
-        CumulativeLossLearner(lambda a, b: [1.0, 0.0, 0.0], 40, 2).run(l1, l1, c=0.5)
+        play(
+            CumulativeLossLearner(lambda a, b: [1.0, 0.0, 0.0], 40, 2),
+            LossStream(l1, l1, c=0.5),
+            fast=True,
+        )
 
 
 @pytest.mark.claim("09.26")
@@ -122,7 +122,9 @@ def test_a_rule_of_cumulative_losses_is_accepted_and_equals_hedge() -> None:
         weights = np.exp(-eta * (L1 - L1.min()))
         return np.asarray(weights / weights.sum())
 
-    run = CumulativeLossLearner(rule, 200, 3, random_state=0).run(l1, l1, c=0.5)
+    run = play(
+        CumulativeLossLearner(rule, 200, 3, random_state=0), LossStream(l1, l1, c=0.5), fast=True
+    )
     assert np.allclose(run.P, Hedge().marginals(l1), atol=1e-12)
 
 

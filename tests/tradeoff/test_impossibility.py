@@ -8,19 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from counterplay.core.online import FollowTheLeader, Hedge
 from counterplay.errors import InvalidInputError
-from counterplay.tradeoff import (
-    CusumOracle,
-    EpochLearner,
-    FollowTheLeader,
-    Hedge,
-    ScalarizedLearner,
-    bounds,
-    frontier,
-    impossibility_phases,
-    instances,
-    minimax,
-)
+from counterplay.tradeoff import CusumOracle, EpochLearner, LossStream, bounds, instances, play
+from counterplay.tradeoff.lab import ScalarizedLearner, frontier, impossibility_phases, minimax
 from counterplay.tradeoff.learner import BicriteriaLearner
 
 
@@ -28,7 +19,7 @@ def worst_of_both(learner: BicriteriaLearner, T: int) -> float:
     """Average over both worlds of the larger of the two expected regrets."""
     values = []
     for world in instances.impossibility_worlds(T):
-        run = learner.run(world.l1, world.l2, c=world.c, n_rep=0)
+        run = play(learner, LossStream(world.l1, world.l2, c=world.c, replicates=0), fast=True)
         values.append(max(run.primary_regret(clip=False), run.secondary_regret(clip=False)))
     return float(np.mean(values))
 
@@ -110,7 +101,7 @@ def test_fixed_experts_and_scalarised_leader_have_the_stated_values() -> None:
             harm = world.l2[:, expert].sum() - world.c * T
             worst.append(max(regret, harm))
         assert np.mean(worst) / T == pytest.approx(value, abs=1e-9)
-    mixed = ScalarizedLearner(1.0, T, 2, learner=FollowTheLeader())
+    mixed = ScalarizedLearner(T, 2, 1.0, learner=FollowTheLeader())
     assert worst_of_both(mixed, T) / T == pytest.approx(1 / 48, rel=1e-2)
 
 

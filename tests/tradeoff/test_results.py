@@ -8,38 +8,46 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counterplay.core.online import FollowTheLeader
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import (
     CusumOracle,
     EpochLearner,
-    FollowTheLeader,
-    Phase,
+    LossStream,
     ReactivationLearner,
-    RunResult,
-    ScalarizedLearner,
-    impossibility_phases,
     impossibility_report,
     instances,
-    minimax,
+    play,
     required_budget,
     required_rate,
+)
+from counterplay.tradeoff.lab import (
+    LossTranscript,
+    Phase,
+    ScalarizedLearner,
+    impossibility_phases,
+    minimax,
 )
 
 
 @pytest.fixture(scope="module")
-def run() -> RunResult:
+def run() -> LossTranscript:
     game = instances.burst(4096, 0.4, 4, 3)
     oracle = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
-    return ReactivationLearner(4096, 4, 0.4, oracle=oracle, random_state=0).run(game.l1, game.l2)
+    return play(
+        ReactivationLearner(4096, 4, 0.4, oracle=oracle, random_state=0),
+        LossStream(game.l1, game.l2),
+        fast=True,
+    )
 
 
-def test_report_names_every_deactivation_and_the_bound(run: RunResult) -> None:
-    text = run.report()
+def test_report_names_every_deactivation_and_the_bound(run: LossTranscript) -> None:
+    text = run.details()
     assert text.count("switched off") == 4
     assert "guaranteed: sleeping regret at most" in text
     assert "expected switches" in text
     assert "sleeping_regret" in text
-    frame = run.to_frame()
+    frame = run.experts()
     assert frame["played"].sum() == pytest.approx(1.0)
     assert frame["active"].tolist() == run.active.sum(axis=0).tolist()
 
@@ -54,13 +62,13 @@ def test_user_story_with_calibration_runs_as_written() -> None:
     learner = ReactivationLearner(K=12, T=720, B="balanced", oracle=watchdog)
     if 91 % learner.grid.B:
         with pytest.warns(match="multiples of the epoch length"):
-            result = learner.run(l1[180:], l2[180:])
+            result = play(learner, LossStream(l1[180:], l2[180:]), fast=True)
     else:
-        result = learner.run(l1[180:], l2[180:])
-    assert "720 rounds, 12 experts" in result.report()
+        result = play(learner, LossStream(l1[180:], l2[180:]), fast=True)
+    assert "720 rounds, 12 experts" in result.details()
 
 
-def test_stand_in_history_and_pickle(run: RunResult) -> None:
+def test_stand_in_history_and_pickle(run: LossTranscript) -> None:
     first, *rest = run.f_history
     assert first == (0, (0, 1, 2, 3))
     assert len(rest) == 7  # four times off, three times back
@@ -69,24 +77,25 @@ def test_stand_in_history_and_pickle(run: RunResult) -> None:
     assert copy.R1 == run.R1
 
 
-def test_pictures(run: RunResult, tmp_path: Path) -> None:
+def test_pictures(run: LossTranscript, tmp_path: Path) -> None:
     figure = run.dashboard()
     assert figure.axes[0].get_ylabel() == "expert played"
     figure.savefig(tmp_path / "run.png")
     assert run.plot().get_xlabel() == "round"
     game = instances.adaptive_switch_tax(256, 0.5, 3, 0.2, 0.5, random_state=0)
-    adaptive = EpochLearner(256, 3, 0.5, threshold=8.0, random_state=0).run(
-        game.l1, game.l2, c=0.2, n_rep=5
+    adaptive = play(
+        EpochLearner(256, 3, 0.5, threshold=8.0, random_state=0),
+        LossStream(game.l1, game.l2, c=0.2, replicates=5),
+        fast=True,
     )
     assert len(adaptive.dashboard().axes) == 2
     assert "mean of 5 paths" in adaptive.summary()
-    assert adaptive.to_frame()["secondary"].isna().all()
+    assert adaptive.experts()["secondary"].isna().all()
 
 
-def test_transcript_has_one_row_per_round(run: RunResult) -> None:
-    game = run.transcript()
-    assert len(game) == 4096
-    assert set(game.columns) == {"played", "l1", "l2", "active"}
+def test_transcript_has_one_row_per_round(run: LossTranscript) -> None:
+    assert len(run) == len(run.to_frame()) == 4096
+    assert set(run.columns) == {"played", "l1", "l2", "active"}
 
 
 def test_minimax_tables() -> None:
@@ -104,13 +113,13 @@ def test_minimax_is_never_above_what_a_learner_reaches() -> None:
     value = minimax(impossibility_phases(), 1 / 16).value * T
     for learner in (
         EpochLearner(T, 2, B=1, learner=FollowTheLeader()),
-        ScalarizedLearner(0.3, T, 2),
+        ScalarizedLearner(T, 2, 0.3),
     ):
         reached = np.mean(
             [
                 max(r.primary_regret(clip=False), r.secondary_regret(clip=False))
                 for r in (
-                    learner.run(w.l1, w.l2, c=w.c, n_rep=0)
+                    play(learner, LossStream(w.l1, w.l2, c=w.c, replicates=0), fast=True)
                     for w in instances.impossibility_worlds(T)
                 )
             ]

@@ -7,24 +7,31 @@ import math
 import numpy as np
 import pytest
 
-from counterplay.errors import AssumptionWarning, InvalidInputError
-from counterplay.tradeoff import (
-    CallableSecondary,
-    CusumOracle,
-    DeactivationLearner,
-    EpochLearner,
+from counterplay.core.online import (
     FollowLazyLeader,
     FollowPerturbedLeader,
     FollowTheLeader,
     Hedge,
-    LazyHedge,
     MaximalCouplingSampler,
-    SwitchTax,
-    anytime,
+)
+from counterplay.errors import AssumptionWarning, InvalidInputError
+from counterplay.tradeoff import (
+    CusumOracle,
+    DeactivationLearner,
+    EpochLearner,
+    LazyHedge,
+    LossStream,
     bounds,
-    check_bounded_burst,
-    check_stint_budget,
+    burst_check,
     instances,
+    play,
+)
+from counterplay.tradeoff.instances import SwitchTax
+from counterplay.tradeoff.lab import (
+    CallableSecondary,
+    anytime,
+    burst_threshold,
+    check_stint_budget,
     stints,
 )
 
@@ -58,8 +65,10 @@ def test_epoch_learners_pay_exactly_per_switch() -> None:
     game = instances.adaptive_switch_tax(1024, 0.5, 4, 0.2, 0.5, random_state=0)
     B = game.meta["B"]
     for learner in (None, Hedge(), FollowLazyLeader()):
-        run = EpochLearner(1024, 4, 0.5, learner=learner, random_state=1).run(
-            game.l1, game.l2, c=game.c, n_rep=50
+        run = play(
+            EpochLearner(1024, 4, 0.5, learner=learner, random_state=1),
+            LossStream(game.l1, game.l2, c=game.c, replicates=50),
+            fast=True,
         )
         regret = run.suffered.sum(axis=1) - game.c * 1024
         assert np.allclose(regret, 0.5 * B * (run.switches + 1), atol=1e-9)
@@ -74,9 +83,11 @@ def test_stint_budget_holds_but_interval_budget_does_not() -> None:
         path = random_path(rng, T, K, stay)
         assert check_stint_budget(tax.played(path), path, c, delta * B)
     restless = tax.realise(random_path(rng, T, K, 0.5))
-    assert not check_bounded_burst(restless, c, delta, 0.5).ok.any()
+    assert not burst_check(restless, c, burst_threshold(len(restless), delta, 0.5)).ok.any()
     loyal = np.zeros(T, dtype=int)
-    assert check_bounded_burst(tax.realise(loyal)[:, [0]], c, delta, 0.5)
+    assert burst_check(
+        tax.realise(loyal)[:, [0]], c, burst_threshold(len(tax.realise(loyal)[:, [0]]), delta, 0.5)
+    )
 
 
 @pytest.mark.claim("09.13")
@@ -139,8 +150,10 @@ def test_lower_bound_holds_for_all_learners(learner: object, K: int) -> None:
     first, second = [], []
     for seed in range(30):
         game = instances.adaptive_switch_tax(T, alpha, K, 0.2, delta, random_state=seed)
-        run = EpochLearner(T, K, alpha, learner=learner, random_state=seed).run(  # type: ignore[arg-type]  # parametrised
-            game.l1, game.l2, c=game.c, n_rep=10
+        run = play(
+            EpochLearner(T, K, alpha, learner=learner, random_state=seed),
+            LossStream(game.l1, game.l2, c=game.c, replicates=10),
+            fast=True,
         )
         first.append(run.primary_regret(clip=False))
         second.append(run.secondary_regret(clip=False))
@@ -193,7 +206,7 @@ def test_laziness_divides_the_tax_by_more_than_five() -> None:
 def test_lazy_hedge_needs_no_epochs() -> None:
     game = instances.adaptive_switch_tax(2**12, 0.5, 4, 0.2, 0.5, random_state=0)
     learner = LazyHedge(2**12, 4, threshold=game.threshold, random_state=0)
-    run = learner.run(game.l1, game.l2, c=game.c, n_rep=200)
+    run = play(learner, LossStream(game.l1, game.l2, c=game.c, replicates=200), fast=True)
     assert not run.exact
     interval = run.secondary_interval()
     assert interval.low <= run.secondary_regret(clip=False) <= interval.high
@@ -206,7 +219,11 @@ def test_plain_functions_can_be_adaptive_losses() -> None:
         return [0.9 if moved else 0.1] * 3
 
     l1 = np.random.default_rng(0).random((60, 3))
-    run = EpochLearner(60, 3, B=10, random_state=0).run(l1, tax, c=0.1, n_rep=3)
+    run = play(
+        EpochLearner(60, 3, B=10, random_state=0),
+        LossStream(l1, tax, c=0.1, replicates=3),
+        fast=True,
+    )
     direct = CallableSecondary(tax, 3)
     assert np.array_equal(run.suffered, direct.played(run.paths))
     assert direct.realise(run.paths[0]).shape == (60, 3)
@@ -217,14 +234,14 @@ def test_adaptive_losses_with_a_watchdog_warn_and_still_play() -> None:
     watchdog = CusumOracle(0.2, 200.0)
     learner = DeactivationLearner(256, 3, 0.5, oracle=watchdog, random_state=0)
     with pytest.warns(AssumptionWarning, match="adaptive"):
-        run = learner.run(game.l1, game.l2)
+        run = play(learner, LossStream(game.l1, game.l2), fast=True)
     assert run.path.shape == (256,)
     assert run.plan is None
     assert run.secondary_regret(clip=False) == pytest.approx(
         game.l2.played(run.path).sum() - 0.2 * 256
     )
-    with pytest.warns(AssumptionWarning), pytest.raises(InvalidInputError, match="n_rep"):
-        learner.run(game.l1, game.l2, n_rep=2)
+    with pytest.warns(AssumptionWarning), pytest.raises(InvalidInputError, match="replicates"):
+        play(learner, LossStream(game.l1, game.l2, replicates=2), fast=True)
 
 
 def test_bad_taxes_are_refused() -> None:

@@ -8,13 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from counterplay.tradeoff import (
-    CusumOracle,
-    EpochLearner,
-    LazyHedge,
-    ReactivationLearner,
-    ShrinkingDartboard,
-)
+from counterplay.core.online import ShrinkingDartboard
+from counterplay.tradeoff import CusumOracle, EpochLearner, LazyHedge, ReactivationLearner
+from counterplay.tradeoff.lab import Losses
 
 
 def seconds(work: Callable[[], object], repeats: int = 3) -> float:
@@ -99,7 +95,7 @@ def test_twenty_thousand_replicates_cost_less_than_fifty_in_a_loop() -> None:
         fresh = ReactivationLearner(T, K, B=B, oracle=learner.oracle, random_state=0)
         for t in range(T):
             fresh.act()
-            fresh.update(l1[t], l2[t])
+            fresh.observe(Losses(l1[t], l2[t]))
 
     one_by_one()
     assert batch < 50 * seconds(one_by_one, repeats=1)

@@ -21,9 +21,8 @@ from counterplay.tradeoff import bounds
 from counterplay.tradeoff.model import EpochGrid, EpochRule
 from counterplay.tradeoff.oracle import CusumOracle, Granularity, OracleRun
 from counterplay.tradeoff.plan import Plan, epoch_averages, plain_plan
-from counterplay.tradeoff.standins import Fallback
 from counterplay.tradeoff.stored import inside
-from counterplay.tradeoff.watched import WatchedLearner
+from counterplay.tradeoff.watched import Fallback, WatchedLearner
 
 
 class AdaNormalHedge(WatchedLearner):
@@ -43,12 +42,14 @@ class AdaNormalHedge(WatchedLearner):
 
     Examples
     --------
+    >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff import CusumOracle
     >>> from counterplay.tradeoff.instances import burst
     >>> game = burst(T=8192, alpha=0.4, K=4, N=3)
     >>> watchdog = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
+    >>> stream = LossStream(game.l1, game.l2, replicates=0)
     >>> learner = AdaNormalHedge(T=8192, K=4, alpha=0.4, oracle=watchdog)
-    >>> round(float(learner.run(game.l1, game.l2, n_rep=0).sleep.max()))
+    >>> round(float(play(learner, stream, fast=True).sleep.max()))
     40
 
     References

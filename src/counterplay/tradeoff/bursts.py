@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.report import Report
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -24,7 +25,7 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.metrics import check_path, stints
-from counterplay.tradeoff.model import burst_threshold, check_loss_matrix, exceeds, limit_of
+from counterplay.tradeoff.model import check_loss_matrix, exceeds, limit_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +58,7 @@ def cusum(l2: ArrayLike, c: float) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class BurstCheck:
+class BurstCheck(Report):
     """Whether each expert keeps the burst budget, with its worst interval.
 
     Examples
@@ -65,7 +66,7 @@ class BurstCheck:
     >>> import numpy as np
     >>> l2 = np.zeros((100, 2))
     >>> l2[40:60, 1] = 1.0
-    >>> print(check_bounded_burst(l2, c=0.5, delta=0.5, alpha=0.5).summary())
+    >>> print(burst_check(l2, c=0.5, threshold=5.0).summary())
     1 of 2 experts exceed the budget of 5 above rate 0.5
     expert 1: 10 above the rate in rounds 40..59; a budget of 10 would have been enough
     """
@@ -107,8 +108,8 @@ class BurstCheck:
         return pd.DataFrame(columns).rename_axis("expert")
 
 
-def check_bounded_burst(l2: ArrayLike, c: float, delta: float, alpha: float) -> BurstCheck:
-    """Check that no interval exceeds the rate ``c`` by more than ``delta * T**alpha``.
+def burst_check(l2: ArrayLike, c: float, threshold: float) -> BurstCheck:
+    """Check that no interval exceeds the rate ``c`` by more than a budget.
 
     Parameters
     ----------
@@ -116,21 +117,8 @@ def check_bounded_burst(l2: ArrayLike, c: float, delta: float, alpha: float) -> 
         Secondary losses, shape ``(T, K)``.
     c:
         Tolerated secondary loss per round.
-    delta, alpha:
-        The burst budget is ``delta * T**alpha``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> bool(check_bounded_burst(np.full((100, 3), 0.2), c=0.2, delta=0.5, alpha=0.5))
-    True
-    """
-    losses = check_loss_matrix(l2, "secondary")
-    return burst_check(losses, c, burst_threshold(len(losses), delta, alpha))
-
-
-def burst_check(l2: ArrayLike, c: float, threshold: float) -> BurstCheck:
-    """Check the budget ``threshold`` itself; see ``check_bounded_burst``.
+    threshold:
+        The burst budget, for example ``burst_threshold(T, delta, alpha)``.
 
     Examples
     --------

@@ -39,6 +39,7 @@ from counterplay.tradeoff.adapters import (
     missed_positives,
 )
 from counterplay.tradeoff.champion_report import ChampionReport, Trace
+from counterplay.tradeoff.learner import Losses
 from counterplay.tradeoff.oracle import CusumOracle, Deactivation
 from counterplay.tradeoff.reactivation import ReactivationLearner
 from counterplay.tradeoff.stored import (
@@ -325,7 +326,7 @@ class ChampionChallenger(Stateful):
         events = len(self._watchdog.events)
         first = np.asarray(primary, dtype=np.float64)
         second = np.asarray(secondary, dtype=np.float64)
-        self._learner.update(first, second)  # checks the losses before anything changes
+        self._learner.observe(Losses(first, second))  # checks the losses before anything changes
         self._primary += first
         self._harm += second
         self._played += (first[live], second[live])

@@ -19,8 +19,7 @@ from counterplay.tradeoff.epoch_learner import Anytime, anytime, check_learner, 
 from counterplay.tradeoff.model import EpochGrid, EpochRule
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan
-from counterplay.tradeoff.standins import Fallback
-from counterplay.tradeoff.watched import WatchedLearner
+from counterplay.tradeoff.watched import Fallback, WatchedLearner
 
 
 class DeactivationLearner(WatchedLearner):
@@ -38,8 +37,8 @@ class DeactivationLearner(WatchedLearner):
     B:
         Epoch length: ``"thesis"``, ``"balanced"`` (the oracle's threshold), or a number.
     oracle:
-        The watchdog. None: activity comes from outside, through ``update(..., active_next)`` or
-        ``run(..., active=...)``.
+        The watchdog. None: activity comes from outside, through ``Losses(..., active_next)`` or
+        ``LossStream(..., active=...)``.
     learner:
         Learner over epochs; ``ShrinkingDartboard`` by default.
     anytime:
@@ -61,12 +60,13 @@ class DeactivationLearner(WatchedLearner):
 
     Examples
     --------
+    >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff import CusumOracle
     >>> from counterplay.tradeoff.instances import prefix_star
     >>> game = prefix_star(T=4096, alpha=0.4, K=16, T_h=800)
     >>> watchdog = CusumOracle(c=game.c, threshold=game.threshold)
     >>> learner = DeactivationLearner(T=4096, K=16, alpha=0.4, oracle=watchdog)
-    >>> result = learner.run(game.l1, game.l2, n_rep=0)
+    >>> result = play(learner, LossStream(game.l1, game.l2, replicates=0), fast=True)
     >>> int(result.active[:, 0].sum()), round(float(result.sleep[0]))  # bound: 2269
     (800, 447)
 
@@ -136,7 +136,7 @@ class DeactivationLearner(WatchedLearner):
         self._move(l1, l2, active_next)
         self._sum += pseudo
         if (self.rounds + 1 - self._since) % self.grid.B == 0:
-            self._engine.update(self._sum / self.grid.B)
+            self._engine.observe(self._sum / self.grid.B)
             self._sum[:] = 0.0
 
     def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:

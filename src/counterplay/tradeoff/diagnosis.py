@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_fraction
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.bursts import BurstCheck, burst_check, required_rate
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ImpossibilityReport:
+class ImpossibilityReport(Report):
     """Whether both promises can be kept on the given losses, and what it would take.
 
     Examples

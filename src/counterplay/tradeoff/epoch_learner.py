@@ -32,7 +32,7 @@ from counterplay.tradeoff.plan import LearnerSampler, Plan, epoch_averages, plai
 class EpochLearner(BicriteriaLearner):
     """Play a lazy learner's expert for whole epochs: good on one loss, gentle on the other.
 
-    Use it when all experts keep the burst budget (check with ``check_bounded_burst``), or when the
+    Use it when all experts keep the burst budget (check with ``burst_check``), or when the
     harm depends on how often the expert changes. For experts that misbehave use
     ``DeactivationLearner`` or ``ReactivationLearner``.
 
@@ -59,14 +59,16 @@ class EpochLearner(BicriteriaLearner):
 
     Examples
     --------
+    >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff.instances import adaptive_switch_tax
     >>> game = adaptive_switch_tax(T=4096, alpha=0.5, K=4, c=0.2, delta=0.5, random_state=0)
     >>> lazy = EpochLearner(T=4096, K=4, alpha=0.5, random_state=0)
-    >>> round(lazy.run(game.l1, game.l2, c=game.c, n_rep=200).R2)
+    >>> stream = LossStream(game.l1, game.l2, c=game.c, replicates=200)
+    >>> round(play(lazy, stream, fast=True).R2)
     153
     >>> from counterplay.core.online import Hedge
     >>> restless = EpochLearner(T=4096, K=4, alpha=0.5, learner=Hedge(), random_state=0)
-    >>> round(restless.run(game.l1, game.l2, c=game.c, n_rep=200).R2)
+    >>> round(play(restless, stream, fast=True).R2)
     1289
 
     References
@@ -114,7 +116,7 @@ class EpochLearner(BicriteriaLearner):
             self._see_activity(active_next)
         self._sum += self._combine(l1, l2)
         if (self.rounds + 1) % self.grid.B == 0:
-            self._engine.update(self._sum / self.grid.B)
+            self._engine.observe(self._sum / self.grid.B)
             self._sum[:] = 0.0
 
     def _combine(self, l1: FloatArray, l2: FloatArray) -> FloatArray:
@@ -180,9 +182,11 @@ class LazyHedge(EpochLearner):
     Examples
     --------
     >>> import numpy as np
+    >>> from counterplay.tradeoff import LossStream, play
     >>> l1 = np.random.default_rng(0).random((2000, 5))
     >>> learner = LazyHedge(T=2000, K=5, threshold=20.0)
-    >>> round(learner.run(l1, l1, n_rep=0, c=0.5).expected_switches, 1)
+    >>> stream = LossStream(l1, l1, c=0.5, replicates=0)
+    >>> round(play(learner, stream, fast=True).expected_switches, 1)
     5.1
 
     References

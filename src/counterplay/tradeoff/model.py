@@ -107,7 +107,7 @@ class AdaptiveSecondary(ABC):
 
     Examples
     --------
-    >>> from counterplay.tradeoff import SwitchTax
+    >>> from counterplay.tradeoff.instances import SwitchTax
     >>> isinstance(SwitchTax(K=2, c=0.2, delta=0.5, B=10), AdaptiveSecondary)
     True
     """
@@ -119,7 +119,7 @@ class AdaptiveSecondary(ABC):
         """Return the losses of all experts in round ``t`` after the ``actions`` before it."""
 
     def played(self, paths: ArrayLike) -> FloatArray:
-        """Return the losses suffered along complete paths, shape ``(T,)`` or ``(n_rep, T)``."""
+        """Return the losses suffered along paths of shape ``(T,)`` or ``(replicates, T)``."""
         array = np.asarray(paths)
         flat = array.reshape(-1, array.shape[-1])
         suffered = np.empty(flat.shape)

@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import ArrayLike
 
 from counterplay.core.online.state import Stateful
+from counterplay.core.report import Report
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -67,7 +68,7 @@ class Deactivation:
 
 
 @dataclass(frozen=True)
-class OracleRun:
+class OracleRun(Report):
     """What the watchdog did on a complete sequence.
 
     Examples
@@ -113,7 +114,7 @@ class CusumOracle(Stateful):
     """Watchdog that switches off experts whose secondary loss exceeds the burst budget.
 
     Use it inside ``DeactivationLearner`` (no resets) or ``ReactivationLearner`` (with resets),
-    alone on recorded losses with ``judge``, or in a stream with ``start`` and ``update``.
+    alone on recorded losses with ``judge``, or in a stream with ``start`` and ``observe``.
 
     Parameters
     ----------
@@ -307,13 +308,13 @@ class CusumOracle(Stateful):
         """Current CUSUM of every expert: the largest excess of an interval that ends now."""
         return self._level
 
-    def update(self, l2: ArrayLike) -> BoolArray:
+    def observe(self, l2: ArrayLike) -> BoolArray:
         """Take in the secondary losses of one round; return who has just been switched off.
 
         After the call ``active`` says who may be played in the next round.
         """
         if self.K == 0:
-            raise ProtocolError("call start(K, T) before update")
+            raise ProtocolError("call start(K, T) before observe")
         if self.round >= self.T:
             raise ProtocolError(f"all {self.T} rounds are over; call start for a new stream")
         loss = np.ascontiguousarray(l2, dtype=np.float64)

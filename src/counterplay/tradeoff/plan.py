@@ -29,8 +29,8 @@ class ChoiceSampler(Protocol):
     def expected_switches(self) -> float | None:
         """Exact expected number of changes of the choice, where it is known."""
 
-    def sample(self, n_rep: int, random_state: RandomState) -> Int32Array:
-        """Return ``n_rep`` sequences of choices, shape ``(n_rep, E)``."""
+    def sample(self, replicates: int, random_state: RandomState) -> Int32Array:
+        """Return ``replicates`` sequences of choices, shape ``(replicates, E)``."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,9 @@ class Plan:
         _push_forward(self.starts, self.marginals, self.map_starts, self.maps, out)
         return out
 
-    def sample_choices(self, n_rep: int = 1, random_state: RandomState = None) -> Int32Array:
-        """Draw the choices of ``n_rep`` runs, one per epoch, shape ``(n_rep, E)``."""
-        n = check_positive_int(n_rep, "n_rep")
+    def sample_choices(self, replicates: int = 1, random_state: RandomState = None) -> Int32Array:
+        """Draw the choices of ``replicates`` runs, one per epoch, shape ``(replicates, E)``."""
+        n = check_positive_int(replicates, "replicates")
         return self.sampler.sample(n, generator(random_state))
 
     def play(self, choices: Int32Array) -> Int32Array:
@@ -101,9 +101,9 @@ class Plan:
                 paths[:, start:end] = standin[paths[:, start:end]]
         return paths
 
-    def sample(self, n_rep: int = 1, random_state: RandomState = None) -> Int32Array:
-        """Draw ``n_rep`` complete paths, shape ``(n_rep, T)``."""
-        return self.play(self.sample_choices(n_rep, random_state))
+    def sample(self, replicates: int = 1, random_state: RandomState = None) -> Int32Array:
+        """Draw ``replicates`` complete paths, shape ``(replicates, T)``."""
+        return self.play(self.sample_choices(replicates, random_state))
 
 
 def plain_plan(T: int, starts: IntArray, marginals: FloatArray, sampler: ChoiceSampler) -> Plan:
@@ -130,10 +130,10 @@ class LearnerSampler:
         except InvalidInputError:  # such as the grid variant of FollowLazyLeader
             return None
 
-    def sample(self, n_rep: int, random_state: RandomState) -> Int32Array:
-        """Return ``n_rep`` sequences of choices."""
+    def sample(self, replicates: int, random_state: RandomState) -> Int32Array:
+        """Return ``replicates`` sequences of choices."""
         return self.learner.sample(
-            self.losses, n_rep, horizon=self.horizon, random_state=random_state
+            self.losses, replicates, horizon=self.horizon, random_state=random_state
         )
 
 
@@ -153,11 +153,11 @@ class JoinedSampler:
         known = [value for value in inside if value is not None]
         return sum(known) + self.between if len(known) == len(inside) else None
 
-    def sample(self, n_rep: int, random_state: RandomState) -> Int32Array:
-        """Return ``n_rep`` sequences of choices."""
+    def sample(self, replicates: int, random_state: RandomState) -> Int32Array:
+        """Return ``replicates`` sequences of choices."""
         rng = generator(random_state)
         drawn = [
-            ids[part.sample(n_rep, rng)].astype(np.int32)
+            ids[part.sample(replicates, rng)].astype(np.int32)
             for part, ids in zip(self.parts, self.experts)
         ]
         return np.concatenate(drawn, axis=1)

@@ -32,9 +32,8 @@ from counterplay.tradeoff import bounds
 from counterplay.tradeoff.model import EpochGrid, EpochRule, check_losses
 from counterplay.tradeoff.oracle import CusumOracle, Granularity, OracleRun
 from counterplay.tradeoff.plan import Plan, epoch_averages, plain_plan
-from counterplay.tradeoff.standins import Fallback
 from counterplay.tradeoff.stored import inside, require
-from counterplay.tradeoff.watched import WatchedLearner
+from counterplay.tradeoff.watched import Fallback, WatchedLearner
 
 Sampling = Literal["dartboard", "coupling"]
 
@@ -77,12 +76,14 @@ class ReactivationLearner(WatchedLearner):
 
     Examples
     --------
+    >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff import CusumOracle
     >>> from counterplay.tradeoff.instances import burst
     >>> game = burst(T=8192, alpha=0.4, K=4, N=3)
     >>> watchdog = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
+    >>> stream = LossStream(game.l1, game.l2, replicates=0)
     >>> learner = ReactivationLearner(T=8192, K=4, alpha=0.4, oracle=watchdog)
-    >>> round(float(learner.run(game.l1, game.l2, n_rep=0).sleep.max()))  # bound: 4119
+    >>> round(float(play(learner, stream, fast=True).sleep.max()))  # bound: 4119
     617
 
     References

@@ -1,25 +1,31 @@
 """Common part of all learners under a watchdog: activity, stand-ins, pseudo losses.
 
 An expert that is switched off is charged the pseudo loss 1 and is replaced by a stand-in when the
-learner chooses it nevertheless. Source: Alg. alg:orc1; spec 09, section 3.7.
+learner chooses it nevertheless. The map ``f`` of stand-ins sends every expert to an active one and
+leaves active experts alone; it changes only when somebody is switched off or on.
+Source: Algorithms 9.1 and 9.2, see docs/theory/09-tradeoff.md, "Reactivation learner (Algorithm
+9.2, repaired)".
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike
 
 from counterplay.core.online.chain import Int32Array
-from counterplay.core.validation import BoolArray, FloatArray, check_choice
+from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.learner import BicriteriaLearner, outside_activity
 from counterplay.tradeoff.model import empty_message
-from counterplay.tradeoff.oracle import CusumOracle, Granularity, OracleRun
+from counterplay.tradeoff.oracle import CusumOracle, Deactivation, Granularity, OracleRun
 from counterplay.tradeoff.plan import Plan
-from counterplay.tradeoff.standins import FALLBACKS, Fallback, map_history, next_map
 from counterplay.tradeoff.stored import inside, require, same_params
+
+Fallback = Literal["best_primary", "min_cusum", "first"]
+FALLBACKS: tuple[Fallback, ...] = ("best_primary", "min_cusum", "first")
 
 
 class WatchedLearner(BicriteriaLearner):
@@ -118,8 +124,8 @@ class WatchedLearner(BicriteriaLearner):
             self._standin = next_map(np.arange(self.K, dtype=np.int32), mask, np.zeros(self.K))
         elif not np.array_equal(mask, self._active):
             raise InvalidInputError(
-                f"round {self.rounds}: active differs from what the last update was told; "
-                f"pass it to update as active_next"
+                f"round {self.rounds}: active differs from what was observed before; "
+                f"pass it as Losses(..., active_next)"
             )
 
     def _next_activity(self, l2: FloatArray, active_next: BoolArray | None) -> BoolArray:
@@ -127,7 +133,7 @@ class WatchedLearner(BicriteriaLearner):
         if self._watchdog is not None:
             if active_next is not None:
                 raise InvalidInputError("pass active_next only to a learner without an oracle")
-            self._watchdog.update(l2)
+            self._watchdog.observe(l2)
             return self._watchdog.active.copy()
         return self._active if active_next is None else self._mask(active_next)
 
@@ -169,6 +175,20 @@ class WatchedLearner(BicriteriaLearner):
             return OracleRun(np.ones(l2.shape, dtype=bool), (), (0,))
         return self.oracle.judge(l2, B=B, granularity=granularity)
 
+    def _history(self, active: BoolArray, before: int) -> OracleRun:
+        if self._watchdog is None:
+            return OracleRun(active, (), (0,))
+        resets = self._watchdog._resets - before
+        return OracleRun(
+            active,
+            tuple(
+                Deactivation(seen - before, expert, start - before, excess, off_from - before)
+                for seen, expert, start, excess, off_from in self._watchdog.events
+                if off_from > before
+            ),
+            (0, *resets[(resets > 0) & (resets < len(active))].tolist()),
+        )
+
     def _with_standins(
         self, plan: Plan, l1: FloatArray, l2: FloatArray, activity: OracleRun
     ) -> Plan:
@@ -179,3 +199,98 @@ class WatchedLearner(BicriteriaLearner):
             resets=activity.resets, restore=self._restores(),
         )  # fmt: skip
         return Plan(plan.T, plan.starts, plan.marginals, plan.sampler, starts, maps)
+
+
+def next_map(
+    standin: Int32Array,
+    active: BoolArray,
+    scores: FloatArray,
+    *,
+    restore: bool = True,
+) -> Int32Array:
+    """Return the map after a change of activity.
+
+    Everybody whose stand-in is gone gets the active expert with the smallest score (ties go to the
+    lowest index). ``restore=False`` leaves experts that came back with their old stand-in, which
+    is what the source does and what breaks its proof.
+    """
+    new = standin.copy()
+    if restore:
+        new[active] = np.flatnonzero(active)
+    lost = ~active[new]
+    if lost.any():
+        new[lost] = np.where(active, scores, np.inf).argmin()
+    return new
+
+
+def map_history(
+    active: BoolArray,
+    l1: FloatArray,
+    l2: FloatArray,
+    fallback: Fallback,
+    *,
+    c: float = 0.0,
+    resets: tuple[int, ...] = (0,),
+    restore: bool = True,
+) -> tuple[IntArray, Int32Array]:
+    """Return all maps of a complete run and the rounds from which they are valid."""
+    K = active.shape[1]
+    changes = np.flatnonzero((active[1:] != active[:-1]).any(axis=1)) + 1
+    scores = fallback_scores(changes, l1, l2, fallback, c, np.array(resets))
+    standin = np.arange(K, dtype=np.int32)
+    starts, maps = [0], [next_map(standin, active[0], np.zeros(K))]
+    for t, score in zip(changes, scores):
+        new = next_map(maps[-1], active[t], score, restore=restore)
+        if not np.array_equal(new, maps[-1]):
+            starts.append(int(t))
+            maps.append(new)
+    return np.array(starts), np.array(maps)
+
+
+def fallback_scores(
+    rounds: IntArray,
+    l1: FloatArray,
+    l2: FloatArray,
+    fallback: Fallback,
+    c: float,
+    resets: IntArray,
+) -> FloatArray:
+    """Return what the fallback minimises, before each of the given rounds."""
+    out = np.zeros((rounds.size, l1.shape[1]))
+    if fallback == "best_primary":
+        _sums_before(l1, rounds, out)
+    elif fallback == "min_cusum":
+        _levels_before(l2, c, resets, rounds, out)
+    return out
+
+
+@njit(cache=True)
+def _sums_before(losses: FloatArray, rounds: IntArray, out: FloatArray) -> None:
+    total, j = np.zeros(losses.shape[1]), 0
+    for t in range(losses.shape[0]):
+        while j < rounds.size and rounds[j] == t:
+            out[j] = total
+            j += 1
+        if j == rounds.size:
+            return
+        for h in range(losses.shape[1]):
+            total[h] += losses[t, h]
+
+
+@njit(cache=True)
+def _levels_before(
+    l2: FloatArray, c: float, resets: IntArray, rounds: IntArray, out: FloatArray
+) -> None:
+    level, j, n = np.zeros(l2.shape[1]), 0, 0
+    for t in range(l2.shape[0]):
+        while n < resets.size and resets[n] <= t:
+            if resets[n] == t:
+                level[:] = 0.0
+            n += 1
+        while j < rounds.size and rounds[j] == t:
+            out[j] = level
+            j += 1
+        if j == rounds.size:
+            return
+        for h in range(l2.shape[1]):
+            level[h] = max(level[h], 0.0) + l2[t, h] - c

@@ -87,7 +87,7 @@ class MaximalCouplingSampler(ScalarLearner):
 
     def _learn(self, loss: FloatArray) -> None:
         self.act()
-        self.base.update(loss)
+        self.base.observe(loss)
 
     def marginals(
         self, losses: ArrayLike, *, horizon: int | None = None, out: FloatArray | None = None

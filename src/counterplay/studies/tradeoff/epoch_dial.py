@@ -10,7 +10,7 @@ from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.core.seeds import spawn
 from counterplay.core.stats import mean_interval
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
-from counterplay.tradeoff import EpochLearner, bounds, instances
+from counterplay.tradeoff import EpochLearner, LossStream, bounds, instances, play
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,9 @@ def _cell(params: Params, seed: int) -> Record:
     coins, draws = spawn(seed, 2)
     game = instances.adaptive_switch_tax(T, ALPHA, K, C, DELTA, random_state=coins)
     learner = EpochLearner(T, K, B=B)
-    run = learner.run(game.l1, game.l2, c=C, n_rep=40, random_state=draws)
+    run = play(
+        learner, LossStream(game.l1, game.l2, c=C, replicates=40), random_state=draws, fast=True
+    )
     return {"R1": run.primary_regret(clip=False), "R2": run.secondary_regret(clip=False)}
 
 

@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.online import FollowTheLeader, Hedge
 from counterplay.core.stats import loglog_slope
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.tradeoff import (
-    BicriteriaLearner,
     CusumOracle,
     DeactivationLearner,
     EpochLearner,
-    FollowTheLeader,
-    Hedge,
+    LossStream,
+    instances,
+    play,
+)
+from counterplay.tradeoff.lab import (
+    BicriteriaLearner,
     ScalarizedLearner,
     frontier,
     impossibility_phases,
-    instances,
     minimax,
 )
 
@@ -34,7 +37,7 @@ NAMES = ("Hedge", "follow the leader", "lazy epochs", "with watchdog")
 
 def _learner(name: str, T: int) -> BicriteriaLearner:
     if name.startswith("mixed"):
-        return ScalarizedLearner(float(name.split()[1]), T, 2, learner=Hedge())
+        return ScalarizedLearner(T, 2, float(name.split()[1]), learner=Hedge())
     if name == "with watchdog":
         return DeactivationLearner(T, 2, 0.5, oracle=CusumOracle(1 / 16, T**0.5))
     if name == "lazy epochs":
@@ -54,7 +57,7 @@ def _cell(params: Params, seed: int) -> Record:
     record: dict[str, float] = {}
     worst = []
     for world in instances.impossibility_worlds(T):
-        run = learner.run(world.l1, world.l2, c=world.c, n_rep=0)
+        run = play(learner, LossStream(world.l1, world.l2, c=world.c, replicates=0), fast=True)
         first, second = run.primary_regret(clip=False), run.secondary_regret(clip=False)
         record[f"R1_world_{world.meta['world']}"] = first / T
         record[f"R2_world_{world.meta['world']}"] = second / T

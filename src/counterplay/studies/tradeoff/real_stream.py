@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.online import Hedge
 from counterplay.core.validation import FloatArray
 from counterplay.errors import AssumptionWarning
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
@@ -16,10 +17,11 @@ from counterplay.studies.tradeoff.streams import RealStream, digits_stream, flu_
 from counterplay.tradeoff import (
     ChampionChallenger,
     EpochLearner,
-    Hedge,
-    count_switches,
+    LossStream,
+    play,
     required_budget,
 )
+from counterplay.tradeoff.lab import count_switches
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +76,9 @@ def _play(policy: str, stream: RealStream, budget: float, seed: int) -> tuple[np
         learner = EpochLearner(T, K, B=1, learner=Hedge(), random_state=seed)
     else:
         learner = EpochLearner(T, K, B="balanced", threshold=budget, random_state=seed)
-    return learner.run(l1, l2, c=stream.rate).path.astype(np.int64), float("nan")
+    return play(learner, LossStream(l1, l2, c=stream.rate), fast=True).path.astype(np.int64), float(
+        "nan"
+    )
 
 
 def _champion(

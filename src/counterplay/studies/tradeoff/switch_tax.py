@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.online import FollowLazyLeader, Hedge, ShrinkingDartboard
 from counterplay.core.seeds import spawn
 from counterplay.core.stats import loglog_slope
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
-from counterplay.tradeoff import (
-    EpochLearner,
-    FollowLazyLeader,
-    Hedge,
-    LazyHedge,
-    ShrinkingDartboard,
-    bounds,
-    instances,
-)
+from counterplay.tradeoff import EpochLearner, LazyHedge, LossStream, bounds, instances, play
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,12 +54,19 @@ def _game(T: int, alpha: float, name: str, rng: np.random.Generator) -> tuple[fl
     coins, draws = rng.spawn(2)
     game = instances.adaptive_switch_tax(T, alpha, K, C, DELTA, random_state=coins)
     if name == "lazy Hedge":
-        run = LazyHedge(T, K, threshold=DELTA * T**alpha).run(
-            game.l1, game.l2, c=C, n_rep=20, random_state=draws
+        run = play(
+            LazyHedge(T, K, threshold=DELTA * T**alpha),
+            LossStream(game.l1, game.l2, c=C, replicates=20),
+            random_state=draws,
+            fast=True,
         )
         return run.primary_regret(clip=False), run.secondary_regret(clip=False)
     learner = _over_epochs(name)
-    run = EpochLearner(T, K, alpha, learner=learner).run(game.l1, game.l1, c=C, n_rep=0)
+    run = play(
+        EpochLearner(T, K, alpha, learner=learner),
+        LossStream(game.l1, game.l1, c=C, replicates=0),
+        fast=True,
+    )
     switches = float(run.expected_switches or 0.0)
     # an epoch-aligned learner pays delta * B per stint, exactly (claim 09.11)
     return run.primary_regret(clip=False), DELTA * game.meta["B"] * (switches + 1)

@@ -12,11 +12,12 @@ from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.tradeoff import (
     CusumOracle,
     DeactivationLearner,
-    Instance,
-    RestartOnDeactivation,
+    LossStream,
     bounds,
     instances,
+    play,
 )
+from counterplay.tradeoff.lab import Instance, RestartOnDeactivation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +75,7 @@ def _measure(cls: Any, game: Instance, alpha: float, tuning: str) -> Record:
     learner = cls(
         game.T, game.K, alpha, oracle=oracle, anytime=None if tuning == "fixed" else tuning
     )
-    run = learner.run(game.l1, game.l2, n_rep=0)
+    run = play(learner, LossStream(game.l1, game.l2, replicates=0), fast=True)
     sleeping = run.sleeping_regret(clip=False)
     record = {
         "R2": run.secondary_regret(clip=False),

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.tradeoff import (
-    AdaNormalHedge,
     CusumOracle,
+    LossStream,
     ReactivationLearner,
-    RestartAtReset,
     bounds,
     instances,
+    play,
 )
+from counterplay.tradeoff.lab import AdaNormalHedge, RestartAtReset
 from counterplay.tradeoff.learner import BicriteriaLearner
 
 if TYPE_CHECKING:
@@ -42,7 +43,11 @@ def _cell(params: Params, seed: int) -> Record:
     T, N = int(params["T"] or 0), int(params["N"] or 0)
     game = instances.burst(T, ALPHA, K, N)
     oracle = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
-    run = _learner(str(params["learner"]), T, oracle).run(game.l1, game.l2, n_rep=0)
+    run = play(
+        _learner(str(params["learner"]), T, oracle),
+        LossStream(game.l1, game.l2, replicates=0),
+        fast=True,
+    )
     B = int(game.meta["B"])
     sleeping, rounds = run.sleeping_regret(clip=False), run.active.sum(axis=0)
     limits = [bounds.reactivation_sleeping(T, K, B, int(n)) for n in rounds]
@@ -106,7 +111,7 @@ def _timeline(frame: pd.DataFrame) -> Figure:
     game = instances.burst(2**13, ALPHA, 4, 3)
     oracle = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
     learner = ReactivationLearner(2**13, 4, ALPHA, oracle=oracle, random_state=0)
-    return learner.run(game.l1, game.l2).dashboard()
+    return play(learner, LossStream(game.l1, game.l2), fast=True).dashboard()
 
 
 WATCHDOG_ON = Study(
