@@ -69,7 +69,7 @@ def test_reactivation_with_many_experts_and_few_histories() -> None:
         w = w * 0.99 ** (l1[m][None, :] - 0.99 * (p @ l1[m]) + 1)
     line_by_line = (time.process_time() - start) * E / 200
     assert taken < line_by_line
-    assert taken < 5.0  # spec 09 section 6.29, CPU seconds
+    assert taken < 5.0  # CPU seconds
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_a_million_rounds_and_a_hundred_experts() -> None:
     l1 = np.random.default_rng(0).random((T, K))
     learner = EpochLearner(T, K, 0.5)
     learner.plan(l1[:1000])
-    assert seconds(lambda: learner.plan(l1), repeats=2) < 2.0  # spec 09 section 6.29
+    assert seconds(lambda: learner.plan(l1), repeats=2) < 2.0  # CPU seconds
 
 
 def test_twenty_thousand_replicates_cost_less_than_fifty_in_a_loop() -> None:

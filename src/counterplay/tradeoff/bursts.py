@@ -1,8 +1,9 @@
 """The bounded-burst assumption as something you can check and calibrate on your own data.
 
 An expert's secondary loss may exceed the rate ``c`` by at most a budget on every interval. The
-largest excess of an interval that ends in round ``t`` is Page's CUSUM statistic, so everything
-here costs one pass over the data. Source: Asp. asp:intv and asp:intv2; spec 09, section 2.
+largest excess of an interval that ends in round ``t`` is Page's CUSUM statistic, so everything here
+costs one pass over the data.
+Source: Assumptions 9.2 and 9.2'; docs/theory/09-tradeoff.md, "Proposition 9.A: bursts in one pass".
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from counterplay.tradeoff.model import check_loss_matrix, exceeds, limit_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 
 def cusum(l2: ArrayLike, c: float) -> FloatArray:
@@ -106,6 +108,20 @@ class BurstCheck(Report):
 
         columns = {"ok": self.ok, "excess": self.excess, "start": self.start, "end": self.end}
         return pd.DataFrame(columns).rename_axis("expert")
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw every expert's largest excess with the budget; returns the axes."""
+        from counterplay.core.figures import PALETTE, THEORY, axes_or_new, figure_style
+
+        with figure_style():
+            ax = axes_or_new(ax)
+            colours = [PALETTE[0] if ok else PALETTE[1] for ok in self.ok]
+            ax.bar(np.arange(self.ok.size), np.maximum(self.excess, 0), color=colours)
+            ax.axhline(self.threshold, label="burst budget", **THEORY)
+            ax.set_xlabel("expert")
+            ax.set_ylabel(f"largest excess over rate {self.c:.3g} (loss units)")
+            ax.legend()
+        return ax
 
 
 def burst_check(l2: ArrayLike, c: float, threshold: float) -> BurstCheck:

@@ -1,7 +1,9 @@
 """Experts that are switched off for good: charge them loss 1 and play a stand-in.
 
 No restart is needed when an expert leaves: its pseudo loss drives its probability down, and until
-then a stand-in is played for it. Source: Alg. alg:orc1, eq. sr1 and regc1; spec 09, section 3.7.
+then a stand-in is played for it.
+Source: Algorithm 9.1, Equations 9.1 and 9.2; docs/theory/09-tradeoff.md, "Theorem 9.6: the
+deactivation learner".
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.epoch_learner import Anytime, anytime, check_learner, epoch_plan
-from counterplay.tradeoff.model import EpochGrid, EpochRule
+from counterplay.tradeoff.model import EpochRule
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan
 from counterplay.tradeoff.watched import Fallback, WatchedLearner
@@ -30,8 +32,10 @@ class DeactivationLearner(WatchedLearner):
 
     Parameters
     ----------
-    T, K:
-        Number of rounds and of experts.
+    T:
+        Number of rounds.
+    K:
+        Number of experts.
     alpha:
         Gives the epoch length ``T**alpha``; the oracle's threshold is a separate matter.
     B:
@@ -103,10 +107,7 @@ class DeactivationLearner(WatchedLearner):
             raise InvalidInputError(
                 "DeactivationLearner needs an oracle without resets; use ReactivationLearner"
             )
-        self.alpha = alpha
-        self.B = B
-        threshold = None if oracle is None else oracle.threshold
-        self.grid = EpochGrid.from_rule(T, B, alpha=alpha, threshold=threshold)
+        self._init_epochs(alpha, B)
         self.learner = learner
         self.anytime = anytime
         self.reset()

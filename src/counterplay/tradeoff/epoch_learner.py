@@ -2,7 +2,7 @@
 
 If no expert's secondary loss exceeds its rate by more than a budget on any interval, then every
 stint on one expert costs at most that budget, and few switches mean little harm.
-Source: section "Algorithm" and Thm. thm:alg; spec 09, section 3.3.
+Source: Theorem 9.4; docs/theory/09-tradeoff.md, "Epoch learner, A_SL".
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ class EpochLearner(BicriteriaLearner):
 
     Parameters
     ----------
-    T, K:
-        Number of rounds and of experts.
+    T:
+        Number of rounds.
+    K:
+        Number of experts.
     alpha:
         Exponent of the burst budget ``delta * T**alpha``; gives the epoch length ``T**alpha``.
     B:
@@ -54,7 +56,7 @@ class EpochLearner(BicriteriaLearner):
 
     Notes
     -----
-    With ``ShrinkingDartboard``, E epochs and ``E >= 4 ln K`` (Thm. thm:alg): primary regret at
+    With ``ShrinkingDartboard``, E epochs and ``E >= 4 ln K`` (Theorem 9.4): primary regret at
     most ``2 sqrt(ln K T B)``, secondary at most ``threshold (2 sqrt(ln K E) + 1)``.
 
     Examples
@@ -128,7 +130,7 @@ class EpochLearner(BicriteriaLearner):
         return epoch_plan(self.learner, losses, starts[starts < len(l1)], self.grid)
 
     def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
-        """Return the bounds of Thm. thm:alg for ``ShrinkingDartboard`` with its default rate."""
+        """Return the bounds of Theorem 9.4 for ``ShrinkingDartboard`` with its default rate."""
         grid, learner = self.grid, self.learner
         if not isinstance(learner, ShrinkingDartboard) or learner.eta is not None:
             return {}
@@ -165,8 +167,10 @@ class LazyHedge(EpochLearner):
 
     Parameters
     ----------
-    T, K:
-        Number of rounds and of experts.
+    T:
+        Number of rounds.
+    K:
+        Number of experts.
     threshold:
         Burst budget ``delta * T**alpha``.
     eta:
@@ -191,7 +195,7 @@ class LazyHedge(EpochLearner):
 
     References
     ----------
-    Spec 09, section 3.3 (our variant of Thm. thm:alg).
+    docs/theory/09-tradeoff.md, "Proposition 9.G: balanced epochs and LazyHedge".
     """
 
     def __init__(
@@ -257,7 +261,7 @@ def anytime(kind: Anytime = "doubling", base: ScalarLearner | None = None) -> Sc
     Examples
     --------
     >>> anytime("decreasing")
-    MaximalCouplingSampler(base=Hedge(eta='decreasing'))
+    MaximalCouplingSampler(base=Hedge(step_size='decreasing'))
     """
     check_choice(kind, "kind", ("doubling", "decreasing"))
     if kind == "doubling":

@@ -2,7 +2,8 @@
 
 A world is a sequence of phases with constant losses. Phases with the same name in several worlds
 cannot be told apart, so the learner plays the same mixture there. The smallest possible
-``max(R1, R2)`` is then a linear program. Source: spec 09, sections 4.1 and 4.2.
+``max(R1, R2)`` is then a linear program.
+Source: docs/theory/09-tradeoff.md, "Proposition 9.B: the exact values".
 """
 
 from __future__ import annotations
@@ -116,7 +117,9 @@ def frontier(worlds: Sequence[World], c: float, secondary: ArrayLike) -> FloatAr
 
     Parameters
     ----------
-    worlds, c:
+    worlds:
+        As in ``minimax``.
+    c:
         As in ``minimax``.
     secondary:
         Limits on the secondary regret, in every world.

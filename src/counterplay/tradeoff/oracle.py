@@ -1,8 +1,9 @@
 """The watchdog: switches an expert off as soon as its secondary loss exceeds the burst budget.
 
-It keeps one CUSUM per expert. The first kind never switches anybody on again; the second kind
-gives everybody a fresh start at fixed reset times. Source: sections "The first oracle" and "The
-second oracle" of the chapter; spec 09, section 3.6.
+It keeps one CUSUM per expert. The first kind never switches anybody on again; the second kind gives
+everybody a fresh start at fixed reset times.
+Source: sections "The first oracle" and "The second oracle" of the chapter;
+docs/theory/09-tradeoff.md, "CUSUM and the watchdog".
 """
 
 from __future__ import annotations
@@ -214,8 +215,10 @@ class CusumOracle(Stateful):
 
         Parameters
         ----------
-        K, T:
-            Number of experts and rounds.
+        K:
+            Number of experts.
+        T:
+            Number of rounds.
         B:
             Epoch length; reset times are rounded up to the next epoch start, with a warning.
         granularity:
@@ -359,7 +362,9 @@ class CusumOracle(Stateful):
         ----------
         l2:
             Secondary losses, shape ``(T, K)``.
-        B, granularity:
+        B:
+            As in ``start``.
+        granularity:
             As in ``start``.
         """
         losses = check_loss_matrix(l2, "secondary")

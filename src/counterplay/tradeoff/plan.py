@@ -2,7 +2,8 @@
 
 A learner chooses an expert per epoch (its law is known exactly) and may play a stand-in for an
 expert that is switched off (a map that changes a few times). Expected losses follow without
-simulation, and thousands of paths can be drawn at once. Source: spec 09, sections 2 and 3.7.
+simulation, and thousands of paths can be drawn at once.
+Source: docs/theory/09-tradeoff.md, "Proposition 9.H: laziness is invisible to fixed losses".
 """
 
 from __future__ import annotations

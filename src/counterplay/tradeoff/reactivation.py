@@ -3,8 +3,9 @@
 For every expert ``h*`` there is a row of weights that only learns while ``h*`` is active, so the
 learner competes with each expert over exactly its own active time. Within a segment the weights
 only shrink, and the choice is kept as in Shrinking Dartboard. Rows of experts with the same history
-are identical and stored once. Source: Alg. alg:orc2, Thm. thm:ub; spec 09, section 3.10, with the
-reset of the stand-ins that is missing in the source.
+are identical and stored once.
+Source: Algorithm 9.2, Theorem 9.8; docs/theory/09-tradeoff.md, "Reactivation learner (Algorithm
+9.2, repaired)", with the reset of the stand-ins that is missing in the source.
 """
 
 from __future__ import annotations
@@ -29,24 +30,26 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import bounds
-from counterplay.tradeoff.model import EpochGrid, EpochRule, check_losses
-from counterplay.tradeoff.oracle import CusumOracle, Granularity, OracleRun
+from counterplay.tradeoff.model import EpochRule, check_losses
+from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan, epoch_averages, plain_plan
 from counterplay.tradeoff.stored import inside, require
-from counterplay.tradeoff.watched import Fallback, WatchedLearner
+from counterplay.tradeoff.watched import EpochWeights, Fallback
 
 Sampling = Literal["dartboard", "coupling"]
 
 
-class ReactivationLearner(WatchedLearner):
+class ReactivationLearner(EpochWeights):
     """Compete with every expert over its active time, however often it goes and comes back.
 
     Use it with a watchdog that gives everybody a fresh start now and then.
 
     Parameters
     ----------
-    T, K:
-        Number of rounds and of experts.
+    T:
+        Number of rounds.
+    K:
+        Number of experts.
     alpha:
         Gives the epoch length ``T**alpha``.
     B:
@@ -69,7 +72,7 @@ class ReactivationLearner(WatchedLearner):
 
     Notes
     -----
-    Thm. thm:ub with its constants, losses fixed in advance, E epochs: sleeping regret to an expert
+    Theorem 9.8 with its constants, losses fixed in advance, E epochs: sleeping regret to an expert
     active in ``T_h`` rounds at most ``B (2 sqrt(E ln K) + 2 (T_h / B) sqrt(ln K / E))``; secondary
     regret at most ``4 threshold sqrt(E ln K) + (threshold + (1-c) B) (D + N + 1)`` with ``D``
     deactivating epochs and ``N`` resets.
@@ -93,14 +96,9 @@ class ReactivationLearner(WatchedLearner):
     """
 
     _state: ClassVar[tuple[str, ...]] = (
-        *WatchedLearner._state, "_current", "_sum", "_epoch_active", "_probs", "_log_weight",
-        "_group", "_size", "_shares", "_rows",
+        *EpochWeights._state, "_log_weight", "_group", "_size", "_shares", "_rows",
     )  # fmt: skip
     _varying: ClassVar[tuple[str, ...]] = ("_rows",)
-    _current: int  # choice of the current epoch
-    _sum: FloatArray  # pseudo losses of the epoch so far
-    _epoch_active: BoolArray  # activity at the start of the epoch
-    _probs: FloatArray  # distribution of the choice
     _log_weight: FloatArray
     _group: IntArray  # row of every expert
     _size: IntArray  # experts per row
@@ -123,12 +121,9 @@ class ReactivationLearner(WatchedLearner):
     ) -> None:
         self._init(T, K, random_state)
         self._init_watch(oracle, fallback)
-        self.alpha = alpha
-        self.B = B
+        self._init_epochs(alpha, B)
         self.sampling: Sampling = check_choice(sampling, "sampling", ("dartboard", "coupling"))
         self.restore = restore
-        threshold = None if oracle is None else oracle.threshold
-        self.grid = EpochGrid.from_rule(T, B, alpha=alpha, threshold=threshold)
         self.eta = eta
         self.base = (
             reactivation_base(self.grid.E, self.K)
@@ -136,9 +131,6 @@ class ReactivationLearner(WatchedLearner):
             else check_real(eta, "eta", low=1 / math.sqrt(2) - 1e-12, high=1.0)
         )
         self.reset()
-
-    def _granularity(self) -> tuple[int, Granularity]:
-        return self.grid.B, "epoch"
 
     def _restores(self) -> bool:
         return self.restore
@@ -159,14 +151,12 @@ class ReactivationLearner(WatchedLearner):
         self._table, self._shares = np.zeros((K, K)), np.zeros(K)
         self._group, self._size = np.zeros(K, dtype=np.int64), np.zeros(K, dtype=np.int64)
         self._size[0] = K
-        self._sum, self._probs = np.zeros(K), np.full(K, 1 / K)
-        self._log_weight, self._epoch_active = np.zeros(K), np.ones(K, dtype=bool)
-        self._current = -1
+        self._log_weight = np.zeros(K)
 
     def _check_state(self) -> None:
         super()._check_state()
         B, K = self.grid.B, self.K
-        running = self._check_epoch(self._current, self._sum, self._probs, self._epoch_active, B)
+        running = self._check_epoch()
         inside(self, "_group", self._group, 0, K - 1, 0.0)  # before it counts anything
         rows = int(self._group.max()) + 1
         sizes = np.bincount(self._group, minlength=K)
@@ -186,13 +176,7 @@ class ReactivationLearner(WatchedLearner):
             inside(self, "_probs", self._probs, probs, probs, 1e-9)
             inside(self, "_log_weight", self._log_weight, weight, weight, tol)
 
-    def _choose(self) -> int:
-        if self.rounds % self.grid.B == 0:
-            self._open_epoch()
-        return int(self._standin[self._current])
-
     def _open_epoch(self) -> None:
-        """Compute the distribution of the epoch and draw or keep the choice."""
         previous, weight_before = self._probs.copy(), self._log_weight.copy()
         fresh = self._starts_segment()
         self._epoch_active = self._active.copy()
@@ -213,16 +197,11 @@ class ReactivationLearner(WatchedLearner):
             return self._watchdog.is_reset(self.rounds)
         return bool((self._active & ~self._epoch_active).any())
 
-    def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
-        pseudo = np.where(self._active, l1, 1.0)
-        self._move(l1, l2, active_next)
-        self._sum += pseudo
-        if (self.rounds + 1) % self.grid.B == 0:
-            _charge(
-                self._epoch_active, self._sum / self.grid.B, self._probs,
-                self._table, self._shares, self._group, self._size,
-            )  # fmt: skip
-            self._sum[:] = 0.0
+    def _charge(self, pseudo: FloatArray) -> None:
+        _charge(
+            self._epoch_active, pseudo, self._probs,
+            self._table, self._shares, self._group, self._size,
+        )  # fmt: skip
 
     def _plan(self, l1: FloatArray, l2: FloatArray, activity: OracleRun | None) -> Plan:
         assert activity is not None  # a watched learner always knows who is active
@@ -238,10 +217,6 @@ class ReactivationLearner(WatchedLearner):
         self._check_shape(primary)
         return self._trace(primary, self._activity(secondary, active))
 
-    def _starts(self, l1: FloatArray) -> IntArray:
-        starts = self.grid.starts
-        return starts[starts < len(l1)]
-
     def _trace(self, l1: FloatArray, activity: OracleRun) -> ReactivationTrace:
         starts = self._starts(l1)
         pseudo = epoch_averages(l1, starts, self.grid.B, activity.active)
@@ -255,12 +230,10 @@ class ReactivationLearner(WatchedLearner):
         return ReactivationTrace(self.base, marginals, keep, potential, groups)
 
     def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
-        """Return the bounds of Thm. thm:ub; the sleeping regret is for an always active expert."""
+        """Return the bounds of Theorem 9.8; the sleeping regret is for an always active expert."""
         if self.eta is not None or not self.restore:
             return {}
-        late = 0
-        if self.oracle is not None and self.oracle.granularity == "round":
-            late = self.oracle.segments(self.T, self.grid.B)
+        late = self._late_segments()
         T, K, B = self.T, self.K, self.grid.B
         found = {"sleeping regret": bounds.reactivation_sleeping(T, K, B, T, late)}
         if activity is not None and self.oracle is not None:

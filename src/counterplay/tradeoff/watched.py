@@ -9,6 +9,7 @@ Source: Algorithms 9.1 and 9.2, see docs/theory/09-tradeoff.md, "Reactivation le
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from counterplay.core.online.chain import Int32Array
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.learner import BicriteriaLearner, outside_activity
-from counterplay.tradeoff.model import empty_message
+from counterplay.tradeoff.model import EpochGrid, EpochRule, empty_message
 from counterplay.tradeoff.oracle import CusumOracle, Deactivation, Granularity, OracleRun
 from counterplay.tradeoff.plan import Plan
 from counterplay.tradeoff.stored import inside, require, same_params
@@ -42,6 +43,10 @@ class WatchedLearner(BicriteriaLearner):
     _standin: Int32Array
     _primary: FloatArray  # cumulative primary losses
 
+    alpha: float | None
+    B: EpochRule
+    grid: EpochGrid
+
     def _init_watch(self, oracle: CusumOracle | None, fallback: Fallback) -> None:
         if oracle is not None and not isinstance(oracle, CusumOracle):
             raise InvalidInputError(f"oracle must be a CusumOracle or None, got {oracle!r}")
@@ -49,6 +54,12 @@ class WatchedLearner(BicriteriaLearner):
         self.fallback = check_choice(fallback, "fallback", FALLBACKS)
         if fallback == "min_cusum" and oracle is None:
             raise InvalidInputError("fallback='min_cusum' needs an oracle")
+
+    def _init_epochs(self, alpha: float | None, B: EpochRule) -> None:
+        """Cut the rounds into epochs; a balanced one is as long as the oracle's threshold."""
+        self.alpha, self.B = alpha, B
+        threshold = None if self.oracle is None else self.oracle.threshold
+        self.grid = EpochGrid.from_rule(self.T, B, alpha=alpha, threshold=threshold)
 
     @property
     def active(self) -> BoolArray:
@@ -93,28 +104,6 @@ class WatchedLearner(BicriteriaLearner):
             own = np.flatnonzero(self._active)
             plays = not self._restores() or np.array_equal(self._standin[own], own)
             require(plays, self, "_standin", "must let active experts play for themselves")
-
-    def _check_epoch(
-        self, current: int, total: FloatArray, probs: FloatArray, active: BoolArray, B: int
-    ) -> bool:
-        """Check what the learners with their own weights know about the current epoch.
-
-        Returns whether the probabilities are those of the epoch that is running.
-        """
-        inside(self, "_sum", total, 0.0, self.rounds % B, 1e-9 * B)
-        inside(self, "_probs", probs, 0.0, 1.0, 1e-9)
-        require(abs(probs.sum() - 1) < 1e-6, self, "_probs", "must sum to 1")
-        opened = current >= 0 or (self.rounds == 0 and self._choice < 0)
-        require(opened, self, "_current", "must be an expert")
-        if self._choice >= 0:
-            same = self._choice == int(self._standin[current])
-            require(same, self, "_choice", "must be the stand-in of the current expert")
-        running = self._choice >= 0 or self.rounds % B > 0
-        if self._watchdog is not None and current >= 0:
-            start = (self.rounds - (not running)) // B * B
-            same = np.array_equal(active, self._watchdog._active_in(start))
-            require(same, self, "_epoch_active", "must follow from the take-downs")
-        return running
 
     def _see_activity(self, active: BoolArray) -> None:
         """Check the activity passed to ``act``; in the first round it is taken over."""
@@ -199,6 +188,79 @@ class WatchedLearner(BicriteriaLearner):
             resets=activity.resets, restore=self._restores(),
         )  # fmt: skip
         return Plan(plan.T, plan.starts, plan.marginals, plan.sampler, starts, maps)
+
+
+class EpochWeights(WatchedLearner):
+    """Base class of watched learners with weights of their own, charged once per epoch."""
+
+    _state: ClassVar[tuple[str, ...]] = (
+        *WatchedLearner._state, "_current", "_sum", "_epoch_active", "_probs",
+    )  # fmt: skip
+    _current: int  # choice of the current epoch
+    _sum: FloatArray  # pseudo losses of the epoch so far
+    _epoch_active: BoolArray  # activity at the start of the epoch
+    _probs: FloatArray  # distribution of the choice
+
+    def _granularity(self) -> tuple[int, Granularity]:
+        return self.grid.B, "epoch"
+
+    def _start(self) -> None:
+        super()._start()
+        self._sum, self._probs = np.zeros(self.K), np.full(self.K, 1 / self.K)
+        self._current, self._epoch_active = -1, np.ones(self.K, dtype=bool)
+
+    def _check_epoch(self) -> bool:
+        """Check what is known about the current epoch.
+
+        Returns whether the probabilities are those of the epoch that is running.
+        """
+        B, current, probs = self.grid.B, self._current, self._probs
+        inside(self, "_sum", self._sum, 0.0, self.rounds % B, 1e-9 * B)
+        inside(self, "_probs", probs, 0.0, 1.0, 1e-9)
+        require(abs(probs.sum() - 1) < 1e-6, self, "_probs", "must sum to 1")
+        opened = current >= 0 or (self.rounds == 0 and self._choice < 0)
+        require(opened, self, "_current", "must be an expert")
+        if self._choice >= 0:
+            same = self._choice == int(self._standin[current])
+            require(same, self, "_choice", "must be the stand-in of the current expert")
+        running = self._choice >= 0 or self.rounds % B > 0
+        if self._watchdog is not None and current >= 0:
+            start = (self.rounds - (not running)) // B * B
+            same = np.array_equal(self._epoch_active, self._watchdog._active_in(start))
+            require(same, self, "_epoch_active", "must follow from the take-downs")
+        return running
+
+    def _choose(self) -> int:
+        if self.rounds % self.grid.B == 0:
+            self._open_epoch()
+        return int(self._standin[self._current])
+
+    @abstractmethod
+    def _open_epoch(self) -> None:
+        """Compute the distribution of the epoch and draw or keep the choice."""
+
+    def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
+        pseudo = np.where(self._active, l1, 1.0)
+        self._move(l1, l2, active_next)
+        self._sum += pseudo
+        if (self.rounds + 1) % self.grid.B == 0:
+            self._charge(self._sum / self.grid.B)
+            self._sum[:] = 0.0
+
+    @abstractmethod
+    def _charge(self, pseudo: FloatArray) -> None:
+        """Take in the average pseudo losses of the epoch that ends."""
+
+    def _starts(self, l1: FloatArray) -> IntArray:
+        """First rounds of the epochs of recorded losses."""
+        starts = self.grid.starts
+        return starts[starts < len(l1)]
+
+    def _late_segments(self) -> int:
+        """Segments in which an expert may be switched off inside an epoch."""
+        if self.oracle is None or self.oracle.granularity != "round":
+            return 0
+        return self.oracle.segments(self.T, self.grid.B)
 
 
 def next_map(

@@ -3,7 +3,7 @@
 On losses that are fixed in advance, every learner built on exponential weights has deterministic
 probabilities; only the draws are random. Keeping the law apart from the draws gives expectations
 without simulation, and thousands of replicates that share one weight path.
-Source: spec 09, sections 2 and 3.1.
+Source: docs/theory/09-tradeoff.md, "Proposition 9.C: Shrinking Dartboard".
 """
 
 from __future__ import annotations

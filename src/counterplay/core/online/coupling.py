@@ -2,7 +2,8 @@
 
 From one round to the next the expert is kept with probability ``min(1, new / old)`` and otherwise
 drawn from what was gained. The switch probability is the total variation distance of the two
-distributions, and no sampling with these marginals can do with less. Source: spec 09, section 3.4.
+distributions, and no sampling with these marginals can do with less.
+Source: docs/theory/09-tradeoff.md, "Proposition 9.F: maximal coupling".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Explore then commit: watch for a while, then play the best expert so far for ever.
 
 Enough when the losses are independent draws from a fixed distribution, hopeless when they are not.
-Source: introduction of the chapter (the i.i.d. remark); spec 09, section 3.11.
+Source: introduction of chapter 9 of the thesis (the i.i.d. remark).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The chance that an expert leads is an integral of a product of K - 1 linear factors, piecewise a
 polynomial, which Gauss quadrature with K/2 + 1 nodes integrates exactly.
-Source: spec 09, section 3.2; the substitution that makes the integrand polynomial is ours.
+Source: docs/theory/09-tradeoff.md, "Proposition 9.E: exact law of the lazy leader".
 """
 
 from __future__ import annotations

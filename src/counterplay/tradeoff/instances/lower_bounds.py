@@ -1,7 +1,8 @@
 """The five constructions behind the lower bounds.
 
-Each is the hardest stream of its kind: no learner can do better on it than the matching function
-in ``bounds`` says. Source: spec 09, sections 4.1 to 4.5.
+Each is the hardest stream of its kind: no learner can do better on it than the matching function in
+``bounds`` says.
+Source: docs/theory/09-tradeoff.md, Theorems 9.1 to 9.3, 9.5 and 9.7.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PHASES = {
     "second in world I": ((3, 4), (0, 1), (1, 2)),
     "second in world II": ((5, 8), (1, 6), (0, 1)),
 }
-"""Table tab:bin: label rate ``a`` and the experts' rates ``b`` in every phase."""
+"""Table 9.1: label rate ``a`` and the experts' rates ``b`` in every phase."""
 
 
 def classification_losses(a: Number, b: Number) -> tuple[Number, Number]:
@@ -53,7 +54,7 @@ def classification_losses(a: Number, b: Number) -> tuple[Number, Number]:
 
 
 def impossibility_worlds(T: int) -> tuple[Instance, Instance]:
-    """Two worlds that look alike until half time (Thm. thm:notwork); ``c = 1/16``.
+    """Two worlds that look alike until half time (Theorem 9.1); ``c = 1/16``.
 
     Every expert ends at or below ``c T``, yet no learner keeps both regrets small in both worlds:
     see ``bounds.impossibility_average``.
@@ -88,7 +89,7 @@ def _phase(name: str, rounds: int) -> tuple[FloatArray, FloatArray]:
 
 
 def burst_pair(T: int, alpha: float, delta: float = 0.25) -> Instance:
-    """Two experts with one burst each (Thm. thm:lb1); ``c = 0``.
+    """Two experts with one burst each (Theorem 9.2); ``c = 0``.
 
     The bursts last ``m = round(4 delta T**alpha)`` rounds each; every learner has
     ``max(R1, R2) >= m / 6``, see ``bounds.burst_pair_minimax``.
@@ -97,8 +98,10 @@ def burst_pair(T: int, alpha: float, delta: float = 0.25) -> Instance:
     ----------
     T:
         Number of rounds, at least ``2 m``.
-    alpha, delta:
-        Burst budget ``delta * T**alpha``.
+    alpha:
+        Exponent of the burst budget.
+    delta:
+        Factor of the burst budget ``delta * T**alpha``.
 
     Examples
     --------
@@ -129,9 +132,10 @@ class SwitchTax(AdaptiveSecondary):
     ----------
     K:
         Number of experts.
-    c, delta:
-        An expert costs ``c + delta`` in the first ``B`` rounds and whenever it was not played in
-        each of the last ``B`` rounds, else ``c``.
+    c:
+        Loss of an expert that was played in each of the last ``B`` rounds.
+    delta:
+        What it costs more in the first ``B`` rounds and whenever it was not.
     B:
         Rounds it takes to get used to an expert.
 
@@ -175,17 +179,23 @@ class SwitchTax(AdaptiveSecondary):
 def adaptive_switch_tax(
     T: int, alpha: float, K: int, c: float, delta: float, random_state: RandomState = None
 ) -> Instance:
-    """Coin-flip primary losses and a secondary loss that taxes switching (Thm. thm:lb2).
+    """Coin-flip primary losses and a secondary loss that taxes switching (Theorem 9.3).
 
     The primary loss of every expert is a fair coin per epoch of ``B = round(T**alpha)`` rounds;
     the secondary loss is a ``SwitchTax``. Lower bound: ``bounds.switch_tax``.
 
     Parameters
     ----------
-    T, alpha, K:
-        Rounds, exponent of the epoch length, experts (at least 2).
-    c, delta:
-        Rate and tax, with ``c + delta <= 1``.
+    T:
+        Number of rounds.
+    alpha:
+        Exponent of the epoch length.
+    K:
+        Number of experts, at least 2.
+    c:
+        Rate.
+    delta:
+        Tax, with ``c + delta <= 1``.
     random_state:
         Seed of the coins.
 
@@ -206,7 +216,7 @@ def adaptive_switch_tax(
 def cumulative_trap(
     T: int, alpha: float, c: float, world: int, random_state: RandomState = None
 ) -> Instance:
-    """A trap for learners that only look at cumulative losses (Thm. thm:subopt); ``delta = 1/2``.
+    """A trap for learners that only look at cumulative losses (Theorem 9.5); ``delta = 1/2``.
 
     World 0 alternates between the experts; world ``w >= 1`` has random losses first, arranged so
     that both experts have the cumulative losses of world 0 when interval ``w`` begins.
@@ -215,8 +225,10 @@ def cumulative_trap(
     ----------
     T:
         Rounds; shortened to a multiple of the interval length ``T**((1+alpha)/2)``.
-    alpha, c:
-        Exponent of the burst budget, and rate.
+    alpha:
+        Exponent of the burst budget.
+    c:
+        Rate.
     world:
         0, or the number of an interval.
     random_state:
@@ -290,7 +302,7 @@ def _rewrite_past(l1: FloatArray, M: int, rng: np.random.Generator) -> bool:
 def deactivation_ladder(
     T: int, alpha: float, K: int, c: float = 0.2, delta: float = 0.5
 ) -> Instance:
-    """The best expert is switched off again and again (Thm. thm:linK).
+    """The best expert is switched off again and again (Theorem 9.7).
 
     Expert ``k = 1..K`` is perfect from round ``T_{k-1}`` on and switched off exactly in round
     ``T_k``. Every learner with small sleeping regret suffers about ``K`` burst budgets:
@@ -298,10 +310,16 @@ def deactivation_ladder(
 
     Parameters
     ----------
-    T, alpha, K:
-        Rounds, exponent of the burst budget, experts (at least 2).
-    c, delta:
-        Rate, and budget ``delta * T**alpha``.
+    T:
+        Number of rounds.
+    alpha:
+        Exponent of the burst budget.
+    K:
+        Number of experts, at least 2.
+    c:
+        Rate.
+    delta:
+        Factor of the burst budget ``delta * T**alpha``.
 
     Examples
     --------
