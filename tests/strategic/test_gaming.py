@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import train_test_split
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -234,3 +235,44 @@ def test_value_of_information_with_real_labels_starts_over() -> None:
     assert study.oracle_error <= study.naive_error
     assert (study.runs["mistakes"] < 0.3 * len(y)).all()
     assert (study.runs["target"] == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("scores", "qualified", "right"),
+    [
+        ([1.0, np.nextafter(1.0, 2.0)], [False, True], 2),
+        ([1.6e18, 1.6e18 + 256, 1.6e18 + 512], [False, True, True], 3),
+        ([1.6e18, 1.6e18 + 256], [True, True], 2),
+        ([-1.6e18, -1.6e18 + 256], [False, False], 2),
+        ([0.0, 5e-324, 1e-323], [False, False, True], 3),
+    ],
+)
+def test_s5_best_cut_separates_neighbouring_floats(scores: Any, qualified: Any, right: int) -> None:
+    cut = best_cut(np.array(scores), np.array(qualified))
+    assert int(((np.array(scores) > cut) == qualified).sum()) == right
+
+
+@pytest.mark.parametrize("positive", [1, 0])
+def test_s5_the_fitted_threshold_survives_rounding(positive: int) -> None:
+    """S5: no model that is returned depends on how its scores were rounded."""
+    rng = np.random.default_rng(3)
+    for scale in (1.0, 1e9):
+        X = scale * (1 + rng.choice([0, 1, 2, 2**45], size=(40, 2)) * 2.0**-52)
+        y = rng.integers(0, 2, size=40)
+        model = LogisticRegression().fit(X, y)
+        model.coef_ = np.array([[1.0, 0.7]])
+        ready = fit_threshold(model, X, y, 0.0, positive=positive)
+        alone = np.concatenate([ready.predict(row[None]) for row in X])
+        assert np.array_equal(alone, ready.predict(X))
+        far = X[:, 0] + 0.7 * X[:, 1]
+        groups = [far < c for c in scale * 1.7 * np.array([0.5, 1.002, 1.004, 1.006, 2.0])]
+        best = max(np.mean(~g == y) for g in groups)  # cuts between clearly other scores
+        assert ready.score(X, y) >= best - 1e-12
+
+
+def test_s6_at_radius_zero_the_bracket_is_the_accuracy(data: tuple[np.ndarray, ...]) -> None:
+    X_train, X, y_train, y = data
+    for model in (GaussianNB(), HistGradientBoostingClassifier(max_iter=5, random_state=0)):
+        report = gaming_report(model.fit(X_train, y_train), X, y, radius=[0.0, 1.0], pool=X_train)
+        row = report.to_frame().iloc[0]
+        assert row["accuracy"] == row["accuracy_low"] == row["accuracy_high"] == model.score(X, y)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from counterplay.core.finite_class import FiniteClass
+from counterplay.core.halfspaces import halfspaces_lp
 from counterplay.strategic import (
     LocalGraph,
     ManipulationGraph,
@@ -159,3 +160,100 @@ def test_auto_says_which_backend_ran() -> None:
     assert StrategicERM().fit(X[:, :1], y).backend_ == "threshold1d"
     assert StrategicERM().fit(X[:40, :2], y[:40]).backend_ == "halfspace2d_exact"
     assert StrategicERM().fit(X[:10], np.arange(10) % 2).backend_ == "halfspace_milp"
+
+
+NEXT = float(np.nextafter(1.0, 2.0))
+CLOSE = [
+    ([[1.0], [NEXT]] * 3, [0, 1] * 3, 0.0),
+    ([[1.6e18], [1.6e18 + 256], [1.6e18 + 512]], [0, 1, 0], 1 / 3),
+    ([[1.6e18], [1.6e18], [1.6e18 + 256]], [0, 1, 0], 1 / 3),  # best: accept nobody
+    ([[-1.6e18], [-1.6e18], [-1.6e18 + 256]], [1, 0, 1], 1 / 3),  # best: accept everybody
+    ([[1.7e308], [-1.7e308]], [1, 0], 0.0),
+    ([[5e-324], [0.0], [1e-323]], [0, 0, 1], 0.0),
+]
+
+
+@pytest.mark.parametrize(("X", "y", "least"), CLOSE)
+def test_s5_thresholds_between_close_values_do_what_they_say(X, y, least: float) -> None:
+    """S5: between neighbouring floats the threshold is the upper one; at 1e18 adding 1 is lost."""
+    X, y = np.array(X), np.array(y)
+    line = StrategicERM("threshold1d").fit(X, y)
+    assert line.optimal_
+    assert line.loss_ == pytest.approx(least, abs=1e-12)
+    assert np.mean(line.predict(X) != y) == pytest.approx(least, abs=1e-12)
+
+
+def test_s5_the_loss_is_that_of_the_rule_for_every_backend() -> None:
+    """S5: whatever the scale, deciding row by row gives the loss that was reported."""
+    rng = np.random.default_rng(7)
+    for backend, p in (("halfspace2d_exact", 2), ("halfspace_milp", 3), ("halfspace_heuristic", 3)):
+        for scale in (1.0, 1e-9, 1e9, 2.0**60):
+            # neighbouring floats beside ordinary ones
+            X = scale * (1 + rng.choice([0, 1, 2, 1000, 2**40], size=(14, p)) * 2.0**-52)
+            y = rng.integers(0, 2, size=14)
+            y[:2] = 0, 1
+            model = StrategicERM(backend, time_limit=10, restarts=2, random_state=0).fit(X, y)
+            alone = np.concatenate([model.predict(row[None]) for row in X])
+            assert np.mean(alone != y) == pytest.approx(model.loss_, abs=1e-12)
+            assert np.mean(model.predict(np.asfortranarray(X)) != y) == pytest.approx(model.loss_)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_s3_far_points_do_not_hide_the_best_halfspace(seed: int) -> None:
+    """S3: separable data have loss 0, also with two people far away from the others."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, 3))
+    X[0, 0], X[1, 1] = 5e4, -3e4
+    y = (X @ [1, 2, -1] > 0).astype(int)
+    model = StrategicERM("halfspace_milp").fit(X, y)
+    assert model.loss_ == 0
+    assert model.optimal_
+    assert np.array_equal(model.predict(X), y)
+
+
+def every_halfspace(X: np.ndarray, graph: ManipulationGraph, y: np.ndarray) -> float:
+    """Least strategic loss, by linear programs for all labelings of the points."""
+    traces = FiniteClass.from_matrix(halfspaces_lp((X - X.mean(axis=0)) / X.std(axis=0)))
+    return finite_erm(traces, np.arange(len(y)), y, graph)[1] / len(y)
+
+
+@pytest.mark.parametrize("kind", ["general", "far", "grid", "unequal"])
+def test_s3_optimal_means_that_no_halfspace_is_better(kind: str) -> None:
+    """S3: the claim is checked against all halfspaces; in general position it is always made."""
+    rng = np.random.default_rng(8)
+    for _ in range(3):
+        X = rng.normal(size=(8, 3))
+        if kind == "far":
+            X[0, 0], X[1, 1] = 5e4, -3e4
+        if kind == "grid":
+            cells = np.stack(np.meshgrid(*[np.arange(3.0)] * 3), axis=-1).reshape(-1, 3)
+            X = cells[rng.choice(27, size=8, replace=False)]
+        if kind == "unequal":
+            X = np.exp(3 * X) * [1.0, 1e3, 1e6]
+        lists = [[int(rng.integers(0, x))] if x and rng.random() < 0.5 else [] for x in range(8)]
+        graph = ManipulationGraph.from_lists(lists, features=X)
+        y = rng.permutation([0, 1, 0, 1, 0, 1, 0, 1])
+        least = every_halfspace(X, graph, y)
+        model = StrategicERM("halfspace_milp").fit(X, y, graph=graph)
+        assert model.loss_ >= least - 1e-12
+        assert 1 - strategic_accuracy(model, X, y, graph=graph) == pytest.approx(model.loss_)
+        if model.optimal_:
+            assert model.loss_ == pytest.approx(least, abs=1e-12)
+        if kind in ("general", "far"):
+            assert model.optimal_
+
+
+def test_s3_directions_too_close_for_floats_are_not_called_optimal() -> None:
+    """S3: in the plane the claim is checked against the exact list of all labelings."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        for far in (0.0, 1e12, 1e14):
+            X = rng.normal(size=(6, 2))
+            X[:3, 0] += far * rng.choice([1.0, 2.0, 3.0, -1.0], size=3)
+            y = rng.permutation([0, 1] * 3)
+            model = StrategicERM("halfspace2d_exact").fit(X, y)
+            least = (FiniteClass.halfspaces_2d(X).labels != y).sum(axis=1).min() / 6
+            assert np.mean(model.predict(X) != y) == pytest.approx(model.loss_, abs=1e-12)
+            assert model.loss_ >= least - 1e-12
+            if model.optimal_ or far == 0:
+                assert model.loss_ == pytest.approx(least, abs=1e-12)

@@ -277,3 +277,21 @@ def test_a_graph_can_be_rebuilt_from_its_own_matrix() -> None:
     again = ManipulationGraph.from_matrix(ARC.adjacency, features=[[0.0], [2.0]])
     assert again.neighbors(0).tolist() == [1]
     assert ARC.neighbors(0).tolist() == [1]
+
+
+def test_s4_limits_bind_only_the_features_that_change() -> None:
+    """S4: who stands outside the limits of one action may still take another one."""
+    X = np.array([[3.0, 0.0], [6.0, 0.0], [6.0, 1.0]])
+    actions = [
+        Action("close a card", column=0, change=-1, cost=1.0, low=5),
+        Action("raise income", column=1, change=1, cost=1.0),
+    ]
+    graph = ManipulationGraph.from_actions(X, actions, budget=1.0)
+
+    def reached(point: list[float]) -> set[tuple[float, ...]]:
+        node = int(graph.node_of([point])[0])
+        return {tuple(row) for row in graph.features[graph.neighbors(node)]}
+
+    assert reached([3.0, 0.0]) == {(3.0, 1.0)}  # two cards fewer than allowed, income is free
+    assert reached([6.0, 0.0]) == {(5.0, 0.0), (6.0, 1.0)}
+    assert reached([6.0, 1.0]) == {(5.0, 1.0)}  # income ends at the largest value seen

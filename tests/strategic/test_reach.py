@@ -269,3 +269,24 @@ def test_frames_keep_their_names() -> None:
 def test_bad_input_is_named(call: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         call()
+
+
+def test_s6_nobody_moves_without_effort() -> None:
+    """S6: at radius 0 the bracket is a point, also for models that are only searched."""
+    for model in (GaussianNB(), HistGradientBoostingClassifier(max_iter=10), SVC(kernel="sigmoid")):
+        reach = acceptance_distance(model.fit(X, Y), Z, pool=X)
+        still = np.zeros(len(Z))
+        assert np.array_equal(reach.surely(still), model.predict(Z) == 1)
+        assert np.array_equal(reach.possibly(still), model.predict(Z) == 1)
+    lonely = np.where(np.arange(len(Z)) % 2 == 0, 0.0, 1.0)  # only every second person can move
+    assert np.array_equal(reach.possibly(lonely)[::2], model.predict(Z)[::2] == 1)
+
+
+def test_s6_who_stands_on_the_border_is_rejected_until_she_moves() -> None:
+    """S6: a score of exactly 0 is a rejection, and the smallest effort is enough."""
+    model = LogisticRegression().fit([[0.0], [2.0]], [0, 1])
+    model.coef_, model.intercept_ = np.array([[1.0]]), np.array([-1.0])
+    assert model.predict([[1.0]]) == [0]
+    reach = acceptance_distance(model, [[1.0]])
+    assert not reach.surely(np.zeros(1))
+    assert reach.surely(np.full(1, 1e-9))

@@ -105,7 +105,7 @@ class Agents:
         With these labels the rule ``target`` is perfect against the manipulating population, which
         is what "realizable" means; labels are in general not a function of the features (trap T18).
         """
-        points = hypotheses.check_points(np.asarray(X))
+        points = hypotheses.check_points(X)
         draft = cls(X=points, y=np.zeros(len(points), np.int8), radius=radius, sets=sets)
         return cls(X=points, y=draft.accepted(hypotheses, [target])[:, 0], radius=radius, sets=sets)
 

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_int
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_features
+from counterplay.strategic.columns import aligned_costs, column_order, common_names
 from counterplay.strategic.metrics import NormMetric, Points
 
 Box: TypeAlias = "tuple[FloatArray, FloatArray]"
@@ -81,10 +82,21 @@ class RuleSetClass(HypothesisClass):
     def from_trees(
         cls, trees: Sequence[Any], norm: float = 2, costs: ArrayLike | None = None
     ) -> RuleSetClass:
-        """Build the catalogue from fitted binary ``DecisionTreeClassifier`` objects."""
+        """Build the catalogue from fitted binary ``DecisionTreeClassifier`` objects.
+
+        Trees fitted on frames are matched by the names of their columns.
+        """
         from counterplay.strategic.trees import positive_leaf_boxes
 
-        return cls([positive_leaf_boxes(tree) for tree in trees], norm=norm, costs=costs)
+        names = common_names(trees)
+        rules = []
+        for tree in trees:
+            lower, upper = positive_leaf_boxes(tree)
+            order = column_order(tree, names)
+            rules.append((lower[:, order], upper[:, order]))
+        catalogue = cls(rules, norm=norm, costs=aligned_costs(costs, names))
+        catalogue.names = names
+        return catalogue
 
     @classmethod
     def from_rule_lists(
@@ -128,7 +140,7 @@ class RuleSetClass(HypothesisClass):
 
     def check_points(self, points: Points) -> Points:
         """Return rows of finite features."""
-        return check_features(points, self.lower.shape[1])
+        return check_features(points, self.lower.shape[1], self.names)
 
     def distances(self, points: Points, members: Members = None) -> FloatArray:
         """Return the cost of moving into the nearest box of each rule."""

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_float_array
 from counterplay.errors import InvalidInputError
+from counterplay.strategic.columns import Names, aligned_rows, column_names
 from counterplay.strategic.metrics import Metric, Points
 
 Members: TypeAlias = "ArrayLike | None"
@@ -28,6 +29,9 @@ class HypothesisClass(ABC):
     Subclasses implement :meth:`distances` in closed form where one exists. Points are rows of
     features, or point numbers for classes over a finite space.
     """
+
+    names: Names = None
+    """Names of the features, if the catalogue knows them; frames are matched by name."""
 
     @property
     @abstractmethod
@@ -189,8 +193,13 @@ class DistanceTableClass(HypothesisClass):
         return out
 
 
-def check_features(points: Points, width: int | None = None) -> FloatArray:
-    """Return rows of finite features, with ``width`` columns if given."""
+def check_features(points: ArrayLike, width: int | None = None, names: Names = None) -> FloatArray:
+    """Return rows of finite features, with ``width`` columns if given.
+
+    The columns of a frame are put into the order of ``names``.
+    """
+    if names is not None and column_names(points) is not None:
+        return aligned_rows(points, names)
     rows = check_float_array(np.atleast_2d(np.asarray(points, dtype=np.float64)), "X", ndim=2)
     if width is not None and rows.shape[1] != width:
         raise InvalidInputError(f"X must have {width} features, got {rows.shape[1]}")

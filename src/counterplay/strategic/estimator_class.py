@@ -18,6 +18,7 @@ from counterplay.core.class_builders import from_estimators
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_features, check_indices
+from counterplay.strategic.columns import ByName, aligned_costs, column_names, common_names
 from counterplay.strategic.metrics import NormMetric, Points
 
 _TREE_METRICS = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}
@@ -35,7 +36,8 @@ class EstimatorClass(HypothesisClass):
     estimators:
         Fitted binary classifiers.
     pool:
-        ``(N, d)`` points that agents can move to, for example past applicants.
+        ``(N, d)`` points that agents can move to, for example past applicants; the columns of a
+        frame are matched by name with those the classifiers were fitted on.
     positive:
         The class that counts as accepted; default: the larger one.
     norm, costs:
@@ -65,12 +67,14 @@ class EstimatorClass(HypothesisClass):
         costs: ArrayLike | None = None,
     ) -> None:
         self.estimators = tuple(estimators)
-        self.pool = check_features(np.asarray(pool, dtype=np.float64)).copy()
+        self.names = common_names(self.estimators) or column_names(pool)
+        self.pool = check_features(pool, names=self.names).copy()
         if self.pool.shape[0] == 0:
             raise InvalidInputError("pool must contain at least one point")
         self.positive = positive
-        self._metric = NormMetric(norm, costs)
-        accepted = from_estimators(self.estimators, self.pool, positive)
+        self._metric = NormMetric(norm, aligned_costs(costs, self.names))
+        self._models = [ByName(estimator, self.names) for estimator in self.estimators]
+        accepted = from_estimators(self._models, self.pool, positive)
         self._members = [np.flatnonzero(row) for row in accepted]
         self._trees = [self._tree(index) for index in self._members]
         self.pool.setflags(write=False)
@@ -90,13 +94,13 @@ class EstimatorClass(HypothesisClass):
 
     def check_points(self, points: Points) -> Points:
         """Return rows of finite features."""
-        return check_features(points, self.pool.shape[1])
+        return check_features(points, self.pool.shape[1], self.names)
 
     def predict(self, points: Points, members: Members = None) -> BoolArray:
         """Return the decisions of the classifiers on the points as they stand."""
         chosen = range(self.n) if members is None else self.check_members(members)
         rows = self.check_points(points)
-        return from_estimators([self.estimators[i] for i in chosen], rows, self.positive).T
+        return from_estimators([self._models[i] for i in chosen], rows, self.positive).T
 
     def distances(self, points: Points, members: Members = None) -> FloatArray:
         """Return 0 where accepted, else the distance to the nearest accepted pool point."""

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterplay.core.stats import clopper_pearson
 from counterplay.core.validation import BoolArray, FloatArray, check_open_fraction
 from counterplay.errors import InvalidInputError
+from counterplay.strategic.columns import column_names
 from counterplay.strategic.reach import BinaryModel, Reach, acceptance_distance
 
 if TYPE_CHECKING:
@@ -250,7 +251,8 @@ def gaming_report(
     model:
         Fitted scikit-learn classifier, pipeline or search with two classes.
     X:
-        ``(m, d)`` numeric features of test applicants (array or frame).
+        ``(m, d)`` numeric features of test applicants; the columns of a frame are matched by name
+        with those the model was fitted on.
     y:
         Their true labels.
     radius:
@@ -260,7 +262,8 @@ def gaming_report(
     norm:
         How effort adds up over features: 1, 2 or ``numpy.inf``.
     costs:
-        Price of one unit of each feature; ``numpy.inf`` for a feature that cannot be moved.
+        Price of one unit of each feature; ``numpy.inf`` for a feature that cannot be moved. A
+        Series is matched by name.
     ability:
         Factor per applicant: she can spend ``radius * ability``. Default: 1 for all.
     pool:
@@ -292,9 +295,6 @@ def gaming_report(
     ----------
     Spec 02 sections 2.1 and 9.
     """
-    import pandas as pd
-
-    names = tuple(map(str, X.columns)) if isinstance(X, pd.DataFrame) else None
     reach = acceptance_distance(
         model,
         X,
@@ -304,11 +304,11 @@ def gaming_report(
         pool=pool,
         lipschitz=lipschitz,
     )
-    rows = np.asarray(X, dtype=np.float64)
-    labels = np.asarray(y)
+    wrapped = BinaryModel(model, positive)
+    rows, labels = wrapped.rows(X), np.asarray(y)
+    names = wrapped.names or column_names(X)
     if labels.shape != (rows.shape[0],):
         raise InvalidInputError(f"X has {rows.shape[0]} rows but y has shape {labels.shape}")
-    wrapped = BinaryModel(model, positive)
     unknown = ~np.isin(labels, wrapped.classes)
     if unknown.any():
         raise InvalidInputError(

@@ -17,7 +17,9 @@ from numpy.typing import ArrayLike
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_float_array
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_features
+from counterplay.strategic.columns import aligned_costs, column_order, common_names
 from counterplay.strategic.metrics import NormMetric, Points
+from counterplay.strategic.reach_linear import affine_rule
 
 _BLOCK_CELLS = 1 << 15  # a quarter of a megabyte of scores at a time: stays in the cache
 
@@ -92,19 +94,18 @@ class LinearClass(HypothesisClass):
         """Build the catalogue from fitted binary linear classifiers (``coef_``, ``intercept_``).
 
         The larger class counts as accepted. Pipelines with affine steps (scalers, PCA) are folded
-        into weights on the original features.
+        into weights on the original features. Estimators fitted on frames are matched by the names
+        of their columns; points and costs with names are, too.
         """
-        from counterplay.strategic.reach_linear import affine_rule
-
         rules = [affine_rule(estimator) for estimator in estimators]
         if not rules:
             raise InvalidInputError("estimators must contain at least one fitted classifier")
-        return cls(
-            np.array([w for w, _ in rules]),
-            np.array([-b for _, b in rules]),
-            norm=norm,
-            costs=costs,
-        )
+        names = common_names(estimators)
+        weights = [w[column_order(e, names)] for (w, _), e in zip(rules, estimators)]
+        offsets = [-b for _, b in rules]
+        catalogue = cls(np.array(weights), np.array(offsets), norm, aligned_costs(costs, names))
+        catalogue.names = names
+        return catalogue
 
     def __repr__(self) -> str:
         return f"LinearClass(n={self.n}, features={self.weights.shape[1]}, {self._metric!r})"
@@ -121,7 +122,7 @@ class LinearClass(HypothesisClass):
 
     def check_points(self, points: Points) -> Points:
         """Return rows of finite features."""
-        return check_features(points, self.weights.shape[1])
+        return check_features(points, self.weights.shape[1], self.names)
 
     def distances(self, points: Points, members: Members = None) -> FloatArray:
         """Return the exact cost of being accepted."""

@@ -24,7 +24,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from counterplay.core.validation import BoolArray, FloatArray, check_float_array
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.bag_logistic import BagLogistic
-from counterplay.strategic.graphs.bags import best_threshold
+from counterplay.strategic.columns import model_names, named
+from counterplay.strategic.graphs.bags import best_threshold, score_rounding
 from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
 
 _DUAL = {1: np.inf, 2: 2, np.inf: 1}
@@ -117,8 +118,8 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
         )
         labels = codes == 1
         radius = self._radii(len(rows)) if graph is None else None
-        w, support = self._direction(rows, labels, weights, radius, graph)
-        self._set_rule(w, support, labels, weights)
+        w, reach = self._direction(rows, labels, weights, radius, graph)
+        self._set_rule(w, reach, labels, weights)
         return self
 
     def _direction(
@@ -128,8 +129,8 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
         weights: FloatArray,
         radius: FloatArray | None,
         graph: ManipulationGraph | LocalGraph | None,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Direction and the support function of every row in it."""
+    ) -> tuple[FloatArray, _Reach]:
+        """Direction and everybody's reachable set."""
         start = LogisticRegression(C=self.C, max_iter=self.max_iter)
         w = start.fit(X, y, sample_weight=weights).coef_[0]
         self.n_iter_ = int(start.n_iter_[0])
@@ -137,22 +138,17 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
             assert radius is not None
             reach: _Reach = _BallReach(X, radius, _DUAL[self.norm])
             if np.ptp(radius) == 0:  # a common radius only shifts the offset
-                return w, reach.support(w)[0]
+                return w, reach
         else:
-            reach = _BagReach(*graph.bag_points(X))
+            reach = _BagReach(*graph.bag_points(named(X, model_names(self))))
         offset = -float(start.intercept_[0])
         found, steps = _minimise(reach, w, offset, y, weights, self.C, self.max_iter)
         self.n_iter_ += steps
-        options = [(v, reach.support(v)[0]) for v in (found, w)]
-        losses = [float(best_threshold(s, weights * y, weights * ~y)[0]) for _, s in options]
-        return options[int(losses[1] < losses[0])]
+        losses = [float(reach.best_threshold(v, y, weights)[0]) for v in (found, w)]
+        return (w if losses[1] < losses[0] else found), reach
 
-    def _set_rule(
-        self, w: FloatArray, support: FloatArray, y: BoolArray, weights: FloatArray
-    ) -> None:
-        if not np.abs(w).sum() > 0:
-            w = np.zeros_like(w)
-        loss, cut = best_threshold(support, weights * y, weights * ~y)
+    def _set_rule(self, w: FloatArray, reach: _Reach, y: BoolArray, weights: FloatArray) -> None:
+        loss, cut = reach.best_threshold(w, y, weights)
         self.coef_ = w[None, :]
         self.intercept_ = np.array([-float(cut)])
         self.loss_ = float(loss) / float(weights.sum())
@@ -193,6 +189,16 @@ class _Reach:
     def support(self, w: FloatArray) -> tuple[FloatArray, Any]:
         raise NotImplementedError
 
+    def rounding(self, w: FloatArray) -> FloatArray:
+        """How much the support function may differ when it is computed in another way."""
+        raise NotImplementedError
+
+    def best_threshold(
+        self, w: FloatArray, y: BoolArray, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Least weighted error in this direction and the threshold that attains it."""
+        return best_threshold(self.support(w)[0], weights * y, weights * ~y, self.rounding(w))
+
     def pull(self, coefficients: FloatArray, w: FloatArray, attained: Any) -> FloatArray:
         """Sum of coefficient times maximising point over the rows: the gradient in w."""
         raise NotImplementedError
@@ -204,6 +210,11 @@ class _BallReach(_Reach):
 
     def support(self, w: FloatArray) -> tuple[FloatArray, Any]:
         return self.X @ w + self.radius * np.linalg.norm(w, self.dual), None
+
+    def rounding(self, w: FloatArray) -> FloatArray:
+        gain = self.radius * np.linalg.norm(w, self.dual)
+        bound: FloatArray = score_rounding(self.X, w) + 8 * np.finfo(np.float64).eps * gain
+        return bound
 
     def pull(self, coefficients: FloatArray, w: FloatArray, attained: Any) -> FloatArray:
         step = _norm_gradient(w, self.dual)
@@ -218,6 +229,12 @@ class _BagReach(_Reach):
     def support(self, w: FloatArray) -> tuple[FloatArray, Any]:
         best, attained = _bag_maxima(self.points @ w, self.pointers, self.position)
         return best, attained
+
+    def rounding(self, w: FloatArray) -> FloatArray:
+        bound: FloatArray = np.maximum.reduceat(
+            score_rounding(self.points, w)[self.position], self.pointers[:-1]
+        )
+        return bound
 
     def pull(self, coefficients: FloatArray, w: FloatArray, attained: Any) -> FloatArray:
         result: FloatArray = coefficients @ self.points[attained]

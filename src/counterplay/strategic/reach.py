@@ -14,9 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.validation import BoolArray, FloatArray, check_float_array, check_real
+from counterplay.core.validation import BoolArray, FloatArray, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.box_classes import RuleSetClass
+from counterplay.strategic.columns import (
+    aligned_costs,
+    aligned_rows,
+    column_names,
+    model_names,
+    named,
+)
 from counterplay.strategic.linear_class import LinearClass
 from counterplay.strategic.metrics import NormMetric
 from counterplay.strategic.reach_certificates import certified_lower_bound, lipschitz_lower_bound
@@ -78,7 +85,10 @@ class Reach:
 
     def possibly(self, radius: FloatArray) -> BoolArray:
         """Return who may be accepted when able to spend ``radius``; the others certainly not."""
-        return self.surely(radius) if self.exact else np.less_equal(self.lower, radius)
+        if self.exact:
+            return self.surely(radius)
+        able: BoolArray = np.logical_or(radius > 0, self.upper == 0)  # without effort nobody moves
+        return able & np.less_equal(self.lower, radius)
 
 
 class BinaryModel:
@@ -102,12 +112,20 @@ class BinaryModel:
             raise InvalidInputError(
                 f"positive={positive!r} is not among the classes {self.classes.tolist()}"
             )
-        self.names = getattr(model, "feature_names_in_", None)
+        self.names = model_names(model)
 
     @property
     def wanted(self) -> int:
         """Position of the positive class."""
         return int(np.flatnonzero(self.classes == self.positive)[0])
+
+    def rows(self, X: ArrayLike, what: str = "X") -> FloatArray:
+        """Return applicants as an array, columns in the order the model was fitted with."""
+        return aligned_rows(X, self.names, what)
+
+    def metric(self, X: Any, norm: float, costs: ArrayLike | None) -> NormMetric:
+        """Return what a move costs; named costs are matched with the model's or X's columns."""
+        return NormMetric(norm, aligned_costs(costs, self.names or column_names(X)))
 
     def accepts(self, rows: FloatArray) -> BoolArray:
         """Return which rows the model accepts."""
@@ -115,12 +133,8 @@ class BinaryModel:
         return accepted
 
     def as_input(self, rows: FloatArray) -> Any:
-        """Return the rows in the form the model was fitted with."""
-        if self.names is None:
-            return rows
-        import pandas as pd
-
-        return pd.DataFrame(rows, columns=self.names)
+        """Return rows, in the model's order of columns, in the form it was fitted with."""
+        return named(rows, self.names)
 
 
 def acceptance_distance(
@@ -140,11 +154,12 @@ def acceptance_distance(
     model:
         Fitted scikit-learn classifier, pipeline or search.
     X:
-        ``(m, d)`` numeric features.
+        ``(m, d)`` numeric features; the columns of a frame are matched by name with those the model
+        was fitted on.
     positive:
         The class people want; default: the larger one.
     norm, costs:
-        What a move costs, see :class:`NormMetric`.
+        What a move costs, see :class:`NormMetric`; a Series of costs is matched by name.
     pool:
         Points that may be copied by the search for moves; default: ``X`` itself.
     lipschitz:
@@ -173,19 +188,23 @@ def acceptance_distance(
     ----------
     Spec 02 section 2.2.
     """
-    metric = NormMetric(norm, costs)
-    rows = check_float_array(np.asarray(X, dtype=np.float64), "X", ndim=2)
+    wrapped = BinaryModel(model, positive)
+    metric, rows = wrapped.metric(X, norm, costs), wrapped.rows(X)
     if metric.costs is not None and metric.costs.size != rows.shape[1]:
         raise InvalidInputError(
             f"X has {rows.shape[1]} features but there are {metric.costs.size} costs"
         )
-    wrapped = BinaryModel(model, positive)
     accepted = wrapped.accepts(rows)
     found = _linear(wrapped, rows, metric, accepted) or _tree(wrapped, rows, metric, accepted)
     if found is not None:
         return found
-    others = rows if pool is None else check_float_array(pool, "pool", ndim=2)
+    others = rows if pool is None else wrapped.rows(pool, "pool")
     return _searched(wrapped, rows, metric, accepted, others, lipschitz)
+
+
+def _positive_if_rejected(distances: FloatArray, accepted: BoolArray) -> FloatArray:
+    """Return 0 exactly for who is accepted: who stands on the border is not accepted unmoved."""
+    return np.where(accepted, 0.0, np.maximum(distances, np.nextafter(0.0, 1.0)))
 
 
 def _linear(
@@ -200,7 +219,7 @@ def _linear(
     if ((scores > 0) != accepted)[clear].any():
         return None  # coef_ does not tell how the model decides
     catalogue = LinearClass(w[None], [-b], norm=metric.norm, costs=metric.costs)
-    d = np.where(accepted, 0.0, catalogue.distances(rows)[:, 0])
+    d = _positive_if_rejected(catalogue.distances(rows)[:, 0], accepted)
     goals = rows.copy()
     move = ~accepted & np.isfinite(d)
     if move.any():
@@ -221,7 +240,7 @@ def _tree(
     a, c = scaling
     lower, upper = positive_leaf_boxes(final, model.positive)
     boxes = RuleSetClass([((lower - c) / a, (upper - c) / a)], metric.norm, metric.costs)
-    d = np.where(accepted, 0.0, boxes.distances(rows)[:, 0])
+    d = _positive_if_rejected(boxes.distances(rows)[:, 0], accepted)
     goals = rows.copy()
     move = ~accepted & np.isfinite(d)
     if move.any():

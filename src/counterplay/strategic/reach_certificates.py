@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from counterplay.core.validation import FloatArray
+from counterplay.strategic.columns import model_names, named
 from counterplay.strategic.metrics import NormMetric
 from counterplay.strategic.reach_linear import diagonal_steps, unwrap
 from counterplay.strategic.trees import (
@@ -52,16 +53,6 @@ def certified_lower_bound(
     return None
 
 
-def _named(model: Any, z: FloatArray) -> Any:
-    """Return the rows with the column names the model was fitted with, if any."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return z
-    import pandas as pd
-
-    return pd.DataFrame(z, columns=names)
-
-
 def _forest(
     model: Any, rows: FloatArray, metric: NormMetric, wanted: int, a: FloatArray, c: FloatArray
 ) -> FloatArray:
@@ -93,8 +84,8 @@ def _boosting(
             return None
         leaves = found
         start = float(np.ravel(model._baseline_prediction)[0])
-        sums = sign * (model.decision_function(_named(model, z)) - start)
-    base = sign * model.decision_function(_named(model, z)) - sums
+        sums = sign * (model.decision_function(named(z, model_names(model))) - start)
+    base = sign * model.decision_function(named(z, model_names(model))) - sums
     if not np.allclose(base, base[0], rtol=1e-6, atol=1e-6):
         return None  # the initial model is not a constant
     slack = 1e-9 * (1.0 + np.abs(base))
@@ -137,7 +128,7 @@ def _gaussian(
     squared = ((support[:, None, :] - support[None, :, :]) ** 2).sum(axis=2)
     size = float(np.sqrt(alpha @ np.exp(-gamma * squared) @ alpha))
     sign = 1.0 if wanted == 1 else -1.0
-    gap = np.maximum(-sign * model.decision_function(_named(model, z)), 0.0)
+    gap = np.maximum(-sign * model.decision_function(named(z, model_names(model))), 0.0)
     with np.errstate(divide="ignore"):
         left = 1.0 - (gap / size) ** 2 / 2.0
         d = np.where(left > 0, np.sqrt(-np.log(np.maximum(left, 1e-300)) / gamma), np.inf)
@@ -151,7 +142,7 @@ def _network(
     slope = {"logistic": 0.25}.get(model.activation, 1.0)
     lipschitz = float(np.prod([np.linalg.norm(w, 2) for w in model.coefs_]))
     lipschitz *= slope ** (len(model.coefs_) - 1)
-    p = np.clip(model.predict_proba(_named(model, z))[:, 1], 1e-300, 1 - 1e-16)
+    p = np.clip(model.predict_proba(named(z, model_names(model)))[:, 1], 1e-300, 1 - 1e-16)
     logit = np.log(p) - np.log1p(-p)
     gap = np.maximum(-logit if wanted == 1 else logit, 0.0)
     return lipschitz_lower_bound(gap, lipschitz, metric, a)

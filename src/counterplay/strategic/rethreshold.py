@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.validation import FloatArray, check_float_array, check_real
+from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
-from counterplay.strategic.metrics import NormMetric
 from counterplay.strategic.reach import BinaryModel
 from counterplay.strategic.reach_linear import find_affine_rule, unwrap
 
@@ -45,7 +44,7 @@ def rethreshold(
     positive:
         The class people want; default: the larger one.
     norm, costs:
-        What a move costs, see :class:`NormMetric`.
+        What a move costs, see :class:`NormMetric`; a Series of costs is matched by name.
 
     Notes
     -----
@@ -74,7 +73,7 @@ def rethreshold(
     """
     r = check_real(radius, "radius", low=0.0)
     w, sign = _rule(model, positive)
-    slope = float(NormMetric(norm, costs).dual(w[None])[0])
+    slope = float(BinaryModel(model).metric(None, norm, costs).dual(w[None])[0])
     return _shifted(model, -sign * r * slope)
 
 
@@ -97,18 +96,19 @@ def fit_threshold(
     model:
         Fitted binary linear classifier, or a pipeline of affine steps that ends with one.
     X, y:
-        Applicants with their true labels.
+        Applicants with their true labels; the columns of a frame are matched by name.
     radius:
         Effort each applicant can afford: one number, or one per applicant.
     positive:
         The class people want; default: the larger one.
     norm, costs:
-        What a move costs, see :class:`NormMetric`.
+        What a move costs, see :class:`NormMetric`; a Series of costs is matched by name.
 
     Notes
     -----
-    Guarantee: no other threshold for the same weights has a higher gamed accuracy on (X, y). Among
-    equally good ones it takes the middle of the widest gap between scores.
+    Guarantee: no other threshold for the same weights has a higher gamed accuracy on (X, y); people
+    whose scores differ only by rounding are not separated. Among equally good ones it takes the
+    middle of the widest gap between scores.
 
     Examples
     --------
@@ -129,8 +129,8 @@ def fit_threshold(
     ----------
     Spec 02 section 2.1.
     """
-    rows = check_float_array(np.asarray(X, dtype=np.float64), "X", ndim=2)
     wrapped = BinaryModel(model, positive)
+    rows = wrapped.rows(X)
     labels = np.asarray(y)
     if labels.shape != (rows.shape[0],):
         raise InvalidInputError(f"X has {rows.shape[0]} rows but y has shape {labels.shape}")
@@ -138,16 +138,20 @@ def fit_threshold(
     if not np.isfinite(r).all() or (r < 0).any():
         raise InvalidInputError("radius must contain finite numbers of at least 0")
     w, sign = _rule(model, positive)
-    slope = float(NormMetric(norm, costs).dual(w[None])[0])
+    slope = float(wrapped.metric(X, norm, costs).dual(w[None])[0])
     rule = find_affine_rule(model)
     assert rule is not None
     scores = sign * (rows @ rule[0] + rule[1]) + r * slope  # the best score each can show
-    cut = best_cut(scores, labels == wrapped.positive)
+    size = np.abs(rows) @ np.abs(rule[0]) + abs(rule[1]) + r * slope
+    rounding = 4 * (rows.shape[1] + 4) * np.finfo(np.float64).eps * size
+    cut = best_cut(scores, labels == wrapped.positive, rounding)
     return _shifted(model, -sign * cut)
 
 
-def best_cut(scores: FloatArray, qualified: Any) -> float:
+def best_cut(scores: FloatArray, qualified: Any, rounding: FloatArray | float = 0.0) -> float:
     """Return the cut c for which "score > c" is right most often.
+
+    Scores that differ by less than the sum of their ``rounding`` are not separated.
 
     Examples
     --------
@@ -156,14 +160,18 @@ def best_cut(scores: FloatArray, qualified: Any) -> float:
     """
     order = np.argsort(scores)
     s, y = scores[order], np.asarray(qualified, dtype=np.bool_)[order]
+    error = np.broadcast_to(rounding, scores.shape)[order]
     # right[k]: the k lowest are rejected, the others accepted
     right = np.concatenate([[0], np.cumsum(~y)]) + np.concatenate([np.cumsum(y[::-1])[::-1], [0]])
-    ends = np.concatenate([[s[0] - 2.0], s, [s[-1] + 2.0]])
+    room = np.maximum(2.0, 4.0 * (error + np.spacing(np.abs(s))))
+    ends = np.concatenate([[s[0] - room[0]], s, [s[-1] + room[-1]]])
     width = np.diff(ends)
-    right = np.where(width > 0, right, -1)  # equal scores cannot be separated
+    right[1:-1][width[1:-1] <= error[:-1] + error[1:]] = -1  # these cannot be separated
     best = np.flatnonzero(right == right.max())
     k = int(best[np.argmax(width[best])])
-    return float((ends[k] + ends[k + 1]) / 2)
+    middle = float(ends[k] / 2 + ends[k + 1] / 2)
+    between = ends[k] <= middle < ends[k + 1]  # not so if no float lies between neighbours
+    return middle if between else float(ends[k])
 
 
 def _rule(model: Any, positive: Any | None) -> tuple[FloatArray, float]:

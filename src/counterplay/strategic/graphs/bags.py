@@ -88,30 +88,51 @@ def merge_bags(
 
 
 def best_threshold(
-    maxima: FloatArray, positive: FloatArray, negative: FloatArray
+    maxima: FloatArray,
+    positive: FloatArray,
+    negative: FloatArray,
+    rounding: FloatArray | float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     """Best threshold on bag maxima for each row of ``maxima``: (losses, thresholds).
 
-    A bag is accepted iff its maximum is at least the threshold. Equal maxima are never separated.
+    A bag is accepted iff its maximum is at least the threshold. Equal maxima are never separated,
+    nor are those that differ by less than the sum of their ``rounding``: whoever computes the score
+    again must come to the same decision.
+
+    Examples
+    --------
+    >>> loss, cut = best_threshold(np.array([1.0, 3.0]), np.array([0, 1]), np.array([1, 0]))
+    >>> float(loss), float(cut)
+    (0.0, 2.0)
     """
     order = np.argsort(-maxima, axis=-1, kind="stable")
-    sorted_maxima = np.take_along_axis(maxima, order, axis=-1)
+    high = np.take_along_axis(maxima, order, axis=-1)
+    error = np.take_along_axis(np.broadcast_to(rounding, maxima.shape), order, axis=-1)
     gain = np.cumsum((negative - positive)[order], axis=-1)
     before = np.concatenate([np.zeros((*gain.shape[:-1], 1)), gain], axis=-1)
-    may_cut = np.concatenate(
-        [
-            np.ones((*gain.shape[:-1], 1), dtype=np.bool_),
-            sorted_maxima[..., 1:] < sorted_maxima[..., :-1],
-            np.ones((*gain.shape[:-1], 1), dtype=np.bool_),
-        ],
-        axis=-1,
-    )
+    may_cut = np.ones(before.shape, dtype=np.bool_)
+    may_cut[..., 1:-1] = (high - error)[..., :-1] > (high + error)[..., 1:]
     losses = np.where(may_cut, before + positive.sum(), np.inf)
-    best = losses.argmin(axis=-1)
-    padded = np.concatenate(
-        [sorted_maxima[..., :1] + 2.0, sorted_maxima, sorted_maxima[..., -1:] - 2.0], axis=-1
-    )
-    upper = np.take_along_axis(padded, best[..., None], axis=-1)[..., 0]
-    lower = np.take_along_axis(padded, best[..., None] + 1, axis=-1)[..., 0]
-    least = np.take_along_axis(losses, best[..., None], axis=-1)[..., 0]
-    return least, (upper + lower) / 2
+    best = losses.argmin(axis=-1)[..., None]
+    least = np.take_along_axis(losses, best, axis=-1)[..., 0]
+    top = high[..., :1] + _room(high[..., :1], error[..., :1])
+    bottom = high[..., -1:] - _room(high[..., -1:], error[..., -1:])
+    padded = np.concatenate([top, high, bottom], axis=-1)
+    upper = np.take_along_axis(padded, best, axis=-1)[..., 0]
+    lower = np.take_along_axis(padded, best + 1, axis=-1)[..., 0]
+    middle = upper / 2 + lower / 2
+    return least, np.where(middle > lower, middle, upper)  # no float lies between neighbours
+
+
+def _room(score: FloatArray, error: FloatArray) -> FloatArray:
+    """Distance of an end: half of it changes the score, by more than its rounding."""
+    return np.maximum(2.0, 4.0 * (error + np.spacing(np.abs(score))))
+
+
+def score_rounding(points: FloatArray, w: FloatArray) -> FloatArray:
+    """Bound on the difference between two ways to compute the scores ``points @ w``."""
+    if points.shape[1] == 1 and abs(w[0]) == 1:
+        return np.zeros(len(points))
+    size: FloatArray = np.abs(points) @ np.abs(w)
+    unit = 4 * (points.shape[1] + 2) * float(np.finfo(np.float64).eps)
+    return np.asarray(unit * size)

@@ -7,18 +7,23 @@ Source: spec 03, section 3.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numba import njit
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from counterplay.core.halfspaces import halfspaces_2d
 from counterplay.core.validation import FloatArray
 from counterplay.errors import ConvergenceError, InvalidInputError
-from counterplay.strategic.graphs.bags import BagSample, best_threshold
+from counterplay.strategic.graphs.bags import BagSample, best_threshold, score_rounding
 
-_MARGIN = 1e-3  # separation asked of the MILP's halfspace
+EXACT_POINTS = 450  # distinct points up to which all directions in the plane are tried
+_MARGIN = 1e-4  # separation asked of the MILP's halfspace
+_SLACK = 1e-7  # room for rounding in the MILP that bounds the loss from below
+_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,28 +46,38 @@ def threshold_1d(sample: BagSample) -> HalfspaceFit:
 
 
 def halfspace_2d_exact(sample: BagSample) -> HalfspaceFit:
-    """Best halfspace in the plane, over all directions."""
+    """Best halfspace in the plane, over all directions.
+
+    Where directions lie too close together for floats, all labelings of the points by halfspaces
+    are listed exactly to see whether the result is optimal.
+    """
     if sample.points.shape[1] != 2:
         raise InvalidInputError("halfspace2d_exact needs exactly two features")
-    centre = sample.points.mean(axis=0)
-    directions = _generic_directions(sample.points)
-    best = _best_direction(
-        sample.points - centre,
-        directions,
-        sample.pointers,
-        sample.position,
-        sample.positive,
-        sample.negative,
-    )
-    w = directions[best]
-    scores = (sample.points - centre) @ w
-    loss, cut = best_threshold(sample.maxima(scores), sample.positive, sample.negative)
-    return HalfspaceFit(w, float(cut) + float(w @ centre), float(loss), True)
+    Z = sample.points - sample.points.mean(axis=0)
+    rounding = 16 * _EPS * float(np.abs(Z).max(initial=0.0))
+    directions, all_clear = _generic_directions(Z, rounding, _is_small_grid(sample.points))
+    bags = sample.pointers, sample.position, sample.positive, sample.negative
+    best, least = _best_direction(Z, directions, rounding, *bags)
+    fit = _refit(sample, directions[best])
+    if not all_clear:
+        least = _plane_optimum(sample)
+    return _judged(fit, least, sample)
+
+
+def _plane_optimum(sample: BagSample) -> float:
+    """Least loss of any halfspace, by listing what they do; -inf for more than 450 points."""
+    if len(sample.points) > EXACT_POINTS:
+        return -np.inf
+    labelings = halfspaces_2d(sample.points)
+    block = max(1, 20_000_000 // max(1, sample.position.size))
+    parts = (labelings[i : i + block] for i in range(0, len(labelings), block))
+    gain = sample.positive - sample.negative  # of accepting a bag
+    return float(sample.positive.sum() - max((sample.any(part) @ gain).max() for part in parts))
 
 
 @njit(cache=True)
-def _best_direction(points, directions, pointers, position, positive, negative):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Direction whose best threshold on bag maxima has the least loss; first one on ties.
+def _best_direction(points, directions, rounding, pointers, position, positive, negative):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Direction whose best threshold on bag maxima has the least loss, first on ties; that loss.
 
     Directions come in the order of their angle, so the order of the bags hardly changes from one
     to the next and insertion sort takes about linear time.
@@ -89,69 +104,94 @@ def _best_direction(points, directions, pointers, position, positive, negative):
             least, best = loss, j
         for i in range(n_bags):
             loss += negative[order[i]] - positive[order[i]]
-            last = i + 1 == n_bags or maxima[order[i + 1]] < maxima[order[i]]
+            last = i + 1 == n_bags or maxima[order[i + 1]] < maxima[order[i]] - rounding
             if last and loss < least - 1e-12:
                 least, best = loss, j
-    return best
+    return best, least
 
 
 def halfspace_milp(sample: BagSample, *, time_limit: float = 60.0) -> HalfspaceFit:
-    """Best halfspace by mixed-integer programming; small samples, any number of features."""
-    centre, scale = _standardiser(sample.points)
-    Z = (sample.points - centre) / scale
-    signs, bags = _signed_bags(sample)
-    p, T = Z.shape[1], len(bags)
-    selectors = [int(sample.bag(t).size) if y else 0 for t, y in zip(bags, signs)]
-    first = p + 1 + T + np.concatenate([[0], np.cumsum(selectors)]).astype(int)
-    n = int(first[-1])
-    big = float(np.abs(Z).sum(axis=1).max())
-    M = 2 * big + 2 * _MARGIN
-    rows: list[dict[int, float]] = []
-    lower: list[float] = []
-    for i, (t, y) in enumerate(zip(bags, signs)):
-        members = sample.bag(t)
-        for j, z in enumerate(members):
-            row = dict(enumerate(Z[z].tolist()))
-            row[p] = 1.0
-            if y:  # w.z + b >= margin - M (1 - s)
-                row[int(first[i]) + j] = -M
-                rows.append(row)
-                lower.append(_MARGIN - M)
-            else:  # -(w.z + b) >= margin - M e
-                negated = {column: -value for column, value in row.items()}
-                negated[p + 1 + i] = M
-                rows.append(negated)
-                lower.append(_MARGIN)
-        if y:  # at least one selected point, or an error
-            row = {int(first[i]) + j: 1.0 for j in range(members.size)}
-            row[p + 1 + i] = 1.0
-            rows.append(row)
-            lower.append(1.0)
-    matrix = _sparse_rows(rows, n)
-    cost = np.zeros(n)
-    cost[p + 1 : p + 1 + T] = [
-        sample.positive[t] if y else sample.negative[t] for t, y in zip(bags, signs)
-    ]
-    integrality = np.concatenate([np.zeros(p + 1), np.ones(n - p - 1)])
-    bounds = Bounds(
-        np.concatenate([np.full(p, -1.0), [-big], np.zeros(n - p - 1)]),
-        np.concatenate([np.full(p, 1.0), [big], np.ones(n - p - 1)]),
-    )
-    result = milp(
-        cost,
-        constraints=LinearConstraint(matrix, lb=np.array(lower)),
-        integrality=integrality,
-        bounds=bounds,
-        options={"time_limit": time_limit},
-    )
-    if result.x is None:
+    """Best halfspace by mixed-integer programming; small samples, any number of features.
+
+    One program looks for a halfspace with a margin, a second one bounds what any halfspace can
+    achieve, without margin. The fit is called optimal only if it attains that bound.
+    """
+    A, scale = _unit_rows(sample.points)
+    found = _solve(sample, A, margin=_MARGIN, time_limit=time_limit / 2)
+    if found.x is None:
         raise ConvergenceError(
             f"the MILP found no halfspace in {time_limit:g} s; use another backend"
         )
-    w = result.x[:p] / scale
-    fit = _refit(sample, w)
-    gap = float(result.mip_gap or 0.0) if result.mip_gap is not None else 0.0
-    return HalfspaceFit(fit.weights, fit.threshold, fit.loss, bool(result.status == 0), gap)
+    fit = _refit(sample, found.x[: scale.size] / scale)
+    bound = float(np.minimum(sample.positive, sample.negative).sum())  # equal bags, other labels
+    if fit.loss > bound + 1e-9 * sample.total:
+        if scale.size == 2:
+            proved = _plane_optimum(sample)
+        else:
+            proved = _solve(sample, A, margin=-_SLACK, time_limit=time_limit / 2).mip_dual_bound
+        bound = max(bound, -np.inf if proved is None else float(proved))
+    return _judged(fit, bound, sample)
+
+
+def _judged(fit: HalfspaceFit, bound: float, sample: BagSample) -> HalfspaceFit:
+    """The fit with the proof that no halfspace has a loss below ``bound``."""
+    if fit.loss <= bound + 1e-9 * sample.total:
+        return replace(fit, optimal=True, gap=0.0)
+    return replace(fit, optimal=False, gap=1.0 - max(bound, 0.0) / fit.loss)
+
+
+def _unit_rows(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Rows (z, 1) of unit length, z in units of its quartiles, and those units.
+
+    The side of w.z + b does not depend on the length of (z, 1); so far points neither squeeze the
+    others nor need large constants.
+    """
+    low, centre, high = np.quantile(points, [0.25, 0.5, 0.75], axis=0)
+    spread = points.std(axis=0)
+    scale = np.where(high > low, high - low, np.where(spread > 0, spread, 1.0))
+    rows = np.column_stack([(points - centre) / scale, np.ones(len(points))])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True), scale
+
+
+def _solve(sample: BagSample, A: FloatArray, *, margin: float, time_limit: float) -> Any:
+    """Least loss of a halfspace v with all decisions at least ``margin`` away from its border.
+
+    With a negative margin, points near the border count as on either side, and the largest entry of
+    v is 1 or -1, to exclude v = 0: every halfspace is feasible, so the optimum is a lower bound.
+    """
+    signs, bags = _signed_bags(sample)
+    (q, d), T = A.shape, len(bags)
+    faces = 2 * d if margin < 0 else 0
+    n = d + T + q + faces  # v, errors, points selected as accepted, faces
+    M = float(np.abs(A).sum(axis=1).max()) + max(margin, 0.0)
+    # v.z >= margin - M (1 - s) for a selected point
+    rows = [{**dict(enumerate(A[z].tolist())), d + T + z: -M} for z in range(q)]
+    lower = [margin - M] * q
+    for i, (t, y) in enumerate(zip(bags, signs)):
+        members = sample.bag(t).tolist()
+        if y:  # at least one selected point, or an error
+            rows.append({d + i: 1.0, **{d + T + z: 1.0 for z in members}})
+            lower.append(1.0)
+            continue
+        for z in members:  # -v.z >= margin - M e, and a selected point is an error
+            rows.append({**dict(enumerate((-A[z]).tolist())), d + i: M})
+            rows.append({d + i: 1.0, d + T + z: -1.0})
+            lower += [margin, 0.0]
+    for k in range(faces):  # sign * v[k // 2] >= 1 if this face is chosen
+        rows.append({k // 2: 1.0 if k % 2 else -1.0, n - faces + k: -2.0})
+        lower.append(-1.0)
+    if faces:
+        rows.append(dict.fromkeys(range(n - faces, n), 1.0))
+        lower.append(1.0)
+    cost = np.zeros(n)
+    cost[d : d + T] = [sample.positive[t] if y else sample.negative[t] for t, y in zip(bags, signs)]
+    return milp(
+        cost,
+        constraints=LinearConstraint(_sparse_rows(rows, n), lb=np.array(lower)),
+        integrality=np.concatenate([np.zeros(d), np.ones(n - d)]),
+        bounds=Bounds(np.concatenate([np.full(d, -1.0), np.zeros(n - d)]), np.ones(n)),
+        options={"time_limit": time_limit, "mip_rel_gap": 0.0},
+    )
 
 
 def halfspace_heuristic(
@@ -184,19 +224,32 @@ def halfspace_heuristic(
                 break
     if best is None:
         best = _refit(sample, np.ones(Z.shape[1]) / scale)
-    return HalfspaceFit(best.weights, best.threshold, best.loss, best.loss == 0.0)
+    return _judged(best, 0.0, sample)
 
 
 def _refit(sample: BagSample, w: FloatArray) -> HalfspaceFit:
-    """Best offset for a direction, exactly."""
+    """Best offset for a direction; the loss is that of the rule as it decides in floats."""
     if not np.abs(w).sum() > 0:
         w = np.ones(sample.points.shape[1])
-    loss, cut = best_threshold(sample.maxima(sample.points @ w), sample.positive, sample.negative)
+    maxima = sample.maxima(sample.points @ w)
+    rounding = sample.maxima(score_rounding(sample.points, w))
+    loss, cut = best_threshold(maxima, sample.positive, sample.negative, rounding)
     return HalfspaceFit(w, float(cut), float(loss), False)
 
 
-def _generic_directions(points: FloatArray) -> FloatArray:
-    """One direction per interval between consecutive normals of point pairs, all around."""
+def _is_small_grid(points: FloatArray) -> bool:
+    """Whole numbers within a range R < 500,000: directions between them differ by 1/(2 R^2)."""
+    whole = bool((points == np.rint(points)).all())
+    return whole and bool((np.ptp(points, axis=0) < 500_000).all())
+
+
+def _generic_directions(points: FloatArray, rounding: float, grid: bool) -> tuple[FloatArray, bool]:
+    """One direction per interval between consecutive normals of point pairs, all around.
+
+    Also says whether in each of them all points differ by more than ``rounding``; if so, no order
+    of the points is missing. Normals that are equal but for rounding count as one; on a grid they
+    are one, elsewhere there may be an order between them.
+    """
     i, j = np.triu_indices(len(points), 1)
     difference = points[j] - points[i]
     normals = np.arctan2(difference[:, 0], -difference[:, 1])
@@ -204,10 +257,14 @@ def _generic_directions(points: FloatArray) -> FloatArray:
     if angles.size == 0:
         angles = np.array([0.0])
     keep = np.concatenate([[True], np.diff(angles) > 1e-13])
+    keep[1:] &= angles[1:] < angles[0] + 2 * np.pi - 1e-13
+    distance = np.linalg.norm(difference, axis=1).min(initial=np.inf)
+    merged = 2 * normals.size > int(keep.sum()) and not grid
     angles = angles[keep]
     gaps = np.diff(np.append(angles, angles[0] + 2 * np.pi))
     middle = angles + gaps / 2
-    return np.stack([np.cos(middle), np.sin(middle)], axis=1)
+    directions = np.stack([np.cos(middle), np.sin(middle)], axis=1)
+    return directions, not merged and bool(distance * np.sin(gaps.min() / 2) > 2 * rounding)
 
 
 def _signed_bags(sample: BagSample) -> tuple[list[bool], list[int]]:

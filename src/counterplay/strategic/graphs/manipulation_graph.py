@@ -26,6 +26,7 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.errors import CounterplayWarning, InvalidInputError
+from counterplay.strategic.columns import Names, aligned_rows, column_names, positions
 from counterplay.strategic.graphs.actions import Action, affordable, ranges
 
 
@@ -44,6 +45,10 @@ class ManipulationGraph:
         Coordinates of the nodes, shape (n, p), if they have any.
     k:
         Declared bound on the out-degree; default: the largest out-degree.
+    actions:
+        What the arcs were made of, if they come from actions.
+    names:
+        Names of the columns of ``features``; frames are matched with them by name.
 
     Examples
     --------
@@ -59,6 +64,7 @@ class ManipulationGraph:
     features: FloatArray | None = None
     k: int = -1
     actions: tuple[Action, ...] = ()
+    names: Names = None
     _rows: dict[bytes, int] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -146,8 +152,8 @@ class ManipulationGraph:
         """Nodes are the distinct rows of ``X`` and every point that actions within budget reach.
 
         An action may be taken several times and combined with others as long as the total cost
-        stays within ``budget``. Features stay within the range seen in ``X`` unless the action says
-        otherwise.
+        stays within ``budget``. Features that change stay within the range seen in ``X`` unless the
+        action says otherwise. The column names of a frame are kept.
 
         Examples
         --------
@@ -171,7 +177,8 @@ class ManipulationGraph:
         moves = affordable(actions, limit, points.shape[1])
         low, high = ranges(actions, points)
         reached = distinct[:, None, :] + moves[None, :, :]
-        inside = ((reached >= low - 1e-12) & (reached <= high + 1e-12)).all(axis=2)
+        within = (reached >= low - 1e-12) & (reached <= high + 1e-12)
+        inside = (within | (moves == 0)[None, :, :]).all(axis=2)  # limits bind what changes
         nodes, inverse = np.unique(
             np.concatenate([distinct, reached[inside]]) + 0.0, axis=0, return_inverse=True
         )
@@ -186,7 +193,7 @@ class ManipulationGraph:
         matrix.sum_duplicates()
         matrix.sort_indices()
         arcs = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
-        return cls(*arcs, nodes, -1, tuple(actions))
+        return cls(*arcs, nodes, -1, tuple(actions), column_names(X))
 
     def __len__(self) -> int:
         return int(self.indptr.size - 1)
@@ -246,7 +253,7 @@ class ManipulationGraph:
         """Nodes of feature rows; raises for a row that is no node."""
         if self.features is None:
             raise InvalidInputError("this graph has no features; use node numbers")
-        rows = check_float_array(X, "X", ndim=2)
+        rows = aligned_rows(X, self.names)
         if rows.shape[1] != self.features.shape[1]:
             raise InvalidInputError(
                 f"X has {rows.shape[1]} columns, the nodes have {self.features.shape[1]} features"
@@ -259,7 +266,10 @@ class ManipulationGraph:
         return nodes
 
     def bag_points(self, X: ArrayLike) -> tuple[FloatArray, IntArray, IntArray]:
-        """Distinct points, and per row of ``X`` its bag: (points, pointers, point numbers)."""
+        """Distinct points, and per row of ``X`` its bag: (points, pointers, point numbers).
+
+        The columns of the points are those of ``X``, in the same order.
+        """
         nodes = self.node_of(X)
         sizes = self.degrees[nodes] + 1
         pointers = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -270,12 +280,15 @@ class ManipulationGraph:
         shift = np.repeat(self.indptr[nodes] - pointers[:-1] - 1, sizes)
         flat[others] = self.indices[(np.arange(flat.size) + shift)[others]]
         assert self.features is not None
+        features, given = self.features, column_names(X)
+        if given is not None and self.names is not None:
+            features = features[:, positions(self.names, given, "the graph")]
         used = np.zeros(self.n, dtype=np.bool_)
         used[flat] = True
         if used.all():
-            return self.features, pointers, flat
+            return features, pointers, flat
         position = np.cumsum(used) - 1
-        return self.features[used], pointers, position[flat]
+        return features[used], pointers, position[flat]
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import BoolArray, IntArray, check_int, check_labels01
+from counterplay.core.validation import (
+    BoolArray,
+    IntArray,
+    check_float_array,
+    check_int,
+    check_labels01,
+)
 from counterplay.errors import InvalidInputError
+from counterplay.strategic.columns import ByName, Names, column_names
 from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
 
 Tie: TypeAlias = "Literal['uniform', 'first'] | Callable[[IntArray], int]"
@@ -62,7 +69,8 @@ def induced_predictions(
 ) -> BoolArray:
     """Whether each person is accepted after moving: max of the rule over N[x].
 
-    ``model`` is a fitted classifier or a function from feature rows to 0/1.
+    ``model`` is a fitted classifier or a function from feature rows to 0/1. The columns of a frame
+    are matched by name with those the model was fitted on and the graph was built with.
 
     Examples
     --------
@@ -70,9 +78,9 @@ def induced_predictions(
     >>> induced_predictions(lambda Z: Z[:, 0] >= 1, [[0.0], [1.0]], line)
     array([ True,  True])
     """
-    rule = accept_function(model)
+    rule = accept_function(model, column_names(X))
     if graph is None:
-        return rule(np.asarray(X, dtype=np.float64))
+        return rule(check_float_array(X, "X"))
     points, pointers, position = graph.bag_points(X)
     accepted = rule(points)
     result: BoolArray = np.logical_or.reduceat(accepted[position], pointers[:-1])
@@ -141,12 +149,15 @@ def is_realizable(
     return int(good[0]) if good.size else None
 
 
-def accept_function(model: Any) -> Callable[[NDArray[np.float64]], BoolArray]:
-    """Turn a fitted classifier or a 0/1 function into a boolean function of feature rows."""
+def accept_function(model: Any, names: Names = None) -> Callable[[NDArray[np.float64]], BoolArray]:
+    """Turn a fitted classifier or a 0/1 function into a boolean function of feature rows.
+
+    ``names`` are those of the rows' columns; a classifier gets them in the order of its own.
+    """
     predict = getattr(model, "predict", None)
     if predict is None and not callable(model):
         raise InvalidInputError(f"{model!r} is neither a fitted classifier nor a function")
-    rule = predict if predict is not None else model
+    rule = model if predict is None else ByName(model, names).predict
     classes = getattr(model, "classes_", None)
     positive = 1 if classes is None else classes[-1]
 

@@ -17,8 +17,10 @@ from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, FloatArray, check_float_array
 from counterplay.errors import InvalidInputError, UnknownNameError
+from counterplay.strategic.columns import model_names, named
 from counterplay.strategic.graphs.bags import BagSample, merge_bags
 from counterplay.strategic.graphs.halfspace_erm import (
+    EXACT_POINTS,
     HalfspaceFit,
     halfspace_2d_exact,
     halfspace_heuristic,
@@ -32,7 +34,6 @@ _BACKENDS = (
     "auto", "finite", "threshold1d", "halfspace", "halfspace2d_exact", "halfspace_milp",
     "halfspace_heuristic",
 )  # fmt: skip
-_EXACT_POINTS = 450  # distinct points up to which all directions in the plane are tried
 _MILP_BAGS = 60
 
 
@@ -40,7 +41,8 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
     """Fit the rule with the fewest errors after people have moved along a manipulation graph.
 
     Use it when the cheap moves are known: ``fit(X, y, graph=...)``. Fitting is exact for finite
-    classes, one feature and two features; ``optimal_`` says whether the result is.
+    classes, one feature and (but for directions too close for floats) two features; with more
+    features it is exact where a proof succeeds. ``optimal_`` says whether the result is.
 
     Parameters
     ----------
@@ -62,7 +64,10 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
     loss_:
         Strategic error rate on the training sample.
     optimal_:
-        Whether no rule of the class does better on the sample.
+        Whether it is proved that no rule of the class does better on the sample; if not, the rule
+        is the best one found.
+    gap_:
+        Share of the loss that may be avoidable: 0 if proved optimal, 1 if nothing is proved.
     coef_, threshold_:
         The halfspace ``coef_ @ z >= threshold_`` (halfspace backends).
     best_:
@@ -131,7 +136,8 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         )
         moves = graph if neighbors is None else LocalGraph(neighbors, k=np.iinfo(np.int32).max)
         used = weights > 0
-        sample = _sample(rows[used], codes[used] == 1, weights[used], moves)
+        points = named(rows[used], model_names(self))
+        sample = _sample(points, codes[used] == 1, weights[used], moves)
         self.backend_ = self._choose(sample)
         if self.backend_ == "finite":
             self._fit_finite(sample)
@@ -173,7 +179,7 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         p = sample.points.shape[1]
         if p == 1 and self.backend == "auto":
             return "threshold1d"
-        if p == 2 and len(sample.points) <= _EXACT_POINTS:
+        if p == 2 and len(sample.points) <= EXACT_POINTS:
             return "halfspace2d_exact"
         if p <= 10 and sample.n_bags <= _MILP_BAGS:
             return "halfspace_milp"
@@ -203,7 +209,8 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
             )
         from counterplay.strategic.graphs.response import accept_function
 
-        rows = np.stack([accept_function(h)(sample.points) for h in self.hypotheses])
+        names = model_names(self)
+        rows = np.stack([accept_function(h, names)(sample.points) for h in self.hypotheses])
         losses = sample.loss(rows)
         self.best_ = int(losses.argmin())
         self.minimisers_ = np.flatnonzero(losses <= losses.min() + 1e-12)
@@ -213,7 +220,7 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         if self.backend_ == "finite":
             from counterplay.strategic.graphs.response import accept_function
 
-            return accept_function(self.hypotheses[self.best_])(X)
+            return accept_function(self.hypotheses[self.best_], model_names(self))(X)
         accepted: BoolArray = X @ self.coef_ >= self.threshold_
         return accepted
 
@@ -261,13 +268,14 @@ def _weights(sample_weight: ArrayLike | None, n: int) -> FloatArray:
 
 
 def _sample(
-    X: FloatArray,
+    X: ArrayLike,
     y: BoolArray,
     weights: FloatArray,
     graph: ManipulationGraph | LocalGraph | None,
 ) -> BagSample:
     if graph is None:
-        points, position = np.unique(X + 0.0, axis=0, return_inverse=True)
-        pointers = np.arange(len(X) + 1)
+        rows = np.asarray(X) + 0.0
+        points, position = np.unique(rows, axis=0, return_inverse=True)
+        pointers = np.arange(len(rows) + 1)
         return merge_bags(points, pointers, position.reshape(-1), y, weights)
     return merge_bags(*graph.bag_points(X), y, weights)
