@@ -23,7 +23,6 @@ NOT_YET_CLEAN: tuple[str, ...] = (
     "docs/areas/contribution.md",
     "docs/areas/defection.md",
     "docs/areas/strategic-graphs.md",
-    "docs/areas/tradeoff.md",
     "src/counterplay/contribution/",
     "src/counterplay/core/",
     "src/counterplay/defection/",
@@ -31,13 +30,11 @@ NOT_YET_CLEAN: tuple[str, ...] = (
     "src/counterplay/poisoning/",
     "src/counterplay/principal/",
     "src/counterplay/strategic/",
-    "src/counterplay/tradeoff/",
     "src/counterplay/studies/contribution/",
     "src/counterplay/studies/defection/",
     "src/counterplay/studies/poisoning/",
     "src/counterplay/studies/principal/",
     "src/counterplay/studies/strategic/",
-    "src/counterplay/studies/tradeoff/",
     "tests/contribution/",
     "tests/core/",
     "tests/defection/",
@@ -45,7 +42,6 @@ NOT_YET_CLEAN: tuple[str, ...] = (
     "tests/poisoning/",
     "tests/principal/",
     "tests/strategic/",
-    "tests/tradeoff/",
 )
 
 # What a reader of the repository cannot open: documents outside it, labels of a LaTeX source.

@@ -239,14 +239,8 @@ CASES: dict[str, dict[str, Any]] = {
         },
     },
     "Losses": {"make": lambda: lab.Losses([0.1, 0.2], [0.0, 0.0])},
-    "Minimax": {
-        "make": lambda: lab.minimax(lab.impossibility_phases(), 1 / 16),
-        "no_plot": "a few mixtures are best read as a table",
-    },
-    "OracleRun": {
-        "make": lambda: oracle().judge(L2),
-        "no_plot": "the transcript of a play draws the watchdog with the losses it saw",
-    },
+    "Minimax": {"make": lambda: lab.minimax(lab.impossibility_phases(), 1 / 16)},
+    "OracleRun": {"make": lambda: oracle().judge(L2)},
     "Phase": {"make": lambda: lab.Phase("start", 1.0, (0.0, 1.0), (0.1, 0.2))},
     "Plan": {
         "make": lambda: to.EpochLearner(T, K, B=5).plan(L1),

@@ -9,7 +9,7 @@ import pytest
 
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
 from counterplay.tradeoff import CusumOracle
-from counterplay.tradeoff.lab import cusum
+from counterplay.tradeoff.lab import burst_threshold, cusum
 
 
 def by_definition(
@@ -164,4 +164,4 @@ def test_bad_streams_are_refused() -> None:
 
 
 def test_threshold_from_the_assumption() -> None:
-    assert CusumOracle.from_burst(0.1, 0.5, 0.5, 400).threshold == 10.0
+    assert burst_threshold(400, 0.5, 0.5) == 10.0

@@ -170,9 +170,10 @@ def _charge(
     regret: FloatArray,
     scale: FloatArray,
 ) -> None:
-    expected = 0.0
+    expected = 0.0  # no draw enters the weights
     for h in range(pseudo.size):
         expected += probs[h] * pseudo[h]
+    # only active experts gain or lose regret
     for h in range(pseudo.size):
         if active[h]:
             regret[h] += expected - pseudo[h]

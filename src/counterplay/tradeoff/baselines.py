@@ -323,26 +323,7 @@ class RestartAtReset(DeactivationLearner):
 
     Use it as a baseline for ``ReactivationLearner``.
 
-    Parameters
-    ----------
-    T:
-        Number of rounds.
-    K:
-        Number of experts.
-    alpha:
-        As for ``DeactivationLearner``.
-    B:
-        As for ``DeactivationLearner``.
-    oracle:
-        The watchdog, with reset times.
-    learner:
-        As for ``DeactivationLearner``.
-    anytime:
-        ``"doubling"`` or ``"decreasing"``; None: the learner stays tuned for all ``T`` rounds.
-    fallback:
-        As for ``DeactivationLearner``.
-    random_state:
-        None, an int or a ``numpy.random.Generator``.
+    Parameters are those of ``DeactivationLearner``; the oracle has reset times.
 
     Notes
     -----

@@ -264,10 +264,10 @@ def _worst_intervals(l2: FloatArray, c: FloatArray) -> tuple[FloatArray, IntArra
     start, end = np.zeros(K, dtype=np.int64), np.zeros(K, dtype=np.int64)
     for t in range(rounds):
         for h in range(K):
-            if level[h] <= 0.0:
+            if level[h] <= 0.0:  # the best interval that ends here starts here
                 level[h] = 0.0
                 since[h] = t
             level[h] += l2[t, h] - c[h]
-            if level[h] > worst[h]:
+            if level[h] > worst[h]:  # the first interval with the largest excess
                 worst[h], start[h], end[h] = level[h], since[h], t
     return worst, start, end

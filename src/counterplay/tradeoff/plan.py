@@ -233,7 +233,7 @@ def _expected(
 ) -> None:
     T, K = losses.shape
     epoch, row, plain = -1, -1, True
-    for t in range(T):
+    for t in range(T):  # move to the epoch and the stand-in map of the round
         while epoch + 1 < starts.size and starts[epoch + 1] <= t:
             epoch += 1
         while row + 1 < map_starts.size and map_starts[row + 1] <= t:
@@ -241,7 +241,7 @@ def _expected(
             plain = True
             for h in range(K):
                 plain = plain and maps[row, h] == h
-        total = 0.0
+        total = 0.0  # expected loss: the choice, or its stand-in
         if plain:
             for h in range(K):
                 total += marginals[epoch, h] * losses[t, h]
@@ -260,7 +260,7 @@ def _push_forward(
     out: FloatArray,
 ) -> None:
     epoch, row = -1, -1
-    for t in range(out.shape[0]):
+    for t in range(out.shape[0]):  # the mass of every choice goes to its stand-in
         while epoch + 1 < starts.size and starts[epoch + 1] <= t:
             epoch += 1
         while row + 1 < map_starts.size and map_starts[row + 1] <= t:

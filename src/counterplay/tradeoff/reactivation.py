@@ -314,12 +314,14 @@ def _distribution(
 ) -> None:
     """Split rows whose experts now differ in activity, then compute weights and probabilities."""
     K = active.size
+    # rows in use, and how many experts of each are active
     on = np.zeros(K, dtype=np.int64)
     rows = 0
     for h in range(K):
         rows = max(rows, group[h] + 1)
         if active[h]:
             on[group[h]] += 1
+    # a row with active and inactive experts splits: their histories differ from now on
     for g in range(rows):
         if 0 < on[g] < size[g]:
             new = rows
@@ -329,11 +331,13 @@ def _distribution(
             for h in range(K):
                 if group[h] == g and not active[h]:
                     group[h] = new
+    # the weight of an expert: the sum over the rows of the active experts, in logarithms
     best = -np.inf
     for h in range(K):
         log_weight[h] = _log_row_sum(h, rows, on, log_base, base, table, shares)
         log_weight[h] += log_base * epoch - math.log(K)
         best = max(best, log_weight[h])
+    # normalise with the largest taken out
     total = 0.0
     for h in range(K):
         probs[h] = math.exp(log_weight[h] - best)
@@ -353,7 +357,7 @@ def _log_row_sum(
     shares: FloatArray,
 ) -> float:
     """Log of the sum over rows, each taken ``count`` times, of the weight of expert ``h``."""
-    most = -np.inf
+    most = -np.inf  # taken out of the sum against overflow
     for g in range(rows):
         if count[g] > 0:
             most = max(most, log_base * (table[g, h] - base * shares[g]))
@@ -381,9 +385,11 @@ def _charge(
     size: IntArray,
 ) -> None:
     """Add the pseudo losses of an epoch to the rows whose experts were active."""
+    # what the learner lost in expectation: no draw enters the weights
     expected = 0.0
     for h in range(pseudo.size):
         expected += probs[h] * pseudo[h]
+    # a row learns in the epochs in which its experts are active, once for all of them
     done = np.zeros(pseudo.size, dtype=np.bool_)
     for h in range(pseudo.size):
         g = group[h]
@@ -415,10 +421,10 @@ def _run_epochs(
         _distribution(
             active[m], m, log_base, base, table, shares, group, size, log_weight, marginals[m]
         )
-        if m > 0 and not fresh[m]:
+        if m > 0 and not fresh[m]:  # weights only shrink inside a segment: keep what is left
             for h in range(K):
                 keep[m, h] = math.exp(log_weight[h] - before[h])
-        rows = group.max() + 1
+        rows = group.max() + 1  # the potential counts all rows, active or not
         for h in range(K):
             before[h] = _log_row_sum(h, rows, size, log_base, base, table, shares)
         potential[m] = _log_sum_exp(before) + log_base * m - math.log(K)

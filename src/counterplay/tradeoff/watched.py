@@ -328,7 +328,7 @@ def fallback_scores(
 
 @njit(cache=True)
 def _sums_before(losses: FloatArray, rounds: IntArray, out: FloatArray) -> None:
-    total, j = np.zeros(losses.shape[1]), 0
+    total, j = np.zeros(losses.shape[1]), 0  # losses before round t, next round asked for
     for t in range(losses.shape[0]):
         while j < rounds.size and rounds[j] == t:
             out[j] = total
@@ -343,7 +343,7 @@ def _sums_before(losses: FloatArray, rounds: IntArray, out: FloatArray) -> None:
 def _levels_before(
     l2: FloatArray, c: float, resets: IntArray, rounds: IntArray, out: FloatArray
 ) -> None:
-    level, j, n = np.zeros(l2.shape[1]), 0, 0
+    level, j, n = np.zeros(l2.shape[1]), 0, 0  # CUSUM before round t, next round, next reset
     for t in range(l2.shape[0]):
         while n < resets.size and resets[n] <= t:
             if resets[n] == t:

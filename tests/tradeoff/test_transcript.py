@@ -1,4 +1,4 @@
-"""Results a person reads: runs, reports, pictures, minimax tables, diagnosis."""
+"""What a play leaves behind: regrets, rows, details, pictures."""
 
 from __future__ import annotations
 
@@ -8,25 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from counterplay.core.online import FollowTheLeader
-from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import (
     CusumOracle,
     EpochLearner,
     LossStream,
     ReactivationLearner,
-    impossibility_report,
     instances,
     play,
     required_budget,
-    required_rate,
 )
 from counterplay.tradeoff.lab import (
     LossTranscript,
-    Phase,
-    ScalarizedLearner,
-    impossibility_phases,
-    minimax,
 )
 
 
@@ -96,49 +88,3 @@ def test_pictures(run: LossTranscript, tmp_path: Path) -> None:
 def test_transcript_has_one_row_per_round(run: LossTranscript) -> None:
     assert len(run) == len(run.to_frame()) == 4096
     assert set(run.columns) == {"played", "l1", "l2", "active"}
-
-
-def test_minimax_tables() -> None:
-    result = minimax(impossibility_phases(), 1 / 16)
-    assert result.to_frame().shape == (3, 2)
-    assert "least max(R1, R2): 0.00694" in result.summary()
-    with pytest.raises(InvalidInputError, match="same K experts"):
-        minimax([(Phase("a", 1.0, (0.1, 0.2), (0.1,)),)], 0.1)
-    with pytest.raises(InvalidInputError, match="objective"):
-        minimax(impossibility_phases(), 0.1, "best")  # type: ignore[arg-type]  # wrong
-
-
-def test_minimax_is_never_above_what_a_learner_reaches() -> None:
-    T = 4800
-    value = minimax(impossibility_phases(), 1 / 16).value * T
-    for learner in (
-        EpochLearner(T, 2, B=1, learner=FollowTheLeader()),
-        ScalarizedLearner(T, 2, 0.3),
-    ):
-        reached = np.mean(
-            [
-                max(r.primary_regret(clip=False), r.secondary_regret(clip=False))
-                for r in (
-                    play(learner, LossStream(w.l1, w.l2, c=w.c, replicates=0), fast=True)
-                    for w in instances.impossibility_worlds(T)
-                )
-            ]
-        )
-        assert reached >= value - 1e-6
-
-
-def test_impossibility_report_says_what_would_have_been_enough() -> None:
-    world, _ = instances.impossibility_worlds(10_000)
-    report = impossibility_report(world.l1, world.l2)
-    assert not report.possible
-    assert report.check.c == pytest.approx(1 / 16)
-    assert report.violators == (1,)
-    assert report.needed_budget == pytest.approx(10_000 / 32)
-    assert 10_000**report.needed_alpha == pytest.approx(10_000 / 32)
-    assert np.allclose(report.rate_needed, required_rate(world.l2, 100.0))
-    enough = impossibility_report(world.l1, world.l2, delta=1.0, alpha=report.needed_alpha + 1e-9)
-    assert enough.possible
-    assert "possible: every expert keeps the budget" in enough.summary()
-    assert "a budget of 312.5" in report.summary()
-    assert list(report.to_frame().columns[:2]) == ["primary", "secondary"]
-    assert report.plot().get_ylabel().startswith("largest excess")

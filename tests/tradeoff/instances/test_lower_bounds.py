@@ -1,4 +1,4 @@
-"""The switch-tax instance: exact identities, slopes, lower bound for everybody."""
+"""Hard instances: exact identities, slopes, lower bounds for everybody."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from counterplay.core.online import (
     FollowTheLeader,
     Hedge,
     MaximalCouplingSampler,
+    ScalarLearner,
 )
-from counterplay.errors import AssumptionWarning, InvalidInputError
+from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import (
-    CusumOracle,
-    DeactivationLearner,
     EpochLearner,
     LazyHedge,
     LossStream,
@@ -213,37 +212,6 @@ def test_lazy_hedge_needs_no_epochs() -> None:
     assert interval.high <= learner.guarantees()["secondary regret"]
 
 
-def test_plain_functions_can_be_adaptive_losses() -> None:
-    def tax(t: int, actions: np.ndarray) -> list[float]:
-        moved = t > 0 and (t < 2 or actions[-1] != actions[-2])
-        return [0.9 if moved else 0.1] * 3
-
-    l1 = np.random.default_rng(0).random((60, 3))
-    run = play(
-        EpochLearner(60, 3, B=10, random_state=0),
-        LossStream(l1, tax, c=0.1, replicates=3),
-        fast=True,
-    )
-    direct = CallableSecondary(tax, 3)
-    assert np.array_equal(run.suffered, direct.played(run.paths))
-    assert direct.realise(run.paths[0]).shape == (60, 3)
-
-
-def test_adaptive_losses_with_a_watchdog_warn_and_still_play() -> None:
-    game = instances.adaptive_switch_tax(256, 0.5, 3, 0.2, 0.5, random_state=0)
-    watchdog = CusumOracle(0.2, 200.0)
-    learner = DeactivationLearner(256, 3, 0.5, oracle=watchdog, random_state=0)
-    with pytest.warns(AssumptionWarning, match="adaptive"):
-        run = play(learner, LossStream(game.l1, game.l2), fast=True)
-    assert run.path.shape == (256,)
-    assert run.plan is None
-    assert run.secondary_regret(clip=False) == pytest.approx(
-        game.l2.played(run.path).sum() - 0.2 * 256
-    )
-    with pytest.warns(AssumptionWarning), pytest.raises(InvalidInputError, match="replicates"):
-        play(learner, LossStream(game.l1, game.l2, replicates=2), fast=True)
-
-
 def test_bad_taxes_are_refused() -> None:
     with pytest.raises(InvalidInputError, match=r"c \+ delta"):
         instances.adaptive_switch_tax(100, 0.5, 2, 0.6, 0.5)
@@ -251,3 +219,89 @@ def test_bad_taxes_are_refused() -> None:
         instances.adaptive_switch_tax(100, 0.5, 1, 0.1, 0.5)
     with pytest.raises(InvalidInputError, match="2 values in round 0, expected 3"):
         CallableSecondary(lambda t, a: [0.0, 0.0], 3).losses(0, np.array([], dtype=int))
+
+
+@pytest.mark.claim("09.25")
+@pytest.mark.parametrize("T", [10**5, 10**6])
+def test_good_event_matches_the_cumulative_losses(T: int) -> None:
+    for world in (1, 2, 3):
+        for seed in range(3):
+            game = instances.cumulative_trap(T, 0.8, 0.5, world, random_state=seed)
+            M = (world - 1) * game.meta["interval"]
+            assert game.meta["good_event"]
+            assert game.l1[:M].sum(axis=0).tolist() == [M / 2, M / 2]
+            half = M + game.meta["interval"] // 2
+            assert (game.l1[half:] == 1.0).all()
+
+
+@pytest.mark.claim("09.25")
+@pytest.mark.parametrize("learner", [Hedge(), FollowTheLeader()], ids=repr)
+def test_worlds_look_alike(learner: ScalarLearner) -> None:
+    zero = instances.cumulative_trap(10**5, 0.8, 0.5, 0)
+    for world in (1, 2, 3):
+        other = instances.cumulative_trap(10**5, 0.8, 0.5, world, random_state=world)
+        interval = zero.meta["interval"]
+        rows = slice((world - 1) * interval, (world - 1) * interval + interval // 2)
+        here = learner.marginals(zero.l1)[rows]
+        there = learner.marginals(other.l1)[rows]
+        assert np.abs(here - there).max() <= 1e-12
+
+
+@pytest.mark.claim("09.25")
+@pytest.mark.parametrize("T", [10**5, 10**6])
+@pytest.mark.parametrize("learner", [Hedge(), FollowTheLeader()], ids=repr)
+def test_expected_worst_regret_is_large(learner: ScalarLearner, T: int) -> None:
+    total, n = 0.0, instances.cumulative_trap(T, 0.8, 0.5, 0).meta["intervals"]
+    for world in range(n + 1):
+        worst = []
+        for seed in range(1 if world == 0 else 3):
+            game = instances.cumulative_trap(T, 0.8, 0.5, world, random_state=seed)
+            run = play(
+                EpochLearner(game.T, 2, B=1, learner=learner),
+                LossStream(game.l1, game.l2, c=game.c, replicates=0),
+                fast=True,
+            )
+            worst.append(max(run.primary_regret(clip=False), run.secondary_regret(clip=False)))
+        total += game.meta["probability"] * float(np.mean(worst))
+    assert total >= bounds.cumulative_trap(game.T, 0.8)
+    assert total >= 0.1 * game.T**0.9
+
+
+def test_leader_in_world_zero_has_the_exact_secondary_regret() -> None:
+    game = instances.cumulative_trap(10**5, 0.8, 0.5, 0)
+    run = play(
+        EpochLearner(game.T, 2, B=1, learner=FollowTheLeader()),
+        LossStream(game.l1, game.l2, c=game.c, replicates=0),
+        fast=True,
+    )
+    exact = 0.25 * game.T**0.8 * game.T / game.T ** ((1 + 0.8) / 2)
+    assert run.secondary_regret(clip=False) == pytest.approx(exact, rel=2e-3)
+
+
+def test_the_trap_keeps_the_burst_budget() -> None:
+    for world in (0, 2):
+        game = instances.cumulative_trap(10**5, 0.8, 0.5, world, random_state=0)
+        check = burst_check(game.l2, game.c, burst_threshold(len(game.l2), game.delta, game.alpha))
+        assert check
+        assert check.excess.max() / game.threshold < 0.7
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.6, 0.7, 0.8, 0.9])
+def test_bound_becomes_positive_where_stated(alpha: float) -> None:
+    stated = {0.5: 1.9e7, 0.6: 8.1e5, 0.7: 9.0e4, 0.8: 1.8e4, 0.9: 5.2e3}[alpha]
+    assert bounds.cumulative_trap(round(stated * 1.05), alpha) > 0
+    assert bounds.cumulative_trap(round(stated * 0.95), alpha) < 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"T": 10**5, "alpha": 0.8, "c": 0.5, "world": 4}, "world"),
+        ({"T": 12, "alpha": 0.5, "c": 0.5, "world": 2}, "window does not fit"),
+        ({"T": 10**5, "alpha": 0.9, "c": 0.1, "world": 0}, "swing"),
+        ({"T": 7, "alpha": 1.0, "c": 0.5, "world": 0}, "shorter than one interval"),
+    ],
+)
+def test_bad_traps_are_refused(arguments: dict[str, float], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        instances.cumulative_trap(**arguments)  # type: ignore[arg-type]  # mixed
