@@ -258,7 +258,12 @@ CASES: dict[str, dict[str, Any]] = {
         "make": lambda: to.play(
             to.EpochLearner(T, K, B=5, random_state=0), to.LossStream(L1, L2, c=C), fast=True
         ),
-        "run": lambda result: (result.R1, result.R2, result.sleep, result.details()),
+        "run": lambda result: (
+            result.primary_regret(),
+            result.secondary_regret(),
+            result.sleeping_regret(),
+            result.details(),
+        ),
     },
     "instances.SwitchTax": {
         "make": lambda: instances.SwitchTax(K, C, 0.5, 10),

@@ -135,7 +135,7 @@ def test_shapes_must_match_the_learner() -> None:
     with pytest.raises(InvalidInputError, match="K=3 experts"):
         play(EpochLearner(20, 3, B=1), LossStream(GOOD, GOOD, c=0.5), fast=True)
     with pytest.raises(InvalidInputError, match="pass c"):
-        _ = play(EpochLearner(20, 4, B=1), LossStream(GOOD, GOOD), fast=True).R2
+        _ = play(EpochLearner(20, 4, B=1), LossStream(GOOD, GOOD), fast=True).secondary_regret()
     with pytest.raises(InvalidInputError, match="secondary losses, too"):
         DeactivationLearner(20, 4, B=5).plan(GOOD)
     with pytest.raises(InvalidInputError, match="at least one pair"):

@@ -66,7 +66,7 @@ def test_stand_in_history_and_pickle(run: LossTranscript) -> None:
     assert len(rest) == 7  # four times off, three times back
     copy = pickle.loads(pickle.dumps(run))
     assert np.array_equal(copy.path, run.path)
-    assert copy.R1 == run.R1
+    assert copy.primary_regret() == run.primary_regret()
 
 
 def test_pictures(run: LossTranscript, tmp_path: Path) -> None:

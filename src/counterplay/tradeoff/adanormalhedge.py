@@ -62,7 +62,7 @@ class AdaNormalHedge(EpochWeights):
     >>> watchdog = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
     >>> stream = LossStream(game.l1, game.l2, replicates=0)
     >>> learner = AdaNormalHedge(T=8192, K=4, alpha=0.4, oracle=watchdog)
-    >>> round(float(play(learner, stream, fast=True).sleep.max()))
+    >>> round(float(play(learner, stream, fast=True).sleeping_regret().max()))
     40
 
     References

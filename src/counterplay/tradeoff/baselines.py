@@ -70,7 +70,7 @@ class ScalarizedLearner(EpochLearner):
     >>> world_1, world_2 = impossibility_worlds(T=9600)
     >>> learner = ScalarizedLearner(T=9600, K=2, lam=1.0, learner=FollowTheLeader())
     >>> result = play(learner, LossStream(world_2.l1, world_2.l2, c=world_2.c), fast=True)
-    >>> round(result.R1), round(result.R2)  # on average over both worlds at least 66.7
+    >>> round(result.primary_regret()), round(result.secondary_regret())  # mean of both: >= 66.7
     (400, 1)
 
     References
@@ -131,7 +131,7 @@ class CumulativeLossLearner(BicriteriaLearner):
     ...     return w / w.sum()
     >>> learner = CumulativeLossLearner(softmin, T=500, K=2)
     >>> l1 = np.tile([[0.0, 1.0]], (500, 1))
-    >>> round(play(learner, LossStream(l1, l1, c=0.5), fast=True).R1, 2)
+    >>> round(play(learner, LossStream(l1, l1, c=0.5), fast=True).primary_regret(), 2)
     14.11
 
     References
@@ -228,7 +228,7 @@ class RestartOnDeactivation(DeactivationLearner):
     >>> stream = LossStream(game.l1, game.l2, replicates=0)
     >>> learners = [kind(T=4096, K=8, alpha=0.3, oracle=watchdog, anytime=None)
     ...             for kind in (DeactivationLearner, RestartOnDeactivation)]
-    >>> [round(float(play(a, stream, fast=True).sleep[-1])) for a in learners]
+    >>> [round(float(play(a, stream, fast=True).sleeping_regret()[-1])) for a in learners]
     [308, 1633]
 
     References
@@ -338,7 +338,7 @@ class RestartAtReset(DeactivationLearner):
     >>> watchdog = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
     >>> stream = LossStream(game.l1, game.l2, replicates=0)
     >>> learner = RestartAtReset(T=8192, K=4, alpha=0.4, oracle=watchdog)
-    >>> round(float(play(learner, stream, fast=True).sleep.max()))
+    >>> round(float(play(learner, stream, fast=True).sleeping_regret().max()))
     1492
 
     References

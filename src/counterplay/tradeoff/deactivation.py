@@ -71,7 +71,7 @@ class DeactivationLearner(WatchedLearner):
     >>> watchdog = CusumOracle(c=game.c, threshold=game.threshold)
     >>> learner = DeactivationLearner(T=4096, K=16, alpha=0.4, oracle=watchdog)
     >>> result = play(learner, LossStream(game.l1, game.l2, replicates=0), fast=True)
-    >>> int(result.active[:, 0].sum()), round(float(result.sleep[0]))  # bound: 2269
+    >>> int(result.active[:, 0].sum()), round(float(result.sleeping_regret()[0]))  # bound: 2269
     (800, 447)
 
     References

@@ -66,11 +66,11 @@ class EpochLearner(BicriteriaLearner):
     >>> game = adaptive_switch_tax(T=4096, alpha=0.5, K=4, c=0.2, delta=0.5, random_state=0)
     >>> lazy = EpochLearner(T=4096, K=4, alpha=0.5, random_state=0)
     >>> stream = LossStream(game.l1, game.l2, c=game.c, replicates=200)
-    >>> round(play(lazy, stream, fast=True).R2)
+    >>> round(play(lazy, stream, fast=True).secondary_regret())
     153
     >>> from counterplay.core.online import Hedge
     >>> restless = EpochLearner(T=4096, K=4, alpha=0.5, learner=Hedge(), random_state=0)
-    >>> round(play(restless, stream, fast=True).R2)
+    >>> round(play(restless, stream, fast=True).secondary_regret())
     1289
 
     References

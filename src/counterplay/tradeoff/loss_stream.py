@@ -68,7 +68,7 @@ class LossStream(Game[LossTranscript]):
     >>> from counterplay.tradeoff import EpochLearner
     >>> l1 = np.tile([[0.0, 1.0]], (100, 1))
     >>> stream = LossStream(l1, np.full((100, 2), 0.1), c=0.1, replicates=0)
-    >>> round(play(EpochLearner(T=100, K=2, B=10), stream, fast=True).R1, 2)
+    >>> round(play(EpochLearner(T=100, K=2, B=10), stream, fast=True).primary_regret(), 2)
     23.51
     """
 

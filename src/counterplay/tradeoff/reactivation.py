@@ -86,7 +86,7 @@ class ReactivationLearner(EpochWeights):
     >>> watchdog = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
     >>> stream = LossStream(game.l1, game.l2, replicates=0)
     >>> learner = ReactivationLearner(T=8192, K=4, alpha=0.4, oracle=watchdog)
-    >>> round(float(play(learner, stream, fast=True).sleep.max()))  # bound: 4119
+    >>> round(float(play(learner, stream, fast=True).sleeping_regret().max()))  # bound: 4119
     617
 
     References

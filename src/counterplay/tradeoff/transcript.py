@@ -31,8 +31,8 @@ class LossTranscript(Transcript):
     """A complete play and its regrets; the rows are those of the first replicate.
 
     Expectations are exact whenever the secondary losses are fixed in advance (``exact``);
-    otherwise they are averages over the drawn paths. ``R1``, ``R2`` and ``sleep`` are clipped at 1
-    as in the definition; the methods with ``clip=False`` are for plots and fits.
+    otherwise they are averages over the drawn paths. Regrets are clipped at 1 as in the definition;
+    ``clip=False`` is for plots and fits.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class LossTranscript(Transcript):
     >>> l1, l2 = np.random.default_rng(0).random((400, 3)), np.full((400, 3), 0.1)
     >>> learner = EpochLearner(T=400, K=3, alpha=0.5, random_state=0)
     >>> result = play(learner, LossStream(l1, l2, c=0.1), fast=True)
-    >>> result.exact, result.R2, int(result.switches) <= 19
+    >>> result.exact, result.secondary_regret(), int(result.switches) <= 19
     (True, 1.0, True)
     """
 
@@ -153,21 +153,6 @@ class LossTranscript(Transcript):
         if self.c is None:
             raise InvalidInputError("pass c (tolerated secondary loss per round) to LossStream")
         return self.c
-
-    @property
-    def R1(self) -> float:
-        """Regret on the primary loss, at least 1."""
-        return self.primary_regret()
-
-    @property
-    def R2(self) -> float:
-        """Regret to ``c * T`` on the secondary loss, at least 1."""
-        return self.secondary_regret()
-
-    @property
-    def sleep(self) -> FloatArray:
-        """Sleeping regret per expert, at least 1."""
-        return self.sleeping_regret()
 
     def summary(self) -> str:
         """Return the main numbers in a few lines."""
