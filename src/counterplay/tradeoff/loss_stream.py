@@ -96,7 +96,8 @@ class LossStream(Game[LossTranscript]):
         self.c = None if c is None else check_fraction(c, "c")
         self.active = None if active is None else check_active(active, *self.l1.shape)
         self.replicates = check_int(replicates, "replicates", low=0)
-        self._path: list[int] = []
+        self._path: Int32Array = np.empty(0, dtype=np.int32)
+        self._t = 0  # rounds played
         self._losses: list[FloatArray] = []
         self._active: list[BoolArray] = []
         self._before = 0  # rounds the learner had seen at the start
@@ -138,38 +139,40 @@ class LossStream(Game[LossTranscript]):
                 "replicates must be 1 in a play round by round: pass fast=True, which is possible "
                 "for a fresh learner that does not react to adaptive losses"
             )
-        self._path, self._losses, self._active = [], [], []
+        self._path, self._t = np.empty(rounds, dtype=np.int32), 0
+        self._losses, self._active = [], []
 
     def arrive(self, learner: Learner) -> bool:
         """Fix the losses of the round from the actions before it."""
         assert isinstance(learner, BicriteriaLearner)
-        t = len(self._path)
+        t = self._t
         if t == 0:
             self._before = learner.rounds
         self._active.append(learner.active.copy() if self.active is None else self.active[t])
         if self.adaptive is not None:
-            self._losses.append(self.adaptive.losses(t, np.array(self._path, dtype=np.int32)))
+            self._losses.append(self.adaptive.losses(t, self._path[:t]))
         return True
 
     def seen(self) -> BoolArray | None:
         """Who may be played, where the oracle is outside."""
-        return None if self.active is None else self.active[len(self._path)]
+        return None if self.active is None else self.active[self._t]
 
     def respond(self, action: int) -> Losses:
         """Reveal the losses of all experts."""
-        t = len(self._path)
+        t = self._t
         if len(self._active) != t + 1:
             raise ProtocolError("no round is open; use play(learner, stream)")
-        self._path.append(int(action))
-        later = self.active is not None and t + 1 < len(self.active)
-        secondary = self._losses[t] if self.l2 is None else self.l2[t]
-        return Losses(self.l1[t], secondary, self.active[t + 1] if later else None)  # type: ignore[index]  # later
+        self._path[t] = action
+        self._t += 1
+        following = None
+        if self.active is not None and t + 1 < len(self.active):
+            following = self.active[t + 1]
+        return Losses(self.l1[t], self._losses[t] if self.l2 is None else self.l2[t], following)
 
     def transcript(self, learner: Learner) -> LossTranscript:
         """What happened, with regrets along the path that was played."""
         assert isinstance(learner, BicriteriaLearner)
-        T = len(self._path)
-        path = np.array(self._path, dtype=np.int32)
+        T, path = self._t, self._path[: self._t]
         secondary = np.array(self._losses) if self.l2 is None else self.l2[:T]
         suffered = secondary[np.arange(T), path][None, :]
         active = np.array(self._active)

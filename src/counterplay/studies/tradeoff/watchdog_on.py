@@ -15,8 +15,7 @@ from counterplay.tradeoff import (
     instances,
     play,
 )
-from counterplay.tradeoff.lab import AdaNormalHedge, RestartAtReset
-from counterplay.tradeoff.learner import BicriteriaLearner
+from counterplay.tradeoff.lab import AdaNormalHedge, BicriteriaLearner, RestartAtReset
 
 if TYPE_CHECKING:
     import pandas as pd
