@@ -9,6 +9,7 @@ import numpy as np
 
 from counterplay.core.online import Hedge, ShrinkingDartboard
 from counterplay.tradeoff import CusumOracle, EpochLearner, LazyHedge, ReactivationLearner
+from counterplay.tradeoff.lab import Losses
 
 
 def seconds(job, repeats: int = 1) -> float:
@@ -78,7 +79,7 @@ def _play(learner, base: np.ndarray) -> None:
     for row in base:
         choice = learner.act()
         row[choice] = 1.0 - row[choice]
-        learner.update(row)
+        learner.observe(row)
         row[choice] = 1.0 - row[choice]
 
 
@@ -86,7 +87,7 @@ def _play_both(learner: EpochLearner, base: np.ndarray) -> None:
     learner.reset(0)
     for row in base:
         learner.act()
-        learner.update(row, row)
+        learner.observe(Losses(row, row))
 
 
 def _numpy_stream(base: np.ndarray) -> None:
@@ -147,7 +148,7 @@ def replicates(n: int, epochs: int) -> None:
         fresh = learner.reset(0)
         for t in range(T):
             fresh.act()
-            fresh.update(l1[t], l2[t])
+            fresh.observe(Losses(l1[t], l2[t]))
 
     one_by_one()
     loop = seconds(one_by_one) * n

@@ -55,16 +55,16 @@ def stream(learner: ScalarLearner) -> list[Any]:
     path = []
     for loss in LOSSES:
         path.append(learner.act())
-        learner.update(loss)
+        learner.observe(loss)
     return [path, learner.probs()]
 
 
 def bad_losses(learner: ScalarLearner) -> dict[str, Any]:
     """Return calls that every learner over experts must refuse."""
     return {
-        "wrong number of losses": lambda: learner.reset(3, 5, 0).update([0.1, 0.2]),
-        "NaN loss": lambda: learner.reset(2, 5, 0).update([0.1, math.nan]),
-        "loss above one": lambda: learner.reset(2, 5, 0).update([0.1, 1.5]),
+        "wrong number of losses": lambda: learner.reset(3, 5, 0).observe([0.1, 0.2]),
+        "NaN loss": lambda: learner.reset(2, 5, 0).observe([0.1, math.nan]),
+        "loss above one": lambda: learner.reset(2, 5, 0).observe([0.1, 1.5]),
         "no experts": lambda: learner.reset(0, 5, 0),
         "empty loss matrix": lambda: learner.marginals(np.zeros((0, 3))),
     }

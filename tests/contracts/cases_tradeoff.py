@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from counterplay import tradeoff as to
+from counterplay.core.online import Hedge
+from counterplay.tradeoff import instances, lab
 
 T, K, C = 120, 3, 0.2
 RNG = np.random.default_rng(0)
@@ -22,11 +24,8 @@ def oracle(**extra: Any) -> to.CusumOracle:
 
 def bicriteria(learner: Any) -> Any:
     """Play a few rounds, and a complete run."""
-    path = []
-    for t in range(25):
-        path.append(learner.act())
-        learner.update(L1[t], L2[t])
-    return path, learner.run(L1, L2, c=C).paths
+    paths = to.play(learner, to.LossStream(L1, L2, c=C), fast=True).paths
+    return paths, to.play(learner, to.LossStream(L1, L2, c=C), rounds=25).path
 
 
 def rule(L1: Any, L2: Any) -> Any:
@@ -72,16 +71,20 @@ def tax(t: int, actions: Any) -> Any:
 
 
 BATCHES = [(np.zeros((4, 1)), np.array([0, 1, 1, 0]))]
-BAD_LOSS = {"loss above one": lambda: to.EpochLearner(T, K, B=5).run(L1 + 1, L2, c=C)}
+BAD_LOSS = {
+    "loss above one": lambda: to.play(
+        to.EpochLearner(T, K, B=5), to.LossStream(L1 + 1, L2, c=C), fast=True
+    )
+}
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "AdaNormalHedge": {
-        "make": lambda: to.AdaNormalHedge(T, K, B=5, oracle=oracle(resets=60), random_state=0)
+        "make": lambda: lab.AdaNormalHedge(T, K, B=5, oracle=oracle(resets=60), random_state=0)
     },
     "CumulativeLossLearner": {
-        "make": lambda: to.CumulativeLossLearner(rule, T, K, random_state=0),
-        "restore": lambda text: to.CumulativeLossLearner.from_json(text, rule),
-        "bad": {"uses time": lambda: to.CumulativeLossLearner(lambda a, b, t: a, T, K)},  # type: ignore[arg-type,misc]  # deliberately wrong
+        "make": lambda: lab.CumulativeLossLearner(rule, T, K, random_state=0),
+        "restore": lambda text: lab.CumulativeLossLearner.from_json(text, rule),
+        "bad": {"uses time": lambda: lab.CumulativeLossLearner(lambda a, b, t: a, T, K)},  # type: ignore[arg-type,misc]  # deliberately wrong
     },
     "DeactivationLearner": {
         "make": lambda: to.DeactivationLearner(T, K, B=5, oracle=oracle(), random_state=0),
@@ -103,14 +106,14 @@ LEARNERS: dict[str, dict[str, Any]] = {
         "bad": {"too short": lambda: to.ReactivationLearner(T, K, B=50)},
     },
     "RestartAtReset": {
-        "make": lambda: to.RestartAtReset(T, K, B=5, oracle=oracle(resets=50), random_state=0)
+        "make": lambda: lab.RestartAtReset(T, K, B=5, oracle=oracle(resets=50), random_state=0)
     },
     "RestartOnDeactivation": {
-        "make": lambda: to.RestartOnDeactivation(T, K, B=5, oracle=oracle(), random_state=0)
+        "make": lambda: lab.RestartOnDeactivation(T, K, B=5, oracle=oracle(), random_state=0)
     },
     "ScalarizedLearner": {
-        "make": lambda: to.ScalarizedLearner(0.5, T, K, random_state=0),
-        "bad": {"negative price": lambda: to.ScalarizedLearner(-1.0, T, K)},
+        "make": lambda: lab.ScalarizedLearner(T, K, 0.5, random_state=0),
+        "bad": {"negative price": lambda: lab.ScalarizedLearner(T, K, -1.0)},
     },
 }
 for case in LEARNERS.values():
@@ -185,9 +188,9 @@ CASES: dict[str, dict[str, Any]] = {
     "BicriteriaLearner": {},
     "BurstCheck": {"make": lambda: to.burst_check(L2, C, 2.0)},
     "CallableSecondary": {
-        "make": lambda: to.CallableSecondary(tax, K),
+        "make": lambda: lab.CallableSecondary(tax, K),
         "run": lambda secondary: secondary.played(PATH),
-        "bad": {"not a function": lambda: to.CallableSecondary(3, K)},  # type: ignore[arg-type]  # deliberately wrong
+        "bad": {"not a function": lambda: lab.CallableSecondary(3, K)},  # type: ignore[arg-type]  # deliberately wrong
     },
     "ChampionChallenger": {
         "make": live,
@@ -207,16 +210,16 @@ CASES: dict[str, dict[str, Any]] = {
     "ChampionReport": {"make": lambda: used().report()},
     "CusumOracle": {
         "make": lambda: oracle(resets=50).start(K, T),
-        "run": lambda watchdog: [watchdog.update(row) for row in L2[:40]],
+        "run": lambda watchdog: [watchdog.observe(row) for row in L2[:40]],
         "bad": {
             "unsorted resets": lambda: oracle(resets=[0, 9, 3]),
             "rate above one": lambda: to.CusumOracle(1.5, 1.0),
         },
     },
-    "Deactivation": {"make": lambda: to.Deactivation(8, 1, 3, 4.5, 9)},
+    "Deactivation": {"make": lambda: lab.Deactivation(8, 1, 3, 4.5, 9)},
     "EpochGrid": {
-        "make": lambda: to.EpochGrid(100, 7),
-        "bad": {"epoch too long": lambda: to.EpochGrid(10, 11)},
+        "make": lambda: lab.EpochGrid(100, 7),
+        "bad": {"epoch too long": lambda: lab.EpochGrid(10, 11)},
     },
     "HarmBudget": {
         "make": lambda: to.HarmBudget(0.1, 5.0),
@@ -224,12 +227,21 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "ImpossibilityReport": {"make": lambda: to.impossibility_report(L1, L2, C)},
     "Instance": {
-        "make": lambda: to.Instance(L1, L2, C, 0.5, 0.5, {"name": "small"}),
-        "bad": {"different shapes": lambda: to.Instance(L1, L2[:5], C, 0.5, 0.5)},
+        "make": lambda: lab.Instance(L1, L2, C, 0.5, 0.5, {"name": "small"}),
+        "bad": {"different shapes": lambda: lab.Instance(L1, L2[:5], C, 0.5, 0.5)},
     },
-    "Minimax": {"make": lambda: to.minimax(to.impossibility_phases(), 1 / 16)},
+    "LossStream": {
+        "make": lambda: to.LossStream(L1, L2, c=C),
+        "run": lambda stream: to.play(to.EpochLearner(T, K, B=5, random_state=0), stream).path,
+        "bad": {
+            "different shapes": lambda: to.LossStream(L1, L2[:5]),
+            "learner of one loss": lambda: to.play(Hedge().reset(K, T), to.LossStream(L1, L2)),
+        },
+    },
+    "Losses": {"make": lambda: lab.Losses([0.1, 0.2], [0.0, 0.0])},
+    "Minimax": {"make": lambda: lab.minimax(lab.impossibility_phases(), 1 / 16)},
     "OracleRun": {"make": lambda: oracle().judge(L2)},
-    "Phase": {"make": lambda: to.Phase("start", 1.0, (0.0, 1.0), (0.1, 0.2))},
+    "Phase": {"make": lambda: lab.Phase("start", 1.0, (0.0, 1.0), (0.1, 0.2))},
     "Plan": {
         "make": lambda: to.EpochLearner(T, K, B=5).plan(L1),
         "run": lambda plan: (plan.expected(L1), plan.sample(2, random_state=0)),
@@ -242,41 +254,47 @@ CASES: dict[str, dict[str, Any]] = {
         "run": lambda experts: experts.replay([({"x": 1}, 1), ({"x": 2}, 0)]),
         "bad": {"no model": lambda: to.RiverExperts([])},
     },
-    "RunResult": {
-        "make": lambda: to.EpochLearner(T, K, B=5, random_state=0).run(L1, L2, c=C),
-        "run": lambda result: (result.R1, result.R2, result.sleep, result.report()),
+    "LossTranscript": {
+        "make": lambda: to.play(
+            to.EpochLearner(T, K, B=5, random_state=0), to.LossStream(L1, L2, c=C), fast=True
+        ),
+        "run": lambda result: (
+            result.primary_regret(),
+            result.secondary_regret(),
+            result.sleeping_regret(),
+            result.details(),
+        ),
     },
-    "SwitchTax": {
-        "make": lambda: to.SwitchTax(K, C, 0.5, 10),
+    "instances.SwitchTax": {
+        "make": lambda: instances.SwitchTax(K, C, 0.5, 10),
         "run": lambda secondary: (secondary.played(PATH), secondary.realise(PATH)),
-        "bad": {"too large": lambda: to.SwitchTax(K, 0.7, 0.5, 10)},
+        "bad": {"too large": lambda: instances.SwitchTax(K, 0.7, 0.5, 10)},
     },
-    "anytime": {"args": {"kind": "doubling"}, "bad": {"unknown": lambda: to.anytime("x")}},  # type: ignore[arg-type]  # deliberately wrong
-    "burst_check": {"args": {"l2": L2, "c": C, "threshold": 2.0}},
+    "anytime": {"args": {"kind": "doubling"}, "bad": {"unknown": lambda: lab.anytime("x")}},  # type: ignore[arg-type]  # deliberately wrong
+    "burst_check": {
+        "args": {"l2": L2, "c": C, "threshold": 2.0},
+        "bad": {"NaN": lambda: to.burst_check([[np.nan]], C, 5.0)},
+    },
     "burst_pair_phases": {"args": {"m": 60.0}},
     "burst_threshold": {
         "args": {"T": 100, "delta": 0.5, "alpha": 0.5},
-        "bad": {"delta above one": lambda: to.burst_threshold(100, 2.0, 0.5)},
-    },
-    "check_bounded_burst": {
-        "args": {"l2": L2, "c": C, "delta": 0.5, "alpha": 0.5},
-        "bad": {"NaN": lambda: to.check_bounded_burst([[np.nan]], C, 0.5, 0.5)},
+        "bad": {"delta above one": lambda: lab.burst_threshold(100, 2.0, 0.5)},
     },
     "check_stint_budget": {
         "args": {"l2_played": L2[:, 0], "path": PATH, "c": C, "threshold": 3.0},
-        "bad": {"lengths differ": lambda: to.check_stint_budget([0.1], PATH, C, 3.0)},
+        "bad": {"lengths differ": lambda: lab.check_stint_budget([0.1], PATH, C, 3.0)},
     },
     "count_switches": {
         "args": {"paths": PATH},
-        "bad": {"negative expert": lambda: to.count_switches([-1, 0])},
+        "bad": {"negative expert": lambda: lab.count_switches([-1, 0])},
     },
-    "cusum": {"args": {"l2": L2, "c": C}, "bad": {"rate": lambda: to.cusum(L2, 2.0)}},
+    "cusum": {"args": {"l2": L2, "c": C}, "bad": {"rate": lambda: lab.cusum(L2, 2.0)}},
     "error_rate": {
         "args": {"y_true": [0, 1], "y_pred": [1, 1]},
         "bad": {"lengths differ": lambda: to.error_rate([0], [0, 1])},
     },
     "frontier": {
-        "args": lambda: {"worlds": to.impossibility_phases(), "c": 1 / 16, "secondary": [0.01]}
+        "args": lambda: {"worlds": lab.impossibility_phases(), "c": 1 / 16, "secondary": [0.01]}
     },
     "impossibility_phases": {"args": {}},
     "impossibility_report": {
@@ -284,13 +302,13 @@ CASES: dict[str, dict[str, Any]] = {
         "bad": {"different shapes": lambda: to.impossibility_report(L1, L2[:5])},
     },
     "minimax": {
-        "args": lambda: {"worlds": to.impossibility_phases(), "c": 1 / 16},
-        "bad": {"no worlds": lambda: to.minimax([], 0.1)},
+        "args": lambda: {"worlds": lab.impossibility_phases(), "c": 1 / 16},
+        "bad": {"no worlds": lambda: lab.minimax([], 0.1)},
     },
     "missed_positives": {"args": {"y_true": [0, 1], "y_pred": [0, 0]}},
     "primary_regret": {
         "args": {"l1": L1, "P": PATH},
-        "bad": {"unknown expert": lambda: to.primary_regret(L1, np.full(T, 9))},
+        "bad": {"unknown expert": lambda: lab.primary_regret(L1, np.full(T, 9))},
     },
     "replay_losses": {
         "args": {"models": [Constant(0), Constant(1)], "batches": BATCHES},
@@ -308,7 +326,7 @@ CASES: dict[str, dict[str, Any]] = {
     "secondary_regret": {"args": {"l2": L2, "P": PATH, "c": C}},
     "sleeping_regret": {
         "args": {"l1": L1, "P": PATH, "active": ACTIVE},
-        "bad": {"nobody": lambda: to.sleeping_regret(L1, PATH, ~ACTIVE)},
+        "bad": {"nobody": lambda: lab.sleeping_regret(L1, PATH, ~ACTIVE)},
     },
-    "stints": {"args": {"path": PATH}, "bad": {"empty": lambda: to.stints([])}},
+    "stints": {"args": {"path": PATH}, "bad": {"empty": lambda: lab.stints([])}},
 }

@@ -8,22 +8,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counterplay.tradeoff import (
-    AdaNormalHedge,
-    BicriteriaLearner,
-    CumulativeLossLearner,
-    CusumOracle,
-    DeactivationLearner,
+from counterplay.core.online import (
     Doubling,
-    EpochLearner,
     ExploreThenCommit,
     FollowLazyLeader,
     FollowPerturbedLeader,
     FollowTheLeader,
     Hedge,
-    LazyHedge,
     MaximalCouplingSampler,
+)
+from counterplay.tradeoff import (
+    CusumOracle,
+    DeactivationLearner,
+    EpochLearner,
+    LazyHedge,
     ReactivationLearner,
+)
+from counterplay.tradeoff.lab import (
+    AdaNormalHedge,
+    BicriteriaLearner,
+    CumulativeLossLearner,
     RestartAtReset,
     RestartOnDeactivation,
     ScalarizedLearner,
@@ -63,7 +67,7 @@ def shipped(T: int, K: int, B: int, oracle: CusumOracle) -> dict[str, Bicriteria
         "epoch-doubling": EpochLearner(**common, learner=Doubling()),
         "epoch-decreasing": EpochLearner(**common, learner=anytime("decreasing")),
         "lazy-hedge": LazyHedge(T, K, threshold=oracle.threshold, random_state=1),
-        "scalarized": ScalarizedLearner(0.5, **per_round),
+        "scalarized": ScalarizedLearner(lam=0.5, **per_round),
         "cumulative": CumulativeLossLearner(softmin, T, K, random_state=1),
         "deactivation": DeactivationLearner(**common, oracle=oracle),
         "deactivation-decreasing": DeactivationLearner(

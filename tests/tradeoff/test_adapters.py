@@ -9,9 +9,11 @@ from sklearn.dummy import DummyClassifier
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import (
     LazyHedge,
+    LossStream,
     RiverExperts,
     error_rate,
     missed_positives,
+    play,
     replay_losses,
 )
 
@@ -52,7 +54,9 @@ def test_river_models_as_experts() -> None:
     assert l1.shape == l2.shape == (600, 3)
     assert (l2 <= l1).all()  # a missed positive is an error, too
     assert l1[300:].mean(axis=0).min() < 0.2
-    run = LazyHedge(600, 3, threshold=10.0, random_state=0).run(l1, l2, c=0.1)
+    run = play(
+        LazyHedge(600, 3, threshold=10.0, random_state=0), LossStream(l1, l2, c=0.1), fast=True
+    )
     assert run.primary_regret(clip=False) <= run.guarantees["primary regret"]
 
 

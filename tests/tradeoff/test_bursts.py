@@ -11,14 +11,13 @@ from hypothesis.extra import numpy as hnp
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.tradeoff import (
     CusumOracle,
-    check_bounded_burst,
-    check_stint_budget,
-    cusum,
+    burst_check,
     instances,
     required_budget,
     required_rate,
 )
 from counterplay.tradeoff.bursts import worst_intervals
+from counterplay.tradeoff.lab import burst_threshold, check_stint_budget, cusum
 
 
 def brute_force(l2: np.ndarray, c: float) -> np.ndarray:
@@ -57,9 +56,9 @@ def test_cusum_equals_recursion_and_brute_force(seed: int) -> None:
         left = ~already & ~fires
         if not left.any():
             with pytest.raises(InvalidInputError, match="every expert is deactivated"):
-                oracle.update(l2[t])
+                oracle.observe(l2[t])
             return
-        assert np.array_equal(oracle.update(l2[t]), fires)
+        assert np.array_equal(oracle.observe(l2[t]), fires)
 
 
 @settings(max_examples=100, deadline=None)
@@ -93,7 +92,7 @@ def test_required_rate_is_the_smallest(seed: int) -> None:
 def test_check_says_who_and_where() -> None:
     l2 = np.full((100, 3), 0.2)
     l2[30:50, 1] = 0.9
-    result = check_bounded_burst(l2, c=0.2, delta=0.5, alpha=0.5)
+    result = burst_check(l2, 0.2, burst_threshold(len(l2), 0.5, 0.5))
     assert not result
     assert result.ok.tolist() == [True, False, True]
     assert (result.start[1], result.end[1]) == (30, 49)
@@ -101,20 +100,20 @@ def test_check_says_who_and_where() -> None:
     assert "rounds 30..49" in result.summary()
     assert result.to_frame().loc[1, "excess"] == pytest.approx(14.0)
     assert required_budget(l2, 0.2).quantile(1.0) == pytest.approx(14.0)
-    assert check_bounded_burst(l2, c=0.2, delta=1.0, alpha=0.6)
+    assert burst_check(l2, 0.2, burst_threshold(len(l2), 1.0, 0.6))
 
 
 def test_the_threshold_itself_is_allowed_despite_rounding() -> None:
     l2 = np.full((30, 1), 0.3 + 0.1)  # ten times 0.1 above the rate is not exactly 1 in floats
-    assert check_bounded_burst(l2[:10], c=0.3, delta=1.0, alpha=0.0)
-    assert not check_bounded_burst(l2[:11], c=0.3, delta=1.0, alpha=0.0)
+    assert burst_check(l2[:10], 0.3, burst_threshold(len(l2[:10]), 1.0, 0.0))
+    assert not burst_check(l2[:11], 0.3, burst_threshold(len(l2[:11]), 1.0, 0.0))
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_random_bounded_keeps_its_budget(seed: int) -> None:
     game = instances.random_bounded(400, 4, c=0.3, threshold=2.5 + seed, random_state=seed)
     assert game.threshold == pytest.approx(2.5 + seed)
-    assert check_bounded_burst(game.l2, game.c, game.delta, game.alpha)
+    assert burst_check(game.l2, game.c, burst_threshold(len(game.l2), game.delta, game.alpha))
     assert required_budget(game.l2, game.c).max() == pytest.approx(2.5 + seed)
 
 
@@ -129,6 +128,6 @@ def test_stint_budget() -> None:
 
 def test_useless_budgets_warn() -> None:
     with pytest.warns(AssumptionWarning, match="below one round"):
-        check_bounded_burst(np.zeros((100, 1)), c=0.5, delta=0.01, alpha=0.5)
+        burst_check(np.zeros((100, 1)), 0.5, burst_threshold(len(np.zeros((100, 1))), 0.01, 0.5))
     with pytest.warns(AssumptionWarning, match="alpha = 1"):
-        check_bounded_burst(np.zeros((100, 1)), c=0.5, delta=0.5, alpha=1.0)
+        burst_check(np.zeros((100, 1)), 0.5, burst_threshold(len(np.zeros((100, 1))), 0.5, 1.0))

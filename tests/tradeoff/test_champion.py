@@ -14,7 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
-from counterplay.tradeoff import ChampionChallenger, CusumOracle, HarmBudget, stints
+from counterplay.tradeoff import ChampionChallenger, CusumOracle, HarmBudget
+from counterplay.tradeoff.lab import stints
 
 
 def stream(seed: int, T: int = 1200, K: int = 4) -> tuple[np.ndarray, np.ndarray]:

@@ -12,11 +12,12 @@ from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import (
     CusumOracle,
     DeactivationLearner,
-    RestartOnDeactivation,
+    LossStream,
     bounds,
     instances,
-    stints,
+    play,
 )
+from counterplay.tradeoff.lab import Losses, RestartOnDeactivation, stints
 from counterplay.tradeoff.plan import epoch_averages
 
 Maker = Callable[..., tuple[np.ndarray, np.ndarray]]
@@ -41,7 +42,7 @@ def test_invariants_in_every_round(misbehaving: Maker, seed: int, fallback: str)
         played = learner.act()
         assert active[played]
         before = learner._sum.copy()
-        learner.update(l1[t], l2[t])
+        learner.observe(Losses(l1[t], l2[t]))
         pseudo = np.where(active, l1[t], 1.0)
         grown = learner._sum if (t + 1) % 20 else None
         if grown is not None:
@@ -74,7 +75,7 @@ def test_stints_and_secondary_regret_keep_their_bounds(
         anytime=kind,
         random_state=0,  # type: ignore[arg-type]  # parametrised
     )
-    run = learner.run(l1, l2, n_rep=30)
+    run = play(learner, LossStream(l1, l2, replicates=30), fast=True)
     for path in run.paths:
         starts, _ = stints(path)
         excess = np.add.reduceat(l2[np.arange(T), path] - c, starts)
@@ -106,7 +107,7 @@ def test_only_anytime_tuning_gives_the_prefix_bound() -> None:
                 oracle=CusumOracle(game.c, game.threshold),
                 anytime=kind,  # type: ignore[arg-type]  # literal keys
             )
-            run = learner.run(game.l1, game.l2, n_rep=0)
+            run = play(learner, LossStream(game.l1, game.l2, replicates=0), fast=True)
             assert run.active[:, 0].sum() == T_h
             regret = run.sleeping_regret(clip=False)[0]
             found.append(regret / math.sqrt(math.log(K) * T_h * T**alpha))
@@ -125,7 +126,7 @@ def test_staggered_deactivations(kind: str | None) -> None:
         game = instances.staggered(T, alpha, K)
         for cls, values in found.items():
             learner = cls(T, K, alpha, oracle=CusumOracle(game.c, game.threshold), anytime=kind)
-            run = learner.run(game.l1, game.l2, n_rep=0)
+            run = play(learner, LossStream(game.l1, game.l2, replicates=0), fast=True)
             assert tuple(run.active.sum(axis=0)[:-1]) == game.meta["times"]
             scale = math.sqrt(math.log(K) * T ** (1 + alpha))
             values.append(run.sleeping_regret(clip=False)[-1] / scale)
@@ -148,7 +149,7 @@ def test_ladder(kind: str) -> None:
             oracle=CusumOracle(game.c, game.threshold),
             anytime=kind,  # type: ignore[arg-type]  # parametrised
         )
-        run = learner.run(game.l1, game.l2, n_rep=0)
+        run = play(learner, LossStream(game.l1, game.l2, replicates=0), fast=True)
         assert tuple(run.active.sum(axis=0)) == game.meta["times"]
         least = bounds.ladder_secondary(
             game.meta["lengths"], game.meta["excess"], run.sleeping_regret(clip=False)
@@ -188,12 +189,14 @@ def test_activity_can_come_from_outside(misbehaving: Maker) -> None:
     active = CusumOracle(c, 5.0).judge(l2).active
     inside = DeactivationLearner(T, K, B=10, oracle=CusumOracle(c, 5.0), random_state=0)
     outside = DeactivationLearner(T, K, B=10, random_state=0)
-    expected = inside.run(l1, l2)
-    assert np.array_equal(outside.run(l1, l2, active=active, c=c).path, expected.path)
+    expected = play(inside, LossStream(l1, l2), fast=True)
+    assert np.array_equal(
+        play(outside, LossStream(l1, l2, active=active, c=c), fast=True).path, expected.path
+    )
     path = []
     for t in range(T):
         path.append(outside.act(active[t]))
-        outside.update(l1[t], l2[t], active_next=active[min(t + 1, T - 1)])
+        outside.observe(Losses(l1[t], l2[t], active_next=active[min(t + 1, T - 1)]))
     assert np.array_equal(path, expected.path)
 
 
@@ -202,15 +205,15 @@ def test_misuse_is_refused(misbehaving: Maker) -> None:
     mask = np.ones((100, 3), dtype=bool)
     watched = DeactivationLearner(100, 3, B=10, oracle=CusumOracle(0.2, 50.0))
     with pytest.raises(InvalidInputError, match="without an oracle"):
-        watched.run(l1, l2, active=mask)
+        play(watched, LossStream(l1, l2, active=mask), fast=True)
     with pytest.raises(InvalidInputError, match="without an oracle"):
-        watched.update(l1[0], l2[0], active_next=mask[0])
+        watched.observe(Losses(l1[0], l2[0], active_next=mask[0]))
     free = DeactivationLearner(100, 3, B=10)
     free.act()
     with pytest.raises(InvalidInputError, match="differs from what"):
         free.act([True, False, True])
     with pytest.raises(InvalidInputError, match="round 1: every expert is deactivated"):
-        free.update(l1[0], l2[0], active_next=np.zeros(3, dtype=bool))
+        free.observe(Losses(l1[0], l2[0], active_next=np.zeros(3, dtype=bool)))
     with pytest.raises(InvalidInputError, match="without resets"):
         DeactivationLearner(100, 3, B=10, oracle=CusumOracle(0.2, 5.0, resets=50))
     with pytest.raises(InvalidInputError, match="min_cusum"):

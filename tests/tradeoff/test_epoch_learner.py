@@ -7,19 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from counterplay.core.online import FollowLazyLeader, Hedge, ShrinkingDartboard
 from counterplay.core.online.shrinking_dartboard import dartboard_rate
 from counterplay.errors import AssumptionWarning, InvalidInputError
-from counterplay.tradeoff import (
-    EpochGrid,
-    EpochLearner,
-    FollowLazyLeader,
-    Hedge,
-    LazyHedge,
-    ShrinkingDartboard,
-    anytime,
-    bounds,
-    instances,
-)
+from counterplay.tradeoff import EpochLearner, LazyHedge, LossStream, bounds, instances, play
+from counterplay.tradeoff.lab import EpochGrid, anytime
 
 
 @pytest.mark.claim("09.10")
@@ -42,7 +34,7 @@ def test_constant_within_epochs_and_regret_bounded(
     learner = EpochLearner(T, 4, random_state=3, **arguments)  # type: ignore[arg-type]  # mixed
     assert learner.grid == EpochGrid(T, B)
     assert math.ceil(T / B) == learner.grid.E
-    run = learner.run(l1, l1, c=0.5, n_rep=20)
+    run = play(learner, LossStream(l1, l1, c=0.5, replicates=20), fast=True)
     for start in learner.grid.starts:
         assert (run.paths[:, start : start + B] == run.paths[:, [start]]).all()
     assert run.primary_regret(clip=False) <= bounds.epoch_primary(T, 4, B)
@@ -56,7 +48,7 @@ def test_epoch_losses_are_divided_by_the_full_length() -> None:
     T, B, K = 103, 10, 3
     l1 = rng.random((T, K))
     learner = EpochLearner(T, K, B=B)
-    run = learner.run(l1, l1, c=0.5)
+    run = play(learner, LossStream(l1, l1, c=0.5), fast=True)
     averages = np.add.reduceat(l1, np.arange(0, T, B), axis=0) / B
     P = ShrinkingDartboard().marginals(averages)
     assert run.primary.sum() == pytest.approx(B * (P * averages).sum())
@@ -88,7 +80,7 @@ def test_secondary_bound_holds_on_random_bounded_losses(seed: int) -> None:
         EpochLearner(2000, 5, B=45, threshold=12.0),
         LazyHedge(2000, 5, threshold=12.0),
     ):
-        run = learner.run(game.l1, game.l2, c=game.c, n_rep=0)
+        run = play(learner, LossStream(game.l1, game.l2, c=game.c, replicates=0), fast=True)
         promised = learner.guarantees()
         assert run.primary_regret(clip=False) <= promised["primary regret"]
         assert run.secondary_regret(clip=False) <= promised["secondary regret"]
@@ -117,9 +109,13 @@ def test_laziness_is_invisible_to_fixed_losses() -> None:
     game = instances.random_bounded(2048, 6, c=0.4, threshold=20.0, random_state=0)
     E = EpochGrid.from_rule(2048, "thesis", alpha=0.5).E
     step = -math.log1p(-dartboard_rate(6, E))
-    lazy = EpochLearner(2048, 6, 0.5).run(game.l1, game.l2, c=game.c, n_rep=0)
-    restless = EpochLearner(2048, 6, 0.5, learner=Hedge(step)).run(
-        game.l1, game.l2, c=game.c, n_rep=0
+    lazy = play(
+        EpochLearner(2048, 6, 0.5), LossStream(game.l1, game.l2, c=game.c, replicates=0), fast=True
+    )
+    restless = play(
+        EpochLearner(2048, 6, 0.5, learner=Hedge(step)),
+        LossStream(game.l1, game.l2, c=game.c, replicates=0),
+        fast=True,
     )
     assert abs(lazy.primary_regret(clip=False) - restless.primary_regret(clip=False)) < 1e-10
     assert abs(lazy.secondary_regret(clip=False) - restless.secondary_regret(clip=False)) < 1e-10
@@ -130,7 +126,10 @@ def test_shorter_streams_than_planned_are_prefixes() -> None:
     l1 = np.random.default_rng(0).random((300, 3))
     learner = EpochLearner(1000, 3, B=10, random_state=0)
     long = np.vstack([l1, np.zeros((700, 3))])
-    assert np.array_equal(learner.run(l1, l1, c=0.5).P, learner.run(long, long, c=0.5).P[:300])
+    assert np.array_equal(
+        play(learner, LossStream(l1, l1, c=0.5), fast=True).P,
+        play(learner, LossStream(long, long, c=0.5), fast=True).P[:300],
+    )
 
 
 def test_anytime_learners() -> None:

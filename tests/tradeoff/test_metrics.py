@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from counterplay.errors import InvalidInputError
-from counterplay.tradeoff import (
+from counterplay.tradeoff.lab import (
     count_switches,
     primary_regret,
     rounds_since_switch,

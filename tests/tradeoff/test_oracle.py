@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
-from counterplay.tradeoff import CusumOracle, cusum
+from counterplay.tradeoff import CusumOracle
+from counterplay.tradeoff.lab import burst_threshold, cusum
 
 
 def by_definition(
@@ -48,7 +49,7 @@ def test_judge_and_stream_follow_the_definition(seed: int, epoch: bool) -> None:
     streaming = oracle.clone().start(K, T, B=B)
     for t in range(T):
         assert np.array_equal(streaming.active, expected[t])
-        streaming.update(l2[t])
+        streaming.observe(l2[t])
     assert [tuple(vars(e).values()) for e in run.events] == streaming.events
 
 
@@ -92,7 +93,7 @@ def test_nobody_left() -> None:
         warnings.simplefilter("always")
         for t, row in enumerate(l2):
             assert np.array_equal(stream.active, run.active[t])
-            stream.update(row)
+            stream.observe(row)
     assert len(caught) == 1
 
 
@@ -122,10 +123,10 @@ def test_state_of_a_running_watchdog_survives() -> None:
     l2[:, 0] = 0.3
     first = CusumOracle(0.4, 3.0, resets=50).start(4, 100)
     for row in l2[:30]:
-        first.update(row)
+        first.observe(row)
     second = CusumOracle.from_json(first.to_json())
     for row in l2[30:]:
-        assert np.array_equal(first.update(row), second.update(row))
+        assert np.array_equal(first.observe(row), second.observe(row))
     assert first.events == second.events
 
 
@@ -151,16 +152,16 @@ def test_bad_parameters_are_refused(arguments: dict[str, object], message: str) 
 def test_bad_streams_are_refused() -> None:
     oracle = CusumOracle(0.1, 1)
     with pytest.raises(ProtocolError, match="call start"):
-        oracle.update([0.1])
+        oracle.observe([0.1])
     oracle.start(1, 1)
     with pytest.raises(InvalidInputError, match="shape"):
-        oracle.update([0.1, 0.2])
+        oracle.observe([0.1, 0.2])
     with pytest.raises(InvalidInputError, match=r"is 1\.20"):
-        oracle.update([1.2])
-    oracle.update([0.0])
+        oracle.observe([1.2])
+    oracle.observe([0.0])
     with pytest.raises(ProtocolError, match="rounds are over"):
-        oracle.update([0.0])
+        oracle.observe([0.0])
 
 
 def test_threshold_from_the_assumption() -> None:
-    assert CusumOracle.from_burst(0.1, 0.5, 0.5, 400).threshold == 10.0
+    assert burst_threshold(400, 0.5, 0.5) == 10.0

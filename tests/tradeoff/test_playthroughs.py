@@ -14,8 +14,10 @@ from counterplay.tradeoff import (
     ChampionChallenger,
     CusumOracle,
     EpochLearner,
+    LossStream,
     ReactivationLearner,
     instances,
+    play,
 )
 
 FOLDER = Path(__file__).parents[1] / "playthroughs"
@@ -23,8 +25,10 @@ FOLDER = Path(__file__).parents[1] / "playthroughs"
 
 def switch_tax() -> str:
     game = instances.adaptive_switch_tax(64, 0.5, 3, 0.2, 0.5, random_state=4)
-    run = EpochLearner(64, 3, 0.5, random_state=4).run(game.l1, game.l2, c=game.c)
-    return f"{run.transcript().text()}\n{run.summary()}"
+    run = play(
+        EpochLearner(64, 3, 0.5, random_state=4), LossStream(game.l1, game.l2, c=game.c), fast=True
+    )
+    return f"{run.text()}\n{run.summary()}"
 
 
 def reactivation() -> str:
@@ -35,8 +39,8 @@ def reactivation() -> str:
     l2[80:92, 0] = 0.7
     oracle = CusumOracle(0.2, 3.0, resets=[0, 60], granularity="round")
     learner = ReactivationLearner(120, 3, B=3, oracle=oracle, random_state=1)
-    run = learner.run(l1, l2)
-    return f"{run.transcript().text()}\n{run.report()}"
+    run = play(learner, LossStream(l1, l2), fast=True)
+    return f"{run.text()}\n{run.details()}"
 
 
 def champion() -> str:

@@ -8,16 +8,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from counterplay.core.online import Hedge
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import (
-    AdaNormalHedge,
     CusumOracle,
-    Hedge,
+    LossStream,
     ReactivationLearner,
-    RestartAtReset,
     bounds,
     instances,
+    play,
 )
+from counterplay.tradeoff.lab import AdaNormalHedge, RestartAtReset
 
 Maker = Callable[..., tuple[np.ndarray, np.ndarray]]
 
@@ -91,7 +92,7 @@ def test_sleeping_regret_bound_on_random_instances() -> None:
     ratios, draws = [], []
     for seed in range(120):
         l1, l2, learner = random_instance(seed)
-        run = learner.run(l1, l2, n_rep=0)
+        run = play(learner, LossStream(l1, l2, replicates=0), fast=True)
         grid, K = learner.grid, learner.K
         late = len(run.activity.resets) if learner.oracle.granularity == "round" else 0
         limit = [
@@ -115,7 +116,7 @@ def test_without_restoring_standins_the_bound_fails(N: int) -> None:
     worst = {}
     for restore in (True, False):
         learner = ReactivationLearner(T, K, alpha, oracle=oracle, restore=restore)
-        run = learner.run(game.l1, game.l2, n_rep=0)
+        run = play(learner, LossStream(game.l1, game.l2, replicates=0), fast=True)
         limit = [
             bounds.reactivation_sleeping(T, K, learner.grid.B, int(n))
             for n in run.active.sum(axis=0)
@@ -172,7 +173,7 @@ def test_secondary_bound_and_overshoot(N: int) -> None:
     game = instances.burst(T, alpha, K, N)
     oracle = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
     learner = ReactivationLearner(T, K, alpha, oracle=oracle)
-    run = learner.run(game.l1, game.l2, n_rep=0)
+    run = play(learner, LossStream(game.l1, game.l2, replicates=0), fast=True)
     D = run.activity.deactivating_rounds
     assert D == N + 1
     regret = run.secondary_regret(clip=False)
@@ -187,7 +188,7 @@ def test_secondary_bound_and_overshoot(N: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_secondary_bound_on_random_instances(seed: int) -> None:
     l1, l2, learner = random_instance(seed)
-    run = learner.run(l1, l2, n_rep=0)
+    run = play(learner, LossStream(l1, l2, replicates=0), fast=True)
     grid, oracle = learner.grid, learner.oracle
     D = len({event.off_from // grid.B for event in run.activity.events})
     bound = bounds.reactivation_secondary(
@@ -227,7 +228,9 @@ def test_round_granularity_reacts_within_the_epoch() -> None:
     for granularity in ("round", "epoch"):
         oracle = CusumOracle(game.c, game.threshold, granularity=granularity, **arguments)  # type: ignore[arg-type]  # literals
         learner = ReactivationLearner(2**13, 4, 0.4, oracle=oracle)
-        harm[granularity] = learner.run(game.l1, game.l2, n_rep=0).secondary_regret(clip=False)
+        harm[granularity] = play(
+            learner, LossStream(game.l1, game.l2, replicates=0), fast=True
+        ).secondary_regret(clip=False)
     assert harm["round"] < harm["epoch"]
 
 
@@ -239,11 +242,9 @@ def test_activity_from_outside_equals_the_watchdog(misbehaving: Maker) -> None:
     mask = oracle.judge(l2, B=10, granularity="epoch").active
     outside = ReactivationLearner(T, K, B=10, random_state=0)
     assert np.allclose(inside.plan(l1, l2).marginals, outside.plan(l1, active=mask).marginals)
-    path = []
-    for t in range(T):
-        path.append(outside.act())
-        outside.update(l1[t], l2[t], active_next=mask[min(t + 1, T - 1)])
-    assert np.array_equal(path, outside.run(l1, l2, active=mask, c=c).path)
+    stream = LossStream(l1, l2, active=mask, c=c)
+    law = play(outside, stream, fast=True)
+    assert np.array_equal(play(outside, stream).path, law.path)
 
 
 @pytest.mark.claim("09.36")
@@ -252,7 +253,7 @@ def test_adanormalhedge_keeps_its_bound() -> None:
     for seed in range(80):
         l1, l2, other = random_instance(seed)
         learner = AdaNormalHedge(other.T, other.K, B=other.grid.B, oracle=other.oracle)
-        run = learner.run(l1, l2, n_rep=0)
+        run = play(learner, LossStream(l1, l2, replicates=0), fast=True)
         late = len(run.activity.resets) if other.oracle.granularity == "round" else 0
         limit = [
             bounds.adanormalhedge_sleeping(other.T, other.K, other.grid.B, int(n), late)
@@ -268,7 +269,9 @@ def test_baselines_on_burst() -> None:
     game = instances.burst(T, alpha, K, 7)
     oracle = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
     runs = {
-        cls.__name__: cls(T, K, alpha, oracle=oracle).run(game.l1, game.l2, n_rep=0)
+        cls.__name__: play(
+            cls(T, K, alpha, oracle=oracle), LossStream(game.l1, game.l2, replicates=0), fast=True
+        )
         for cls in (ReactivationLearner, RestartAtReset, AdaNormalHedge)
     }
     regret = {name: run.sleeping_regret(clip=False).max() for name, run in runs.items()}

@@ -16,14 +16,13 @@ import pytest
 
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.tradeoff import (
-    AdaNormalHedge,
     ChampionChallenger,
     CusumOracle,
     DeactivationLearner,
     EpochLearner,
     ReactivationLearner,
-    RestartOnDeactivation,
 )
+from counterplay.tradeoff.lab import AdaNormalHedge, Losses, RestartOnDeactivation
 
 WRONG = ("false", None, -1, 10**6, 1.5, math.nan, {}, [], [1], 1e300)
 
@@ -218,7 +217,7 @@ def test_e11_learners_alone_refuse_damaged_arrays(kind: str) -> None:
     for t in range(100):
         if t % 2:
             learner.act()
-        learner.update(rng.random(3), rng.random(3) * [0.1, 0.2, 0.6])
+        learner.observe(Losses(rng.random(3), rng.random(3) * [0.1, 0.2, 0.6]))
         again = type(learner).from_json(learner.to_json())
         assert again.to_json() == learner.to_json()
     text = learner.to_json()

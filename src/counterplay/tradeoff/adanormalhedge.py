@@ -2,7 +2,8 @@
 
 Each expert's weight grows with its own regret while it is active; nothing is tuned. By itself it
 switches without restraint; sampled by maximal coupling it is a strong competitor.
-Source: Luo and Schapire 2015, named in the Discussion of the chapter; spec 09, section 3.11.
+Source: Luo and Schapire 2015, named in the Discussion of the chapter; docs/theory/09-tradeoff.md,
+"AdaNormalHedge".
 """
 
 from __future__ import annotations
@@ -16,25 +17,36 @@ from numba import njit
 from counterplay.core.online.chain import pick
 from counterplay.core.online.coupling import coupled_draw, maximal_coupling
 from counterplay.core.seeds import RandomState
-from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.tradeoff import bounds
-from counterplay.tradeoff.model import EpochGrid, EpochRule
-from counterplay.tradeoff.oracle import CusumOracle, Granularity, OracleRun
+from counterplay.tradeoff.model import EpochRule
+from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan, epoch_averages, plain_plan
-from counterplay.tradeoff.standins import Fallback
 from counterplay.tradeoff.stored import inside
-from counterplay.tradeoff.watched import WatchedLearner
+from counterplay.tradeoff.watched import EpochWeights, Fallback
 
 
-class AdaNormalHedge(WatchedLearner):
+class AdaNormalHedge(EpochWeights):
     """Sleeping experts without parameters, made lazy by maximal coupling.
 
     Use it when no bound on the number of switches is needed but none should be wasted.
 
     Parameters
     ----------
-    T, K, alpha, B, oracle, fallback, random_state:
+    T:
+        Number of rounds.
+    K:
+        Number of experts.
+    alpha:
+        As for ``ReactivationLearner``.
+    B:
         As for ``ReactivationLearner``; with ``B=1`` it chooses in every round.
+    oracle:
+        As for ``ReactivationLearner``.
+    fallback:
+        As for ``ReactivationLearner``.
+    random_state:
+        None, an int or a ``numpy.random.Generator``.
 
     Notes
     -----
@@ -43,12 +55,14 @@ class AdaNormalHedge(WatchedLearner):
 
     Examples
     --------
+    >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff import CusumOracle
     >>> from counterplay.tradeoff.instances import burst
     >>> game = burst(T=8192, alpha=0.4, K=4, N=3)
     >>> watchdog = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
+    >>> stream = LossStream(game.l1, game.l2, replicates=0)
     >>> learner = AdaNormalHedge(T=8192, K=4, alpha=0.4, oracle=watchdog)
-    >>> round(float(learner.run(game.l1, game.l2, n_rep=0).sleep.max()))
+    >>> round(float(play(learner, stream, fast=True).sleeping_regret().max()))
     40
 
     References
@@ -56,13 +70,7 @@ class AdaNormalHedge(WatchedLearner):
     H. Luo, R. Schapire, Achieving all with no parameters: AdaNormalHedge, COLT 2015.
     """
 
-    _state: ClassVar[tuple[str, ...]] = (
-        *WatchedLearner._state, "_current", "_sum", "_epoch_active", "_probs", "_regret", "_scale",
-    )  # fmt: skip
-    _current: int
-    _sum: FloatArray
-    _epoch_active: BoolArray
-    _probs: FloatArray
+    _state: ClassVar[tuple[str, ...]] = (*EpochWeights._state, "_regret", "_scale")
     _regret: FloatArray  # R: sum of instantaneous regrets
     _scale: FloatArray  # C: sum of their absolute values
 
@@ -79,26 +87,16 @@ class AdaNormalHedge(WatchedLearner):
     ) -> None:
         self._init(T, K, random_state)
         self._init_watch(oracle, fallback)
-        self.alpha = alpha
-        self.B = B
-        threshold = None if oracle is None else oracle.threshold
-        self.grid = EpochGrid.from_rule(T, B, alpha=alpha, threshold=threshold)
+        self._init_epochs(alpha, B)
         self.reset()
-
-    def _granularity(self) -> tuple[int, Granularity]:
-        return self.grid.B, "epoch"
 
     def _start(self) -> None:
         super()._start()
         self._regret, self._scale = np.zeros(self.K), np.zeros(self.K)
-        self._sum, self._probs = np.zeros(self.K), np.full(self.K, 1 / self.K)
-        self._current, self._epoch_active = -1, np.ones(self.K, dtype=bool)
 
     def _check_state(self) -> None:
         super()._check_state()
-        running = self._check_epoch(
-            self._current, self._sum, self._probs, self._epoch_active, self.grid.B
-        )
+        running = self._check_epoch()
         epochs, tol = self.rounds // self.grid.B, 1e-6 * (1 + self.rounds)
         inside(self, "_scale", self._scale, 0.0, epochs, tol)
         inside(self, "_regret", self._regret, -self._scale, self._scale, tol)
@@ -107,30 +105,22 @@ class AdaNormalHedge(WatchedLearner):
             _distribution(self._regret, self._scale, self._epoch_active, probs)
             inside(self, "_probs", self._probs, probs, probs, 1e-9)
 
-    def _choose(self) -> int:
-        if self.rounds % self.grid.B == 0:
-            previous = self._probs.copy()
-            self._epoch_active = self._active.copy()
-            _distribution(self._regret, self._scale, self._epoch_active, self._probs)
-            keep, draw = self._rng.random(2)
-            if self._current < 0:
-                self._current = pick(self._probs, draw)
-            else:
-                self._current = coupled_draw(previous, self._probs, self._current, keep, draw)
-        return int(self._standin[self._current])
+    def _open_epoch(self) -> None:
+        previous = self._probs.copy()
+        self._epoch_active = self._active.copy()
+        _distribution(self._regret, self._scale, self._epoch_active, self._probs)
+        keep, draw = self._rng.random(2)
+        if self._current < 0:
+            self._current = pick(self._probs, draw)
+        else:
+            self._current = coupled_draw(previous, self._probs, self._current, keep, draw)
 
-    def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
-        pseudo = np.where(self._active, l1, 1.0)
-        self._move(l1, l2, active_next)
-        self._sum += pseudo
-        if (self.rounds + 1) % self.grid.B == 0:
-            average = self._sum / self.grid.B
-            _charge(average, self._epoch_active, self._probs, self._regret, self._scale)
-            self._sum[:] = 0.0
+    def _charge(self, pseudo: FloatArray) -> None:
+        _charge(pseudo, self._epoch_active, self._probs, self._regret, self._scale)
 
     def _plan(self, l1: FloatArray, l2: FloatArray, activity: OracleRun | None) -> Plan:
         assert activity is not None  # a watched learner always knows who is active
-        starts: IntArray = self.grid.starts[self.grid.starts < len(l1)]
+        starts = self._starts(l1)
         pseudo = epoch_averages(l1, starts, self.grid.B, activity.active)
         marginals = np.empty_like(pseudo)
         _run_epochs(pseudo, np.ascontiguousarray(activity.active[starts]), marginals)
@@ -139,9 +129,7 @@ class AdaNormalHedge(WatchedLearner):
 
     def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
         """Return the sleeping regret bound for an expert that is always active."""
-        late = 0
-        if self.oracle is not None and self.oracle.granularity == "round":
-            late = self.oracle.segments(self.T, self.grid.B)
+        late = self._late_segments()
         bound = bounds.adanormalhedge_sleeping(self.T, self.K, self.grid.B, self.T, late)
         return {"sleeping regret": bound}
 
@@ -182,9 +170,10 @@ def _charge(
     regret: FloatArray,
     scale: FloatArray,
 ) -> None:
-    expected = 0.0
+    expected = 0.0  # no draw enters the weights
     for h in range(pseudo.size):
         expected += probs[h] * pseudo[h]
+    # only active experts gain or lose regret
     for h in range(pseudo.size):
         if active[h]:
             regret[h] += expected - pseudo[h]

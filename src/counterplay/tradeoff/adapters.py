@@ -1,6 +1,6 @@
 """From models and data to losses: batch models by replay, streaming models round by round.
 
-Source: spec 09, sections 8 and 9.
+Source: docs/theory/09-tradeoff.md, "Setting".
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ def missed_positives(y_true: ArrayLike, y_pred: ArrayLike, positive: Any = None)
 
     Parameters
     ----------
-    y_true, y_pred:
-        True and predicted labels; a prediction of None counts as missed.
+    y_true:
+        True labels.
+    y_pred:
+        Predicted labels; None counts as missed.
     positive:
         The label that must not be missed. None: labels are 0 and 1 (or False and True), and 1 is
         positive; any other labels are refused.
@@ -90,8 +92,10 @@ def replay_losses(
         Fitted models with a ``predict`` method, such as scikit-learn's.
     batches:
         Pairs ``(X, y)``, one per round.
-    primary, secondary:
-        Functions of the true and the predicted labels of a batch, with values in [0, 1].
+    primary:
+        Function of the true and the predicted labels of a batch, with values in [0, 1].
+    secondary:
+        Likewise, for the harm.
     positive:
         The label that must not be missed, for ``missed_positives``; labels other than 0 and 1
         need it.
@@ -136,10 +140,11 @@ class RiverExperts:
     ----------
     models:
         The experts.
-    primary, secondary:
-        Functions of the true label and one prediction with values in [0, 1]. By default whether
-        the prediction is wrong, and whether a positive was missed. A model that cannot predict
-        yet returns None, which counts as a wrong prediction.
+    primary:
+        Function of the true label and one prediction with values in [0, 1]; by default whether the
+        prediction is wrong. A model that cannot predict yet returns None, which counts as wrong.
+    secondary:
+        Likewise, for the harm; by default whether a positive was missed.
     positive:
         The label that must not be missed, for the default secondary loss; labels other than
         0 and 1 (False and True) need it.

@@ -1,8 +1,9 @@
 """Every guarantee of the theory as a function that returns the number.
 
-Upper bounds come with the constants worked out in spec 09 (the source states orders only); lower
-bounds hold for every learner on the instance named in the docstring. ``ln`` is the natural
-logarithm, ``E`` the number of epochs, ``threshold`` the burst budget ``delta * T**alpha``.
+Upper bounds come with the constants worked out in docs/theory/09-tradeoff.md (the source states
+orders only); lower bounds hold for every learner on the instance named in the docstring. ``ln`` is
+the natural logarithm, ``E`` the number of epochs, ``threshold`` the burst budget
+``delta * T**alpha``.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def lazy_leader_switches(loss: float, eps: float) -> float:
 
 
 def epoch_primary(T: int, K: int, B: int) -> float:
-    """Primary regret of ``EpochLearner``: ``B * 2 sqrt(E ln K)`` (Thm. thm:alg).
+    """Primary regret of ``EpochLearner``: ``B * 2 sqrt(E ln K)`` (Theorem 9.4).
 
     Examples
     --------
@@ -134,7 +135,7 @@ def epoch_primary(T: int, K: int, B: int) -> float:
 
 
 def epoch_secondary(T: int, K: int, B: int, threshold: float) -> float:
-    """Secondary regret of ``EpochLearner``: ``threshold * (2 sqrt(E ln K) + 1)`` (Thm. thm:alg).
+    """Secondary regret of ``EpochLearner``: ``threshold * (2 sqrt(E ln K) + 1)`` (Theorem 9.4).
 
     Examples
     --------
@@ -238,7 +239,7 @@ def coupling_secondary(threshold: float, total_variation: float) -> float:
 def deactivation_sleeping(active_rounds: int, K: int, B: int) -> float:
     """Sleeping regret of ``DeactivationLearner`` to an expert active in the first rounds.
 
-    ``6.83 sqrt(ln K T_h B) + 8 B ln K + B`` (eq:sr1, with the doubling learner).
+    ``6.83 sqrt(ln K T_h B) + 8 B ln K + B`` (Equation 9.1, with the doubling learner; Theorem 9.6).
 
     Examples
     --------
@@ -295,7 +296,7 @@ def reactivation_epochs(K: int) -> int:
 def reactivation_sleeping(
     T: int, K: int, B: int, active_rounds: int, late_segments: int = 0
 ) -> float:
-    """Sleeping regret of ``ReactivationLearner`` (Thm. thm:ub, with its constants).
+    """Sleeping regret of ``ReactivationLearner`` (Theorem 9.8, with its constants).
 
     ``B (2 sqrt(E ln K) + 2 (T_h / B) sqrt(ln K / E))``, plus ``B`` per segment when experts are
     switched off inside epochs (``late_segments`` = N + 1 for round granularity, else 0).
@@ -327,7 +328,7 @@ def reactivation_draws(E: int, K: int, deactivations: int, resets: int) -> float
 def reactivation_secondary(
     T: int, K: int, B: int, threshold: float, c: float, deactivations: int, resets: int
 ) -> float:
-    """Secondary regret of ``ReactivationLearner`` (Thm. thm:ub, corrected).
+    """Secondary regret of ``ReactivationLearner`` (Theorem 9.8, corrected).
 
     ``4 threshold sqrt(E ln K) + (threshold + (1 - c) B) (D + N + 1)``: an expert that misbehaves
     is left at the end of an epoch only.
@@ -448,10 +449,10 @@ def minimum_constant(E: int, K: int) -> float:
 
 
 def switch_tax(T: int, K: int, B: int, delta: float) -> float:
-    """Least ``max(E R1, E R2)`` of any learner on ``adaptive_switch_tax`` (Thm. thm:lb2).
+    """Least ``max(E R1, E R2)`` of any learner on ``adaptive_switch_tax`` (Theorem 9.3).
 
     ``delta / (1 + delta) * a * sqrt(ln K) * B * sqrt(E)`` with the exact ``a(E, K)``; smaller than
-    the thesis' constant, whose proof loses a factor (see the errata).
+    the thesis' constant, whose proof loses a factor (docs/theory/09-tradeoff.md, "Errata").
 
     Examples
     --------
@@ -466,7 +467,7 @@ def switch_tax(T: int, K: int, B: int, delta: float) -> float:
 def cumulative_trap(T: int, alpha: float) -> float:
     """Least ``E max(R1, R2)`` on ``cumulative_trap`` for learners of cumulative losses only.
 
-    ``T**((1 + alpha)/2) / 16 - sqrt(T ln T)`` (Thm. thm:subopt); negative for small ``T``.
+    ``T**((1 + alpha)/2) / 16 - sqrt(T ln T)`` (Theorem 9.5); negative for small ``T``.
 
     Examples
     --------

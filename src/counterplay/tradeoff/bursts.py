@@ -1,8 +1,9 @@
 """The bounded-burst assumption as something you can check and calibrate on your own data.
 
 An expert's secondary loss may exceed the rate ``c`` by at most a budget on every interval. The
-largest excess of an interval that ends in round ``t`` is Page's CUSUM statistic, so everything
-here costs one pass over the data. Source: Asp. asp:intv and asp:intv2; spec 09, section 2.
+largest excess of an interval that ends in round ``t`` is Page's CUSUM statistic, so everything here
+costs one pass over the data.
+Source: Assumptions 9.2 and 9.2'; docs/theory/09-tradeoff.md, "Proposition 9.A: bursts in one pass".
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.report import Report
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -24,10 +26,11 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.metrics import check_path, stints
-from counterplay.tradeoff.model import burst_threshold, check_loss_matrix, exceeds, limit_of
+from counterplay.tradeoff.model import check_loss_matrix, exceeds, limit_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 
 def cusum(l2: ArrayLike, c: float) -> FloatArray:
@@ -57,7 +60,7 @@ def cusum(l2: ArrayLike, c: float) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class BurstCheck:
+class BurstCheck(Report):
     """Whether each expert keeps the burst budget, with its worst interval.
 
     Examples
@@ -65,7 +68,7 @@ class BurstCheck:
     >>> import numpy as np
     >>> l2 = np.zeros((100, 2))
     >>> l2[40:60, 1] = 1.0
-    >>> print(check_bounded_burst(l2, c=0.5, delta=0.5, alpha=0.5).summary())
+    >>> print(burst_check(l2, c=0.5, threshold=5.0).summary())
     1 of 2 experts exceed the budget of 5 above rate 0.5
     expert 1: 10 above the rate in rounds 40..59; a budget of 10 would have been enough
     """
@@ -106,9 +109,23 @@ class BurstCheck:
         columns = {"ok": self.ok, "excess": self.excess, "start": self.start, "end": self.end}
         return pd.DataFrame(columns).rename_axis("expert")
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw every expert's largest excess with the budget; returns the axes."""
+        from counterplay.core.figures import PALETTE, THEORY, axes_or_new, figure_style
 
-def check_bounded_burst(l2: ArrayLike, c: float, delta: float, alpha: float) -> BurstCheck:
-    """Check that no interval exceeds the rate ``c`` by more than ``delta * T**alpha``.
+        with figure_style():
+            ax = axes_or_new(ax)
+            colours = [PALETTE[0] if ok else PALETTE[1] for ok in self.ok]
+            ax.bar(np.arange(self.ok.size), np.maximum(self.excess, 0), color=colours)
+            ax.axhline(self.threshold, label="burst budget", **THEORY)
+            ax.set_xlabel("expert")
+            ax.set_ylabel(f"largest excess over rate {self.c:.3g} (loss units)")
+            ax.legend()
+        return ax
+
+
+def burst_check(l2: ArrayLike, c: float, threshold: float) -> BurstCheck:
+    """Check that no interval exceeds the rate ``c`` by more than a budget.
 
     Parameters
     ----------
@@ -116,21 +133,8 @@ def check_bounded_burst(l2: ArrayLike, c: float, delta: float, alpha: float) -> 
         Secondary losses, shape ``(T, K)``.
     c:
         Tolerated secondary loss per round.
-    delta, alpha:
-        The burst budget is ``delta * T**alpha``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> bool(check_bounded_burst(np.full((100, 3), 0.2), c=0.2, delta=0.5, alpha=0.5))
-    True
-    """
-    losses = check_loss_matrix(l2, "secondary")
-    return burst_check(losses, c, burst_threshold(len(losses), delta, alpha))
-
-
-def burst_check(l2: ArrayLike, c: float, threshold: float) -> BurstCheck:
-    """Check the budget ``threshold`` itself; see ``check_bounded_burst``.
+    threshold:
+        The burst budget, for example ``burst_threshold(T, delta, alpha)``.
 
     Examples
     --------
@@ -260,10 +264,10 @@ def _worst_intervals(l2: FloatArray, c: FloatArray) -> tuple[FloatArray, IntArra
     start, end = np.zeros(K, dtype=np.int64), np.zeros(K, dtype=np.int64)
     for t in range(rounds):
         for h in range(K):
-            if level[h] <= 0.0:
+            if level[h] <= 0.0:  # the best interval that ends here starts here
                 level[h] = 0.0
                 since[h] = t
             level[h] += l2[t, h] - c[h]
-            if level[h] > worst[h]:
+            if level[h] > worst[h]:  # the first interval with the largest excess
                 worst[h], start[h], end[h] = level[h], since[h], t
     return worst, start, end

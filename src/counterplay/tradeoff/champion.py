@@ -2,8 +2,9 @@
 
 Feed the losses of all models round by round; the champion changes rarely, a model whose harm runs
 over its budget is taken down at once, and gets another chance at the next review. The state is a
-few numbers per model and fits into a JSON text. Source: Alg. alg:orc2 and thm:ub with maximal
-coupling; spec 09, sections 3.4, 3.10 and 9.
+few numbers per model and fits into a JSON text.
+Source: Algorithm 9.2 and Theorem 9.8 with maximal coupling; docs/theory/09-tradeoff.md,
+"Proposition 9.M: harm on every path".
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from counterplay.tradeoff.adapters import (
     missed_positives,
 )
 from counterplay.tradeoff.champion_report import ChampionReport, Trace
+from counterplay.tradeoff.learner import Losses
 from counterplay.tradeoff.oracle import CusumOracle, Deactivation
 from counterplay.tradeoff.reactivation import ReactivationLearner
 from counterplay.tradeoff.stored import (
@@ -96,8 +98,10 @@ class ChampionChallenger(Stateful):
         Number of models, when ``models`` is left out.
     horizon:
         Number of rounds to come.
-    harm_rate, burst:
-        Tolerated harm per round, and how much a model may exceed it on any interval.
+    harm_rate:
+        Tolerated harm per round.
+    burst:
+        How much a model may exceed it on any interval.
     policy:
         ``"guaranteed"``: ``ReactivationLearner``, with a proven bound on switches in advance.
         ``"adaptive"``: ``AdaNormalHedge``, which finds the best model several times faster on
@@ -105,8 +109,10 @@ class ChampionChallenger(Stateful):
     review_every:
         Every so many rounds all models that were taken down get another chance (rounded up to a
         multiple of the decision interval); by default a quarter of the horizon.
-    primary, secondary:
-        Losses of a batch of predictions, for ``observe``; see ``replay_losses``.
+    primary:
+        Loss of a batch of predictions, for ``observe``; see ``replay_losses``.
+    secondary:
+        Harm of a batch of predictions, likewise.
     positive:
         The label that must not be missed, for the default secondary loss ``missed_positives``;
         labels other than 0 and 1 (False and True) need it.
@@ -314,8 +320,10 @@ class ChampionChallenger(Stateful):
 
         Parameters
         ----------
-        primary, secondary:
-            Vectors of length ``n_models`` with values in [0, 1].
+        primary:
+            Vector of length ``n_models`` with values in [0, 1].
+        secondary:
+            Likewise, for the harm.
         """
         if self.rounds >= self.horizon:
             raise ProtocolError(
@@ -325,7 +333,7 @@ class ChampionChallenger(Stateful):
         events = len(self._watchdog.events)
         first = np.asarray(primary, dtype=np.float64)
         second = np.asarray(secondary, dtype=np.float64)
-        self._learner.update(first, second)  # checks the losses before anything changes
+        self._learner.observe(Losses(first, second))  # checks the losses before anything changes
         self._primary += first
         self._harm += second
         self._played += (first[live], second[live])

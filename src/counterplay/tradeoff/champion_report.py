@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from counterplay.core.online.state import Stateful
+from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.tradeoff.oracle import Deactivation
 from counterplay.tradeoff.stored import require
@@ -71,7 +72,7 @@ class Trace(Stateful):
 
 
 @dataclass(frozen=True)
-class ChampionReport:
+class ChampionReport(Report):
     """Everything a person wants to know about a champion/challenger stream so far.
 
     Examples
@@ -187,15 +188,15 @@ class ChampionReport:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the harm above the rate with budget and bound; returns the axes."""
-        from counterplay.tradeoff.champion_pictures import harm_panel
+        from counterplay.tradeoff.pictures import harm_panel
 
         return harm_panel(self, ax)
 
     def dashboard(self) -> Figure:
         """Draw the live model over time, both losses, the budget and the bound."""
-        from counterplay.tradeoff.champion_pictures import dashboard
+        from counterplay.tradeoff.pictures import champion_dashboard
 
-        return dashboard(self)
+        return champion_dashboard(self)
 
 
 def _told_bound(bound: float | None) -> str:

@@ -1,7 +1,9 @@
 """Experts that are switched off for good: charge them loss 1 and play a stand-in.
 
 No restart is needed when an expert leaves: its pseudo loss drives its probability down, and until
-then a stand-in is played for it. Source: Alg. alg:orc1, eq. sr1 and regc1; spec 09, section 3.7.
+then a stand-in is played for it.
+Source: Algorithm 9.1, Equations 9.1 and 9.2; docs/theory/09-tradeoff.md, "Theorem 9.6: the
+deactivation learner".
 """
 
 from __future__ import annotations
@@ -16,11 +18,10 @@ from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.epoch_learner import Anytime, anytime, check_learner, epoch_plan
-from counterplay.tradeoff.model import EpochGrid, EpochRule
+from counterplay.tradeoff.model import EpochRule
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan
-from counterplay.tradeoff.standins import Fallback
-from counterplay.tradeoff.watched import WatchedLearner
+from counterplay.tradeoff.watched import Fallback, WatchedLearner
 
 
 class DeactivationLearner(WatchedLearner):
@@ -31,15 +32,17 @@ class DeactivationLearner(WatchedLearner):
 
     Parameters
     ----------
-    T, K:
-        Number of rounds and of experts.
+    T:
+        Number of rounds.
+    K:
+        Number of experts.
     alpha:
         Gives the epoch length ``T**alpha``; the oracle's threshold is a separate matter.
     B:
         Epoch length: ``"thesis"``, ``"balanced"`` (the oracle's threshold), or a number.
     oracle:
-        The watchdog. None: activity comes from outside, through ``update(..., active_next)`` or
-        ``run(..., active=...)``.
+        The watchdog. None: activity comes from outside, through ``Losses(..., active_next)`` or
+        ``LossStream(..., active=...)``.
     learner:
         Learner over epochs; ``ShrinkingDartboard`` by default.
     anytime:
@@ -61,13 +64,14 @@ class DeactivationLearner(WatchedLearner):
 
     Examples
     --------
+    >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff import CusumOracle
     >>> from counterplay.tradeoff.instances import prefix_star
     >>> game = prefix_star(T=4096, alpha=0.4, K=16, T_h=800)
     >>> watchdog = CusumOracle(c=game.c, threshold=game.threshold)
     >>> learner = DeactivationLearner(T=4096, K=16, alpha=0.4, oracle=watchdog)
-    >>> result = learner.run(game.l1, game.l2, n_rep=0)
-    >>> int(result.active[:, 0].sum()), round(float(result.sleep[0]))  # bound: 2269
+    >>> result = play(learner, LossStream(game.l1, game.l2, replicates=0), fast=True)
+    >>> int(result.active[:, 0].sum()), round(float(result.sleeping_regret()[0]))  # bound: 2269
     (800, 447)
 
     References
@@ -103,10 +107,7 @@ class DeactivationLearner(WatchedLearner):
             raise InvalidInputError(
                 "DeactivationLearner needs an oracle without resets; use ReactivationLearner"
             )
-        self.alpha = alpha
-        self.B = B
-        threshold = None if oracle is None else oracle.threshold
-        self.grid = EpochGrid.from_rule(T, B, alpha=alpha, threshold=threshold)
+        self._init_epochs(alpha, B)
         self.learner = learner
         self.anytime = anytime
         self.reset()
@@ -136,7 +137,7 @@ class DeactivationLearner(WatchedLearner):
         self._move(l1, l2, active_next)
         self._sum += pseudo
         if (self.rounds + 1 - self._since) % self.grid.B == 0:
-            self._engine.update(self._sum / self.grid.B)
+            self._engine.observe(self._sum / self.grid.B)
             self._sum[:] = 0.0
 
     def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:

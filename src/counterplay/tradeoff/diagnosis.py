@@ -1,8 +1,8 @@
 """Is the promise possible on these data? Which experts break the assumption, and by how much.
 
-If some expert exceeds the burst budget, no learner can promise both losses (Thm. thm:notwork); the
+If some expert exceeds the burst budget, no learner can promise both losses (Theorem 9.1); the
 report says what budget or rate would have been enough and what could be promised then.
-Source: spec 09, section 9.
+Source: docs/theory/09-tradeoff.md, "Proposition 9.A: bursts in one pass".
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_fraction
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.bursts import BurstCheck, burst_check, required_rate
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ImpossibilityReport:
+class ImpossibilityReport(Report):
     """Whether both promises can be kept on the given losses, and what it would take.
 
     Examples
@@ -104,17 +105,7 @@ class ImpossibilityReport:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw every expert's needed budget with the threshold; returns the axes."""
-        from counterplay.core.figures import PALETTE, THEORY, axes_or_new, figure_style
-
-        with figure_style():
-            ax = axes_or_new(ax)
-            colours = [PALETTE[0] if ok else PALETTE[1] for ok in self.check.ok]
-            ax.bar(np.arange(self.primary.size), np.maximum(self.check.excess, 0), color=colours)
-            ax.axhline(self.check.threshold, label="burst budget", **THEORY)
-            ax.set_xlabel("expert")
-            ax.set_ylabel(f"largest excess over rate {self.check.c:.3g} (loss units)")
-            ax.legend()
-        return ax
+        return self.check.plot(ax)
 
 
 def impossibility_report(
@@ -132,13 +123,17 @@ def impossibility_report(
 
     Parameters
     ----------
-    l1, l2:
-        Primary and secondary losses, shape ``(T, K)``.
+    l1:
+        Primary losses, shape ``(T, K)``.
+    l2:
+        Secondary losses, likewise.
     c:
         Tolerated secondary loss per round; by default the average of the worst expert, the
         weakest rate one would ask for.
-    delta, alpha:
-        Burst budget ``delta * T**alpha``.
+    delta:
+        Factor of the burst budget ``delta * T**alpha``.
+    alpha:
+        Its exponent.
 
     Examples
     --------

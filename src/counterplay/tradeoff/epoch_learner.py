@@ -2,7 +2,7 @@
 
 If no expert's secondary loss exceeds its rate by more than a budget on any interval, then every
 stint on one expert costs at most that budget, and few switches mean little harm.
-Source: section "Algorithm" and Thm. thm:alg; spec 09, section 3.3.
+Source: Theorem 9.4; docs/theory/09-tradeoff.md, "Epoch learner, A_SL".
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ from counterplay.tradeoff.plan import LearnerSampler, Plan, epoch_averages, plai
 class EpochLearner(BicriteriaLearner):
     """Play a lazy learner's expert for whole epochs: good on one loss, gentle on the other.
 
-    Use it when all experts keep the burst budget (check with ``check_bounded_burst``), or when the
+    Use it when all experts keep the burst budget (check with ``burst_check``), or when the
     harm depends on how often the expert changes. For experts that misbehave use
     ``DeactivationLearner`` or ``ReactivationLearner``.
 
     Parameters
     ----------
-    T, K:
-        Number of rounds and of experts.
+    T:
+        Number of rounds.
+    K:
+        Number of experts.
     alpha:
         Exponent of the burst budget ``delta * T**alpha``; gives the epoch length ``T**alpha``.
     B:
@@ -54,19 +56,21 @@ class EpochLearner(BicriteriaLearner):
 
     Notes
     -----
-    With ``ShrinkingDartboard``, E epochs and ``E >= 4 ln K`` (Thm. thm:alg): primary regret at
+    With ``ShrinkingDartboard``, E epochs and ``E >= 4 ln K`` (Theorem 9.4): primary regret at
     most ``2 sqrt(ln K T B)``, secondary at most ``threshold (2 sqrt(ln K E) + 1)``.
 
     Examples
     --------
+    >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff.instances import adaptive_switch_tax
     >>> game = adaptive_switch_tax(T=4096, alpha=0.5, K=4, c=0.2, delta=0.5, random_state=0)
     >>> lazy = EpochLearner(T=4096, K=4, alpha=0.5, random_state=0)
-    >>> round(lazy.run(game.l1, game.l2, c=game.c, n_rep=200).R2)
+    >>> stream = LossStream(game.l1, game.l2, c=game.c, replicates=200)
+    >>> round(play(lazy, stream, fast=True).secondary_regret())
     153
     >>> from counterplay.core.online import Hedge
     >>> restless = EpochLearner(T=4096, K=4, alpha=0.5, learner=Hedge(), random_state=0)
-    >>> round(restless.run(game.l1, game.l2, c=game.c, n_rep=200).R2)
+    >>> round(play(restless, stream, fast=True).secondary_regret())
     1289
 
     References
@@ -114,7 +118,7 @@ class EpochLearner(BicriteriaLearner):
             self._see_activity(active_next)
         self._sum += self._combine(l1, l2)
         if (self.rounds + 1) % self.grid.B == 0:
-            self._engine.update(self._sum / self.grid.B)
+            self._engine.observe(self._sum / self.grid.B)
             self._sum[:] = 0.0
 
     def _combine(self, l1: FloatArray, l2: FloatArray) -> FloatArray:
@@ -126,7 +130,7 @@ class EpochLearner(BicriteriaLearner):
         return epoch_plan(self.learner, losses, starts[starts < len(l1)], self.grid)
 
     def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
-        """Return the bounds of Thm. thm:alg for ``ShrinkingDartboard`` with its default rate."""
+        """Return the bounds of Theorem 9.4 for ``ShrinkingDartboard`` with its default rate."""
         grid, learner = self.grid, self.learner
         if not isinstance(learner, ShrinkingDartboard) or learner.eta is not None:
             return {}
@@ -163,8 +167,10 @@ class LazyHedge(EpochLearner):
 
     Parameters
     ----------
-    T, K:
-        Number of rounds and of experts.
+    T:
+        Number of rounds.
+    K:
+        Number of experts.
     threshold:
         Burst budget ``delta * T**alpha``.
     eta:
@@ -180,14 +186,16 @@ class LazyHedge(EpochLearner):
     Examples
     --------
     >>> import numpy as np
+    >>> from counterplay.tradeoff import LossStream, play
     >>> l1 = np.random.default_rng(0).random((2000, 5))
     >>> learner = LazyHedge(T=2000, K=5, threshold=20.0)
-    >>> round(learner.run(l1, l1, n_rep=0, c=0.5).expected_switches, 1)
+    >>> stream = LossStream(l1, l1, c=0.5, replicates=0)
+    >>> round(play(learner, stream, fast=True).expected_switches, 1)
     5.1
 
     References
     ----------
-    Spec 09, section 3.3 (our variant of Thm. thm:alg).
+    docs/theory/09-tradeoff.md, "Proposition 9.G: balanced epochs and LazyHedge".
     """
 
     def __init__(
@@ -253,7 +261,7 @@ def anytime(kind: Anytime = "doubling", base: ScalarLearner | None = None) -> Sc
     Examples
     --------
     >>> anytime("decreasing")
-    MaximalCouplingSampler(base=Hedge(eta='decreasing'))
+    MaximalCouplingSampler(base=Hedge(step_size='decreasing'))
     """
     check_choice(kind, "kind", ("doubling", "decreasing"))
     if kind == "doubling":

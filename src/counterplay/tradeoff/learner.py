@@ -1,42 +1,59 @@
-"""What all learners with two losses have in common: stream, exact law, complete run.
+"""What all learners with two losses have in common: round by round, and as an exact law.
 
-In a stream: ``act`` (which expert to play) and ``update`` (all losses of the round). On recorded
-losses: ``plan`` (the exact law of the play) and ``run`` (the play and its regrets). A run with one
-replicate plays the very experts that the stream plays. Source: spec 09, section 3.
+In a game: ``act`` (which expert to play) and ``observe`` (all losses of the round). On recorded
+losses: ``plan``, the exact law of the play. ``LossStream`` is the game that uses either.
+Source: docs/theory/09-tradeoff.md, "Conventions".
 """
 
 from __future__ import annotations
 
-import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from counterplay.core.online.chain import Int32Array
 from counterplay.core.online.exponential import first_outside
 from counterplay.core.online.state import Stateful
+from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import BoolArray, FloatArray, check_int, check_positive_int
-from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
-from counterplay.tradeoff.model import (
-    AdaptiveSecondary,
-    CallableSecondary,
-    check_active,
-    check_loss_matrix,
-    check_losses,
-)
+from counterplay.core.validation import BoolArray, FloatArray, check_positive_int
+from counterplay.errors import InvalidInputError, ProtocolError
+from counterplay.tradeoff.model import check_active, check_loss_matrix, check_losses
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan
-from counterplay.tradeoff.result import RunResult
 from counterplay.tradeoff.stored import fresh_twin, require, same_kinds
 
-Secondary = ArrayLike | AdaptiveSecondary | Callable[[int, NDArray[np.integer[Any]]], ArrayLike]
+
+@dataclass(frozen=True)
+class Losses:
+    """What a learner with two losses observes at the end of a round.
+
+    Parameters
+    ----------
+    primary:
+        Primary losses of all experts, a vector of length ``K`` in [0, 1].
+    secondary:
+        Secondary losses of all experts, likewise.
+    active_next:
+        Who may be played in the next round, for learners without an oracle of their own.
+
+    Examples
+    --------
+    >>> from counterplay.tradeoff import EpochLearner
+    >>> learner = EpochLearner(T=100, K=2, B=10, random_state=0)
+    >>> learner.observe(Losses([0.1, 0.9], [0.0, 0.2]))
+    >>> learner.rounds
+    1
+    """
+
+    primary: ArrayLike
+    secondary: ArrayLike
+    active_next: ArrayLike | None = None
 
 
-class BicriteriaLearner(Stateful, ABC):
+class BicriteriaLearner(Stateful, Learner):
     """Base class of learners that see a primary and a secondary loss of every expert.
 
     Subclasses know the number of rounds ``T`` and of experts ``K`` from their constructor and are
@@ -83,18 +100,26 @@ class BicriteriaLearner(Stateful, ABC):
         same_kinds(self, fresh_twin(self), self._varying)
         require(0 <= self.rounds <= self.T, self, "rounds", f"must be in [0, {self.T}]")
 
-    def act(self, active: ArrayLike | None = None) -> int:
+    def begin(self, rounds: int) -> None:
+        """Refuse a game that is longer than what is left of the ``T`` rounds."""
+        if self.rounds + rounds > self.T:
+            raise InvalidInputError(
+                f"the learner was built for T={self.T} rounds and has seen {self.rounds}; a game "
+                f"of {rounds} rounds is too long, build it with a larger T or call reset"
+            )
+
+    def act(self, seen: ArrayLike | None = None) -> int:
         """Return the expert to play in this round; asking twice gives the same answer.
 
         Parameters
         ----------
-        active:
-            Who may be played, for learners whose oracle is outside. It must be what the last
-            ``update`` was told; in the first round it sets the initial activity.
+        seen:
+            Who may be played, for learners whose oracle is outside. It must be what was told at
+            the end of the last round; in the first round it sets the initial activity.
         """
         self._check_running()
-        if active is not None:
-            self._see_activity(np.asarray(active))
+        if seen is not None:
+            self._see_activity(np.asarray(seen))
         if self._choice < 0:
             self._choice = self._choose()
         return self._choice
@@ -113,18 +138,16 @@ class BicriteriaLearner(Stateful, ABC):
             f"{type(self).__name__} does not know inactive experts; use DeactivationLearner"
         )
 
-    def update(self, l1: ArrayLike, l2: ArrayLike, active_next: ArrayLike | None = None) -> None:
-        """Reveal both losses of all experts and end the round.
-
-        Parameters
-        ----------
-        l1, l2:
-            Primary and secondary losses, vectors of length ``K`` in [0, 1].
-        active_next:
-            Who may be played in the next round, when the learner has no oracle of its own.
-        """
+    def observe(self, feedback: Losses) -> None:
+        """Take in both losses of all experts and end the round."""
+        if not isinstance(feedback, Losses):
+            raise InvalidInputError(
+                f"observe takes Losses(primary, secondary), got {type(feedback).__name__}"
+            )
         self.act()
-        primary, secondary = self._vector(l1, "primary"), self._vector(l2, "secondary")
+        primary = self._vector(feedback.primary, "primary")
+        secondary = self._vector(feedback.secondary, "secondary")
+        active_next = feedback.active_next
         self._learn(primary, secondary, None if active_next is None else np.asarray(active_next))
         self.rounds += 1
         self._choice = -1
@@ -140,9 +163,10 @@ class BicriteriaLearner(Stateful, ABC):
 
         Parameters
         ----------
-        l1, l2:
-            Losses of shape ``(n, K)`` with ``n <= T``; ``l2`` is only needed by learners that look
-            at the secondary loss.
+        l1:
+            Primary losses of shape ``(n, K)`` with ``n <= T``.
+        l2:
+            Secondary losses, only needed by learners that look at them.
         active:
             Activity of every expert, shape ``(n, K)``, for learners whose oracle is outside.
         """
@@ -160,47 +184,6 @@ class BicriteriaLearner(Stateful, ABC):
     def _plan(self, l1: FloatArray, l2: FloatArray, activity: OracleRun | None) -> Plan:
         """Return the law of the play, given who was active when."""
 
-    def run(
-        self,
-        l1: ArrayLike,
-        l2: Secondary,
-        *,
-        c: float | None = None,
-        active: ArrayLike | None = None,
-        n_rep: int = 1,
-        random_state: RandomState = None,
-    ) -> RunResult:
-        """Play on complete losses and measure all regrets; does not touch a running stream.
-
-        Parameters
-        ----------
-        l1:
-            Primary losses, shape ``(n, K)`` with ``n <= T``.
-        l2:
-            Secondary losses of the same shape, or an adaptive loss: an ``AdaptiveSecondary`` or a
-            function ``l2(t, actions[:t])`` that returns the losses of round ``t``.
-        c:
-            Tolerated secondary loss per round; by default that of the learner's oracle.
-        active:
-            Activity of every expert, shape ``(n, K)``, when the oracle is outside.
-        n_rep:
-            Number of paths to draw; expectations are exact and do not need any (0 is fine),
-            except for an adaptive secondary loss.
-        random_state:
-            Replaces the constructor's ``random_state``.
-        """
-        n = check_int(n_rep, "n_rep", low=0)
-        rng = generator(self.random_state if random_state is None else random_state)
-        if isinstance(l2, AdaptiveSecondary) or callable(l2):
-            adaptive = l2 if isinstance(l2, AdaptiveSecondary) else CallableSecondary(l2, self.K)
-            return self._run_adaptive(l1, adaptive, c, max(1, n), rng)
-        primary, secondary = check_losses(l1, l2)
-        self._check_shape(primary)
-        activity = self._activity(secondary, active)
-        plan = self._plan(primary, secondary, activity)
-        paths = plan.sample(n, rng) if n else np.empty((0, plan.T), dtype=np.int32)
-        return self._result(primary, secondary, c, plan, paths, activity)
-
     def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
         """Return the learner's proven bounds by name, as far as they are determined.
 
@@ -211,67 +194,6 @@ class BicriteriaLearner(Stateful, ABC):
         """
         return {}
 
-    def _run_adaptive(
-        self,
-        l1: ArrayLike,
-        l2: AdaptiveSecondary,
-        c: float | None,
-        n_rep: int,
-        rng: np.random.Generator,
-    ) -> RunResult:
-        primary = check_loss_matrix(l1, "primary")
-        self._check_shape(primary)
-        if l2.K != self.K:
-            raise InvalidInputError(f"the secondary loss has {l2.K} experts, expected {self.K}")
-        if not self.uses_secondary:
-            plan = self._plan(primary, primary, None)
-            paths = plan.sample(n_rep, rng)
-            return self._result(primary, None, c, plan, paths, None, l2.played(paths))
-        if self.oracle is not None:
-            warnings.warn(
-                "an adaptive secondary loss decides here who is active, so the primary pseudo "
-                "losses are adaptive, too, and the guarantees do not apply",
-                AssumptionWarning,
-                stacklevel=3,
-            )
-        if n_rep != 1:
-            raise InvalidInputError("n_rep must be 1 when the learner reacts to adaptive losses")
-        return self._stream(primary, l2, c, rng)
-
-    def _stream(
-        self, l1: FloatArray, l2: AdaptiveSecondary, c: float | None, rng: np.random.Generator
-    ) -> RunResult:
-        """Play round by round against losses that react."""
-        learner = self.clone().reset(rng)
-        path = np.empty(len(l1), dtype=np.int32)
-        secondary = np.empty_like(l1)
-        active = np.ones(l1.shape, dtype=bool)
-        for t in range(len(l1)):
-            active[t] = learner.active
-            path[t] = learner.act()
-            secondary[t] = l2.losses(t, path[:t])
-            learner.update(l1[t], secondary[t])
-        played = secondary[np.arange(len(l1)), path]
-        activity = OracleRun(active, (), (0,)) if self.oracle is not None else None
-        return self._result(l1, secondary, c, None, path[None, :], activity, played[None, :])
-
-    def _result(
-        self,
-        l1: FloatArray,
-        l2: FloatArray | None,
-        c: float | None,
-        plan: Plan | None,
-        paths: Int32Array,
-        activity: OracleRun | None,
-        suffered: FloatArray | None = None,
-    ) -> RunResult:
-        rate = c if c is not None or self.oracle is None else self.oracle.c
-        budget = None if self.oracle is None else self.oracle.threshold
-        return RunResult(
-            repr(self), l1, l2, rate, budget, plan, paths, activity, suffered,
-            self.guarantees(activity),
-        )  # fmt: skip
-
     def _activity(self, l2: FloatArray, active: ArrayLike | None) -> OracleRun | None:
         """Who is active when: from outside, from the oracle, or everybody (None)."""
         if active is None:
@@ -279,6 +201,10 @@ class BicriteriaLearner(Stateful, ABC):
         raise InvalidInputError(
             f"{type(self).__name__} does not know inactive experts; use DeactivationLearner"
         )
+
+    def _history(self, active: BoolArray, before: int) -> OracleRun:
+        """What happened to the experts in a play that began after ``before`` rounds."""
+        return OracleRun(active, (), (0,))
 
     def _vector(self, loss: ArrayLike, which: str) -> FloatArray:
         vector = np.ascontiguousarray(loss, dtype=np.float64)

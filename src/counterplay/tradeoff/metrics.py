@@ -1,7 +1,7 @@
 """Regret notions: how much is lost on the primary loss, and how far the harm is above its rate.
 
 All three regrets are clipped at 1 by definition; pass ``clip=False`` for plots and slope fits.
-Source: section "Regret notions" of the chapter; spec 09, section 2.
+Source: docs/theory/09-tradeoff.md, "Setting".
 """
 
 from __future__ import annotations

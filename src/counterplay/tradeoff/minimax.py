@@ -2,7 +2,8 @@
 
 A world is a sequence of phases with constant losses. Phases with the same name in several worlds
 cannot be told apart, so the learner plays the same mixture there. The smallest possible
-``max(R1, R2)`` is then a linear program. Source: spec 09, sections 4.1 and 4.2.
+``max(R1, R2)`` is then a linear program.
+Source: docs/theory/09-tradeoff.md, "Proposition 9.B: the exact values".
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.programs import minimize_linear
+from counterplay.core.report import Report
 from counterplay.core.validation import (
     FloatArray,
     check_choice,
     check_float_array,
     check_fraction,
 )
-from counterplay.errors import ConvergenceError, InvalidInputError
+from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.instances.lower_bounds import PHASES, classification_losses
 
 if TYPE_CHECKING:
@@ -47,7 +50,7 @@ World = tuple[Phase, ...]
 
 
 @dataclass(frozen=True)
-class Minimax:
+class Minimax(Report):
     """The least ``max(R1, R2)`` and a way to play it.
 
     Examples
@@ -114,7 +117,9 @@ def frontier(worlds: Sequence[World], c: float, secondary: ArrayLike) -> FloatAr
 
     Parameters
     ----------
-    worlds, c:
+    worlds:
+        As in ``minimax``.
+    c:
         As in ``minimax``.
     secondary:
         Limits on the secondary regret, in every world.
@@ -196,18 +201,14 @@ class _Program:
     def solve(
         self, costs: FloatArray, rows: list[FloatArray], limits: list[float], goals: int
     ) -> FloatArray:
-        from scipy import optimize
-
         simplex = np.kron(np.eye(len(self.names)), np.ones(self.K))
         simplex = np.hstack([simplex, np.zeros((len(self.names), goals))])
         box = [(0.0, 1.0)] * self.size + [(None, None)] * goals
-        result = optimize.linprog(
-            costs, np.array(rows), np.array(limits), simplex, np.ones(len(self.names)), box
-        )
-        if not result.success:
-            raise ConvergenceError(f"the linear program was not solved: {result.message}")
-        solution: FloatArray = result.x
-        return solution
+        return minimize_linear(
+            costs, A_ub=np.array(rows), b_ub=np.array(limits),
+            A_eq=simplex, b_eq=np.ones(len(self.names)), bounds=box,
+            infeasible="no learner keeps this limit on the secondary regret in every world",
+        ).point  # fmt: skip
 
     def mixtures(self, solution: FloatArray) -> dict[str, tuple[float, ...]]:
         rows = solution[: self.size].reshape(-1, self.K)

@@ -2,7 +2,8 @@
 
 Every round each expert has a primary loss (what the decision maker is judged on) and a secondary
 loss (what the people affected suffer). The secondary loss may exceed the rate ``c`` by at most
-``delta * T**alpha`` on any interval. Source: section "Model" of the chapter; spec 09, section 2.
+``delta * T**alpha`` on any interval.
+Source: docs/theory/09-tradeoff.md, "Setting".
 """
 
 from __future__ import annotations
@@ -47,8 +48,10 @@ class Instance:
         Secondary losses of the same shape, or an ``AdaptiveSecondary`` that reacts to the play.
     c:
         Tolerated secondary loss per round, in [0, 1].
-    delta, alpha:
+    delta:
         Burst budget: at most ``delta * T**alpha`` above the rate ``c`` on any interval.
+    alpha:
+        Exponent of the burst budget.
     meta:
         What else is known about the instance.
 
@@ -107,7 +110,7 @@ class AdaptiveSecondary(ABC):
 
     Examples
     --------
-    >>> from counterplay.tradeoff import SwitchTax
+    >>> from counterplay.tradeoff.instances import SwitchTax
     >>> isinstance(SwitchTax(K=2, c=0.2, delta=0.5, B=10), AdaptiveSecondary)
     True
     """
@@ -119,7 +122,7 @@ class AdaptiveSecondary(ABC):
         """Return the losses of all experts in round ``t`` after the ``actions`` before it."""
 
     def played(self, paths: ArrayLike) -> FloatArray:
-        """Return the losses suffered along complete paths, shape ``(T,)`` or ``(n_rep, T)``."""
+        """Return the losses suffered along paths of shape ``(T,)`` or ``(replicates, T)``."""
         array = np.asarray(paths)
         flat = array.reshape(-1, array.shape[-1])
         suffered = np.empty(flat.shape)

@@ -1,8 +1,9 @@
 """The watchdog: switches an expert off as soon as its secondary loss exceeds the burst budget.
 
-It keeps one CUSUM per expert. The first kind never switches anybody on again; the second kind
-gives everybody a fresh start at fixed reset times. Source: sections "The first oracle" and "The
-second oracle" of the chapter; spec 09, section 3.6.
+It keeps one CUSUM per expert. The first kind never switches anybody on again; the second kind gives
+everybody a fresh start at fixed reset times.
+Source: sections "The first oracle" and "The second oracle" of the chapter;
+docs/theory/09-tradeoff.md, "CUSUM and the watchdog".
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numba import njit
 from numpy.typing import ArrayLike
 
 from counterplay.core.online.state import Stateful
+from counterplay.core.report import Report
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -27,7 +29,7 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
-from counterplay.tradeoff.model import burst_threshold, check_loss_matrix, empty_message, limit_of
+from counterplay.tradeoff.model import check_loss_matrix, empty_message, limit_of
 from counterplay.tradeoff.stored import inside, require, same_kinds
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ class Deactivation:
 
 
 @dataclass(frozen=True)
-class OracleRun:
+class OracleRun(Report):
     """What the watchdog did on a complete sequence.
 
     Examples
@@ -113,7 +115,7 @@ class CusumOracle(Stateful):
     """Watchdog that switches off experts whose secondary loss exceeds the burst budget.
 
     Use it inside ``DeactivationLearner`` (no resets) or ``ReactivationLearner`` (with resets),
-    alone on recorded losses with ``judge``, or in a stream with ``start`` and ``update``.
+    alone on recorded losses with ``judge``, or in a stream with ``start`` and ``observe``.
 
     Parameters
     ----------
@@ -121,7 +123,8 @@ class CusumOracle(Stateful):
         Tolerated secondary loss per round.
     threshold:
         Burst budget: an expert is switched off when some interval that ends now (and began after
-        the last reset) exceeds the rate ``c`` by strictly more.
+        the last reset) exceeds the rate ``c`` by strictly more. ``burst_threshold`` computes the
+        ``delta * T**alpha`` of the theory.
     resets:
         Rounds at which everybody is switched on again: a list that starts with 0; a period in
         rounds; or ``"weekly"``, ``"monthly"``, ``"quarterly"``, ``"yearly"`` (7, 30, 91, 365
@@ -186,35 +189,15 @@ class CusumOracle(Stateful):
         self.on_empty = check_choice(on_empty, "on_empty", ("error", "least_bad"))
         reset_rounds(resets, 1)
 
-    @classmethod
-    def from_burst(
-        cls,
-        c: float,
-        delta: float,
-        alpha: float,
-        T: int,
-        *,
-        resets: Resets = None,
-        granularity: Granularity | None = None,
-        on_empty: Literal["error", "least_bad"] = "error",
-    ) -> Self:
-        """Return the oracle with the threshold ``delta * T**alpha`` of the assumption.
-
-        Examples
-        --------
-        >>> CusumOracle.from_burst(c=0.1, delta=0.5, alpha=0.5, T=10_000).threshold
-        50.0
-        """
-        budget = burst_threshold(T, delta, alpha)
-        return cls(c, budget, resets=resets, granularity=granularity, on_empty=on_empty)
-
     def start(self, K: int, T: int, *, B: int = 1, granularity: Granularity = "round") -> Self:
         """Begin a stream of ``T`` rounds with ``K`` experts, all of them active.
 
         Parameters
         ----------
-        K, T:
-            Number of experts and rounds.
+        K:
+            Number of experts.
+        T:
+            Number of rounds.
         B:
             Epoch length; reset times are rounded up to the next epoch start, with a warning.
         granularity:
@@ -307,13 +290,13 @@ class CusumOracle(Stateful):
         """Current CUSUM of every expert: the largest excess of an interval that ends now."""
         return self._level
 
-    def update(self, l2: ArrayLike) -> BoolArray:
+    def observe(self, l2: ArrayLike) -> BoolArray:
         """Take in the secondary losses of one round; return who has just been switched off.
 
         After the call ``active`` says who may be played in the next round.
         """
         if self.K == 0:
-            raise ProtocolError("call start(K, T) before update")
+            raise ProtocolError("call start(K, T) before observe")
         if self.round >= self.T:
             raise ProtocolError(f"all {self.T} rounds are over; call start for a new stream")
         loss = np.ascontiguousarray(l2, dtype=np.float64)
@@ -358,7 +341,9 @@ class CusumOracle(Stateful):
         ----------
         l2:
             Secondary losses, shape ``(T, K)``.
-        B, granularity:
+        B:
+            As in ``start``.
+        granularity:
             As in ``start``.
         """
         losses = check_loss_matrix(l2, "secondary")
@@ -458,6 +443,7 @@ def _observe(
     off: BoolArray,
 ) -> bool:
     """One round of the watchdog; True when nobody would have been left."""
+    # CUSUM: an interval that is not above the rate so far is never worth extending
     for h in range(loss.size):
         if level[h] <= 0.0:
             level[h] = 0.0
@@ -465,14 +451,16 @@ def _observe(
         level[h] += loss[h] - c
         if active[h] and caught[h, 0] < 0 and level[h] > limit:
             caught[h, 0], caught[h, 1], excess[h] = t, since[h], level[h]
-    if acts == 0 or acts == 2:
+    if acts == 0 or acts == 2:  # inside an epoch, or forgiven by the reset that follows
         return False
+    # who is left without a violation, and the least bad of the others
     left, best = 0, -1
     for h in range(loss.size):
         if active[h] and caught[h, 0] < 0:
             left += 1
         elif active[h] and (best < 0 or level[h] < level[best]):
             best = h
+    # violations take effect; the least bad one stays if nobody else would be left
     for h in range(loss.size):
         if caught[h, 0] >= 0:
             if left > 0 or h != best or acts == 3:  # after the end nobody needs to be left
@@ -499,7 +487,7 @@ def _judge(
     caught, excess = np.full((K, 2), -1), np.zeros(K)
     on, off = np.ones(K, dtype=np.bool_), np.zeros(K, dtype=np.bool_)
     emptied = -1
-    events = [(0, 0, 0, 0.0, 0)]
+    events = [(0, 0, 0, 0.0, 0)]  # one row tells the compiler the type of the list
     events.clear()
     for t in range(T):
         active[t] = on

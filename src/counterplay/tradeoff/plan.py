@@ -2,7 +2,8 @@
 
 A learner chooses an expert per epoch (its law is known exactly) and may play a stand-in for an
 expert that is switched off (a map that changes a few times). Expected losses follow without
-simulation, and thousands of paths can be drawn at once. Source: spec 09, sections 2 and 3.7.
+simulation, and thousands of paths can be drawn at once.
+Source: docs/theory/09-tradeoff.md, "Proposition 9.H: laziness is invisible to fixed losses".
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class ChoiceSampler(Protocol):
     def expected_switches(self) -> float | None:
         """Exact expected number of changes of the choice, where it is known."""
 
-    def sample(self, n_rep: int, random_state: RandomState) -> Int32Array:
-        """Return ``n_rep`` sequences of choices, shape ``(n_rep, E)``."""
+    def sample(self, replicates: int, random_state: RandomState) -> Int32Array:
+        """Return ``replicates`` sequences of choices, shape ``(replicates, E)``."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,9 @@ class Plan:
         _push_forward(self.starts, self.marginals, self.map_starts, self.maps, out)
         return out
 
-    def sample_choices(self, n_rep: int = 1, random_state: RandomState = None) -> Int32Array:
-        """Draw the choices of ``n_rep`` runs, one per epoch, shape ``(n_rep, E)``."""
-        n = check_positive_int(n_rep, "n_rep")
+    def sample_choices(self, replicates: int = 1, random_state: RandomState = None) -> Int32Array:
+        """Draw the choices of ``replicates`` runs, one per epoch, shape ``(replicates, E)``."""
+        n = check_positive_int(replicates, "replicates")
         return self.sampler.sample(n, generator(random_state))
 
     def play(self, choices: Int32Array) -> Int32Array:
@@ -101,9 +102,9 @@ class Plan:
                 paths[:, start:end] = standin[paths[:, start:end]]
         return paths
 
-    def sample(self, n_rep: int = 1, random_state: RandomState = None) -> Int32Array:
-        """Draw ``n_rep`` complete paths, shape ``(n_rep, T)``."""
-        return self.play(self.sample_choices(n_rep, random_state))
+    def sample(self, replicates: int = 1, random_state: RandomState = None) -> Int32Array:
+        """Draw ``replicates`` complete paths, shape ``(replicates, T)``."""
+        return self.play(self.sample_choices(replicates, random_state))
 
 
 def plain_plan(T: int, starts: IntArray, marginals: FloatArray, sampler: ChoiceSampler) -> Plan:
@@ -130,10 +131,10 @@ class LearnerSampler:
         except InvalidInputError:  # such as the grid variant of FollowLazyLeader
             return None
 
-    def sample(self, n_rep: int, random_state: RandomState) -> Int32Array:
-        """Return ``n_rep`` sequences of choices."""
+    def sample(self, replicates: int, random_state: RandomState) -> Int32Array:
+        """Return ``replicates`` sequences of choices."""
         return self.learner.sample(
-            self.losses, n_rep, horizon=self.horizon, random_state=random_state
+            self.losses, replicates, horizon=self.horizon, random_state=random_state
         )
 
 
@@ -153,11 +154,11 @@ class JoinedSampler:
         known = [value for value in inside if value is not None]
         return sum(known) + self.between if len(known) == len(inside) else None
 
-    def sample(self, n_rep: int, random_state: RandomState) -> Int32Array:
-        """Return ``n_rep`` sequences of choices."""
+    def sample(self, replicates: int, random_state: RandomState) -> Int32Array:
+        """Return ``replicates`` sequences of choices."""
         rng = generator(random_state)
         drawn = [
-            ids[part.sample(n_rep, rng)].astype(np.int32)
+            ids[part.sample(replicates, rng)].astype(np.int32)
             for part, ids in zip(self.parts, self.experts)
         ]
         return np.concatenate(drawn, axis=1)
@@ -232,7 +233,7 @@ def _expected(
 ) -> None:
     T, K = losses.shape
     epoch, row, plain = -1, -1, True
-    for t in range(T):
+    for t in range(T):  # move to the epoch and the stand-in map of the round
         while epoch + 1 < starts.size and starts[epoch + 1] <= t:
             epoch += 1
         while row + 1 < map_starts.size and map_starts[row + 1] <= t:
@@ -240,7 +241,7 @@ def _expected(
             plain = True
             for h in range(K):
                 plain = plain and maps[row, h] == h
-        total = 0.0
+        total = 0.0  # expected loss: the choice, or its stand-in
         if plain:
             for h in range(K):
                 total += marginals[epoch, h] * losses[t, h]
@@ -259,7 +260,7 @@ def _push_forward(
     out: FloatArray,
 ) -> None:
     epoch, row = -1, -1
-    for t in range(out.shape[0]):
+    for t in range(out.shape[0]):  # the mass of every choice goes to its stand-in
         while epoch + 1 < starts.size and starts[epoch + 1] <= t:
             epoch += 1
         while row + 1 < map_starts.size and map_starts[row + 1] <= t:

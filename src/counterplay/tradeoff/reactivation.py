@@ -3,8 +3,9 @@
 For every expert ``h*`` there is a row of weights that only learns while ``h*`` is active, so the
 learner competes with each expert over exactly its own active time. Within a segment the weights
 only shrink, and the choice is kept as in Shrinking Dartboard. Rows of experts with the same history
-are identical and stored once. Source: Alg. alg:orc2, Thm. thm:ub; spec 09, section 3.10, with the
-reset of the stand-ins that is missing in the source.
+are identical and stored once.
+Source: Algorithm 9.2, Theorem 9.8; docs/theory/09-tradeoff.md, "Reactivation learner (Algorithm
+9.2, repaired)", with the reset of the stand-ins that is missing in the source.
 """
 
 from __future__ import annotations
@@ -29,25 +30,26 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import bounds
-from counterplay.tradeoff.model import EpochGrid, EpochRule, check_losses
-from counterplay.tradeoff.oracle import CusumOracle, Granularity, OracleRun
+from counterplay.tradeoff.model import EpochRule, check_losses
+from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan, epoch_averages, plain_plan
-from counterplay.tradeoff.standins import Fallback
 from counterplay.tradeoff.stored import inside, require
-from counterplay.tradeoff.watched import WatchedLearner
+from counterplay.tradeoff.watched import EpochWeights, Fallback
 
 Sampling = Literal["dartboard", "coupling"]
 
 
-class ReactivationLearner(WatchedLearner):
+class ReactivationLearner(EpochWeights):
     """Compete with every expert over its active time, however often it goes and comes back.
 
     Use it with a watchdog that gives everybody a fresh start now and then.
 
     Parameters
     ----------
-    T, K:
-        Number of rounds and of experts.
+    T:
+        Number of rounds.
+    K:
+        Number of experts.
     alpha:
         Gives the epoch length ``T**alpha``.
     B:
@@ -70,19 +72,21 @@ class ReactivationLearner(WatchedLearner):
 
     Notes
     -----
-    Thm. thm:ub with its constants, losses fixed in advance, E epochs: sleeping regret to an expert
+    Theorem 9.8 with its constants, losses fixed in advance, E epochs: sleeping regret to an expert
     active in ``T_h`` rounds at most ``B (2 sqrt(E ln K) + 2 (T_h / B) sqrt(ln K / E))``; secondary
     regret at most ``4 threshold sqrt(E ln K) + (threshold + (1-c) B) (D + N + 1)`` with ``D``
     deactivating epochs and ``N`` resets.
 
     Examples
     --------
+    >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff import CusumOracle
     >>> from counterplay.tradeoff.instances import burst
     >>> game = burst(T=8192, alpha=0.4, K=4, N=3)
     >>> watchdog = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
+    >>> stream = LossStream(game.l1, game.l2, replicates=0)
     >>> learner = ReactivationLearner(T=8192, K=4, alpha=0.4, oracle=watchdog)
-    >>> round(float(learner.run(game.l1, game.l2, n_rep=0).sleep.max()))  # bound: 4119
+    >>> round(float(play(learner, stream, fast=True).sleeping_regret().max()))  # bound: 4119
     617
 
     References
@@ -92,14 +96,9 @@ class ReactivationLearner(WatchedLearner):
     """
 
     _state: ClassVar[tuple[str, ...]] = (
-        *WatchedLearner._state, "_current", "_sum", "_epoch_active", "_probs", "_log_weight",
-        "_group", "_size", "_shares", "_rows",
+        *EpochWeights._state, "_log_weight", "_group", "_size", "_shares", "_rows",
     )  # fmt: skip
     _varying: ClassVar[tuple[str, ...]] = ("_rows",)
-    _current: int  # choice of the current epoch
-    _sum: FloatArray  # pseudo losses of the epoch so far
-    _epoch_active: BoolArray  # activity at the start of the epoch
-    _probs: FloatArray  # distribution of the choice
     _log_weight: FloatArray
     _group: IntArray  # row of every expert
     _size: IntArray  # experts per row
@@ -122,12 +121,9 @@ class ReactivationLearner(WatchedLearner):
     ) -> None:
         self._init(T, K, random_state)
         self._init_watch(oracle, fallback)
-        self.alpha = alpha
-        self.B = B
+        self._init_epochs(alpha, B)
         self.sampling: Sampling = check_choice(sampling, "sampling", ("dartboard", "coupling"))
         self.restore = restore
-        threshold = None if oracle is None else oracle.threshold
-        self.grid = EpochGrid.from_rule(T, B, alpha=alpha, threshold=threshold)
         self.eta = eta
         self.base = (
             reactivation_base(self.grid.E, self.K)
@@ -135,9 +131,6 @@ class ReactivationLearner(WatchedLearner):
             else check_real(eta, "eta", low=1 / math.sqrt(2) - 1e-12, high=1.0)
         )
         self.reset()
-
-    def _granularity(self) -> tuple[int, Granularity]:
-        return self.grid.B, "epoch"
 
     def _restores(self) -> bool:
         return self.restore
@@ -158,14 +151,12 @@ class ReactivationLearner(WatchedLearner):
         self._table, self._shares = np.zeros((K, K)), np.zeros(K)
         self._group, self._size = np.zeros(K, dtype=np.int64), np.zeros(K, dtype=np.int64)
         self._size[0] = K
-        self._sum, self._probs = np.zeros(K), np.full(K, 1 / K)
-        self._log_weight, self._epoch_active = np.zeros(K), np.ones(K, dtype=bool)
-        self._current = -1
+        self._log_weight = np.zeros(K)
 
     def _check_state(self) -> None:
         super()._check_state()
         B, K = self.grid.B, self.K
-        running = self._check_epoch(self._current, self._sum, self._probs, self._epoch_active, B)
+        running = self._check_epoch()
         inside(self, "_group", self._group, 0, K - 1, 0.0)  # before it counts anything
         rows = int(self._group.max()) + 1
         sizes = np.bincount(self._group, minlength=K)
@@ -185,13 +176,7 @@ class ReactivationLearner(WatchedLearner):
             inside(self, "_probs", self._probs, probs, probs, 1e-9)
             inside(self, "_log_weight", self._log_weight, weight, weight, tol)
 
-    def _choose(self) -> int:
-        if self.rounds % self.grid.B == 0:
-            self._open_epoch()
-        return int(self._standin[self._current])
-
     def _open_epoch(self) -> None:
-        """Compute the distribution of the epoch and draw or keep the choice."""
         previous, weight_before = self._probs.copy(), self._log_weight.copy()
         fresh = self._starts_segment()
         self._epoch_active = self._active.copy()
@@ -212,16 +197,11 @@ class ReactivationLearner(WatchedLearner):
             return self._watchdog.is_reset(self.rounds)
         return bool((self._active & ~self._epoch_active).any())
 
-    def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
-        pseudo = np.where(self._active, l1, 1.0)
-        self._move(l1, l2, active_next)
-        self._sum += pseudo
-        if (self.rounds + 1) % self.grid.B == 0:
-            _charge(
-                self._epoch_active, self._sum / self.grid.B, self._probs,
-                self._table, self._shares, self._group, self._size,
-            )  # fmt: skip
-            self._sum[:] = 0.0
+    def _charge(self, pseudo: FloatArray) -> None:
+        _charge(
+            self._epoch_active, pseudo, self._probs,
+            self._table, self._shares, self._group, self._size,
+        )  # fmt: skip
 
     def _plan(self, l1: FloatArray, l2: FloatArray, activity: OracleRun | None) -> Plan:
         assert activity is not None  # a watched learner always knows who is active
@@ -237,10 +217,6 @@ class ReactivationLearner(WatchedLearner):
         self._check_shape(primary)
         return self._trace(primary, self._activity(secondary, active))
 
-    def _starts(self, l1: FloatArray) -> IntArray:
-        starts = self.grid.starts
-        return starts[starts < len(l1)]
-
     def _trace(self, l1: FloatArray, activity: OracleRun) -> ReactivationTrace:
         starts = self._starts(l1)
         pseudo = epoch_averages(l1, starts, self.grid.B, activity.active)
@@ -254,12 +230,10 @@ class ReactivationLearner(WatchedLearner):
         return ReactivationTrace(self.base, marginals, keep, potential, groups)
 
     def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
-        """Return the bounds of Thm. thm:ub; the sleeping regret is for an always active expert."""
+        """Return the bounds of Theorem 9.8; the sleeping regret is for an always active expert."""
         if self.eta is not None or not self.restore:
             return {}
-        late = 0
-        if self.oracle is not None and self.oracle.granularity == "round":
-            late = self.oracle.segments(self.T, self.grid.B)
+        late = self._late_segments()
         T, K, B = self.T, self.K, self.grid.B
         found = {"sleeping regret": bounds.reactivation_sleeping(T, K, B, T, late)}
         if activity is not None and self.oracle is not None:
@@ -340,12 +314,14 @@ def _distribution(
 ) -> None:
     """Split rows whose experts now differ in activity, then compute weights and probabilities."""
     K = active.size
+    # rows in use, and how many experts of each are active
     on = np.zeros(K, dtype=np.int64)
     rows = 0
     for h in range(K):
         rows = max(rows, group[h] + 1)
         if active[h]:
             on[group[h]] += 1
+    # a row with active and inactive experts splits: their histories differ from now on
     for g in range(rows):
         if 0 < on[g] < size[g]:
             new = rows
@@ -355,11 +331,13 @@ def _distribution(
             for h in range(K):
                 if group[h] == g and not active[h]:
                     group[h] = new
+    # the weight of an expert: the sum over the rows of the active experts, in logarithms
     best = -np.inf
     for h in range(K):
         log_weight[h] = _log_row_sum(h, rows, on, log_base, base, table, shares)
         log_weight[h] += log_base * epoch - math.log(K)
         best = max(best, log_weight[h])
+    # normalise with the largest taken out
     total = 0.0
     for h in range(K):
         probs[h] = math.exp(log_weight[h] - best)
@@ -379,7 +357,7 @@ def _log_row_sum(
     shares: FloatArray,
 ) -> float:
     """Log of the sum over rows, each taken ``count`` times, of the weight of expert ``h``."""
-    most = -np.inf
+    most = -np.inf  # taken out of the sum against overflow
     for g in range(rows):
         if count[g] > 0:
             most = max(most, log_base * (table[g, h] - base * shares[g]))
@@ -407,9 +385,11 @@ def _charge(
     size: IntArray,
 ) -> None:
     """Add the pseudo losses of an epoch to the rows whose experts were active."""
+    # what the learner lost in expectation: no draw enters the weights
     expected = 0.0
     for h in range(pseudo.size):
         expected += probs[h] * pseudo[h]
+    # a row learns in the epochs in which its experts are active, once for all of them
     done = np.zeros(pseudo.size, dtype=np.bool_)
     for h in range(pseudo.size):
         g = group[h]
@@ -441,10 +421,10 @@ def _run_epochs(
         _distribution(
             active[m], m, log_base, base, table, shares, group, size, log_weight, marginals[m]
         )
-        if m > 0 and not fresh[m]:
+        if m > 0 and not fresh[m]:  # weights only shrink inside a segment: keep what is left
             for h in range(K):
                 keep[m, h] = math.exp(log_weight[h] - before[h])
-        rows = group.max() + 1
+        rows = group.max() + 1  # the potential counts all rows, active or not
         for h in range(K):
             before[h] = _log_row_sum(h, rows, size, log_base, base, table, shares)
         potential[m] = _log_sum_exp(before) + log_base * m - math.log(K)

@@ -1,25 +1,32 @@
 """Common part of all learners under a watchdog: activity, stand-ins, pseudo losses.
 
 An expert that is switched off is charged the pseudo loss 1 and is replaced by a stand-in when the
-learner chooses it nevertheless. Source: Alg. alg:orc1; spec 09, section 3.7.
+learner chooses it nevertheless. The map ``f`` of stand-ins sends every expert to an active one and
+leaves active experts alone; it changes only when somebody is switched off or on.
+Source: Algorithms 9.1 and 9.2, see docs/theory/09-tradeoff.md, "Reactivation learner (Algorithm
+9.2, repaired)".
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from abc import abstractmethod
+from typing import ClassVar, Literal
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike
 
 from counterplay.core.online.chain import Int32Array
-from counterplay.core.validation import BoolArray, FloatArray, check_choice
+from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.learner import BicriteriaLearner, outside_activity
-from counterplay.tradeoff.model import empty_message
-from counterplay.tradeoff.oracle import CusumOracle, Granularity, OracleRun
+from counterplay.tradeoff.model import EpochGrid, EpochRule, empty_message
+from counterplay.tradeoff.oracle import CusumOracle, Deactivation, Granularity, OracleRun
 from counterplay.tradeoff.plan import Plan
-from counterplay.tradeoff.standins import FALLBACKS, Fallback, map_history, next_map
 from counterplay.tradeoff.stored import inside, require, same_params
+
+Fallback = Literal["best_primary", "min_cusum", "first"]
+FALLBACKS: tuple[Fallback, ...] = ("best_primary", "min_cusum", "first")
 
 
 class WatchedLearner(BicriteriaLearner):
@@ -36,6 +43,10 @@ class WatchedLearner(BicriteriaLearner):
     _standin: Int32Array
     _primary: FloatArray  # cumulative primary losses
 
+    alpha: float | None
+    B: EpochRule
+    grid: EpochGrid
+
     def _init_watch(self, oracle: CusumOracle | None, fallback: Fallback) -> None:
         if oracle is not None and not isinstance(oracle, CusumOracle):
             raise InvalidInputError(f"oracle must be a CusumOracle or None, got {oracle!r}")
@@ -43,6 +54,12 @@ class WatchedLearner(BicriteriaLearner):
         self.fallback = check_choice(fallback, "fallback", FALLBACKS)
         if fallback == "min_cusum" and oracle is None:
             raise InvalidInputError("fallback='min_cusum' needs an oracle")
+
+    def _init_epochs(self, alpha: float | None, B: EpochRule) -> None:
+        """Cut the rounds into epochs; a balanced one is as long as the oracle's threshold."""
+        self.alpha, self.B = alpha, B
+        threshold = None if self.oracle is None else self.oracle.threshold
+        self.grid = EpochGrid.from_rule(self.T, B, alpha=alpha, threshold=threshold)
 
     @property
     def active(self) -> BoolArray:
@@ -88,28 +105,6 @@ class WatchedLearner(BicriteriaLearner):
             plays = not self._restores() or np.array_equal(self._standin[own], own)
             require(plays, self, "_standin", "must let active experts play for themselves")
 
-    def _check_epoch(
-        self, current: int, total: FloatArray, probs: FloatArray, active: BoolArray, B: int
-    ) -> bool:
-        """Check what the learners with their own weights know about the current epoch.
-
-        Returns whether the probabilities are those of the epoch that is running.
-        """
-        inside(self, "_sum", total, 0.0, self.rounds % B, 1e-9 * B)
-        inside(self, "_probs", probs, 0.0, 1.0, 1e-9)
-        require(abs(probs.sum() - 1) < 1e-6, self, "_probs", "must sum to 1")
-        opened = current >= 0 or (self.rounds == 0 and self._choice < 0)
-        require(opened, self, "_current", "must be an expert")
-        if self._choice >= 0:
-            same = self._choice == int(self._standin[current])
-            require(same, self, "_choice", "must be the stand-in of the current expert")
-        running = self._choice >= 0 or self.rounds % B > 0
-        if self._watchdog is not None and current >= 0:
-            start = (self.rounds - (not running)) // B * B
-            same = np.array_equal(active, self._watchdog._active_in(start))
-            require(same, self, "_epoch_active", "must follow from the take-downs")
-        return running
-
     def _see_activity(self, active: BoolArray) -> None:
         """Check the activity passed to ``act``; in the first round it is taken over."""
         mask = self._mask(active)
@@ -118,8 +113,8 @@ class WatchedLearner(BicriteriaLearner):
             self._standin = next_map(np.arange(self.K, dtype=np.int32), mask, np.zeros(self.K))
         elif not np.array_equal(mask, self._active):
             raise InvalidInputError(
-                f"round {self.rounds}: active differs from what the last update was told; "
-                f"pass it to update as active_next"
+                f"round {self.rounds}: active differs from what was observed before; "
+                f"pass it as Losses(..., active_next)"
             )
 
     def _next_activity(self, l2: FloatArray, active_next: BoolArray | None) -> BoolArray:
@@ -127,7 +122,7 @@ class WatchedLearner(BicriteriaLearner):
         if self._watchdog is not None:
             if active_next is not None:
                 raise InvalidInputError("pass active_next only to a learner without an oracle")
-            self._watchdog.update(l2)
+            self._watchdog.observe(l2)
             return self._watchdog.active.copy()
         return self._active if active_next is None else self._mask(active_next)
 
@@ -169,6 +164,20 @@ class WatchedLearner(BicriteriaLearner):
             return OracleRun(np.ones(l2.shape, dtype=bool), (), (0,))
         return self.oracle.judge(l2, B=B, granularity=granularity)
 
+    def _history(self, active: BoolArray, before: int) -> OracleRun:
+        if self._watchdog is None:
+            return OracleRun(active, (), (0,))
+        resets = self._watchdog._resets - before
+        return OracleRun(
+            active,
+            tuple(
+                Deactivation(seen - before, expert, start - before, excess, off_from - before)
+                for seen, expert, start, excess, off_from in self._watchdog.events
+                if off_from > before
+            ),
+            (0, *resets[(resets > 0) & (resets < len(active))].tolist()),
+        )
+
     def _with_standins(
         self, plan: Plan, l1: FloatArray, l2: FloatArray, activity: OracleRun
     ) -> Plan:
@@ -179,3 +188,171 @@ class WatchedLearner(BicriteriaLearner):
             resets=activity.resets, restore=self._restores(),
         )  # fmt: skip
         return Plan(plan.T, plan.starts, plan.marginals, plan.sampler, starts, maps)
+
+
+class EpochWeights(WatchedLearner):
+    """Base class of watched learners with weights of their own, charged once per epoch."""
+
+    _state: ClassVar[tuple[str, ...]] = (
+        *WatchedLearner._state, "_current", "_sum", "_epoch_active", "_probs",
+    )  # fmt: skip
+    _current: int  # choice of the current epoch
+    _sum: FloatArray  # pseudo losses of the epoch so far
+    _epoch_active: BoolArray  # activity at the start of the epoch
+    _probs: FloatArray  # distribution of the choice
+
+    def _granularity(self) -> tuple[int, Granularity]:
+        return self.grid.B, "epoch"
+
+    def _start(self) -> None:
+        super()._start()
+        self._sum, self._probs = np.zeros(self.K), np.full(self.K, 1 / self.K)
+        self._current, self._epoch_active = -1, np.ones(self.K, dtype=bool)
+
+    def _check_epoch(self) -> bool:
+        """Check what is known about the current epoch.
+
+        Returns whether the probabilities are those of the epoch that is running.
+        """
+        B, current, probs = self.grid.B, self._current, self._probs
+        inside(self, "_sum", self._sum, 0.0, self.rounds % B, 1e-9 * B)
+        inside(self, "_probs", probs, 0.0, 1.0, 1e-9)
+        require(abs(probs.sum() - 1) < 1e-6, self, "_probs", "must sum to 1")
+        opened = current >= 0 or (self.rounds == 0 and self._choice < 0)
+        require(opened, self, "_current", "must be an expert")
+        if self._choice >= 0:
+            same = self._choice == int(self._standin[current])
+            require(same, self, "_choice", "must be the stand-in of the current expert")
+        running = self._choice >= 0 or self.rounds % B > 0
+        if self._watchdog is not None and current >= 0:
+            start = (self.rounds - (not running)) // B * B
+            same = np.array_equal(self._epoch_active, self._watchdog._active_in(start))
+            require(same, self, "_epoch_active", "must follow from the take-downs")
+        return running
+
+    def _choose(self) -> int:
+        if self.rounds % self.grid.B == 0:
+            self._open_epoch()
+        return int(self._standin[self._current])
+
+    @abstractmethod
+    def _open_epoch(self) -> None:
+        """Compute the distribution of the epoch and draw or keep the choice."""
+
+    def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
+        pseudo = np.where(self._active, l1, 1.0)
+        self._move(l1, l2, active_next)
+        self._sum += pseudo
+        if (self.rounds + 1) % self.grid.B == 0:
+            self._charge(self._sum / self.grid.B)
+            self._sum[:] = 0.0
+
+    @abstractmethod
+    def _charge(self, pseudo: FloatArray) -> None:
+        """Take in the average pseudo losses of the epoch that ends."""
+
+    def _starts(self, l1: FloatArray) -> IntArray:
+        """First rounds of the epochs of recorded losses."""
+        starts = self.grid.starts
+        return starts[starts < len(l1)]
+
+    def _late_segments(self) -> int:
+        """Segments in which an expert may be switched off inside an epoch."""
+        if self.oracle is None or self.oracle.granularity != "round":
+            return 0
+        return self.oracle.segments(self.T, self.grid.B)
+
+
+def next_map(
+    standin: Int32Array,
+    active: BoolArray,
+    scores: FloatArray,
+    *,
+    restore: bool = True,
+) -> Int32Array:
+    """Return the map after a change of activity.
+
+    Everybody whose stand-in is gone gets the active expert with the smallest score (ties go to the
+    lowest index). ``restore=False`` leaves experts that came back with their old stand-in, which
+    is what the source does and what breaks its proof.
+    """
+    new = standin.copy()
+    if restore:
+        new[active] = np.flatnonzero(active)
+    lost = ~active[new]
+    if lost.any():
+        new[lost] = np.where(active, scores, np.inf).argmin()
+    return new
+
+
+def map_history(
+    active: BoolArray,
+    l1: FloatArray,
+    l2: FloatArray,
+    fallback: Fallback,
+    *,
+    c: float = 0.0,
+    resets: tuple[int, ...] = (0,),
+    restore: bool = True,
+) -> tuple[IntArray, Int32Array]:
+    """Return all maps of a complete run and the rounds from which they are valid."""
+    K = active.shape[1]
+    changes = np.flatnonzero((active[1:] != active[:-1]).any(axis=1)) + 1
+    scores = fallback_scores(changes, l1, l2, fallback, c, np.array(resets))
+    standin = np.arange(K, dtype=np.int32)
+    starts, maps = [0], [next_map(standin, active[0], np.zeros(K))]
+    for t, score in zip(changes, scores):
+        new = next_map(maps[-1], active[t], score, restore=restore)
+        if not np.array_equal(new, maps[-1]):
+            starts.append(int(t))
+            maps.append(new)
+    return np.array(starts), np.array(maps)
+
+
+def fallback_scores(
+    rounds: IntArray,
+    l1: FloatArray,
+    l2: FloatArray,
+    fallback: Fallback,
+    c: float,
+    resets: IntArray,
+) -> FloatArray:
+    """Return what the fallback minimises, before each of the given rounds."""
+    out = np.zeros((rounds.size, l1.shape[1]))
+    if fallback == "best_primary":
+        _sums_before(l1, rounds, out)
+    elif fallback == "min_cusum":
+        _levels_before(l2, c, resets, rounds, out)
+    return out
+
+
+@njit(cache=True)
+def _sums_before(losses: FloatArray, rounds: IntArray, out: FloatArray) -> None:
+    total, j = np.zeros(losses.shape[1]), 0  # losses before round t, next round asked for
+    for t in range(losses.shape[0]):
+        while j < rounds.size and rounds[j] == t:
+            out[j] = total
+            j += 1
+        if j == rounds.size:
+            return
+        for h in range(losses.shape[1]):
+            total[h] += losses[t, h]
+
+
+@njit(cache=True)
+def _levels_before(
+    l2: FloatArray, c: float, resets: IntArray, rounds: IntArray, out: FloatArray
+) -> None:
+    level, j, n = np.zeros(l2.shape[1]), 0, 0  # CUSUM before round t, next round, next reset
+    for t in range(l2.shape[0]):
+        while n < resets.size and resets[n] <= t:
+            if resets[n] == t:
+                level[:] = 0.0
+            n += 1
+        while j < rounds.size and rounds[j] == t:
+            out[j] = level
+            j += 1
+        if j == rounds.size:
+            return
+        for h in range(l2.shape[1]):
+            level[h] = max(level[h], 0.0) + l2[t, h] - c

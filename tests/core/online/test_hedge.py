@@ -87,7 +87,7 @@ def test_other_loss_ranges() -> None:
 
 @pytest.mark.parametrize("bad", ["fast", -0.1, float("nan"), True])
 def test_bad_steps_are_refused(bad: object) -> None:
-    with pytest.raises(InvalidInputError, match="eta"):
+    with pytest.raises(InvalidInputError, match="step_size"):
         Hedge(bad)  # type: ignore[arg-type]  # deliberately wrong
 
 

@@ -15,7 +15,7 @@ def stream(learner: ScalarLearner, losses: np.ndarray) -> np.ndarray:
     path = []
     for row in losses:
         path.append(learner.act())
-        learner.update(row)
+        learner.observe(row)
     return np.array(path)
 
 
@@ -37,7 +37,7 @@ def test_streaming_probabilities_are_the_batch_marginals(
         probs = learner.probs()
         if probs is not None:
             assert np.allclose(probs, marginals[i], rtol=0, atol=1e-12)
-        learner.update(row)
+        learner.observe(row)
 
 
 def test_paths_follow_the_marginals(make_learner: Any, losses: np.ndarray) -> None:
@@ -95,10 +95,10 @@ def test_bad_losses_are_refused_and_change_nothing(
     make_learner: Any, loss: list[float], message: str
 ) -> None:
     learner = make_learner().reset(3, 10, 0)
-    learner.update([0.1, 0.2, 0.3])
+    learner.observe([0.1, 0.2, 0.3])
     before = learner.to_json() if "lambda" not in repr(learner) else None
     with pytest.raises(InvalidInputError, match=message):
-        learner.update(loss)
+        learner.observe(loss)
     if before is not None:
         assert learner.to_json() == before
 

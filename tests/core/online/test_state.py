@@ -23,14 +23,14 @@ def test_restored_learner_continues_exactly(make_learner: Any) -> None:
         return
     for row in losses[:37]:
         original.act()
-        original.update(row)
+        original.observe(row)
     original.act()
     restored = ScalarLearner.from_json(original.to_json())
     assert type(restored) is type(original)
     for row in losses[37:]:
         assert restored.act() == original.act()
-        original.update(row)
-        restored.update(row)
+        original.observe(row)
+        restored.observe(row)
     assert restored.to_json() == original.to_json()
 
 

@@ -1,7 +1,7 @@
 """Standard online learners, each written once for all areas.
 
 Over K experts with one loss per expert and round (see ``ScalarLearner``): Hedge and its lazy
-relatives; ``reset``, ``act``, ``update`` in a stream, ``marginals``, ``chain``, ``sample`` on a
+relatives; ``reset``, ``act``, ``observe`` in a stream, ``marginals``, ``chain``, ``sample`` on a
 loss sequence that is fixed in advance. Over finite classes, with cheap copies: Halving and SOA.
 """
 

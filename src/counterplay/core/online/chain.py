@@ -3,7 +3,7 @@
 On losses that are fixed in advance, every learner built on exponential weights has deterministic
 probabilities; only the draws are random. Keeping the law apart from the draws gives expectations
 without simulation, and thousands of replicates that share one weight path.
-Source: Proposition 9.C, see docs/theory/09-tradeoff.md.
+Source: docs/theory/09-tradeoff.md, "Proposition 9.C: Shrinking Dartboard".
 """
 
 from __future__ import annotations
@@ -82,13 +82,13 @@ class LazyChain:
         """Expected number of rounds in which the expert changes."""
         return float(self.switch_probability.sum())
 
-    def sample(self, n_rep: int = 1, random_state: RandomState = None) -> Int32Array:
-        """Draw ``n_rep`` independent paths at once, shape ``(n_rep, E)``.
+    def sample(self, replicates: int = 1, random_state: RandomState = None) -> Int32Array:
+        """Draw ``replicates`` independent paths at once, shape ``(replicates, E)``.
 
         Two uniform numbers are used per round and replicate (keep or not, and whom to draw), so
         one path agrees draw for draw with a learner that acts round by round.
         """
-        n = check_positive_int(n_rep, "n_rep")
+        n = check_positive_int(replicates, "replicates")
         rng = generator(random_state)
         paths = np.empty((n, len(self.marginals)), dtype=np.int32)
         current = np.zeros(n, dtype=np.int32)
@@ -152,11 +152,10 @@ def _walk(
     current: Int32Array,
     paths: Int32Array,
 ) -> None:
-    rounds, n_rep, _ = uniforms.shape
+    rounds, replicates, _ = uniforms.shape
     for i in range(rounds):
         row = cumulative[i]
-        for r in range(n_rep):
-            # Leave with the chance not to keep; the second uniform number draws the new expert.
+        for r in range(replicates):
             if uniforms[i, r, 0] >= keep[i, current[r]]:
                 current[r] = _first_above(row, uniforms[i, r, 1] * row[-1])
             paths[r, i] = current[r]
@@ -164,7 +163,6 @@ def _walk(
 
 @njit(cache=True)
 def _first_above(cumulative: FloatArray, target: float) -> int:
-    """Bisection for the first index whose cumulative weight exceeds the target."""
     low, high = 0, cumulative.size - 1
     while low < high:
         middle = (low + high) // 2
@@ -177,7 +175,7 @@ def _first_above(cumulative: FloatArray, target: float) -> int:
     return low
 
 
-def _blocks(rounds: int, n_rep: int) -> Iterator[slice]:
-    size = max(1, _UNIFORMS_AT_ONCE // (2 * n_rep))
+def _blocks(rounds: int, replicates: int) -> Iterator[slice]:
+    size = max(1, _UNIFORMS_AT_ONCE // (2 * replicates))
     for start in range(0, rounds, size):
         yield slice(start, min(start + size, rounds))

@@ -2,7 +2,7 @@
 
 The learner is restarted on blocks of 1, 2, 4, ... rounds, each time tuned for the block. Its regret
 is then of the right order after every number of rounds.
-Source: Proposition 9.J, see docs/theory/09-tradeoff.md.
+Source: docs/theory/09-tradeoff.md, "Proposition 9.J: anytime learners".
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Doubling(ScalarLearner):
         return self.base.act()
 
     def _learn(self, loss: FloatArray) -> None:
-        self.base.update(loss)
+        self.base.observe(loss)
         if self.rounds + 1 == self._block_end:
             self.base.reset(self.K, self._block_end + 1, self._rng)
             self._block_end = 2 * self._block_end + 1
@@ -100,15 +100,15 @@ class Doubling(ScalarLearner):
     def sample(
         self,
         losses: ArrayLike,
-        n_rep: int = 1,
+        replicates: int = 1,
         *,
         horizon: int | None = None,
         random_state: RandomState = None,
     ) -> Int32Array:
-        """Draw ``n_rep`` paths at once, block by block."""
+        """Draw ``replicates`` paths at once, block by block."""
         matrix, rng = self._matrix(losses), generator(random_state)
         parts = [
-            self.base.sample(matrix[rows], n_rep, horizon=length, random_state=rng)
+            self.base.sample(matrix[rows], replicates, horizon=length, random_state=rng)
             for rows, length in _blocks(len(matrix))
         ]
         return np.concatenate(parts, axis=1)

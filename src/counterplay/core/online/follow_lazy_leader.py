@@ -2,7 +2,8 @@
 
 The leader changes rarely because a single draw of the noise serves all rounds. The number of
 switches is small on average and wildly spread: either none or almost one per round.
-Source: Kalai and Vempala (2005); Proposition 9.D, see docs/theory/09-tradeoff.md.
+Source: Kalai and Vempala 2005; docs/theory/09-tradeoff.md, "Proposition 9.D: Follow the Lazy
+Leader".
 """
 
 from __future__ import annotations
@@ -119,15 +120,15 @@ class FollowLazyLeader(ScalarLearner):
     def sample(
         self,
         losses: ArrayLike,
-        n_rep: int = 1,
+        replicates: int = 1,
         *,
         horizon: int | None = None,
         random_state: RandomState = None,
     ) -> Int32Array:
-        """Draw ``n_rep`` noise vectors and return the paths they lead to."""
+        """Draw ``replicates`` noise vectors and return the paths they lead to."""
         matrix = self._matrix(losses)
         eps = self._scale(matrix.shape[1], horizon or len(matrix))
-        n = check_positive_int(n_rep, "n_rep")
+        n = check_positive_int(replicates, "replicates")
         noise = self._draw_noise(n, matrix.shape[1], eps, generator(random_state))
         paths = np.empty((n, len(matrix)), dtype=np.int32)
         _leaders(cumulative_before(matrix), noise, eps, self.variant == "grid", paths)

@@ -3,7 +3,7 @@
 Each expert's probability falls exponentially in its cumulative loss. The expert is drawn afresh in
 every round, so the played expert changes often; the lazy variants are in ``shrinking_dartboard``
 and ``coupling``.
-Source: Littlestone and Warmuth (1989); "Anytime learners", see docs/theory/09-tradeoff.md.
+Source: Littlestone and Warmuth 1989; docs/theory/09-tradeoff.md, "Anytime learners".
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Hedge(ScalarLearner):
 
     Parameters
     ----------
-    eta:
-        Step size. None: ``sqrt(8 ln K / horizon)``, the best tuning for a known horizon.
+    step_size:
+        None: ``sqrt(8 ln K / horizon)``, the best tuning for a known horizon.
         ``"decreasing"``: ``sqrt(2 ln K / i)`` in round ``i = 1, 2, ...``, for an unknown horizon.
         A number, or a function of the round ``i = 1, 2, ...`` that does not increase.
     loss_range:
@@ -69,17 +69,19 @@ class Hedge(ScalarLearner):
 
     def __init__(
         self,
-        eta: float | Literal["decreasing"] | Callable[[int], float] | None = None,
+        step_size: float | Literal["decreasing"] | Callable[[int], float] | None = None,
         *,
         loss_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
-        if isinstance(eta, str) and eta != "decreasing":
-            raise InvalidInputError(f"eta must be a number, 'decreasing' or None, got {eta!r}")
-        if eta is not None and not isinstance(eta, str) and not callable(eta):
-            check_real(eta, "eta", low=0.0)
+        if isinstance(step_size, str) and step_size != "decreasing":
+            raise InvalidInputError(
+                f"step_size must be a number, 'decreasing' or None, got {step_size!r}"
+            )
+        if step_size is not None and not isinstance(step_size, str) and not callable(step_size):
+            check_real(step_size, "step_size", low=0.0)
         if not loss_range[0] < loss_range[1]:
             raise InvalidInputError(f"loss_range must be an interval (low, high), got {loss_range}")
-        self.eta = eta
+        self.step_size = step_size
         self.loss_range = loss_range
         self._range = loss_range
 
@@ -133,27 +135,27 @@ class Hedge(ScalarLearner):
 
     def _fixed_step(self, K: int, horizon: int | None) -> float | None:
         """Return the constant step, or None when it varies from round to round."""
-        if self.eta is None:
+        if self.step_size is None:
             if horizon is None:
                 raise InvalidInputError(
                     "Hedge needs a horizon to set its step; pass horizon to reset, "
-                    "a number as eta, or eta='decreasing'"
+                    "a number as step_size, or step_size='decreasing'"
                 )
             return hedge_step(K, horizon) / self._width
-        if isinstance(self.eta, str) or callable(self.eta):
+        if isinstance(self.step_size, str) or callable(self.step_size):
             return None
-        return float(self.eta)
+        return float(self.step_size)
 
     def _steps(self, rounds: int, K: int) -> FloatArray:
         """``_step_in`` for the rounds 1, 2, ..."""
-        if callable(self.eta):
-            return np.array([float(self.eta(i)) for i in range(1, rounds + 1)])
+        if callable(self.step_size):
+            return np.array([float(self.step_size(i)) for i in range(1, rounds + 1)])
         first = decreasing_step(K, 1) / self._width
         return first / np.sqrt(np.arange(1, rounds + 1))
 
     def _step_in(self, i: int, K: int) -> float:
-        if callable(self.eta):
-            return float(self.eta(i))
+        if callable(self.step_size):
+            return float(self.step_size(i))
         return decreasing_step(K, i) / self._width
 
     @property

@@ -1,15 +1,15 @@
 """What every learner over K experts with one loss per expert and round has in common.
 
-Streaming: ``reset``, then in every round ``act`` (whom to play) and ``update`` (all losses).
+Streaming: ``reset``, then in every round ``act`` (whom to play) and ``observe`` (all losses).
 Batch, on losses fixed in advance: ``marginals`` (exact probabilities), ``chain`` (exact law of the
 path) and ``sample`` (many paths at once). One path of ``sample`` agrees with streaming.
-Source: "Setting", see docs/theory/09-tradeoff.md.
+Source: docs/theory/09-tradeoff.md, "Algorithms".
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import ClassVar, Self
+from abc import abstractmethod
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,12 +17,13 @@ from numpy.typing import ArrayLike
 from counterplay.core.online.chain import Int32Array, LazyChain
 from counterplay.core.online.exponential import first_outside
 from counterplay.core.online.state import Stateful
+from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_positive_int
 from counterplay.errors import InvalidInputError, ProtocolError
 
 
-class ScalarLearner(Stateful, ABC):
+class ScalarLearner(Stateful, Learner):
     """Base class of learners that play one of K experts per round and then see all losses.
 
     Subclasses define ``probs`` and ``_learn`` for streaming, and ``marginals`` or ``chain`` for
@@ -69,7 +70,7 @@ class ScalarLearner(Stateful, ABC):
     def probs(self) -> FloatArray | None:
         """Return the distribution of the coming choice, or None where it is not tracked."""
 
-    def act(self) -> int:
+    def act(self, seen: Any = None) -> int:
         """Return the expert to play in this round; asking twice gives the same answer."""
         if self._choice < 0:
             self._check_started()
@@ -80,15 +81,15 @@ class ScalarLearner(Stateful, ABC):
     def _draw(self) -> int:
         """Choose the expert of a new round."""
 
-    def update(self, loss: ArrayLike) -> None:
+    def observe(self, feedback: ArrayLike) -> None:
         """Reveal the losses of all experts and end the round.
 
         Parameters
         ----------
-        loss:
-            Vector of length ``K``, in [0, 1] (values off by at most 1e-12 are tolerated).
+        feedback:
+            The losses: a vector of length ``K``, in [0, 1]; overshoots up to 1e-12 are tolerated.
         """
-        vector = self._vector(loss)
+        vector = self._vector(feedback)
         self._learn(vector)
         self.rounds += 1
         self._choice = -1
@@ -121,13 +122,13 @@ class ScalarLearner(Stateful, ABC):
     def sample(
         self,
         losses: ArrayLike,
-        n_rep: int = 1,
+        replicates: int = 1,
         *,
         horizon: int | None = None,
         random_state: RandomState = None,
     ) -> Int32Array:
-        """Draw ``n_rep`` paths on a fixed loss sequence at once, shape ``(n_rep, E)``."""
-        return self.chain(losses, horizon=horizon).sample(n_rep, random_state)
+        """Draw ``replicates`` paths on a fixed loss sequence at once, shape ``(replicates, E)``."""
+        return self.chain(losses, horizon=horizon).sample(replicates, random_state)
 
     def expected_switches(self, losses: ArrayLike, *, horizon: int | None = None) -> float:
         """Return the exact expected number of rounds in which the expert changes."""

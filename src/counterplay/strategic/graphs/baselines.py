@@ -136,7 +136,7 @@ class HedgeOverH(GraphLearner):
 
     def observe(self, after: After) -> None:
         """Charge every hypothesis its strategic loss."""
-        self.hedge.update(np.abs(self._induced - after.y))
+        self.hedge.observe(np.abs(self._induced - after.y))
 
 
 class ConsistentGraphOnly:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.seeds import spawn
 from counterplay.core.stats import mean_interval
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
-from counterplay.tradeoff import EpochLearner, bounds, instances
+from counterplay.studies.verdicts import at_most
+from counterplay.tradeoff import EpochLearner, LossStream, bounds, instances, play
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,8 +30,8 @@ def _cell(params: Params, seed: int) -> Record:
     T, B = int(params["T"] or 0), int(params["B"] or 0)
     coins, draws = spawn(seed, 2)
     game = instances.adaptive_switch_tax(T, ALPHA, K, C, DELTA, random_state=coins)
-    learner = EpochLearner(T, K, B=B)
-    run = learner.run(game.l1, game.l2, c=C, n_rep=40, random_state=draws)
+    stream = LossStream(game.l1, game.l2, c=C, replicates=40)
+    run = play(EpochLearner(T, K, B=B), stream, random_state=draws, fast=True)
     return {"R1": run.primary_regret(clip=False), "R2": run.secondary_regret(clip=False)}
 
 
@@ -46,10 +47,10 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     rising = mean["R1"].iloc[-1] > mean["R1"].iloc[0]
     falling = mean["R2"].iloc[-1] < mean["R2"].iloc[0]
     return [
-        Verdict("09.10", "Primary regret keeps its bound at every epoch length.",
-                f"largest ratio {first:.2f}", "<= 1", first <= 1),
-        Verdict("09.11", "Secondary regret keeps its bound at every epoch length.",
-                f"largest ratio {second:.2f}", "<= 1", second <= 1),
+        at_most("09.10", "Primary regret keeps its bound at every epoch length.", first, 1,
+                what="largest ratio"),
+        at_most("09.11", "Secondary regret keeps its bound at every epoch length.", second, 1,
+                what="largest ratio"),
         Verdict("09.10", "Longer epochs: more primary regret, less harm.",
                 f"R1 x{mean['R1'].iloc[-1] / mean['R1'].iloc[0]:.1f}, "
                 f"R2 x{mean['R2'].iloc[-1] / mean['R2'].iloc[0]:.3f}", "up and down",
@@ -66,24 +67,23 @@ def _figure(frame: pd.DataFrame) -> Figure:
     """
     T = int(frame["T"].iloc[0])
     budget = DELTA * T**ALPHA
-    with figure_style():
-        figure, (ax,) = panels(1, width=7.0)
-        lengths = np.array(sorted(frame["B"].unique()))
-        for k, (column, label) in enumerate((("R1", "primary regret"), ("R2", "harm above rate"))):
-            stats = [mean_interval(frame.loc[frame["B"] == B, column]) for B in lengths]
-            centre = np.array([s.estimate for s in stats])
-            spread = np.array([[s.estimate - s.low, s.high - s.estimate] for s in stats]).T
-            ax.errorbar(lengths, centre, spread, fmt="o", color=PALETTE[k], label=label)
-        upper = [bounds.epoch_primary(T, K, int(B)) for B in lengths]
-        ax.plot(lengths, upper, label="bound, primary", **{**THEORY, "color": PALETTE[0]})
-        harm = [bounds.epoch_secondary(T, K, int(B), budget) for B in lengths]
-        ax.plot(lengths, harm, label="bound, harm", **{**THEORY, "color": PALETTE[1]})
-        ax.axvline(budget, color="#999999", linestyle=":", label=f"balanced: {budget:g}")
-        ax.axvline(T**ALPHA, color="#999999", label=f"T^alpha: {T**ALPHA:g}")
-        ax.set(xscale="log", yscale="log", xlabel="epoch length B (rounds)",
-               ylabel="regret (loss units)", title=f"T = {T}, {K} experts")  # fmt: skip
-        ax.legend(fontsize=8, ncols=3, loc="lower left")
-        ax.set_ylim(bottom=20)
+    figure, (ax,) = panels(1, width=7.0)
+    lengths = np.array(sorted(frame["B"].unique()))
+    for k, (column, label) in enumerate((("R1", "primary regret"), ("R2", "harm above rate"))):
+        stats = [mean_interval(frame.loc[frame["B"] == B, column]) for B in lengths]
+        centre = np.array([s.estimate for s in stats])
+        spread = np.array([[s.estimate - s.low, s.high - s.estimate] for s in stats]).T
+        ax.errorbar(lengths, centre, spread, fmt="o", color=PALETTE[k], label=label)
+    upper = [bounds.epoch_primary(T, K, int(B)) for B in lengths]
+    ax.plot(lengths, upper, label="bound, primary", **{**THEORY, "color": PALETTE[0]})
+    harm = [bounds.epoch_secondary(T, K, int(B), budget) for B in lengths]
+    ax.plot(lengths, harm, label="bound, harm", **{**THEORY, "color": PALETTE[1]})
+    ax.axvline(budget, color="#999999", linestyle=":", label=f"balanced: {budget:g}")
+    ax.axvline(T**ALPHA, color="#999999", label=f"T^alpha: {T**ALPHA:g}")
+    ax.set(xscale="log", yscale="log", xlabel="epoch length B (rounds)",
+           ylabel="regret (loss units)", title=f"T = {T}, {K} experts")  # fmt: skip
+    ax.legend(fontsize=8, ncols=3, loc="lower left")
+    ax.set_ylim(bottom=20)
     return figure
 
 

@@ -1,4 +1,4 @@
-"""Impossibility frontier: no learner keeps both regrets small in both worlds (Thm. thm:notwork)."""
+"""Impossibility frontier: no learner keeps both regrets small in both worlds (Theorem 9.1)."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
-from counterplay.core.stats import loglog_slope
+from counterplay.core.figures import PALETTE, THEORY, panels
+from counterplay.core.online import FollowTheLeader, Hedge
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_least, equals, slope
 from counterplay.tradeoff import (
-    BicriteriaLearner,
     CusumOracle,
     DeactivationLearner,
     EpochLearner,
-    FollowTheLeader,
-    Hedge,
+    LossStream,
+    bounds,
+    instances,
+    play,
+)
+from counterplay.tradeoff.lab import (
+    BicriteriaLearner,
     ScalarizedLearner,
     frontier,
     impossibility_phases,
-    instances,
     minimax,
 )
 
@@ -34,7 +38,7 @@ NAMES = ("Hedge", "follow the leader", "lazy epochs", "with watchdog")
 
 def _learner(name: str, T: int) -> BicriteriaLearner:
     if name.startswith("mixed"):
-        return ScalarizedLearner(float(name.split()[1]), T, 2, learner=Hedge())
+        return ScalarizedLearner(T, 2, float(name.split()[1]), learner=Hedge())
     if name == "with watchdog":
         return DeactivationLearner(T, 2, 0.5, oracle=CusumOracle(1 / 16, T**0.5))
     if name == "lazy epochs":
@@ -54,7 +58,7 @@ def _cell(params: Params, seed: int) -> Record:
     record: dict[str, float] = {}
     worst = []
     for world in instances.impossibility_worlds(T):
-        run = learner.run(world.l1, world.l2, c=world.c, n_rep=0)
+        run = play(learner, LossStream(world.l1, world.l2, c=world.c, replicates=0), fast=True)
         first, second = run.primary_regret(clip=False), run.secondary_regret(clip=False)
         record[f"R1_world_{world.meta['world']}"] = first / T
         record[f"R2_world_{world.meta['world']}"] = second / T
@@ -70,18 +74,16 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     largest = frame[frame["T"] == frame["T"].max()].set_index("learner")
     leader = float(largest.loc["follow the leader", "worst_on_average"])
     hedge = frame[frame["learner"] == "Hedge"].sort_values("T")
-    slope = loglog_slope(hedge["T"], hedge["worst_on_average"] * hedge["T"])
     return [
-        Verdict("09.02", "The linear program gives the least average and worst-world regret.",
-                f"T/{1 / value:.3f} and T/{1 / worse:.3f}", "T/144 and T/120",
-                abs(value - 1 / 144) < 1e-9 and abs(worse - 1 / 120) < 1e-9),
-        Verdict("09.02", "No learner is below it, whatever it does.",
-                f"lowest of {len(frame)}: T/{1 / lowest:.1f}", ">= T/144",
-                lowest >= value - 1e-9),
-        Verdict("09.03", "Follow the Leader pays T/96.", f"T/{1 / leader:.2f}", "T/96",
-                abs(leader * 96 - 1) < 2e-3),
-        Verdict("09.03", "The regret of Hedge is linear in T.", f"slope {slope}", "1 within 0.05",
-                abs(slope.estimate - 1) < 0.05),
+        equals("09.02", "The linear program gives the least average regret per round.", value,
+               bounds.impossibility_average(1), tolerance=1e-9),
+        equals("09.02", "The linear program gives the least worst-world regret per round.", worse,
+               bounds.impossibility_worst(1), tolerance=1e-9),
+        at_least("09.02", "No learner is below it, whatever it does.", lowest, value,
+                 what=f"lowest of {len(frame)}", slack=1e-9),
+        equals("09.03", "Follow the Leader pays T/96.", leader * 96, 1, tolerance=2e-3),
+        slope("09.03", "The regret of Hedge is linear in T.", hedge["T"],
+              hedge["worst_on_average"] * hedge["T"], 1, 0.05),
     ]  # fmt: skip
 
 
@@ -89,21 +91,25 @@ def _figure(frame: pd.DataFrame) -> Figure:
     """Left: regrets (per round) reached in the worse of two worlds; nobody can get into the grey
     region. Right: the larger regret, averaged over both worlds, grows linearly for everybody.
     """
-    with figure_style():
-        figure, (left, right) = panels(2)
-        _draw_frontier(left, frame[frame["T"] == frame["T"].max()])
-        T = np.array(sorted(frame["T"].unique()), dtype=float)
-        right.plot(T, T / 96, label="T/96", **{**THEORY, "linestyle": ":"})
-        right.plot(T, T / 144, label="T/144: nobody is below", **THEORY)
-        for k, name in enumerate(NAMES):
-            mine = frame[frame["learner"] == name].sort_values("T")
-            right.plot(mine["T"], mine["worst_on_average"] * mine["T"], "o", color=PALETTE[k],
-                       label=name)  # fmt: skip
-        right.set(xscale="log", yscale="log", xlabel="rounds T",
-                  ylabel="larger regret, mean of both worlds", title="Linear regret")  # fmt: skip
-        right.set_xticks(T, [f"$2^{{{int(np.log2(t))}}}$" for t in T])
-        right.minorticks_off()
-        right.legend(fontsize=8)
+    figure, (left, right) = panels(2)
+    _draw_frontier(left, frame[frame["T"] == frame["T"].max()])
+    T = np.array(sorted(frame["T"].unique()), dtype=float)
+    right.plot(T, T / 96, label="T/96", **{**THEORY, "linestyle": ":"})
+    right.plot(
+        T,
+        [bounds.impossibility_average(int(t)) for t in T],
+        label="T/144: nobody is below",
+        **THEORY,
+    )
+    for k, name in enumerate(NAMES):
+        mine = frame[frame["learner"] == name].sort_values("T")
+        right.plot(mine["T"], mine["worst_on_average"] * mine["T"], "o", color=PALETTE[k],
+                   label=name)  # fmt: skip
+    right.set(xscale="log", yscale="log", xlabel="rounds T",
+              ylabel="larger regret, mean of both worlds", title="Linear regret")  # fmt: skip
+    right.set_xticks(T, [f"$2^{{{int(np.log2(t))}}}$" for t in T])
+    right.minorticks_off()
+    right.legend(fontsize=8)
     return figure
 
 

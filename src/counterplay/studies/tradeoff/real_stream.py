@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.figures import PALETTE, THEORY, panels
+from counterplay.core.online import Hedge
 from counterplay.core.validation import FloatArray
 from counterplay.errors import AssumptionWarning
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.studies.tradeoff.streams import RealStream, digits_stream, flu_stream
+from counterplay.studies.verdicts import at_most
 from counterplay.tradeoff import (
     ChampionChallenger,
     EpochLearner,
-    Hedge,
-    count_switches,
+    HarmBudget,
+    LossStream,
+    play,
     required_budget,
 )
+from counterplay.tradeoff.lab import count_switches
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,20 +78,17 @@ def _play(policy: str, stream: RealStream, budget: float, seed: int) -> tuple[np
         learner = EpochLearner(T, K, B=1, learner=Hedge(), random_state=seed)
     else:
         learner = EpochLearner(T, K, B="balanced", threshold=budget, random_state=seed)
-    return learner.run(l1, l2, c=stream.rate).path.astype(np.int64), float("nan")
+    path = play(learner, LossStream(l1, l2, c=stream.rate), fast=True).path
+    return path.astype(np.int64), float("nan")
 
 
 def _champion(
     l1: FloatArray, l2: FloatArray, rate: float, budget: float, adaptive: bool, seed: int
 ) -> tuple[np.ndarray, float]:
     live = ChampionChallenger(
-        n_models=l1.shape[1],
-        horizon=len(l1),
-        harm_rate=rate,
-        burst=budget,
-        policy="adaptive" if adaptive else "guaranteed",
-        random_state=seed,
-    )
+        n_models=l1.shape[1], budget=HarmBudget(rate, budget), horizon=len(l1),
+        policy="adaptive" if adaptive else "guaranteed", random_state=seed,
+    )  # fmt: skip
     path = np.empty(len(l1), dtype=np.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AssumptionWarning)  # said in the report
@@ -105,17 +106,10 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
         for policy in (CHAMPION, ADAPTIVE):
             mine, hedge = table.loc[policy], table.loc["Hedge"]
             if np.isfinite(mine["bound"]):
-                verdicts.append(
-                    Verdict("09.31", f"{name}, {policy}: the harm keeps its bound.",
-                            f"{mine['excess']:.1f}", f"<= {mine['bound']:.1f}",
-                            bool(mine["excess"] <= mine["bound"]))
-                )  # fmt: skip
-            verdicts.append(
-                Verdict("09.31", f"{name}, {policy}: few changes of the live model.",
-                        f"{mine['switches']:.0f} (Hedge: {hedge['switches']:.0f})",
-                        "a tenth of Hedge's at most",
-                        bool(mine["switches"] <= hedge["switches"] / 10))
-            )  # fmt: skip
+                statement = f"{name}, {policy}: the harm keeps its bound."
+                verdicts.append(at_most("09.31", statement, mine["excess"], mine["bound"]))
+            statement = f"{name}, {policy}: at most a tenth of the switches of Hedge."
+            verdicts.append(at_most("09.31", statement, mine["switches"], hedge["switches"] / 10))
     return verdicts
 
 
@@ -124,27 +118,20 @@ def _figure(frame: pd.DataFrame) -> Figure:
     calibrated on earlier data. The primary regret at the end is in the legend.
     """
     groups = list(frame.groupby("stream"))
-    with figure_style():
-        figure, axes = panels(len(groups), width=6.5)
-        for ax, (_, rows) in zip(axes, groups):
-            for k, policy in enumerate(POLICIES):
-                row = rows[rows["policy"] == policy].iloc[0]
-                t = np.linspace(1, row["T"], POINTS)
-                curve = [row[f"excess_{i:02d}"] for i in range(POINTS)]
-                ax.plot(
-                    t,
-                    curve,
-                    color=PALETTE[k],
-                    label=(
-                        f"{policy}: regret {abs(row['regret']):.0f}, {row['switches']:.0f} switches"
-                    ),
-                )
-            row = rows.iloc[0]
-            ax.axhline(row["budget"], label=f"burst budget {row['budget']:.1f}", **THEORY)
-            ax.axhline(0, color="#999999", linewidth=0.8)
-            ax.set(xlabel="round", ylabel=f"harm above rate {row['rate']:g} (cumulative)",
-                   title=f"{row['title']}, {row['models']:.0f} models")  # fmt: skip
-            ax.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
+    figure, axes = panels(len(groups), width=6.5)
+    for ax, (_, rows) in zip(axes, groups):
+        for k, policy in enumerate(POLICIES):
+            row = rows[rows["policy"] == policy].iloc[0]
+            t = np.linspace(1, row["T"], POINTS)
+            curve = [row[f"excess_{i:02d}"] for i in range(POINTS)]
+            label = f"{policy}: regret {abs(row['regret']):.0f}, {row['switches']:.0f} switches"
+            ax.plot(t, curve, color=PALETTE[k], label=label)
+        row = rows.iloc[0]
+        ax.axhline(row["budget"], label=f"burst budget {row['budget']:.1f}", **THEORY)
+        ax.axhline(0, color="#999999", linewidth=0.8)
+        ax.set(xlabel="round", ylabel=f"harm above rate {row['rate']:g} (cumulative)",
+               title=f"{row['title']}, {row['models']:.0f} models")  # fmt: skip
+        ax.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
     return figure
 
 

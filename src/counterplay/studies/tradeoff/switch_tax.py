@@ -1,25 +1,18 @@
-"""Switch tax: what a restless learner pays when every change of model hurts (Thm. thm:lb2)."""
+"""Switch tax: what a restless learner pays when every change of model hurts (Theorem 9.3)."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.figures import PALETTE, THEORY, panels
+from counterplay.core.online import FollowLazyLeader, Hedge, ShrinkingDartboard
+from counterplay.core.online.follow_lazy_leader import lazy_leader_scale
 from counterplay.core.seeds import spawn
-from counterplay.core.stats import loglog_slope
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
-from counterplay.tradeoff import (
-    EpochLearner,
-    FollowLazyLeader,
-    Hedge,
-    LazyHedge,
-    ShrinkingDartboard,
-    bounds,
-    instances,
-)
+from counterplay.studies.verdicts import at_least, at_most, slope
+from counterplay.tradeoff import EpochLearner, LazyHedge, LossStream, bounds, instances, play
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +22,7 @@ K, C, DELTA = 10, 0.2, 0.5
 LAZY = ("dartboard epochs", "lazy leader epochs", "lazy Hedge")
 LEARNERS = (*LAZY, "Hedge epochs")
 GAMES = 4  # coin sequences per cell
+TAIL = 1600  # rounds of alternating losses
 STEPS = tuple(2**k for k in range(11))
 
 
@@ -50,10 +44,7 @@ def _cell(params: Params, seed: int) -> Record:
         return _tail(str(params["learner"]), seed)
     T, alpha, name = int(params["T"] or 0), float(params["alpha"] or 0), str(params["learner"])
     found = [_game(T, alpha, name, rng) for rng in spawn(seed, GAMES)]
-    return {
-        "R1": float(np.mean([r for r, _ in found])),
-        "R2": float(np.mean([h for _, h in found])),
-    }
+    return dict(zip(("R1", "R2"), np.mean(found, axis=0).tolist()))
 
 
 def _game(T: int, alpha: float, name: str, rng: np.random.Generator) -> tuple[float, float]:
@@ -61,12 +52,12 @@ def _game(T: int, alpha: float, name: str, rng: np.random.Generator) -> tuple[fl
     coins, draws = rng.spawn(2)
     game = instances.adaptive_switch_tax(T, alpha, K, C, DELTA, random_state=coins)
     if name == "lazy Hedge":
-        run = LazyHedge(T, K, threshold=DELTA * T**alpha).run(
-            game.l1, game.l2, c=C, n_rep=20, random_state=draws
-        )
+        lazy = LazyHedge(T, K, threshold=DELTA * T**alpha)
+        stream = LossStream(game.l1, game.l2, c=C, replicates=20)
+        run = play(lazy, stream, random_state=draws, fast=True)
         return run.primary_regret(clip=False), run.secondary_regret(clip=False)
-    learner = _over_epochs(name)
-    run = EpochLearner(T, K, alpha, learner=learner).run(game.l1, game.l1, c=C, n_rep=0)
+    learner = EpochLearner(T, K, alpha, learner=_over_epochs(name))
+    run = play(learner, LossStream(game.l1, game.l1, c=C, replicates=0), fast=True)
     switches = float(run.expected_switches or 0.0)
     # an epoch-aligned learner pays delta * B per stint, exactly (claim 09.11)
     return run.primary_regret(clip=False), DELTA * game.meta["B"] * (switches + 1)
@@ -80,13 +71,18 @@ def _over_epochs(name: str) -> ShrinkingDartboard | FollowLazyLeader | Hedge:
 
 def _tail(name: str, seed: int) -> Record:
     """Distribution of the number of switches on losses that alternate."""
-    losses = np.tile([[0.0, 1.0], [1.0, 0.0]], (800, 1))
+    losses = np.tile([[0.0, 1.0], [1.0, 0.0]], (TAIL // 2, 1))
     learner = _over_epochs(name)
     paths = learner.sample(losses, 20_000, random_state=seed)
     counts = np.count_nonzero(np.diff(paths, axis=1), axis=1)
-    record: dict[str, float] = {f"at_least_{s}": float((counts >= s).mean()) for s in STEPS}
-    record |= {"switches": float(learner.expected_switches(losses)), "most": float(counts.max())}
-    return record
+    record = {f"at_least_{s}": float((counts >= s).mean()) for s in STEPS}
+    loss = float((learner.marginals(losses) * losses).sum())
+    return {
+        **record,
+        "switches": float(learner.expected_switches(losses)),
+        "allowed": bounds.lazy_leader_switches(loss, lazy_leader_scale(2, TAIL)),
+        "most": float(counts.max()),
+    }
 
 
 def _means(frame: pd.DataFrame) -> pd.DataFrame:
@@ -98,25 +94,15 @@ def _means(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     mean = _means(frame)
-    verdicts = []
-    for alpha in sorted(mean["alpha"].unique()):
-        errors = []
-        for name in LAZY:
-            mine = mean[(mean["alpha"] == alpha) & (mean["learner"] == name)]
-            slope = loglog_slope(mine["T"], mine["worst"]).estimate
-            errors.append(abs(slope - (1 + alpha) / 2))
-        verdicts.append(
-            Verdict("09.13", f"alpha = {alpha:g}: slope of the larger regret, lazy learners.",
-                    f"within {max(errors):.3f}", f"{(1 + alpha) / 2:g} within 0.05",
-                    max(errors) <= 0.05)
-        )  # fmt: skip
+    verdicts = [
+        slope("09.13", f"alpha = {alpha:g}: the larger regret of {name}.", rows["T"], rows["worst"],
+              (1 + alpha) / 2, 0.05)
+        for (alpha, name), rows in mean.groupby(["alpha", "learner"])
+        if name in LAZY
+    ]  # fmt: skip
     half = mean[mean["alpha"] == 0.5].pivot(index="T", columns="learner", values="R2")
     ratio = half["Hedge epochs"] / half["dartboard epochs"]
     growth = float(ratio.iloc[-1] / ratio.iloc[0])
-    verdicts.append(
-        Verdict("09.13", "Without laziness the harm grows faster (alpha = 0.5).",
-                f"R2 of Hedge over lazy grows {growth:.1f}-fold", "> 1.5", growth > 1.5)
-    )  # fmt: skip
     least = [
         row.worst / bounds.switch_tax(int(row.T), K, max(1, round(row.T**row.alpha)), DELTA)
         for row in mean.itertuples()
@@ -125,20 +111,18 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
         row.R1 / bounds.epoch_primary(int(row.T), K, max(1, round(row.T**row.alpha)))
         for row in mean[mean["learner"] == "dartboard epochs"].itertuples()
     ]
-    verdicts += [
-        Verdict("09.14", "The corrected lower bound holds for every learner.",
-                f"smallest ratio {min(least):.2f}", ">= 1", min(least) >= 1),
-        Verdict("09.07", "The upper bound of the dartboard holds.",
-                f"largest ratio {max(most):.2f}", "<= 1", max(most) <= 1),
+    leader = frame[frame["part"] == "tail"].set_index("learner").loc["lazy leader epochs"]
+    return [
+        *verdicts,
+        at_least("09.13", "Without laziness the harm grows faster (alpha = 0.5).", growth, 1.5,
+                 what="harm of Hedge over lazy grows by"),
+        at_least("09.14", "The corrected lower bound holds for every learner.", min(least), 1,
+                 what="smallest ratio"),
+        at_most("09.07", "The upper bound of the dartboard holds.", max(most), 1,
+                what="largest ratio"),
+        at_most("09.08", f"The lazy leader switches up to {leader['most']:.0f} times, but rarely.",
+                leader["switches"], leader["allowed"], what="mean"),
     ]  # fmt: skip
-    tail = frame[frame["part"] == "tail"].set_index("learner")
-    leader = tail.loc["lazy leader epochs"]
-    verdicts.append(
-        Verdict("09.08", "The lazy leader switches rarely on average, and sometimes always.",
-                f"mean {leader['switches']:.1f}, largest {leader['most']:.0f} of 1599",
-                "mean <= 16.7", leader["switches"] <= math.sqrt(1600 * math.log(2)) / 2 + 0.1)
-    )  # fmt: skip
-    return verdicts
 
 
 def _scaling_figure(frame: pd.DataFrame) -> Figure:
@@ -148,24 +132,23 @@ def _scaling_figure(frame: pd.DataFrame) -> Figure:
     """
     mean = _means(frame)
     alphas = sorted(mean["alpha"].unique())
-    with figure_style():
-        figure, axes = panels(len(alphas), width=4.2)
-        for ax, alpha in zip(axes, alphas):
-            T = np.array(sorted(mean["T"].unique()), dtype=float)
-            B = np.maximum(1, np.round(T**alpha))
-            upper = [bounds.epoch_primary(int(t), K, int(b)) for t, b in zip(T, B)]
-            lower = [bounds.switch_tax(int(t), K, int(b), DELTA) for t, b in zip(T, B)]
-            ax.plot(T, upper, label="upper bound", **THEORY)
-            ax.plot(T, lower, label="lower bound", **{**THEORY, "linestyle": ":"})
-            for k, name in enumerate(LEARNERS):
-                mine = mean[(mean["alpha"] == alpha) & (mean["learner"] == name)].sort_values("T")
-                ax.plot(mine["T"], mine["R2"], "o", color=PALETTE[k], label=f"{name}: harm")
-                ax.plot(mine["T"], mine["R1"], "+", color=PALETTE[k], label=f"{name}: primary",
-                        markersize=9)  # fmt: skip
-            ax.set(xscale="log", yscale="log", xlabel="rounds T", title=f"alpha = {alpha:g}")
-        axes[0].set_ylabel("regret (loss units)")
-        handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
+    figure, axes = panels(len(alphas), width=4.2)
+    for ax, alpha in zip(axes, alphas):
+        T = np.array(sorted(mean["T"].unique()), dtype=float)
+        B = np.maximum(1, np.round(T**alpha))
+        upper = [bounds.epoch_primary(int(t), K, int(b)) for t, b in zip(T, B)]
+        lower = [bounds.switch_tax(int(t), K, int(b), DELTA) for t, b in zip(T, B)]
+        ax.plot(T, upper, label="upper bound", **THEORY)
+        ax.plot(T, lower, label="lower bound", **{**THEORY, "linestyle": ":"})
+        for k, name in enumerate(LEARNERS):
+            mine = mean[(mean["alpha"] == alpha) & (mean["learner"] == name)].sort_values("T")
+            ax.plot(mine["T"], mine["R2"], "o", color=PALETTE[k], label=f"{name}: harm")
+            ax.plot(mine["T"], mine["R1"], "+", color=PALETTE[k], label=f"{name}: primary",
+                    markersize=9)  # fmt: skip
+        ax.set(xscale="log", yscale="log", xlabel="rounds T", title=f"alpha = {alpha:g}")
+    axes[0].set_ylabel("regret (loss units)")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
     return figure
 
 
@@ -174,17 +157,16 @@ def _tail_figure(frame: pd.DataFrame) -> Figure:
     hardly ever, but then always; the dartboard never far from its mean.
     """
     tail = frame[frame["part"] == "tail"]
-    with figure_style():
-        figure, (ax,) = panels(1)
-        for k, row in enumerate(tail.to_dict("records")):
-            shares = np.array([row[f"at_least_{s}"] for s in STEPS])
-            seen = shares > 0
-            ax.plot(np.array(STEPS)[seen], shares[seen], "o-", color=PALETTE[k],
-                    label=f"{row['learner']} (mean {row['switches']:.1f})")  # fmt: skip
-        ax.set(xscale="log", yscale="log", xlabel="number of switches s in 1600 rounds",
-               ylabel="share of runs with at least s switches",
-               title="Rarely, but then always")  # fmt: skip
-        ax.legend()
+    figure, (ax,) = panels(1)
+    for k, row in enumerate(tail.to_dict("records")):
+        shares = np.array([row[f"at_least_{s}"] for s in STEPS])
+        seen = shares > 0
+        ax.plot(np.array(STEPS)[seen], shares[seen], "o-", color=PALETTE[k],
+                label=f"{row['learner']} (mean {row['switches']:.1f})")  # fmt: skip
+    ax.set(xscale="log", yscale="log", xlabel="number of switches s in 1600 rounds",
+           ylabel="share of runs with at least s switches",
+           title="Rarely, but then always")  # fmt: skip
+    ax.legend()
     return figure
 
 

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_most
 from counterplay.tradeoff import (
     CusumOracle,
     DeactivationLearner,
-    Instance,
-    RestartOnDeactivation,
+    LossStream,
     bounds,
     instances,
+    play,
 )
+from counterplay.tradeoff.lab import Instance, RestartOnDeactivation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +76,7 @@ def _measure(cls: Any, game: Instance, alpha: float, tuning: str) -> Record:
     learner = cls(
         game.T, game.K, alpha, oracle=oracle, anytime=None if tuning == "fixed" else tuning
     )
-    run = learner.run(game.l1, game.l2, n_rep=0)
+    run = play(learner, LossStream(game.l1, game.l2, replicates=0), fast=True)
     sleeping = run.sleeping_regret(clip=False)
     record = {
         "R2": run.secondary_regret(clip=False),
@@ -125,8 +127,8 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
                 f"factors {growth[True, 'fixed']:.1f} and {growth[True, 'doubling']:.1f}",
                 "> 5 and > 2.5",
                 growth[True, "fixed"] > 5 and growth[True, "doubling"] > 2.5),
-        Verdict("09.17", "Short-lived star: the prefix bound holds with doubling.",
-                f"largest ratio {ratio:.2f}", "<= 1", ratio <= 1),
+        at_most("09.17", "Short-lived star: the prefix bound holds with doubling.", ratio, 1,
+                what="largest ratio"),
         Verdict("09.17", "Short-lived star: tuned for T, the regret outgrows the prefix bound.",
                 f"ratio grows {grown:.2f}-fold", "> 1.4", bool(grown > 1.4)),
     ]  # fmt: skip
@@ -146,20 +148,19 @@ def _figure(frame: pd.DataFrame) -> Figure:
     surviving expert when the others leave one by one. Right: regret to a star that lives shortly,
     in units of the predicted order; it stays bounded for anytime tuning only.
     """
-    with figure_style():
-        figure, (left, middle, right) = panels(3, width=4.4)
-        _draw_ladder(left, frame[frame["part"] == "ladder"].sort_values("K"))
-        _draw_staggered(middle, frame[frame["part"] == "staggered"].sort_values("K"))
-        prefix = frame[frame["part"] == "prefix"].sort_values("T")
-        for k, (kind, rows) in enumerate(prefix.groupby("tuning")):
-            right.plot(rows["T"], _star_ratio(rows), "o-", color=PALETTE[k], label=kind)
-        T = sorted(prefix["T"].unique())
-        right.set(xscale="log", xlabel="rounds T", ylim=(0, None),
-                  ylabel="regret to the star / sqrt(ln K T_h T^alpha)",
-                  title="Short-lived star")  # fmt: skip
-        right.set_xticks(T, [f"$2^{{{int(np.log2(t))}}}$" for t in T])
-        right.minorticks_off()
-        right.legend(fontsize=8)
+    figure, (left, middle, right) = panels(3, width=4.4)
+    _draw_ladder(left, frame[frame["part"] == "ladder"].sort_values("K"))
+    _draw_staggered(middle, frame[frame["part"] == "staggered"].sort_values("K"))
+    prefix = frame[frame["part"] == "prefix"].sort_values("T")
+    for k, (kind, rows) in enumerate(prefix.groupby("tuning")):
+        right.plot(rows["T"], _star_ratio(rows), "o-", color=PALETTE[k], label=kind)
+    T = sorted(prefix["T"].unique())
+    right.set(xscale="log", xlabel="rounds T", ylim=(0, None),
+              ylabel="regret to the star / sqrt(ln K T_h T^alpha)",
+              title="Short-lived star")  # fmt: skip
+    right.set_xticks(T, [f"$2^{{{int(np.log2(t))}}}$" for t in T])
+    right.minorticks_off()
+    right.legend(fontsize=8)
     return figure
 
 

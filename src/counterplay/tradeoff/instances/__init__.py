@@ -1,6 +1,7 @@
 """Hard instances behind the lower bounds, and streams that show one effect each."""
 
 from counterplay.tradeoff.instances.lower_bounds import (
+    SwitchTax,
     adaptive_switch_tax,
     burst_pair,
     classification_losses,
@@ -8,7 +9,6 @@ from counterplay.tradeoff.instances.lower_bounds import (
     deactivation_ladder,
     impossibility_worlds,
 )
-from counterplay.tradeoff.instances.switch_tax import SwitchTax
 from counterplay.tradeoff.instances.workloads import (
     burst,
     calm,

@@ -1,16 +1,18 @@
 """The five constructions behind the lower bounds.
 
-Each is the hardest stream of its kind: no learner can do better on it than the matching function
-in ``bounds`` says. Source: spec 09, sections 4.1 to 4.5.
+Each is the hardest stream of its kind: no learner can do better on it than the matching function in
+``bounds`` says.
+Source: docs/theory/09-tradeoff.md, Theorems 9.1 to 9.3, 9.5 and 9.7.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
@@ -21,8 +23,8 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.errors import InvalidInputError
-from counterplay.tradeoff.instances.switch_tax import SwitchTax
-from counterplay.tradeoff.model import Instance
+from counterplay.tradeoff.metrics import check_path, rounds_since_switch
+from counterplay.tradeoff.model import AdaptiveSecondary, Instance
 
 Number = TypeVar("Number", float, Fraction)
 
@@ -32,7 +34,7 @@ PHASES = {
     "second in world I": ((3, 4), (0, 1), (1, 2)),
     "second in world II": ((5, 8), (1, 6), (0, 1)),
 }
-"""Table tab:bin: label rate ``a`` and the experts' rates ``b`` in every phase."""
+"""Table 9.1: label rate ``a`` and the experts' rates ``b`` in every phase."""
 
 
 def classification_losses(a: Number, b: Number) -> tuple[Number, Number]:
@@ -52,7 +54,7 @@ def classification_losses(a: Number, b: Number) -> tuple[Number, Number]:
 
 
 def impossibility_worlds(T: int) -> tuple[Instance, Instance]:
-    """Two worlds that look alike until half time (Thm. thm:notwork); ``c = 1/16``.
+    """Two worlds that look alike until half time (Theorem 9.1); ``c = 1/16``.
 
     Every expert ends at or below ``c T``, yet no learner keeps both regrets small in both worlds:
     see ``bounds.impossibility_average``.
@@ -87,7 +89,7 @@ def _phase(name: str, rounds: int) -> tuple[FloatArray, FloatArray]:
 
 
 def burst_pair(T: int, alpha: float, delta: float = 0.25) -> Instance:
-    """Two experts with one burst each (Thm. thm:lb1); ``c = 0``.
+    """Two experts with one burst each (Theorem 9.2); ``c = 0``.
 
     The bursts last ``m = round(4 delta T**alpha)`` rounds each; every learner has
     ``max(R1, R2) >= m / 6``, see ``bounds.burst_pair_minimax``.
@@ -96,8 +98,10 @@ def burst_pair(T: int, alpha: float, delta: float = 0.25) -> Instance:
     ----------
     T:
         Number of rounds, at least ``2 m``.
-    alpha, delta:
-        Burst budget ``delta * T**alpha``.
+    alpha:
+        Exponent of the burst budget.
+    delta:
+        Factor of the burst budget ``delta * T**alpha``.
 
     Examples
     --------
@@ -118,20 +122,80 @@ def burst_pair(T: int, alpha: float, delta: float = 0.25) -> Instance:
     return Instance(l1, l2, 0.0, delta, alpha, {"m": m})
 
 
+class SwitchTax(AdaptiveSecondary):
+    """An expert costs only ``c`` once it has been played in all of the last ``B`` rounds.
+
+    Use it to see what switching costs: the excess over the rate is exactly
+    ``delta * sum over stints of min(length, B)``.
+
+    Parameters
+    ----------
+    K:
+        Number of experts.
+    c:
+        Loss of an expert that was played in each of the last ``B`` rounds.
+    delta:
+        What it costs more in the first ``B`` rounds and whenever it was not.
+    B:
+        Rounds it takes to get used to an expert.
+
+    Examples
+    --------
+    >>> tax = SwitchTax(K=2, c=0.0, delta=0.5, B=2)
+    >>> tax.played([0, 0, 0, 1, 1, 1]).tolist()
+    [0.5, 0.5, 0.0, 0.5, 0.5, 0.0]
+    """
+
+    def __init__(self, K: int, c: float, delta: float, B: int) -> None:
+        self.K = check_positive_int(K, "K")
+        self.c, self.delta = check_fraction(c, "c"), check_fraction(delta, "delta")
+        self.B = check_positive_int(B, "B")
+        if self.c + self.delta > 1:
+            raise InvalidInputError(f"c + delta must be at most 1, got {self.c + self.delta:g}")
+
+    def __repr__(self) -> str:
+        return f"SwitchTax(K={self.K}, c={self.c}, delta={self.delta}, B={self.B})"
+
+    def losses(self, t: int, actions: NDArray[np.integer[Any]]) -> FloatArray:
+        """Return the losses of round ``t`` after the given actions."""
+        out = np.full(self.K, self.c + self.delta)
+        if t >= self.B and (actions[t - self.B : t] == actions[t - 1]).all():
+            out[actions[t - 1]] = self.c
+        return out
+
+    def played(self, paths: ArrayLike) -> FloatArray:
+        """Return the losses suffered along paths of shape ``(T,)`` or ``(replicates, T)``."""
+        return np.where(rounds_since_switch(paths) < self.B, self.c + self.delta, self.c)
+
+    def realise(self, path: ArrayLike) -> FloatArray:
+        """Return the losses of all experts along one complete path, shape ``(T, K)``."""
+        actions = check_path(path, self.K)
+        out = np.full((actions.size, self.K), self.c + self.delta)
+        settled = np.flatnonzero(rounds_since_switch(actions)[:-1] >= self.B - 1) + 1
+        out[settled, actions[settled - 1]] = self.c
+        return out
+
+
 def adaptive_switch_tax(
     T: int, alpha: float, K: int, c: float, delta: float, random_state: RandomState = None
 ) -> Instance:
-    """Coin-flip primary losses and a secondary loss that taxes switching (Thm. thm:lb2).
+    """Coin-flip primary losses and a secondary loss that taxes switching (Theorem 9.3).
 
     The primary loss of every expert is a fair coin per epoch of ``B = round(T**alpha)`` rounds;
     the secondary loss is a ``SwitchTax``. Lower bound: ``bounds.switch_tax``.
 
     Parameters
     ----------
-    T, alpha, K:
-        Rounds, exponent of the epoch length, experts (at least 2).
-    c, delta:
-        Rate and tax, with ``c + delta <= 1``.
+    T:
+        Number of rounds.
+    alpha:
+        Exponent of the epoch length.
+    K:
+        Number of experts, at least 2.
+    c:
+        Rate.
+    delta:
+        Tax, with ``c + delta <= 1``.
     random_state:
         Seed of the coins.
 
@@ -152,7 +216,7 @@ def adaptive_switch_tax(
 def cumulative_trap(
     T: int, alpha: float, c: float, world: int, random_state: RandomState = None
 ) -> Instance:
-    """A trap for learners that only look at cumulative losses (Thm. thm:subopt); ``delta = 1/2``.
+    """A trap for learners that only look at cumulative losses (Theorem 9.5); ``delta = 1/2``.
 
     World 0 alternates between the experts; world ``w >= 1`` has random losses first, arranged so
     that both experts have the cumulative losses of world 0 when interval ``w`` begins.
@@ -161,8 +225,10 @@ def cumulative_trap(
     ----------
     T:
         Rounds; shortened to a multiple of the interval length ``T**((1+alpha)/2)``.
-    alpha, c:
-        Exponent of the burst budget, and rate.
+    alpha:
+        Exponent of the burst budget.
+    c:
+        Rate.
     world:
         0, or the number of an interval.
     random_state:
@@ -236,7 +302,7 @@ def _rewrite_past(l1: FloatArray, M: int, rng: np.random.Generator) -> bool:
 def deactivation_ladder(
     T: int, alpha: float, K: int, c: float = 0.2, delta: float = 0.5
 ) -> Instance:
-    """The best expert is switched off again and again (Thm. thm:linK).
+    """The best expert is switched off again and again (Theorem 9.7).
 
     Expert ``k = 1..K`` is perfect from round ``T_{k-1}`` on and switched off exactly in round
     ``T_k``. Every learner with small sleeping regret suffers about ``K`` burst budgets:
@@ -244,10 +310,16 @@ def deactivation_ladder(
 
     Parameters
     ----------
-    T, alpha, K:
-        Rounds, exponent of the burst budget, experts (at least 2).
-    c, delta:
-        Rate, and budget ``delta * T**alpha``.
+    T:
+        Number of rounds.
+    alpha:
+        Exponent of the burst budget.
+    K:
+        Number of experts, at least 2.
+    c:
+        Rate.
+    delta:
+        Factor of the burst budget ``delta * T**alpha``.
 
     Examples
     --------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +13,17 @@ from counterplay.tradeoff import (
     CusumOracle,
     DeactivationLearner,
     EpochLearner,
-    Instance,
-    check_bounded_burst,
+    LossStream,
+    burst_check,
     instances,
-    primary_regret,
+    play,
     replay_losses,
+)
+from counterplay.tradeoff.lab import (
+    Instance,
+    Losses,
+    burst_threshold,
+    primary_regret,
     sleeping_regret,
 )
 
@@ -49,7 +56,7 @@ def spoiled(row: int, expert: int, value: float) -> np.ndarray:
 def test_losses(l1: np.ndarray, l2: np.ndarray, message: str) -> None:
     learner = EpochLearner(20, 4, B=5)
     with pytest.raises(InvalidInputError, match=message):
-        learner.run(l1, l2, c=0.5)
+        play(learner, LossStream(l1, l2, c=0.5), fast=True)
     with pytest.raises(InvalidInputError, match=message):
         Instance(l1, l2, 0.5, 0.5, 0.5)
 
@@ -58,11 +65,11 @@ def test_losses(l1: np.ndarray, l2: np.ndarray, message: str) -> None:
 @pytest.mark.parametrize("name", ["c", "delta", "alpha"])
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), "x"])
 def test_fractions(name: str, value: object) -> None:
-    arguments = {"c": 0.5, "delta": 0.5, "alpha": 0.5, name: value}
+    wrong: dict[str, Any] = {"c": 0.5, "delta": 0.5, "alpha": 0.5, name: value}
     with pytest.raises(InvalidInputError, match=f"{name} must be"):
-        check_bounded_burst(GOOD, **arguments)  # type: ignore[arg-type]  # deliberately wrong
+        burst_check(GOOD, wrong["c"], burst_threshold(20, wrong["delta"], wrong["alpha"]))
     with pytest.raises(InvalidInputError, match=f"{name} must be"):
-        Instance(GOOD, GOOD, **arguments)  # type: ignore[arg-type]  # deliberately wrong
+        Instance(GOOD, GOOD, **wrong)
 
 
 @pytest.mark.claim("09.28")
@@ -76,7 +83,9 @@ def test_empty_active_set() -> None:
         sleeping_regret(GOOD, np.zeros(20, dtype=int), active)
     assert str(caught.value) == message
     with pytest.raises(InvalidInputError, match="round 12"):
-        DeactivationLearner(20, 4, B=5).run(GOOD, GOOD, active=active, c=0.5)
+        play(
+            DeactivationLearner(20, 4, B=5), LossStream(GOOD, GOOD, active=active, c=0.5), fast=True
+        )
     with pytest.raises(InvalidInputError, match="boolean array of shape"):
         sleeping_regret(GOOD, np.zeros(20, dtype=int), active.astype(int))
 
@@ -95,11 +104,11 @@ def test_paths_and_streams() -> None:
         primary_regret(GOOD, np.full(20, 7))
     learner = EpochLearner(2, 4, B=1)
     with pytest.raises(InvalidInputError, match=r"shape \(4,\)"):
-        learner.update([0.1, 0.2], [0.1, 0.2])
+        learner.observe(Losses([0.1, 0.2], [0.1, 0.2]))
     with pytest.raises(InvalidInputError, match=r"secondary losses must lie in \[0,1\]; expert 3"):
-        learner.update(GOOD[0], spoiled(0, 3, 1.3)[0])
-    learner.update(GOOD[0], GOOD[0])
-    learner.update(GOOD[0], GOOD[0])
+        learner.observe(Losses(GOOD[0], spoiled(0, 3, 1.3)[0]))
+    learner.observe(Losses(GOOD[0], GOOD[0]))
+    learner.observe(Losses(GOOD[0], GOOD[0]))
     with pytest.raises(ProtocolError, match="all 2 rounds are over"):
         learner.act()
 
@@ -108,25 +117,25 @@ def test_paths_and_streams() -> None:
 def test_an_error_in_a_stream_changes_nothing() -> None:
     learner = DeactivationLearner(50, 2, B=5, oracle=CusumOracle(0.1, 1.0), random_state=0)
     for _ in range(2):
-        learner.update([0.1, 0.2], [0.5, 0.5])
+        learner.observe(Losses([0.1, 0.2], [0.5, 0.5]))
     learner.act()
     before = learner.to_json()
     for _ in range(2):
         with pytest.raises(InvalidInputError, match="round 3: every expert is deactivated"):
-            learner.update([0.1, 0.2], [0.5, 0.5])
+            learner.observe(Losses([0.1, 0.2], [0.5, 0.5]))
         assert learner.to_json() == before
-    learner.update([0.1, 0.2], [0.0, 0.5])  # one of them behaves: go on
+    learner.observe(Losses([0.1, 0.2], [0.0, 0.5]))  # one of them behaves: go on
     assert learner.active.tolist() == [True, False]
 
 
 @pytest.mark.claim("09.28")
 def test_shapes_must_match_the_learner() -> None:
-    with pytest.raises(InvalidInputError, match="T=10 rounds and K=4"):
-        EpochLearner(10, 4, B=1).run(GOOD, GOOD, c=0.5)
+    with pytest.raises(InvalidInputError, match="T=10 rounds"):
+        play(EpochLearner(10, 4, B=1), LossStream(GOOD, GOOD, c=0.5), fast=True)
     with pytest.raises(InvalidInputError, match="K=3 experts"):
-        EpochLearner(20, 3, B=1).run(GOOD, GOOD, c=0.5)
+        play(EpochLearner(20, 3, B=1), LossStream(GOOD, GOOD, c=0.5), fast=True)
     with pytest.raises(InvalidInputError, match="pass c"):
-        _ = EpochLearner(20, 4, B=1).run(GOOD, GOOD).R2
+        _ = play(EpochLearner(20, 4, B=1), LossStream(GOOD, GOOD), fast=True).secondary_regret()
     with pytest.raises(InvalidInputError, match="secondary losses, too"):
         DeactivationLearner(20, 4, B=5).plan(GOOD)
     with pytest.raises(InvalidInputError, match="at least one pair"):

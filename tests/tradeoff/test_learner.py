@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from counterplay.errors import ProtocolError
-from counterplay.tradeoff import BicriteriaLearner, CumulativeLossLearner, CusumOracle
+from counterplay.tradeoff import CusumOracle, LossStream, play
+from counterplay.tradeoff.lab import BicriteriaLearner, CumulativeLossLearner, Losses
 
 T, K, B, C = 640, 4, 8, 0.2
 Learners = Callable[..., dict[str, BicriteriaLearner]]
@@ -27,16 +28,18 @@ def test_stream_equals_batch(
 ) -> None:
     l1, l2 = game
     oracle = CusumOracle(C, 6.0)
-    run = learners(T, K, B, oracle)[learner_name].run(l1, l2, c=C)
-    again = learners(T, K, B, oracle)[learner_name].run(l1, l2, c=C)
+    run = play(learners(T, K, B, oracle)[learner_name], LossStream(l1, l2, c=C), fast=True)
+    again = play(learners(T, K, B, oracle)[learner_name], LossStream(l1, l2, c=C), fast=True)
     assert np.array_equal(run.path, again.path)
     learner = learners(T, K, B, oracle)[learner_name]
     path = []
     for t in range(T):
         path.append(learner.act())
-        learner.update(l1[t], l2[t])
+        learner.observe(Losses(l1[t], l2[t]))
     assert np.array_equal(path, run.path)
-    other = learners(T, K, B, oracle)[learner_name].run(l1, l2, c=C, random_state=99)
+    other = play(
+        learners(T, K, B, oracle)[learner_name], LossStream(l1, l2, c=C), random_state=99, fast=True
+    )
     assert np.array_equal(other.P, run.P)
     assert run.active[np.arange(T), run.path].all()
     assert np.allclose(run.P.sum(axis=1), 1.0, atol=1e-9)
@@ -51,7 +54,7 @@ def test_restored_learner_continues_exactly(
     learner = learners(T, K, B, CusumOracle(C, 6.0))[learner_name]
     for t in range(301):
         learner.act()
-        learner.update(l1[t], l2[t])
+        learner.observe(Losses(l1[t], l2[t]))
     restored = type(learner).from_json(learner.to_json())
     if isinstance(restored, CumulativeLossLearner):
         with pytest.raises(ProtocolError, match="rule was not stored"):
@@ -59,8 +62,8 @@ def test_restored_learner_continues_exactly(
         restored = CumulativeLossLearner.from_json(learner.to_json(), learner.rule)
     for t in range(301, T):
         assert restored.act() == learner.act()
-        learner.update(l1[t], l2[t])
-        restored.update(l1[t], l2[t])
+        learner.observe(Losses(l1[t], l2[t]))
+        restored.observe(Losses(l1[t], l2[t]))
 
 
 @pytest.mark.claim("09.35")
@@ -74,7 +77,7 @@ def test_memory_does_not_grow_with_the_rounds(learners: Learners, learner_name: 
     sizes = []
     for t in range(rounds):
         learner.act()
-        learner.update(l1, l2)
+        learner.observe(Losses(l1, l2))
         if t in (1000, rounds - 1):
             sizes.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
@@ -88,7 +91,7 @@ def test_replicates_share_one_law_and_differ(
     l1, l2 = game
     for name in ("epoch-sd", "deactivation", "reactivation", "restart-at-reset"):
         learner = learners(T, K, B, CusumOracle(C, 6.0))[name]
-        run = learner.run(l1, l2, c=C, n_rep=3000)
+        run = play(learner, LossStream(l1, l2, c=C, replicates=3000), fast=True)
         assert run.paths.shape == (3000, T)
         for t in (0, 100, T - 1):
             share = np.bincount(run.paths[:, t], minlength=K) / 3000

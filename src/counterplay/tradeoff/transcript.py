@@ -1,11 +1,11 @@
-"""What a run of a learner gives: the experts played, all regrets, the report a person reads."""
+"""What a game of two losses gives: the experts played, all regrets, what a person reads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,39 +26,44 @@ if TYPE_CHECKING:
     from counterplay.core.stats import Interval
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """A complete play and its regrets.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LossTranscript(Transcript):
+    """A complete play and its regrets; the rows are those of the first replicate.
 
     Expectations are exact whenever the secondary losses are fixed in advance (``exact``);
-    otherwise they are averages over the drawn paths. ``R1``, ``R2`` and ``sleep`` are clipped at 1
-    as in the definition; the methods with ``clip=False`` are for plots and fits.
+    otherwise they are averages over the drawn paths. Regrets are clipped at 1 as in the definition;
+    ``clip=False`` is for plots and fits.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff import EpochLearner
-    >>> rng = np.random.default_rng(0)
-    >>> l1, l2 = rng.random((400, 3)), np.full((400, 3), 0.1)
-    >>> result = EpochLearner(T=400, K=3, alpha=0.5, random_state=0).run(l1, l2, c=0.1)
-    >>> result.exact, result.R2, int(result.switches) <= 19
+    >>> l1, l2 = np.random.default_rng(0).random((400, 3)), np.full((400, 3), 0.1)
+    >>> learner = EpochLearner(T=400, K=3, alpha=0.5, random_state=0)
+    >>> result = play(learner, LossStream(l1, l2, c=0.1), fast=True)
+    >>> result.exact, result.secondary_regret(), int(result.switches) <= 19
     (True, 1.0, True)
     """
 
-    learner: str
-    l1: FloatArray = field(repr=False)
-    l2: FloatArray | None = field(repr=False)
+    l1: FloatArray
+    l2: FloatArray | None
     """Secondary losses of all experts; None when they react to the play."""
-    c: float | None
-    threshold: float | None
-    plan: Plan | None = field(repr=False)
-    paths: Int32Array = field(repr=False)
-    """Experts played, shape ``(n_rep, T)``."""
-    activity: OracleRun | None = field(repr=False)
-    suffered: FloatArray | None = field(repr=False, default=None)
-    """Secondary loss along every path, when it reacts to the play."""
+    paths: Int32Array
+    """Experts played, shape ``(replicates, T)``."""
+    plan: Plan | None = None
+    """The exact law of the play; None when it was played round by round."""
+    activity: OracleRun | None = None
+    suffered: FloatArray | None = None
+    """Secondary loss along every path, when it was not computed from the law."""
+    c: float | None = None
+    threshold: float | None = None
     guarantees: Mapping[str, float] = field(default_factory=dict)
     """Proven bounds by name."""
+
+    def __repr__(self) -> str:
+        T, K = self.l1.shape
+        return f"LossTranscript({self.meta['learner']}, {T} rounds, {K} experts)"
 
     @property
     def exact(self) -> bool:
@@ -67,7 +72,7 @@ class RunResult:
 
     @property
     def path(self) -> NDArray[np.int32]:
-        """The experts played: shape ``(T,)`` for one replicate, else ``(n_rep, T)``."""
+        """The experts played: shape ``(T,)`` for one replicate, else ``(replicates, T)``."""
         return self.paths[0] if len(self.paths) == 1 else self.paths
 
     @cached_property
@@ -146,29 +151,15 @@ class RunResult:
     @property
     def _rate(self) -> float:
         if self.c is None:
-            raise InvalidInputError("pass c (tolerated secondary loss per round) to run")
+            raise InvalidInputError("pass c (tolerated secondary loss per round) to LossStream")
         return self.c
-
-    @property
-    def R1(self) -> float:
-        """Regret on the primary loss, at least 1."""
-        return self.primary_regret()
-
-    @property
-    def R2(self) -> float:
-        """Regret to ``c * T`` on the secondary loss, at least 1."""
-        return self.secondary_regret()
-
-    @property
-    def sleep(self) -> FloatArray:
-        """Sleeping regret per expert, at least 1."""
-        return self.sleeping_regret()
 
     def summary(self) -> str:
         """Return the main numbers in a few lines."""
         kind = "exact expectation" if self.exact else f"mean of {len(self.paths)} paths"
+        T, K = self.l1.shape
         lines = [
-            f"{self.learner}: {self.l1.shape[0]} rounds, {self.l1.shape[1]} experts ({kind})",
+            f"{self.meta['learner']}: {T} rounds, {K} experts ({kind})",
             f"primary regret {self.primary_regret(clip=False):.4g}",
         ]
         if self.c is not None:
@@ -181,15 +172,15 @@ class RunResult:
     def _excess(self) -> float:
         return self.secondary_regret(clip=False)
 
-    def report(self) -> str:
+    def details(self) -> str:
         """Return the summary, every deactivation with its reason, and the regret per expert."""
         lines = [self.summary()]
         if self.activity is not None:
             lines.append(self.activity.summary())
-        lines.append(self.to_frame().to_string(float_format=lambda x: f"{x:.4g}"))
+        lines.append(self.experts().to_string(float_format=lambda x: f"{x:.4g}"))
         return "\n".join(lines)
 
-    def to_frame(self) -> pd.DataFrame:
+    def experts(self) -> pd.DataFrame:
         """Return one row per expert: losses, share of play, active rounds, sleeping regret."""
         import pandas as pd
 
@@ -208,18 +199,6 @@ class RunResult:
         shares: FloatArray = counts / self.paths.size
         return shares
 
-    def transcript(self, replicate: int = 0) -> Transcript:
-        """Return one path round by round."""
-        path = self.paths[replicate]
-        rows = np.arange(len(path))
-        columns: dict[str, NDArray[np.generic]] = {"played": path, "l1": self.l1[rows, path]}
-        if self.suffered is not None:
-            columns["l2"] = self.suffered[replicate]
-        elif self.l2 is not None:
-            columns["l2"] = self.l2[rows, path]
-        columns["active"] = self.active
-        return Transcript(columns, {"learner": self.learner})
-
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw how the secondary loss above the rate accumulates; returns the axes."""
         from counterplay.tradeoff.pictures import burn_down
@@ -231,6 +210,26 @@ class RunResult:
         from counterplay.tradeoff.pictures import dashboard
 
         return dashboard(self)
+
+
+def rows_of(
+    l1: FloatArray,
+    l2: FloatArray | None,
+    paths: Int32Array,
+    activity: OracleRun | None,
+    suffered: FloatArray | None,
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of a transcript: the first path, if there is one, and who was active."""
+    columns: dict[str, NDArray[Any]] = {}
+    if len(paths):
+        path, rounds = paths[0], np.arange(len(l1))
+        columns = {"played": path, "l1": l1[rounds, path]}
+        if suffered is not None:
+            columns["l2"] = suffered[0]
+        elif l2 is not None:
+            columns["l2"] = l2[rounds, path]
+    columns["active"] = np.ones(l1.shape, dtype=bool) if activity is None else activity.active
+    return columns
 
 
 def _mean_path(values: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The impossibility instance: exact table, exact minimax, what learners do on it."""
+"""The impossibility instance and the burst pair: exact minimax, and what learners do on them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from counterplay.core.online import FollowTheLeader, Hedge
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import (
     CusumOracle,
     EpochLearner,
-    FollowTheLeader,
-    Hedge,
-    ScalarizedLearner,
+    LossStream,
     bounds,
+    instances,
+    play,
+    required_budget,
+)
+from counterplay.tradeoff.lab import (
+    Phase,
+    ScalarizedLearner,
+    burst_pair_phases,
     frontier,
     impossibility_phases,
-    instances,
     minimax,
 )
 from counterplay.tradeoff.learner import BicriteriaLearner
@@ -28,7 +34,7 @@ def worst_of_both(learner: BicriteriaLearner, T: int) -> float:
     """Average over both worlds of the larger of the two expected regrets."""
     values = []
     for world in instances.impossibility_worlds(T):
-        run = learner.run(world.l1, world.l2, c=world.c, n_rep=0)
+        run = play(learner, LossStream(world.l1, world.l2, c=world.c, replicates=0), fast=True)
         values.append(max(run.primary_regret(clip=False), run.secondary_regret(clip=False)))
     return float(np.mean(values))
 
@@ -110,7 +116,7 @@ def test_fixed_experts_and_scalarised_leader_have_the_stated_values() -> None:
             harm = world.l2[:, expert].sum() - world.c * T
             worst.append(max(regret, harm))
         assert np.mean(worst) / T == pytest.approx(value, abs=1e-9)
-    mixed = ScalarizedLearner(1.0, T, 2, learner=FollowTheLeader())
+    mixed = ScalarizedLearner(T, 2, 1.0, learner=FollowTheLeader())
     assert worst_of_both(mixed, T) / T == pytest.approx(1 / 48, rel=1e-2)
 
 
@@ -125,3 +131,65 @@ def test_frontier_falls_and_is_reached_by_the_worst_case_optimum() -> None:
 def test_odd_horizon_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="even"):
         instances.impossibility_worlds(99)
+
+
+@pytest.mark.claim("09.04")
+def test_brute_force_linear_program_and_budget_agree() -> None:
+    game = instances.burst_pair(10_000, 0.5)
+    m = game.meta["m"]
+    assert m == 100
+    loud = np.arange(2 * m + 1)  # rounds spent on the bursting expert
+    l1 = 0.75 * game.T - loud / 2
+    regret = np.maximum(l1 - game.l1.sum(axis=0).min(), loud / 4)
+    assert regret.min() == pytest.approx(m / 6, abs=1 / 4)
+    assert regret[round(2 * m / 3)] == regret.min()
+    assert minimax(burst_pair_phases(m), 0.0).value == pytest.approx(m / 6, abs=1e-9)
+    assert bounds.burst_pair_minimax(m) == m / 6
+    assert required_budget(game.l2, 0.0).tolist() == [m / 4, m / 4]
+    assert game.threshold == m / 4
+
+
+@pytest.mark.claim("09.04")
+def test_every_learner_pays(
+    learners: Callable[..., dict[str, BicriteriaLearner]], learner_name: str
+) -> None:
+    game = instances.burst_pair(2000, 0.6, delta=0.25)
+    budget = game.meta["m"] / 4  # m is rounded, so this may exceed delta * T**alpha a little
+    learner = learners(game.T, 2, 10, CusumOracle(0.0, budget))[learner_name]
+    run = play(learner, LossStream(game.l1, game.l2, c=game.c, replicates=0), fast=True)
+    worst = max(run.primary_regret(clip=False), run.secondary_regret(clip=False))
+    assert worst >= bounds.burst_pair_minimax(game.meta["m"]) - 1
+
+
+def test_bursts_must_fit() -> None:
+    with pytest.raises(InvalidInputError, match="m="):
+        instances.burst_pair(100, 1.0)
+
+
+def test_minimax_tables() -> None:
+    result = minimax(impossibility_phases(), 1 / 16)
+    assert result.to_frame().shape == (3, 2)
+    assert "least max(R1, R2): 0.00694" in result.summary()
+    with pytest.raises(InvalidInputError, match="same K experts"):
+        minimax([(Phase("a", 1.0, (0.1, 0.2), (0.1,)),)], 0.1)
+    with pytest.raises(InvalidInputError, match="objective"):
+        minimax(impossibility_phases(), 0.1, "best")  # type: ignore[arg-type]  # wrong
+
+
+def test_minimax_is_never_above_what_a_learner_reaches() -> None:
+    T = 4800
+    value = minimax(impossibility_phases(), 1 / 16).value * T
+    for learner in (
+        EpochLearner(T, 2, B=1, learner=FollowTheLeader()),
+        ScalarizedLearner(T, 2, 0.3),
+    ):
+        reached = np.mean(
+            [
+                max(r.primary_regret(clip=False), r.secondary_regret(clip=False))
+                for r in (
+                    play(learner, LossStream(w.l1, w.l2, c=w.c, replicates=0), fast=True)
+                    for w in instances.impossibility_worlds(T)
+                )
+            ]
+        )
+        assert reached >= value - 1e-6

@@ -1,4 +1,4 @@
-"""The switch-tax instance: exact identities, slopes, lower bound for everybody."""
+"""Hard instances: exact identities, slopes, lower bounds for everybody."""
 
 from __future__ import annotations
 
@@ -7,24 +7,30 @@ import math
 import numpy as np
 import pytest
 
-from counterplay.errors import AssumptionWarning, InvalidInputError
-from counterplay.tradeoff import (
-    CallableSecondary,
-    CusumOracle,
-    DeactivationLearner,
-    EpochLearner,
+from counterplay.core.online import (
     FollowLazyLeader,
     FollowPerturbedLeader,
     FollowTheLeader,
     Hedge,
-    LazyHedge,
     MaximalCouplingSampler,
-    SwitchTax,
-    anytime,
+    ScalarLearner,
+)
+from counterplay.errors import InvalidInputError
+from counterplay.tradeoff import (
+    EpochLearner,
+    LazyHedge,
+    LossStream,
     bounds,
-    check_bounded_burst,
-    check_stint_budget,
+    burst_check,
     instances,
+    play,
+)
+from counterplay.tradeoff.instances import SwitchTax
+from counterplay.tradeoff.lab import (
+    CallableSecondary,
+    anytime,
+    burst_threshold,
+    check_stint_budget,
     stints,
 )
 
@@ -58,8 +64,10 @@ def test_epoch_learners_pay_exactly_per_switch() -> None:
     game = instances.adaptive_switch_tax(1024, 0.5, 4, 0.2, 0.5, random_state=0)
     B = game.meta["B"]
     for learner in (None, Hedge(), FollowLazyLeader()):
-        run = EpochLearner(1024, 4, 0.5, learner=learner, random_state=1).run(
-            game.l1, game.l2, c=game.c, n_rep=50
+        run = play(
+            EpochLearner(1024, 4, 0.5, learner=learner, random_state=1),
+            LossStream(game.l1, game.l2, c=game.c, replicates=50),
+            fast=True,
         )
         regret = run.suffered.sum(axis=1) - game.c * 1024
         assert np.allclose(regret, 0.5 * B * (run.switches + 1), atol=1e-9)
@@ -74,9 +82,11 @@ def test_stint_budget_holds_but_interval_budget_does_not() -> None:
         path = random_path(rng, T, K, stay)
         assert check_stint_budget(tax.played(path), path, c, delta * B)
     restless = tax.realise(random_path(rng, T, K, 0.5))
-    assert not check_bounded_burst(restless, c, delta, 0.5).ok.any()
+    assert not burst_check(restless, c, burst_threshold(len(restless), delta, 0.5)).ok.any()
     loyal = np.zeros(T, dtype=int)
-    assert check_bounded_burst(tax.realise(loyal)[:, [0]], c, delta, 0.5)
+    assert burst_check(
+        tax.realise(loyal)[:, [0]], c, burst_threshold(len(tax.realise(loyal)[:, [0]]), delta, 0.5)
+    )
 
 
 @pytest.mark.claim("09.13")
@@ -139,8 +149,10 @@ def test_lower_bound_holds_for_all_learners(learner: object, K: int) -> None:
     first, second = [], []
     for seed in range(30):
         game = instances.adaptive_switch_tax(T, alpha, K, 0.2, delta, random_state=seed)
-        run = EpochLearner(T, K, alpha, learner=learner, random_state=seed).run(  # type: ignore[arg-type]  # parametrised
-            game.l1, game.l2, c=game.c, n_rep=10
+        run = play(
+            EpochLearner(T, K, alpha, learner=learner, random_state=seed),
+            LossStream(game.l1, game.l2, c=game.c, replicates=10),
+            fast=True,
         )
         first.append(run.primary_regret(clip=False))
         second.append(run.secondary_regret(clip=False))
@@ -193,38 +205,11 @@ def test_laziness_divides_the_tax_by_more_than_five() -> None:
 def test_lazy_hedge_needs_no_epochs() -> None:
     game = instances.adaptive_switch_tax(2**12, 0.5, 4, 0.2, 0.5, random_state=0)
     learner = LazyHedge(2**12, 4, threshold=game.threshold, random_state=0)
-    run = learner.run(game.l1, game.l2, c=game.c, n_rep=200)
+    run = play(learner, LossStream(game.l1, game.l2, c=game.c, replicates=200), fast=True)
     assert not run.exact
     interval = run.secondary_interval()
     assert interval.low <= run.secondary_regret(clip=False) <= interval.high
     assert interval.high <= learner.guarantees()["secondary regret"]
-
-
-def test_plain_functions_can_be_adaptive_losses() -> None:
-    def tax(t: int, actions: np.ndarray) -> list[float]:
-        moved = t > 0 and (t < 2 or actions[-1] != actions[-2])
-        return [0.9 if moved else 0.1] * 3
-
-    l1 = np.random.default_rng(0).random((60, 3))
-    run = EpochLearner(60, 3, B=10, random_state=0).run(l1, tax, c=0.1, n_rep=3)
-    direct = CallableSecondary(tax, 3)
-    assert np.array_equal(run.suffered, direct.played(run.paths))
-    assert direct.realise(run.paths[0]).shape == (60, 3)
-
-
-def test_adaptive_losses_with_a_watchdog_warn_and_still_play() -> None:
-    game = instances.adaptive_switch_tax(256, 0.5, 3, 0.2, 0.5, random_state=0)
-    watchdog = CusumOracle(0.2, 200.0)
-    learner = DeactivationLearner(256, 3, 0.5, oracle=watchdog, random_state=0)
-    with pytest.warns(AssumptionWarning, match="adaptive"):
-        run = learner.run(game.l1, game.l2)
-    assert run.path.shape == (256,)
-    assert run.plan is None
-    assert run.secondary_regret(clip=False) == pytest.approx(
-        game.l2.played(run.path).sum() - 0.2 * 256
-    )
-    with pytest.warns(AssumptionWarning), pytest.raises(InvalidInputError, match="n_rep"):
-        learner.run(game.l1, game.l2, n_rep=2)
 
 
 def test_bad_taxes_are_refused() -> None:
@@ -234,3 +219,89 @@ def test_bad_taxes_are_refused() -> None:
         instances.adaptive_switch_tax(100, 0.5, 1, 0.1, 0.5)
     with pytest.raises(InvalidInputError, match="2 values in round 0, expected 3"):
         CallableSecondary(lambda t, a: [0.0, 0.0], 3).losses(0, np.array([], dtype=int))
+
+
+@pytest.mark.claim("09.25")
+@pytest.mark.parametrize("T", [10**5, 10**6])
+def test_good_event_matches_the_cumulative_losses(T: int) -> None:
+    for world in (1, 2, 3):
+        for seed in range(3):
+            game = instances.cumulative_trap(T, 0.8, 0.5, world, random_state=seed)
+            M = (world - 1) * game.meta["interval"]
+            assert game.meta["good_event"]
+            assert game.l1[:M].sum(axis=0).tolist() == [M / 2, M / 2]
+            half = M + game.meta["interval"] // 2
+            assert (game.l1[half:] == 1.0).all()
+
+
+@pytest.mark.claim("09.25")
+@pytest.mark.parametrize("learner", [Hedge(), FollowTheLeader()], ids=repr)
+def test_worlds_look_alike(learner: ScalarLearner) -> None:
+    zero = instances.cumulative_trap(10**5, 0.8, 0.5, 0)
+    for world in (1, 2, 3):
+        other = instances.cumulative_trap(10**5, 0.8, 0.5, world, random_state=world)
+        interval = zero.meta["interval"]
+        rows = slice((world - 1) * interval, (world - 1) * interval + interval // 2)
+        here = learner.marginals(zero.l1)[rows]
+        there = learner.marginals(other.l1)[rows]
+        assert np.abs(here - there).max() <= 1e-12
+
+
+@pytest.mark.claim("09.25")
+@pytest.mark.parametrize("T", [10**5, 10**6])
+@pytest.mark.parametrize("learner", [Hedge(), FollowTheLeader()], ids=repr)
+def test_expected_worst_regret_is_large(learner: ScalarLearner, T: int) -> None:
+    total, n = 0.0, instances.cumulative_trap(T, 0.8, 0.5, 0).meta["intervals"]
+    for world in range(n + 1):
+        worst = []
+        for seed in range(1 if world == 0 else 3):
+            game = instances.cumulative_trap(T, 0.8, 0.5, world, random_state=seed)
+            run = play(
+                EpochLearner(game.T, 2, B=1, learner=learner),
+                LossStream(game.l1, game.l2, c=game.c, replicates=0),
+                fast=True,
+            )
+            worst.append(max(run.primary_regret(clip=False), run.secondary_regret(clip=False)))
+        total += game.meta["probability"] * float(np.mean(worst))
+    assert total >= bounds.cumulative_trap(game.T, 0.8)
+    assert total >= 0.1 * game.T**0.9
+
+
+def test_leader_in_world_zero_has_the_exact_secondary_regret() -> None:
+    game = instances.cumulative_trap(10**5, 0.8, 0.5, 0)
+    run = play(
+        EpochLearner(game.T, 2, B=1, learner=FollowTheLeader()),
+        LossStream(game.l1, game.l2, c=game.c, replicates=0),
+        fast=True,
+    )
+    exact = 0.25 * game.T**0.8 * game.T / game.T ** ((1 + 0.8) / 2)
+    assert run.secondary_regret(clip=False) == pytest.approx(exact, rel=2e-3)
+
+
+def test_the_trap_keeps_the_burst_budget() -> None:
+    for world in (0, 2):
+        game = instances.cumulative_trap(10**5, 0.8, 0.5, world, random_state=0)
+        check = burst_check(game.l2, game.c, burst_threshold(len(game.l2), game.delta, game.alpha))
+        assert check
+        assert check.excess.max() / game.threshold < 0.7
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.6, 0.7, 0.8, 0.9])
+def test_bound_becomes_positive_where_stated(alpha: float) -> None:
+    stated = {0.5: 1.9e7, 0.6: 8.1e5, 0.7: 9.0e4, 0.8: 1.8e4, 0.9: 5.2e3}[alpha]
+    assert bounds.cumulative_trap(round(stated * 1.05), alpha) > 0
+    assert bounds.cumulative_trap(round(stated * 0.95), alpha) < 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"T": 10**5, "alpha": 0.8, "c": 0.5, "world": 4}, "world"),
+        ({"T": 12, "alpha": 0.5, "c": 0.5, "world": 2}, "window does not fit"),
+        ({"T": 10**5, "alpha": 0.9, "c": 0.1, "world": 0}, "swing"),
+        ({"T": 7, "alpha": 1.0, "c": 0.5, "world": 0}, "shorter than one interval"),
+    ],
+)
+def test_bad_traps_are_refused(arguments: dict[str, float], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        instances.cumulative_trap(**arguments)  # type: ignore[arg-type]  # mixed

@@ -1,0 +1,84 @@
+"""For researchers: baselines, exact programs, regret notions, and what the learners are made of.
+
+Learners for comparison (mixed losses, restarts, rules of cumulative losses, AdaNormalHedge), the
+least regret anybody can reach as a linear program, secondary losses that react to the play, and the
+records that learners and reports hand out. Learners of one loss are in ``counterplay.core.online``.
+"""
+
+from counterplay.tradeoff.adanormalhedge import AdaNormalHedge
+from counterplay.tradeoff.baselines import (
+    CumulativeLossLearner,
+    RestartAtReset,
+    RestartOnDeactivation,
+    ScalarizedLearner,
+)
+from counterplay.tradeoff.bursts import BurstCheck, check_stint_budget, cusum
+from counterplay.tradeoff.champion_report import ChampionReport
+from counterplay.tradeoff.diagnosis import ImpossibilityReport
+from counterplay.tradeoff.epoch_learner import anytime
+from counterplay.tradeoff.learner import BicriteriaLearner, Losses
+from counterplay.tradeoff.metrics import (
+    count_switches,
+    primary_regret,
+    rounds_since_switch,
+    secondary_regret,
+    sleeping_regret,
+    stints,
+)
+from counterplay.tradeoff.minimax import (
+    Minimax,
+    Phase,
+    burst_pair_phases,
+    frontier,
+    impossibility_phases,
+    minimax,
+)
+from counterplay.tradeoff.model import (
+    AdaptiveSecondary,
+    CallableSecondary,
+    EpochGrid,
+    Instance,
+    burst_threshold,
+)
+from counterplay.tradeoff.oracle import Deactivation, OracleRun
+from counterplay.tradeoff.plan import Plan
+from counterplay.tradeoff.reactivation import ReactivationTrace
+from counterplay.tradeoff.transcript import LossTranscript
+
+__all__ = [
+    "AdaNormalHedge",
+    "AdaptiveSecondary",
+    "BicriteriaLearner",
+    "BurstCheck",
+    "CallableSecondary",
+    "ChampionReport",
+    "CumulativeLossLearner",
+    "Deactivation",
+    "EpochGrid",
+    "ImpossibilityReport",
+    "Instance",
+    "LossTranscript",
+    "Losses",
+    "Minimax",
+    "OracleRun",
+    "Phase",
+    "Plan",
+    "ReactivationTrace",
+    "RestartAtReset",
+    "RestartOnDeactivation",
+    "ScalarizedLearner",
+    "anytime",
+    "burst_pair_phases",
+    "burst_threshold",
+    "check_stint_budget",
+    "count_switches",
+    "cusum",
+    "frontier",
+    "impossibility_phases",
+    "minimax",
+    "primary_regret",
+    "rounds_since_switch",
+    "secondary_regret",
+    "sleeping_regret",
+    "stints",
+]
