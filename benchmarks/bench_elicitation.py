@@ -27,11 +27,10 @@ from counterplay.elicitation import (
     MultiObjectiveMDP,
     PolytopeElicitor,
     expand_and_compress,
-    flow_decomposition,
     instances,
     plan,
-    policy_flow,
 )
+from counterplay.elicitation.lab import flow_decomposition, policy_flow
 
 TARGET, LIMIT = 0.01, 60
 
@@ -50,7 +49,7 @@ def ours(items: np.ndarray, w: np.ndarray, seed: int) -> tuple[int, float, int]:
         done = elicitor.done
         spent += time.process_time() - start
         if reached is None and loss(worth, elicitor.best_guess()) <= TARGET:
-            reached = len(elicitor.answers)
+            reached = len(elicitor.events)
         if done:
             break
         query = elicitor.ask()  # computed above, when done was asked for
@@ -58,7 +57,7 @@ def ours(items: np.ndarray, w: np.ndarray, seed: int) -> tuple[int, float, int]:
         start = time.process_time()
         elicitor.tell(answer)
         spent += time.process_time() - start
-    asked = len(elicitor.answers)
+    asked = len(elicitor.events)
     return asked if reached is None else reached, spent / max(asked, 1), asked
 
 

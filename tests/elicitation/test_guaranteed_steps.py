@@ -7,21 +7,24 @@ import pytest
 
 from counterplay.elicitation import (
     LinearPreferenceUser,
-    MDPOracle,
-    PointSetOracle,
     PreferenceElicitor,
-    barycentric_basis,
-    basis_policies,
+    answered_by,
     bounds,
-    estimate_ratios,
-    find_benchmark,
     instances,
     plan,
+)
+from counterplay.elicitation.comparisons import Answer, AnswerLog, Option
+from counterplay.elicitation.lab import (
+    MDPOracle,
+    PointSetOracle,
+    barycentric_basis,
+    basis_policies,
+    estimate_ratios,
+    find_benchmark,
     policy_value,
     solve_preference,
     spanner_coefficients,
 )
-from counterplay.elicitation.comparisons import Answer, AnswerLog, Option
 from elicitation.problems import unit
 
 
@@ -122,7 +125,7 @@ def test_single_objectives_do_not_span_but_the_basis_does(
     bandit = instances.linear_dependence()
     _, single = MDPOracle(bandit).argmax(np.eye(3))
     assert np.linalg.matrix_rank(single, tol=1e-9) == 2
-    result = PreferenceElicitor(bandit, basis="thesis").run(LinearPreferenceUser(w, 1e-3))
+    result = answered_by(PreferenceElicitor(bandit, basis="thesis"), LinearPreferenceUser(w, 1e-3))
     estimate = result.estimate
     assert estimate.d_used == 3
     rewards = bandit.R[0]
@@ -136,8 +139,8 @@ def test_single_objectives_do_not_span_but_the_basis_does(
 @pytest.mark.claim("08.06")
 def test_naive_basis_of_single_objectives_misses_a_dimension() -> None:
     bandit = instances.linear_dependence()
-    result = PreferenceElicitor(bandit, basis="single").run(
-        LinearPreferenceUser([1.0, 1.0, 1.0], 1e-3)
+    result = answered_by(
+        PreferenceElicitor(bandit, basis="single"), LinearPreferenceUser([1.0, 1.0, 1.0], 1e-3)
     )
     assert result.estimate.d_used == 2
 

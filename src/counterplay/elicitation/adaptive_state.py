@@ -21,7 +21,7 @@ from counterplay.elicitation.guaranteed_procedure import ProcedureSettings, guar
 from counterplay.elicitation.informative import Choice, most_informative
 from counterplay.elicitation.option_pool import Certificate, OptionPool, clean
 from counterplay.elicitation.results import Contradiction, ElicitationResult
-from counterplay.elicitation.sessions import Session
+from counterplay.elicitation.sessions import ProcedureSession
 from counterplay.elicitation.shared_bases import SharedBases
 from counterplay.elicitation.tolerant_set import TolerantSet
 from counterplay.errors import ContradictionError, InvalidInputError
@@ -68,7 +68,7 @@ class AdaptiveState:
         self.contradictions: list[Contradiction] = []
         self.open_conflict: tuple[int, ...] = ()
         self.to_confirm: list[int] = []
-        self.inner: Session[ElicitationResult] | None = None
+        self.inner: ProcedureSession[ElicitationResult] | None = None
         self.inner_failed = False
         self.stopped = False
         self._same_in_a_row: list[float] = []
@@ -149,7 +149,7 @@ class AdaptiveState:
         """
         if self.inner is None or not self.inner.done or self.inner_failed:
             return self.certificate.option, self.certificate.regret
-        outcome = self.inner.result
+        outcome = self.inner.result()
         estimate = outcome.estimate
         witness = np.ones(self.shared.oracle.k) if estimate is None else estimate.w_hat
         own = self.pool.position_of(outcome.item, outcome.value, witness)
@@ -163,7 +163,7 @@ class AdaptiveState:
         """K with regret <= K eps for the guaranteed procedure."""
         k = self.shared.oracle.k
         if self.inner is not None and self.inner.done and not self.inner_failed:
-            estimate = self.inner.result.estimate
+            estimate = self.inner.result().estimate
             d = k if estimate is None else len(estimate.basis_values)
         else:
             d = self.shared.basis(0).d
@@ -203,17 +203,17 @@ class AdaptiveState:
             if excess <= 0:  # everyone who fits the answers already has the guarantee
                 return None
         inner = self._inner_session()
-        if inner is None or inner.done:
-            return None
-        return inner.ask()
+        return None if inner is None else inner.ask()
 
-    def _inner_session(self) -> Session[ElicitationResult] | None:
+    def _inner_session(self) -> ProcedureSession[ElicitationResult] | None:
         """The guaranteed procedure, with implied answers filled in."""
         if self.inner is None:
-            self.inner = Session(lambda: guaranteed_procedure(self.shared, ProcedureSettings()))
+            self.inner = ProcedureSession(
+                lambda: guaranteed_procedure(self.shared, ProcedureSettings())
+            )
         try:
-            while not self.inner.done:
-                implied = self.consistent.implied(self.inner.ask().difference)
+            while (query := self.inner.ask()) is not None:
+                implied = self.consistent.implied(query.difference)
                 if implied is None:
                     break
                 self.inner.tell(implied)

@@ -130,7 +130,7 @@ class BaselineResult:
 
     Examples
     --------
-    >>> from counterplay.elicitation import PointSetOracle
+    >>> from counterplay.elicitation.lab import PointSetOracle
     >>> equal_weights(PointSetOracle([[1.0, 0.0], [0.6, 0.6]])).n_queries
     0
     """
@@ -146,7 +146,7 @@ def equal_weights(oracle: LinearOracle) -> BaselineResult:
 
     Examples
     --------
-    >>> from counterplay.elicitation import PointSetOracle
+    >>> from counterplay.elicitation.lab import PointSetOracle
     >>> equal_weights(PointSetOracle([[1.0, 0.0], [0.6, 0.6]])).item
     1
     """
@@ -160,7 +160,8 @@ def random_comparisons(
 
     Examples
     --------
-    >>> from counterplay.elicitation import LinearPreferenceUser, PointSetOracle
+    >>> from counterplay.elicitation import LinearPreferenceUser
+    >>> from counterplay.elicitation.lab import PointSetOracle
     >>> oracle = PointSetOracle(np.random.default_rng(0).random((200, 3)))
     >>> found = random_comparisons(oracle, LinearPreferenceUser([1, 1, 1], 0.01), 20, 0)
     >>> found.n_queries
@@ -189,7 +190,8 @@ def bradley_terry(
 
     Examples
     --------
-    >>> from counterplay.elicitation import LinearPreferenceUser, PointSetOracle
+    >>> from counterplay.elicitation import LinearPreferenceUser
+    >>> from counterplay.elicitation.lab import PointSetOracle
     >>> oracle = PointSetOracle(np.random.default_rng(0).random((200, 3)))
     >>> found = bradley_terry(oracle, LinearPreferenceUser([1, 0, 0], 0.01), 40, random_state=0)
     >>> int(found.weights.argmax())

@@ -89,7 +89,8 @@ def basis_policies(
     The best options of the three single objectives span a plane only; the basis finds the third
     dimension:
 
-    >>> from counterplay.elicitation import MDPOracle, instances
+    >>> from counterplay.elicitation import instances
+    >>> from counterplay.elicitation.lab import MDPOracle
     >>> oracle = MDPOracle(instances.linear_dependence())
     >>> _, best = oracle.argmax(np.eye(3))
     >>> int(np.linalg.matrix_rank(best, tol=1e-9)), basis_policies(oracle, best[1]).d
@@ -156,7 +157,8 @@ def barycentric_basis(
     --------
     On the Fibonacci instance the thesis' basis needs coefficients up to 13; one swap repairs it:
 
-    >>> from counterplay.elicitation import PointSetOracle, instances
+    >>> from counterplay.elicitation import instances
+    >>> from counterplay.elicitation.lab import PointSetOracle
     >>> fibonacci = instances.fibonacci(8)
     >>> oracle = PointSetOracle(fibonacci.values)
     >>> basis = barycentric_basis(oracle, fibonacci.values[0], C=2.0)
@@ -194,7 +196,7 @@ def spanner_coefficients(oracle: LinearOracle, basis: Basis) -> FloatArray:
 
     Examples
     --------
-    >>> from counterplay.elicitation import PointSetOracle
+    >>> from counterplay.elicitation.lab import PointSetOracle
     >>> oracle = PointSetOracle([[1.0, 0.0], [0.5, 0.5], [0.0, 0.6]])
     >>> spanner_coefficients(oracle, basis_policies(oracle, [1.0, 0.0])).round(3).tolist()
     [nan, 1.0]

@@ -48,7 +48,8 @@ def find_benchmark(oracle: LinearOracle, user: User) -> Benchmark:
 
     Examples
     --------
-    >>> from counterplay.elicitation import LinearPreferenceUser, MDPOracle, instances
+    >>> from counterplay.elicitation import LinearPreferenceUser, instances
+    >>> from counterplay.elicitation.lab import MDPOracle
     >>> oracle = MDPOracle(instances.linear_dependence())
     >>> find_benchmark(oracle, LinearPreferenceUser([1, 1, 1], eps=1e-3)).index
     1

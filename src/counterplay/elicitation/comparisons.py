@@ -8,7 +8,7 @@ Source: spec 08 section 2.4.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -21,13 +21,10 @@ from counterplay.core.validation import (
     check_int,
     check_same_shape,
 )
-from counterplay.errors import ContradictionError, InvalidInputError
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from counterplay.elicitation.trajectories import WeightedTrajectorySet
-
-InconsistentAnswers = ContradictionError
-"""Raised when no preference explains the answers; ``conflict`` holds the answers concerned."""
 
 T = TypeVar("T")
 
@@ -253,8 +250,3 @@ def run_procedure(procedure: Procedure[T], user: User, log: AnswerLog | None = N
     except StopIteration as stop:
         result: T = stop.value
         return result
-
-
-def as_values(options: Sequence[Option]) -> FloatArray:
-    """Stack the value vectors of options."""
-    return np.stack([option.value for option in options])

@@ -31,9 +31,10 @@ class PreferenceEstimate:
 
     Examples
     --------
-    >>> from counterplay.elicitation import LinearPreferenceUser, PreferenceElicitor
+    >>> from counterplay.elicitation import LinearPreferenceUser, PreferenceElicitor, answered_by
     >>> items = [[1.0, 0.0], [0.0, 1.0]]
-    >>> found = PreferenceElicitor(items).run(LinearPreferenceUser([1.0, 0.5], 1e-3)).estimate
+    >>> user = LinearPreferenceUser([1.0, 0.5], 1e-3)
+    >>> found = answered_by(PreferenceElicitor(items), user).estimate
     >>> found.weights().round(3).tolist()
     [0.667, 0.333]
     """

@@ -56,7 +56,8 @@ def expand_and_compress(
 
     Examples
     --------
-    >>> from counterplay.elicitation import expand_and_compress, instances, plan, policy_value
+    >>> from counterplay.elicitation import expand_and_compress, instances, plan
+    >>> from counterplay.elicitation.lab import policy_value
     >>> mdp = instances.random_mdp(seed=1, k=3)
     >>> policy = plan(mdp, [[1.0, 0.5, 0.2]]).policies[0]
     >>> explained = expand_and_compress(mdp, policy)

@@ -9,6 +9,7 @@ Source: spec 08 section 4 (I1 to I11); thesis app:eg-linear-dependent and app:ep
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +24,9 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.elicitation.mdp import MultiObjectiveMDP, add_do_nothing
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,4 +359,70 @@ def compression_inputs(seed: RandomState = 0) -> dict[str, tuple[FloatArray, Flo
         "collinear": (line, uniform),
         "zeros": (rng.random((50, 3)), zeros / zeros.sum()),
         "magnitudes": (rng.random((50, 3)), magnitudes / magnitudes.sum()),
+    }
+
+
+def city(
+    rows: int = 8, columns: int = 8, *, highway: bool = True, random_state: RandomState = 0
+) -> nx.MultiDiGraph[Any]:
+    """Return a city to try things on: streets, a river promenade, a motorway that jams.
+
+    Nodes are ``(row, column)`` with attribute ``pos``. Edges have ``time`` (minutes), ``scenery``,
+    ``safety`` (both 0 to 1), ``congestion`` (probability) and ``delay`` (minutes).
+
+    Examples
+    --------
+    >>> town = city(4, 5)
+    >>> town.number_of_nodes(), town.has_edge((0, 0), (0, 1))
+    (20, True)
+    """
+    import networkx as nx
+
+    rng = generator(random_state)
+    graph: nx.MultiDiGraph[Any] = nx.MultiDiGraph()
+    for r in range(check_positive_int(rows, "rows")):
+        for c in range(check_positive_int(columns, "columns")):
+            graph.add_node((r, c), pos=(float(c), float(-r)))
+    for r in range(rows):
+        for c in range(columns):
+            for head in ((r, c + 1), (r + 1, c)):
+                if head in graph:
+                    for edge in (((r, c), head), (head, (r, c))):
+                        graph.add_edge(*edge, **_street(edge, rows, columns, rng))
+    if highway and columns > 2:
+        middle = rows // 2
+        for c in range(0, columns - 2, 2):
+            for tail, head in (((middle, c), (middle, c + 2)), ((middle, c + 2), (middle, c))):
+                graph.add_edge(
+                    tail,
+                    head,
+                    kind="motorway",
+                    time=2.0,
+                    scenery=0.0,
+                    safety=0.55,
+                    congestion=0.15,
+                    delay=25.0,
+                )
+    return graph
+
+
+def _street(
+    edge: tuple[tuple[int, int], tuple[int, int]],
+    rows: int,
+    columns: int,
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    (r, c), (r2, c2) = edge
+    if r == r2 == 0:  # the promenade along the river
+        return {"kind": "river", "time": 6.0, "scenery": 0.95, "safety": 0.9, "congestion": 0.0}
+    if c == c2 == columns - 1:
+        return {"kind": "park", "time": 5.0, "scenery": 0.7, "safety": 0.8, "congestion": 0.0}
+    central = abs(r - rows / 2) + abs(c - columns / 2) < (rows + columns) / 5
+    return {
+        "kind": "centre" if central else "street",
+        "time": float(np.round(rng.uniform(3.0, 6.0), 1)),
+        "scenery": float(np.round(rng.uniform(0.1, 0.4), 2)),
+        "safety": float(np.round(rng.uniform(0.2, 0.5) if central else rng.uniform(0.6, 1.0), 2)),
+        "congestion": 0.1 if central else 0.0,
+        "delay": 10.0,
     }

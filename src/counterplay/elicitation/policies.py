@@ -38,7 +38,8 @@ class PolicyMixture:
     --------
     Half "take the prize at once" and half "do nothing" is worth half the prize:
 
-    >>> from counterplay.elicitation import instances, do_nothing_policy
+    >>> from counterplay.elicitation import instances
+    >>> from counterplay.elicitation.lab import do_nothing_policy
     >>> mdp = instances.stationarity()
     >>> take = np.ones((mdp.H, mdp.n_states), dtype=int)
     >>> mixture = PolicyMixture([0.5, 0.5], [take, do_nothing_policy(mdp)])

@@ -81,9 +81,9 @@ def elicit(
     )
     talk = Questionnaire(elicitor, items, console, path, {"digest": digest, "setup": setup})
     if saved is not None:
-        console.print(f"resumed after {len(elicitor.answers)} answers from {path.name}")
+        console.print(f"resumed after {len(elicitor.events)} answers from {path.name}")
     if talk.run():
-        result = elicitor.result
+        result = elicitor.result()
         talk.show_result(result)
         if as_json:
             typer.echo(json.dumps(_result_record(result, items, rows)))
@@ -109,8 +109,8 @@ class Questionnaire:
         )
         self.save()
         try:
-            while not self.elicitor.done:
-                if not self._one_question():
+            while (query := self.elicitor.ask()) is not None:
+                if not self._one_question(query):
                     self._say_goodbye()
                     return False
         except (typer.Abort, KeyboardInterrupt, EOFError):
@@ -171,9 +171,8 @@ class Questionnaire:
         self.console.print("\nworth of the leading items, as a share of your best item:")
         self.console.print(table)
 
-    def _one_question(self) -> bool:
+    def _one_question(self, query: Query) -> bool:
         """Ask one question; return False if the person wants to leave."""
-        query = self.elicitor.ask()
         self.show_question(query)
         while True:
             word = typer.prompt(_HELP, prompt_suffix="\n> ", err=self.console.stderr)
@@ -203,7 +202,7 @@ class Questionnaire:
         self.save()
 
     def _undo(self) -> bool:
-        if not self.elicitor.answers:
+        if not self.elicitor.events:
             self.console.print("there is no answer to take back")
             return False
         self.elicitor.undo()
@@ -233,7 +232,7 @@ class Questionnaire:
 
     def _say_goodbye(self) -> None:
         self.console.print(
-            f"\nsaved {len(self.elicitor.answers)} answers in {self.path}; "
+            f"\nsaved {len(self.elicitor.events)} answers in {self.path}; "
             "the same command continues",
             markup=False,
         )

@@ -59,7 +59,8 @@ def refine_ratios(
 
     Examples
     --------
-    >>> from counterplay.elicitation import LinearPreferenceUser, estimate_ratios
+    >>> from counterplay.elicitation import LinearPreferenceUser
+    >>> from counterplay.elicitation.lab import estimate_ratios
     >>> V, user = [[1.0, 0.2], [0.3, 0.6]], LinearPreferenceUser([1.0, 0.7], eps=0.1)
     >>> coarse = estimate_ratios(V, user)
     >>> fine = refine_ratios(V, user, coarse, extra_queries=40)

@@ -10,11 +10,11 @@ import numpy as np
 from counterplay.core.figures import PALETTE, figure_style, panels
 from counterplay.elicitation import (
     LinearPreferenceUser,
-    PointSetOracle,
     PolytopeElicitor,
     PreferenceElicitor,
-    baselines,
+    answered_by,
 )
+from counterplay.elicitation.lab import PointSetOracle, equal_weights, random_comparisons
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -57,18 +57,17 @@ def _cell(params: Params, seed: int) -> Record:
 
     elicitor = PolytopeElicitor(items, target_regret=TARGET, random_state=0)
     reached = None
-    while not elicitor.done:
+    while (query := elicitor.ask()) is not None:
         if reached is None and loss(elicitor.best_guess()) <= TARGET:
-            reached = len(elicitor.answers)
-        query = elicitor.ask()
+            reached = len(elicitor.events)
         elicitor.tell(user.compare(query.first, query.second))
-    result = elicitor.result
+    result = elicitor.result()
     return {
-        "reached": len(elicitor.answers) if reached is None else reached,
+        "reached": len(elicitor.events) if reached is None else reached,
         "certified": result.n_queries,
         "regret": loss(result.index),
         "certificate": result.regret_certificate,
-        "guaranteed": PreferenceElicitor(items).run(user).n_queries,
+        "guaranteed": answered_by(PreferenceElicitor(items), user).n_queries,
         "random": _random_pairs(items, user, loss, seed),
     }
 
@@ -77,11 +76,7 @@ def _random_pairs(items: Any, user: LinearPreferenceUser, loss: Any, seed: int) 
     """Random comparisons until the Chebyshev centre recommends well, up to a limit."""
     oracle = PointSetOracle(items)
     for q in (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, RANDOM_LIMIT):
-        found = (
-            baselines.equal_weights(oracle)
-            if q == 0
-            else baselines.random_comparisons(oracle, user, q, seed)
-        )
+        found = equal_weights(oracle) if q == 0 else random_comparisons(oracle, user, q, seed)
         if loss(found.item) <= TARGET:
             return q
     return RANDOM_LIMIT

@@ -11,12 +11,11 @@ from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.elicitation import (
     LinearPreferenceUser,
     PreferenceElicitor,
-    SharedBases,
+    answered_by,
     bounds,
-    estimate_ratios,
     instances,
-    solve_preference,
 )
+from counterplay.elicitation.lab import SharedBases, estimate_ratios, solve_preference
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def _cell(params: Params, seed: int) -> Record:
     worth = instance.values @ instance.w
 
     def regret(shared: SharedBases) -> float:
-        result = PreferenceElicitor(shared).run(user)
+        result = answered_by(PreferenceElicitor(shared), user)
         return float(worth.max() - worth[result.index]) / instance.eps
 
     rotated = [

@@ -15,10 +15,15 @@ from counterplay.elicitation import (
     MultiObjectiveMDP,
     PolytopeElicitor,
     PreferenceElicitor,
-    SharedBases,
-    baselines,
+    answered_by,
     bounds,
     instances,
+)
+from counterplay.elicitation.lab import (
+    SharedBases,
+    bradley_terry,
+    equal_weights,
+    random_comparisons,
 )
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
@@ -57,7 +62,7 @@ def _process(name: str) -> MultiObjectiveMDP:
     known: dict[str, dict[str, Any]] = {
         "fruit-tree-v0": {"horizon": 6, "depth": 6},
         "deep-sea-treasure-v0": {"horizon": 20, "costs": ["time"]},
-        "resource-gathering-v0": {"horizon": 16, "costs": ["enemy"], "method": "samples"},
+        "resource-gathering-v0": {"horizon": 16, "costs": ["enemy"], "samples": 2000},
     }
     return MultiObjectiveMDP.from_gymnasium(name, **known[name])
 
@@ -74,7 +79,7 @@ def _cell(params: Params, seed: int) -> Record:
     def loss(value: Any) -> float:
         return max(0.0, 1 - float(value @ w) / best)
 
-    full = PreferenceElicitor(shared).run(user)
+    full = answered_by(PreferenceElicitor(shared), user)
     record: dict[str, Any] = {
         "k": k,
         "questions": full.n_queries,
@@ -82,19 +87,19 @@ def _cell(params: Params, seed: int) -> Record:
         "certificate": full.regret_certificate,
         "best": best,
     }
-    equal = loss(baselines.equal_weights(oracle).value)
+    equal = loss(equal_weights(oracle).value)
     curve = _adaptive(shared, user, loss, record)
     for q in STOPS:
         record[f"adaptive_{q}"] = curve[q]
-        capped = PreferenceElicitor(shared, max_queries=q).run(user)
+        capped = answered_by(PreferenceElicitor(shared, max_queries=q), user)
         record[f"guaranteed_{q}"] = loss(capped.value)
         record[f"equal weights_{q}"] = equal
         if q == 0:
             record["random pairs_0"] = record["Bradley-Terry_0"] = equal
             continue
-        random = baselines.random_comparisons(oracle, user, q, seed)
+        random = random_comparisons(oracle, user, q, seed)
         record[f"random pairs_{q}"] = loss(random.value)
-        logistic = baselines.bradley_terry(oracle, user, q, random_state=seed)
+        logistic = bradley_terry(oracle, user, q, random_state=seed)
         record[f"Bradley-Terry_{q}"] = loss(logistic.value)
     return record
 
@@ -107,17 +112,17 @@ def _adaptive(
     curve: dict[int, float] = {}
     now = 0.0
     for q in range(max(STOPS) + 1):
-        if q == 0 or not elicitor.done:
+        query = elicitor.ask()
+        if q == 0 or query is not None:
             now = loss(_value(elicitor, elicitor.best_guess()))
         if q in STOPS:
             curve[q] = now
-        if not elicitor.done:
-            query = elicitor.ask()
+        if query is not None:
             elicitor.tell(user.compare(query.first, query.second))
             if elicitor.done:
-                now = loss(elicitor.result.value)
-    record["adaptive_questions"] = len(elicitor.answers)
-    record["adaptive_regret"] = loss(elicitor.current().value)
+                now = loss(elicitor.result().value)
+    record["adaptive_questions"] = len(elicitor.events)
+    record["adaptive_regret"] = loss(elicitor.result().value)
     record["adaptive_certificate"] = elicitor.certificate
     return curve
 

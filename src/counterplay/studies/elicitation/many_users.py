@@ -11,10 +11,11 @@ from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.elicitation import (
     LinearPreferenceUser,
     PreferenceElicitor,
-    SharedBases,
+    answered_by,
     bounds,
     instances,
 )
+from counterplay.elicitation.lab import SharedBases
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -38,10 +39,10 @@ def _cell(params: Params, seed: int) -> Record:
     for i in range(n):
         w = rng.dirichlet(np.ones(K))
         user = LinearPreferenceUser(w / np.linalg.norm(w), 0.01)
-        PreferenceElicitor(shared).run(user)
+        answered_by(PreferenceElicitor(shared), user)
         if i < 10:
             single = SharedBases(mdp, kind="thesis")
-            PreferenceElicitor(single).run(user)
+            answered_by(PreferenceElicitor(single), user)
             alone += single.oracle.n_calls
     certificates = 2 * (K - 1) * len({*shared._coefficients})
     return {

@@ -14,12 +14,13 @@ from counterplay.elicitation import (
     NoisyUser,
     PolytopeElicitor,
     PreferenceElicitor,
-    SharedBases,
+    answered_by,
     bounds,
     instances,
     plan,
 )
 from counterplay.elicitation.comparisons import Answer
+from counterplay.elicitation.lab import SharedBases
 from counterplay.errors import ContradictionError
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
@@ -77,7 +78,7 @@ def _slips(w: Any, wrong: int, rng: np.random.Generator) -> dict[str, Any]:
     items = rng.random((300, K))
     worth = items @ w
     elicitor = PolytopeElicitor(items, wrong_answers=wrong, target_regret=0.02, random_state=0)
-    result = elicitor.run(Slipping(w, 1e-3, rng.choice(6, size=wrong, replace=False)))
+    result = answered_by(elicitor, Slipping(w, 1e-3, rng.choice(6, size=wrong, replace=False)))
     regret = 1 - float(worth[result.index]) / float(worth.max())
     return {
         "covered": bool(regret <= result.regret_certificate + 1e-9),
@@ -96,7 +97,7 @@ def _flips(w: Any, flip: float, person: int, seed: int) -> dict[str, Any]:
         user = NoisyUser(w, EPS, flip_prob=flip, repeat=repeat, random_state=seed)
         name = "contradiction" if method == "once" else "contradiction_majority"
         try:
-            result = PreferenceElicitor(shared).run(user)
+            result = answered_by(PreferenceElicitor(shared), user)
             record[f"regret_{method}"] = max(0.0, 1 - float(result.value @ w) / best)
             record[f"questions_{method}"] = result.n_queries * repeat
             record[name] = False
@@ -106,9 +107,10 @@ def _flips(w: Any, flip: float, person: int, seed: int) -> dict[str, Any]:
         if wrong == 2 and person >= 20:
             continue  # slower; some people suffice
         user = NoisyUser(w, EPS, flip_prob=flip, random_state=seed)
-        result = PolytopeElicitor(
-            shared, wrong_answers=wrong, max_contradictions=10**6, random_state=0
-        ).run(user)
+        result = answered_by(
+            PolytopeElicitor(shared, wrong_answers=wrong, max_contradictions=10**6, random_state=0),
+            user,
+        )
         record[f"regret_{method}"] = max(0.0, 1 - float(result.value @ w) / best)
         record[f"questions_{method}"] = result.n_queries
     return record

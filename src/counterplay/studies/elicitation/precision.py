@@ -11,14 +11,13 @@ from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.core.stats import loglog_slope
 from counterplay.elicitation import (
     LinearPreferenceUser,
-    MDPOracle,
     PreferenceElicitor,
-    SharedBases,
+    answered_by,
     bounds,
     instances,
     plan,
-    truncation_delta,
 )
+from counterplay.elicitation.lab import MDPOracle, SharedBases, truncation_delta
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def _cell(params: Params, seed: int) -> Record:
     }
     record: dict[str, Any] = {"best": best}
     for method, elicitor in elicitors.items():
-        result = elicitor.run(user)
+        result = answered_by(elicitor, user)
         estimate = result.estimate
         assert estimate is not None
         x = float(estimate.basis_values[0] @ w)

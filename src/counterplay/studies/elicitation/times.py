@@ -13,13 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
-from counterplay.elicitation import (
-    expand_and_compress,
-    flow_decomposition,
-    instances,
-    plan,
-    policy_flow,
-)
+from counterplay.elicitation import expand_and_compress, instances, plan
+from counterplay.elicitation.lab import flow_decomposition, policy_flow
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:

@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
-from counterplay.elicitation import (
-    baselines,
-    bounds,
-    city,
-    expand_and_compress,
+from counterplay.elicitation import MultiObjectiveMDP, bounds, expand_and_compress, instances, plan
+from counterplay.elicitation.lab import (
     flow_decomposition,
-    from_road_graph,
-    instances,
-    plan,
     policy_flow,
     policy_value,
+    sampled_trajectory_set,
 )
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
@@ -78,7 +73,7 @@ def _crash(power: int, method: str, seed: int) -> dict[str, Any]:
     policy = plan(mdp, [[1.0, 1.0, 1.0, 0.0]]).policies[0]
     exact = float(policy_value(mdp, policy)[-1])
     if method == "sampled":
-        shown = baselines.sampled_trajectory_set(mdp, policy, SAMPLES, seed)
+        shown = sampled_trajectory_set(mdp, policy, SAMPLES, seed)
     else:
         chosen = cast(Literal["tree", "literal", "unscaled"], method)
         shown = expand_and_compress(mdp, policy, method=chosen)
@@ -86,8 +81,8 @@ def _crash(power: int, method: str, seed: int) -> dict[str, Any]:
 
 
 def _map() -> dict[str, Any]:
-    graph = city(ROWS, COLUMNS)
-    mdp = from_road_graph(
+    graph = instances.city(ROWS, COLUMNS)
+    mdp = MultiObjectiveMDP.from_road_graph(
         graph, (5, 0), (1, 7), 18, objectives=["time", "scenery", "safety"], costs=["time"]
     )
     policy = plan(mdp, [[1.0, 0.02, 0.02]]).policies[0]
@@ -187,7 +182,7 @@ def _routes(frame: pd.DataFrame) -> Figure:
     """One commuter's policy on a made-up city, as its exact trajectory set: line width is the
     probability, circles mark jams. The motorway in the middle is fast but may jam."""
     routes = json.loads(frame[frame.kind == "map"].routes.iloc[0])
-    graph = city(ROWS, COLUMNS)
+    graph = instances.city(ROWS, COLUMNS)
     place = {str(node): data["pos"] for node, data in graph.nodes(data=True)}
     with figure_style():
         figure, (axes,) = panels(1, width=7.0, height=5.2)
