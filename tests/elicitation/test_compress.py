@@ -1,4 +1,4 @@
-"""C4 compression: spec 08 checks 17 and 18 (compression part)."""
+"""C4 compression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guaranteed procedure as a session: spec 08 checks 22 to 24."""
+"""The guaranteed procedure as a session."""
 
 from __future__ import annotations
 

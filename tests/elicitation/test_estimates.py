@@ -1,4 +1,4 @@
-"""Preference estimates and the improved regret bounds: spec 08 checks 9 to 16."""
+"""Preference estimates and the improved regret bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmark, basis, ratios and their guarantees: spec 08 checks 3 to 8."""
+"""Benchmark, basis, ratios and their guarantees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes from mo-gymnasium: spec 08 check 26 and the error of sampled processes."""
+"""Processes from mo-gymnasium and the error of sampled processes."""
 
 from __future__ import annotations
 

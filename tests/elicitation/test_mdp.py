@@ -1,4 +1,4 @@
-"""Construction and validation of decision processes: spec 08 section 2.1 and check 25."""
+"""Construction and validation of decision processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planner, policies and values: spec 08 checks 1 and 2."""
+"""Planner, policies and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Road networks: spec 08 section 9.1."""
+"""Road networks."""
 
 from __future__ import annotations
 

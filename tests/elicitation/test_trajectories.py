@@ -1,4 +1,4 @@
-"""Trajectory sets and flow decomposition: spec 08 checks 18 to 21."""
+"""Trajectory sets and flow decomposition."""
 
 from __future__ import annotations
 

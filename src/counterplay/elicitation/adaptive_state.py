@@ -1,7 +1,7 @@
 """What an adaptive questionnaire knows: the log, the consistent set, conflicts, the fallback.
 
 Everything here is a function of the raw list of answers, so undoing and resuming are replays.
-Source: spec 08 sections 2.4 and A9.
+Source: docs/theory/08-elicitation.md, "The adaptive questionnaire".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Sampled trajectories instead of exact sets, equal weights, random comparisons, Bradley-Terry
 regression, a scan of the Pareto front.
-Source: spec 08 section A13.
+Source: docs/theory/08-elicitation.md, "Measured" (baselines; the sample size is Hoeffding's).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 ``basis_policies`` is the thesis' choice. ``barycentric_basis`` improves it by swaps until every
 option is a combination with small coefficients, which removes the factor exponential in the
 dimension from the regret.
-Source: Alg. alg:policy-threshold-free lines 7-15, spec 08 sections A2 and A7.
+Source: Algorithm 8.1, step 2; docs/theory/08-elicitation.md, "Barycentric basis".
 """
 
 from __future__ import annotations

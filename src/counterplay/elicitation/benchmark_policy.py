@@ -2,7 +2,8 @@
 
 Among the best options of the single objectives, keep the one the user prefers. Switching needs a
 strict preference, so the loss does not add up over the comparisons.
-Source: Alg. alg:policy-threshold-free lines 1-6, Lemma lmm:V1, spec 08 section A1.
+Source: Algorithm 8.1, step 1; Lemma 8.1; docs/theory/08-elicitation.md, "Benchmark and basis
+(Algorithm 8.1)".
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def find_benchmark(oracle: LinearOracle, user: User) -> Benchmark:
     -------
     Benchmark
         With ``x = <w*, value> >= max_j <w*, V^{e_j}> - eps >= v*/k - eps``; hence ``v*/x <= 2k``
-        whenever ``eps <= v*/(2k)`` (Lemma lmm:V1).
+        whenever ``eps <= v*/(2k)`` (Lemma 8.1).
 
     Examples
     --------

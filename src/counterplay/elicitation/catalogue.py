@@ -2,7 +2,7 @@
 
 Every chosen column runs from 0 (worst in the catalogue) to 1 (best), so weights are comparable and
 "nothing" means an item that is worst in everything.
-Source: spec 08 section 9.2.
+Source: docs/theory/08-elicitation.md, "Setting".
 """
 
 from __future__ import annotations

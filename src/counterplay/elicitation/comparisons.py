@@ -3,7 +3,7 @@
 A procedure is a generator that yields questions and receives answers. The same generator serves a
 simulated user, a person at a terminal and a resumed session, because its only state is the list of
 answers so far.
-Source: spec 08 section 2.4.
+Source: docs/theory/08-elicitation.md, "Setting".
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 The default works with relative weights, so that points of weight 1e-12 keep their share: rare
 events are the reason to ask for exactness. It reduces whole cells of points at a time, which is
 linear in the number of points.
-Source: Alg. alg:Caratheodory, Lemma thm:cara, spec 08 section A10.
+Source: Algorithm G.2, Lemma 8.4; docs/theory/08-elicitation.md, "C4: compress a convex combination
+(Algorithm G.2)".
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def c4_compress(M: ArrayLike, p: ArrayLike, *, method: Method = "tree") -> Compr
     -------
     Compression
         Indices into ``M`` (sorted) and positive weights that sum to 1, at most k+1 of them, with
-        ``weights @ M[indices] == p @ M`` (Lemma thm:cara).
+        ``weights @ M[indices] == p @ M`` (Lemma 8.4).
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Which answers exclude each other, and the fewest to set aside.
 
-Source: spec 08 section 2.4 (contradictory answers are detected and reported, never looped on).
+Source: docs/theory/08-elicitation.md, "Proposition 8.O: contradictions".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Benchmark, basis, ratios, preference, plan: the chapter's procedure with the repairs and
 improvements of the spec, as an ask/tell object that can be saved at any time.
-Source: Thm. thm:est-without-tau, spec 08 section A9.
+Source: Theorem 8.1; docs/theory/08-elicitation.md, "Preference, precision, refinement".
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class PreferenceElicitor(Elicitor):
     -----
     For a consistent person the number of questions is at most
     :func:`bounds.total_questions`, and the regret at most ``max(2k, 4kC(d-1)) eps`` with the
-    barycentric and ``max(2k, 4kB) eps`` with the thesis' basis (improves Thm.
-    thm:est-without-tau, whose rate is eps^(1/3)).
+    barycentric and ``max(2k, 4kB) eps`` with the thesis' basis (improves
+    Theorem 8.1, whose rate is eps^(1/3)).
 
     Examples
     --------

@@ -3,7 +3,7 @@
 The full estimator solves ``<w, V_1> = 1, <w, V_i> = alpha_i``. The truncated one of the thesis
 drops thin directions; it is biased and offered for fidelity. Weights have no meaning outside the
 span of the values: only inner products with value vectors do.
-Source: Thms. thm:est-without-tau and thm:est-with-threshold, spec 08 sections A4, A5 and A9.
+Source: Theorems 8.1 and 8.2; docs/theory/08-elicitation.md, "Preference, precision, refinement".
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def truncated_preference(
 ) -> tuple[FloatArray, int]:
     """Return the truncated minimum-norm estimate and the number of basis options it uses.
 
-    It is the estimator of Thm. thm:est-with-threshold. "Any solution" in that theorem is wrong
+    It is the estimator of Theorem 8.2. "Any solution" in that theorem is wrong
     when directions are dropped; the minimum-norm solution is what the proof needs.
 
     Examples
@@ -154,7 +154,7 @@ def truncation_delta(
 
     ``"statement"`` is ``k^(5/3) eps^(1/3)``. ``"proof"`` is
     ``(C_V^4 k^5 ||w|| eps / v*^2)^(1/3)``. ``"auto"`` minimises the bound of Lemma
-    lmm:gap-hatw-w for ratio errors ``ratio_error`` and ``norm_w = ||w*/x||``.
+    8.2 for ratio errors ``ratio_error`` and ``norm_w = ||w*/x||``.
 
     Examples
     --------

@@ -5,7 +5,8 @@ one walks half the horizon per path. Here two neighbouring time spans are joined
 vertex between them a pointer on the arriving and one on the leaving pieces are matched amount by
 amount, and each step uses up one piece. That gives the same bound, |E| - |V| + 2 paths, in
 O(|E| log H) steps. Pieces are written in the order in which the next step reads them.
-Source: alg:flow-decomposition, Thm. thm:flow-decomposition, spec 08 section A12.
+Source: Algorithm G.3, Theorem G.1; docs/theory/08-elicitation.md, "Theorem G.1 and Proposition 8.P:
+flow decomposition".
 """
 
 from __future__ import annotations
@@ -194,8 +195,8 @@ def flow_decomposition(flow: PolicyFlow) -> FlowPaths:
     Returns
     -------
     FlowPaths
-        At most ``|E| - |V| + 2`` paths; amounts sum to 1 within 1e-10 (Thm.
-        thm:flow-decomposition).
+        At most ``|E| - |V| + 2`` paths; amounts sum to 1 within 1e-10
+        (Theorem G.1).
 
     Examples
     --------

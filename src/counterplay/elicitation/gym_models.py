@@ -2,7 +2,8 @@
 
 Deterministic environments are enumerated breadth first. Stochastic ones are sampled, with a bound
 on the error of every policy's value that holds with the chosen confidence.
-Source: spec 08 section 8; simulation lemma (Kearns and Singh 2002) for the bound.
+Source: docs/theory/08-elicitation.md, "Proposition 8.Q: processes from samples" (simulation lemma,
+Kearns and Singh 2002).
 """
 
 from __future__ import annotations

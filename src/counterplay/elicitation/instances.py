@@ -3,7 +3,8 @@
 Each shows one fact: where single objectives do not span the space, where a thin direction makes
 weights meaningless but decisions easy, where the thesis' basis loses a Fibonacci factor, where a
 sample never shows the crash.
-Source: spec 08 section 4 (I1 to I11); thesis app:eg-linear-dependent and app:eps-dependence.
+Source: docs/theory/08-elicitation.md, sections "Results" and "Errata" (appendices G.8 and G.13 of
+the thesis).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class ValueInstance:
 
 
 def linear_dependence() -> MultiObjectiveMDP:
-    """I1: the best options of three objectives span only a plane, a fourth action does not.
+    """The best options of three objectives span only a plane, a fourth action does not.
 
     Examples
     --------
@@ -80,7 +81,7 @@ def bandit(values: ArrayLike) -> MultiObjectiveMDP:
 def near_indistinguishable(
     w: FloatArray | None = None, eps: float = 1e-2, factor: float = 0.99
 ) -> ValueInstance:
-    """I2: options so close that the weights stay unknown while every decision is right.
+    """Options so close that the weights stay unknown while every decision is right.
 
     Examples
     --------
@@ -96,7 +97,7 @@ def near_indistinguishable(
 
 
 def thin_direction(eta: float = 0.01) -> ValueInstance:
-    """I3: a direction of width ``eta``; the estimated weight along it explodes as eta shrinks.
+    """A direction of width ``eta``; the estimated weight along it explodes as eta shrinks.
 
     Examples
     --------
@@ -109,7 +110,7 @@ def thin_direction(eta: float = 0.01) -> ValueInstance:
 
 
 def epsilon_toy(eta: float = 0.1, *, feasible: bool = True) -> ValueInstance:
-    """I4: the toy of app:eps-dependence; ``feasible=True`` keeps all values non-negative.
+    """The toy of appendix G.8; ``feasible=True`` keeps all values non-negative.
 
     Examples
     --------
@@ -123,7 +124,7 @@ def epsilon_toy(eta: float = 0.1, *, feasible: bool = True) -> ValueInstance:
 
 
 def truncation_bias(eps: float = 1e-6) -> ValueInstance:
-    """I5: the truncated estimator drops the only useful direction; regret of order eps^(1/3).
+    """The truncated estimator drops the only useful direction; regret of order eps^(1/3).
 
     Examples
     --------
@@ -139,7 +140,7 @@ def truncation_bias(eps: float = 1e-6) -> ValueInstance:
 
 
 def fibonacci(d: int = 8, eps: float = 1e-4) -> ValueInstance:
-    """I6: the thesis' basis loses a factor F(d+1)-1 when the complement is axis-parallel.
+    """The thesis' basis loses a factor F(d+1)-1 when the complement is axis-parallel.
 
     Examples
     --------
@@ -171,7 +172,7 @@ def fibonacci(d: int = 8, eps: float = 1e-4) -> ValueInstance:
 
 
 def stationarity() -> MultiObjectiveMDP:
-    """I7: the best policy waits twice and then cashes in; no stationary policy can do that.
+    """The best policy waits twice and then cashes in; no stationary policy can do that.
 
     Examples
     --------
@@ -193,7 +194,7 @@ def rare_crash(
     crash_probability: float = 1e-12,
     seed: RandomState = 0,
 ) -> MultiObjectiveMDP:
-    """I8: driving with a crash in a tiny fraction of the steps; the last objective is "crash".
+    """Driving with a crash in a tiny fraction of the steps; the last objective is "crash".
 
     The crash pays one unit of the last objective in the crash state, then nothing.
 
@@ -222,7 +223,7 @@ def rare_crash(
 
 
 def good_bad_mediocre() -> MultiObjectiveMDP:
-    """I9: a coin flip between .9 and 0 against a sure .4.
+    """A coin flip between .9 and 0 against a sure .4.
 
     One step decides (action 0 risks, action 1 is sure), the next one pays.
 
@@ -251,7 +252,7 @@ def random_mdp(
     rank: int | None = None,
     successors: int | None = None,
 ) -> MultiObjectiveMDP:
-    """I10: random process with Dirichlet transitions on a few successors and sparse rewards.
+    """Random process with Dirichlet transitions on a few successors and sparse rewards.
 
     ``rank=r`` makes the rewards combinations of r patterns, so that values span r dimensions.
 
@@ -342,7 +343,7 @@ def sparse_mdp(
 
 
 def compression_inputs(seed: RandomState = 0) -> dict[str, tuple[FloatArray, FloatArray]]:
-    """I11: inputs that break careless compression: copies, a line, zeros, 12 orders of magnitude.
+    """Inputs that break careless compression: copies, a line, zeros, 12 orders of magnitude.
 
     Examples
     --------

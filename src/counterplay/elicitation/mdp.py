@@ -2,7 +2,7 @@
 
 Every reward is a vector with one entry in [0, 1] per objective. Planning, evaluation and the
 trajectory sets all work on the one sparse matrix stored here.
-Source: Sec. sec:model-momdp, spec 08 section 2.1.
+Source: docs/theory/08-elicitation.md, "Setting".
 """
 
 from __future__ import annotations

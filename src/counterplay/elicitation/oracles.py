@@ -2,7 +2,7 @@
 
 The elicitation procedures need nothing else of a problem, so a decision process, a catalogue, a
 polytope or any external planner can be behind them. Every oracle knows the zero option.
-Source: spec 08 section 2.3; thesis app:discussion.
+Source: docs/theory/08-elicitation.md, "Setting" (section 8.6 of the thesis).
 """
 
 from __future__ import annotations

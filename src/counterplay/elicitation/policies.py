@@ -3,7 +3,7 @@
 Optimal policies of a finite horizon depend on time, so a deterministic policy is an int array
 (H, S) and a stochastic one a float array (H, S, A). A mixture draws one policy at time 0 and then
 follows it; it never mixes actions step by step.
-Source: spec 08 section 2.2, traps T1 and T2.
+Source: docs/theory/08-elicitation.md, "Proposition 8.A: planning needs time".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Keep the exact polytope of preferences that explain the three-valued answers, ask the most
 informative comparison of two real options, stop when the largest regret over all those preferences
 is small enough. If that does not work out, the guaranteed procedure takes over.
-Source: spec 08 (adaptive elicitation, not in the thesis); proofs in docs/theory/elicitation.md.
+Source: docs/theory/08-elicitation.md, "The adaptive questionnaire"; Propositions 8.L to 8.O.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Compare the benchmark with a slightly diluted copy of itself. Only the ratio eps/x can be found:
 scaling the hidden weights and the hidden precision together changes no answer.
-Source: paragraph after Thm. thm:est-with-threshold, spec 08 section A6.
+Source: paragraph after Theorem 8.2; docs/theory/08-elicitation.md, "Proposition 8.I: precision".
 """
 
 from __future__ import annotations

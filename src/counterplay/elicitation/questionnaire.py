@@ -2,7 +2,7 @@
 
 Two options side by side in plain words, three answers, undo, "why this question", progress, and at
 the end the recommendation with its certificate. Every answer is saved before the next question.
-Source: spec 08 section 9.2.
+Source: docs/theory/08-elicitation.md, "Sessions".
 """
 
 from __future__ import annotations

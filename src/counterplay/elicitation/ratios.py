@@ -3,7 +3,7 @@
 Diluting an option with "nothing" scales its worth, so mixtures serve as a measuring scale. After
 the bisection stops, ``refine_ratios`` bisects the edges of the indistinguishable zone and gets far
 below the user's precision.
-Source: Alg. alg:alpha, Eq. eq:stopcond, spec 08 sections A3 and A8.
+Source: Algorithm G.1, Equation 8.3; docs/theory/08-elicitation.md, "Proposition 8.C: ratios".
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def estimate_ratios(
     -------
     RatioEstimates
         With ``|alpha_hat - alpha| * x <= max(1, alpha_hat) * eps`` and, if ``eps <= v*/(2k)``,
-        ``|alpha_hat - alpha| <= 4 k^2 eps / v*`` (Lemma lmm:V1), using at most
+        ``|alpha_hat - alpha| <= 4 k^2 eps / v*`` (Lemma 8.1), using at most
         ``max(0, ceil(log2(C_alpha x / eps))) + 1`` questions per ratio.
 
     Raises

@@ -2,7 +2,7 @@
 
 Under the model the boundary of "cannot tell" is a fixed function of the preference, so it can be
 located as precisely as one likes, although no single comparison is finer than eps.
-Source: spec 08 section A8 (not in the thesis); proof in docs/theory/elicitation.md.
+Source: docs/theory/08-elicitation.md, "Proposition 8.J: ratios below the precision".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Every edge is an action. Its attributes are what the trip pays or costs. Edges with a congestion
 probability may lead into a jam, which costs extra and then ends at the same place.
-Source: spec 08 section 9.1.
+Source: docs/theory/08-elicitation.md, "Setting".
 """
 
 from __future__ import annotations

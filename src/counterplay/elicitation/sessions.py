@@ -2,7 +2,7 @@
 
 The only state is the list of answers. Restoring replays them and checks that the procedure asks
 the same questions again, so that a saved session cannot silently continue on another model.
-Source: spec 08 section 2.4.
+Source: docs/theory/08-elicitation.md, "Sessions".
 """
 
 from __future__ import annotations

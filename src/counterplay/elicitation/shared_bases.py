@@ -2,7 +2,7 @@
 
 Only the choice of the benchmark depends on the user, and there are only k benchmarks, so n users
 need at most k bases and n final plans.
-Source: spec 08 section A2 (many users); thesis Sec. subsec:independentvalue.
+Source: docs/theory/08-elicitation.md, "Proposition 8.B: the basis" (section 8.4.1 of the thesis).
 """
 
 from __future__ import annotations

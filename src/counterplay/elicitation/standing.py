@@ -1,6 +1,6 @@
 """What an adaptive questionnaire can say so far: the recommendation, its rivals, and remarks.
 
-Source: spec 08 sections A9 and 9.2 (certificate, ranking with bands).
+Source: docs/theory/08-elicitation.md, "Proposition 8.L: the adaptive certificate is exact".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 At most k+1 trajectories, each possible under the policy, whose weighted return equals the value
 of the policy in every objective. People can read them; nothing is lost.
-Source: Sec. sec:model-momdp item 2, spec 08 section 2.5.
+Source: docs/theory/08-elicitation.md, "Theorem 8.3: expand and compress".
 """
 
 from __future__ import annotations
