@@ -14,8 +14,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
-from scipy.optimize import linprog
 
+from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import FloatArray, check_float_array, check_int, check_real
 from counterplay.errors import InvalidInputError
 
@@ -207,7 +207,7 @@ def nonnegative_preference(
     rows = values[1:][known] / slack[known, None]
     goal = ratios[known] / slack[known]
     ones = np.ones((len(rows), 1))
-    answer = linprog(
+    answer = minimize_linear(
         np.append(np.zeros(k), 1.0),
         A_ub=np.vstack([np.hstack([rows, -ones]), np.hstack([-rows, -ones])])
         if len(rows)
@@ -216,6 +216,7 @@ def nonnegative_preference(
         A_eq=np.append(values[0], 0.0)[None],
         b_eq=[1.0],
         bounds=[(0, None)] * k + [(0, 1.0 + 1e-9)],
-        method="highs",
+        what="the program for the weights",
+        allow=["infeasible"],
     )
-    return np.maximum(answer.x[:k], 0.0) if answer.status == 0 else None
+    return None if answer.x is None else np.maximum(answer.x[:k], 0.0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, figure_style, panels
+from counterplay.core.figures import PALETTE, panels
 from counterplay.elicitation import (
     LinearPreferenceUser,
     PolytopeElicitor,
@@ -16,6 +16,7 @@ from counterplay.elicitation import (
 )
 from counterplay.elicitation.lab import PointSetOracle, equal_weights, random_comparisons
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_most
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,19 +90,15 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
         by = part.groupby("prior").reached.median()
         limit = 5 if kind == "scattered" else 6
         found.append(
-            Verdict(
+            at_most(
                 "08.30",
                 f"Median questions to 1 % regret, {kind} items, worst of three priors",
-                f"{by.max():g}",
-                f"<= {limit}",
-                bool(by.max() <= limit),
+                by.max(),
+                limit,
             )
         )
     over = float((frame.regret - frame.certificate).max())
-    found.append(
-        Verdict("08.28", "Regret minus certificate, largest", f"{over:.2g}", "<= 0", over <= 1e-9)
-    )
-    return found
+    return [*found, at_most("08.28", "Regret minus certificate, largest", over, 0.0, slack=1e-9)]
 
 
 def _counts(frame: pd.DataFrame) -> Figure:
@@ -115,23 +112,22 @@ def _counts(frame: pd.DataFrame) -> Figure:
         "guaranteed": "guaranteed procedure",
     }
     kinds = list(dict.fromkeys(frame.catalogue))
-    with figure_style():
-        figure, axes = panels(len(kinds), width=3.8, height=3.8)
-        for ax, kind in zip(axes, kinds):
-            part = frame[frame.catalogue == kind]
-            data = [part[column].to_numpy(dtype=float) for column in columns]
-            boxes = ax.boxplot(data, widths=0.6, patch_artist=True, whis=(5, 95), showfliers=False)
-            for box, color in zip(boxes["boxes"], PALETTE):
-                box.set_facecolor(color)
-                box.set_alpha(0.6)
-            for line in boxes["medians"]:
-                line.set_color("black")
-            ax.set_xticks(range(1, 5), list(columns.values()), rotation=20, ha="right", fontsize=8)
-            ax.axhline(5, color="#444444", ls="--", lw=1.2)
-            ax.set_title(kind)
-            ax.set_ylim(bottom=-1)
-        axes[0].set_ylabel("questions")
-        return figure
+    figure, axes = panels(len(kinds), width=3.8, height=3.8)
+    for ax, kind in zip(axes, kinds):
+        part = frame[frame.catalogue == kind]
+        data = [part[column].to_numpy(dtype=float) for column in columns]
+        boxes = ax.boxplot(data, widths=0.6, patch_artist=True, whis=(5, 95), showfliers=False)
+        for box, color in zip(boxes["boxes"], PALETTE):
+            box.set_facecolor(color)
+            box.set_alpha(0.6)
+        for line in boxes["medians"]:
+            line.set_color("black")
+        ax.set_xticks(range(1, 5), list(columns.values()), rotation=20, ha="right", fontsize=8)
+        ax.axhline(5, color="#444444", ls="--", lw=1.2)
+        ax.set_title(kind)
+        ax.set_ylim(bottom=-1)
+    axes[0].set_ylabel("questions")
+    return figure
 
 
 ADAPTIVE = Study(

@@ -1,4 +1,4 @@
-"""People who answer wrongly: repetition, and certificates that allow for it (experiment E5)."""
+"""People who answer wrongly: repetition, and certificates that allow for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, figure_style, panels
+from counterplay.core.figures import PALETTE, panels
 from counterplay.core.stats import clopper_pearson
 from counterplay.elicitation import (
     LinearPreferenceUser,
@@ -23,6 +23,7 @@ from counterplay.elicitation.comparisons import Answer
 from counterplay.elicitation.lab import SharedBases
 from counterplay.errors import ContradictionError
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,12 +133,11 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
             ">= 0.95",
             trust.high >= 0.95,
         ),
-        Verdict(
+        equals(
             "08.37",
             "Certificates that allow for wrong answers and hold, with that many wrong answers",
-            f"{held} of {len(slips)}",
-            "all",
-            held == len(slips),
+            held,
+            len(slips),
         ),
     ]
 
@@ -147,19 +147,18 @@ def _regret(frame: pd.DataFrame) -> Figure:
     answer is the wrong way round. Repeating every question works but is expensive; allowing for a
     wrong answer in the certificate costs a few questions more."""
     flips = frame[frame.kind == "flip"]
-    with figure_style():
-        figure, (left, right) = panels(2, width=4.0, height=3.6)
-        for i, method in enumerate(METHODS):
-            for ax, what in ((left, "regret"), (right, "questions")):
-                means = flips.groupby("flip")[f"{what}_{method}"].mean()
-                ax.plot(means.index, means, "o-", color=PALETTE[i], label=method, ms=4)
-        left.set_ylabel("mean regret / best value")
-        right.set_ylabel("mean number of questions")
-        right.set_yscale("log")
-        for ax in (left, right):
-            ax.set_xlabel("probability of a wrong answer")
-        right.legend(fontsize=8)
-        return figure
+    figure, (left, right) = panels(2, width=4.0, height=3.6)
+    for i, method in enumerate(METHODS):
+        for ax, what in ((left, "regret"), (right, "questions")):
+            means = flips.groupby("flip")[f"{what}_{method}"].mean()
+            ax.plot(means.index, means, "o-", color=PALETTE[i], label=method, ms=4)
+    left.set_ylabel("mean regret / best value")
+    right.set_ylabel("mean number of questions")
+    right.set_yscale("log")
+    for ax in (left, right):
+        ax.set_xlabel("probability of a wrong answer")
+    right.legend(fontsize=8)
+    return figure
 
 
 NOISE = Study(
