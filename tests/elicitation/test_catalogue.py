@@ -187,3 +187,9 @@ def test_real_laptops() -> None:
         assert 1 - worth[result.index] / worth.max() <= result.regret_certificate + 1e-9
         counts.append(result.n_queries)
     assert np.median(counts) <= 12
+
+
+def test_a_bare_data_frame_is_refused_with_the_way_out() -> None:
+    frame = pd.DataFrame({"km": [1.0, 2.0], "price": [3.0, 4.0]})
+    with pytest.raises(InvalidInputError, match=r"give Catalogue\(frame, benefits="):
+        PolytopeElicitor(frame).ask()

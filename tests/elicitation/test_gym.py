@@ -205,3 +205,24 @@ def test_resource_gathering_from_samples() -> None:
 def test_unfinished_environments_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="discrete action space"):
         MultiObjectiveMDP.from_gymnasium(object(), 5)
+
+
+def test_only_states_within_the_horizon_are_visited() -> None:
+    class Corridor:
+        """Never ends."""
+
+        action_space = type("Discrete", (), {"n": 2})
+
+        def reset(self, seed: int | None = None) -> tuple[int, dict[str, object]]:
+            self.cell = 0
+            return self.cell, {}
+
+        def step(self, action: int) -> tuple[int, list[float], bool, bool, dict[str, object]]:
+            self.cell += action
+            return self.cell, [float(self.cell == 3), -1.0], False, False, {}
+
+    mdp = MultiObjectiveMDP.from_gymnasium(Corridor(), 5, costs=[1], max_states=6)
+    assert mdp.n_states == 6
+    wider = MultiObjectiveMDP.from_gymnasium(Corridor(), 9, costs=[1])
+    assert mdp.original_value(plan(mdp, [[1.0, 0.0]]).values[0])[0] == 3.0  # waits at the prize
+    assert wider.n_states == 10

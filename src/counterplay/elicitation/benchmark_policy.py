@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from counterplay.core.validation import FloatArray
-from counterplay.elicitation.comparisons import Answer, Procedure, Query, User, run_procedure
+from counterplay.elicitation.comparisons import Answer, Procedure, Query, User
 from counterplay.elicitation.oracles import LinearOracle
+from counterplay.elicitation.sessions import ProcedureSession, answered_by
 from counterplay.elicitation.showroom import Showroom
 from counterplay.errors import InfeasibleError
 
@@ -56,7 +57,9 @@ def find_benchmark(oracle: LinearOracle, user: User) -> Benchmark:
     1
     """
     items, values = single_objective_best(oracle)
-    return run_procedure(benchmark_procedure(Showroom(oracle), items, values), user)
+    session = ProcedureSession(lambda: benchmark_procedure(Showroom(oracle), items, values))
+    found: Benchmark = answered_by(session, user)
+    return found
 
 
 def single_objective_best(oracle: LinearOracle) -> tuple[list[Any], FloatArray]:

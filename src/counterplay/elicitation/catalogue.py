@@ -31,8 +31,10 @@ class Catalogue:
     ----------
     frame:
         One row per item.
-    benefits, costs:
-        Names of numeric columns. Rows with missing values in them must be dropped before.
+    benefits:
+        Numeric columns of which more is better. Rows with missing values must be dropped before.
+    costs:
+        Numeric columns of which less is better, likewise.
     name:
         Column that names the items; the index is used otherwise.
     scale:

@@ -9,7 +9,7 @@ Source: docs/theory/08-elicitation.md, "Setting".
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
@@ -222,31 +222,3 @@ class User(Protocol):
     def compare(self, first: Option, second: Option) -> Answer:
         """Return which option is preferred."""
         ...
-
-
-@dataclass
-class AnswerLog:
-    """Every answered question, in order."""
-
-    answers: list[LoggedAnswer] = field(default_factory=list)
-
-    def add(self, query: Query, answer: Answer) -> None:
-        """Append one answer."""
-        self.answers.append(query.answered(answer))
-
-    def __len__(self) -> int:
-        return len(self.answers)
-
-
-def run_procedure(procedure: Procedure[T], user: User, log: AnswerLog | None = None) -> T:
-    """Run a procedure to its end with ``user`` and return its result."""
-    try:
-        query = next(procedure)
-        while True:
-            answer = Answer.parse(user.compare(query.first, query.second))
-            if log is not None:
-                log.add(query, answer)
-            query = procedure.send(answer)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result

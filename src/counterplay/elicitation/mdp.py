@@ -65,8 +65,12 @@ class MultiObjectiveMDP:
     rescale:
         Divide each objective by its largest entry, which ``scales`` remembers. Nothing is ever
         shifted: a shift would change preferences relative to doing nothing.
-    objective_names, state_names, action_names:
-        Words for people.
+    objective_names:
+        Words for people, one per objective.
+    state_names:
+        Words for people, one per state.
+    action_names:
+        Words for people, one per action.
     value_error:
         Largest error of any policy's value in any objective when ``P`` was estimated from
         samples (see :meth:`from_gymnasium`); zero for a known process.
@@ -83,8 +87,7 @@ class MultiObjectiveMDP:
 
     References
     ----------
-    Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources (2024), Sec.
-    "Problem Setup" of the chapter on preference elicitation.
+    docs/theory/08-elicitation.md, "Setting".
     """
 
     P: Transitions

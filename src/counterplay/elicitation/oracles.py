@@ -246,6 +246,11 @@ def as_oracle(source: Any) -> LinearOracle:
             return oracle
     if isinstance(source, LinearOracle):
         return source
+    if hasattr(source, "columns"):
+        raise InvalidInputError(
+            "a data frame does not say of which columns more is better and of which less; give "
+            "Catalogue(frame, benefits=[...], costs=[...])"
+        )
     if isinstance(source, np.ndarray | list | tuple):
         return PointSetOracle(source)
     raise InvalidInputError(

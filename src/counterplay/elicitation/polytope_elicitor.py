@@ -23,7 +23,13 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.elicitation import bounds
-from counterplay.elicitation.adaptive_state import AdaptiveState, OnContradiction, Settings
+from counterplay.elicitation.adaptive_state import (
+    AdaptiveState,
+    OnContradiction,
+    Settings,
+    leaders,
+    standing,
+)
 from counterplay.elicitation.catalogue import CatalogueOracle
 from counterplay.elicitation.comparisons import (
     Answer,
@@ -38,7 +44,6 @@ from counterplay.elicitation.population import ENOUGH, prior_shares
 from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.sessions import Elicitor
 from counterplay.elicitation.shared_bases import SharedBases
-from counterplay.elicitation.standing import leaders, standing
 from counterplay.elicitation.tolerant_set import MAX_WRONG
 from counterplay.errors import ContradictionError, InvalidInputError, ProtocolError
 
@@ -159,10 +164,12 @@ class PolytopeElicitor(Elicitor):
 
         Parameters
         ----------
-        first, second:
-            Rows of the table (integers), or vectors: for a :class:`Catalogue` in the units of its
-            columns, benefits first, so that less of a cost is better; otherwise values, in which
-            more of everything is better.
+        first:
+            Row of the table (an integer), or a vector: for a :class:`Catalogue` in the units of
+            its columns, benefits first, so that less of a cost is better; otherwise values, in
+            which more of everything is better.
+        second:
+            The other option, likewise.
         answer:
             ``"first"``, ``"second"`` or ``"same"``.
         """

@@ -24,13 +24,12 @@ from counterplay.core.validation import (
 )
 from counterplay.elicitation.comparisons import (
     Answer,
-    AnswerLog,
     Procedure,
     Query,
     User,
-    run_procedure,
 )
 from counterplay.elicitation.oracles import PointSetOracle
+from counterplay.elicitation.sessions import ProcedureSession, answered_by
 from counterplay.elicitation.showroom import Showroom
 from counterplay.errors import ContradictionError, InvalidInputError
 
@@ -104,8 +103,6 @@ def estimate_ratios(
     user: User,
     C_alpha: float | None = None,
     max_queries: int | None = None,
-    *,
-    log: AnswerLog | None = None,
 ) -> RatioEstimates:
     """Estimate ``alpha_i = <w, V_{i+1}> / <w, V_1>`` by bisection.
 
@@ -145,11 +142,12 @@ def estimate_ratios(
         raise InvalidInputError(
             "a user with eps = 0 never says 'same', so the bisection does not end; set max_queries"
         )
-    showroom = Showroom(PointSetOracle(values))
-    procedure = ratio_procedure(
-        showroom, list(range(len(values))), values, C_alpha=C_alpha, max_queries=max_queries
+    room, items = Showroom(PointSetOracle(values)), list(range(len(values)))
+    session = ProcedureSession(
+        lambda: ratio_procedure(room, items, values, C_alpha=C_alpha, max_queries=max_queries)
     )
-    return run_procedure(procedure, user, log)
+    ratios: RatioEstimates = answered_by(session, user)
+    return ratios
 
 
 def ratio_procedure(

@@ -39,8 +39,10 @@ class SharedBases:
         of single-objective optima, which can miss dimensions).
     C:
         Largest coefficient of the barycentric basis.
-    complement, random_state:
-        See :func:`basis_policies`.
+    complement:
+        How the complement of the values found so far is searched; see :func:`basis_policies`.
+    random_state:
+        Seed for ``complement="random"``.
     representation:
         How options are shown.
 

@@ -79,8 +79,10 @@ class NoisyUser(LinearPreferenceUser):
 
     Parameters
     ----------
-    w, eps:
-        As for :class:`LinearPreferenceUser`.
+    w:
+        Hidden weights, non-negative.
+    eps:
+        Hidden precision.
     flip_prob:
         Probability that a strict preference is reported the wrong way round.
     bradley_terry_temperature:
