@@ -57,7 +57,7 @@ def basis_policies(
     *,
     item: Any = None,
     complement: Complement = "svd",
-    rng: RandomState = None,
+    random_state: RandomState = None,
     tol: float = 1e-9,
 ) -> Basis:
     """Choose a well-spread basis that starts with the benchmark; asks no questions.
@@ -73,7 +73,7 @@ def basis_policies(
     complement:
         ``"svd"``, ``"random"`` (randomly rotated), or a function from the stacked values to an
         orthonormal basis (rows) of their orthogonal complement.
-    rng:
+    random_state:
         Seed for ``"random"``.
     tol:
         Stop when no option extends further than ``tol * oracle.scale``.
@@ -99,7 +99,7 @@ def basis_policies(
     benchmark = _check_benchmark(oracle, V1)
     k = oracle.k
     start = oracle.n_calls
-    random = generator(rng) if complement == "random" else None
+    random = generator(random_state) if complement == "random" else None
     values, items = [benchmark], [item]
     length = float(np.linalg.norm(benchmark))
     directions, extents = [benchmark / length], [length]
@@ -134,17 +134,27 @@ def barycentric_basis(
     *,
     item: Any = None,
     complement: Complement = "svd",
-    rng: RandomState = None,
+    random_state: RandomState = None,
     tol: float = 1e-9,
 ) -> Basis:
     """Improve the thesis' basis until every option has coefficients of at most C.
 
     Parameters
     ----------
-    oracle, V1, item, complement, rng, tol:
-        As for :func:`basis_policies`.
+    oracle:
+        The options.
+    V1:
+        Value of the benchmark, the first basis option.
     C:
         Largest coefficient allowed, above 1.
+    item:
+        The benchmark itself.
+    complement:
+        As for :func:`basis_policies`.
+    random_state:
+        Seed for ``complement="random"``.
+    tol:
+        As for :func:`basis_policies`.
 
     Returns
     -------
@@ -167,7 +177,9 @@ def barycentric_basis(
     """
     bound = check_real(C, "C", low=1.0, open_low=True)
     start = oracle.n_calls
-    basis = basis_policies(oracle, V1, item=item, complement=complement, rng=rng, tol=tol)
+    basis = basis_policies(
+        oracle, V1, item=item, complement=complement, random_state=random_state, tol=tol
+    )
     values, items, swaps = basis.values.copy(), list(basis.items), 0
     limit = int(np.ceil(max(basis.d - 1, 0) * np.log(max(oracle.k, 2)) / np.log(bound))) + 64
     for _ in range(limit + 1):

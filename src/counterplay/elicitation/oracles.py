@@ -137,8 +137,10 @@ class PolytopeOracle:
 
     Parameters
     ----------
-    A, b:
-        Inequalities; ``b >= 0`` so that the zero option is feasible, and the set must be bounded.
+    A:
+        Rows of the inequalities; the set must be bounded.
+    b:
+        Right-hand sides, not negative, so that the zero option is feasible.
 
     Examples
     --------

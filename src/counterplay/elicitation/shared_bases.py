@@ -95,7 +95,7 @@ class SharedBases:
                     values[benchmark],
                     item=items[benchmark],
                     complement=self.complement,
-                    rng=self._rng,
+                    random_state=self._rng,
                 )
             else:
                 self._bases[benchmark] = barycentric_basis(
@@ -104,7 +104,7 @@ class SharedBases:
                     self.C,
                     item=items[benchmark],
                     complement=self.complement,
-                    rng=self._rng,
+                    random_state=self._rng,
                 )
         return self._bases[benchmark]
 

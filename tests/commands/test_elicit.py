@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from counterplay.cli import run
-from counterplay.elicitation.questionnaire import app
+from counterplay.commands.elicit import app
 from counterplay.errors import InvalidInputError
 
 COLUMNS = ["--benefit", "comfort", "--cost", "price", "--cost", "noise", "--name", "model"]

@@ -78,7 +78,7 @@ def test_basis_calls_orthogonality_extents_and_rank(k: int, rank: int, complemen
     _, single = oracle.argmax(np.eye(k))
     for seed in range(3):
         oracle.n_calls = k
-        basis = basis_policies(oracle, single[0], complement=complement, rng=seed)
+        basis = basis_policies(oracle, single[0], complement=complement, random_state=seed)
         assert basis.d == rank
         assert oracle.n_calls == bounds.basis_oracle_calls(k, rank)
         for i in range(1, basis.d):
@@ -102,7 +102,7 @@ def test_no_policy_extends_further_than_the_basis_says(complement: str) -> None:
     values = np.array([policy_value(mdp, policy) for policy in probabilities])
     values = np.vstack([values, oracle.argmax(rng.normal(size=(800, k)))[1]])
     for seed in range(3):
-        basis = basis_policies(oracle, single[seed], complement=complement, rng=seed)
+        basis = basis_policies(oracle, single[seed], complement=complement, random_state=seed)
         for i in range(2, basis.d + 1):
             previous = basis.values[: i - 1]
             outside = np.linalg.svd(previous)[2][i - 1 :]
