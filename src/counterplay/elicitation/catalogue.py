@@ -165,6 +165,7 @@ def _undominated(values):  # type: ignore[no-untyped-def]  # compiled by numba
     count = 0
     for i in range(n):
         beaten = False
+        # beaten if some kept row is at least as good in every column
         for start in range(0, count, _BLOCK):
             size = min(_BLOCK, count - start)
             worse[:] = True

@@ -339,6 +339,7 @@ def _match(first_a, amount_a, first_b, amount_b, left, right, amount):  # type: 
         if i > last_i or j > last_j:
             continue
         has_a, has_b = amount_a[i], amount_b[j]
+        # both sides have pieces left: the smaller amount is used up
         while i < last_i and j < last_j:
             left[count], right[count] = i, j
             amount[count] = min(has_a, has_b)
@@ -353,12 +354,14 @@ def _match(first_a, amount_a, first_b, amount_b, left, right, amount):  # type: 
             if rest >= 0:
                 j += 1
                 has_b = amount_b[j]
+        # only the last leaving piece is left: it takes all that arrives
         while i < last_i:
             left[count], right[count], amount[count] = i, j, has_a
             count += 1
             i += 1
             has_b -= has_a
             has_a = amount_a[i]
+        # only the last arriving piece is left: it feeds all that leaves
         while j < last_j:
             left[count], right[count], amount[count] = i, j, has_b
             count += 1
@@ -386,6 +389,7 @@ def _join(  # type: ignore[no-untyped-def]  # compiled by numba
     for piece in range(count):
         start[piece], stop[piece] = start_a[one[piece]], stop_b[two[piece]]
     meet, end = (stop, start) if forward else (start, stop)
+    # counting sort by the state where the next step joins
     if last:
         meet[:count] = 0
     first = _begins(meet[:count], first_a.size - 1)
