@@ -23,6 +23,7 @@ from counterplay.elicitation.lab import (
     SharedBases,
     bradley_terry,
     equal_weights,
+    policy_value,
     random_comparisons,
 )
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
@@ -109,13 +110,14 @@ def _adaptive(
     shared: SharedBases, user: LinearPreferenceUser, loss: Any, record: dict[str, Any]
 ) -> dict[int, float]:
     """Loss of the best guess after each number of questions; constant once it has stopped."""
-    elicitor = PolytopeElicitor(shared, random_state=0)
+    elicitor, process = PolytopeElicitor(shared, random_state=0), shared.showroom.mdp
+    assert process is not None
     curve: dict[int, float] = {}
     now = 0.0
     for q in range(max(STOPS) + 1):
         query = elicitor.ask()
         if q == 0 or query is not None:
-            now = loss(_value(elicitor, elicitor.best_guess()))
+            now = loss(policy_value(process, elicitor.best_guess()))
         if q in STOPS:
             curve[q] = now
         if query is not None:
@@ -126,12 +128,6 @@ def _adaptive(
     record["adaptive_regret"] = loss(elicitor.result().value)
     record["adaptive_certificate"] = elicitor.certificate
     return curve
-
-
-def _value(elicitor: PolytopeElicitor, item: Any) -> Any:
-    pool = elicitor._state_or_new().pool
-    position = next(i for i, other in enumerate(pool.items) if other is item)
-    return pool.values[position]
 
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
