@@ -8,8 +8,7 @@
 3. A policy as k+1 trajectories: expand-and-compress and flow decomposition in units of a plan.
 
 Times are CPU seconds of this process, so that ratios survive a busy machine; use one thread per
-library (OMP_NUM_THREADS=1). Planning is timed by the clock on the wall, because large batches use
-several threads.
+library (OMP_NUM_THREADS=1). Large batches of plans use several threads, whose times are added up.
 """
 
 from __future__ import annotations
@@ -27,11 +26,10 @@ from counterplay.elicitation import (
     MultiObjectiveMDP,
     PolytopeElicitor,
     expand_and_compress,
-    flow_decomposition,
     instances,
     plan,
-    policy_flow,
 )
+from counterplay.elicitation.lab import flow_decomposition, policy_flow
 
 TARGET, LIMIT = 0.01, 60
 
@@ -50,7 +48,7 @@ def ours(items: np.ndarray, w: np.ndarray, seed: int) -> tuple[int, float, int]:
         done = elicitor.done
         spent += time.process_time() - start
         if reached is None and loss(worth, elicitor.best_guess()) <= TARGET:
-            reached = len(elicitor.answers)
+            reached = len(elicitor.events)
         if done:
             break
         query = elicitor.ask()  # computed above, when done was asked for
@@ -58,7 +56,7 @@ def ours(items: np.ndarray, w: np.ndarray, seed: int) -> tuple[int, float, int]:
         start = time.process_time()
         elicitor.tell(answer)
         spent += time.process_time() - start
-    asked = len(elicitor.answers)
+    asked = len(elicitor.events)
     return asked if reached is None else reached, spent / max(asked, 1), asked
 
 
@@ -243,14 +241,14 @@ def best_of(function: Callable[[], object], repeats: int = 15) -> float:
 def interleaved(
     first: Callable[[], object], second: Callable[[], object], repeats: int
 ) -> tuple[float, float]:
-    """Median wall time of each, measured in turns."""
+    """Median CPU time of each, measured in turns."""
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         first()
-        middle = time.perf_counter()
+        middle = time.process_time()
         second()
-        times.append((middle - start, time.perf_counter() - middle))
+        times.append((middle - start, time.process_time() - middle))
     one, other = np.median(times, axis=0)
     return float(one), float(other)
 
@@ -276,7 +274,7 @@ def plain_plan(mdp: MultiObjectiveMDP, w: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def compare_planning() -> None:
-    print("\nplanning 100 directions (5 successors per action, k = 5), medians of wall time per")
+    print("\nplanning 100 directions (5 successors per action, k = 5), medians of CPU time per")
     print("direction: all together, one by one with the library, one by one with sparse products")
     print(f"{'states':>7} {'H':>4} {'together':>10} {'alone':>8} {'ratio':>6} {'sparse':>8} ratio")
     for n, horizon, repeats in (

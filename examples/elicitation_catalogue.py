@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from counterplay.elicitation import Catalogue, LinearPreferenceUser, PolytopeElicitor
+from counterplay.elicitation import Catalogue, LinearPreferenceUser, PolytopeElicitor, answered_by
 
 folder = os.environ.get("COUNTERPLAY_DATA", "")
 laptops = Path(folder) / "laptops.parquet"
@@ -38,7 +38,7 @@ people = {
 for name, weights in people.items():
     person = LinearPreferenceUser(np.array(weights), eps=1e-3)
     elicitor = PolytopeElicitor(catalogue, target_regret=0.01, random_state=0)
-    result = elicitor.run(person)
+    result = answered_by(elicitor, person)
     worth = catalogue.values @ person.w
     regret = 1 - worth[result.index] / worth.max()
     print(f"\n{name}: {result.summary()}")
@@ -46,5 +46,5 @@ for name, weights in people.items():
     assert regret <= result.regret_certificate + 1e-9
 
 careful = PolytopeElicitor(catalogue, wrong_answers=1, random_state=0)
-result = careful.run(LinearPreferenceUser([0.6, 0.6, 0.6, 0.6], eps=1e-3))
+result = answered_by(careful, LinearPreferenceUser([0.6, 0.6, 0.6, 0.6], eps=1e-3))
 print(f"\nwith one wrong answer allowed: {result.n_queries} questions, {result.label}")

@@ -11,23 +11,27 @@ from counterplay.elicitation import (
     Answer,
     CallableOracle,
     Catalogue,
-    ConsistentSet,
     LinearPreferenceUser,
     NoisyUser,
+    PolytopeElicitor,
+    PreferenceElicitor,
+    answered_by,
+    elicit_many,
+)
+from counterplay.elicitation.lab import (
+    ConsistentSet,
     Option,
     PointSetOracle,
-    PolytopeElicitor,
     PolytopeOracle,
-    PreferenceElicitor,
     Query,
     SharedBases,
     barycentric_basis,
-    baselines,
     basis_policies,
     c4_compress,
-    elicit_many,
+    equal_weights,
     estimate_precision,
     estimate_ratios,
+    logistic_weights,
     nonnegative_preference,
     ratio_matrix,
     refine_ratios,
@@ -53,7 +57,7 @@ def best_row(w: np.ndarray) -> tuple[int, np.ndarray]:
 
 
 def ask_all(elicitor: Any) -> list[Any]:
-    result = elicitor.run(USER)
+    result = answered_by(elicitor, USER)
     return [result.value, result.n_queries, result.regret_certificate]
 
 
@@ -99,8 +103,8 @@ CASES: dict[str, dict[str, Any]] = {
         },
     },
     "ElicitationResult": {
-        "make": lambda: PolytopeElicitor(TABLE, random_state=0).run(USER),
-        "bad": {"no row": lambda: PreferenceElicitor(MDP).run(USER).index},
+        "make": lambda: answered_by(PolytopeElicitor(TABLE, random_state=0), USER),
+        "bad": {"no row": lambda: answered_by(PreferenceElicitor(MDP), USER).index},
     },
     "LinearPreferenceUser": {
         "make": lambda: LinearPreferenceUser([1.0, 0.6, 0.3], eps=0.01),
@@ -133,12 +137,11 @@ CASES: dict[str, dict[str, Any]] = {
         "run": ask_all,
         "restore": lambda text: PolytopeElicitor.from_json(text, TABLE),
         "bad": {
-            "no source": lambda: PolytopeElicitor().ask(),
+            "no source": lambda: PolytopeElicitor(None).ask(),
             "tell before ask": lambda: PolytopeElicitor(TABLE).tell("first"),
             "target": lambda: PolytopeElicitor(TABLE, target_regret=0.0).ask(),
             "foreign state": lambda: PolytopeElicitor.from_json("{}", TABLE),
             "no JSON": lambda: PolytopeElicitor.from_json("nonsense", TABLE),
-            "result too early": lambda: PolytopeElicitor(TABLE).result,
         },
     },
     "PolytopeOracle": {
@@ -154,17 +157,17 @@ CASES: dict[str, dict[str, Any]] = {
         "run": ask_all,
         "restore": lambda text: PreferenceElicitor.from_json(text, MDP),
         "bad": {
-            "no source": lambda: PreferenceElicitor().ask(),
+            "no source": lambda: PreferenceElicitor(None).ask(),
             "estimator": lambda: PreferenceElicitor(MDP, estimator="best").ask(),
             "basis": lambda: PreferenceElicitor(MDP, basis="best").ask(),
-            "eps = 0 without a cap": lambda: PreferenceElicitor(MDP).run(
-                LinearPreferenceUser([1.0, 0.5, 0.2], 0.0)
+            "eps = 0 without a cap": lambda: answered_by(
+                PreferenceElicitor(MDP), LinearPreferenceUser([1.0, 0.5, 0.2], 0.0)
             ),
             "foreign state": lambda: PreferenceElicitor.from_json("{}", MDP),
-            "parameter": lambda: PreferenceElicitor(MDP).set_params(bases="thesis"),
+            "result too early": lambda: PreferenceElicitor(MDP).result(),
         },
     },
-    "PreferenceEstimate": {"make": lambda: PreferenceElicitor(MDP).run(USER).estimate},
+    "PreferenceEstimate": {"make": lambda: answered_by(PreferenceElicitor(MDP), USER).estimate},
     "Query": {"make": lambda: Query(Option(TABLE[0]), Option(TABLE[1]))},
     "SharedBases": {
         "make": lambda: SharedBases(TABLE),
@@ -175,6 +178,9 @@ CASES: dict[str, dict[str, Any]] = {
             "representation": lambda: SharedBases(TABLE, representation="policy"),
         },
     },
+    "answered_by": {
+        "args": lambda: {"session": PolytopeElicitor(TABLE, random_state=0), "user": USER}
+    },
     "barycentric_basis": {
         "args": lambda: {"oracle": PointSetOracle(TABLE), "V1": TABLE[0]},
         "bad": {
@@ -182,8 +188,8 @@ CASES: dict[str, dict[str, Any]] = {
             "zero": lambda: barycentric_basis(PointSetOracle(TABLE), np.zeros(3)),
         },
     },
-    "baselines.BaselineResult": {"make": lambda: baselines.equal_weights(PointSetOracle(TABLE))},
-    "baselines.bradley_terry": {
+    "BaselineResult": {"make": lambda: equal_weights(PointSetOracle(TABLE))},
+    "bradley_terry": {
         "args": lambda: {
             "oracle": PointSetOracle(TABLE),
             "user": USER,
@@ -191,15 +197,15 @@ CASES: dict[str, dict[str, Any]] = {
             "random_state": 0,
         }
     },
-    "baselines.equal_weights": {"args": lambda: {"oracle": PointSetOracle(TABLE)}},
-    "baselines.logistic_weights": {
+    "equal_weights": {"args": lambda: {"oracle": PointSetOracle(TABLE)}},
+    "logistic_weights": {
         "args": {"differences": TABLE - 0.5, "labels": np.ones(60), "ridge": 0.1},
         "bad": {
-            "lengths": lambda: baselines.logistic_weights(TABLE, np.ones(3), 0.1),
+            "lengths": lambda: logistic_weights(TABLE, np.ones(3), 0.1),
         },
     },
-    "baselines.pareto_scan": {"args": {"values": TABLE, "user": USER}},
-    "baselines.random_comparisons": {
+    "pareto_scan": {"args": {"values": TABLE, "user": USER}},
+    "random_comparisons": {
         "args": lambda: {
             "oracle": PointSetOracle(TABLE),
             "user": USER,

@@ -1,30 +1,24 @@
 """Contract cases of the decision processes in counterplay.elicitation."""
 
 import math
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
 
-from counterplay.elicitation import (
+from counterplay.elicitation import MultiObjectiveMDP, expand_and_compress, instances, plan
+from counterplay.elicitation.lab import (
     MDPOracle,
-    MultiObjectiveMDP,
     PolicyMixture,
-    baselines,
-    city,
-    expand_and_compress,
-    from_gymnasium,
-    from_road_graph,
-    instances,
-    plan,
+    enumerate_support,
     policy_flow,
     policy_value,
-    read_street_map,
+    sampled_trajectory_set,
 )
 
 MDP = instances.random_mdp(0, n_states=5, k=3, horizon=3)
+from_environment = MultiObjectiveMDP.from_gymnasium
+from_roads = MultiObjectiveMDP.from_road_graph
 POLICY = plan(MDP, [[1.0, 0.5, 0.2]]).policies[0]
 
 
@@ -40,16 +34,6 @@ class Corridor:
     def step(self, action: int) -> tuple[int, list[float], bool, bool, dict[str, Any]]:
         self.cell += 1 if action else 0
         return self.cell, [float(self.cell == 3), -1.0], self.cell == 3, False, {}
-
-
-def street_map() -> Path:
-    """A street of two junctions, in both directions, as an OSM file."""
-    path = Path(tempfile.gettempdir()) / "counterplay_street.osm"
-    path.write_text(
-        '<osm><node id="1" lat="0" lon="0"/><node id="2" lat="0" lon="0.01"/><way id="3">'
-        '<nd ref="1"/><nd ref="2"/><tag k="highway" v="residential"/></way></osm>'
-    )
-    return path
 
 
 def roads() -> nx.MultiDiGraph:
@@ -76,6 +60,15 @@ PROCESS_CASES: dict[str, dict[str, Any]] = {
             "NaN reward": lambda: MultiObjectiveMDP(np.ones((1, 1, 1)), [[[math.nan]]]),
             "H = 0": lambda: MultiObjectiveMDP(np.ones((1, 1, 1)), [[[1.0]]], H=0),
             "reward above one": lambda: MultiObjectiveMDP(np.ones((1, 1, 1)), [[[2.0]]]),
+            "horizon": lambda: from_environment(Corridor(), 0, costs=[1]),
+            "penalty not listed": lambda: from_environment(Corridor(), 4),
+            "too many states": lambda: from_environment(Corridor(), 4, costs=[1], max_states=2),
+            "no environment": lambda: from_environment(3, 4),
+            "node": lambda: from_roads(roads(), "home", "moon", 3, objectives=["time"]),
+            "no way": lambda: from_roads(roads(), "work", "home", 3, objectives=["time"]),
+            "cost": lambda: from_roads(
+                roads(), "home", "work", 3, objectives=["time"], costs=["noise"]
+            ),
         },
     },
     "PolicyMixture": {
@@ -84,18 +77,14 @@ PROCESS_CASES: dict[str, dict[str, Any]] = {
     },
     "WeightedTrajectorySet": {"make": lambda: expand_and_compress(MDP, POLICY)},
     "add_do_nothing": {"args": lambda: {"mdp": MultiObjectiveMDP(np.ones((1, 1, 1)), [[[1.0]]])}},
-    "baselines.compressed_support": {"args": {"mdp": MDP, "policy": POLICY}},
-    "baselines.enumerate_support": {
+    "compressed_support": {"args": {"mdp": MDP, "policy": POLICY}},
+    "enumerate_support": {
         "args": {"mdp": MDP, "policy": POLICY},
-        "bad": {"too many": lambda: baselines.enumerate_support(MDP, POLICY, limit=3)},
+        "bad": {"too many": lambda: enumerate_support(MDP, POLICY, limit=3)},
     },
-    "baselines.sampled_trajectory_set": {
+    "sampled_trajectory_set": {
         "args": {"mdp": MDP, "policy": POLICY, "n": 20, "random_state": 0},
-        "bad": {"n = 0": lambda: baselines.sampled_trajectory_set(MDP, POLICY, 0)},
-    },
-    "city": {
-        "args": {"rows": 3, "columns": 4, "random_state": 0},
-        "bad": {"rows = 0": lambda: city(0, 4)},
+        "bad": {"n = 0": lambda: sampled_trajectory_set(MDP, POLICY, 0)},
     },
     "do_nothing_policy": {"args": {"mdp": MDP}},
     "expand_and_compress": {
@@ -106,34 +95,13 @@ PROCESS_CASES: dict[str, dict[str, Any]] = {
         },
     },
     "flow_decomposition": {"args": lambda: {"flow": policy_flow(MDP, POLICY)}},
-    "from_gymnasium": {
-        "args": lambda: {"env": Corridor(), "horizon": 4, "costs": [1]},
-        "bad": {
-            "horizon": lambda: from_gymnasium(Corridor(), 0, costs=[1]),
-            "penalty not listed": lambda: from_gymnasium(Corridor(), 4),
-            "too many states": lambda: from_gymnasium(Corridor(), 4, costs=[1], max_states=2),
-            "no environment": lambda: from_gymnasium(3, 4),
-        },
-    },
-    "from_road_graph": {
-        "args": lambda: {
-            "graph": roads(),
-            "source": "home",
-            "target": "work",
-            "horizon": 3,
-            "objectives": ["time", "scenery"],
-            "costs": ["time"],
-        },
-        "bad": {
-            "node": lambda: from_road_graph(roads(), "home", "moon", 3, objectives=["time"]),
-            "no way": lambda: from_road_graph(roads(), "work", "home", 3, objectives=["time"]),
-            "cost": lambda: from_road_graph(
-                roads(), "home", "work", 3, objectives=["time"], costs=["noise"]
-            ),
-        },
-    },
     "instances.ValueInstance": {"make": lambda: instances.thin_direction(0.1)},
     "instances.bandit": {"args": {"values": [[1.0, 0.2], [0.1, 0.9]]}},
+    "instances.city": {
+        "args": {"rows": 3, "columns": 4, "random_state": 0},
+        "bad": {"rows = 0": lambda: instances.city(0, 4)},
+        "mutable": "a networkx graph, for the caller to change",
+    },
     "instances.compression_inputs": {"args": {"seed": 0}, "mutable": "a dict of inputs to try"},
     "instances.epsilon_toy": {"args": {"eta": 0.1}},
     "instances.fibonacci": {"args": {"d": 5}, "bad": {"d = 2": lambda: instances.fibonacci(2)}},
@@ -165,10 +133,6 @@ PROCESS_CASES: dict[str, dict[str, Any]] = {
     "policy_value": {
         "args": {"mdp": MDP, "policy": POLICY},
         "bad": {"floats": lambda: policy_value(MDP, np.zeros((3, 5, 5)))},
-    },
-    "read_street_map": {
-        "args": lambda: {"path": street_map()},
-        "bad": {"no file": lambda: read_street_map("nowhere.osm")},
     },
     "value_to_go": {"args": {"mdp": MDP, "policy": POLICY}},
 }

@@ -13,10 +13,16 @@ from counterplay.elicitation import (
     CallableOracle,
     Catalogue,
     LinearPreferenceUser,
-    PointSetOracle,
     PolytopeElicitor,
+    answered_by,
+)
+from counterplay.elicitation.lab import (
+    PointSetOracle,
     PolytopeOracle,
-    baselines,
+    bradley_terry,
+    equal_weights,
+    pareto_scan,
+    random_comparisons,
     undominated,
 )
 from counterplay.errors import InvalidInputError, UnknownNameError
@@ -49,19 +55,19 @@ def test_e3_volunteered_vectors_are_in_the_units_of_the_columns(scale: str) -> N
     assert catalogue.normalise(frame.to_numpy()) == pytest.approx(catalogue.values)
     agreed = PolytopeElicitor(catalogue, random_state=0)
     agreed.volunteer([2.0, 10.0], [2.0, 20.0], "first")
-    assert agreed.current().contradictions == ()
+    assert agreed.result().contradictions == ()
     absurd = PolytopeElicitor(catalogue, random_state=0)
     absurd.volunteer([2.0, 10.0], [2.0, 20.0], "second")
-    assert absurd.current().contradictions[0].set_aside == (0,)
+    assert absurd.result().contradictions[0].set_aside == (0,)
     by_row, by_units = (PolytopeElicitor(catalogue, random_state=0) for _ in range(2))
     by_row.volunteer(2, 0, "first")
     by_units.volunteer([3.0, 30.0], [1.0, 10.0], "first")
-    assert by_units.answers[0].difference == pytest.approx(by_row.answers[0].difference)
+    assert by_units.events[0].difference == pytest.approx(by_row.events[0].difference)
     with pytest.raises(InvalidInputError, match="one number for each of quality, price"):
         agreed.volunteer([1.0], [2.0], "first")
     table = PolytopeElicitor([[1.0, 0.0], [0.0, 1.0]], random_state=0)
     table.volunteer([0.5, 1.0], [0.5, 0.0], "first")  # plain tables: more is better
-    assert table.current().contradictions == ()
+    assert table.result().contradictions == ()
 
 
 def test_unknown_columns_are_suggested() -> None:
@@ -135,9 +141,9 @@ def test_baselines_recommend_but_lose_more_than_the_questionnaire() -> None:
             query = elicitor.ask()
             elicitor.tell(user.compare(query.first, query.second))
         values = {
-            "equal": baselines.equal_weights(oracle).value,
-            "random": baselines.random_comparisons(oracle, user, 6, seed).value,
-            "logistic": baselines.bradley_terry(oracle, user, 6, random_state=seed).value,
+            "equal": equal_weights(oracle).value,
+            "random": random_comparisons(oracle, user, 6, seed).value,
+            "logistic": bradley_terry(oracle, user, 6, random_state=seed).value,
             "ours": items[elicitor.best_guess()],
         }
         best = (items @ w).max()
@@ -150,7 +156,7 @@ def test_baselines_recommend_but_lose_more_than_the_questionnaire() -> None:
 def test_pareto_scan_finds_the_best_with_one_question_per_rival() -> None:
     items = np.random.default_rng(0).random((200, 3))
     user = LinearPreferenceUser([1.0, 0.5, 0.2], 0.0)
-    found = baselines.pareto_scan(items, user)
+    found = pareto_scan(items, user)
     assert found.n_queries == len(undominated(items)) - 1
     assert found.value @ user.w == pytest.approx((items @ user.w).max())
 
@@ -174,8 +180,16 @@ def test_real_laptops() -> None:
     counts = []
     for seed in range(10):
         w = np.random.default_rng(seed).dirichlet(np.ones(4)) + 0.3
-        result = PolytopeElicitor(catalogue, random_state=0).run(LinearPreferenceUser(w, 1e-3))
+        result = answered_by(
+            PolytopeElicitor(catalogue, random_state=0), LinearPreferenceUser(w, 1e-3)
+        )
         worth = catalogue.values @ w
         assert 1 - worth[result.index] / worth.max() <= result.regret_certificate + 1e-9
         counts.append(result.n_queries)
     assert np.median(counts) <= 12
+
+
+def test_a_bare_data_frame_is_refused_with_the_way_out() -> None:
+    frame = pd.DataFrame({"km": [1.0, 2.0], "price": [3.0, 4.0]})
+    with pytest.raises(InvalidInputError, match=r"give Catalogue\(frame, benefits="):
+        PolytopeElicitor(frame).ask()

@@ -1,4 +1,4 @@
-"""C4 compression: spec 08 checks 17 and 18 (compression part)."""
+"""C4 compression."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from counterplay.elicitation import c4_compress, instances
+from counterplay.elicitation import instances
+from counterplay.elicitation.lab import c4_compress
 from counterplay.errors import InvalidInputError
 
 

@@ -8,16 +8,11 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from counterplay.elicitation import (
-    LinearPreferenceUser,
-    NoisyUser,
-    PolytopeElicitor,
-    fewest_to_set_aside,
-    smallest_conflict,
-)
+from counterplay.elicitation import LinearPreferenceUser, NoisyUser, PolytopeElicitor, answered_by
 from counterplay.elicitation.comparisons import Answer
 from counterplay.elicitation.consistent_set import answer_rows
 from counterplay.elicitation.contradictions import explainable
+from counterplay.elicitation.lab import fewest_to_set_aside, smallest_conflict
 from counterplay.errors import ContradictionError
 from elicitation.problems import front
 
@@ -81,7 +76,7 @@ def test_contradictory_people_get_a_recommendation_and_a_report(policy: str) -> 
     items = front(100, 3, 0)
     elicitor = PolytopeElicitor(items, contradictions=policy, random_state=0)
     contradict(elicitor)
-    result = elicitor.run(LinearPreferenceUser([1.0, 0.6, 0.3], 1e-3))
+    result = answered_by(elicitor, LinearPreferenceUser([1.0, 0.6, 0.3], 1e-3))
     (contradiction,) = result.contradictions[:1]
     assert contradiction.conflict == (0, 1, 2)
     assert len(contradiction.set_aside) == 1
@@ -102,7 +97,7 @@ def test_noisy_people_never_cause_a_hang(policy: str) -> None:
         elicitor = PolytopeElicitor(
             items, contradictions=policy, adaptive_questions=3, target_regret=1e-3, random_state=0
         )
-        result = elicitor.run(user)
+        result = answered_by(elicitor, user)
         reported += len(result.contradictions)
         worth = items @ w
         regrets.append(1 - worth[result.index] / worth.max())
@@ -125,7 +120,7 @@ def test_one_early_slip_does_not_outweigh_later_answers() -> None:
     elicitor.volunteer(order[60], order[0], "first")  # the slip
     elicitor.volunteer(order[0], order[60], "first")
     elicitor.volunteer(order[0], order[60], "first")
-    result = elicitor.run(truth)
+    result = answered_by(elicitor, truth)
     first, second = result.contradictions
     assert (first.set_aside, first.restored) == ((1,), ())
     assert (second.set_aside, second.restored) == ((0,), (1,))
@@ -166,7 +161,7 @@ def test_contradiction_raises_when_not_tolerated_and_nothing_is_lost() -> None:
         with pytest.raises(ContradictionError, match="answers 1, 2, 3 exclude") as caught:
             contradict(elicitor)
         assert len(caught.value.conflict) == 3
-        assert len(elicitor.answers) == 2
+        assert len(elicitor.events) == 2
         elicitor.undo()
         elicitor.undo()
         assert elicitor.ask().options == question
@@ -189,10 +184,10 @@ def test_a_person_who_corrects_a_slip_ends_with_the_exact_answer() -> None:
     again = elicitor.ask()
     assert again.purpose == "confirm"
     assert again.about == 0
-    assert "exclude each other" in elicitor.why()
+    assert "exclude each other" in elicitor.ask().reason
     elicitor = PolytopeElicitor.from_json(elicitor.to_json(), items)
     assert elicitor.ask().purpose == "confirm"
-    result = elicitor.run(user)
+    result = answered_by(elicitor, user)
     assert result.contradictions[0].changed == (0,)
     assert 1 - worth[result.index] / worth.max() <= result.regret_certificate + 1e-9
 
@@ -223,7 +218,7 @@ def test_certificate_holds_although_some_answers_are_wrong(wrong: int) -> None:
         elicitor = PolytopeElicitor(
             items, wrong_answers=wrong, target_regret=0.02, random_state=seed
         )
-        result = elicitor.run(Slipping(w, 1e-3, slips))
+        result = answered_by(elicitor, Slipping(w, 1e-3, slips))
         worth = items @ w
         assert 1 - worth[result.index] / worth.max() <= result.regret_certificate + 1e-9
         assert result.regret_certificate <= 0.02
@@ -242,7 +237,7 @@ def test_without_tolerance_a_slip_can_spoil_the_certificate() -> None:
         items = rng.random((300, 3))
         w = rng.dirichlet(np.ones(3)) + 0.5
         elicitor = PolytopeElicitor(items, random_state=seed)
-        result = elicitor.run(Slipping(w, 1e-3, [0]))
+        result = answered_by(elicitor, Slipping(w, 1e-3, [0]))
         worth = items @ w
         spoiled += 1 - worth[result.index] / worth.max() > result.regret_certificate + 1e-9
     assert spoiled >= 5

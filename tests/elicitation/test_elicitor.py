@@ -1,4 +1,4 @@
-"""The guaranteed procedure as a session: spec 08 checks 22 to 24."""
+"""The guaranteed procedure as a session."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 
 from counterplay.elicitation import (
-    InconsistentAnswers,
     LinearPreferenceUser,
     PreferenceElicitor,
-    SharedBases,
+    answered_by,
     bounds,
     elicit_many,
-    estimate_ratios,
     instances,
     plan,
 )
 from counterplay.elicitation.comparisons import Answer, Option
+from counterplay.elicitation.lab import SharedBases, estimate_ratios
 from counterplay.errors import (
     AssumptionWarning,
     ContradictionError,
@@ -46,7 +45,7 @@ def test_representation_does_not_change_a_single_question(seed: int) -> None:
     mdp = instances.random_mdp(seed, k=3)
     user = LinearPreferenceUser([0.9, 0.6, 0.3], 0.01)
     runs = {
-        shown: PreferenceElicitor(mdp, representation=shown).run(user)
+        shown: answered_by(PreferenceElicitor(mdp, representation=shown), user)
         for shown in ("values", "policy", "trajectories")
     }
     reference = runs["values"]
@@ -78,17 +77,17 @@ def test_questions_show_trajectory_sets_of_at_most_k_plus_1() -> None:
 def test_saving_and_restoring_after_every_question_changes_nothing(params: dict) -> None:
     mdp = instances.random_mdp(1, k=3)
     user = LinearPreferenceUser([0.9, 0.6, 0.3], 0.01)
-    straight = PreferenceElicitor(mdp, **params).run(user)
+    straight = answered_by(PreferenceElicitor(mdp, **params), user)
     elicitor = PreferenceElicitor(mdp, **params)
     while not elicitor.done:
         query = elicitor.ask()
         elicitor.tell(user.compare(query.first, query.second).value)
         elicitor = PreferenceElicitor.from_json(elicitor.to_json(), mdp)
-    assert elicitor.result.n_queries == straight.n_queries
-    assert elicitor.result.estimate.w_hat.tolist() == straight.estimate.w_hat.tolist()
-    assert elicitor.result.policy.tolist() == straight.policy.tolist()
+    assert elicitor.result().n_queries == straight.n_queries
+    assert elicitor.result().estimate.w_hat.tolist() == straight.estimate.w_hat.tolist()
+    assert elicitor.result().policy.tolist() == straight.policy.tolist()
     twin = pickle.loads(pickle.dumps(elicitor))
-    assert twin.result.n_queries == straight.n_queries
+    assert twin.result().n_queries == straight.n_queries
 
 
 @pytest.mark.claim("08.23")
@@ -96,10 +95,10 @@ def test_saving_and_restoring_after_every_question_changes_nothing(params: dict)
 def test_stubborn_answers_end_with_an_error(answer: Answer) -> None:
     mdp = instances.random_mdp(2, k=3)
     elicitor = PreferenceElicitor(mdp)
-    with pytest.raises(InconsistentAnswers) as caught:
-        elicitor.run(Stubborn(answer))
+    with pytest.raises(ContradictionError) as caught:
+        answered_by(elicitor, Stubborn(answer))
     assert caught.value.conflict
-    assert 0 < len(elicitor.answers) <= 2 + 200
+    assert 0 < len(elicitor.events) <= 2 + 200
     elicitor.ask()  # the session is still usable
 
 
@@ -108,15 +107,15 @@ def test_stubborn_second_is_recognised_at_the_first_ratio_question() -> None:
     mdp = instances.random_mdp(2, k=3)
     elicitor = PreferenceElicitor(mdp)
     with pytest.raises(ContradictionError, match="diluted"):
-        elicitor.run(Stubborn(Answer.SECOND))
-    assert [a.purpose for a in elicitor.answers].count("ratio") == 0
+        answered_by(elicitor, Stubborn(Answer.SECOND))
+    assert [a.purpose for a in elicitor.events].count("ratio") == 0
 
 
 @pytest.mark.claim("08.23")
 def test_plain_bisection_without_an_end_raises_within_the_cap() -> None:
     values = np.array([[1.0, 0.1], [0.4, 0.9]])
     for answer in (Answer.FIRST, Answer.SECOND):
-        with pytest.raises(InconsistentAnswers, match="still no answer was 'same'"):
+        with pytest.raises(ContradictionError, match="still no answer was 'same'"):
             estimate_ratios(values, Stubborn(answer))
 
 
@@ -125,10 +124,10 @@ def test_user_without_precision_needs_a_cap() -> None:
     mdp = instances.random_mdp(0, k=3)
     exact = LinearPreferenceUser([0.9, 0.6, 0.3], 0.0)
     with pytest.raises(InvalidInputError, match="set max_queries"):
-        PreferenceElicitor(mdp).run(exact)
+        answered_by(PreferenceElicitor(mdp), exact)
     with pytest.raises(InvalidInputError, match="set max_queries"):
         estimate_ratios([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], exact)
-    result = PreferenceElicitor(mdp, max_queries=30).run(exact)
+    result = answered_by(PreferenceElicitor(mdp, max_queries=30), exact)
     assert result.n_queries == 30
     best = plan(mdp, exact.w).scalar_values[0]
     assert best - result.value @ exact.w <= result.regret_certificate * best + 1e-9
@@ -137,7 +136,7 @@ def test_user_without_precision_needs_a_cap() -> None:
 def test_all_same_means_that_nothing_can_be_measured() -> None:
     mdp = instances.random_mdp(0, k=3)
     with pytest.warns(AssumptionWarning, match="cannot tell the yardstick from nothing"):
-        result = PreferenceElicitor(mdp).run(Stubborn(Answer.INDISTINGUISHABLE))
+        result = answered_by(PreferenceElicitor(mdp), Stubborn(Answer.INDISTINGUISHABLE))
     assert result.n_queries == 2 + 2 + 1
     assert result.regret_certificate == 1.0
     assert "note:" in result.summary()
@@ -153,9 +152,12 @@ def test_a_refused_answer_can_be_given_again() -> None:
     question = elicitor.ask()
     with pytest.raises(ContradictionError, match="although it was diluted to 1/6"):
         elicitor.tell("second")
-    assert len(elicitor.answers) == 2
+    assert len(elicitor.events) == 2
     assert elicitor.ask().second.value.tolist() == question.second.value.tolist()
-    assert elicitor.run(user).n_queries == PreferenceElicitor(mdp).run(user).n_queries
+    assert (
+        answered_by(elicitor, user).n_queries
+        == answered_by(PreferenceElicitor(mdp), user).n_queries
+    )
 
 
 def test_undo_takes_back_exactly_one_answer() -> None:
@@ -172,7 +174,10 @@ def test_undo_takes_back_exactly_one_answer() -> None:
         assert elicitor.ask().first.value.tolist() == questions[back]
     with pytest.raises(ProtocolError, match="no answer to take back"):
         elicitor.undo()
-    assert elicitor.run(user).n_queries == PreferenceElicitor(mdp).run(user).n_queries
+    assert (
+        answered_by(elicitor, user).n_queries
+        == answered_by(PreferenceElicitor(mdp), user).n_queries
+    )
 
 
 def test_saved_state_of_another_model_is_refused() -> None:
@@ -199,7 +204,7 @@ def test_hundred_users_share_bases() -> None:
     results, _ = elicit_many(shared, users)
     certificates = 2 * 3 * len(shared._coefficients)  # 2(d-1) directions once per benchmark
     assert shared.oracle.n_calls - certificates <= bounds.shared_oracle_calls(4, 4, 100)
-    alone = PreferenceElicitor(mdp, basis="thesis").run(users[7])
+    alone = answered_by(PreferenceElicitor(mdp, basis="thesis"), users[7])
     assert alone.estimate.w_hat.tolist() == results[7].estimate.w_hat.tolist()
 
 
@@ -208,9 +213,9 @@ def test_oracle_calls_per_extra_user_are_one() -> None:
     mdp = instances.random_mdp(0)
     shared = SharedBases(mdp)
     user = LinearPreferenceUser([0.9, 0.5, 0.3, 0.2], 0.01)
-    PreferenceElicitor(shared).run(user)
+    answered_by(PreferenceElicitor(shared), user)
     before = shared.oracle.n_calls
-    PreferenceElicitor(shared).run(user)
+    answered_by(PreferenceElicitor(shared), user)
     assert shared.oracle.n_calls == before + 1
 
 
@@ -219,7 +224,7 @@ def test_questions_stay_below_the_bound() -> None:
     for seed in range(10):
         mdp = instances.random_mdp(seed)
         w = unit(rng, 4)
-        result = PreferenceElicitor(mdp).run(LinearPreferenceUser(w, 1e-3))
+        result = answered_by(PreferenceElicitor(mdp), LinearPreferenceUser(w, 1e-3))
         x = float(result.estimate.basis_values[0] @ w)
         d = len(result.estimate.basis_values)
         assert result.n_queries <= bounds.total_questions(4, d, x / 1e-3)
@@ -243,7 +248,9 @@ def coarse_people(n: int, seed: int):
 @pytest.mark.filterwarnings("ignore::counterplay.errors.AssumptionWarning")
 def test_e6_the_worth_question_is_counted() -> None:
     """E6: benchmark, one ratio and "benchmark or nothing": three questions."""
-    result = PreferenceElicitor([[1.0, 0.0], [0.0, 1.0]]).run(LinearPreferenceUser([1.0, 1.0], 5.0))
+    result = answered_by(
+        PreferenceElicitor([[1.0, 0.0], [0.0, 1.0]]), LinearPreferenceUser([1.0, 1.0], 5.0)
+    )
     assert result.n_queries == 3 == bounds.total_questions(2, 2, 1 / 5)
     assert bounds.total_questions(3, 1, 1 / 5) == 2  # one dimension: benchmark questions only
 
@@ -252,7 +259,7 @@ def test_e6_the_worth_question_is_counted() -> None:
 def test_e6_coarse_people_stay_below_the_bound() -> None:
     reached = 0
     for values, w, eps in coarse_people(300, seed=6):
-        result = PreferenceElicitor(values).run(LinearPreferenceUser(w, eps))
+        result = answered_by(PreferenceElicitor(values), LinearPreferenceUser(w, eps))
         basis = result.estimate.basis_values
         x = float(basis[0] @ w)
         if x > 0:
@@ -272,7 +279,7 @@ def test_e7_ratio_errors_are_guaranteed_or_void(options: dict[str, Any]) -> None
     """E7: no bound is exceeded; it is infinite where the benchmark cannot be told from nothing."""
     void = 0
     for values, w, eps in coarse_people(400, seed=7):
-        result = PreferenceElicitor(values, **options).run(LinearPreferenceUser(w, eps))
+        result = answered_by(PreferenceElicitor(values, **options), LinearPreferenceUser(w, eps))
         estimate = result.estimate
         worth = estimate.basis_values @ w
         if worth[0] <= 0:
@@ -291,21 +298,22 @@ def test_e7_ratio_errors_are_guaranteed_or_void(options: dict[str, Any]) -> None
     assert 50 < void < 350
 
 
-def test_fit_recommend_and_parameters() -> None:
+def test_a_session_is_described_and_its_result_is_a_report() -> None:
     mdp = instances.random_mdp(0, k=3)
     user = LinearPreferenceUser([0.9, 0.6, 0.3], 0.01)
-    elicitor = PreferenceElicitor(basis="thesis").fit(mdp, user)
-    assert elicitor.recommend().tolist() == elicitor.result_.policy.tolist()
-    assert elicitor.get_params()["basis"] == "thesis"
-    assert repr(PreferenceElicitor(basis="thesis")) == "PreferenceElicitor(basis='thesis')"
-    frame = elicitor.result_.to_frame()
-    assert len(frame) == elicitor.result_.n_queries
+    elicitor = PreferenceElicitor(mdp, basis="thesis")
+    assert repr(elicitor) == f"PreferenceElicitor({mdp!r}, basis='thesis')"
+    result = answered_by(elicitor, user)
+    assert elicitor.ask() is None
+    frame = result.to_frame()
+    assert len(frame) == result.n_queries == len(elicitor.events)
+    assert result.to_dict()["kind"] == "ElicitationResult"
     assert set(frame["purpose"]) == {"benchmark", "ratio"}
 
 
 def test_one_objective_needs_no_question() -> None:
     mdp = instances.stationarity()
-    result = PreferenceElicitor(mdp).run(LinearPreferenceUser([1.0], 0.1))
+    result = answered_by(PreferenceElicitor(mdp), LinearPreferenceUser([1.0], 0.1))
     assert result.n_queries == 0
     assert result.value[0] == pytest.approx(1.2)
     assert result.regret_certificate == 0.0

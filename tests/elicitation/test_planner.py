@@ -1,4 +1,4 @@
-"""Planner, policies and values: spec 08 checks 1 and 2."""
+"""Planner, policies and values."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import itertools
 import numpy as np
 import pytest
 
-from counterplay.elicitation import (
-    MultiObjectiveMDP,
+from counterplay.elicitation import MultiObjectiveMDP, instances, plan
+from counterplay.elicitation.lab import (
     PolicyMixture,
-    baselines,
     do_nothing_policy,
-    instances,
+    enumerate_support,
     occupancy,
-    plan,
     policy_value,
     value_to_go,
 )
@@ -142,7 +140,7 @@ def test_lanes_give_the_same_numbers_as_one_direction(
 def test_three_ways_to_compute_a_value_agree(seed: int) -> None:
     mdp = instances.random_mdp(seed, n_states=4, k=3, horizon=4, successors=3)
     policy = plan(mdp, [[1.0, 0.7, 0.4]]).policies[0]
-    every = baselines.enumerate_support(mdp, policy)
+    every = enumerate_support(mdp, policy)
     assert len(every) == 81
     assert every.weights.sum() == pytest.approx(1.0, abs=1e-12)
     forward = policy_value(mdp, policy)
@@ -159,7 +157,7 @@ def test_values_of_stochastic_policies_agree() -> None:
     policy /= policy.sum(axis=2, keepdims=True)
     forward = policy_value(mdp, policy)
     assert value_to_go(mdp, policy)[0, mdp.s0] == pytest.approx(forward, abs=1e-12)
-    assert baselines.enumerate_support(mdp, policy).value == pytest.approx(forward, abs=1e-12)
+    assert enumerate_support(mdp, policy).value == pytest.approx(forward, abs=1e-12)
 
 
 def test_mixtures_are_drawn_once_not_per_step() -> None:

@@ -12,6 +12,7 @@ from counterplay.elicitation import (
     LinearPreferenceUser,
     PolytopeElicitor,
     PreferenceElicitor,
+    answered_by,
     instances,
 )
 from counterplay.elicitation.results import ElicitationResult
@@ -21,13 +22,15 @@ FOLDER = Path(__file__).parents[1] / "playthroughs"
 
 def adaptive() -> ElicitationResult:
     items = np.random.default_rng(0).random((200, 3)).round(2)
-    return PolytopeElicitor(items, random_state=0).run(LinearPreferenceUser([1.0, 0.5, 0.25], 0.01))
+    return answered_by(
+        PolytopeElicitor(items, random_state=0), LinearPreferenceUser([1.0, 0.5, 0.25], 0.01)
+    )
 
 
 def guaranteed() -> ElicitationResult:
     bandit = instances.linear_dependence()
-    return PreferenceElicitor(bandit, basis="thesis").run(
-        LinearPreferenceUser([1.0, 1.0, 1.0], 1e-3)
+    return answered_by(
+        PreferenceElicitor(bandit, basis="thesis"), LinearPreferenceUser([1.0, 1.0, 1.0], 1e-3)
     )
 
 

@@ -1,4 +1,4 @@
-"""Road networks: spec 08 section 9.1."""
+"""Road networks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import pytest
 
 from counterplay.elicitation import (
     LinearPreferenceUser,
+    MultiObjectiveMDP,
     PolytopeElicitor,
-    city,
+    answered_by,
     expand_and_compress,
-    from_road_graph,
+    instances,
     plan,
 )
 from counterplay.errors import InvalidInputError
@@ -30,7 +31,7 @@ def roads() -> nx.MultiDiGraph:
 
 
 def test_values_are_what_one_computes_by_hand() -> None:
-    mdp = from_road_graph(
+    mdp = MultiObjectiveMDP.from_road_graph(
         roads(), "home", "work", 3, objectives=["time", "scenery"], costs=["time"]
     )
     best = plan(mdp, [[1.0, 0.0], [0.0, 1.0]])
@@ -48,7 +49,9 @@ def test_time_is_never_saved_by_a_dead_end() -> None:
     graph = nx.MultiDiGraph()
     graph.add_edge("home", "trap", time=1.0)
     graph.add_edge("home", "work", time=50.0)
-    mdp = from_road_graph(graph, "home", "work", 4, objectives=["time"], costs=["time"])
+    mdp = MultiObjectiveMDP.from_road_graph(
+        graph, "home", "work", 4, objectives=["time"], costs=["time"]
+    )
     best = plan(mdp, [[1.0]])
     assert mdp.original_value(best.values[0])[0] == pytest.approx(50.0)
 
@@ -57,15 +60,17 @@ def test_undirected_and_simple_graphs_work() -> None:
     graph = nx.Graph()
     graph.add_edge(0, 1, time=2.0)
     graph.add_edge(1, 2, time=3.0)
-    mdp = from_road_graph(graph, 0, 2, 4, objectives=["time"], costs=["time"])
+    mdp = MultiObjectiveMDP.from_road_graph(graph, 0, 2, 4, objectives=["time"], costs=["time"])
     assert mdp.original_value(plan(mdp, [[1.0]]).values[0])[0] == pytest.approx(5.0)
 
 
 def test_shortest_times_agree_with_dijkstra() -> None:
-    graph = city(5, 6, highway=False)
+    graph = instances.city(5, 6, highway=False)
     for _, _, data in graph.edges(data=True):
         data["congestion"] = 0.0
-    mdp = from_road_graph(graph, (0, 0), (4, 5), 14, objectives=OBJECTIVES, costs=["time"])
+    mdp = MultiObjectiveMDP.from_road_graph(
+        graph, (0, 0), (4, 5), 14, objectives=OBJECTIVES, costs=["time"]
+    )
     fastest = mdp.original_value(plan(mdp, [[1.0, 0.0, 0.0]]).values[0])[0]
     assert fastest == pytest.approx(
         nx.dijkstra_path_length(graph, (0, 0), (4, 5), weight="time"), abs=1e-9
@@ -73,11 +78,13 @@ def test_shortest_times_agree_with_dijkstra() -> None:
 
 
 def test_commuters_with_different_tastes_get_different_trips() -> None:
-    mdp = from_road_graph(city(), (6, 0), (0, 7), 20, objectives=OBJECTIVES, costs=["time"])
+    mdp = MultiObjectiveMDP.from_road_graph(
+        instances.city(), (6, 0), (0, 7), 20, objectives=OBJECTIVES, costs=["time"]
+    )
     times = []
     for w in ([1.0, 0.05, 0.05], [0.1, 1.0, 0.1]):
         user = LinearPreferenceUser(np.array(w), 1e-3)
-        result = PolytopeElicitor(mdp, random_state=0).run(user)
+        result = answered_by(PolytopeElicitor(mdp, random_state=0), user)
         best = float(plan(mdp, user.w).scalar_values[0])
         assert best - result.value @ user.w <= result.regret_certificate * best + 1e-9
         times.append(mdp.original_value(result.value)[0])
@@ -96,11 +103,32 @@ def test_commuters_with_different_tastes_get_different_trips() -> None:
 def test_bad_input_is_named(change: dict, words: str) -> None:
     arguments = {"source": "home", "target": "work", "horizon": 3, "costs": ["time"]} | change
     with pytest.raises(InvalidInputError, match=words):
-        from_road_graph(roads(), objectives=["time", "scenery"], **arguments)
+        MultiObjectiveMDP.from_road_graph(roads(), objectives=["time", "scenery"], **arguments)
 
 
 def test_congestion_must_be_a_probability() -> None:
     graph = roads()
     graph.add_edge("home", "work", time=1.0, congestion=1.5)
     with pytest.raises(InvalidInputError, match=r"congestion 1\.5, which is no probability"):
-        from_road_graph(graph, "home", "work", 3, objectives=["time"], costs=["time"])
+        MultiObjectiveMDP.from_road_graph(
+            graph, "home", "work", 3, objectives=["time"], costs=["time"]
+        )
+
+
+def test_forward_only_trips_always_arrive() -> None:
+    graph = nx.MultiDiGraph()
+    graph.add_edge("a", "b", time=0.1)
+    graph.add_edge("b", "a", time=0.1)
+    graph.add_edge("b", "c", time=10.0)
+    lazy = MultiObjectiveMDP.from_road_graph(
+        graph, "a", "c", 4, objectives=["time"], costs=["time"]
+    )
+    assert lazy.original_value(plan(lazy, [[1.0]]).values[0])[0] < 1.0  # to and fro, never there
+    mdp = MultiObjectiveMDP.from_road_graph(
+        graph, "a", "c", 4, objectives=["time"], costs=["time"], forward_only=True
+    )
+    assert mdp.original_value(plan(mdp, [[1.0]]).values[0])[0] == pytest.approx(10.1)
+    with pytest.raises(InvalidInputError, match="the longest trip takes 2 steps"):
+        MultiObjectiveMDP.from_road_graph(
+            graph, "a", "c", 1, objectives=["time"], costs=["time"], forward_only=True
+        )

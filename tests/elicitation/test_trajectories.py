@@ -1,4 +1,4 @@
-"""Trajectory sets and flow decomposition: spec 08 checks 18 to 21."""
+"""Trajectory sets and flow decomposition."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ import pytest
 from counterplay.core.stats import clopper_pearson
 from counterplay.elicitation import (
     LinearPreferenceUser,
-    PolicyMixture,
-    WeightedTrajectorySet,
-    baselines,
     bounds,
-    do_nothing_policy,
     expand_and_compress,
-    flow_decomposition,
     instances,
     plan,
+)
+from counterplay.elicitation.lab import (
+    PolicyMixture,
+    WeightedTrajectorySet,
+    compressed_support,
+    do_nothing_policy,
+    enumerate_support,
+    flow_decomposition,
     policy_flow,
     policy_value,
+    sampled_trajectory_set,
 )
 from counterplay.elicitation.trajectories import support
 from counterplay.errors import InvalidInputError
@@ -70,8 +74,7 @@ def test_sampling_misses_the_crash() -> None:
     mdp = instances.rare_crash(n_states=6, horizon=5, crash_probability=0.05**4)
     policy = plan(mdp, [[1.0, 1.0, 1.0, 0.0]]).policies[0]
     missed = sum(
-        baselines.sampled_trajectory_set(mdp, policy, 200, seed).value[-1] == 0
-        for seed in range(200)
+        sampled_trajectory_set(mdp, policy, 200, seed).value[-1] == 0 for seed in range(200)
     )
     exact = (1 - policy_value(mdp, policy)[-1]) ** 200
     assert exact in clopper_pearson(missed, 200, confidence=0.999)
@@ -113,12 +116,12 @@ def test_all_methods_and_the_enumerated_support_agree() -> None:
         expand_and_compress(mdp, policy),
         expand_and_compress(mdp, policy, method="literal"),
         flow_decomposition(policy_flow(mdp, policy)).compressed(),
-        baselines.compressed_support(mdp, policy),
+        compressed_support(mdp, policy),
     ]
     for shown in sets:
         shown.check(policy)
         assert relative_error(shown, value) <= 1e-10
-    every = baselines.enumerate_support(mdp, policy)
+    every = enumerate_support(mdp, policy)
     known = {(tuple(s), tuple(a)) for s, a in zip(every.states.tolist(), every.actions.tolist())}
     for shown in sets:
         rows = zip(shown.states.tolist(), shown.actions.tolist())

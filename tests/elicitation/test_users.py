@@ -10,12 +10,12 @@ from counterplay.elicitation import (
     LinearPreferenceUser,
     NoisyUser,
     PreferenceElicitor,
+    answered_by,
     bounds,
-    estimate_ratios,
     instances,
-    refine_ratios,
 )
 from counterplay.elicitation.comparisons import Answer
+from counterplay.elicitation.lab import estimate_ratios, refine_ratios
 from counterplay.errors import AssumptionWarning, ContradictionError, InvalidInputError
 
 
@@ -73,15 +73,15 @@ def test_majority_of_r_answers_is_right_with_the_stated_probability(p: float) ->
 def test_repetition_makes_the_guaranteed_procedure_as_good_as_exact_answers() -> None:
     mdp = instances.random_mdp(0, k=3)
     w = np.array([0.8, 0.5, 0.4])
-    exact = PreferenceElicitor(mdp).run(LinearPreferenceUser(w, 0.01))
+    exact = answered_by(PreferenceElicitor(mdp), LinearPreferenceUser(w, 0.01))
     r = bounds.repetitions(exact.n_queries, 0.2, 1e-4)
     noisy = NoisyUser(w, 0.01, flip_prob=0.2, repeat=r, random_state=0)
-    assert PreferenceElicitor(mdp).run(noisy).policy.tolist() == exact.policy.tolist()
+    assert answered_by(PreferenceElicitor(mdp), noisy).policy.tolist() == exact.policy.tolist()
     single = NoisyUser(w, 0.01, flip_prob=0.2, random_state=0)
     different = 0
     for _ in range(10):
         try:
-            found = PreferenceElicitor(mdp).run(single)
+            found = answered_by(PreferenceElicitor(mdp), single)
             alpha, alpha_exact = found.estimate.alpha_hat, exact.estimate.alpha_hat
             different += alpha.tolist() != alpha_exact.tolist()
         except ContradictionError:

@@ -1,14 +1,14 @@
-"""What an adaptive questionnaire knows: the log, the consistent set, conflicts, the fallback.
+"""What an adaptive questionnaire knows and can say: answers, conflicts, the recommendation.
 
 Everything here is a function of the raw list of answers, so undoing and resuming are replays.
-Source: spec 08 sections 2.4 and A9.
+Source: docs/theory/08-elicitation.md, "The adaptive questionnaire".
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -21,10 +21,13 @@ from counterplay.elicitation.guaranteed_procedure import ProcedureSettings, guar
 from counterplay.elicitation.informative import Choice, most_informative
 from counterplay.elicitation.option_pool import Certificate, OptionPool, clean
 from counterplay.elicitation.results import Contradiction, ElicitationResult
-from counterplay.elicitation.sessions import Session
+from counterplay.elicitation.sessions import ProcedureSession
 from counterplay.elicitation.shared_bases import SharedBases
 from counterplay.elicitation.tolerant_set import TolerantSet
 from counterplay.errors import ContradictionError, InvalidInputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OnContradiction: TypeAlias = Literal["ask", "set_aside", "raise"]
 ADAPTIVE = ("compare", "confirm", "volunteered")
@@ -68,7 +71,7 @@ class AdaptiveState:
         self.contradictions: list[Contradiction] = []
         self.open_conflict: tuple[int, ...] = ()
         self.to_confirm: list[int] = []
-        self.inner: Session[ElicitationResult] | None = None
+        self.inner: ProcedureSession[ElicitationResult] | None = None
         self.inner_failed = False
         self.stopped = False
         self._same_in_a_row: list[float] = []
@@ -149,7 +152,7 @@ class AdaptiveState:
         """
         if self.inner is None or not self.inner.done or self.inner_failed:
             return self.certificate.option, self.certificate.regret
-        outcome = self.inner.result
+        outcome = self.inner.result()
         estimate = outcome.estimate
         witness = np.ones(self.shared.oracle.k) if estimate is None else estimate.w_hat
         own = self.pool.position_of(outcome.item, outcome.value, witness)
@@ -163,7 +166,7 @@ class AdaptiveState:
         """K with regret <= K eps for the guaranteed procedure."""
         k = self.shared.oracle.k
         if self.inner is not None and self.inner.done and not self.inner_failed:
-            estimate = self.inner.result.estimate
+            estimate = self.inner.result().estimate
             d = k if estimate is None else len(estimate.basis_values)
         else:
             d = self.shared.basis(0).d
@@ -203,17 +206,17 @@ class AdaptiveState:
             if excess <= 0:  # everyone who fits the answers already has the guarantee
                 return None
         inner = self._inner_session()
-        if inner is None or inner.done:
-            return None
-        return inner.ask()
+        return None if inner is None else inner.ask()
 
-    def _inner_session(self) -> Session[ElicitationResult] | None:
+    def _inner_session(self) -> ProcedureSession[ElicitationResult] | None:
         """The guaranteed procedure, with implied answers filled in."""
         if self.inner is None:
-            self.inner = Session(lambda: guaranteed_procedure(self.shared, ProcedureSettings()))
+            self.inner = ProcedureSession(
+                lambda: guaranteed_procedure(self.shared, ProcedureSettings())
+            )
         try:
-            while not self.inner.done:
-                implied = self.consistent.implied(self.inner.ask().difference)
+            while (query := self.inner.ask()) is not None:
+                implied = self.consistent.implied(query.difference)
                 if implied is None:
                     break
                 self.inner.tell(implied)
@@ -290,3 +293,72 @@ class AdaptiveState:
             f"your answers {others} exclude each other; please look at question {number + 1} again"
         )
         return self.comparison(*options, reason, about=number)
+
+
+def standing(state: AdaptiveState, *, ended: bool) -> ElicitationResult:
+    """Return the recommendation on the answers so far, with its certificate."""
+    option, regret = state.recommendation()
+    pool, room = state.pool, state.shared.showroom
+    rng = np.random.default_rng(derive_seed(state.seed, "centre"))
+    weights = state.consistent.likely(256, rng).mean(axis=0)
+    vertices = state.consistent.vertices
+    return ElicitationResult(
+        item=pool.items[option],
+        value=pool.values[option],
+        regret_certificate=regret,
+        n_queries=len(state.log),
+        method="polytope",
+        label=room.label(pool.items[option], pool.values[option]),
+        objective_names=tuple(room.objective_name(j) for j in range(pool.oracle.k)),
+        answers=tuple(state.log),
+        weights=weights,
+        weight_ranges=np.stack([vertices.min(axis=0), vertices.max(axis=0)], axis=1),
+        single_values=pool.values[pool.best(np.eye(pool.oracle.k))],
+        contradictions=tuple(state.contradictions),
+        notes=_notes(state, regret, ended),
+    )
+
+
+def leaders(state: AdaptiveState, n: int) -> pd.DataFrame:
+    """Return the ``n`` options with the best guaranteed worth, with exact bands."""
+    import pandas as pd
+
+    vertices, pool, room = state.consistent.vertices, state.pool, state.shared.showroom
+    share = (vertices @ pool.values.T) / pool.best_values(vertices)[:, None]
+    order = np.argsort(-share.min(axis=0), kind="stable")[:n]
+    return pd.DataFrame(
+        {
+            "item": [room.label(pool.items[i], pool.values[i]) for i in order],
+            "lowest": share.min(axis=0)[order],
+            "highest": share.max(axis=0)[order],
+        }
+    )
+
+
+def _notes(state: AdaptiveState, regret: float, ended: bool) -> tuple[str, ...]:
+    notes = []
+    suspects = state.consistent.suspects()
+    if suspects:
+        told = " or ".join(
+            " and ".join(str(i + 1) for i in sorted(left_out)) for left_out in suspects
+        )
+        notes.append(f"not all answers can be right; most likely wrong: answer {told}")
+    if state.inner is not None:
+        notes.append("the guaranteed procedure took over after the adaptive questions")
+    target = state.settings.target_regret
+    if regret > target and ended:
+        notes.append(
+            f"stopped before the target of {100 * target:.3g} % was reached"
+            if state.stopped
+            else f"the target of {100 * target:.3g} % was not reached: the remaining differences "
+            "are too small for the answers given"
+        )
+    if not state.consistent.exact:
+        notes.append("some answers were left out of the certificate to keep it fast")
+    error = getattr(getattr(state.shared.oracle, "mdp", None), "value_error", 0.0)
+    if error:
+        notes.append(
+            f"values were estimated from samples and may be off by {error:.3g} in each "
+            "objective; add twice this times the sum of the weights to the regret"
+        )
+    return tuple(notes)

@@ -2,7 +2,7 @@
 
 Sampled trajectories instead of exact sets, equal weights, random comparisons, Bradley-Terry
 regression, a scan of the Pareto front.
-Source: spec 08 section A13.
+Source: docs/theory/08-elicitation.md, "Measured" (baselines; the sample size is Hoeffding's).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 from scipy.special import expit
 
+from counterplay.core.programs import minimize_linear
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -23,7 +23,7 @@ from counterplay.core.validation import (
     check_same_shape,
 )
 from counterplay.elicitation.catalogue import undominated
-from counterplay.elicitation.comparisons import Answer, User
+from counterplay.elicitation.comparisons import Answer, Option, User
 from counterplay.elicitation.compress import compress
 from counterplay.elicitation.mdp import MultiObjectiveMDP
 from counterplay.elicitation.oracles import LinearOracle
@@ -130,7 +130,7 @@ class BaselineResult:
 
     Examples
     --------
-    >>> from counterplay.elicitation import PointSetOracle
+    >>> from counterplay.elicitation.lab import PointSetOracle
     >>> equal_weights(PointSetOracle([[1.0, 0.0], [0.6, 0.6]])).n_queries
     0
     """
@@ -146,7 +146,7 @@ def equal_weights(oracle: LinearOracle) -> BaselineResult:
 
     Examples
     --------
-    >>> from counterplay.elicitation import PointSetOracle
+    >>> from counterplay.elicitation.lab import PointSetOracle
     >>> equal_weights(PointSetOracle([[1.0, 0.0], [0.6, 0.6]])).item
     1
     """
@@ -160,7 +160,8 @@ def random_comparisons(
 
     Examples
     --------
-    >>> from counterplay.elicitation import LinearPreferenceUser, PointSetOracle
+    >>> from counterplay.elicitation import LinearPreferenceUser
+    >>> from counterplay.elicitation.lab import PointSetOracle
     >>> oracle = PointSetOracle(np.random.default_rng(0).random((200, 3)))
     >>> found = random_comparisons(oracle, LinearPreferenceUser([1, 1, 1], 0.01), 20, 0)
     >>> found.n_queries
@@ -171,7 +172,7 @@ def random_comparisons(
     rows = []
     for i in range(n_queries):
         difference = values[2 * i] - values[2 * i + 1]
-        answer = user.compare(_option(values[2 * i]), _option(values[2 * i + 1]))
+        answer = user.compare(Option(values[2 * i]), Option(values[2 * i + 1]))
         if answer is not Answer.INDISTINGUISHABLE and np.abs(difference).max() > 0:
             rows.append(difference if answer is Answer.FIRST else -difference)
     return _planned(oracle, _chebyshev_weights(np.array(rows), oracle.k), n_queries)
@@ -189,7 +190,8 @@ def bradley_terry(
 
     Examples
     --------
-    >>> from counterplay.elicitation import LinearPreferenceUser, PointSetOracle
+    >>> from counterplay.elicitation import LinearPreferenceUser
+    >>> from counterplay.elicitation.lab import PointSetOracle
     >>> oracle = PointSetOracle(np.random.default_rng(0).random((200, 3)))
     >>> found = bradley_terry(oracle, LinearPreferenceUser([1, 0, 0], 0.01), 40, random_state=0)
     >>> int(found.weights.argmax())
@@ -200,7 +202,7 @@ def bradley_terry(
     differences = values[0::2] - values[1::2]
     labels = np.array(
         [
-            _label(user.compare(_option(values[2 * i]), _option(values[2 * i + 1])))
+            _label(user.compare(Option(values[2 * i]), Option(values[2 * i + 1])))
             for i in range(n_queries)
         ]
     )
@@ -246,7 +248,7 @@ def pareto_scan(values: ArrayLike, user: User) -> BaselineResult:
     front = undominated(table)
     best = int(front[0])
     for row in front[1:]:
-        if user.compare(_option(table[best]), _option(table[int(row)])) is Answer.SECOND:
+        if user.compare(Option(table[best]), Option(table[int(row)])) is Answer.SECOND:
             best = int(row)
     return BaselineResult(np.full(table.shape[1], np.nan), best, table[best], len(front) - 1)
 
@@ -254,12 +256,6 @@ def pareto_scan(values: ArrayLike, user: User) -> BaselineResult:
 def _planned(oracle: LinearOracle, weights: FloatArray, n_queries: int) -> BaselineResult:
     items, values = oracle.argmax(weights[None])
     return BaselineResult(weights, items[0], values[0], n_queries)
-
-
-def _option(value: FloatArray) -> Any:
-    from counterplay.elicitation.comparisons import Option
-
-    return Option(value)
 
 
 def _label(answer: Answer) -> float:
@@ -271,13 +267,13 @@ def _chebyshev_weights(rows: FloatArray, k: int) -> FloatArray:
     system = np.vstack([np.eye(k), rows]) if len(rows) else np.eye(k)
     flat = system - system.mean(axis=1, keepdims=True)
     lengths = np.linalg.norm(flat, axis=1)
-    answer = linprog(
+    answer = minimize_linear(
         np.append(np.zeros(k), -1.0),
         A_ub=np.hstack([-system, lengths[:, None]]),
         b_ub=np.zeros(len(system)),
         A_eq=np.append(np.ones(k), 0.0)[None],
         b_eq=[1.0],
         bounds=[(0, 1)] * k + [(0, None)],
-        method="highs",
+        allow=["infeasible"],
     )
-    return answer.x[:k] if answer.status == 0 else np.full(k, 1.0 / k)
+    return np.full(k, 1.0 / k) if answer.x is None else answer.x[:k]

@@ -3,7 +3,7 @@
 ``basis_policies`` is the thesis' choice. ``barycentric_basis`` improves it by swaps until every
 option is a combination with small coefficients, which removes the factor exponential in the
 dimension from the regret.
-Source: Alg. alg:policy-threshold-free lines 7-15, spec 08 sections A2 and A7.
+Source: Algorithm 8.1, step 2; docs/theory/08-elicitation.md, "Barycentric basis".
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def basis_policies(
     *,
     item: Any = None,
     complement: Complement = "svd",
-    rng: RandomState = None,
+    random_state: RandomState = None,
     tol: float = 1e-9,
 ) -> Basis:
     """Choose a well-spread basis that starts with the benchmark; asks no questions.
@@ -73,7 +73,7 @@ def basis_policies(
     complement:
         ``"svd"``, ``"random"`` (randomly rotated), or a function from the stacked values to an
         orthonormal basis (rows) of their orthogonal complement.
-    rng:
+    random_state:
         Seed for ``"random"``.
     tol:
         Stop when no option extends further than ``tol * oracle.scale``.
@@ -89,7 +89,8 @@ def basis_policies(
     The best options of the three single objectives span a plane only; the basis finds the third
     dimension:
 
-    >>> from counterplay.elicitation import MDPOracle, instances
+    >>> from counterplay.elicitation import instances
+    >>> from counterplay.elicitation.lab import MDPOracle
     >>> oracle = MDPOracle(instances.linear_dependence())
     >>> _, best = oracle.argmax(np.eye(3))
     >>> int(np.linalg.matrix_rank(best, tol=1e-9)), basis_policies(oracle, best[1]).d
@@ -98,7 +99,7 @@ def basis_policies(
     benchmark = _check_benchmark(oracle, V1)
     k = oracle.k
     start = oracle.n_calls
-    random = generator(rng) if complement == "random" else None
+    random = generator(random_state) if complement == "random" else None
     values, items = [benchmark], [item]
     length = float(np.linalg.norm(benchmark))
     directions, extents = [benchmark / length], [length]
@@ -133,17 +134,27 @@ def barycentric_basis(
     *,
     item: Any = None,
     complement: Complement = "svd",
-    rng: RandomState = None,
+    random_state: RandomState = None,
     tol: float = 1e-9,
 ) -> Basis:
     """Improve the thesis' basis until every option has coefficients of at most C.
 
     Parameters
     ----------
-    oracle, V1, item, complement, rng, tol:
-        As for :func:`basis_policies`.
+    oracle:
+        The options.
+    V1:
+        Value of the benchmark, the first basis option.
     C:
         Largest coefficient allowed, above 1.
+    item:
+        The benchmark itself.
+    complement:
+        As for :func:`basis_policies`.
+    random_state:
+        Seed for ``complement="random"``.
+    tol:
+        As for :func:`basis_policies`.
 
     Returns
     -------
@@ -156,7 +167,8 @@ def barycentric_basis(
     --------
     On the Fibonacci instance the thesis' basis needs coefficients up to 13; one swap repairs it:
 
-    >>> from counterplay.elicitation import PointSetOracle, instances
+    >>> from counterplay.elicitation import instances
+    >>> from counterplay.elicitation.lab import PointSetOracle
     >>> fibonacci = instances.fibonacci(8)
     >>> oracle = PointSetOracle(fibonacci.values)
     >>> basis = barycentric_basis(oracle, fibonacci.values[0], C=2.0)
@@ -165,7 +177,9 @@ def barycentric_basis(
     """
     bound = check_real(C, "C", low=1.0, open_low=True)
     start = oracle.n_calls
-    basis = basis_policies(oracle, V1, item=item, complement=complement, rng=rng, tol=tol)
+    basis = basis_policies(
+        oracle, V1, item=item, complement=complement, random_state=random_state, tol=tol
+    )
     values, items, swaps = basis.values.copy(), list(basis.items), 0
     limit = int(np.ceil(max(basis.d - 1, 0) * np.log(max(oracle.k, 2)) / np.log(bound))) + 64
     for _ in range(limit + 1):
@@ -194,7 +208,7 @@ def spanner_coefficients(oracle: LinearOracle, basis: Basis) -> FloatArray:
 
     Examples
     --------
-    >>> from counterplay.elicitation import PointSetOracle
+    >>> from counterplay.elicitation.lab import PointSetOracle
     >>> oracle = PointSetOracle([[1.0, 0.0], [0.5, 0.5], [0.0, 0.6]])
     >>> spanner_coefficients(oracle, basis_policies(oracle, [1.0, 0.0])).round(3).tolist()
     [nan, 1.0]

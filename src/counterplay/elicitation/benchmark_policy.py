@@ -2,7 +2,8 @@
 
 Among the best options of the single objectives, keep the one the user prefers. Switching needs a
 strict preference, so the loss does not add up over the comparisons.
-Source: Alg. alg:policy-threshold-free lines 1-6, Lemma lmm:V1, spec 08 section A1.
+Source: Algorithm 8.1, step 1; Lemma 8.1; docs/theory/08-elicitation.md, "Benchmark and basis
+(Algorithm 8.1)".
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from counterplay.core.validation import FloatArray
-from counterplay.elicitation.comparisons import Answer, Procedure, Query, User, run_procedure
+from counterplay.elicitation.comparisons import Answer, Procedure, Query, User
 from counterplay.elicitation.oracles import LinearOracle
+from counterplay.elicitation.sessions import ProcedureSession, answered_by
 from counterplay.elicitation.showroom import Showroom
 from counterplay.errors import InfeasibleError
 
@@ -44,17 +46,20 @@ def find_benchmark(oracle: LinearOracle, user: User) -> Benchmark:
     -------
     Benchmark
         With ``x = <w*, value> >= max_j <w*, V^{e_j}> - eps >= v*/k - eps``; hence ``v*/x <= 2k``
-        whenever ``eps <= v*/(2k)`` (Lemma lmm:V1).
+        whenever ``eps <= v*/(2k)`` (Lemma 8.1).
 
     Examples
     --------
-    >>> from counterplay.elicitation import LinearPreferenceUser, MDPOracle, instances
+    >>> from counterplay.elicitation import LinearPreferenceUser, instances
+    >>> from counterplay.elicitation.lab import MDPOracle
     >>> oracle = MDPOracle(instances.linear_dependence())
     >>> find_benchmark(oracle, LinearPreferenceUser([1, 1, 1], eps=1e-3)).index
     1
     """
     items, values = single_objective_best(oracle)
-    return run_procedure(benchmark_procedure(Showroom(oracle), items, values), user)
+    session = ProcedureSession(lambda: benchmark_procedure(Showroom(oracle), items, values))
+    found: Benchmark = answered_by(session, user)
+    return found
 
 
 def single_objective_best(oracle: LinearOracle) -> tuple[list[Any], FloatArray]:

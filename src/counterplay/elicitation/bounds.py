@@ -1,6 +1,6 @@
 """Every guarantee of the chapter as a function that returns the number.
 
-Source: spec 08 section 3; proofs of the improved ones in docs/theory/elicitation.md.
+Source: docs/theory/08-elicitation.md (statements and proofs).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def total_questions(k: int, d: int, x_over_eps: float) -> int:
 
 
 def ratio_error(alpha_hat: float, eps_over_x: float) -> float:
-    """Largest error of a ratio: max(1, alpha_hat) eps / x (sharp form of Eq. eq:stopcond).
+    """Largest error of a ratio: max(1, alpha_hat) eps / x (Proposition 8.C, sharper than Eq. 8.3).
 
     Examples
     --------
@@ -108,7 +108,7 @@ def ratio_error(alpha_hat: float, eps_over_x: float) -> float:
 
 
 def ratio_error_thesis(k: int, eps: float, best_value: float) -> float:
-    """Lemma lmm:V1: if ``eps <= v*/(2k)`` every ratio is within 4 k^2 eps / v*.
+    """Lemma 8.1: if ``eps <= v*/(2k)`` every ratio is within 4 k^2 eps / v*.
 
     Examples
     --------
@@ -229,7 +229,7 @@ def truncated_gap(
 
 
 def truncation_bias_gap(k: int, delta: float, norm_w: float) -> float:
-    """Lemma lmm:gap-w-w': dropping directions of extent delta costs sqrt(k) delta ||w'||.
+    """Lemma G.1: dropping directions of extent delta costs sqrt(k) delta ||w'||.
 
     Examples
     --------
@@ -241,7 +241,7 @@ def truncation_bias_gap(k: int, delta: float, norm_w: float) -> float:
 
 
 def trajectory_set_size(k: int) -> int:
-    """Most trajectories needed to represent a policy exactly: k+1 (Thm. thm:traj-compression).
+    """Most trajectories needed to represent a policy exactly: k+1 (Theorem 8.3).
 
     Examples
     --------

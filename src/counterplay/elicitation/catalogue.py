@@ -2,7 +2,7 @@
 
 Every chosen column runs from 0 (worst in the catalogue) to 1 (best), so weights are comparable and
 "nothing" means an item that is worst in everything.
-Source: spec 08 section 9.2.
+Source: docs/theory/08-elicitation.md, "Setting".
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ class Catalogue:
     ----------
     frame:
         One row per item.
-    benefits, costs:
-        Names of numeric columns. Rows with missing values in them must be dropped before.
+    benefits:
+        Numeric columns of which more is better. Rows with missing values must be dropped before.
+    costs:
+        Numeric columns of which less is better, likewise.
     name:
         Column that names the items; the index is used otherwise.
     scale:
@@ -163,6 +165,7 @@ def _undominated(values):  # type: ignore[no-untyped-def]  # compiled by numba
     count = 0
     for i in range(n):
         beaten = False
+        # beaten if some kept row is at least as good in every column
         for start in range(0, count, _BLOCK):
             size = min(_BLOCK, count - start)
             worse[:] = True

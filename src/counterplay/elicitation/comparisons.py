@@ -3,13 +3,13 @@
 A procedure is a generator that yields questions and receives answers. The same generator serves a
 simulated user, a person at a terminal and a resumed session, because its only state is the list of
 answers so far.
-Source: spec 08 section 2.4.
+Source: docs/theory/08-elicitation.md, "Setting".
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
@@ -21,13 +21,10 @@ from counterplay.core.validation import (
     check_int,
     check_same_shape,
 )
-from counterplay.errors import ContradictionError, InvalidInputError
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from counterplay.elicitation.trajectories import WeightedTrajectorySet
-
-InconsistentAnswers = ContradictionError
-"""Raised when no preference explains the answers; ``conflict`` holds the answers concerned."""
 
 T = TypeVar("T")
 
@@ -225,36 +222,3 @@ class User(Protocol):
     def compare(self, first: Option, second: Option) -> Answer:
         """Return which option is preferred."""
         ...
-
-
-@dataclass
-class AnswerLog:
-    """Every answered question, in order."""
-
-    answers: list[LoggedAnswer] = field(default_factory=list)
-
-    def add(self, query: Query, answer: Answer) -> None:
-        """Append one answer."""
-        self.answers.append(query.answered(answer))
-
-    def __len__(self) -> int:
-        return len(self.answers)
-
-
-def run_procedure(procedure: Procedure[T], user: User, log: AnswerLog | None = None) -> T:
-    """Run a procedure to its end with ``user`` and return its result."""
-    try:
-        query = next(procedure)
-        while True:
-            answer = Answer.parse(user.compare(query.first, query.second))
-            if log is not None:
-                log.add(query, answer)
-            query = procedure.send(answer)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-
-
-def as_values(options: Sequence[Option]) -> FloatArray:
-    """Stack the value vectors of options."""
-    return np.stack([option.value for option in options])

@@ -3,7 +3,8 @@
 The default works with relative weights, so that points of weight 1e-12 keep their share: rare
 events are the reason to ask for exactness. It reduces whole cells of points at a time, which is
 linear in the number of points.
-Source: Alg. alg:Caratheodory, Lemma thm:cara, spec 08 section A10.
+Source: Algorithm G.2, Lemma 8.4; docs/theory/08-elicitation.md, "C4: compress a convex combination
+(Algorithm G.2)".
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def c4_compress(M: ArrayLike, p: ArrayLike, *, method: Method = "tree") -> Compr
     -------
     Compression
         Indices into ``M`` (sorted) and positive weights that sum to 1, at most k+1 of them, with
-        ``weights @ M[indices] == p @ M`` (Lemma thm:cara).
+        ``weights @ M[indices] == p @ M`` (Lemma 8.4).
 
     Examples
     --------
@@ -126,6 +127,7 @@ def _null_space(system):  # type: ignore[no-untyped-def]  # compiled by numba
 def _reduce_block(points, weights, relative):  # type: ignore[no-untyped-def]  # compiled by numba
     """Weights of a small block with as many zeros as its null space has dimensions."""
     n, k = points.shape
+    # unknown changes y with sum_i y_i (x_i, 1) = 0; relative changes weigh each column
     system = np.empty((k + 1, n))
     for i in range(n):
         factor = weights[i] if relative else 1.0
@@ -134,6 +136,7 @@ def _reduce_block(points, weights, relative):  # type: ignore[no-untyped-def]  #
         system[k, i] = factor
     scale = np.ones(n)
     if relative:
+        # rows, then columns, of unit size: rank is decided without regard to magnitudes
         for j in range(k + 1):
             size = np.abs(system[j]).sum()
             if size > 0:
@@ -149,6 +152,7 @@ def _reduce_block(points, weights, relative):  # type: ignore[no-untyped-def]  #
     share = np.ones(n) if relative else weights.copy()
     dead = np.zeros(n, np.bool_)
     for column in range(null.shape[1]):
+        # move along one null vector until the first share reaches zero
         y = null[:, column].copy()
         if y.max() < -y.min():
             y = -y
@@ -160,10 +164,12 @@ def _reduce_block(points, weights, relative):  # type: ignore[no-untyped-def]  #
                     best, first = ratio, i
         if first < 0:
             continue
+        # rounding must not make shares negative
         for i in range(n):
             share[i] = max(share[i] - best * y[i], 0.0)
         share[first] = 0.0
         dead[first] = True
+        # the other null vectors must leave that share at zero
         for other in range(column + 1, null.shape[1]):
             ratio = null[first, other] / y[first]
             null[:, other] -= ratio * y
@@ -184,6 +190,7 @@ def _cell_tree(points, weights, relative):  # type: ignore[no-untyped-def]  # co
     while index.size > fewest:
         n = index.size
         cells = fewest if n < 100 * fewest else 2 * fewest  # fewer rounds when there are many
+        # mass and mean of every cell
         mass = np.zeros(cells)
         means = np.zeros((cells, k))
         for cell in range(cells):
@@ -194,6 +201,7 @@ def _cell_tree(points, weights, relative):  # type: ignore[no-untyped-def]  # co
                 for j in range(k):
                     total[j] += amount * points[row, j]
             means[cell] = total / mass[cell]
+        # compress the means; points of a cell whose mean is not needed go, the others are scaled
         reduced = _reduce_block(means, mass, relative)
         kept = 0
         for cell in range(cells):
@@ -218,11 +226,13 @@ def _literal_loop(points, weights):  # type: ignore[no-untyped-def]  # compiled 
     weight = weights.copy()
     active = np.arange(n)
     while active.size > k + 1:
+        # k+2 points in k dimensions: some change of their weights keeps mass and mean
         block = active[: k + 2]
         system = np.ones((k + 1, k + 2))
         system[:k] = points[block].T
         _, _, vh = np.linalg.svd(system, True)
         x = vh[-1].copy()
+        # the point whose weight is used up first goes
         ratios = np.abs(x) / weight[block]
         i0 = np.argmax(ratios)
         if x[i0] < 0:

@@ -110,12 +110,14 @@ def _join(rays, zeros, signed, k, tolerance):  # type: ignore[no-untyped-def]  #
     count = 0
     for p in above:
         for q in below:
+            # necessary for adjacency: enough constraints hold with equality on both rays
             shared = np.uint64(0)
             for w in range(words):
                 common[w] = zeros[p, w] & zeros[q, w]
                 shared += _count_bits(common[w])
             if shared < np.uint64(n - 2):
                 continue
+            # sufficient: no third ray lies on all of them
             adjacent = True
             for r in range(m):
                 if r in (p, q):
@@ -130,6 +132,7 @@ def _join(rays, zeros, signed, k, tolerance):  # type: ignore[no-untyped-def]  #
                     break
             if not adjacent:
                 continue
+            # room for twice as many
             if count == len(fresh):
                 more = np.empty((2 * count, n))
                 more[:count] = fresh
@@ -137,6 +140,7 @@ def _join(rays, zeros, signed, k, tolerance):  # type: ignore[no-untyped-def]  #
                 wider = np.empty((2 * count, words), np.uint64)
                 wider[:count] = marks
                 marks = wider
+            # the point between both rays on the cut, scaled so that its weights sum to 1
             total = 0.0
             for j in range(n):
                 fresh[count, j] = signed[p] * rays[q, j] - signed[q] * rays[p, j]

@@ -4,7 +4,7 @@ A preference is a pair (w, eps) with ``w >= 0``, ``sum(w) = 1`` and a precision 
 of the three answers is one or two linear inequalities in (w, eps), so the consistent pairs form a
 polytope whose vertices are kept exactly. Ratios of values are extreme at vertices, hence so is
 the largest regret.
-Source: spec 08 section 2.4; proof in docs/theory/elicitation.md.
+Source: docs/theory/08-elicitation.md, "Proposition 8.L: the adaptive certificate is exact".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which answers exclude each other, and the fewest to set aside.
 
-Source: spec 08 section 2.4 (contradictory answers are detected and reported, never looped on).
+Source: docs/theory/08-elicitation.md, "Proposition 8.O: contradictions".
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
+from counterplay.core.programs import minimize_integer, minimize_linear
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation.comparisons import Answer
 from counterplay.elicitation.consistent_set import ConsistentSet, answer_rows
@@ -74,14 +74,8 @@ def _smallest_hitting(conflicts: Sequence[tuple[int, ...]], n: int) -> tuple[int
     for row, conflict in zip(members, conflicts):
         row[list(conflict)] = 1.0
     prices = 1.0 - np.arange(n) / (2.0 * n * n)  # all preferences together weigh less than one
-    found = milp(
-        prices,
-        constraints=LinearConstraint(members, 1.0),
-        integrality=np.ones(n),
-        bounds=Bounds(0.0, 1.0),
-        options={"mip_rel_gap": 0.0},
-    )
-    return tuple(int(i) for i in np.flatnonzero(found.x > 0.5))
+    found = minimize_integer(prices, rows=members, low=1.0, gap=0.0)
+    return tuple(int(i) for i in np.flatnonzero(found.point > 0.5))
 
 
 def _some_conflict(answers: Sequence[LabelledAnswer], scale: float) -> tuple[int, ...]:
@@ -97,16 +91,17 @@ def _some_conflict(answers: Sequence[LabelledAnswer], scale: float) -> tuple[int
             owners.append(i)
             strict.append(said is not Answer.INDISTINGUISHABLE)
     k = len(rows[0]) - 1
-    best = linprog(
+    best = minimize_linear(
         np.append(np.zeros(k + 1), -1.0),
         A_ub=np.hstack([-np.array(rows), np.array(strict, dtype=np.float64)[:, None]]),
         b_ub=np.zeros(len(rows)),
         A_eq=np.concatenate([np.ones(k), [0.0, 0.0]])[None],
         b_eq=[1.0],
         bounds=[(0.0, None)] * k + [(0.0, scale), (None, 1.0)],
+        allow=["infeasible", "limit"],
     )
-    if best.status == 0:
-        blamed = {owners[i] for i in np.flatnonzero(best.ineqlin.marginals < -1e-9)}
+    if best.upper_duals is not None:
+        blamed = {owners[i] for i in np.flatnonzero(best.upper_duals < -1e-9)}
         suspects = sorted(blamed)
         if suspects and not explainable([answers[i] for i in suspects], scale):
             conflict = smallest_conflict([answers[i] for i in suspects], scale)

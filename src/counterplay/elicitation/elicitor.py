@@ -2,7 +2,7 @@
 
 Benchmark, basis, ratios, preference, plan: the chapter's procedure with the repairs and
 improvements of the spec, as an ask/tell object that can be saved at any time.
-Source: Thm. thm:est-without-tau, spec 08 section A9.
+Source: Theorem 8.1; docs/theory/08-elicitation.md, "Preference, precision, refinement".
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from counterplay.core.validation import check_choice, check_int
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query, User
 from counterplay.elicitation.estimators import Delta
 from counterplay.elicitation.guaranteed_procedure import ProcedureSettings, guaranteed_procedure
-from counterplay.elicitation.parameters import Parameterised
 from counterplay.elicitation.results import ElicitationResult
-from counterplay.elicitation.sessions import Session
+from counterplay.elicitation.sessions import Elicitor, ProcedureSession, answered_by
 from counterplay.elicitation.shared_bases import BasisKind, SharedBases
 from counterplay.elicitation.showroom import Representation
 from counterplay.errors import InvalidInputError, ProtocolError
 
 
-class PreferenceElicitor(Parameterised):
+class PreferenceElicitor(Elicitor):
     """Find a near-optimal option for one person with a guaranteed number of comparisons.
 
     Use it when the worst case matters or when options are policies of a decision process; for
@@ -54,25 +53,19 @@ class PreferenceElicitor(Parameterised):
     random_state:
         Seed for ``complement="random"`` only; the procedure itself is deterministic.
 
-    Attributes
-    ----------
-    result_ : ElicitationResult
-        After :meth:`fit`.
-
     Notes
     -----
     For a consistent person the number of questions is at most
     :func:`bounds.total_questions`, and the regret at most ``max(2k, 4kC(d-1)) eps`` with the
-    barycentric and ``max(2k, 4kB) eps`` with the thesis' basis (improves Thm.
-    thm:est-without-tau, whose rate is eps^(1/3)).
+    barycentric and ``max(2k, 4kB) eps`` with the thesis' basis (improves
+    Theorem 8.1, whose rate is eps^(1/3)).
 
     Examples
     --------
-    >>> from counterplay.elicitation import LinearPreferenceUser, instances
+    >>> from counterplay.elicitation import LinearPreferenceUser, answered_by, instances
     >>> mdp = instances.random_mdp(0)
     >>> user = LinearPreferenceUser([0.8, 0.1, 0.5, 0.4], eps=1e-3)
-    >>> result = PreferenceElicitor(mdp).run(user)
-    >>> result.n_queries
+    >>> answered_by(PreferenceElicitor(mdp), user).n_queries
     45
 
     References
@@ -83,7 +76,7 @@ class PreferenceElicitor(Parameterised):
 
     def __init__(
         self,
-        source: Any = None,
+        source: Any,
         *,
         basis: BasisKind = "barycentric",
         estimator: Literal["full", "truncated"] = "full",
@@ -106,25 +99,8 @@ class PreferenceElicitor(Parameterised):
         self.max_queries = max_queries
         self.random_state = random_state
 
-    def fit(self, source: Any, user: User) -> PreferenceElicitor:
-        """Ask ``user`` about ``source``; the result is in ``result_``."""
-        self.source = source
-        self._open(source)
-        self.result_ = self._loop(user)
-        self.w_ = None if self.result_.estimate is None else self.result_.estimate.w_hat
-        return self
-
-    def run(self, user: User) -> ElicitationResult:
-        """Ask ``user`` every remaining question and return the result."""
-        self._session_or_new()
-        return self._loop(user)
-
-    def recommend(self) -> Any:
-        """Return the recommended item."""
-        return self.result.item
-
-    def ask(self) -> Query:
-        """Return the next question."""
+    def ask(self) -> Query | None:
+        """Return the next question, or None after the last."""
         return self._session_or_new().ask()
 
     def tell(self, answer: Answer | str) -> None:
@@ -144,15 +120,14 @@ class PreferenceElicitor(Parameterised):
         """Whether all questions are answered."""
         return self._session_or_new().done
 
-    @property
     def result(self) -> ElicitationResult:
-        """The result, once done."""
-        return self._session_or_new().result
+        """Return the recommendation; the procedure has none before its last question."""
+        return self._session_or_new().result()
 
     @property
-    def answers(self) -> tuple[LoggedAnswer, ...]:
+    def events(self) -> tuple[LoggedAnswer, ...]:
         """Every answer so far."""
-        return tuple(self._session_or_new().answers)
+        return self._session_or_new().events
 
     def to_json(self) -> str:
         """Return the whole state as JSON; :meth:`from_json` continues from it."""
@@ -160,7 +135,7 @@ class PreferenceElicitor(Parameterised):
             "kind": "PreferenceElicitor",
             "version": 1,
             "params": {name: getattr(self, name) for name in _SAVED},
-            "answers": [answer.to_dict() for answer in self.answers],
+            "answers": [answer.to_dict() for answer in self.events],
         }
         return json.dumps(state)
 
@@ -176,7 +151,7 @@ class PreferenceElicitor(Parameterised):
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
         if state.pop("_session", None) is not None:
-            state["_answers"] = self.answers
+            state["_answers"] = self.events
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -185,19 +160,7 @@ class PreferenceElicitor(Parameterised):
         if answers is not None:
             self._open(self.source, answers)
 
-    def _loop(self, user: User) -> ElicitationResult:
-        session = self._session_or_new()
-        if self.max_queries is None and getattr(user, "eps", 1.0) == 0:
-            raise InvalidInputError(
-                "a user with eps = 0 never says 'same', so the bisection does not end; "
-                "set max_queries"
-            )
-        while not session.done:
-            query = session.ask()
-            session.tell(Answer.parse(user.compare(query.first, query.second)))
-        return session.result
-
-    def _session_or_new(self) -> Session[ElicitationResult]:
+    def _session_or_new(self) -> ProcedureSession[ElicitationResult]:
         if not hasattr(self, "_session"):
             self._open(self.source)
         return self._session
@@ -205,7 +168,7 @@ class PreferenceElicitor(Parameterised):
     def _open(self, source: Any, answers: Iterable[LoggedAnswer] = ()) -> None:
         if source is None:
             raise ProtocolError(
-                "give the options first: PreferenceElicitor(source) or fit(source, user)"
+                "there is nothing to choose from: give the options, PreferenceElicitor(source)"
             )
         self._check_params()
         if isinstance(source, SharedBases):
@@ -220,7 +183,7 @@ class PreferenceElicitor(Parameterised):
         settings = ProcedureSettings(
             self.estimator, self.delta, self.refine, self.precision, self.nonneg, self.max_queries
         )
-        self._session: Session[ElicitationResult] = Session(
+        self._session: ProcedureSession[ElicitationResult] = ProcedureSession(
             lambda: guaranteed_procedure(shared, settings), tuple(answers)
         )
 
@@ -304,4 +267,4 @@ def elicit_many(
     shared = source
     if not isinstance(source, SharedBases):
         shared = SharedBases(source, kind=kind, representation=representation)
-    return [PreferenceElicitor(shared, **params).run(user) for user in users], shared
+    return [answered_by(PreferenceElicitor(shared, **params), user) for user in users], shared

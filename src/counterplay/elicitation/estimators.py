@@ -3,7 +3,7 @@
 The full estimator solves ``<w, V_1> = 1, <w, V_i> = alpha_i``. The truncated one of the thesis
 drops thin directions; it is biased and offered for fidelity. Weights have no meaning outside the
 span of the values: only inner products with value vectors do.
-Source: Thms. thm:est-without-tau and thm:est-with-threshold, spec 08 sections A4, A5 and A9.
+Source: Theorems 8.1 and 8.2; docs/theory/08-elicitation.md, "Preference, precision, refinement".
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
-from scipy.optimize import linprog
 
+from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import FloatArray, check_float_array, check_int, check_real
 from counterplay.errors import InvalidInputError
 
@@ -31,9 +31,10 @@ class PreferenceEstimate:
 
     Examples
     --------
-    >>> from counterplay.elicitation import LinearPreferenceUser, PreferenceElicitor
+    >>> from counterplay.elicitation import LinearPreferenceUser, PreferenceElicitor, answered_by
     >>> items = [[1.0, 0.0], [0.0, 1.0]]
-    >>> found = PreferenceElicitor(items).run(LinearPreferenceUser([1.0, 0.5], 1e-3)).estimate
+    >>> user = LinearPreferenceUser([1.0, 0.5], 1e-3)
+    >>> found = answered_by(PreferenceElicitor(items), user).estimate
     >>> found.weights().round(3).tolist()
     [0.667, 0.333]
     """
@@ -125,7 +126,7 @@ def truncated_preference(
 ) -> tuple[FloatArray, int]:
     """Return the truncated minimum-norm estimate and the number of basis options it uses.
 
-    It is the estimator of Thm. thm:est-with-threshold. "Any solution" in that theorem is wrong
+    It is the estimator of Theorem 8.2. "Any solution" in that theorem is wrong
     when directions are dropped; the minimum-norm solution is what the proof needs.
 
     Examples
@@ -153,7 +154,7 @@ def truncation_delta(
 
     ``"statement"`` is ``k^(5/3) eps^(1/3)``. ``"proof"`` is
     ``(C_V^4 k^5 ||w|| eps / v*^2)^(1/3)``. ``"auto"`` minimises the bound of Lemma
-    lmm:gap-hatw-w for ratio errors ``ratio_error`` and ``norm_w = ||w*/x||``.
+    8.2 for ratio errors ``ratio_error`` and ``norm_w = ||w*/x||``.
 
     Examples
     --------
@@ -206,7 +207,7 @@ def nonnegative_preference(
     rows = values[1:][known] / slack[known, None]
     goal = ratios[known] / slack[known]
     ones = np.ones((len(rows), 1))
-    answer = linprog(
+    answer = minimize_linear(
         np.append(np.zeros(k), 1.0),
         A_ub=np.vstack([np.hstack([rows, -ones]), np.hstack([-rows, -ones])])
         if len(rows)
@@ -215,6 +216,7 @@ def nonnegative_preference(
         A_eq=np.append(values[0], 0.0)[None],
         b_eq=[1.0],
         bounds=[(0, None)] * k + [(0, 1.0 + 1e-9)],
-        method="highs",
+        what="the program for the weights",
+        allow=["infeasible"],
     )
-    return np.maximum(answer.x[:k], 0.0) if answer.status == 0 else None
+    return None if answer.x is None else np.maximum(answer.x[:k], 0.0)

@@ -2,7 +2,8 @@
 
 Prefixes grow by one step at a time; after every step the set is compressed back to k+1 prefixes
 without changing the expected total return.
-Source: Alg. alg:trajcompression, Thm. thm:traj-compression, spec 08 section A11.
+Source: Algorithm 8.2, Theorem 8.3; docs/theory/08-elicitation.md, "Expand and compress (Algorithm
+8.2)".
 """
 
 from __future__ import annotations
@@ -52,11 +53,12 @@ def expand_and_compress(
     -------
     WeightedTrajectorySet
         Each trajectory is possible under the policy; ``weights @ returns`` equals its value
-        (Thm. thm:traj-compression), in time ``O(k^4 H S + k H S^2)`` for dense transitions.
+        (Theorem 8.3), in time ``O(k^4 H S + k H S^2)`` for dense transitions.
 
     Examples
     --------
-    >>> from counterplay.elicitation import expand_and_compress, instances, plan, policy_value
+    >>> from counterplay.elicitation import expand_and_compress, instances, plan
+    >>> from counterplay.elicitation.lab import policy_value
     >>> mdp = instances.random_mdp(seed=1, k=3)
     >>> policy = plan(mdp, [[1.0, 0.5, 0.2]]).policies[0]
     >>> explained = expand_and_compress(mdp, policy)

@@ -5,7 +5,8 @@ one walks half the horizon per path. Here two neighbouring time spans are joined
 vertex between them a pointer on the arriving and one on the leaving pieces are matched amount by
 amount, and each step uses up one piece. That gives the same bound, |E| - |V| + 2 paths, in
 O(|E| log H) steps. Pieces are written in the order in which the next step reads them.
-Source: alg:flow-decomposition, Thm. thm:flow-decomposition, spec 08 section A12.
+Source: Algorithm G.3, Theorem G.1; docs/theory/08-elicitation.md, "Theorem G.1 and Proposition 8.P:
+flow decomposition".
 """
 
 from __future__ import annotations
@@ -194,8 +195,8 @@ def flow_decomposition(flow: PolicyFlow) -> FlowPaths:
     Returns
     -------
     FlowPaths
-        At most ``|E| - |V| + 2`` paths; amounts sum to 1 within 1e-10 (Thm.
-        thm:flow-decomposition).
+        At most ``|E| - |V| + 2`` paths; amounts sum to 1 within 1e-10
+        (Theorem G.1).
 
     Examples
     --------
@@ -338,6 +339,7 @@ def _match(first_a, amount_a, first_b, amount_b, left, right, amount):  # type: 
         if i > last_i or j > last_j:
             continue
         has_a, has_b = amount_a[i], amount_b[j]
+        # both sides have pieces left: the smaller amount is used up
         while i < last_i and j < last_j:
             left[count], right[count] = i, j
             amount[count] = min(has_a, has_b)
@@ -352,12 +354,14 @@ def _match(first_a, amount_a, first_b, amount_b, left, right, amount):  # type: 
             if rest >= 0:
                 j += 1
                 has_b = amount_b[j]
+        # only the last leaving piece is left: it takes all that arrives
         while i < last_i:
             left[count], right[count], amount[count] = i, j, has_a
             count += 1
             i += 1
             has_b -= has_a
             has_a = amount_a[i]
+        # only the last arriving piece is left: it feeds all that leaves
         while j < last_j:
             left[count], right[count], amount[count] = i, j, has_b
             count += 1
@@ -385,6 +389,7 @@ def _join(  # type: ignore[no-untyped-def]  # compiled by numba
     for piece in range(count):
         start[piece], stop[piece] = start_a[one[piece]], stop_b[two[piece]]
     meet, end = (stop, start) if forward else (start, stop)
+    # counting sort by the state where the next step joins
     if last:
         meet[:count] = 0
     first = _begins(meet[:count], first_a.size - 1)

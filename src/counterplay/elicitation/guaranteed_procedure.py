@@ -1,6 +1,7 @@
 """The guaranteed procedure, step by step: benchmark, basis, ratios, preference, plan.
 
-Source: Thm. thm:est-without-tau, spec 08 section A9; proofs in docs/theory/elicitation.md.
+Source: Theorem 8.1; docs/theory/08-elicitation.md, "Proposition 8.E: regret linear in the
+precision".
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Deterministic environments are enumerated breadth first. Stochastic ones are sampled, with a bound
 on the error of every policy's value that holds with the chosen confidence.
-Source: spec 08 section 8; simulation lemma (Kearns and Singh 2002) for the bound.
+Source: docs/theory/08-elicitation.md, "Proposition 8.Q: processes from samples" (simulation lemma,
+Kearns and Singh 2002).
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import copy
 import random
 import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -20,7 +21,6 @@ from scipy import sparse
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
-    check_choice,
     check_open_fraction,
     check_positive_int,
 )
@@ -35,77 +35,26 @@ _KNOWN_OBJECTIVES = {
 }
 
 
-def from_gymnasium(
+def read_environment(
     env: Any,
     horizon: int,
     *,
-    costs: Sequence[int | str] = (),
-    method: Literal["enumerate", "samples"] = "enumerate",
-    samples: int = 2000,
-    confidence: float = 0.95,
-    max_states: int = 20_000,
-    objective_names: Sequence[str] | None = None,
-    action_names: Sequence[str] | None = None,
-    random_state: RandomState = 0,
+    costs: Sequence[int | str],
+    samples: int | None,
+    confidence: float,
+    max_states: int,
+    objective_names: Sequence[str] | None,
+    action_names: Sequence[str] | None,
+    random_state: RandomState,
     **env_options: Any,
 ) -> MultiObjectiveMDP:
-    """Return the finite-horizon process of an environment, with doing nothing added.
-
-    Rewards are divided by their largest value per objective; ``mdp.original_value`` undoes it.
-
-    Parameters
-    ----------
-    env:
-        Name of a mo-gymnasium environment, or the environment itself. Discrete actions; the
-        observation must be the whole state.
-    horizon:
-        Number of steps. After the episode has ended nothing more is paid and nothing costs.
-    costs:
-        Objectives that are penalties (negative rewards), by index or name. Each becomes the
-        benefit ``1 - cost / largest cost`` per step.
-    method:
-        ``"enumerate"`` for deterministic environments; it notices when a step uses randomness.
-        ``"samples"`` repeats every random step ``samples`` times.
-    confidence:
-        Confidence of ``value_error`` with ``method="samples"``.
-    max_states:
-        Give up beyond this many states.
-    objective_names, action_names:
-        Words for people.
-    random_state:
-        Seed of the samples.
-    env_options:
-        Passed to ``mo_gymnasium.make``.
-
-    Notes
-    -----
-    With samples, ``|V_estimated - V| <= value_error`` holds for all policies and objectives at
-    once with probability ``confidence``, provided no random step has more different outcomes
-    than the largest number seen for any step.
-
-    Examples
-    --------
-    Any object with ``reset``, ``step`` and a discrete action space will do:
-
-    >>> class Corridor:
-    ...     action_space = type("Discrete", (), {"n": 2})
-    ...     def reset(self, seed=None):
-    ...         self.cell = 0
-    ...         return self.cell, {}
-    ...     def step(self, action):
-    ...         self.cell += 1 if action else 0
-    ...         return self.cell, [float(self.cell == 3), -1.0], self.cell == 3, False, {}
-    >>> from counterplay.elicitation import plan
-    >>> mdp = from_gymnasium(Corridor(), 5, costs=[1], objective_names=["prize", "time"])
-    >>> mdp.n_states, mdp.original_value(plan(mdp, [[1.0, 1.0]]).values[0]).tolist()
-    (4, [1.0, 3.0])
-    """
+    """Return the process of an environment; see :meth:`MultiObjectiveMDP.from_gymnasium`."""
     steps = check_positive_int(horizon, "horizon")
-    check_choice(method, "method", ("enumerate", "samples"))
     environment, name = _open(env, env_options)
     explorer = _Explorer(
         environment,
-        samples=check_positive_int(samples, "samples") if method == "samples" else 0,
+        horizon=steps,
+        samples=0 if samples is None else check_positive_int(samples, "samples"),
         max_states=check_positive_int(max_states, "max_states"),
         rng=generator(random_state),
     )
@@ -115,7 +64,7 @@ def from_gymnasium(
     if not explorer.random_pairs:
         return process
     error = _value_error(explorer, process, check_open_fraction(confidence, "confidence"))
-    return _with_error(process, error)
+    return replace(process, value_error=error, costs=(), rescale=False)
 
 
 def _open(env: Any, options: dict[str, Any]) -> tuple[Any, str]:
@@ -160,76 +109,72 @@ class _Explorer:
     """Breadth-first search over the states of an environment, by saving and restoring it."""
 
     env: Any
+    horizon: int
     samples: int
     max_states: int
     rng: np.random.Generator
     keys: list[Hashable] = field(default_factory=list)
     ended: list[bool] = field(default_factory=list)
+    depths: list[int] = field(default_factory=list)
+    """Fewest steps to each state; where the horizon ends nothing is tried any more."""
     outcomes: dict[tuple[int, int], _Outcomes] = field(default_factory=dict)
     random_pairs: list[tuple[int, int]] = field(default_factory=list)
     n_objectives: int = 0
+    _numbers: dict[tuple[Hashable, bool], int] = field(default_factory=dict)
+    _snapshots: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def n_actions(self) -> int:
         return int(self.env.action_space.n)
 
     def explore(self) -> None:
-        """Visit every reachable state."""
+        """Visit every state that can be reached within the horizon."""
         observation, _ = self.env.reset(seed=int(self.rng.integers(2**31)))
-        numbers: dict[tuple[Hashable, bool], int] = {}
-        snapshots: list[dict[str, Any]] = []
-        self._number(observation, False, numbers, snapshots)
+        self._number(observation, False, 0)
         position = 0
         while position < len(self.keys):
-            if not self.ended[position]:
+            if not self.last(position):
                 for action in range(self.n_actions):
-                    self._try(position, action, numbers, snapshots)
-            snapshots[position] = {}  # not needed any more
+                    self._try(position, action)
+            self._snapshots[position] = {}  # not needed any more
             position += 1
 
-    def _number(
-        self,
-        observation: Any,
-        ended: bool,
-        numbers: dict[tuple[Hashable, bool], int],
-        snapshots: list[dict[str, Any]],
-    ) -> int:
+    def last(self, state: int) -> bool:
+        """Whether nothing is decided in a state: the episode or the horizon has ended."""
+        return self.ended[state] or self.depths[state] >= self.horizon
+
+    def _number(self, observation: Any, ended: bool, depth: int) -> int:
         key = (_key(observation), ended)
-        if key not in numbers:
-            if len(numbers) >= self.max_states:
+        if key not in self._numbers:
+            if len(self._numbers) >= self.max_states:
                 raise InvalidInputError(
                     f"the environment has more than {self.max_states} states; raise max_states, "
                     "or use a smaller environment"
                 )
-            numbers[key] = len(self.keys)
+            self._numbers[key] = len(self.keys)
             self.keys.append(key[0])
             self.ended.append(ended)
-            snapshots.append({} if ended else _save(self.env))
-        return numbers[key]
+            self.depths.append(depth)
+            self._snapshots.append({} if self.last(-1) else _save(self.env))
+        return self._numbers[key]
 
-    def _try(
-        self,
-        state: int,
-        action: int,
-        numbers: dict[tuple[Hashable, bool], int],
-        snapshots: list[dict[str, Any]],
-    ) -> None:
+    def _try(self, state: int, action: int) -> None:
         counts: dict[int, int] = {}
         rewards: list[FloatArray] = []
         repeats = 1
         while len(rewards) < repeats:
-            _restore(self.env, snapshots[state])  # but not its random stream, which goes on
+            _restore(self.env, self._snapshots[state])  # but not its random stream, which goes on
             before = None if rewards else _random_state(self.env)
             observation, reward, terminated, _, _ = self.env.step(action)
             if before is not None and _random_state(self.env) != before:
                 if not self.samples:
                     raise InvalidInputError(
                         f"action {action} in state {self.keys[state]} uses randomness, so the "
-                        "environment cannot be enumerated; pass method='samples'"
+                        "environment cannot be enumerated; pass samples=2000 or more"
                     )
                 self.random_pairs.append((state, action))
                 repeats = self.samples
-            successor = self._number(observation, bool(terminated), numbers, snapshots)
+            successor = self._number(observation, bool(terminated), self.depths[state] + 1)
             counts[successor] = counts.get(successor, 0) + 1
             rewards.append(np.atleast_1d(np.asarray(reward, dtype=np.float64)))
         table = np.stack(rewards)
@@ -248,10 +193,11 @@ def _build(
 ) -> MultiObjectiveMDP:
     n, a = len(explorer.keys), explorer.n_actions
     mask = np.ones((n, a), dtype=bool)
-    mask[np.array(explorer.ended), 1:] = False  # after the end there is only "stay"
+    last = np.flatnonzero([explorer.last(state) for state in range(n)])
+    mask[last, 1:] = False  # after the end there is only "stay"
     rewards = np.zeros((n, a, explorer.n_objectives))
     rows, columns, data = [], [], []
-    for end in np.flatnonzero(explorer.ended).tolist():
+    for end in last.tolist():
         rows.append(end * a)
         columns.append(end)
         data.append(1.0)
@@ -312,12 +258,6 @@ def _value_error(explorer: _Explorer, process: MultiObjectiveMDP, confidence: fl
         later = (process.P @ worst).reshape(process.n_states, process.n_actions)
         worst = np.where(process.action_mask, loss + later, -np.inf).max(axis=1)
     return float(min(worst[process.s0], process.H))
-
-
-def _with_error(process: MultiObjectiveMDP, error: float) -> MultiObjectiveMDP:
-    from dataclasses import replace
-
-    return replace(process, value_error=error, costs=(), rescale=False)
 
 
 def _key(observation: Any) -> Hashable:

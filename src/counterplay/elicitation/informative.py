@@ -4,7 +4,8 @@ Preferences that explain the answers are drawn from a population in which people
 everything and people who care about one thing are equally likely. Each candidate pair splits them
 by the answer they would give; the pair is chosen that leaves the smallest expected regret and
 splits evenly.
-Source: spec 08 (adaptive elicitation); value of information, Chajewska, Koller, Parr (2000).
+Source: docs/theory/08-elicitation.md, "The adaptive questionnaire"; value of information,
+Chajewska, Koller, Parr (2000).
 """
 
 from __future__ import annotations

@@ -3,12 +3,14 @@
 Each shows one fact: where single objectives do not span the space, where a thin direction makes
 weights meaningless but decisions easy, where the thesis' basis loses a Fibonacci factor, where a
 sample never shows the crash.
-Source: spec 08 section 4 (I1 to I11); thesis app:eg-linear-dependent and app:eps-dependence.
+Source: docs/theory/08-elicitation.md, sections "Results" and "Errata" (appendices G.8 and G.13 of
+the thesis).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +25,9 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.elicitation.mdp import MultiObjectiveMDP, add_do_nothing
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +53,7 @@ class ValueInstance:
 
 
 def linear_dependence() -> MultiObjectiveMDP:
-    """I1: the best options of three objectives span only a plane, a fourth action does not.
+    """The best options of three objectives span only a plane, a fourth action does not.
 
     Examples
     --------
@@ -76,7 +81,7 @@ def bandit(values: ArrayLike) -> MultiObjectiveMDP:
 def near_indistinguishable(
     w: FloatArray | None = None, eps: float = 1e-2, factor: float = 0.99
 ) -> ValueInstance:
-    """I2: options so close that the weights stay unknown while every decision is right.
+    """Options so close that the weights stay unknown while every decision is right.
 
     Examples
     --------
@@ -92,7 +97,7 @@ def near_indistinguishable(
 
 
 def thin_direction(eta: float = 0.01) -> ValueInstance:
-    """I3: a direction of width ``eta``; the estimated weight along it explodes as eta shrinks.
+    """A direction of width ``eta``; the estimated weight along it explodes as eta shrinks.
 
     Examples
     --------
@@ -105,7 +110,7 @@ def thin_direction(eta: float = 0.01) -> ValueInstance:
 
 
 def epsilon_toy(eta: float = 0.1, *, feasible: bool = True) -> ValueInstance:
-    """I4: the toy of app:eps-dependence; ``feasible=True`` keeps all values non-negative.
+    """The toy of appendix G.8; ``feasible=True`` keeps all values non-negative.
 
     Examples
     --------
@@ -119,7 +124,7 @@ def epsilon_toy(eta: float = 0.1, *, feasible: bool = True) -> ValueInstance:
 
 
 def truncation_bias(eps: float = 1e-6) -> ValueInstance:
-    """I5: the truncated estimator drops the only useful direction; regret of order eps^(1/3).
+    """The truncated estimator drops the only useful direction; regret of order eps^(1/3).
 
     Examples
     --------
@@ -135,7 +140,7 @@ def truncation_bias(eps: float = 1e-6) -> ValueInstance:
 
 
 def fibonacci(d: int = 8, eps: float = 1e-4) -> ValueInstance:
-    """I6: the thesis' basis loses a factor F(d+1)-1 when the complement is axis-parallel.
+    """The thesis' basis loses a factor F(d+1)-1 when the complement is axis-parallel.
 
     Examples
     --------
@@ -167,7 +172,7 @@ def fibonacci(d: int = 8, eps: float = 1e-4) -> ValueInstance:
 
 
 def stationarity() -> MultiObjectiveMDP:
-    """I7: the best policy waits twice and then cashes in; no stationary policy can do that.
+    """The best policy waits twice and then cashes in; no stationary policy can do that.
 
     Examples
     --------
@@ -189,7 +194,7 @@ def rare_crash(
     crash_probability: float = 1e-12,
     seed: RandomState = 0,
 ) -> MultiObjectiveMDP:
-    """I8: driving with a crash in a tiny fraction of the steps; the last objective is "crash".
+    """Driving with a crash in a tiny fraction of the steps; the last objective is "crash".
 
     The crash pays one unit of the last objective in the crash state, then nothing.
 
@@ -218,7 +223,7 @@ def rare_crash(
 
 
 def good_bad_mediocre() -> MultiObjectiveMDP:
-    """I9: a coin flip between .9 and 0 against a sure .4.
+    """A coin flip between .9 and 0 against a sure .4.
 
     One step decides (action 0 risks, action 1 is sure), the next one pays.
 
@@ -247,7 +252,7 @@ def random_mdp(
     rank: int | None = None,
     successors: int | None = None,
 ) -> MultiObjectiveMDP:
-    """I10: random process with Dirichlet transitions on a few successors and sparse rewards.
+    """Random process with Dirichlet transitions on a few successors and sparse rewards.
 
     ``rank=r`` makes the rewards combinations of r patterns, so that values span r dimensions.
 
@@ -338,7 +343,7 @@ def sparse_mdp(
 
 
 def compression_inputs(seed: RandomState = 0) -> dict[str, tuple[FloatArray, FloatArray]]:
-    """I11: inputs that break careless compression: copies, a line, zeros, 12 orders of magnitude.
+    """Inputs that break careless compression: copies, a line, zeros, 12 orders of magnitude.
 
     Examples
     --------
@@ -355,4 +360,70 @@ def compression_inputs(seed: RandomState = 0) -> dict[str, tuple[FloatArray, Flo
         "collinear": (line, uniform),
         "zeros": (rng.random((50, 3)), zeros / zeros.sum()),
         "magnitudes": (rng.random((50, 3)), magnitudes / magnitudes.sum()),
+    }
+
+
+def city(
+    rows: int = 8, columns: int = 8, *, highway: bool = True, random_state: RandomState = 0
+) -> nx.MultiDiGraph[Any]:
+    """Return a city to try things on: streets, a river promenade, a motorway that jams.
+
+    Nodes are ``(row, column)`` with attribute ``pos``. Edges have ``time`` (minutes), ``scenery``,
+    ``safety`` (both 0 to 1), ``congestion`` (probability) and ``delay`` (minutes).
+
+    Examples
+    --------
+    >>> town = city(4, 5)
+    >>> town.number_of_nodes(), town.has_edge((0, 0), (0, 1))
+    (20, True)
+    """
+    import networkx as nx
+
+    rng = generator(random_state)
+    graph: nx.MultiDiGraph[Any] = nx.MultiDiGraph()
+    for r in range(check_positive_int(rows, "rows")):
+        for c in range(check_positive_int(columns, "columns")):
+            graph.add_node((r, c), pos=(float(c), float(-r)))
+    for r in range(rows):
+        for c in range(columns):
+            for head in ((r, c + 1), (r + 1, c)):
+                if head in graph:
+                    for edge in (((r, c), head), (head, (r, c))):
+                        graph.add_edge(*edge, **_street(edge, rows, columns, rng))
+    if highway and columns > 2:
+        middle = rows // 2
+        for c in range(0, columns - 2, 2):
+            for tail, head in (((middle, c), (middle, c + 2)), ((middle, c + 2), (middle, c))):
+                graph.add_edge(
+                    tail,
+                    head,
+                    kind="motorway",
+                    time=2.0,
+                    scenery=0.0,
+                    safety=0.55,
+                    congestion=0.15,
+                    delay=25.0,
+                )
+    return graph
+
+
+def _street(
+    edge: tuple[tuple[int, int], tuple[int, int]],
+    rows: int,
+    columns: int,
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    (r, c), (r2, c2) = edge
+    if r == r2 == 0:  # the promenade along the river
+        return {"kind": "river", "time": 6.0, "scenery": 0.95, "safety": 0.9, "congestion": 0.0}
+    if c == c2 == columns - 1:
+        return {"kind": "park", "time": 5.0, "scenery": 0.7, "safety": 0.8, "congestion": 0.0}
+    central = abs(r - rows / 2) + abs(c - columns / 2) < (rows + columns) / 5
+    return {
+        "kind": "centre" if central else "street",
+        "time": float(np.round(rng.uniform(3.0, 6.0), 1)),
+        "scenery": float(np.round(rng.uniform(0.1, 0.4), 2)),
+        "safety": float(np.round(rng.uniform(0.2, 0.5) if central else rng.uniform(0.6, 1.0), 2)),
+        "congestion": 0.1 if central else 0.0,
+        "delay": 10.0,
     }

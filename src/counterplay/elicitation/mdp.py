@@ -2,7 +2,7 @@
 
 Every reward is a vector with one entry in [0, 1] per objective. Planning, evaluation and the
 trajectory sets all work on the one sparse matrix stored here.
-Source: Sec. sec:model-momdp, spec 08 section 2.1.
+Source: docs/theory/08-elicitation.md, "Setting".
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from counterplay.core.seeds import RandomState
 from counterplay.core.validation import BoolArray, FloatArray, check_float_array, check_int
 from counterplay.elicitation.mdp_input import (
     ROW_SUM_TOLERANCE,
@@ -64,8 +65,12 @@ class MultiObjectiveMDP:
     rescale:
         Divide each objective by its largest entry, which ``scales`` remembers. Nothing is ever
         shifted: a shift would change preferences relative to doing nothing.
-    objective_names, state_names, action_names:
-        Words for people.
+    objective_names:
+        Words for people, one per objective.
+    state_names:
+        Words for people, one per state.
+    action_names:
+        Words for people, one per action.
     value_error:
         Largest error of any policy's value in any objective when ``P`` was estimated from
         samples (see :meth:`from_gymnasium`); zero for a known process.
@@ -82,8 +87,7 @@ class MultiObjectiveMDP:
 
     References
     ----------
-    Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources (2024), Sec.
-    "Problem Setup" of the chapter on preference elicitation.
+    docs/theory/08-elicitation.md, "Setting".
     """
 
     P: Transitions
@@ -175,11 +179,88 @@ class MultiObjectiveMDP:
         return np.asarray(check_float_array(w, "w") / self.scales)
 
     @classmethod
-    def from_gymnasium(cls, env: Any, horizon: int, **options: Any) -> MultiObjectiveMDP:
-        """Build the process of a mo-gymnasium environment; see :func:`from_gymnasium`."""
-        from counterplay.elicitation.gym_models import from_gymnasium
+    def from_gymnasium(
+        cls,
+        env: Any,
+        horizon: int,
+        *,
+        costs: Sequence[int | str] = (),
+        samples: int | None = None,
+        confidence: float = 0.95,
+        max_states: int = 20_000,
+        objective_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        random_state: RandomState = 0,
+        **env_options: Any,
+    ) -> MultiObjectiveMDP:
+        """Return the finite-horizon process of an environment, with doing nothing added.
 
-        return from_gymnasium(env, horizon, **options)
+        Rewards are divided by their largest value per objective; :meth:`original_value` undoes it.
+
+        Parameters
+        ----------
+        env:
+            Name of a mo-gymnasium environment, or the environment itself. Discrete actions; the
+            observation must be the whole state.
+        horizon:
+            Number of steps. After the episode has ended nothing more is paid and nothing costs.
+        costs:
+            Objectives that are penalties (negative rewards), by index or name. Each becomes the
+            benefit ``1 - cost / largest cost`` per step.
+        samples:
+            None for deterministic environments, which are enumerated; it is noticed when a step
+            uses randomness. A number repeats every random step that often.
+        confidence:
+            Confidence of ``value_error`` where steps were sampled.
+        max_states:
+            Give up beyond this many states within the horizon.
+        objective_names:
+            Words for people.
+        action_names:
+            Words for people.
+        random_state:
+            Seed of the samples.
+        env_options:
+            Passed to ``mo_gymnasium.make``.
+
+        Notes
+        -----
+        With samples, ``|V_estimated - V| <= value_error`` holds for all policies and objectives at
+        once with probability ``confidence``, provided no random step has more different outcomes
+        than the largest number seen for any step.
+
+        Examples
+        --------
+        Any object with ``reset``, ``step`` and a discrete action space will do:
+
+        >>> class Corridor:
+        ...     action_space = type("Discrete", (), {"n": 2})
+        ...     def reset(self, seed=None):
+        ...         self.cell = 0
+        ...         return self.cell, {}
+        ...     def step(self, action):
+        ...         self.cell += 1 if action else 0
+        ...         return self.cell, [float(self.cell == 3), -1.0], self.cell == 3, False, {}
+        >>> from counterplay.elicitation import plan
+        >>> names = ["prize", "time"]
+        >>> mdp = MultiObjectiveMDP.from_gymnasium(Corridor(), 5, costs=[1], objective_names=names)
+        >>> mdp.n_states, mdp.original_value(plan(mdp, [[1.0, 1.0]]).values[0]).tolist()
+        (4, [1.0, 3.0])
+        """
+        from counterplay.elicitation.gym_models import read_environment
+
+        return read_environment(
+            env,
+            horizon,
+            costs=costs,
+            samples=samples,
+            confidence=confidence,
+            max_states=max_states,
+            objective_names=objective_names,
+            action_names=action_names,
+            random_state=random_state,
+            **env_options,
+        )
 
     @classmethod
     def from_road_graph(
@@ -188,12 +269,69 @@ class MultiObjectiveMDP:
         source: Any,
         target: Any,
         horizon: int,
-        **options: Any,
+        *,
+        objectives: Sequence[str],
+        costs: Sequence[str] = (),
+        congestion: str = "congestion",
+        delay: str = "delay",
+        delayed: str | None = None,
+        forward_only: bool = False,
     ) -> MultiObjectiveMDP:
-        """Build the process of a trip through a road network; see :func:`from_road_graph`."""
-        from counterplay.elicitation.road_networks import from_road_graph
+        """Return the process of travelling from source to target in at most ``horizon`` edges.
 
-        return from_road_graph(graph, source, target, horizon, **options)
+        Parameters
+        ----------
+        graph:
+            Directed or undirected, parallel edges allowed. Edge attributes are numbers.
+        source:
+            Node where the trip begins.
+        target:
+            Node where the trip is over: nothing is paid and nothing costs any more.
+        horizon:
+            Most edges of a trip (jams count as one).
+        objectives:
+            Edge attributes, in the order of the objectives. Missing attributes count as 0.
+        costs:
+            Those of them that should be small, such as ``"time"``. Each becomes the benefit
+            ``1 - cost / largest cost`` per step.
+        congestion:
+            Edge attribute with the probability of a jam.
+        delay:
+            Edge attribute with the extra amount of ``delayed`` that a jam costs.
+        delayed:
+            Objective that a jam adds to; the first of ``costs`` by default.
+        forward_only:
+            Keep only edges that come closer to the target (in the first of ``costs``, or else in
+            number of edges). Every trip then arrives. Use it for maps with edges of very different
+            lengths, where going to and fro on a short edge would cost less than travelling.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> roads = nx.MultiDiGraph()
+        >>> _ = roads.add_edge("home", "work", time=20.0, scenery=0.1, congestion=0.1, delay=60.0)
+        >>> _ = roads.add_edge("home", "lake", time=25.0, scenery=1.0)
+        >>> _ = roads.add_edge("lake", "work", time=15.0, scenery=0.8)
+        >>> goals = {"objectives": ["time", "scenery"], "costs": ["time"]}
+        >>> mdp = MultiObjectiveMDP.from_road_graph(roads, "home", "work", 3, **goals)
+        >>> from counterplay.elicitation import plan
+        >>> mdp.original_value(plan(mdp, [[1.0, 0.0]]).values[0]).round(1).tolist()
+        [26.0, 0.1]
+        """
+        from counterplay.elicitation.road_networks import read_road_graph
+
+        return read_road_graph(
+            graph,
+            source,
+            target,
+            horizon,
+            objectives=objectives,
+            costs=costs,
+            congestion=congestion,
+            delay=delay,
+            delayed=delayed,
+            forward_only=forward_only,
+        )
 
     def _validate(self) -> None:
         check_transition_rows(self.P, self.action_mask)

@@ -1,6 +1,6 @@
 """Reading the arrays of a decision process: every accepted form, checked, in canonical form.
 
-Source: spec 08 section 2.1.
+Source: docs/theory/08-elicitation.md, "Input conventions".
 """
 
 from __future__ import annotations

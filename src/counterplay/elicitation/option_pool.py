@@ -2,7 +2,7 @@
 
 A table gives all its undominated rows at once. For other oracles the pool grows: the best option
 of every vertex of the consistent set is added, which is all the certificate needs.
-Source: spec 08 section A9 (certificate); proof in docs/theory/elicitation.md.
+Source: docs/theory/08-elicitation.md, "Proposition 8.L: the adaptive certificate is exact".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The elicitation procedures need nothing else of a problem, so a decision process, a catalogue, a
 polytope or any external planner can be behind them. Every oracle knows the zero option.
-Source: spec 08 section 2.3; thesis app:discussion.
+Source: docs/theory/08-elicitation.md, "Setting" (section 8.6 of the thesis).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 
+from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import FloatArray, check_float_array, check_positive_int
 from counterplay.elicitation.mdp import MultiObjectiveMDP, require_do_nothing
 from counterplay.elicitation.planner import plan
 from counterplay.elicitation.policies import do_nothing_policy
-from counterplay.errors import ConvergenceError, InfeasibleError, InvalidInputError
+from counterplay.errors import InfeasibleError, InvalidInputError
 
 _TABLE_ENTRIES = 4_000_000  # largest table of scores held in memory at once
 
@@ -137,8 +137,10 @@ class PolytopeOracle:
 
     Parameters
     ----------
-    A, b:
-        Inequalities; ``b >= 0`` so that the zero option is feasible, and the set must be bounded.
+    A:
+        Rows of the inequalities; the set must be bounded.
+    b:
+        Right-hand sides, not negative, so that the zero option is feasible.
 
     Examples
     --------
@@ -172,14 +174,11 @@ class PolytopeOracle:
         return list(values), values
 
     def _solve(self, direction: FloatArray) -> FloatArray:
-        answer = linprog(-direction, A_ub=self.A, b_ub=self.b, bounds=(0, None), method="highs")
-        if answer.status == 3:
-            raise InfeasibleError(
-                f"the polytope is unbounded in direction {direction.tolist()}; bound it with A, b"
-            )
-        if answer.status != 0:
-            raise ConvergenceError(f"the linear program was not solved: {answer.message}")
-        return np.asarray(np.maximum(answer.x, 0.0))
+        unbounded = f"the polytope is unbounded in direction {direction.tolist()}; bound it"
+        best = minimize_linear(
+            -direction, A_ub=self.A, b_ub=self.b, unbounded=f"{unbounded} with A, b"
+        )
+        return np.asarray(np.maximum(best.point, 0.0))
 
 
 class CallableOracle:
@@ -249,6 +248,11 @@ def as_oracle(source: Any) -> LinearOracle:
             return oracle
     if isinstance(source, LinearOracle):
         return source
+    if hasattr(source, "columns"):
+        raise InvalidInputError(
+            "a data frame does not say of which columns more is better and of which less; give "
+            "Catalogue(frame, benefits=[...], costs=[...])"
+        )
     if isinstance(source, np.ndarray | list | tuple):
         return PointSetOracle(source)
     raise InvalidInputError(

@@ -3,7 +3,7 @@
 Optimal policies of a finite horizon depend on time, so a deterministic policy is an int array
 (H, S) and a stochastic one a float array (H, S, A). A mixture draws one policy at time 0 and then
 follows it; it never mixes actions step by step.
-Source: spec 08 section 2.2, traps T1 and T2.
+Source: docs/theory/08-elicitation.md, "Proposition 8.A: planning needs time".
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class PolicyMixture:
     --------
     Half "take the prize at once" and half "do nothing" is worth half the prize:
 
-    >>> from counterplay.elicitation import instances, do_nothing_policy
+    >>> from counterplay.elicitation import instances
+    >>> from counterplay.elicitation.lab import do_nothing_policy
     >>> mdp = instances.stationarity()
     >>> take = np.ones((mdp.H, mdp.n_states), dtype=int)
     >>> mixture = PolicyMixture([0.5, 0.5], [take, do_nothing_policy(mdp)])

@@ -3,7 +3,7 @@
 Keep the exact polytope of preferences that explain the three-valued answers, ask the most
 informative comparison of two real options, stop when the largest regret over all those preferences
 is small enough. If that does not work out, the guaranteed procedure takes over.
-Source: spec 08 (adaptive elicitation, not in the thesis); proofs in docs/theory/elicitation.md.
+Source: docs/theory/08-elicitation.md, "The adaptive questionnaire"; Propositions 8.L to 8.O.
 """
 
 from __future__ import annotations
@@ -23,23 +23,27 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.elicitation import bounds
-from counterplay.elicitation.adaptive_state import AdaptiveState, OnContradiction, Settings
+from counterplay.elicitation.adaptive_state import (
+    AdaptiveState,
+    OnContradiction,
+    Settings,
+    leaders,
+    standing,
+)
 from counterplay.elicitation.catalogue import CatalogueOracle
 from counterplay.elicitation.comparisons import (
     Answer,
     LoggedAnswer,
     Query,
-    User,
     saved_pair,
 )
 from counterplay.elicitation.elicitor import read_params, read_state
 from counterplay.elicitation.option_pool import best_among
 from counterplay.elicitation.oracles import PointSetOracle
-from counterplay.elicitation.parameters import Parameterised
 from counterplay.elicitation.population import ENOUGH, prior_shares
 from counterplay.elicitation.results import ElicitationResult
+from counterplay.elicitation.sessions import Elicitor
 from counterplay.elicitation.shared_bases import SharedBases
-from counterplay.elicitation.standing import leaders, standing
 from counterplay.elicitation.tolerant_set import MAX_WRONG
 from counterplay.errors import ContradictionError, InvalidInputError, ProtocolError
 
@@ -47,7 +51,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class PolytopeElicitor(Parameterised):
+class PolytopeElicitor(Elicitor):
     """Find the option this person wants with a handful of comparisons, with a certificate.
 
     Use it whenever a person chooses from a catalogue or among policies. Questions compare two
@@ -90,10 +94,11 @@ class PolytopeElicitor(Parameterised):
 
     Examples
     --------
-    >>> from counterplay.elicitation import LinearPreferenceUser
+    >>> from counterplay.elicitation import LinearPreferenceUser, answered_by
     >>> items = np.random.default_rng(0).random((1000, 4))
     >>> elicitor = PolytopeElicitor(items, random_state=0)
-    >>> result = elicitor.run(LinearPreferenceUser([1.0, 0.2, 0.5, 0.1], eps=1e-3))
+    >>> user = LinearPreferenceUser([1.0, 0.2, 0.5, 0.1], eps=1e-3)
+    >>> result = answered_by(elicitor, user)
     >>> result.n_queries <= 12, bool(result.regret_certificate <= 0.01)
     (True, True)
 
@@ -109,7 +114,7 @@ class PolytopeElicitor(Parameterised):
 
     def __init__(
         self,
-        source: Any = None,
+        source: Any,
         *,
         target_regret: float = 0.01,
         contradictions: OnContradiction = "ask",
@@ -130,36 +135,16 @@ class PolytopeElicitor(Parameterised):
         self.max_rays = max_rays
         self.random_state = random_state
 
-    def run(self, user: User) -> ElicitationResult:
-        """Ask ``user`` every remaining question and return the result."""
-        while not self.done:
-            query = self.ask()
-            self.tell(Answer.parse(user.compare(query.first, query.second)))
-        return self.result
-
-    def fit(self, source: Any, user: User) -> PolytopeElicitor:
-        """Ask ``user`` about ``source``; the result is in ``result_``."""
-        self.source = source
-        self._open(source)
-        self.result_ = self.run(user)
-        return self
-
-    def recommend(self) -> Any:
-        """Return the item recommended so far."""
-        return self.current().item
-
     @property
     def done(self) -> bool:
         """Whether there is no further question."""
         self._prepare()
         return self._query is None
 
-    def ask(self) -> Query:
-        """Return the next question; asking twice returns the same one."""
+    def ask(self) -> Query | None:
+        """Return the next question, or None when there is none; asking twice is free."""
         self._prepare()
-        if self._query is None:
-            raise ProtocolError("there is no further question; read the result")
-        self._asked = True
+        self._asked = self._query is not None
         return self._query
 
     def tell(self, answer: Answer | str) -> None:
@@ -179,10 +164,12 @@ class PolytopeElicitor(Parameterised):
 
         Parameters
         ----------
-        first, second:
-            Rows of the table (integers), or vectors: for a :class:`Catalogue` in the units of its
-            columns, benefits first, so that less of a cost is better; otherwise values, in which
-            more of everything is better.
+        first:
+            Row of the table (an integer), or a vector: for a :class:`Catalogue` in the units of
+            its columns, benefits first, so that less of a cost is better; otherwise values, in
+            which more of everything is better.
+        second:
+            The other option, likewise.
         answer:
             ``"first"``, ``"second"`` or ``"same"``.
         """
@@ -205,21 +192,14 @@ class PolytopeElicitor(Parameterised):
         self._state_or_new().to_confirm = []
         self._forget_query()
 
-    def why(self) -> str:
-        """Return why the open question is asked."""
-        return self.ask().reason
-
     @property
-    def answers(self) -> tuple[LoggedAnswer, ...]:
+    def events(self) -> tuple[LoggedAnswer, ...]:
         """Every answer so far."""
         return tuple(self._state_or_new().log)
 
-    @property
     def result(self) -> ElicitationResult:
-        """The recommendation, once done."""
-        if not self.done:
-            raise ProtocolError("there are open questions; call ask() and tell() until done")
-        return self.current()
+        """Return the recommendation on the answers so far, with its certificate."""
+        return standing(self._state_or_new(), ended=self.done)
 
     @property
     def certificate(self) -> float:
@@ -243,11 +223,6 @@ class PolytopeElicitor(Parameterised):
         shares = shares / best_among(weights, values)[1]
         kept = values @ (shares @ weights)  # expected worth, as a share of the best
         return state.pool.items[int(contenders[kept.argmax()])]
-
-    def current(self) -> ElicitationResult:
-        """Return the recommendation on the answers so far, with its certificate."""
-        ended = self._ready and self._query is None
-        return standing(self._state_or_new(), ended=ended)
 
     def ranking(self, n: int = 10) -> pd.DataFrame:
         """Return the ``n`` best options with exact bands over all consistent preferences.
@@ -393,7 +368,7 @@ class PolytopeElicitor(Parameterised):
     ) -> None:
         if source is None:
             raise ProtocolError(
-                "give the options first: PolytopeElicitor(source) or fit(source, user)"
+                "there is nothing to choose from: give the options, PolytopeElicitor(source)"
             )
         shared = source if isinstance(source, SharedBases) else SharedBases(source)
         if seed is None:

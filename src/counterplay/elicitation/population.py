@@ -3,7 +3,7 @@
 The prior is an even mixture of symmetric Dirichlet distributions, from people who care about one
 objective to people who care about all of them alike. It ranks questions and guesses only;
 certificates hold for every consistent preference, however unlikely.
-Source: spec 08 (adaptive elicitation, users of unknown prior).
+Source: docs/theory/08-elicitation.md, "The adaptive questionnaire".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Compare the benchmark with a slightly diluted copy of itself. Only the ratio eps/x can be found:
 scaling the hidden weights and the hidden precision together changes no answer.
-Source: paragraph after Thm. thm:est-with-threshold, spec 08 section A6.
+Source: paragraph after Theorem 8.2; docs/theory/08-elicitation.md, "Proposition 8.I: precision".
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from counterplay.core.validation import (
 )
 from counterplay.elicitation.comparisons import (
     Answer,
-    AnswerLog,
     Procedure,
     Query,
     User,
-    run_procedure,
 )
 from counterplay.elicitation.oracles import PointSetOracle
+from counterplay.elicitation.sessions import ProcedureSession, answered_by
 from counterplay.elicitation.showroom import Showroom
 
 
@@ -52,8 +51,6 @@ def estimate_precision(
     user: User,
     rel_tol: float = 0.5,
     max_iter: int = 60,
-    *,
-    log: AnswerLog | None = None,
 ) -> PrecisionEstimate | None:
     """Bracket ``eps/x`` by bisection; None if the user cannot tell the benchmark from nothing.
 
@@ -76,8 +73,10 @@ def estimate_precision(
     (True, 9)
     """
     value = check_float_array(V1, "V1", ndim=1)
-    showroom = Showroom(PointSetOracle(value[None]))
-    return run_procedure(precision_procedure(showroom, 0, value, rel_tol, max_iter), user, log)
+    room = Showroom(PointSetOracle(value[None]))
+    session = ProcedureSession(lambda: precision_procedure(room, 0, value, rel_tol, max_iter))
+    found: PrecisionEstimate | None = answered_by(session, user)
+    return found
 
 
 def precision_procedure(

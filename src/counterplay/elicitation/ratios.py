@@ -3,7 +3,7 @@
 Diluting an option with "nothing" scales its worth, so mixtures serve as a measuring scale. After
 the bisection stops, ``refine_ratios`` bisects the edges of the indistinguishable zone and gets far
 below the user's precision.
-Source: Alg. alg:alpha, Eq. eq:stopcond, spec 08 sections A3 and A8.
+Source: Algorithm G.1, Equation 8.3; docs/theory/08-elicitation.md, "Proposition 8.C: ratios".
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from counterplay.core.validation import (
 )
 from counterplay.elicitation.comparisons import (
     Answer,
-    AnswerLog,
     Procedure,
     Query,
     User,
-    run_procedure,
 )
 from counterplay.elicitation.oracles import PointSetOracle
+from counterplay.elicitation.sessions import ProcedureSession, answered_by
 from counterplay.elicitation.showroom import Showroom
 from counterplay.errors import ContradictionError, InvalidInputError
 
@@ -104,8 +103,6 @@ def estimate_ratios(
     user: User,
     C_alpha: float | None = None,
     max_queries: int | None = None,
-    *,
-    log: AnswerLog | None = None,
 ) -> RatioEstimates:
     """Estimate ``alpha_i = <w, V_{i+1}> / <w, V_1>`` by bisection.
 
@@ -124,7 +121,7 @@ def estimate_ratios(
     -------
     RatioEstimates
         With ``|alpha_hat - alpha| * x <= max(1, alpha_hat) * eps`` and, if ``eps <= v*/(2k)``,
-        ``|alpha_hat - alpha| <= 4 k^2 eps / v*`` (Lemma lmm:V1), using at most
+        ``|alpha_hat - alpha| <= 4 k^2 eps / v*`` (Lemma 8.1), using at most
         ``max(0, ceil(log2(C_alpha x / eps))) + 1`` questions per ratio.
 
     Raises
@@ -145,11 +142,12 @@ def estimate_ratios(
         raise InvalidInputError(
             "a user with eps = 0 never says 'same', so the bisection does not end; set max_queries"
         )
-    showroom = Showroom(PointSetOracle(values))
-    procedure = ratio_procedure(
-        showroom, list(range(len(values))), values, C_alpha=C_alpha, max_queries=max_queries
+    room, items = Showroom(PointSetOracle(values)), list(range(len(values)))
+    session = ProcedureSession(
+        lambda: ratio_procedure(room, items, values, C_alpha=C_alpha, max_queries=max_queries)
     )
-    return run_procedure(procedure, user, log)
+    ratios: RatioEstimates = answered_by(session, user)
+    return ratios
 
 
 def ratio_procedure(

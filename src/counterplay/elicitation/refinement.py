@@ -2,7 +2,7 @@
 
 Under the model the boundary of "cannot tell" is a fixed function of the preference, so it can be
 located as precisely as one likes, although no single comparison is finer than eps.
-Source: spec 08 section A8 (not in the thesis); proof in docs/theory/elicitation.md.
+Source: docs/theory/08-elicitation.md, "Proposition 8.J: ratios below the precision".
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from numpy.typing import ArrayLike
 from counterplay.core.validation import FloatArray, check_float_array, check_int
 from counterplay.elicitation.comparisons import (
     Answer,
-    AnswerLog,
     Procedure,
     User,
-    run_procedure,
 )
 from counterplay.elicitation.oracles import PointSetOracle
 from counterplay.elicitation.ratios import MeasuringScale, Ratio, RatioEstimates
+from counterplay.elicitation.sessions import ProcedureSession, answered_by
 from counterplay.elicitation.showroom import Showroom
 from counterplay.errors import InvalidInputError
 
@@ -36,16 +35,17 @@ def refine_ratios(
     extra_queries: int = 8,
     *,
     precision: Bracket | None = None,
-    log: AnswerLog | None = None,
 ) -> RatioEstimates:
     """Push the ratios below the user's precision by bisecting both ends of the "same" zone.
 
     Parameters
     ----------
-    V, user:
-        As for :func:`estimate_ratios`.
+    V:
+        Values (d, k) of the basis; row 0 is the benchmark.
+    user:
+        Anyone with ``compare``.
     estimates:
-        Its result.
+        Result of :func:`estimate_ratios`.
     extra_queries:
         Bisections per end of the zone; 6 to 10 in practice. Each halves the error.
     precision:
@@ -59,7 +59,8 @@ def refine_ratios(
 
     Examples
     --------
-    >>> from counterplay.elicitation import LinearPreferenceUser, estimate_ratios
+    >>> from counterplay.elicitation import LinearPreferenceUser
+    >>> from counterplay.elicitation.lab import estimate_ratios
     >>> V, user = [[1.0, 0.2], [0.3, 0.6]], LinearPreferenceUser([1.0, 0.7], eps=0.1)
     >>> coarse = estimate_ratios(V, user)
     >>> fine = refine_ratios(V, user, coarse, extra_queries=40)
@@ -68,10 +69,12 @@ def refine_ratios(
     (True, True)
     """
     values = check_float_array(V, "V", ndim=2)
-    showroom = Showroom(PointSetOracle(values))
-    items = list(range(len(values)))
-    procedure = refine_procedure(showroom, items, values, estimates, extra_queries, precision)
-    return run_procedure(procedure, user, log)
+    room, items = Showroom(PointSetOracle(values)), list(range(len(values)))
+    session = ProcedureSession(
+        lambda: refine_procedure(room, items, values, estimates, extra_queries, precision)
+    )
+    ratios: RatioEstimates = answered_by(session, user)
+    return ratios
 
 
 @dataclass(frozen=True)

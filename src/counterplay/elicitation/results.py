@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
+from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation.comparisons import LoggedAnswer
 from counterplay.elicitation.estimators import PreferenceEstimate
@@ -45,7 +46,7 @@ class Contradiction:
 
 
 @dataclass(frozen=True, eq=False)
-class ElicitationResult:
+class ElicitationResult(Report):
     """The recommended option with its certificate.
 
     ``regret_certificate`` bounds the regret as a fraction of the best possible value for this
@@ -53,9 +54,10 @@ class ElicitationResult:
 
     Examples
     --------
-    >>> from counterplay.elicitation import LinearPreferenceUser, PolytopeElicitor
+    >>> from counterplay.elicitation import LinearPreferenceUser, PolytopeElicitor, answered_by
     >>> user = LinearPreferenceUser([1.0, 1.0], eps=0.01)
-    >>> result = PolytopeElicitor([[1.0, 0.0], [0.7, 0.7], [0.0, 1.0]], random_state=0).run(user)
+    >>> session = PolytopeElicitor([[1.0, 0.0], [0.7, 0.7], [0.0, 1.0]], random_state=0)
+    >>> result = answered_by(session, user)
     >>> result.index, result.regret_certificate
     (1, 0.0)
     """

@@ -2,7 +2,7 @@
 
 Every edge is an action. Its attributes are what the trip pays or costs. Edges with a congestion
 probability may lead into a jam, which costs extra and then ends at the same place.
-Source: spec 08 section 9.1.
+Source: docs/theory/08-elicitation.md, "Setting".
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_positive_int
 from counterplay.elicitation.mdp import MultiObjectiveMDP, add_do_nothing
 from counterplay.errors import InvalidInputError
@@ -23,58 +22,20 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-def from_road_graph(
+def read_road_graph(
     graph: nx.MultiDiGraph[Any],
     source: Any,
     target: Any,
     horizon: int,
     *,
     objectives: Sequence[str],
-    costs: Sequence[str] = (),
-    congestion: str = "congestion",
-    delay: str = "delay",
-    delayed: str | None = None,
-    forward_only: bool = False,
+    costs: Sequence[str],
+    congestion: str,
+    delay: str,
+    delayed: str | None,
+    forward_only: bool,
 ) -> MultiObjectiveMDP:
-    """Return the process of travelling from ``source`` to ``target`` in at most ``horizon`` edges.
-
-    Parameters
-    ----------
-    graph:
-        Directed or undirected, parallel edges allowed. Edge attributes are numbers.
-    source, target:
-        Nodes. At the target the trip is over: nothing is paid and nothing costs any more.
-    horizon:
-        Most edges of a trip (jams count as one).
-    objectives:
-        Edge attributes, in the order of the objectives. Missing attributes count as 0.
-    costs:
-        Those of them that should be small, such as ``"time"``. Each becomes the benefit
-        ``1 - cost / largest cost`` per step.
-    congestion:
-        Edge attribute with the probability of a jam.
-    delay:
-        Edge attribute with the extra amount of ``delayed`` that a jam costs.
-    delayed:
-        Objective that a jam adds to; the first of ``costs`` by default.
-    forward_only:
-        Keep only edges that come closer to the target (in the first of ``costs``, or else in
-        number of edges). Every trip then arrives. Use it for maps with edges of very different
-        lengths, where going to and fro on a short edge would cost less than travelling.
-
-    Examples
-    --------
-    >>> import networkx as nx
-    >>> roads = nx.MultiDiGraph()
-    >>> _ = roads.add_edge("home", "work", time=20.0, scenery=0.1, congestion=0.1, delay=60.0)
-    >>> _ = roads.add_edge("home", "lake", time=25.0, scenery=1.0)
-    >>> _ = roads.add_edge("lake", "work", time=15.0, scenery=0.8)
-    >>> mdp = from_road_graph(roads, "home", "work", 3, objectives=["time", "scenery"],
-    ...                       costs=["time"])
-    >>> from counterplay.elicitation import plan
-    >>> mdp.original_value(plan(mdp, [[1.0, 0.0]]).values[0]).round(1).tolist()
-    [26.0, 0.1]
-    """
+    """Return the process of a trip; see :meth:`MultiObjectiveMDP.from_road_graph`."""
     import networkx as nx
 
     steps = check_positive_int(horizon, "horizon")
@@ -88,15 +49,16 @@ def from_road_graph(
     if not nx.has_path(directed, source, target):
         raise InvalidInputError(f"there is no way from {source!r} to {target!r}")
     if forward_only:
-        directed = _forward(directed, source, target, steps, costs[0] if costs else None)
+        directed = _forward(directed, source, target, costs[0] if costs else None)
+        _check_longest(directed, congestion, steps)
     objective = delayed or (costs[0] if costs else None)
     network = _Network(directed, tuple(objectives), congestion, delay, objective)
     network.walk(source, target)
     return network.process(steps, tuple(costs))
 
 
-def _forward(graph: Any, source: Any, target: Any, horizon: int, weight: str | None) -> Any:
-    """The part of the graph whose edges come closer to the target, checked to fit the horizon."""
+def _forward(graph: Any, source: Any, target: Any, weight: str | None) -> Any:
+    """The part of the graph whose edges come closer to the target."""
     import networkx as nx
 
     left = nx.single_source_dijkstra_path_length(
@@ -107,8 +69,14 @@ def _forward(graph: Any, source: Any, target: Any, horizon: int, weight: str | N
     for tail, head, data in graph.edges(data=True):
         if head in left and left[head] < left[tail]:
             onwards.add_edge(tail, head, **data)
-    onwards = onwards.subgraph(nx.descendants(onwards, source) | {source}).copy()
-    jams = any(data.get("congestion", 0.0) for *_, data in onwards.edges(data=True))
+    return onwards.subgraph(nx.descendants(onwards, source) | {source}).copy()
+
+
+def _check_longest(onwards: Any, congestion: str, horizon: int) -> None:
+    """Raise unless the longest trip fits into the horizon."""
+    import networkx as nx
+
+    jams = any(data.get(congestion, 0.0) for *_, data in onwards.edges(data=True))
     longest = nx.dag_longest_path_length(nx.DiGraph(onwards.edges()))
     needed = longest * (2 if jams else 1)
     if horizon < needed:
@@ -116,7 +84,6 @@ def _forward(graph: Any, source: Any, target: Any, horizon: int, weight: str | N
             f"the longest trip takes {needed} steps, jams included, but the horizon is {horizon}; "
             "raise it"
         )
-    return onwards
 
 
 @dataclass
@@ -226,69 +193,3 @@ def _edges(graph: Any, node: Any) -> list[tuple[Any, Any, Any, dict[str, Any]]]:
     if graph.is_multigraph():
         return list(graph.out_edges(node, keys=True, data=True))
     return [(tail, head, 0, data) for tail, head, data in graph.out_edges(node, data=True)]
-
-
-def city(
-    rows: int = 8, columns: int = 8, *, highway: bool = True, random_state: RandomState = 0
-) -> nx.MultiDiGraph[Any]:
-    """Return a city to try things on: streets, a river promenade, a motorway that jams.
-
-    Nodes are ``(row, column)`` with attribute ``pos``. Edges have ``time`` (minutes), ``scenery``,
-    ``safety`` (both 0 to 1), ``congestion`` (probability) and ``delay`` (minutes).
-
-    Examples
-    --------
-    >>> town = city(4, 5)
-    >>> town.number_of_nodes(), town.has_edge((0, 0), (0, 1))
-    (20, True)
-    """
-    import networkx as nx
-
-    rng = generator(random_state)
-    graph: nx.MultiDiGraph[Any] = nx.MultiDiGraph()
-    for r in range(check_positive_int(rows, "rows")):
-        for c in range(check_positive_int(columns, "columns")):
-            graph.add_node((r, c), pos=(float(c), float(-r)))
-    for r in range(rows):
-        for c in range(columns):
-            for head in ((r, c + 1), (r + 1, c)):
-                if head in graph:
-                    for edge in (((r, c), head), (head, (r, c))):
-                        graph.add_edge(*edge, **_street(edge, rows, columns, rng))
-    if highway and columns > 2:
-        middle = rows // 2
-        for c in range(0, columns - 2, 2):
-            for tail, head in (((middle, c), (middle, c + 2)), ((middle, c + 2), (middle, c))):
-                graph.add_edge(
-                    tail,
-                    head,
-                    kind="motorway",
-                    time=2.0,
-                    scenery=0.0,
-                    safety=0.55,
-                    congestion=0.15,
-                    delay=25.0,
-                )
-    return graph
-
-
-def _street(
-    edge: tuple[tuple[int, int], tuple[int, int]],
-    rows: int,
-    columns: int,
-    rng: np.random.Generator,
-) -> dict[str, Any]:
-    (r, c), (r2, c2) = edge
-    if r == r2 == 0:  # the promenade along the river
-        return {"kind": "river", "time": 6.0, "scenery": 0.95, "safety": 0.9, "congestion": 0.0}
-    if c == c2 == columns - 1:
-        return {"kind": "park", "time": 5.0, "scenery": 0.7, "safety": 0.8, "congestion": 0.0}
-    central = abs(r - rows / 2) + abs(c - columns / 2) < (rows + columns) / 5
-    return {
-        "kind": "centre" if central else "street",
-        "time": float(np.round(rng.uniform(3.0, 6.0), 1)),
-        "scenery": float(np.round(rng.uniform(0.1, 0.4), 2)),
-        "safety": float(np.round(rng.uniform(0.2, 0.5) if central else rng.uniform(0.6, 1.0), 2)),
-        "congestion": 0.1 if central else 0.0,
-        "delay": 10.0,
-    }

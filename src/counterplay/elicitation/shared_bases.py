@@ -2,7 +2,7 @@
 
 Only the choice of the benchmark depends on the user, and there are only k benchmarks, so n users
 need at most k bases and n final plans.
-Source: spec 08 section A2 (many users); thesis Sec. subsec:independentvalue.
+Source: docs/theory/08-elicitation.md, "Proposition 8.B: the basis" (section 8.4.1 of the thesis).
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ class SharedBases:
         of single-objective optima, which can miss dimensions).
     C:
         Largest coefficient of the barycentric basis.
-    complement, random_state:
-        See :func:`basis_policies`.
+    complement:
+        How the complement of the values found so far is searched; see :func:`basis_policies`.
+    random_state:
+        Seed for ``complement="random"``.
     representation:
         How options are shown.
 
@@ -93,7 +95,7 @@ class SharedBases:
                     values[benchmark],
                     item=items[benchmark],
                     complement=self.complement,
-                    rng=self._rng,
+                    random_state=self._rng,
                 )
             else:
                 self._bases[benchmark] = barycentric_basis(
@@ -102,7 +104,7 @@ class SharedBases:
                     self.C,
                     item=items[benchmark],
                     complement=self.complement,
-                    rng=self._rng,
+                    random_state=self._rng,
                 )
         return self._bases[benchmark]
 

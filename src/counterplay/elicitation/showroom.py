@@ -2,7 +2,7 @@
 
 The showroom turns an item of an oracle, possibly diluted with "nothing", into an
 :class:`~counterplay.elicitation.comparisons.Option`. Trajectory sets are computed once per policy.
-Source: spec 08 sections 2.4, A9 and A11.
+Source: docs/theory/08-elicitation.md, "Representations".
 """
 
 from __future__ import annotations

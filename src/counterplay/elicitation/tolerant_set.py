@@ -3,7 +3,7 @@
 With r wrong answers allowed, a preference is possible if it explains all but at most r answers. The
 possible set is the union of the polytopes that leave r answers out, each kept exactly, so a
 certificate over all of them holds even if any r answers are wrong.
-Source: spec 08 section 2.4 (contradictions), extended; proof in docs/theory/elicitation.md.
+Source: docs/theory/08-elicitation.md, "Proposition 8.M: wrong answers".
 """
 
 from __future__ import annotations

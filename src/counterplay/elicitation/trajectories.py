@@ -2,7 +2,7 @@
 
 At most k+1 trajectories, each possible under the policy, whose weighted return equals the value
 of the policy in every objective. People can read them; nothing is lost.
-Source: Sec. sec:model-momdp item 2, spec 08 section 2.5.
+Source: docs/theory/08-elicitation.md, "Theorem 8.3: expand and compress".
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
+from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_fraction
 from counterplay.elicitation.compress import compress
 from counterplay.elicitation.mdp import MultiObjectiveMDP, require_do_nothing
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedTrajectorySet:
+class WeightedTrajectorySet(Report):
     """Trajectories with weights whose mean return is the value of a policy.
 
     Parameters

@@ -2,7 +2,7 @@
 
 A user has hidden weights and a hidden precision: two options whose personalised values differ by
 at most ``eps`` cannot be told apart.
-Source: Sec. sec:model-momdp, spec 08 section 2.4.
+Source: docs/theory/08-elicitation.md, "Setting".
 """
 
 from __future__ import annotations
@@ -79,8 +79,10 @@ class NoisyUser(LinearPreferenceUser):
 
     Parameters
     ----------
-    w, eps:
-        As for :class:`LinearPreferenceUser`.
+    w:
+        Hidden weights, non-negative.
+    eps:
+        Hidden precision.
     flip_prob:
         Probability that a strict preference is reported the wrong way round.
     bradley_terry_temperature:

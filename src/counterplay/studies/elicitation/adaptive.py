@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, figure_style, panels
+from counterplay.core.figures import PALETTE, panels
 from counterplay.elicitation import (
     LinearPreferenceUser,
-    PointSetOracle,
     PolytopeElicitor,
     PreferenceElicitor,
-    baselines,
+    answered_by,
 )
+from counterplay.elicitation.lab import PointSetOracle, equal_weights, random_comparisons
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_most
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,18 +58,17 @@ def _cell(params: Params, seed: int) -> Record:
 
     elicitor = PolytopeElicitor(items, target_regret=TARGET, random_state=0)
     reached = None
-    while not elicitor.done:
+    while (query := elicitor.ask()) is not None:
         if reached is None and loss(elicitor.best_guess()) <= TARGET:
-            reached = len(elicitor.answers)
-        query = elicitor.ask()
+            reached = len(elicitor.events)
         elicitor.tell(user.compare(query.first, query.second))
-    result = elicitor.result
+    result = elicitor.result()
     return {
-        "reached": len(elicitor.answers) if reached is None else reached,
+        "reached": len(elicitor.events) if reached is None else reached,
         "certified": result.n_queries,
         "regret": loss(result.index),
         "certificate": result.regret_certificate,
-        "guaranteed": PreferenceElicitor(items).run(user).n_queries,
+        "guaranteed": answered_by(PreferenceElicitor(items), user).n_queries,
         "random": _random_pairs(items, user, loss, seed),
     }
 
@@ -77,11 +77,7 @@ def _random_pairs(items: Any, user: LinearPreferenceUser, loss: Any, seed: int) 
     """Random comparisons until the Chebyshev centre recommends well, up to a limit."""
     oracle = PointSetOracle(items)
     for q in (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, RANDOM_LIMIT):
-        found = (
-            baselines.equal_weights(oracle)
-            if q == 0
-            else baselines.random_comparisons(oracle, user, q, seed)
-        )
+        found = equal_weights(oracle) if q == 0 else random_comparisons(oracle, user, q, seed)
         if loss(found.item) <= TARGET:
             return q
     return RANDOM_LIMIT
@@ -94,19 +90,15 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
         by = part.groupby("prior").reached.median()
         limit = 5 if kind == "scattered" else 6
         found.append(
-            Verdict(
+            at_most(
                 "08.30",
                 f"Median questions to 1 % regret, {kind} items, worst of three priors",
-                f"{by.max():g}",
-                f"<= {limit}",
-                bool(by.max() <= limit),
+                by.max(),
+                limit,
             )
         )
     over = float((frame.regret - frame.certificate).max())
-    found.append(
-        Verdict("08.28", "Regret minus certificate, largest", f"{over:.2g}", "<= 0", over <= 1e-9)
-    )
-    return found
+    return [*found, at_most("08.28", "Regret minus certificate, largest", over, 0.0, slack=1e-9)]
 
 
 def _counts(frame: pd.DataFrame) -> Figure:
@@ -120,23 +112,22 @@ def _counts(frame: pd.DataFrame) -> Figure:
         "guaranteed": "guaranteed procedure",
     }
     kinds = list(dict.fromkeys(frame.catalogue))
-    with figure_style():
-        figure, axes = panels(len(kinds), width=3.8, height=3.8)
-        for ax, kind in zip(axes, kinds):
-            part = frame[frame.catalogue == kind]
-            data = [part[column].to_numpy(dtype=float) for column in columns]
-            boxes = ax.boxplot(data, widths=0.6, patch_artist=True, whis=(5, 95), showfliers=False)
-            for box, color in zip(boxes["boxes"], PALETTE):
-                box.set_facecolor(color)
-                box.set_alpha(0.6)
-            for line in boxes["medians"]:
-                line.set_color("black")
-            ax.set_xticks(range(1, 5), list(columns.values()), rotation=20, ha="right", fontsize=8)
-            ax.axhline(5, color="#444444", ls="--", lw=1.2)
-            ax.set_title(kind)
-            ax.set_ylim(bottom=-1)
-        axes[0].set_ylabel("questions")
-        return figure
+    figure, axes = panels(len(kinds), width=3.8, height=3.8)
+    for ax, kind in zip(axes, kinds):
+        part = frame[frame.catalogue == kind]
+        data = [part[column].to_numpy(dtype=float) for column in columns]
+        boxes = ax.boxplot(data, widths=0.6, patch_artist=True, whis=(5, 95), showfliers=False)
+        for box, color in zip(boxes["boxes"], PALETTE):
+            box.set_facecolor(color)
+            box.set_alpha(0.6)
+        for line in boxes["medians"]:
+            line.set_color("black")
+        ax.set_xticks(range(1, 5), list(columns.values()), rotation=20, ha="right", fontsize=8)
+        ax.axhline(5, color="#444444", ls="--", lw=1.2)
+        ax.set_title(kind)
+        ax.set_ylim(bottom=-1)
+    axes[0].set_ylabel("questions")
+    return figure
 
 
 ADAPTIVE = Study(

@@ -1,4 +1,4 @@
-"""What a bad basis costs, and why weights are the wrong yardstick (experiment E2)."""
+"""What a bad basis costs, and why weights are the wrong yardstick."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.elicitation import (
     LinearPreferenceUser,
     PreferenceElicitor,
-    SharedBases,
+    answered_by,
     bounds,
-    estimate_ratios,
     instances,
-    solve_preference,
 )
+from counterplay.elicitation.lab import SharedBases, estimate_ratios, solve_preference
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_most
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,7 @@ def _cell(params: Params, seed: int) -> Record:
     worth = instance.values @ instance.w
 
     def regret(shared: SharedBases) -> float:
-        result = PreferenceElicitor(shared).run(user)
+        result = answered_by(PreferenceElicitor(shared), user)
         return float(worth.max() - worth[result.index]) / instance.eps
 
     rotated = [
@@ -73,26 +73,29 @@ def _cell(params: Params, seed: int) -> Record:
     }
 
 
+def _predicted(d: float) -> float:
+    """Regret of the thesis' basis in units of the precision."""
+    return 0.72 * bounds.fibonacci_factor(int(d))
+
+
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     fib = frame[(frame.kind == "fibonacci") & (frame["size"] >= 5)]
-    expected = np.array([0.72 * bounds.fibonacci_factor(int(d)) for d in fib["size"]])
-    off = float(np.abs(fib.thesis / expected - 1).max())
+    off = float(np.abs(fib.thesis / [_predicted(d) for d in fib["size"]] - 1).max())
     thin = frame[frame.kind == "thin"]
     spread = float(thin.value_error.max())
     return [
-        Verdict(
+        at_most(
             "08.12",
             "Regret/eps of the thesis' basis against 0.72 (F(d+1)-1), largest relative difference",
-            f"{off:.2%}",
-            "<= 1 %",
-            off <= 0.01,
+            off,
+            0.01,
         ),
-        Verdict(
+        at_most(
             "08.12",
             "Largest regret of the barycentric basis on the same instances (d >= 5)",
-            f"{fib.barycentric.max():.3g}",
-            "0",
-            bool(fib.barycentric.max() <= 1e-6),
+            fib.barycentric.max(),
+            0.0,
+            slack=1e-6,
         ),
         Verdict(
             "08.08",
@@ -108,36 +111,33 @@ def _fibonacci(frame: pd.DataFrame) -> Figure:
     """Regret in units of the person's precision on the Fibonacci instance. With axis-parallel
     complements the thesis' basis loses exactly the Fibonacci factor; the barycentric basis, after
     one swap, loses nothing, and its guarantee grows only linearly."""
-    with figure_style():
-        figure, (axes,) = panels(1)
-        part = frame[frame.kind == "fibonacci"].sort_values("size")
-        d = part["size"].to_numpy()
-        theory = [0.72 * bounds.fibonacci_factor(int(i)) for i in d]
-        axes.plot(d, theory, **THEORY, label="0.72 (F(d+1) - 1)")
-        axes.plot(d, part.thesis, "o", color=PALETTE[1], label="thesis' basis")
-        axes.plot(d, part.rotated, "^", color=PALETTE[5], label="thesis' basis, rotated")
-        axes.plot(d, part.barycentric, "s", color=PALETTE[0], label="barycentric basis")
-        axes.set_yscale("symlog", linthresh=1)
-        axes.set_ylim(bottom=-0.1)
-        axes.set_xlabel("number of objectives d")
-        axes.set_ylabel("regret / eps")
-        axes.legend(fontsize=8)
-        return figure
+    figure, (axes,) = panels(1)
+    part = frame[frame.kind == "fibonacci"].sort_values("size")
+    d = part["size"].to_numpy()
+    axes.plot(d, [_predicted(i) for i in d], **THEORY, label="0.72 (F(d+1) - 1)")
+    axes.plot(d, part.thesis, "o", color=PALETTE[1], label="thesis' basis")
+    axes.plot(d, part.rotated, "^", color=PALETTE[5], label="thesis' basis, rotated")
+    axes.plot(d, part.barycentric, "s", color=PALETTE[0], label="barycentric basis")
+    axes.set_yscale("symlog", linthresh=1)
+    axes.set_ylim(bottom=-0.1)
+    axes.set_xlabel("number of objectives d")
+    axes.set_ylabel("regret / eps")
+    axes.legend(fontsize=8)
+    return figure
 
 
 def _thin(frame: pd.DataFrame) -> Figure:
     """A direction of width eta: the distance of the estimated weights from the truth explodes as
     the direction gets thinner, while the values of all options stay right."""
-    with figure_style():
-        figure, (axes,) = panels(1)
-        part = frame[frame.kind == "thin"].sort_values("size")
-        axes.loglog(part["size"], part.weight_error, "o-", color=PALETTE[1], label="of the weights")
-        axes.loglog(part["size"], part.value_error, "s-", color=PALETTE[0], label="of any value")
-        axes.axhline(0.01, **THEORY, label="precision eps")
-        axes.set_xlabel("width eta of the third direction")
-        axes.set_ylabel("error")
-        axes.legend(fontsize=8)
-        return figure
+    figure, (axes,) = panels(1)
+    part = frame[frame.kind == "thin"].sort_values("size")
+    axes.loglog(part["size"], part.weight_error, "o-", color=PALETTE[1], label="of the weights")
+    axes.loglog(part["size"], part.value_error, "s-", color=PALETTE[0], label="of any value")
+    axes.axhline(0.01, **THEORY, label="precision eps")
+    axes.set_xlabel("width eta of the third direction")
+    axes.set_ylabel("error")
+    axes.legend(fontsize=8)
+    return figure
 
 
 BASES = Study(

@@ -1,4 +1,4 @@
-"""Many users share bases: the planner is called once per extra user (experiment E6)."""
+"""Many users share bases: the planner is called once per extra user."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.elicitation import (
     LinearPreferenceUser,
     PreferenceElicitor,
-    SharedBases,
+    answered_by,
     bounds,
     instances,
 )
+from counterplay.elicitation.lab import SharedBases
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_most
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,10 +40,10 @@ def _cell(params: Params, seed: int) -> Record:
     for i in range(n):
         w = rng.dirichlet(np.ones(K))
         user = LinearPreferenceUser(w / np.linalg.norm(w), 0.01)
-        PreferenceElicitor(shared).run(user)
+        answered_by(PreferenceElicitor(shared), user)
         if i < 10:
             single = SharedBases(mdp, kind="thesis")
-            PreferenceElicitor(single).run(user)
+            answered_by(PreferenceElicitor(single), user)
             alone += single.oracle.n_calls
     certificates = 2 * (K - 1) * len({*shared._coefficients})
     return {
@@ -55,12 +57,11 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     limit = np.array([bounds.shared_oracle_calls(K, K, int(n)) for n in frame.users])
     worst = float((frame.shared / limit).max())
     return [
-        Verdict(
+        at_most(
             "08.24",
             "Planner directions with shared bases, in units of k + k d(2k-d-1) + n",
-            f"{worst:.3f}",
-            "<= 1",
-            worst <= 1,
+            worst,
+            1.0,
         )
     ]
 
@@ -68,17 +69,16 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
 def _calls(frame: pd.DataFrame) -> Figure:
     """Directions the planner solves for n users, with shared bases and without (linear in n with a
     large factor), and the bound."""
-    with figure_style():
-        figure, (axes,) = panels(1)
-        part = frame.sort_values("users")
-        axes.loglog(part.users, part.separate, "^-", color=PALETTE[1], label="each user alone")
-        axes.loglog(part.users, part.shared, "o-", color=PALETTE[0], label="shared bases")
-        limit = [bounds.shared_oracle_calls(K, K, int(n)) for n in part.users]
-        axes.loglog(part.users, limit, **THEORY, label="k + k d(2k-d-1) + n")
-        axes.set_xlabel("users")
-        axes.set_ylabel("directions planned")
-        axes.legend(fontsize=8)
-        return figure
+    figure, (axes,) = panels(1)
+    part = frame.sort_values("users")
+    axes.loglog(part.users, part.separate, "^-", color=PALETTE[1], label="each user alone")
+    axes.loglog(part.users, part.shared, "o-", color=PALETTE[0], label="shared bases")
+    limit = [bounds.shared_oracle_calls(K, K, int(n)) for n in part.users]
+    axes.loglog(part.users, limit, **THEORY, label="k + k d(2k-d-1) + n")
+    axes.set_xlabel("users")
+    axes.set_ylabel("directions planned")
+    axes.legend(fontsize=8)
+    return figure
 
 
 MANY_USERS = Study(

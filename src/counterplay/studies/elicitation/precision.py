@@ -1,4 +1,4 @@
-"""Error against the person's precision: linear, not a cube root (experiment E1)."""
+"""Error against the person's precision: linear, not a cube root."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
-from counterplay.core.stats import loglog_slope
+from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.elicitation import (
     LinearPreferenceUser,
-    MDPOracle,
     PreferenceElicitor,
-    SharedBases,
+    answered_by,
     bounds,
     instances,
     plan,
-    truncation_delta,
 )
+from counterplay.elicitation.lab import MDPOracle, SharedBases, truncation_delta
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_least, at_most, slope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +55,7 @@ def _cell(params: Params, seed: int) -> Record:
     }
     record: dict[str, Any] = {"best": best}
     for method, elicitor in elicitors.items():
-        result = elicitor.run(user)
+        result = answered_by(elicitor, user)
         estimate = result.estimate
         assert estimate is not None
         x = float(estimate.basis_values[0] @ w)
@@ -78,84 +77,61 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     found = []
     for method, claim in (("thesis", "08.10"), ("barycentric", "08.11")):
         means = frame.groupby("power")[f"gap_{method}"].mean()
-        slope = loglog_slope(10.0 ** -means.index.to_numpy(), means.to_numpy())
-        found.append(
-            Verdict(
-                claim,
-                f"Slope of the value error against eps on log-log axes, {method} basis",
-                str(slope),
-                "1 (the thesis proves 1/3)",
-                bool(0.95 <= slope.estimate <= 1.05),
-            )
-        )
+        told = f"Slope of the value error against eps on log-log axes, {method} basis (proved: 1/3)"
+        found.append(slope(claim, told, 10.0 ** -means.index.to_numpy(), means, 1.0, 0.05))
     limits = {
         "thesis": [bounds.regret_thesis_basis(K, int(d), e) for d, e in zip(frame.d, eps)],
         "barycentric": [bounds.regret_barycentric(K, int(d), e) for d, e in zip(frame.d, eps)],
     }
     for method, claim in (("thesis", "08.10"), ("barycentric", "08.11")):
         share = float((frame[f"regret_{method}"] / limits[method]).max())
-        found.append(
-            Verdict(
-                claim,
-                f"Largest regret in units of its bound, {method} basis",
-                f"{share:.3g}",
-                "<= 1",
-                share <= 1,
-            )
-        )
+        told = f"Largest regret in units of its bound, {method} basis"
+        found.append(at_most(claim, told, share, 1.0))
     over = float((frame.regret_barycentric / (frame.certificate_barycentric * frame.best)).max())
-    found.append(
-        Verdict(
-            "08.27", "Largest regret in units of its certificate", f"{over:.3g}", "<= 1", over <= 1
-        )
-    )
     most = [bounds.total_questions(K, int(d), x / e) for d, x, e in zip(frame.d, frame.x, eps)]
     spare = int((np.array(most) - frame.questions_barycentric).min())
-    found.append(
-        Verdict(
-            "08.07", "Fewest questions left over from the bound", f"{spare}", ">= 0", spare >= 0
-        )
-    )
-    return found
+    return [
+        *found,
+        at_most("08.27", "Largest regret in units of its certificate", over, 1.0),
+        at_least("08.07", "Fewest questions left over from the bound", spare, 0),
+    ]
 
 
 def _errors(frame: pd.DataFrame) -> Figure:
     """Largest error of any policy's value (mean over random processes) against the person's
     precision. The full estimators fall with slope 1, far below the proved bound; the truncated one
     is biased until its threshold drops below every direction; refining gets below the precision."""
-    with figure_style():
-        figure, (axes,) = panels(1)
-        for i, method in enumerate(METHODS):
-            means = frame.groupby("power")[f"gap_{method}"].mean()
-            eps = 10.0 ** -means.index.to_numpy()
-            hollow = {"mfc": "none", "ms": 10} if method == "thesis" else {"ms": 5}
-            axes.loglog(eps, means, STYLE[method], color=PALETTE[i], label=method, **hollow)
-        eps = np.array([10.0 ** -frame.power.max(), 10.0 ** -frame.power.min()])
-        axes.loglog(eps, bounds.regret_thesis_basis(K, K, 1.0) * eps, **THEORY, label="4kB eps")
-        axes.loglog(eps, eps ** (1 / 3), color="#444444", ls=":", lw=1.4, label="slope 1/3")
-        axes.set_xlabel("precision eps of the person")
-        axes.set_ylabel("largest value error")
-        axes.legend(fontsize=8)
-        return figure
+    figure, (axes,) = panels(1)
+    for i, method in enumerate(METHODS):
+        means = frame.groupby("power")[f"gap_{method}"].mean()
+        eps = 10.0 ** -means.index.to_numpy()
+        hollow = {"mfc": "none", "ms": 10} if method == "thesis" else {"ms": 5}
+        axes.loglog(eps, means, STYLE[method], color=PALETTE[i], label=method, **hollow)
+    eps = np.array([10.0 ** -frame.power.max(), 10.0 ** -frame.power.min()])
+    axes.loglog(eps, bounds.regret_thesis_basis(K, K, 1.0) * eps, **THEORY, label="4kB eps")
+    axes.loglog(eps, eps ** (1 / 3), color="#444444", ls=":", lw=1.4, label="slope 1/3")
+    axes.set_xlabel("precision eps of the person")
+    axes.set_ylabel("largest value error")
+    axes.legend(fontsize=8)
+    return figure
 
 
 def _questions(frame: pd.DataFrame) -> Figure:
     """Questions asked against the precision, mean and range over random processes, with the bound
-    (k-1) + (d-1)(log2(2k x/eps) + 1)."""
-    with figure_style():
-        figure, (axes,) = panels(1)
-        by = frame.groupby("power")["questions_barycentric"]
-        powers = by.mean().index.to_numpy()
-        axes.fill_between(powers, by.min(), by.max(), color=PALETTE[0], alpha=0.2)
-        axes.plot(powers, by.mean(), "o-", color=PALETTE[0], label="asked")
-        x = frame.groupby("power")["x"].mean().to_numpy()
-        limit = K - 1 + (K - 1) * (np.log2(2 * K * x * 10.0**powers) + 1)
-        axes.plot(powers, limit, **THEORY, label="bound at the mean x")
-        axes.set_xlabel("decimal digits of precision, log10(1/eps)")
-        axes.set_ylabel("questions")
-        axes.set_ylim(bottom=0)
-        axes.legend(fontsize=8)
-        return figure
+    (k-1) + (d-1)(ceil(log2(2k x/eps)) + 1)."""
+    figure, (axes,) = panels(1)
+    by = frame.groupby("power")["questions_barycentric"]
+    powers = by.mean().index.to_numpy()
+    axes.fill_between(powers, by.min(), by.max(), color=PALETTE[0], alpha=0.2)
+    axes.plot(powers, by.mean(), "o-", color=PALETTE[0], label="asked")
+    x = frame.groupby("power")["x"].mean().to_numpy()
+    limit = [bounds.total_questions(K, K, ratio) for ratio in x * 10.0**powers]
+    axes.plot(powers, limit, **THEORY, label="bound at the mean x")
+    axes.set_xlabel("decimal digits of precision, log10(1/eps)")
+    axes.set_ylabel("questions")
+    axes.set_ylim(bottom=0)
+    axes.legend(fontsize=8)
+    return figure
 
 
 PRECISION = Study(

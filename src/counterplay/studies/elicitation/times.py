@@ -1,4 +1,4 @@
-"""How long a policy takes to be shown as k+1 trajectories (experiment E3a).
+"""How long a policy takes to be shown as k+1 trajectories.
 
 The records hold seconds of this machine, so they are the one thing here that another run does not
 repeat digit by digit; the verdict only uses ratios.
@@ -12,14 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
-from counterplay.elicitation import (
-    expand_and_compress,
-    flow_decomposition,
-    instances,
-    plan,
-    policy_flow,
-)
+from counterplay.core.figures import PALETTE, THEORY, panels
+from counterplay.elicitation import expand_and_compress, instances, plan
+from counterplay.elicitation.lab import flow_decomposition, policy_flow
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -84,24 +79,23 @@ def _time(frame: pd.DataFrame) -> Figure:
     """Processor time against the number of states (five objectives, horizon 50, 30 successors).
     The flow decomposition follows its theory, linear in the edges (dashed). Expand-and-compress
     stays below that slope: only the evaluation of the policy depends on the number of states."""
-    with figure_style():
-        figure, (axes,) = panels(1)
-        states = np.array(sorted(frame.states.unique()))
-        for i, (method, label) in enumerate(LABELS.items()):
-            axes.loglog(frame.states, 1e3 * frame[method], "os^"[i], color=PALETTE[i], label=label)
-        flow = frame[frame.states == states[-1]].flow.iloc[0]
-        axes.loglog(states, 1e3 * flow * states / states[-1], **THEORY, label="slope 1")
-        axes.set_xlabel("states S")
-        axes.set_ylabel("milliseconds on one core")
-        axes.set_xticks(states, [str(n) for n in states])
-        seconds = frame[list(LABELS)].to_numpy()
-        low, high = 1e3 * seconds.min() / 2, 1e3 * seconds.max() * 4
-        ticks = [t for e in range(5) for t in (10.0**e, 3 * 10.0**e) if low <= t <= high]
-        axes.set_ylim(low, high)
-        axes.set_yticks(ticks, [f"{t:g}" for t in ticks])
-        axes.minorticks_off()
-        axes.legend(fontsize=8, loc="upper left")
-        return figure
+    figure, (axes,) = panels(1)
+    states = np.array(sorted(frame.states.unique()))
+    for i, (method, label) in enumerate(LABELS.items()):
+        axes.loglog(frame.states, 1e3 * frame[method], "os^"[i], color=PALETTE[i], label=label)
+    flow = frame[frame.states == states[-1]].flow.iloc[0]
+    axes.loglog(states, 1e3 * flow * states / states[-1], **THEORY, label="slope 1")
+    axes.set_xlabel("states S")
+    axes.set_ylabel("milliseconds on one core")
+    axes.set_xticks(states, [str(n) for n in states])
+    seconds = frame[list(LABELS)].to_numpy()
+    low, high = 1e3 * seconds.min() / 2, 1e3 * seconds.max() * 4
+    ticks = [t for e in range(5) for t in (10.0**e, 3 * 10.0**e) if low <= t <= high]
+    axes.set_ylim(low, high)
+    axes.set_yticks(ticks, [f"{t:g}" for t in ticks])
+    axes.minorticks_off()
+    axes.legend(fontsize=8, loc="upper left")
+    return figure
 
 
 TIMES = Study(

@@ -1,4 +1,4 @@
-"""Policies as k+1 trajectories: rare events, sizes, routes on a map (experiment E3)."""
+"""Policies as k+1 trajectories: rare events, sizes, routes on a map."""
 
 from __future__ import annotations
 
@@ -8,27 +8,23 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
-from counterplay.elicitation import (
-    baselines,
-    bounds,
-    city,
-    expand_and_compress,
+from counterplay.core.figures import PALETTE, THEORY, panels
+from counterplay.elicitation import MultiObjectiveMDP, bounds, expand_and_compress, instances, plan
+from counterplay.elicitation.lab import (
     flow_decomposition,
-    from_road_graph,
-    instances,
-    plan,
     policy_flow,
     policy_value,
+    sampled_trajectory_set,
 )
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_least, at_most
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
 EXACT: tuple[Literal["tree", "literal", "unscaled"], ...] = ("tree", "literal", "unscaled")
-SAMPLES = 958  # enough for 0.05 accuracy of three objectives with probability 0.95
+SAMPLES = bounds.sample_size(3, 0.05, 0.05)
 LABELS = {
     "tree": "relative weights (ours)",
     "literal": "as in the thesis",
@@ -78,7 +74,7 @@ def _crash(power: int, method: str, seed: int) -> dict[str, Any]:
     policy = plan(mdp, [[1.0, 1.0, 1.0, 0.0]]).policies[0]
     exact = float(policy_value(mdp, policy)[-1])
     if method == "sampled":
-        shown = baselines.sampled_trajectory_set(mdp, policy, SAMPLES, seed)
+        shown = sampled_trajectory_set(mdp, policy, SAMPLES, seed)
     else:
         chosen = cast(Literal["tree", "literal", "unscaled"], method)
         shown = expand_and_compress(mdp, policy, method=chosen)
@@ -86,8 +82,8 @@ def _crash(power: int, method: str, seed: int) -> dict[str, Any]:
 
 
 def _map() -> dict[str, Any]:
-    graph = city(ROWS, COLUMNS)
-    mdp = from_road_graph(
+    graph = instances.city(ROWS, COLUMNS)
+    mdp = MultiObjectiveMDP.from_road_graph(
         graph, (5, 0), (1, 7), 18, objectives=["time", "scenery", "safety"], costs=["time"]
     )
     policy = plan(mdp, [[1.0, 0.02, 0.02]]).policies[0]
@@ -110,6 +106,7 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     unscaled = float(crash[crash.method == "unscaled"].error.max())
     flow = frame[frame.kind == "flow"]
     routes = json.loads(frame[frame.kind == "map"].routes.iloc[0])
+    most = bounds.trajectory_set_size(5)
     spare = int((flow.bound - flow.paths).min())
     return [
         Verdict(
@@ -123,22 +120,15 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
             "08.19",
             "Most trajectories of any policy with five objectives, and their value error",
             f"{int(flow.trajectories.max())}, {flow.error.max():.1e}",
-            "<= 6, <= 1e-10",
-            bool(flow.trajectories.max() <= 6 and flow.error.max() <= 1e-10),
+            f"<= {most}, <= 1e-10",
+            bool(flow.trajectories.max() <= most and flow.error.max() <= 1e-10),
         ),
-        Verdict(
-            "08.20",
-            "Paths of the flow decomposition left over from |E| - |V| + 2",
-            f"{spare}",
-            ">= 0",
-            spare >= 0,
-        ),
-        Verdict(
+        at_least("08.20", "Paths of the flow decomposition left over from |E| - |V| + 2", spare, 0),
+        at_most(
             "08.19",
             "Routes of the commuter's policy with three objectives",
-            f"{len(routes)}",
-            "<= 4",
-            len(routes) <= 4,
+            len(routes),
+            bounds.trajectory_set_size(3),
         ),
     ]
 
@@ -146,19 +136,18 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
 def _rare(frame: pd.DataFrame) -> Figure:
     """Relative error of the crash objective against the probability of a crash per step. Relative
     weights keep it at rounding level; a sample simply never contains the crash (error 1)."""
-    with figure_style():
-        figure, (axes,) = panels(1)
-        crash = frame[frame.kind == "crash"]
-        for i, method in enumerate(("tree", "literal", "unscaled", "sampled")):
-            part = crash[crash.method == method].sort_values("size")
-            error = np.maximum(part.error.to_numpy(dtype=float), 1e-17)
-            axes.loglog(10.0 ** -part["size"], error, "o-", color=PALETTE[i], label=LABELS[method])
-        axes.axhline(1e-10, **THEORY, label="required")
-        axes.set_xlabel("probability of a crash per step")
-        axes.set_ylabel("relative error of the crash objective")
-        axes.set_ylim(1e-18, 1e6)
-        axes.legend(fontsize=8, ncols=3, loc="upper center")
-        return figure
+    figure, (axes,) = panels(1)
+    crash = frame[frame.kind == "crash"]
+    for i, method in enumerate(("tree", "literal", "unscaled", "sampled")):
+        part = crash[crash.method == method].sort_values("size")
+        error = np.maximum(part.error.to_numpy(dtype=float), 1e-17)
+        axes.loglog(10.0 ** -part["size"], error, "o-", color=PALETTE[i], label=LABELS[method])
+    axes.axhline(1e-10, **THEORY, label="required")
+    axes.set_xlabel("probability of a crash per step")
+    axes.set_ylabel("relative error of the crash objective")
+    axes.set_ylim(1e-18, 1e6)
+    axes.legend(fontsize=8, ncols=3, loc="upper center")
+    return figure
 
 
 def _sizes(frame: pd.DataFrame) -> Figure:
@@ -166,43 +155,41 @@ def _sizes(frame: pd.DataFrame) -> Figure:
     decomposition has about one path per edge and meets its bound; expand-and-compress ends with
     at most six trajectories."""
     flow = frame[frame.kind == "flow"].sort_values("size")
-    with figure_style():
-        figure, (axes,) = panels(1)
-        states = flow["size"]
-        axes.loglog(states, flow.bound, **THEORY, label="|E| - |V| + 2")
-        axes.loglog(states, flow.paths, "o", color=PALETTE[0], label="flow decomposition: paths")
-        label = "expand and compress: trajectories"
-        axes.loglog(states, flow.trajectories, "s", color=PALETTE[1], label=label)
-        axes.axhline(6, **{**THEORY, "linestyle": ":"}, label="k + 1")
-        axes.set_xlabel("states S")
-        axes.set_ylabel("number shown")
-        axes.set_ylim(2, 3e5)
-        axes.set_xticks(states, [str(n) for n in states])
-        axes.minorticks_off()
-        axes.legend(fontsize=8, loc="center right")
-        return figure
+    figure, (axes,) = panels(1)
+    states = flow["size"]
+    axes.loglog(states, flow.bound, **THEORY, label="|E| - |V| + 2")
+    axes.loglog(states, flow.paths, "o", color=PALETTE[0], label="flow decomposition: paths")
+    label = "expand and compress: trajectories"
+    axes.loglog(states, flow.trajectories, "s", color=PALETTE[1], label=label)
+    axes.axhline(bounds.trajectory_set_size(5), **{**THEORY, "linestyle": ":"}, label="k + 1")
+    axes.set_xlabel("states S")
+    axes.set_ylabel("number shown")
+    axes.set_ylim(2, 3e5)
+    axes.set_xticks(states, [str(n) for n in states])
+    axes.minorticks_off()
+    axes.legend(fontsize=8, loc="center right")
+    return figure
 
 
 def _routes(frame: pd.DataFrame) -> Figure:
     """One commuter's policy on a made-up city, as its exact trajectory set: line width is the
     probability, circles mark jams. The motorway in the middle is fast but may jam."""
     routes = json.loads(frame[frame.kind == "map"].routes.iloc[0])
-    graph = city(ROWS, COLUMNS)
+    graph = instances.city(ROWS, COLUMNS)
     place = {str(node): data["pos"] for node, data in graph.nodes(data=True)}
-    with figure_style():
-        figure, (axes,) = panels(1, width=7.0, height=5.2)
-        for tail, head in graph.edges():
-            (x0, y0), (x1, y1) = place[str(tail)], place[str(head)]
-            axes.plot([x0, x1], [y0, y1], color="#cccccc", lw=0.8, zorder=1)
-        for i, route in enumerate(sorted(routes, key=lambda r: -r["weight"])):
-            _draw_route(axes, route, place, PALETTE[i % len(PALETTE)], shift=0.07 * i)
-        for name, mark in (((5, 0), "home"), ((1, 7), "work")):
-            x, y = place[str(name)]
-            axes.plot(x, y, "o", color="black", ms=7, zorder=5)
-            axes.annotate(mark, (x, y), textcoords="offset points", xytext=(6, 6))
-        axes.set_axis_off()
-        axes.legend(fontsize=8, loc="lower right")
-        return figure
+    figure, (axes,) = panels(1, width=7.0, height=5.2)
+    for tail, head in graph.edges():
+        (x0, y0), (x1, y1) = place[str(tail)], place[str(head)]
+        axes.plot([x0, x1], [y0, y1], color="#cccccc", lw=0.8, zorder=1)
+    for i, route in enumerate(sorted(routes, key=lambda r: -r["weight"])):
+        _draw_route(axes, route, place, PALETTE[i % len(PALETTE)], shift=0.07 * i)
+    for name, mark in (((5, 0), "home"), ((1, 7), "work")):
+        x, y = place[str(name)]
+        axes.plot(x, y, "o", color="black", ms=7, zorder=5)
+        axes.annotate(mark, (x, y), textcoords="offset points", xytext=(6, 6))
+    axes.set_axis_off()
+    axes.legend(fontsize=8, loc="lower right")
+    return figure
 
 
 def _draw_route(axes: Any, route: Any, place: Any, color: str, shift: float) -> None:

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from counterplay.cli import run
-from counterplay.elicitation.questionnaire import app
+from counterplay.commands.elicit import app
 from counterplay.errors import InvalidInputError
 
 COLUMNS = ["--benefit", "comfort", "--cost", "price", "--cost", "noise", "--name", "model"]
@@ -115,7 +115,7 @@ def test_contradiction_is_shown_and_the_question_comes_again(cars: Path) -> None
     saved = json.loads(path.read_text())
     catalogue = Catalogue(pd.read_csv(cars), ["comfort"], ["price", "noise"], name="model")
     elicitor = PolytopeElicitor.from_json(json.dumps(saved["elicitor"]), catalogue)
-    first, second = elicitor.answers[0].options
+    first, second = elicitor.events[0].options
     pool = elicitor._state.pool
     elicitor.volunteer(pool.items[first], pool.items[second], "second")
     saved["elicitor"] = json.loads(elicitor.to_json())

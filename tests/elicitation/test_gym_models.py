@@ -1,4 +1,4 @@
-"""Processes from mo-gymnasium: spec 08 check 26 and the error of sampled processes."""
+"""Processes from mo-gymnasium and the error of sampled processes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from counterplay.elicitation import (
     MultiObjectiveMDP,
     PolytopeElicitor,
     PreferenceElicitor,
-    SharedBases,
+    answered_by,
     expand_and_compress,
-    from_gymnasium,
     instances,
     plan,
-    policy_value,
 )
+from counterplay.elicitation.lab import SharedBases, policy_value
 from counterplay.errors import InvalidInputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of gymnasium, about spaces
@@ -61,11 +60,10 @@ def test_sampled_error_covers_every_policy_with_the_stated_confidence() -> None:
     horizon, covered, trials = 6, 0, 40
     truth = exact_walk(horizon)
     for seed in range(trials):
-        mdp = from_gymnasium(
+        mdp = MultiObjectiveMDP.from_gymnasium(
             RandomWalk(),
             horizon,
             costs=[1],
-            method="samples",
             samples=400,
             confidence=0.9,
             random_state=seed,
@@ -93,8 +91,8 @@ def test_sampled_error_covers_every_policy_with_the_stated_confidence() -> None:
 @pytest.mark.claim("08.34")
 def test_error_shrinks_with_the_square_root_of_the_samples() -> None:
     errors = [
-        from_gymnasium(
-            RandomWalk(), 5, costs=[1], method="samples", samples=n, random_state=0
+        MultiObjectiveMDP.from_gymnasium(
+            RandomWalk(), 5, costs=[1], samples=n, random_state=0
         ).value_error
         for n in (400, 6400)
     ]
@@ -103,12 +101,12 @@ def test_error_shrinks_with_the_square_root_of_the_samples() -> None:
 
 def test_randomness_is_noticed() -> None:
     with pytest.raises(InvalidInputError, match="uses randomness"):
-        from_gymnasium(RandomWalk(), 5, costs=[1])
+        MultiObjectiveMDP.from_gymnasium(RandomWalk(), 5, costs=[1])
 
 
 def test_sampled_result_carries_a_note() -> None:
-    mdp = from_gymnasium(RandomWalk(), 5, costs=[1], method="samples", random_state=0)
-    result = PreferenceElicitor(mdp).run(LinearPreferenceUser([1.0, 0.2], 0.01))
+    mdp = MultiObjectiveMDP.from_gymnasium(RandomWalk(), 5, costs=[1], samples=2000, random_state=0)
+    result = answered_by(PreferenceElicitor(mdp), LinearPreferenceUser([1.0, 0.2], 0.01))
     assert any("estimated from samples" in note for note in result.notes)
 
 
@@ -128,7 +126,7 @@ def test_deep_sea_treasure() -> None:
     assert {0.7, 8.2, 11.5, 14.0, 15.1, 16.1, 19.6, 22.4, 23.7} <= treasures
     user = LinearPreferenceUser([1.0, 0.4], 0.01)
     for elicitor in (PreferenceElicitor(mdp), PolytopeElicitor(mdp, random_state=0)):
-        result = elicitor.run(user)
+        result = answered_by(elicitor, user)
         best = float(plan(mdp, user.w).scalar_values[0])
         assert best - result.value @ user.w <= result.regret_certificate * best + 1e-9
         expand_and_compress(mdp, result.policy).check(result.policy)
@@ -163,7 +161,7 @@ def test_fruit_tree_numbers(slip: float, origin: str) -> None:
     for _ in range(50):
         w = rng.dirichlet(np.ones(6))
         w /= np.linalg.norm(w)
-        result = PreferenceElicitor(shared).run(LinearPreferenceUser(w, 0.01))
+        result = answered_by(PreferenceElicitor(shared), LinearPreferenceUser(w, 0.01))
         assert len(result.estimate.basis_values) == 6
         best = float(plan(mdp, w).scalar_values[0])
         regrets.append(best - float(result.value @ w))
@@ -184,7 +182,7 @@ def test_adaptive_questionnaire_needs_fewer_questions_on_the_fruit_tree() -> Non
         w = rng.dirichlet(np.ones(6))
         w /= np.linalg.norm(w)
         user = LinearPreferenceUser(w, 0.001)
-        result = PolytopeElicitor(mdp, random_state=seed).run(user)
+        result = answered_by(PolytopeElicitor(mdp, random_state=seed), user)
         best = float(plan(mdp, w).scalar_values[0])
         assert best - result.value @ w <= result.regret_certificate * best + 1e-9
         counts.append(result.n_queries)
@@ -194,7 +192,7 @@ def test_adaptive_questionnaire_needs_fewer_questions_on_the_fruit_tree() -> Non
 def test_resource_gathering_from_samples() -> None:
     pytest.importorskip("mo_gymnasium")
     mdp = MultiObjectiveMDP.from_gymnasium(
-        "resource-gathering-v0", horizon=14, costs=["enemy"], method="samples", samples=300
+        "resource-gathering-v0", horizon=14, costs=["enemy"], samples=300
     )
     assert mdp.objective_names == ("enemy", "gold", "gem")
     assert mdp.value_error > 0
@@ -206,4 +204,25 @@ def test_resource_gathering_from_samples() -> None:
 
 def test_unfinished_environments_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="discrete action space"):
-        from_gymnasium(object(), 5)
+        MultiObjectiveMDP.from_gymnasium(object(), 5)
+
+
+def test_only_states_within_the_horizon_are_visited() -> None:
+    class Corridor:
+        """Never ends."""
+
+        action_space = type("Discrete", (), {"n": 2})
+
+        def reset(self, seed: int | None = None) -> tuple[int, dict[str, object]]:
+            self.cell = 0
+            return self.cell, {}
+
+        def step(self, action: int) -> tuple[int, list[float], bool, bool, dict[str, object]]:
+            self.cell += action
+            return self.cell, [float(self.cell == 3), -1.0], False, False, {}
+
+    mdp = MultiObjectiveMDP.from_gymnasium(Corridor(), 5, costs=[1], max_states=6)
+    assert mdp.n_states == 6
+    wider = MultiObjectiveMDP.from_gymnasium(Corridor(), 9, costs=[1])
+    assert mdp.original_value(plan(mdp, [[1.0, 0.0]]).values[0])[0] == 3.0  # waits at the prize
+    assert wider.n_states == 10

@@ -1,4 +1,4 @@
-"""Preference estimates and the improved regret bounds: spec 08 checks 9 to 16."""
+"""Preference estimates and the improved regret bounds."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from scipy.linalg import null_space
 from counterplay.core.stats import loglog_slope
 from counterplay.elicitation import (
     LinearPreferenceUser,
+    PreferenceElicitor,
+    answered_by,
+    bounds,
+    instances,
+    plan,
+)
+from counterplay.elicitation.lab import (
     MDPOracle,
     PointSetOracle,
-    PreferenceElicitor,
     SharedBases,
     basis_policies,
-    bounds,
     estimate_precision,
     estimate_ratios,
-    instances,
     nonnegative_preference,
-    plan,
     ratio_matrix,
     refine_ratios,
     solve_preference,
@@ -83,7 +86,7 @@ def linear_runs() -> list[dict[str, float]]:
         for kind in ("thesis", "barycentric"):
             shared = SharedBases(mdp, kind=kind)
             for eps in EPS_GRID:
-                result = PreferenceElicitor(shared).run(LinearPreferenceUser(w, eps))
+                result = answered_by(PreferenceElicitor(shared), LinearPreferenceUser(w, eps))
                 estimate = result.estimate
                 x = float(estimate.basis_values[0] @ w)
                 alpha = estimate.basis_values[1:] @ w / x
@@ -146,7 +149,7 @@ def test_linear_bound_on_point_sets() -> None:
         points = rng.random((15, k)) ** 2
         w, eps = unit(rng, k), 10 ** rng.uniform(-5, 0.5)
         shared = SharedBases(points, kind="thesis")
-        result = PreferenceElicitor(shared).run(LinearPreferenceUser(w, eps))
+        result = answered_by(PreferenceElicitor(shared), LinearPreferenceUser(w, eps))
         d = len(result.estimate.basis_values)
         regret = (points @ w).max() - float(result.value @ w)
         assert regret <= bounds.regret_thesis_basis(k, d, eps) + 1e-9
@@ -166,11 +169,11 @@ def test_fibonacci_factor_is_real_and_one_swap_removes_it(d: int) -> None:
         return np.eye(values.shape[1])[len(values) :]
 
     thesis = SharedBases(instance.values, kind="thesis", complement=axes)
-    result = PreferenceElicitor(thesis).run(user)
+    result = answered_by(PreferenceElicitor(thesis), user)
     regret = (worth.max() - worth[result.index]) / instance.eps
     assert regret == pytest.approx(0.72 * bounds.fibonacci_factor(d), rel=0.01)
     better = SharedBases(instance.values, kind="barycentric", C=2.0, complement=axes)
-    repaired = PreferenceElicitor(better).run(user)
+    repaired = answered_by(PreferenceElicitor(better), user)
     assert better.basis(repaired.estimate.benchmark_index).swaps == 1
     assert worth[repaired.index] == worth.max()
 
@@ -182,12 +185,14 @@ def test_truncated_estimator_pays_the_cube_root(eps: float) -> None:
     worth = instance.values @ instance.w
     user = LinearPreferenceUser(instance.w, eps)
     delta = truncation_delta("statement", k=2, d=2, scale=np.sqrt(2), eps=eps)
-    truncated = PreferenceElicitor(instance.values, estimator="truncated", delta=delta).run(user)
+    truncated = answered_by(
+        PreferenceElicitor(instance.values, estimator="truncated", delta=delta), user
+    )
     regret = worth.max() - worth[truncated.index]
     assert truncated.estimate.d_used == 1
     assert regret == pytest.approx(instance.regret, rel=1e-9)
     assert regret / eps ** (1 / 3) == pytest.approx(0.79 * 2 ** (5 / 3), rel=0.03)
-    full = PreferenceElicitor(instance.values).run(user)
+    full = answered_by(PreferenceElicitor(instance.values), user)
     assert worth[full.index] == worth.max()
 
 
@@ -266,7 +271,7 @@ def test_scaling_weights_and_precision_together_changes_no_output() -> None:
     mdp = instances.random_mdp(2)
     w = unit(np.random.default_rng(8), 4)
     small, large = (
-        PreferenceElicitor(mdp, precision=True).run(LinearPreferenceUser(c * w, c * 0.01))
+        answered_by(PreferenceElicitor(mdp, precision=True), LinearPreferenceUser(c * w, c * 0.01))
         for c in (1.0, 7.0)
     )
     assert small.n_queries == large.n_queries
@@ -308,8 +313,8 @@ def test_refined_procedure_has_no_regret_at_coarse_precision() -> None:
     for seed in range(8):
         mdp = instances.random_mdp(seed)
         w = unit(rng, 4)
-        result = PreferenceElicitor(mdp, refine=40, precision=True).run(
-            LinearPreferenceUser(w, 0.1)
+        result = answered_by(
+            PreferenceElicitor(mdp, refine=40, precision=True), LinearPreferenceUser(w, 0.1)
         )
         assert plan(mdp, w).scalar_values[0] - result.value @ w == pytest.approx(0.0, abs=1e-9)
 
@@ -352,7 +357,7 @@ def test_nonnegative_projection() -> None:
         w = rng.dirichlet(np.full(4, 0.2))
         w /= np.linalg.norm(w)
         user = LinearPreferenceUser(w, 0.02)
-        result = PreferenceElicitor(mdp, nonneg=True).run(user)
+        result = answered_by(PreferenceElicitor(mdp, nonneg=True), user)
         assert result.estimate.w_hat.min() >= 0
         best = plan(mdp, w).scalar_values[0]
         assert best - result.value @ w <= result.regret_certificate * best + 1e-9
@@ -364,7 +369,9 @@ def test_truncated_elicitor_with_auto_delta_runs_and_its_certificate_holds() -> 
     for seed in range(5):
         mdp = instances.random_mdp(seed)
         w = unit(rng, 4)
-        result = PreferenceElicitor(mdp, estimator="truncated").run(LinearPreferenceUser(w, 1e-3))
+        result = answered_by(
+            PreferenceElicitor(mdp, estimator="truncated"), LinearPreferenceUser(w, 1e-3)
+        )
         best = plan(mdp, w).scalar_values[0]
         assert best - result.value @ w <= result.regret_certificate * best + 1e-9
 

@@ -1,4 +1,4 @@
-"""Benchmark, basis, ratios and their guarantees: spec 08 checks 3 to 8."""
+"""Benchmark, basis, ratios and their guarantees."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ import pytest
 
 from counterplay.elicitation import (
     LinearPreferenceUser,
-    MDPOracle,
-    PointSetOracle,
     PreferenceElicitor,
-    barycentric_basis,
-    basis_policies,
+    answered_by,
     bounds,
-    estimate_ratios,
-    find_benchmark,
     instances,
     plan,
+)
+from counterplay.elicitation.comparisons import Answer, Option
+from counterplay.elicitation.lab import (
+    MDPOracle,
+    PointSetOracle,
+    barycentric_basis,
+    basis_policies,
+    estimate_ratios,
+    find_benchmark,
     policy_value,
     solve_preference,
     spanner_coefficients,
 )
-from counterplay.elicitation.comparisons import Answer, AnswerLog, Option
 from elicitation.problems import unit
 
 
@@ -75,7 +78,7 @@ def test_basis_calls_orthogonality_extents_and_rank(k: int, rank: int, complemen
     _, single = oracle.argmax(np.eye(k))
     for seed in range(3):
         oracle.n_calls = k
-        basis = basis_policies(oracle, single[0], complement=complement, rng=seed)
+        basis = basis_policies(oracle, single[0], complement=complement, random_state=seed)
         assert basis.d == rank
         assert oracle.n_calls == bounds.basis_oracle_calls(k, rank)
         for i in range(1, basis.d):
@@ -99,7 +102,7 @@ def test_no_policy_extends_further_than_the_basis_says(complement: str) -> None:
     values = np.array([policy_value(mdp, policy) for policy in probabilities])
     values = np.vstack([values, oracle.argmax(rng.normal(size=(800, k)))[1]])
     for seed in range(3):
-        basis = basis_policies(oracle, single[seed], complement=complement, rng=seed)
+        basis = basis_policies(oracle, single[seed], complement=complement, random_state=seed)
         for i in range(2, basis.d + 1):
             previous = basis.values[: i - 1]
             outside = np.linalg.svd(previous)[2][i - 1 :]
@@ -122,7 +125,7 @@ def test_single_objectives_do_not_span_but_the_basis_does(
     bandit = instances.linear_dependence()
     _, single = MDPOracle(bandit).argmax(np.eye(3))
     assert np.linalg.matrix_rank(single, tol=1e-9) == 2
-    result = PreferenceElicitor(bandit, basis="thesis").run(LinearPreferenceUser(w, 1e-3))
+    result = answered_by(PreferenceElicitor(bandit, basis="thesis"), LinearPreferenceUser(w, 1e-3))
     estimate = result.estimate
     assert estimate.d_used == 3
     rewards = bandit.R[0]
@@ -136,8 +139,8 @@ def test_single_objectives_do_not_span_but_the_basis_does(
 @pytest.mark.claim("08.06")
 def test_naive_basis_of_single_objectives_misses_a_dimension() -> None:
     bandit = instances.linear_dependence()
-    result = PreferenceElicitor(bandit, basis="single").run(
-        LinearPreferenceUser([1.0, 1.0, 1.0], 1e-3)
+    result = answered_by(
+        PreferenceElicitor(bandit, basis="single"), LinearPreferenceUser([1.0, 1.0, 1.0], 1e-3)
     )
     assert result.estimate.d_used == 2
 
@@ -219,11 +222,18 @@ def test_near_indistinguishable_basis_gives_wrong_weights_and_right_values() -> 
     assert np.abs(near.values @ (w_hat - reference)).max() <= near.eps
 
 
-def test_every_question_is_logged() -> None:
+def test_every_question_is_counted() -> None:
+    class Counting(LinearPreferenceUser):
+        asked = 0
+
+        def compare(self, first: object, second: object) -> Answer:
+            self.asked += 1
+            return super().compare(first, second)  # type: ignore[arg-type]  # passed on
+
     thin = instances.thin_direction(0.1)
-    log = AnswerLog()
-    found = estimate_ratios(thin.values, LinearPreferenceUser(thin.w, thin.eps), log=log)
-    assert len(log) == found.n_queries == sum(ratio.n_queries for ratio in found.ratios)
+    user = Counting(thin.w, thin.eps)
+    found = estimate_ratios(thin.values, user)
+    assert user.asked == found.n_queries == sum(ratio.n_queries for ratio in found.ratios)
 
 
 def test_cap_on_questions_asks_the_widest_bracket_first() -> None:

@@ -13,19 +13,18 @@ from scipy.optimize import linprog
 
 from counterplay.elicitation import (
     Catalogue,
-    ConsistentSet,
     LinearPreferenceUser,
+    MultiObjectiveMDP,
     NoisyUser,
     PolytopeElicitor,
-    PolytopeOracle,
+    answered_by,
     bounds,
-    city,
-    from_road_graph,
     instances,
     plan,
 )
 from counterplay.elicitation.comparisons import Answer
 from counterplay.elicitation.consistent_set import answer_rows
+from counterplay.elicitation.lab import ConsistentSet, PolytopeOracle
 from counterplay.elicitation.users import three_valued
 from counterplay.errors import InvalidInputError, ProtocolError
 from elicitation.problems import front
@@ -77,9 +76,9 @@ def test_certificate_is_the_exact_maximum_and_is_attained() -> None:
     for _ in range(3):
         query = elicitor.ask()
         elicitor.tell(user.compare(query.first, query.second))
-    result = elicitor.current()
+    result = elicitor.result()
     consistent = elicitor._state.consistent
-    told = [(a.difference, a.answer) for a in elicitor.answers]
+    told = [(a.difference, a.answer) for a in elicitor.events]
     rows = np.array([row for d, a in told for row in answer_rows(d, a)])
 
     def worst_regret(i: int) -> float:
@@ -124,11 +123,11 @@ def test_true_regret_never_exceeds_the_certificate(eps: float) -> None:
         worth = items @ w
         user = LinearPreferenceUser(w, eps)
         while not elicitor.done:
-            now = elicitor.current()
+            now = elicitor.result()
             assert 1 - worth[now.index] / worth.max() <= now.regret_certificate + 1e-9
             query = elicitor.ask()
             elicitor.tell(user.compare(query.first, query.second))
-        result = elicitor.result
+        result = elicitor.result()
         assert 1 - worth[result.index] / worth.max() <= result.regret_certificate + 1e-9
         assert not result.contradictions
         assert (result.weight_ranges[:, 0] <= w + 1e-9).all()
@@ -149,7 +148,7 @@ def test_questions_stay_below_the_adaptive_plus_the_guaranteed_bound() -> None:
         elicitor = PolytopeElicitor(
             items, target_regret=1e-3, adaptive_questions=adaptive, random_state=0
         )
-        result = elicitor.run(LinearPreferenceUser(w, eps))
+        result = answered_by(elicitor, LinearPreferenceUser(w, eps))
         best = float((items @ w).max())
         assert result.n_queries <= adaptive + bounds.total_questions(k, k, best / eps)
         regret = best - float(items[result.index] @ w)
@@ -171,7 +170,7 @@ def questions_until(items: np.ndarray, w: np.ndarray, target: float, seed: int) 
             break
         query = elicitor.ask()
         elicitor.tell(user.compare(query.first, query.second))
-    return len(elicitor.answers)
+    return len(elicitor.events)
 
 
 @pytest.mark.claim("08.30")
@@ -193,7 +192,7 @@ def test_median_number_of_questions_for_a_thousand_items(prior: str, kind: str, 
 
 
 def transcript(elicitor: PolytopeElicitor) -> list[tuple[list[float], list[float], str]]:
-    return [(a.first.tolist(), a.second.tolist(), a.answer.value) for a in elicitor.answers]
+    return [(a.first.tolist(), a.second.tolist(), a.answer.value) for a in elicitor.events]
 
 
 @pytest.mark.claim("08.32")
@@ -212,16 +211,16 @@ def test_saving_restoring_and_undoing_anywhere_changes_no_question(kind: str) ->
         return LinearPreferenceUser([1.0, 0.6, 0.3], 0.01)
 
     straight = PolytopeElicitor(source, **params)
-    straight.run(user())
+    answered_by(straight, user())
     person = user()
     resumed = PolytopeElicitor(source, **params)
     while not resumed.done:
         query = resumed.ask()
         answer = person.compare(query.first, query.second)
-        if len(resumed.answers) % 3 == 0:
+        if len(resumed.events) % 3 == 0:
             resumed = PolytopeElicitor.from_json(resumed.to_json(), source)
             assert resumed.ask().first.value.tolist() == query.first.value.tolist()
-        if len(resumed.answers) % 4 == 1:  # a wrong answer, taken back
+        if len(resumed.events) % 4 == 1:  # a wrong answer, taken back
             before = resumed.to_json()
             resumed.ask()
             resumed.tell("same")
@@ -230,7 +229,7 @@ def test_saving_restoring_and_undoing_anywhere_changes_no_question(kind: str) ->
         resumed.ask()
         resumed.tell(answer)
     assert transcript(resumed) == transcript(straight)
-    assert resumed.result.regret_certificate == straight.result.regret_certificate
+    assert resumed.result().regret_certificate == straight.result().regret_certificate
     twin = pickle.loads(pickle.dumps(resumed))
     assert transcript(twin) == transcript(straight)
 
@@ -272,7 +271,7 @@ def test_stopping_early_keeps_a_valid_certificate() -> None:
     elicitor.ask()
     elicitor.tell("first")
     elicitor.stop()
-    result = elicitor.result
+    result = elicitor.result()
     assert elicitor.done
     assert result.regret_certificate > 0.01
     assert any("target" in note for note in result.notes)
@@ -281,14 +280,14 @@ def test_stopping_early_keeps_a_valid_certificate() -> None:
 
 def test_reasons_say_what_the_answer_would_tell() -> None:
     elicitor = PolytopeElicitor(np.random.default_rng(1).random((200, 3)), random_state=0)
-    assert "favour the first option" in elicitor.why()
+    assert "favour the first option" in elicitor.ask().reason
 
 
 def test_ranking_bands_contain_the_truth() -> None:
     items = np.random.default_rng(4).random((200, 3))
     user = LinearPreferenceUser([1.0, 0.6, 0.3], 0.01)
     elicitor = PolytopeElicitor(items, random_state=0)
-    elicitor.run(user)
+    answered_by(elicitor, user)
     frame = elicitor.ranking(8)
     worth = items @ user.w / (items @ user.w).max()
     pool = elicitor._state.pool
@@ -298,19 +297,19 @@ def test_ranking_bands_contain_the_truth() -> None:
 
 
 def test_works_on_processes_roads_and_polytopes() -> None:
-    graph = city(4, 5)
-    roads = from_road_graph(
+    graph = instances.city(4, 5)
+    roads = MultiObjectiveMDP.from_road_graph(
         graph, (0, 0), (3, 4), 10, objectives=["time", "scenery", "safety"], costs=["time"]
     )
     for source in (instances.random_mdp(0, k=3), roads):
         user = LinearPreferenceUser([1.0, 0.5, 0.2], 1e-3)
-        result = PolytopeElicitor(source, random_state=0).run(user)
+        result = answered_by(PolytopeElicitor(source, random_state=0), user)
         best = float(plan(source, user.w).scalar_values[0])
         assert best - result.value @ user.w <= result.regret_certificate * best + 1e-9
         assert result.regret_certificate <= 0.01
     simplex = PolytopeOracle(np.array([[1.0, 1.0, 1.0], [2.0, 1.0, 0.5]]), [1.0, 1.2])
     user = LinearPreferenceUser([1.0, 0.5, 0.9], 1e-3)
-    result = PolytopeElicitor(simplex, random_state=0).run(user)
+    result = answered_by(PolytopeElicitor(simplex, random_state=0), user)
     best = float(simplex.argmax(user.w)[1][0] @ user.w)
     assert best - result.value @ user.w <= result.regret_certificate * best + 1e-9
 
@@ -321,7 +320,7 @@ def test_small_vertex_limit_keeps_the_certificate_valid() -> None:
     user = LinearPreferenceUser([1.0, 0.4, 0.7, 0.2, 0.5], 1e-3)
     worth = items @ user.w
     elicitor = PolytopeElicitor(items, max_rays=12, target_regret=0.02, random_state=0)
-    result = elicitor.run(user)
+    result = answered_by(elicitor, user)
     assert not elicitor._state.consistent.exact
     assert 1 - worth[result.index] / worth.max() <= result.regret_certificate + 1e-9
     assert any("left out" in note for note in result.notes)
@@ -340,8 +339,8 @@ def test_catalogue_result_names_the_row() -> None:
     frame = pd.DataFrame(rng.random((50, 3)), columns=["a", "b", "c"])
     frame["model"] = [f"m{i}" for i in range(50)]
     catalogue = Catalogue(frame, benefits=["a", "b"], costs=["c"], name="model")
-    result = PolytopeElicitor(catalogue, random_state=0).run(
-        LinearPreferenceUser([1.0, 0.5, 0.5], 1e-3)
+    result = answered_by(
+        PolytopeElicitor(catalogue, random_state=0), LinearPreferenceUser([1.0, 0.5, 0.5], 1e-3)
     )
     assert result.label.startswith(f"m{result.index}: a ")
 
