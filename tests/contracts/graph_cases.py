@@ -7,8 +7,17 @@ from sklearn.cluster import KMeans
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA, Halving
+from counterplay.strategic import Mode, StrategyUnawareERM, finite_erm
 from counterplay.strategic import (
     Action,
+    ManipulationGraph,
+    StrategicERM,
+    StrategicLinearClassifier,
+    bounds,
+    instances,
+    strategic_accuracy,
+)
+from counterplay.strategic.lab import (
     AgnosticCoverHedge,
     BiasedMajorityVote,
     ConsistentGraphOnly,
@@ -19,17 +28,12 @@ from counterplay.strategic import (
     HedgeOverH,
     LearnerDashboard,
     LocalGraph,
-    ManipulationGraph,
-    Mode,
     NeighborhoodLearner,
     PerceptronLearner,
     ProductGraphClass,
     Red2OnlineFI,
     Red2OnlinePMF,
     SingletonLearner,
-    StrategicERM,
-    StrategicLinearClassifier,
-    StrategyUnawareERM,
     StrategyUnawareOnline,
     SuperGraph,
     UnknownGraphOnline,
@@ -37,9 +41,6 @@ from counterplay.strategic import (
     UnknownGraphPACRealizable,
     WinnowLearner,
     consistent_graph,
-    finite_erm,
-    graph_bounds,
-    graph_instances,
     graph_loss,
     induced_predictions,
     is_realizable,
@@ -49,7 +50,6 @@ from counterplay.strategic import (
     proxy_loss,
     respond,
     stackelberg_regret,
-    strategic_accuracy,
     worst_case_mistakes_on_graph,
 )
 
@@ -82,7 +82,7 @@ def last_is_large(Z):
 
 
 def play(mode):
-    return lambda learner: GraphGame(line(), mode).play(learner, NODES, LABELS)
+    return lambda learner: play(learner, GraphApplicants(line(), NODES, LABELS, setting=mode))
 
 
 def predictions(points):
@@ -102,10 +102,10 @@ NEIGHBORHOOD_CHECKS = {
 }
 
 LEARNERS = {
-    "Red2OnlineFI": {"make": lambda: Red2OnlineFI(SOA(rules())), "run": play(Mode.FI)},
+    "Red2OnlineFI": {"make": lambda: Red2OnlineFI(SOA(rules())), "run": play(FEATURES_FIRST_GRAPH)},
     "Red2OnlinePMF": {
         "make": lambda: Red2OnlinePMF(SOA(rules()), 1),
-        "run": play(Mode.PMF_V),
+        "run": play(REPORT_ONLY_GRAPH),
         "bad": {"k": lambda: Red2OnlinePMF(SOA(rules()), -1)},
     },
     "LearnerDashboard": {
@@ -124,27 +124,27 @@ LEARNERS = {
     },
     "UnknownGraphOnline": {
         "make": lambda: UnknownGraphOnline(Halving(rules()), candidates()),
-        "run": play(Mode.UG),
+        "run": play(FEATURES_FIRST),
         "bad": {"k": lambda: UnknownGraphOnline(Halving(rules()), candidates(), k=1)},
     },
     "AgnosticCoverHedge": {
         "make": lambda: AgnosticCoverHedge(SOA(rules()), M=2, horizon=9, random_state=0),
-        "run": play(Mode.FI),
+        "run": play(FEATURES_FIRST_GRAPH),
         "bad": {"horizon": lambda: AgnosticCoverHedge(SOA(rules()), M=2, horizon=0)},
     },
     "BiasedMajorityVote": {
         "make": lambda: BiasedMajorityVote(rules(), 1),
-        "run": play(Mode.PMF_V),
+        "run": play(REPORT_ONLY_GRAPH),
         "bad": {"k": lambda: BiasedMajorityVote(rules(), -1)},
     },
     "HedgeOverH": {
         "make": lambda: HedgeOverH(rules(), 9, random_state=0),
-        "run": play(Mode.FI),
+        "run": play(FEATURES_FIRST_GRAPH),
         "bad": {"horizon": lambda: HedgeOverH(rules(), 0)},
     },
     "StrategyUnawareOnline": {
         "make": lambda: StrategyUnawareOnline(SOA(rules())),
-        "run": play(Mode.PMF_V),
+        "run": play(REPORT_ONLY_GRAPH),
     },
     "ConsistentGraphOnly": {
         "make": lambda: ConsistentGraphOnly(rules(), candidates()),
@@ -205,8 +205,8 @@ GRAPHS = {
         "make": lambda: ProductGraphClass(3, (((0,), ({}, {0: (1,)})),)),
         "bad": {"no candidate": lambda: ProductGraphClass(3, (((0,), ()),))},
     },
-    "GraphGame": {"make": lambda: GraphGame(line(), Mode.FI)},
-    "GraphTranscript": {"make": lambda: play(Mode.FI)(Red2OnlineFI(SOA(rules())))},
+    "GraphGame": {"make": lambda: GraphGame(line(), FEATURES_FIRST_GRAPH)},
+    "StrategicTranscript": {"make": lambda: play(FEATURES_FIRST_GRAPH)(Red2OnlineFI(SOA(rules())))},
     "Mode": {"no_case": "an enumeration"},
     "UnknownGraphFit": {
         "make": lambda: UnknownGraphPACAgnostic(rules(), candidates()).fit([0], [1], [0], [1])
@@ -293,98 +293,98 @@ FUNCTIONS = {
         "bad": {"none fits": lambda: consistent_graph(candidates(), [1], [0])},
     },
     "minimax_mistakes": {
-        "args": lambda: {"hypotheses": rules(), "graph": line(), "mode": Mode.FI},
-        "bad": {"mode": lambda: minimax_mistakes(rules(), line(), Mode.UG)},
+        "args": lambda: {"hypotheses": rules(), "graph": line(), "mode": FEATURES_FIRST_GRAPH},
+        "bad": {"mode": lambda: minimax_mistakes(rules(), line(), FEATURES_FIRST)},
     },
     "worst_case_mistakes_on_graph": {
         "args": lambda: {
             "learner": Red2OnlineFI(SOA(rules())),
             "hypotheses": rules(),
             "graph": line(),
-            "mode": Mode.FI,
+            "mode": FEATURES_FIRST_GRAPH,
         },
         "bad": {
             "most": lambda: worst_case_mistakes_on_graph(
-                Red2OnlineFI(SOA(rules())), rules(), line(), Mode.FI, most=0
+                Red2OnlineFI(SOA(rules())), rules(), line(), FEATURES_FIRST_GRAPH, most=0
             )
         },
     },
 }
 
 BOUNDS = {
-    "graph_bounds.red2online_fi_mistakes": {"args": {"M": 2, "k": 3}},
-    "graph_bounds.red2online_pmf_mistakes": {"args": {"M": 2, "k": 3}},
-    "graph_bounds.unknown_graph_online_mistakes": {"args": {"M": 2, "k": 3, "log_G": 4.0}},
-    "graph_bounds.biased_majority_mistakes": {"args": {"n": 50, "k": 3}},
-    "graph_bounds.vc_induced_upper": {"args": {"d": 2, "k": 3, "log_G": 1.0}},
-    "graph_bounds.pac_T_realizable": {
+    "bounds.red2online_fi_mistakes": {"args": {"M": 2, "k": 3}},
+    "bounds.red2online_pmf_mistakes": {"args": {"M": 2, "k": 3}},
+    "bounds.unknown_graph_online_mistakes": {"args": {"M": 2, "k": 3, "log_G": 4.0}},
+    "bounds.biased_majority_mistakes": {"args": {"n": 50, "k": 3}},
+    "bounds.vc_induced_upper": {"args": {"d": 2, "k": 3, "log_G": 1.0}},
+    "bounds.pac_T_realizable": {
         "args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05, "log_G": 1.0}
     },
-    "graph_bounds.pac_T_agnostic": {"args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05}},
-    "graph_bounds.graph_T_realizable": {
+    "bounds.pac_T_agnostic": {"args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05}},
+    "bounds.graph_T_realizable": {
         "args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}
     },
-    "graph_bounds.graph_T_agnostic": {
+    "bounds.graph_T_agnostic": {
         "args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}
     },
-    "graph_bounds.unknown_graph_T1": {
+    "bounds.unknown_graph_T1": {
         "args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}
     },
-    "graph_bounds.unknown_graph_T2": {"args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05}},
-    "graph_bounds.unknown_graph_T_realizable": {
+    "bounds.unknown_graph_T2": {"args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05}},
+    "bounds.unknown_graph_T_realizable": {
         "args": {"d": 2, "k": 3, "log_G": 4.0, "eps": 0.1, "delta": 0.05}
     },
-    "graph_bounds.unknown_graph_slack": {
+    "bounds.unknown_graph_slack": {
         "args": {"k": 3, "log_G": 4.0, "log_H": 3.0, "T1": 900, "T2": 400, "delta": 0.05}
     },
-    "graph_bounds.cover_hedge_regret": {"args": {"T": 100, "M": 3}},
-    "graph_bounds.cover_hedge_doubling_regret": {"args": {"T": 100, "M": 3}},
-    "graph_bounds.log_sauer": {
+    "bounds.cover_hedge_regret": {"args": {"T": 100, "M": 3}},
+    "bounds.cover_hedge_doubling_regret": {"args": {"T": 100, "M": 3}},
+    "bounds.log_sauer": {
         "args": {"d": 2, "m": 9},
-        "bad": {"d": lambda: graph_bounds.log_sauer(-1, 9)},
+        "bad": {"d": lambda: bounds.log_sauer(-1, 9)},
     },
 }
 
 INSTANCES = {
-    "graph_instances.GraphInstance": {
-        "make": lambda: graph_instances.majority_graph_counterexample(),
+    "instances.GraphInstance": {
+        "make": lambda: instances.majority_graph_counterexample(),
         "no_example": "made by the functions of this module, which have examples",
     },
-    "graph_instances.SampledGroups": {
-        "make": lambda: graph_instances.sampled_groups(4, 0.1),
+    "instances.SampledGroups": {
+        "make": lambda: instances.sampled_groups(4, 0.1),
         "run": lambda groups: groups.sample(20, random_state=0),
         "no_example": "made by sampled_groups, which has an example",
     },
-    "graph_instances.sampled_groups": {
+    "instances.sampled_groups": {
         "args": {"n": 4, "eps": 0.1},
-        "bad": {"eps": lambda: graph_instances.sampled_groups(4, 0.7)},
+        "bad": {"eps": lambda: instances.sampled_groups(4, 0.7)},
     },
-    "graph_instances.binary_code_instance": {
+    "instances.binary_code_instance": {
         "args": {"k": 4, "d": 1},
-        "bad": {"k": lambda: graph_instances.binary_code_instance(1)},
+        "bad": {"k": lambda: instances.binary_code_instance(1)},
     },
-    "graph_instances.star_singletons": {
+    "instances.star_singletons": {
         "args": {"k": 3, "d": 1},
-        "bad": {"k": lambda: graph_instances.star_singletons(1)},
+        "bad": {"k": lambda: instances.star_singletons(1)},
     },
-    "graph_instances.halving_trap": {
+    "instances.halving_trap": {
         "args": {"r": 3, "k": 2},
-        "bad": {"r": lambda: graph_instances.halving_trap(0, 2)},
+        "bad": {"r": lambda: instances.halving_trap(0, 2)},
     },
-    "graph_instances.group_singletons": {
+    "instances.group_singletons": {
         "args": {"n": 3},
-        "bad": {"n": lambda: graph_instances.group_singletons(1)},
+        "bad": {"n": lambda: instances.group_singletons(1)},
     },
-    "graph_instances.path_AB_C": {
+    "instances.path_AB_C": {
         "args": {"n": 3},
-        "bad": {"n": lambda: graph_instances.path_AB_C(1)},
+        "bad": {"n": lambda: instances.path_AB_C(1)},
     },
-    "graph_instances.superset_trap": {
+    "instances.superset_trap": {
         "args": {"n": 8, "k": 3, "g": 4, "random_state": 0},
-        "bad": {"k": lambda: graph_instances.superset_trap(4, 4, 4)},
+        "bad": {"k": lambda: instances.superset_trap(4, 4, 4)},
     },
-    "graph_instances.majority_graph_counterexample": {"args": {}},
-    "graph_instances.empty_neighborhoods": {"args": {}},
+    "instances.majority_graph_counterexample": {"args": {}},
+    "instances.empty_neighborhoods": {"args": {}},
 }
 
 GRAPH_CASES = {**LEARNERS, **GRAPHS, **ESTIMATORS, **FUNCTIONS, **BOUNDS, **INSTANCES}

@@ -20,12 +20,12 @@ from sklearn.tree import DecisionTreeClassifier
 from counterplay.errors import InvalidInputError
 from counterplay.strategic import (
     LinearClass,
-    NormMetric,
     fit_threshold,
     gaming_report,
     rethreshold,
     value_of_information,
 )
+from counterplay.strategic.lab import NormMetric
 from counterplay.strategic.rethreshold import best_cut
 
 

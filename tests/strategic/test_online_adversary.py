@@ -9,20 +9,17 @@ import pytest
 from scipy import stats
 
 from counterplay.errors import InformationError, InvalidInputError
-from counterplay.strategic import (
-    MWMR,
+from counterplay.strategic import MWMR, bounds, instances, play
+from counterplay.strategic.game import join_transcripts, play_rounds
+from counterplay.strategic.lab import (
+    FEATURES_AFTER,
     DeltaOnlyElimination,
     MajorityHalving,
     SequentialElimination,
     UnionPredictor,
     UnionSamplingLearner,
-    bounds,
-    instances,
-    play,
 )
 from counterplay.strategic.learner import Marginals
-from counterplay.strategic.protocol import join_transcripts, play_rounds
-from counterplay.strategic.settings import Setting
 
 
 class AvoidProbed(MWMR):
@@ -65,7 +62,7 @@ def test_lazy_adversary_forces_everybody_to_err_n_minus_1_times() -> None:
             UnionSamplingLearner(catalogue, random_state=seed),
         ]
         for learner in learners:
-            game = play(learner, instances.OnlineAdversary(catalogue), 1500)
+            game = play(learner, instances.OnlineAdversary(catalogue), rounds=1500)
             assert game.mistakes == 15, type(learner).__name__
 
 
@@ -81,7 +78,7 @@ def lazy_runs() -> list[np.ndarray]:
         )
         parts = []
         while learner.remaining > 1:
-            parts.append(play_rounds(learner, adversary, Setting.BOT_XDELTA, 40))
+            parts.append(play_rounds(learner, adversary, FEATURES_AFTER, 40))
         runs.append(join_transcripts(parts).mistake_rounds)
     return runs
 
@@ -100,7 +97,7 @@ def test_lazy_adversary_needs_135_rounds_against_mwmr(lazy_runs: list[np.ndarray
 def test_fixed_target_makes_mwmr_err_exactly_target_times(target: int) -> None:
     catalogue = instances.online_lb_instance(16).hypotheses
     adversary = instances.OnlineAdversary(catalogue, mode="fixed", target=target)
-    assert play(MWMR(catalogue, random_state=target), adversary, 2000).mistakes == target
+    assert play(MWMR(catalogue, random_state=target), adversary, rounds=2000).mistakes == target
 
 
 @pytest.mark.claim("02.09")
@@ -111,7 +108,7 @@ def test_random_order_is_uniform_against_a_fixed_target(target: int, runs: int) 
     for seed in range(runs):
         learner = SequentialElimination(catalogue, order="random", random_state=seed)
         adversary = instances.OnlineAdversary(catalogue, mode="fixed", target=target)
-        counts[play(learner, adversary, 16).mistakes] += 1
+        counts[play(learner, adversary, rounds=16).mistakes] += 1
     assert stats.chisquare(counts).pvalue > 0.001
     mean, error = counts @ np.arange(16) / runs, np.sqrt((16**2 - 1) / 12 / runs)
     assert abs(mean - bounds.random_order_mistakes(16)) <= 4 * error
@@ -132,7 +129,7 @@ def test_lower_bound_holds_with_probability_1_minus_delta(
 def test_adversary_cases_for_learners_outside_the_catalogue() -> None:
     catalogue = instances.online_lb_instance(5).hypotheses
     adversary = instances.OnlineAdversary(catalogue)
-    game = play(MajorityHalving(catalogue), adversary, 30)
+    game = play(MajorityHalving(catalogue), adversary, rounds=30)
     assert game.mistakes == 30  # all-negative: a positive agent at the origin every round
 
 
@@ -142,7 +139,7 @@ def test_marginals_are_probabilities_of_inclusion() -> None:
     law = learner.marginals().members
     draws = np.zeros(6)
     for _ in range(4000):
-        draws[np.unique(learner.publish().members)] += 1
+        draws[np.unique(learner.act().members)] += 1
     assert np.allclose(draws / 4000, law, atol=4 * np.sqrt(0.25 / 4000))
     for choice in ("next", "random", "union"):
         delta = DeltaOnlyElimination(catalogue, choice=choice, random_state=0)
@@ -157,6 +154,6 @@ def test_bad_combinations_are_refused() -> None:
     star = instances.star_instance(3)
     silent = type("Silent", (MajorityHalving,), {"preview": property()})(star.hypotheses)
     with pytest.raises(InformationError, match="preview"):
-        play(silent, star.adversary(), 1)
+        play(silent, star.adversary(), rounds=1)
     with pytest.raises(InformationError, match="draws its rules at random"):
         MWMR(catalogue, random_state=0).preview()

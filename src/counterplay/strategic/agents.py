@@ -185,7 +185,7 @@ def loss_table(hypotheses: HypothesisClass, agents: Agents) -> BoolArray:
 
     Examples
     --------
-    >>> from counterplay.strategic import ThresholdClass
+    >>> from counterplay.strategic.lab import ThresholdClass
     >>> agents = Agents(X=[[0.0], [1.0], [2.0]], y=[0, 0, 1], radius=0.5)
     >>> loss_table(ThresholdClass([1.0, 2.0]), agents).mean(axis=0).round(3)
     array([0.333, 0.   ])
@@ -209,7 +209,7 @@ def realizable_mask(agents: Agents, hypotheses: HypothesisClass) -> BoolArray:
 
     Examples
     --------
-    >>> from counterplay.strategic import ThresholdClass
+    >>> from counterplay.strategic.lab import ThresholdClass
     >>> agents = Agents(X=[[0.0], [1.0], [2.0]], y=[0, 0, 1], radius=0.5)
     >>> realizable_mask(agents, ThresholdClass([1.0, 2.0]))
     array([False,  True])

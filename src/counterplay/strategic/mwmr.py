@@ -17,14 +17,14 @@ from counterplay.core.validation import FloatArray, IntArray, check_int, check_p
 from counterplay.strategic.bounds import mwmr_mistakes
 from counterplay.strategic.learner import Marginals, VersionSpaceLearner
 from counterplay.strategic.predictors import UnionPredictor
-from counterplay.strategic.settings import Setting
+from counterplay.strategic.settings import FEATURES_AFTER
 
 
 class MWMR(VersionSpaceLearner):
     """Publish a fresh random rule of the version space each round.
 
-    Use it when features become known only after the decision (setting ``"bot_xdelta"``) and agents
-    may come in any order.
+    Use it when features become known only after the decision (setting ``"features_after"``) and
+    agents may come in any order.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class MWMR(VersionSpaceLearner):
 
     >>> from counterplay.strategic import instances, play
     >>> instance = instances.online_lb_instance(16)
-    >>> game = play(MWMR(instance.hypotheses, random_state=0), instance.adversary(), 2000)
+    >>> game = play(MWMR(instance.hypotheses, random_state=0), instance.adversary(), rounds=2000)
     >>> game.mistakes, int(game.mistake_rounds[-1]) > 60
     (15, True)
 
@@ -57,7 +57,7 @@ class MWMR(VersionSpaceLearner):
     Alg. alg:mw and Thm. thm:mw, spec 02 section 3.4.
     """
 
-    needs: ClassVar[Setting] = Setting.BOT_XDELTA
+    needs = FEATURES_AFTER
     bound_in_expectation: ClassVar[bool] = True
 
     def mistake_bound(self, rounds: int | None = None) -> float:

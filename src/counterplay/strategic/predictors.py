@@ -116,7 +116,7 @@ class UnionPredictor(Predictor):
 
     Examples
     --------
-    >>> from counterplay.strategic import ThresholdClass
+    >>> from counterplay.strategic.lab import ThresholdClass
     >>> union = UnionPredictor(ThresholdClass([1.0, 2.0, 3.0]), [2, 1])
     >>> union.distance([[0.5]])
     array([1.5])
@@ -212,7 +212,7 @@ class PositiveSet(Predictor):
 
     Examples
     --------
-    >>> from counterplay.strategic import TableMetric
+    >>> from counterplay.strategic.lab import TableMetric
     >>> line = TableMetric([[0, 1, 2], [1, 0, 1], [2, 1, 0]])
     >>> PositiveSet(line, [0, 2]).distance([0, 1])
     array([0., 1.])
@@ -270,7 +270,7 @@ class MedianMapPredictor(Predictor):
 
     Examples
     --------
-    >>> from counterplay.strategic import ThresholdClass
+    >>> from counterplay.strategic.lab import ThresholdClass
     >>> MedianMapPredictor(ThresholdClass([1.0, 2.0, 5.0]), [0, 1, 2]).distance([[0.0]])
     array([2.])
 
@@ -326,7 +326,8 @@ class Mixture:
 
     Examples
     --------
-    >>> from counterplay.strategic import Agents, ThresholdClass, UnionPredictor
+    >>> from counterplay.strategic import Agents
+    >>> from counterplay.strategic.lab import ThresholdClass, UnionPredictor
     >>> rules = ThresholdClass([1.0, 2.0])
     >>> mix = Mixture([(0.25, UnionPredictor(rules, [0])), (0.75, UnionPredictor(rules, [1]))])
     >>> mix.loss(Agents(X=[[0.0]], y=[1], radius=1.0))

@@ -22,7 +22,7 @@ from counterplay.strategic.agents import Agents
 from counterplay.strategic.classes import HypothesisClass
 from counterplay.strategic.learner import Filter, Marginals, OnEmpty, VersionSpaceLearner
 from counterplay.strategic.predictors import UnionPredictor
-from counterplay.strategic.settings import Setting
+from counterplay.strategic.settings import FEATURES_AFTER
 
 Output = Literal["random_time", "last"]
 
@@ -31,7 +31,7 @@ class UnionSamplingLearner(VersionSpaceLearner):
     """Publish unions of 1, 2, 4, .. random rules; output the union of two.
 
     Use it when agents are independent and their features become known after the decision (setting
-    ``"bot_xdelta"``), and one rule must be fixed in the end. :func:`simulate` runs it in blocks.
+    ``"features_after"``), and one rule must be fixed in the end.
 
     Parameters
     ----------
@@ -56,10 +56,11 @@ class UnionSamplingLearner(VersionSpaceLearner):
 
     Examples
     --------
-    >>> from counterplay.strategic import ApplicantStream, instances, simulate
+    >>> from counterplay.strategic import ApplicantStream, instances, play
     >>> instance = instances.sparse_wrong(256, share=0.05, label=0, target=3)
     >>> learner = UnionSamplingLearner(instance.hypotheses, random_state=0)
-    >>> game = simulate(ApplicantStream(instance, "bot_xdelta", random_state=1), learner, T=4000)
+    >>> stream = ApplicantStream(instance, "features_after", random_state=1)
+    >>> game = play(learner, stream, rounds=4000, fast=True)
     >>> learner.output(random_state=0)
     UnionPredictor(members=[3, 3])
 
@@ -68,7 +69,7 @@ class UnionSamplingLearner(VersionSpaceLearner):
     Alg. alg:end-iid-ball and Lemma lmm:alg-exp, spec 02 section 3.5.
     """
 
-    needs: ClassVar[Setting] = Setting.BOT_XDELTA
+    needs = FEATURES_AFTER
     output_size: ClassVar[int] = 2
 
     def __init__(
@@ -160,12 +161,13 @@ class ProperUnionSampling(UnionSamplingLearner):
     --------
     The same run, one rule as output: the exact expected error is far larger than for two.
 
-    >>> from counterplay.strategic import ApplicantStream, instances, simulate
+    >>> from counterplay.strategic import ApplicantStream, instances, play
     >>> instance = instances.proper_lb_instance(32, eps=0.01, target=5)
     >>> losses = []
     >>> for kind in (UnionSamplingLearner, ProperUnionSampling):
     ...     learner = kind(instance.hypotheses, random_state=0)
-    ...     _ = simulate(ApplicantStream(instance, "bot_xdelta", random_state=1), learner, T=500)
+    ...     stream = ApplicantStream(instance, "features_after", random_state=1)
+    ...     _ = play(learner, stream, rounds=500, fast=True)
     ...     losses.append(instance.output_loss(learner))
     >>> losses[1] / losses[0] > 10
     True

@@ -76,23 +76,21 @@ def mwmr_mistakes(n: int, T: int, constant: Constant = "thesis") -> float:
     return float(min(math.sqrt(factor * T * math.log(n)), n - 1))
 
 
-def online_lower_bound(n: int, T: int, delta: float, constant: Constant = "thesis") -> float:
+def online_lower_bound(n: int, T: int, delta: float) -> int:
     """Mistakes that any learner who sees x afterwards makes with probability 1 - delta.
 
-    Against an adversary who fixes the perfect rule last: min(T / (5 n ln(n/delta)), n - 1) by
-    Thm. thm:x-end-online, and min(T / (2(n+2) ln(n/delta) + 1), n - 1) from its proof (refined).
+    Against an adversary who fixes the perfect rule last: min(floor(T/k), n - 1) with
+    k = ceil(2(n+2) ln(n/delta)) (Theorem 2.3, repaired: whole mistakes are counted).
 
     Examples
     --------
-    >>> round(online_lower_bound(16, 1000, 0.05), 2), online_lower_bound(16, 10**6, 0.05)
-    (2.17, 15.0)
+    >>> [online_lower_bound(16, T, 0.05) for T in (1, 1000, 10**6)]
+    [0, 4, 15]
     """
     check_int(n, "n", low=2)
     check_int(T, "T", low=0)
-    log = math.log(n / check_open_fraction(delta, "delta"))
-    thesis = check_choice(constant, "constant", _CONSTANTS) == "thesis"
-    rounds = 5 * n * log if thesis else 2 * (n + 2) * log + 1
-    return float(min(T / rounds, n - 1))
+    k = math.ceil(2 * (n + 2) * math.log(n / check_open_fraction(delta, "delta")))
+    return min(T // k, n - 1)
 
 
 def lazy_adversary_rounds(n: int) -> int:

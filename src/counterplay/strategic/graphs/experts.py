@@ -24,10 +24,6 @@ Copy: TypeAlias = tuple[OnlineLearner, Any, int]
 """A learner, its weight, and how many mistakes it has made (or has just made)."""
 
 
-class RealizabilityError(NotRealizableError):
-    """No hypothesis of the class agrees with what was seen."""
-
-
 class Experts:
     """A weighted set of learners with distinct keys.
 
@@ -111,7 +107,7 @@ class Experts:
         if self.merge:
             fresh = _merged(fresh)
         if not any(self._may_be_right(copy) for copy in fresh):
-            raise RealizabilityError(
+            raise NotRealizableError(
                 f"round {round}: no hypothesis agrees with what was seen; the data are not "
                 "realizable by the class on this graph",
                 round=round,

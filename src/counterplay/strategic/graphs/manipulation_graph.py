@@ -348,3 +348,14 @@ def _row_keys(rows: FloatArray) -> list[bytes]:
     keys: Any = table.view(np.dtype((np.void, 8 * table.shape[1]))).reshape(-1).tolist()
     result: list[bytes] = keys
     return result
+
+
+def check_nodes(nodes: ArrayLike, n: int) -> IntArray:
+    """Return node numbers as integers; raises for the first one outside 0 to n-1."""
+    x = np.asarray(nodes, dtype=np.int64)
+    outside = np.flatnonzero((x < 0) | (x >= n))
+    if outside.size:
+        raise InvalidInputError(
+            f"entry {outside[0]} is node {x.flat[outside[0]]}; nodes are 0 to {n - 1}"
+        )
+    return x

@@ -61,7 +61,7 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Clicks must be uniform on the liked set. Without noise ``graph_bounds.graph_T_realizable``
+    Clicks must be uniform on the liked set. Without noise ``bounds.graph_T_realizable``
     visits learn all but a share eps of the sets, with noise ``graph_T_agnostic``; the logarithm of
     the number of candidates is the attribute ``log_size_``.
 

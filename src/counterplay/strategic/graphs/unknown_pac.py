@@ -24,14 +24,13 @@ from counterplay.core.validation import (
     check_labels01,
     check_open_fraction,
 )
-from counterplay.errors import CounterplayWarning, InvalidInputError
-from counterplay.strategic.graphs import bounds
-from counterplay.strategic.graphs.experts import RealizabilityError
+from counterplay.errors import CounterplayWarning, InvalidInputError, NotRealizableError
+from counterplay.strategic import bounds
+from counterplay.strategic.erm import FiniteERM
 from counterplay.strategic.graphs.graph_classes import GraphClass, ProductGraphClass
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 from counterplay.strategic.graphs.moves import Moves, build, check_nodes, listed, rank
 from counterplay.strategic.graphs.smallest_graph import smallest_blocks, smallest_listed
-from counterplay.strategic.graphs.strategic_erm import finite_erm
 from counterplay.strategic.graphs.unknown_fit import UnknownGraphFit
 
 
@@ -54,13 +53,13 @@ class UnknownGraphPACRealizable:
 
     Notes
     -----
-    ``graph_bounds.graph_T_realizable(k, log_G, eps, delta)`` examples give graph loss at most eps
+    ``bounds.graph_T_realizable(k, log_G, eps, delta)`` examples give graph loss at most eps
     with probability 1 - delta, ``unknown_graph_T_realizable`` bounds rule and graph together. A
     stay reveals an empty neighbourhood, which the source does not use.
 
     Examples
     --------
-    >>> from counterplay.strategic import ExplicitGraphClass, probe
+    >>> from counterplay.strategic.lab import ExplicitGraphClass, probe
     >>> truth = ManipulationGraph.from_lists([[1], [], []])
     >>> other = ManipulationGraph.from_lists([[1, 2], [0], []])
     >>> graphs = ExplicitGraphClass.from_graphs([other, truth])
@@ -92,7 +91,7 @@ class UnknownGraphPACRealizable:
         return f"UnknownGraphPACRealizable({self.hypotheses!r}, delta={self.delta})"
 
     def fit(self, nodes: ArrayLike, moved_to: ArrayLike, y: ArrayLike) -> UnknownGraphFit:
-        """Fit to (x, v, y); raises ``RealizabilityError`` when no pair explains everything."""
+        """Fit to (x, v, y); raises ``NotRealizableError`` when no pair explains everything."""
         moves = Moves.of(nodes, moved_to, self.graphs.n)
         x, labels = check_nodes(nodes, self.graphs.n), _labels_of(y, nodes)
         ranking = rank(self.graphs, moves)
@@ -128,7 +127,7 @@ class UnknownGraphPACRealizable:
                     best = (*result, h)  # ties: the graph that comes first in the list of all
             if best is None:
                 smallest_graph(self.graphs, moves)  # names the moves if they are to blame
-                raise RealizabilityError(
+                raise NotRealizableError(
                     "no rule explains all labels on any graph of the product that explains the "
                     "moves and stays"
                 )
@@ -136,10 +135,10 @@ class UnknownGraphPACRealizable:
         explicit = listed(self.graphs)
         order = smallest_listed(explicit, moves)
         for index in order:
-            h, loss, _ = finite_erm(self.hypotheses, x, y, explicit.graph(index))
-            if loss == 0:
-                return [index], h
-        raise RealizabilityError(
+            fitted = FiniteERM(self.hypotheses).fit(x, y, graph=explicit.graph(index))
+            if fitted.losses_[fitted.member_] == 0:
+                return [index], fitted.member_
+        raise NotRealizableError(
             f"no rule explains all labels on any of the {len(order)} graphs that explain the moves "
             f"and stays; the last one tried was graph {order[-1]}"
         )
@@ -150,7 +149,7 @@ def smallest_graph(graphs: GraphClass, moves: Moves) -> list[int]:
     if isinstance(graphs, ProductGraphClass):
         result = smallest_blocks(graphs, moves)
         if result is None:
-            raise RealizabilityError("no graph of the product explains all moves and stays")
+            raise NotRealizableError("no graph of the product explains all moves and stays")
         return result[1]
     return smallest_listed(listed(graphs), moves)[:1]
 
@@ -178,7 +177,7 @@ class UnknownGraphPACAgnostic:
 
     Examples
     --------
-    >>> from counterplay.strategic import ExplicitGraphClass
+    >>> from counterplay.strategic.lab import ExplicitGraphClass
     >>> truth = ManipulationGraph.from_lists([[1], [], []])
     >>> other = ManipulationGraph.from_lists([[2], [], []])
     >>> graphs = ExplicitGraphClass.from_graphs([other, truth])
@@ -221,8 +220,8 @@ class UnknownGraphPACAgnostic:
         x, labels = check_nodes(label_nodes, self.graphs.n), _labels_of(y, label_nodes)
         hypothesis: Any
         if isinstance(self.hypotheses, FiniteClass):
-            hypothesis, errors, _ = finite_erm(self.hypotheses, x, labels, graph)
-            loss = errors / max(1, x.size)
+            best = FiniteERM(self.hypotheses).fit(x, labels, graph=graph)
+            hypothesis, loss = best.member_, float(best.losses_[best.member_])
         else:
             hypothesis, loss = _fit_estimator(self.hypotheses, self.features, graph, x, labels)
         chosen = np.array(choice)[ranking.block] == ranking.candidate

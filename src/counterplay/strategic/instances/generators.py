@@ -34,7 +34,7 @@ def proper_lb_instance(n: int, eps: float, target: int = 0) -> ProperInstance:
 
     Examples
     --------
-    >>> from counterplay.strategic import UnionPredictor
+    >>> from counterplay.strategic.lab import UnionPredictor
     >>> population = proper_lb_instance(8, eps=0.01, target=0)
     >>> people = population.sample(20_000, random_state=0)
     >>> UnionPredictor(population.hypotheses, [0]).loss(people)

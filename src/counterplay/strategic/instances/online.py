@@ -16,13 +16,13 @@ from counterplay.core.validation import check_int, check_positive_int
 from counterplay.strategic.box_classes import ThresholdClass
 from counterplay.strategic.classes import DistanceTableClass, HypothesisClass
 from counterplay.strategic.finite_classes import FiniteMetricClass
+from counterplay.strategic.game import CatalogueGame
 from counterplay.strategic.instances.adversaries import (
     HalvingAdversary,
     MWMRAdversary,
     OnlineAdversary,
     StarAdversary,
 )
-from counterplay.strategic.protocol import Environment
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class OnlineInstance:
 
     name: str
     hypotheses: HypothesisClass
-    _adversary: Callable[..., Environment] = field(repr=False)
+    _adversary: Callable[..., CatalogueGame] = field(repr=False)
 
-    def adversary(self, **options: Any) -> Environment:
+    def adversary(self, **options: Any) -> CatalogueGame:
         """Return a new adversary; options are those of the adversary's class."""
         return self._adversary(self.hypotheses, **options)
 
@@ -94,9 +94,10 @@ def star_instance(n: int) -> OnlineInstance:
 
     Examples
     --------
-    >>> from counterplay.strategic import SequentialElimination, play
+    >>> from counterplay.strategic import play
+    >>> from counterplay.strategic.lab import SequentialElimination
     >>> instance = star_instance(7)
-    >>> play(SequentialElimination(instance.hypotheses), instance.adversary(), 6).mistakes
+    >>> play(SequentialElimination(instance.hypotheses), instance.adversary(), rounds=6).mistakes
     6
 
     References
@@ -130,7 +131,7 @@ def online_lb_instance(n: int) -> OnlineInstance:
     >>> from counterplay.strategic import MWMR, play
     >>> instance = online_lb_instance(8)
     >>> learner = MWMR(instance.hypotheses, random_state=0)
-    >>> play(learner, instance.adversary(mode="lazy"), 500).mistakes
+    >>> play(learner, instance.adversary(mode="lazy"), rounds=500).mistakes
     7
 
     References
@@ -173,7 +174,8 @@ def mwmr_worst_case(n: int, T: int) -> OnlineInstance:
     Examples
     --------
     >>> import numpy as np
-    >>> from counterplay.strategic import MWMR, play, worst_case_mistakes
+    >>> from counterplay.strategic import MWMR, play
+    >>> from counterplay.strategic.lab import worst_case_mistakes
     >>> instance = mwmr_worst_case(16, 16)
     >>> runs = [play(MWMR(instance.hypotheses, random_state=i), instance.adversary()).mistakes
     ...         for i in range(200)]

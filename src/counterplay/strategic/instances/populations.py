@@ -28,8 +28,8 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.agents import Agents
+from counterplay.strategic.applicants import Population
 from counterplay.strategic.classes import DistanceTableClass, HypothesisClass
-from counterplay.strategic.environments import Population
 from counterplay.strategic.finite_classes import FiniteMetricClass
 from counterplay.strategic.permutation_class import PermutationMetricClass
 from counterplay.strategic.predictors import AllNegative, PositiveSet, Predictor, UnionPredictor

@@ -11,14 +11,8 @@ import numpy as np
 from scipy import stats
 
 from counterplay.core.figures import PALETTE, THEORY, panels
-from counterplay.strategic import (
-    MWMR,
-    SequentialElimination,
-    bounds,
-    instances,
-    play,
-    worst_case_mistakes,
-)
+from counterplay.strategic import MWMR, bounds, instances, play
+from counterplay.strategic.lab import SequentialElimination, worst_case_mistakes
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -52,7 +46,7 @@ def _cell(params: Params, seed: int) -> Record:
     record["batch"] = -1
     if kind == "mwmr":
         learner = MWMR(instance.hypotheses, random_state=seed)
-        game = play(learner, instance.adversary(mode="fixed", target=n - 1), n * n)
+        game = play(learner, instance.adversary(mode="fixed", target=n - 1), rounds=n * n)
         for k, t in enumerate(_times(n)):
             record[f"m{k}"] = int((game.mistake_rounds < t).sum())
         return record
@@ -67,7 +61,7 @@ def _cell(params: Params, seed: int) -> Record:
             if kind == "lazy"
             else instance.adversary(mode="fixed", target=target)
         )
-        counts[play(order, adversary, n).mistakes] += 1
+        counts[play(order, adversary, rounds=n).mistakes] += 1
     for k, count in enumerate(counts):
         record[f"m{k}"] = int(count)
     record["batch"] = 10

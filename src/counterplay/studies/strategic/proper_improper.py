@@ -11,16 +11,14 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.stats import mean_interval
-from counterplay.strategic import (
-    ApplicantStream,
+from counterplay.strategic import ApplicantStream, StrategicHalving, bounds, instances
+from counterplay.strategic.blocks import simulate_rounds
+from counterplay.strategic.lab import (
+    FEATURES_AFTER,
+    FEATURES_FIRST,
     QuantileProbe,
-    StrategicHalving,
     UnionSamplingLearner,
-    bounds,
-    instances,
 )
-from counterplay.strategic.settings import Setting
-from counterplay.strategic.simulation import simulate_rounds
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -44,18 +42,18 @@ def _cell(params: Params, seed: int) -> Record:
     population = instances.proper_lb_instance(n, EPS, target)
     pair = UnionSamplingLearner(population.hypotheses, random_state=rng.spawn(1)[0])
     probe = QuantileProbe(population.hypotheses, random_state=rng.spawn(1)[0])
-    after = ApplicantStream(population, "bot_xdelta", random_state=rng.spawn(1)[0])
-    before = ApplicantStream(population, "x_delta", random_state=rng.spawn(1)[0])
+    after = ApplicantStream(population, "features_after", random_state=rng.spawn(1)[0])
+    before = ApplicantStream(population, "features_first", random_state=rng.spawn(1)[0])
     halving = StrategicHalving(population.hypotheses)
-    first = ApplicantStream(population, "x_delta", random_state=rng.spawn(1)[0])
+    first = ApplicantStream(population, "features_first", random_state=rng.spawn(1)[0])
     record: dict[str, float] = {}
     played = 0
     for k, share in enumerate(_SHARES):
         more = max(1, round(share / EPS)) - played
         played += more
-        simulate_rounds(pair, after, Setting.BOT_XDELTA, more)
-        simulate_rounds(probe, before, Setting.X_DELTA, more)
-        game = simulate_rounds(halving, first, Setting.X_DELTA, more)
+        simulate_rounds(pair, after, FEATURES_AFTER, more)
+        simulate_rounds(probe, before, FEATURES_FIRST, more)
+        game = simulate_rounds(halving, first, FEATURES_FIRST, more)
         epochs = pair.output_epochs()
         rounds = sum(r for r, _ in epochs)
         single = sum(r * population.space_loss(m.size, 1) for r, m in epochs) / rounds

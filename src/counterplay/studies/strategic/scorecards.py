@@ -16,7 +16,7 @@ from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.stats import mean_interval
 from counterplay.core.validation import FloatArray
 from counterplay.strategic import Agents, Applicants, LinearClass, NonStrategicERM, bounds
-from counterplay.strategic.simulation import simulate_rounds
+from counterplay.strategic.blocks import simulate_rounds
 from counterplay.strategic.value_of_information import PLAYERS, final_error
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from counterplay.core.figures import PALETTE, panels
 from counterplay.core.stats import mean_interval
 from counterplay.core.validation import IntArray
-from counterplay.strategic import NeighborhoodLearner
+from counterplay.strategic.lab import NeighborhoodLearner
 from counterplay.studies.strategic.graphs.common import errorbars, whole
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 

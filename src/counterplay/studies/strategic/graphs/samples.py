@@ -9,11 +9,7 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.finite_class import FiniteClass
-from counterplay.strategic import (
-    ManipulationGraph,
-    finite_erm,
-    graph_instances,
-)
+from counterplay.strategic import ManipulationGraph, finite_erm, instances
 from counterplay.studies.strategic.graphs.common import errorbars, whole
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
@@ -35,7 +31,7 @@ _SHARES = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 def _sample_cell(params: Params, seed: int) -> Record:
     k, d, runs = (whole(params, name) for name in ("k", "d", "runs"))
-    instance = graph_instances.binary_code_instance(k, d)
+    instance = instances.binary_code_instance(k, d)
     centres = np.array(instance.expected["centres"])
     codes = instance.graph.induced(instance.hypotheses.labels)[:, centres]
     rules = FiniteClass.from_matrix(codes)
