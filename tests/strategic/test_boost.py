@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,19 +14,23 @@ from counterplay.strategic import (
     Agents,
     Applicants,
     ApplicantStream,
-    Learner,
     LinearClass,
-    Setting,
     UnionSamplingClassifier,
     bounds,
 )
-from counterplay.strategic.lab import BLIND, ConfidenceBoost, ThresholdClass, UnionPredictor
+from counterplay.strategic.lab import (
+    BLIND,
+    ConfidenceBoost,
+    StrategicLearner,
+    ThresholdClass,
+    UnionPredictor,
+)
 
 
-class Coin(Learner):
+class Coin(StrategicLearner):
     """Learns nothing; outputs a perfect rule with probability 1/2, else one with error 1/2."""
 
-    needs: ClassVar[Setting] = BLIND
+    needs = BLIND
 
     def __init__(self, rules: ThresholdClass, rng: np.random.Generator, good: float = 0.5) -> None:
         self.rules, self.rng, self.good = rules, rng, good

@@ -468,7 +468,7 @@ def test_star_playthrough() -> None:
     lines = ["Red2OnlinePMF(SOA) on the two-way star with 4 leaves, hidden features"]
     for t in range(len(played)):
         rule = "".join("01"[int(z)] for z in spy.rules[t])
-        x, v, yhat, y = (int(played[name][t]) for name in ("x", "v", "yhat", "y"))
+        x, v, yhat, y = (int(played[name][t]) for name in ("x", "report", "yhat", "y"))
         lines.append(f"round {t + 1}: rule {rule}, agent {x} moves to {v}, told {yhat}, is {y}")
     weights = sorted((str(w) for _, w in learner.experts.entries), key=Fraction)
     lines += [played.summary(), "weights left: " + ", ".join(weights)]

@@ -283,7 +283,7 @@ def test_group_adversary_is_honest(n: int) -> None:
     graph = adversary.final_graph()
     assert is_realizable(played["x"], played["y"], instance.hypotheses, graph) is not None
     moves = [respond(rule, int(x), graph) for rule, x in zip(spy.rules, played["x"])]
-    assert moves == played["v"].tolist()
+    assert moves == played["report"].tolist()
 
 
 @pytest.mark.claim("03.19")
@@ -298,7 +298,7 @@ def test_path_adversary_is_honest(n: int) -> None:
     graph = instance.graphs.graph(i)
     assert is_realizable(played["x"], played["y"], instance.hypotheses.select([i]), graph) == 0
     moves = [respond(rule, int(x), graph) for rule, x in zip(spy.rules, played["x"])]
-    assert moves == played["v"].tolist()
+    assert moves == played["report"].tolist()
 
 
 @pytest.mark.claim("03.19")

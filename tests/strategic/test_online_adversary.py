@@ -10,16 +10,17 @@ from scipy import stats
 
 from counterplay.errors import InformationError, InvalidInputError
 from counterplay.strategic import MWMR, bounds, instances, play
-from counterplay.strategic.game import join_transcripts, play_rounds
 from counterplay.strategic.lab import (
-    FEATURES_AFTER,
+    AllNegative,
     DeltaOnlyElimination,
     MajorityHalving,
     SequentialElimination,
+    StrategicLearner,
     UnionPredictor,
     UnionSamplingLearner,
 )
 from counterplay.strategic.learner import Marginals
+from counterplay.strategic.transcript import join_transcripts
 
 
 class AvoidProbed(MWMR):
@@ -78,7 +79,7 @@ def lazy_runs() -> list[np.ndarray]:
         )
         parts = []
         while learner.remaining > 1:
-            parts.append(play_rounds(learner, adversary, FEATURES_AFTER, 40))
+            parts.append(adversary.play_on(learner, 40))
         runs.append(join_transcripts(parts).mistake_rounds)
     return runs
 
@@ -120,10 +121,18 @@ def test_lower_bound_holds_with_probability_1_minus_delta(
     lazy_runs: list[np.ndarray], T: int
 ) -> None:
     n, delta = 16, 0.05
-    needed = bounds.online_lower_bound(n, T, delta, "refined")
-    assert bounds.online_lower_bound(n, T, delta) <= needed <= n - 1
+    needed = bounds.online_lower_bound(n, T, delta)
+    assert 0 <= needed <= n - 1
     few = sum(int((rounds < T).sum()) < needed for rounds in lazy_runs[:200])
     assert few <= delta * 200
+
+
+@pytest.mark.claim("02.10")
+def test_the_lower_bound_counts_whole_mistakes() -> None:
+    k = int(np.ceil(2 * (16 + 2) * np.log(16 / 0.05)))
+    assert [bounds.online_lower_bound(16, T, 0.05) for T in (1, k - 1, k, 2 * k)] == [0, 0, 1, 2]
+    # MWMR errs in the first round with probability 1/n only, so nothing can be promised for T = 1
+    assert bounds.online_lower_bound(2, 1, 0.5) == 0
 
 
 def test_adversary_cases_for_learners_outside_the_catalogue() -> None:
@@ -157,3 +166,20 @@ def test_bad_combinations_are_refused() -> None:
         play(silent, star.adversary(), rounds=1)
     with pytest.raises(InformationError, match="draws its rules at random"):
         MWMR(catalogue, random_state=0).preview()
+
+
+class Silent(StrategicLearner):
+    """Accepts nobody."""
+
+    def act(self, seen: Any = None) -> AllNegative:
+        return AllNegative(5)
+
+    def observe(self, feedback: Any) -> None:
+        pass
+
+
+def test_the_halving_adversary_punishes_a_rule_that_accepts_nobody() -> None:
+    line = instances.threshold_line(5)
+    game = play(Silent(), line.adversary())
+    assert game.mistakes == len(game) == 5
+    assert game.false_negatives == 5

@@ -136,7 +136,7 @@ def _draw_curves(ax: Axes, frame: pd.DataFrame, n: int) -> None:
     ax.plot(t, [bounds.mwmr_mistakes(n, int(s)) for s in t], label="sqrt(4 T ln n)", **THEORY)
     refined = [bounds.mwmr_mistakes(n, int(s), "refined") for s in t]
     ax.plot(t, refined, label="sqrt(2 T ln n)", **{**THEORY, "linestyle": ":"})
-    lower = [bounds.online_lower_bound(n, int(s), DELTA, "refined") for s in t]
+    lower = [bounds.online_lower_bound(n, int(s), DELTA) for s in t]
     ax.plot(t, lower, label="lower bound", **{**THEORY, "linestyle": "-."})
     ax.axvline(bounds.lazy_adversary_rounds(n), color="#999999", linewidth=1)
     ax.set(

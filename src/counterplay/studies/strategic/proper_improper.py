@@ -12,10 +12,7 @@ import numpy as np
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.stats import mean_interval
 from counterplay.strategic import ApplicantStream, StrategicHalving, bounds, instances
-from counterplay.strategic.blocks import simulate_rounds
 from counterplay.strategic.lab import (
-    FEATURES_AFTER,
-    FEATURES_FIRST,
     QuantileProbe,
     UnionSamplingLearner,
 )
@@ -51,9 +48,9 @@ def _cell(params: Params, seed: int) -> Record:
     for k, share in enumerate(_SHARES):
         more = max(1, round(share / EPS)) - played
         played += more
-        simulate_rounds(pair, after, FEATURES_AFTER, more)
-        simulate_rounds(probe, before, FEATURES_FIRST, more)
-        game = simulate_rounds(halving, first, FEATURES_FIRST, more)
+        after.play_on(pair, more)
+        before.play_on(probe, more)
+        game = first.play_on(halving, more)
         epochs = pair.output_epochs()
         rounds = sum(r for r, _ in epochs)
         single = sum(r * population.space_loss(m.size, 1) for r, m in epochs) / rounds

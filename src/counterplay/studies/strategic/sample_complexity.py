@@ -13,9 +13,7 @@ from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.stats import Interval, loglog_slope
 from counterplay.core.validation import FloatArray
 from counterplay.strategic import ApplicantStream, bounds, instances
-from counterplay.strategic.blocks import simulate_rounds
 from counterplay.strategic.lab import (
-    BLIND,
     FEATURES_AFTER,
     REPORT_ONLY,
     DeltaOnlyElimination,
@@ -71,7 +69,7 @@ def _cell(params: Params, seed: int) -> Record:
         if learner.remaining == 1:
             game_loss = 0.0  # nothing changes any more
         else:
-            game = simulate_rounds(learner, stream, setting, t - played)
+            game = stream.play_on(learner, t - played)
             before = np.concatenate([[left], game.version_space_sizes[:-1]])
             sizes, rounds = np.unique(before, return_counts=True)
             game_loss = sum(c * population.space_loss(int(m)) for m, c in zip(sizes, rounds))
@@ -90,7 +88,7 @@ def _elimination(case: str, n: int, target: int, rng: np.random.Generator) -> Re
     stream = ApplicantStream(population, "blind", tie="random", random_state=rng.spawn(1)[0])
     played = last = 0
     while learner.current != target:
-        game = simulate_rounds(learner, stream, BLIND, 256)
+        game = stream.play_on(learner, 256)
         if game.mistakes:
             last = played + int(game.mistake_rounds[-1]) + 1
         played += len(game)

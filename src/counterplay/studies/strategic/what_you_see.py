@@ -11,8 +11,7 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.strategic import MWMR, StrategicHalving, bounds, instances, play
-from counterplay.strategic.game import play_rounds
-from counterplay.strategic.lab import FEATURES_AFTER, SequentialElimination
+from counterplay.strategic.lab import SequentialElimination
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def _cell(params: Params, seed: int) -> Record:
     rounds: list[int] = []
     played = 0
     while learner.remaining > 1 and played < 4 * n**2:  # it cannot err once one rule is left
-        part = play_rounds(learner, adversary, FEATURES_AFTER, 2 * n)
+        part = adversary.play_on(learner, 2 * n)
         rounds += (part.mistake_rounds + played).tolist()
         played += len(part)
     return _record(np.array(rounds))

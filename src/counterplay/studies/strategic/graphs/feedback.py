@@ -9,9 +9,8 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.online import SOA
-from counterplay.strategic import GraphApplicants, bounds, instances, play
+from counterplay.strategic import bounds, instances, play
 from counterplay.strategic.lab import (
-    FEATURES_AFTER_GRAPH,
     BiasedMajorityVote,
     Red2OnlineFI,
     Red2OnlinePMF,
@@ -42,9 +41,7 @@ def _feedback_cell(params: Params, seed: int) -> Record:
         vote = BiasedMajorityVote(trap.hypotheses, k)
         learner = Red2OnlinePMF(SOA(trap.hypotheses), k)
         reduced = sum(int(learner.accepts(np.array([x]))[0]) for x in trap.nodes)
-        mistakes = play(
-            vote, GraphApplicants(trap.graph, trap.nodes, trap.labels, setting=FEATURES_AFTER_GRAPH)
-        ).mistakes
+        mistakes = play(vote, trap.people()).mistakes
         return {"mistakes": mistakes, "reduction": reduced, "size": len(trap.hypotheses)}
     if kind == "fi":
         instance = instances.binary_code_instance(k)

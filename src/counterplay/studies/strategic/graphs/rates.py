@@ -16,8 +16,8 @@ import numpy as np
 from counterplay.core.figures import PALETTE, panels
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA, Halving
-from counterplay.strategic import ManipulationGraph, finite_erm, instances, play
-from counterplay.strategic.lab import Red2OnlineFI, Red2OnlinePMF, UnknownGraphOnline
+from counterplay.strategic import ManipulationGraph, instances, play
+from counterplay.strategic.lab import FiniteERM, Red2OnlineFI, Red2OnlinePMF, UnknownGraphOnline
 from counterplay.studies.strategic.graphs.common import whole
 from counterplay.studies.strategic.graphs.noise import noise_cell
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
@@ -40,7 +40,8 @@ def _labels(k: int, d: int, rng: np.random.Generator) -> float:
     still = ManipulationGraph.from_lists([[] for _ in centres])
     targets = codes[rng.integers(len(codes), size=_RUNS)]
     draws = rng.integers(0, T, size=(_RUNS, T))
-    best = [finite_erm(rules, x, t[x], still)[0] for x, t in zip(draws, targets)]
+    fit = FiniteERM(rules).fit
+    best = [fit(x, t[x], graph=still).member_ for x, t in zip(draws, targets)]
     error = float((codes[best] != targets).mean())
     return T * math.log(0.5 / _EPS) / math.log(0.5 / error)
 

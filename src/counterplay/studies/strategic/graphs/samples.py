@@ -9,7 +9,8 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.finite_class import FiniteClass
-from counterplay.strategic import ManipulationGraph, finite_erm, instances
+from counterplay.strategic import ManipulationGraph, instances
+from counterplay.strategic.lab import FiniteERM
 from counterplay.studies.strategic.graphs.common import errorbars, whole
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
@@ -44,7 +45,7 @@ def _sample_cell(params: Params, seed: int) -> Record:
         for _ in range(runs):
             target = codes[int(rng.integers(len(codes)))]
             x = rng.integers(0, centres.size, size=T)
-            best = finite_erm(rules, x, target[x], still)[0]
+            best = FiniteERM(rules).fit(x, target[x], graph=still).member_
             losses.append(float((codes[best] != target).mean()))
             naive.append(float((codes[0] != target).mean()))  # all rules look alike unmoved
         record[f"loss{i}"], record[f"naive{i}"] = float(np.mean(losses)), float(np.mean(naive))

@@ -10,6 +10,7 @@ import numpy as np
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA
+from counterplay.core.validation import IntArray
 from counterplay.strategic import GraphApplicants, ManipulationGraph, bounds, instances, play
 from counterplay.strategic.lab import (
     FEATURES_FIRST,
@@ -57,18 +58,14 @@ def _online_cell(params: Params, seed: int) -> Record:
     rows = FiniteClass.from_matrix(rng.random((8, b + 6)) < 0.4).deduplicated().unique
     learner = UnknownGraphOnline(SOA(rows), graphs, 2, eager=bool(params["eager"]))
     labels = truth.induced(rows.labels[:1])[0]
+
+    def tie(options: IntArray) -> int:
+        return int(rng.choice(options))
+
     for _ in range(12):
         for x in rng.permutation(truth.n).tolist():
-            play(
-                learner,
-                GraphApplicants(
-                    truth,
-                    [x],
-                    [int(labels[x])],
-                    setting=FEATURES_FIRST,
-                    tie=lambda options: int(rng.choice(options)),
-                ),
-            )
+            one = GraphApplicants(truth, [x], [int(labels[x])], setting=FEATURES_FIRST, tie=tie)
+            play(learner, one)
     bound = bounds.red2online_pmf_mistakes(SOA(rows).mistake_bound, 4)
     types = learner.types
     return {
