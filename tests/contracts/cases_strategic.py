@@ -330,8 +330,8 @@ GAME = {
     "Feedback": {"make": lambda: Feedback(y=1, yhat=0)},
     "Marginals": {"make": lambda: Marginals(np.ones(3) / 3)},
     "Reaction": {"make": lambda: Reaction(y=1, yhat=0)},
-    "Setting": {"make": lambda: FEATURES_FIRST, "bad": {"unknown": lambda: applicant_setting("all")}},
-    "StrategicTranscript": {
+    "Setting": {"make": lambda: FEATURES_FIRST, "bad": {"unknown": lambda:
+    applicant_setting("all")}}, "StrategicTranscript": {
         "make": lambda: play(StrategicHalving(linear()), applicants("features_first"))
     },
     "SamplePlan": {"make": lambda: UnionSamplingClassifier(linear(), eps=0.1).plan()},
@@ -513,7 +513,8 @@ INSTANCES = {
         "make": lambda: instances.StarAdversary(star()),
         "run": lambda a: play(SequentialElimination(a.hypotheses), a, rounds=8).to_frame(),
         "bad": {
-            "randomised learner": lambda: play(MWMR(star(), random_state=0), instances.StarAdversary(star()), rounds=3)
+            "randomised learner": lambda: play(MWMR(star(), random_state=0),
+            instances.StarAdversary(star()), rounds=3)
         },
     },
     "instances.bernoulli_kl": {"args": {"p": 0.5, "q": 0.25}},

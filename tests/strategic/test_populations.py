@@ -160,7 +160,9 @@ def test_law_of_reports_with_manipulation_sets(with_target: bool) -> None:
     keep = law > 0
     assert counts[~keep].sum() == 0
     assert stats.chisquare(counts[keep], law[keep] * counts.sum()).pvalue > 0.001
-    if with_target:  # a fixed tie rule is not symmetric and leaks the target (trap T9)
+    if (
+        with_target
+    ):  # a fixed tie rule is not symmetric and leaks the target (Theorem 2.9 and corollary 2.1)
         fixed, moved = union.respond(agents, tie="first")
         first, last = ((fixed[moved] == j + 1).mean() for j in (1, 5))
         assert first > 2 * last

@@ -3,7 +3,7 @@
 Both are oblivious: the agents do not depend on the learner's coins, so that ``play(...,
 fast=True)`` can decide many rounds at once.
 
-Source: "Setting" in docs/theory/02-strategic-finite.md.
+Source: "Setting", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -51,10 +51,6 @@ class EmpiricalPopulation(Population):
     >>> people = Agents(X=[[0.0], [1.0]], y=[0, 1], radius=0.1)
     >>> len(EmpiricalPopulation(people).sample(1000, random_state=0))
     1000
-
-    References
-    ----------
-    Spec 02 section 9.
     """
 
     def __init__(self, agents: Agents) -> None:
@@ -153,10 +149,6 @@ class Applicants(ObliviousGame):
     >>> people = Agents(X=[[0.0], [1.0]], y=[0, 1], radius=0.1)
     >>> Applicants(people, setting="features_after")
     Applicants(2 agents, setting='features_after')
-
-    References
-    ----------
-    Spec 02 sections 2.2 and 9.
     """
 
     def __init__(
@@ -231,10 +223,6 @@ class ApplicantStream(ObliviousGame):
     >>> stream = ApplicantStream(people, setting="blind", random_state=0)
     >>> len(stream.next_agents(10_000)), stream.used
     (10000, 10000)
-
-    References
-    ----------
-    Spec 02 sections 3.5, 3.6 and 9.
     """
 
     def __init__(

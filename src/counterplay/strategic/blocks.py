@@ -5,7 +5,7 @@ of rounds is decided at once: the rank of the published rule among the distances
 of distances within the agent's radius. Only rounds that change something are played one by one, by
 the learner itself and with the feedback its setting allows.
 
-Source: "Algorithm 2.2: union sampling" in docs/theory/02-strategic-finite.md.
+Source: Algorithm 2.2, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations

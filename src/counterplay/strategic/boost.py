@@ -3,7 +3,9 @@
 Run the learner, test its output on fresh agents, and take the first output that passes. The
 validation agents can never be reused for another predictor, because how they would have responded
 to it was not observed.
-Source: App. subsec:boost, Lemma lmm:boost, Thm. thm:x_end_pac, spec 02 sections 3.6 and 9.
+
+Source: Lemma A.1, Theorem 2.6, "Confidence boosting", "Algorithms", see
+docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class ConfidenceBoost:
     Notes
     -----
     Guarantee: P(error <= 8 eps) >= 1 - delta after at most R (T + m0) agents with
-    R = ceil(log2(2/delta)) and m0 = ceil(3 ln(4R/delta) / (2 eps)) (Lemma lmm:boost). No agent is
+    R = ceil(log2(2/delta)) and m0 = ceil(3 ln(4R/delta) / (2 eps)) (Lemma A.1). No agent is
     used twice.
 
     Examples
@@ -72,7 +74,7 @@ class ConfidenceBoost:
 
     References
     ----------
-    Lemma lmm:boost and Thm. thm:x_end_pac, spec 02 section 3.6.
+    Lemma A.1, Theorem 2.6, "Confidence boosting", see docs/theory/02-strategic-finite.md.
     """
 
     predictor_: Predictor

@@ -2,7 +2,8 @@
 
 :class:`StrategicHalvingClassifier` goes with a live system that sees each applicant first;
 :class:`UnionSamplingClassifier` with one that sees features only after submission.
-Source: spec 02 sections 8 and 9.
+
+Source: "Algorithms", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class StrategicHalvingClassifier:
 
     References
     ----------
-    Thm. thm:halving, spec 02 sections 3.1, 8 and 9.
+    Theorem 2.1, Algorithm 2.1, "Algorithms", see docs/theory/02-strategic-finite.md.
     """
 
     def __init__(
@@ -192,10 +193,6 @@ class SamplePlan:
     >>> plan = model.plan()
     >>> plan.repetitions, plan.rounds, plan.validation, plan.total
     (5, 4991, 318, 26545)
-
-    References
-    ----------
-    Spec 02 section 3.6.
     """
 
     n: int
@@ -280,7 +277,7 @@ class UnionSamplingClassifier:
 
     References
     ----------
-    Thm. thm:x_end_pac, spec 02 sections 3.5, 3.6 and 9.
+    Theorem 2.6, Algorithm 2.2, "Confidence boosting", see docs/theory/02-strategic-finite.md.
     """
 
     predictor_: UnionPredictor

@@ -2,7 +2,9 @@
 
 The slow but universal learners. They need no features, work for any manipulation and any feedback,
 and pay for it: up to n - 1 mistakes, which is unavoidable when nothing is seen.
-Source: "Overview of Results" and Thm. thm:x-delta-never, spec 02 sections 3.3 and 3.7.
+
+Source: "Results", Theorem 2.8, "Sequential elimination", "Safe filter, exact solver, baselines",
+see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class SequentialElimination(VersionSpaceLearner):
     -----
     Guarantee: at most as many mistakes as the position (from 0) of the perfect rule in the order,
     hence at most n - 1. With a secret random order the expectation is at most (n - 1)/2 on every
-    sequence fixed in advance (trap T3).
+    sequence fixed in advance (Proposition 2.B).
 
     Examples
     --------
@@ -56,7 +58,7 @@ class SequentialElimination(VersionSpaceLearner):
 
     References
     ----------
-    Section "Overview of Results", spec 02 section 3.3.
+    "Results", "Sequential elimination", see docs/theory/02-strategic-finite.md.
     """
 
     needs = BLIND
@@ -154,7 +156,7 @@ class DeltaOnlyElimination(VersionSpaceLearner):
 
     References
     ----------
-    Thm. thm:delta-csv, spec 02 section 3.7.
+    Theorem 2.7, "Safe filter, exact solver, baselines", see docs/theory/02-strategic-finite.md.
     """
 
     needs = REPORT_ONLY

@@ -3,7 +3,7 @@
 One rule counts mistakes after everybody has moved, which needs the agents' abilities (or the graph)
 and serves as a skyline; the other as if nobody moved, the practitioner's default, and is gamed.
 
-Source: "Safe filter, exact solver, baselines" in docs/theory/02-strategic-finite.md.
+Source: "Safe filter, exact solver, baselines", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The game owns the information: it passes on what its setting reveals and hides the rest, so that a
 learner cannot see too much even by accident, and it refuses learners that need more.
 
-Source: "Setting" in docs/theory/02-strategic-finite.md.
+Source: "Setting", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
 Every rule is ranked by how far the agent must move to be accepted by it. Publishing the median one
 halves the candidates at each mistake, whatever the agents' unknown abilities are: a false positive
 shows that the perfect rule is farther, a false negative that it is closer.
-Source: Alg. alg:halving, Thm. thm:halving, spec 02 sections 3.1 and 3.7.
+
+Source: Algorithm 2.1, Theorem 2.1, "Safe filter, exact solver, baselines", see
+docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ class StrategicHalving(VersionSpaceLearner):
 
     Notes
     -----
-    Guarantee: on every realizable sequence at most floor(log2 n) mistakes (Thm. thm:halving), and
+    Guarantee: on every realizable sequence at most floor(log2 n) mistakes (Theorem 2.1), and
     no learner can do better in the worst case. Each mistake leaves at most half of the rules.
 
     Examples
@@ -69,12 +71,12 @@ class StrategicHalving(VersionSpaceLearner):
 
     References
     ----------
-    Alg. alg:halving and Thm. thm:halving, spec 02 section 3.1.
+    Algorithm 2.1, Theorem 2.1, see docs/theory/02-strategic-finite.md.
     """
 
     needs = FEATURES_FIRST
     deterministic: ClassVar[bool] = True
-    conservative: ClassVar[bool] = True  # of its version space, see trap T1
+    conservative: ClassVar[bool] = True  # of its version space, see Theorem 2.2
 
     def __init__(
         self,
@@ -138,7 +140,7 @@ class MajorityHalving(StrategicLearner):
 
     References
     ----------
-    Example eg:x-after-det, spec 02 sections 3.7 and 4.1.
+    Example 2.1, "Safe filter, exact solver, baselines", see docs/theory/02-strategic-finite.md.
     """
 
     needs = FEATURES_AFTER

@@ -3,7 +3,7 @@
 A version-space learner publishes members of its version space (or unions of them) and removes, with
 one of the filters, the rules that a round contradicts.
 
-Source: "The mistake filter" in docs/theory/02-strategic-finite.md.
+Source: "The mistake filter", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -103,10 +103,6 @@ class Marginals:
     >>> from counterplay.strategic.lab import ThresholdClass
     >>> MWMR(ThresholdClass([1.0, 2.0]), random_state=0).marginals().members
     array([0.5, 0.5])
-
-    References
-    ----------
-    Spec 02 section 4.2.
     """
 
     members: FloatArray

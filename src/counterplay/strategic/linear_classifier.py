@@ -3,7 +3,9 @@
 Someone at x is accepted by w.z >= b after moving iff the support function max over reachable z of
 w.z is at least b. Training on it instead of w.x is the whole difference. When everybody can move
 equally far, it is a shift of the offset of ordinary logistic regression; otherwise a gradient
-method finds the direction, and the offset is then set exactly. Source: spec 03, section 3.2.
+method finds the direction, and the offset is then set exactly.
+
+Source: "Strategic empirical risk minimisation", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

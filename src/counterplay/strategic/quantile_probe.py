@@ -3,7 +3,8 @@
 StrategicHalving gives a map from features to rules; if a single rule must be published in the end,
 its last rule may be bad. Probing the 1st, 2nd, 4th, .. nearest or farthest rule removes a constant
 share of the wrong ones whatever their number is, so a rule drawn at a random time is good.
-Source: spec 02 section 3.8 (ours, repairs trap T1 in the proper direction).
+
+Source: "Quantile probing", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -51,10 +52,6 @@ class QuantileProbe(UnionSamplingLearner):
     >>> _ = play(probe, stream, rounds=5546, fast=True)
     >>> instance.output_loss(probe) <= bounds.quantile_probe_error(16, 5546)
     True
-
-    References
-    ----------
-    Spec 02 section 3.8.
     """
 
     needs = FEATURES_FIRST

@@ -4,7 +4,8 @@ If everybody can spend the same effort r, raising the threshold by r times the d
 weights gives every applicant, after her move, exactly the decision she had before without moving.
 If abilities differ, the best threshold for given data is found exactly in one pass over the sorted
 scores.
-Source: issue "closed-form re-threshold"; spec 02 section 2.1.
+
+Source: Proposition 2.M, "Setting", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -67,10 +68,6 @@ def rethreshold(
     >>> ready = rethreshold(naive, radius=1)
     >>> gaming_report(ready, X, y, radius=[1]).to_frame()["accuracy"].round(3).tolist()
     [0.988]
-
-    References
-    ----------
-    Spec 02 section 2.1.
     """
     r = check_real(radius, "radius", low=0.0)
     w, sign = _rule(model, positive)
@@ -125,10 +122,6 @@ def fit_threshold(
     >>> [gaming_report(m, X, y, 1, ability=able).to_frame()["accuracy"].round(2).item()
     ...  for m in (naive, ready)]
     [0.71, 0.78]
-
-    References
-    ----------
-    Spec 02 section 2.1.
     """
     wrapped = BinaryModel(model, positive)
     rows = wrapped.rows(X)

@@ -19,7 +19,7 @@ setting                             before the rule           after the rule
 are always told afterwards, an agent's ability never. On a manipulation graph the first four mean
 that the graph is unknown: neighbourhoods are never shown.
 
-Source: "Setting" in docs/theory/02-strategic-finite.md and "Who sees what" in
+Source: "Setting" in docs/theory/02-strategic-finite.md, "Who sees what" in
 docs/theory/03-strategic-infinite.md.
 """
 

@@ -3,7 +3,8 @@
 The state is the version space under :func:`safe_filter`. With x first the adversary picks x, the
 learner a distance, the adversary the outcome; with x afterwards the learner picks a set of accepted
 points before x is known. An oracle for tests, and for understanding small examples.
-Source: spec 02 section 3.10 (ours).
+
+Source: Proposition 2.J, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -73,10 +74,6 @@ def minimax_mistakes(
     >>> [minimax_mistakes(i.hypotheses, "features_after, graph known", graph=i.graph) for i in
     ...  (instances.star_singletons(3), instances.star_singletons(3, directed=True))]
     [2, 1]
-
-    References
-    ----------
-    Spec 02 section 3.10.
     """
     if isinstance(hypotheses, FiniteClass):
         if graph is None:

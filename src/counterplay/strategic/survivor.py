@@ -3,8 +3,9 @@
 A learner that changes only when it errs and errs at most B times has at most B + 1 predictors. One
 that survives s = ceil(ln((B+1)/delta)/eps) independent agents in a row has error at most eps with
 probability 1 - delta. What survives must be one fixed predictor: for StrategicHalving it is the map
-from x to the median rule, not the rule of any round (trap T1).
-Source: Lemma lmm:mistake2pac, Thm. thm:x-first-pac, App. app:mistake2pac, spec 02 section 3.2.
+from x to the median rule, not the rule of any round (Theorem 2.2).
+
+Source: Lemma A.2, Theorem 2.2, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class LongestSurvivor:
     Notes
     -----
     Guarantee: at most (B + 1) s rounds, and then error at most eps with probability 1 - delta
-    (Lemma lmm:mistake2pac, with B + 1 instead of B: trap T2).
+    (Lemma A.2, with B + 1 instead of B: Lemma A.2).
 
     Examples
     --------
@@ -70,7 +71,7 @@ class LongestSurvivor:
 
     References
     ----------
-    Lemma lmm:mistake2pac and Thm. thm:x-first-pac, spec 02 section 3.2.
+    Lemma A.2, Theorem 2.2, see docs/theory/02-strategic-finite.md.
     """
 
     predictor_: Predictor
@@ -159,7 +160,7 @@ def make_conservative(learner: StrategicLearner) -> StrategicLearner:
 
     References
     ----------
-    App. app:mistake2pac, spec 02 section 3.2.
+    Lemma A.2, see docs/theory/02-strategic-finite.md.
     """
     if not learner.deterministic:
         raise InvalidInputError(

@@ -4,7 +4,8 @@ With independent agents whose features are seen afterwards, a union of about n/k
 negatives for whom about k rules err; drawing the size of the union on a logarithmic scale finds the
 right one often enough. The output, a union of two rules of a random past version space, needs only
 about log^2 n / eps agents, where every single rule as output needs about n / eps.
-Source: Alg. alg:end-iid-ball, Lemma lmm:alg-exp, spec 02 section 3.5.
+
+Source: Algorithm 2.2, Lemma 2.1, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class UnionSamplingLearner(VersionSpaceLearner):
         The catalogue of n rules.
     output:
         ``"random_time"`` takes the two rules from the version space of a random past round, which
-        is what the guarantee covers; ``"last"`` from the final one, a sensible heuristic (T10).
+        is what the guarantee covers; ``"last"`` from the final one, a sensible heuristic Algorithm
+        2.2.
     levels:
         ``"powers"`` draws the size of the union from 1, 2, 4, .., as in the theorem; ``"one"``
         publishes single rules only (a baseline that can fail).
@@ -51,7 +53,7 @@ class UnionSamplingLearner(VersionSpaceLearner):
     Notes
     -----
     Guarantee: after T rounds with independent realizable agents the expected error of the output is
-    at most 320 log2(n) ln(n) / T (Lemma lmm:alg-exp), and at most 5 floor(log2 n) ln(n) / T by
+    at most 320 log2(n) ln(n) / T (Lemma 2.1), and at most 5 floor(log2 n) ln(n) / T by
     exact evaluation (ours). See :func:`counterplay.strategic.bounds.union_sampling_rounds`.
 
     Examples
@@ -66,7 +68,7 @@ class UnionSamplingLearner(VersionSpaceLearner):
 
     References
     ----------
-    Alg. alg:end-iid-ball and Lemma lmm:alg-exp, spec 02 section 3.5.
+    Algorithm 2.2, Lemma 2.1, see docs/theory/02-strategic-finite.md.
     """
 
     needs = FEATURES_AFTER
@@ -155,7 +157,7 @@ class ProperUnionSampling(UnionSamplingLearner):
     Notes
     -----
     Every proper learner needs about n / (6 eps) agents on some populations
-    (Thm. thm:x-end-pac-proper), see :func:`counterplay.strategic.bounds.proper_lower_bound`.
+    (Theorem 2.5), see :func:`counterplay.strategic.bounds.proper_lower_bound`.
 
     Examples
     --------
@@ -174,7 +176,7 @@ class ProperUnionSampling(UnionSamplingLearner):
 
     References
     ----------
-    Thm. thm:x-end-pac-proper, spec 02 sections 3.7 and 4.3.
+    Theorem 2.5, "Safe filter, exact solver, baselines", see docs/theory/02-strategic-finite.md.
     """
 
     output_size: ClassVar[int] = 1

@@ -2,7 +2,8 @@
 
 The same catalogue and the same applicants are played in all four settings, each with the learner
 that suits it. The difference in mistakes is the price of not knowing, on your own data.
-Source: issue "value of information"; spec 02 sections 5 (E6) and 9.
+
+Source: "Setting", "Results", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -104,10 +105,6 @@ class ValueOfInformation(Report):
     >>> study = value_of_information(rules, X, radius=rng.exponential(0.5, 400), random_state=0)
     >>> study.mistakes("StrategicHalving").estimate < study.mistakes("SequentialElimination").low
     True
-
-    References
-    ----------
-    Spec 02 sections 5 and 9.
     """
 
     runs: pd.DataFrame
@@ -234,10 +231,6 @@ def value_of_information(
     ...     rules, rng.normal(size=(300, 3)), radius=0.5, repeats=5, random_state=0)
     >>> study.to_frame()["setting"].tolist()
     ['features_first', 'features_after', 'features_after', 'report_only', 'blind']
-
-    References
-    ----------
-    Spec 02 section 9.
     """
     import pandas as pd
 

@@ -1,7 +1,9 @@
 """Samples as weighted bags: what strategic empirical risk minimisation sees.
 
 The induced label of x is the OR of the rule over N[x], so a sample is a multiset of bags of points
-with labels. Equal bags with equal labels are merged, weights added. Source: spec 03, section 2.
+with labels. Equal bags with equal labels are merged, weights added.
+
+Source: "Setting", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What people would do instead on a manipulation graph. Source: spec 03, section 3.5."""
+"""What people would do instead on a manipulation graph.
+
+Source: "Baselines", see docs/theory/03-strategic-infinite.md.
+"""
 
 from __future__ import annotations
 

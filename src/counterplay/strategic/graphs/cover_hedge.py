@@ -3,7 +3,8 @@
 An expert is a set of at most M rounds in which the realizable learner's decision is flipped. There
 are about T^M of them, but experts whose learner is in the same state and that have used equally
 many flips behave alike, so masses are kept per state and unseen rounds only multiply them.
-Source: App. app:online-agn, Alg. alg:expert-cover, Prop. res:agn-online, spec 03, section 3.10.
+
+Source: Proposition B.1, Algorithm B.3, see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

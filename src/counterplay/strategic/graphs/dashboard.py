@@ -2,7 +2,8 @@
 
 The learners change on mistakes only, so one row per mistake says everything: mistakes against the
 bound, copies of the base learner alive, and the total weight that the proof makes fall.
-Source: spec 03, sections 3.3, 3.4 and 9.
+
+Source: Algorithm B.1, Algorithm 3.1, see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class LearnerDashboard(StrategicLearner):
 
     Notes
     -----
-    On realizable data the mistakes never exceed :attr:`bound` (Thm. ``thm:fi-online`` and
-    ``thm:fu-online``), because at each mistake the total weight falls at least to the promised one
+    On realizable data the mistakes never exceed :attr:`bound` (Theorem B.3 and
+    Theorem 3.4), because at each mistake the total weight falls at least to the promised one
     and never below ``(2(k+1))**-M``. A curve that crosses the bound says that no rule of the class
     is right about everybody.
 
@@ -58,11 +59,6 @@ class LearnerDashboard(StrategicLearner):
     >>> print(board.summary())
     8 people, 2 mistakes (bound 41.5): 1 accepted wrongly, 1 rejected wrongly
     2 experts, total weight 10^-0.60 (promised at most 10^-0.18)
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, Alg.
-    reduction2online-fi and reduction2online-pmf.
     """
 
     on_graph = True

@@ -2,8 +2,9 @@
 
 Copies are made on mistakes, dropped when they contradict every hypothesis or have erred more often
 than their mistake bound allows, and merged when they will behave alike from now on. Weights are
-exact fractions on request; in floating point they are kept normalised. Source: spec 03, sections
-3.3 and 3.4.
+exact fractions on request; in floating point they are kept normalised.
+
+Source: docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The game owns the graph, the agent and the label, so that a learner cannot cheat. A rule is one
 label per node.
 
-Source: "Who sees what" in docs/theory/03-strategic-infinite.md.
+Source: "Who sees what", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 For a fixed direction w the induced label is a threshold on the support function max over N[x] of
 w.z, so the best offset is found by sorting. In the plane only finitely many directions differ.
-Source: spec 03, section 3.2.
+
+Source: "Strategic empirical risk minimisation", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

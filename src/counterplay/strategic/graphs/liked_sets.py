@@ -2,7 +2,8 @@
 
 For the class of all neighbourhoods of at most k items the proxy loss splits into one decision per
 person and item: an item pays for itself when its share of the person's clicks exceeds 1/(2k).
-Source: spec 03, sections 3.7 and 3.8.
+
+Source: Lemma B.3 and theorem B.5, Proposition 3.F, see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 An applicant at a node who is rejected there moves along one arc to an accepted node, if there is
 one. Only the closed neighbourhood N[x] = {x} and N(x) of a node ever matters, so everything is
-stored and asked per row. Source: spec 03, section 2.
+stored and asked per row.
+
+Source: "Setting", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Observed moves, and candidate graphs judged by them: missed moves and degree.
 
 Publishing the rule "everything but x" makes the agent at x move to a uniformly random neighbour, or
-stay if there is none. Graphs are compared on the distinct pairs (x, v) with their counts. Source:
-spec 03, sections 3.6 and 3.7.
+stay if there is none. Graphs are compared on the distinct pairs (x, v) with their counts.
+
+Source: Proposition 3.E, Lemma B.3 and theorem B.5, see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 With everything known, one copy of the learner is fed one point of the bag per mistake; when the
 original feature is hidden, nodes are accepted as soon as a small share of the copies accepts them.
-Source: Alg. alg:reduction2online-fi and alg:reduction2online-pmf, Thm. thm:fi-online and
-thm:fu-online, spec 03, sections 3.3 and 3.4.
+
+Source: Algorithm B.1, Algorithm 3.1, Theorem B.3, Theorem 3.4, see
+docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Red2OnlineFI(StrategicLearner):
     Notes
     -----
     With a learner of mistake bound M and out-degree k: at most ``M ln(2(k+1)) / ln(4/3)`` mistakes
-    on realizable data (Thm. ``thm:fi-online``).
+    on realizable data (Theorem B.3).
 
     Examples
     --------
@@ -57,11 +58,6 @@ class Red2OnlineFI(StrategicLearner):
     >>> instance = instances.binary_code_instance(4, 1)
     >>> play(Red2OnlineFI(SOA(instance.hypotheses)), instance.adversary()).mistakes
     2
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, Alg.
-    reduction2online-fi.
     """
 
     on_graph = True
@@ -147,7 +143,7 @@ class Red2OnlinePMF(StrategicLearner):
     Notes
     -----
     At most ``M ln(2(k+1)) / -ln(1 - 1/(4(k+1)))`` mistakes on realizable data; the source prints
-    ``4k`` where its proof gives ``4(k+1)`` (Thm. ``thm:fu-online``).
+    ``4k`` where its proof gives ``4(k+1)`` (Theorem 3.4).
 
     Examples
     --------
@@ -156,11 +152,6 @@ class Red2OnlinePMF(StrategicLearner):
     >>> instance = instances.star_singletons(4, 1)
     >>> play(Red2OnlinePMF(SOA(instance.hypotheses), k=4), instance.adversary()).mistakes
     4
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, Alg.
-    reduction2online-pmf.
     """
 
     on_graph = True

@@ -1,6 +1,6 @@
 """The graph with fewest arcs among those that explain every move, every stay, and every label.
 
-Source: spec 03, section 3.6 (constraints a, a' and b).
+Source: Proposition 3.E (constraints a, a' and b), see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

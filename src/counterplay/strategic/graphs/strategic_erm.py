@@ -1,6 +1,7 @@
 """StrategicERM: the rule of a class with the fewest errors after everybody has moved.
 
-Source: Eq. eq:erm, Thm. thm:fi-pac, spec 03, section 3.2.
+Source: "Strategic empirical risk minimisation", Theorem B.1, see
+docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    With d = VCdim(H) and out-degree k, O(d log(kd)/eps^2) examples suffice (Thm. ``thm:fi-pac``);
+    With d = VCdim(H) and out-degree k, O(d log(kd)/eps^2) examples suffice (Theorem B.1);
     see ``bounds.pac_T_agnostic``. Minimising over halfspaces is NP-hard in general.
 
     Examples
@@ -88,11 +89,6 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
     >>> model = StrategicERM().fit(X, y, graph=graph)
     >>> strategic_accuracy(model, X, y, graph=graph), model.optimal_
     (1.0, True)
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, chapter
-    "Strategic Classification for Infinite Hypothesis Class".
     """
 
     def __init__(

@@ -3,7 +3,8 @@
 The printed algorithm errs for ever on a three-node instance; the bag used after a false negative
 must hold only nodes that were below the threshold, and the agent's own node must be treated as a
 neighbour. ``literal=True`` keeps the printed version for comparison.
-Source: Alg. alg:ug-online, Thm. thm:ug-online, spec 03, section 3.9 and traps 1 to 3.
+
+Source: Algorithm B.2, Theorem 3.6, "Errata", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class UnknownGraphOnline(StrategicLearner):
     Notes
     -----
     At most ``log2 |G|`` mistakes that halve the candidates plus
-    ``M ln(2(2k+1)) / -ln(1 - 1/(4(2k+1)))`` others (Thm. ``thm:ug-online``, repaired).
+    ``M ln(2(2k+1)) / -ln(1 - 1/(4(2k+1)))`` others (Theorem 3.6, repaired).
 
     Examples
     --------
@@ -60,11 +61,6 @@ class UnknownGraphOnline(StrategicLearner):
     ...     return play(learner, people).mistakes
     >>> mistakes(eager=False), mistakes(literal=True)
     (1, 100)
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, Alg.
-    ug-online.
     """
 
     on_graph = True

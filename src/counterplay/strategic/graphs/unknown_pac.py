@@ -1,8 +1,10 @@
 """Learning an unknown graph from one random neighbour per example, and a rule on top of it.
 
 Many graphs contain the moves that were seen; the right one is found by also asking for few arcs
-(realizable case), or by a loss that trades missed moves against degree (agnostic case). Source:
-Sec. sec:highlight-ug-pac, Thm. thm:ug-pac-rel and thm:ug-pac-agn, spec 03, sections 3.6 and 3.7.
+(realizable case), or by a loss that trades missed moves against degree (agnostic case).
+
+Source: "Learning an unknown graph from moves", Theorem 3.2, Theorem B.5, Proposition 3.E, Lemma B.3
+and theorem B.5, see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -68,11 +70,6 @@ class UnknownGraphPACRealizable:
     >>> fit = learner.fit([0, 1, 2], probe(truth, [0, 1, 2], 0), [1, 1, 0])
     >>> fit.choice, fit.hypothesis
     (1, 0)
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, Thm.
-    ug-pac-rel.
     """
 
     def __init__(
@@ -172,7 +169,7 @@ class UnknownGraphPACAgnostic:
     Notes
     -----
     With k bounding all degrees: error at most ``6 k Delta_G + Delta_H + slack`` with probability
-    1 - delta (Thm. ``thm:ug-pac-agn``), where the fit reports the slack of its sample sizes. The
+    1 - delta (Theorem B.5), where the fit reports the slack of its sample sizes. The
     proxy lies between 1/k and 3 times the graph loss.
 
     Examples
@@ -185,11 +182,6 @@ class UnknownGraphPACAgnostic:
     >>> fit = UnknownGraphPACAgnostic(rules, graphs).fit([0, 1], [1, 1], [0, 1, 2], [1, 1, 0])
     >>> fit.choice, fit.loss
     (1, 0.0)
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, Thm.
-    ug-pac-agn.
     """
 
     def __init__(

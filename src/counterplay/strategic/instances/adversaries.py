@@ -1,7 +1,8 @@
 """Adversaries that know the learner's law and force as many mistakes as theory says.
 
 They never see coins that are still to be thrown; the lazy ones fix the perfect rule last.
-Source: spec 02 sections 3.4, 4.1, 4.2 and 4.8.
+
+Source: Proposition 2.D, Example 2.1, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -50,10 +51,6 @@ class HalvingAdversary(_Adversary):
     >>> line = instances.threshold_line(33).hypotheses
     >>> play(StrategicHalving(line, median="upper"), HalvingAdversary(line)).mistakes
     5
-
-    References
-    ----------
-    Spec 02 section 4.8.
     """
 
     def __init__(self, hypotheses: HypothesisClass) -> None:
@@ -110,7 +107,7 @@ class StarAdversary(_Adversary):
 
     References
     ----------
-    Example eg:x-after-det, spec 02 section 4.1.
+    Example 2.1, see docs/theory/02-strategic-finite.md.
     """
 
     def __init__(self, hypotheses: FiniteMetricClass) -> None:
@@ -165,7 +162,8 @@ class OnlineAdversary(_Adversary):
     mode:
         ``"lazy"`` fixes the radius of a round after the rule is drawn and keeps every target
         possible as long as it can: n - 1 mistakes for every learner. ``"fixed"`` plays for one
-        target chosen in advance (trap T3: a secret random order then errs only (n-1)/2 times).
+        target chosen in advance (Proposition 2.B: a secret random order then errs only (n-1)/2
+        times).
     target:
         The perfect rule in mode ``"fixed"``.
 
@@ -181,7 +179,7 @@ class OnlineAdversary(_Adversary):
 
     References
     ----------
-    App. app:x-end-online, spec 02 section 4.2.
+    Theorem 2.3, see docs/theory/02-strategic-finite.md.
     """
 
     def __init__(
@@ -264,10 +262,6 @@ class MWMRAdversary(_Adversary):
     >>> game = play(MWMR(catalogue, random_state=0), MWMRAdversary(catalogue, T=10))
     >>> len(game), game.mistakes <= 3
     (10, True)
-
-    References
-    ----------
-    Spec 02 section 3.4 (ours).
     """
 
     def __init__(self, hypotheses: DistanceTableClass, T: int, target: int | None = None) -> None:

@@ -1,6 +1,6 @@
 """Hard instances on known graphs: what moving and hidden features cost.
 
-Source: spec 03, sections 4.1 to 4.4.
+Source: Theorem 3.1, Proposition 3.A, see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

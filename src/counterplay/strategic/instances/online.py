@@ -1,6 +1,6 @@
 """Online instances: a catalogue together with the adversary that makes a bound tight.
 
-Source: spec 02 sections 3.4, 4.1, 4.2 and 4.8.
+Source: Proposition 2.D, Example 2.1, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -40,10 +40,6 @@ class OnlineInstance:
     --------
     >>> star_instance(4)
     OnlineInstance(name='star', hypotheses=FiniteMetricClass(n=4, points=5))
-
-    References
-    ----------
-    Spec 02 section 4.
     """
 
     name: str
@@ -72,10 +68,6 @@ def threshold_line(n: int) -> OnlineInstance:
     >>> instance = threshold_line(1000)
     >>> play(StrategicHalving(instance.hypotheses), instance.adversary()).mistakes
     9
-
-    References
-    ----------
-    Spec 02 section 4.8.
     """
     check_positive_int(n, "n")
     return OnlineInstance("threshold line", ThresholdClass(np.arange(1, n + 1)), HalvingAdversary)
@@ -102,7 +94,7 @@ def star_instance(n: int) -> OnlineInstance:
 
     References
     ----------
-    Example eg:x-after-det, spec 02 section 4.1.
+    Example 2.1, see docs/theory/02-strategic-finite.md.
     """
     check_positive_int(n, "n")
     dist = np.full((n + 1, n + 1), 2.0)
@@ -119,7 +111,8 @@ def online_lb_instance(n: int) -> OnlineInstance:
 
     Points: 0 is the origin, 1..n the basis vectors e_i, n+1..2n the points 0.9 e_i; rule i accepts
     e_i only. The adversary sees the law of the next rule and sends an agent at 0.9 e_i for the
-    likeliest i. The distances are a literal table (trap T7).
+    likeliest i. The distances are a literal table ("Radii exactly on a distance" in
+    docs/theory/02-strategic-finite.md).
 
     Parameters
     ----------
@@ -136,7 +129,7 @@ def online_lb_instance(n: int) -> OnlineInstance:
 
     References
     ----------
-    Thm. thm:x-end-online, App. app:x-end-online, spec 02 section 4.2.
+    Theorem 2.3, see docs/theory/02-strategic-finite.md.
     """
     check_int(n, "n", low=2)
     e, near = slice(1, n + 1), slice(n + 1, 2 * n + 1)
@@ -181,10 +174,6 @@ def mwmr_worst_case(n: int, T: int) -> OnlineInstance:
     ...         for i in range(200)]
     >>> abs(np.mean(runs) - worst_case_mistakes(16, 16)[-1]) < 0.5
     np.True_
-
-    References
-    ----------
-    Spec 02 section 3.4 (ours).
     """
     check_positive_int(n, "n")
     check_positive_int(T, "T")

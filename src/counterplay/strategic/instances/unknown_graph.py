@@ -1,6 +1,6 @@
 """Hard instances on unknown graphs: many candidates, one of them true.
 
-Source: spec 03, sections 4.5 to 4.9.
+Source: Theorem 3.7 and proposition 3.1, Proposition 3.E, see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

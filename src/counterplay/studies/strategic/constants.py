@@ -1,6 +1,6 @@
 """How large is the constant really: 320 in the theorem, 5 by exact evaluation, less in practice.
 
-Source: lmm:alg-exp; spec 02 section 5, E5.
+Source: Lemma 2.1, "Results", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How fast MWMR can be made to err: the exact worst case between the bounds.
 
-Source: thm:mw, thm:x-end-online; spec 02 section 5, E2.
+Source: Theorem 2.4, Theorem 2.3, "Results", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One rule or two: what it costs to insist on a single rule as the final answer.
 
-Source: thm:x-end-pac-proper, thm:x_end_pac, trap T1; spec 02 section 5, E3.
+Source: Theorem 2.5, Theorem 2.6, Theorem 2.2, "Results", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """How many agents until the answer is good, in every information setting.
 
-Source: thm:x_end_pac, thm:delta-csv, thm:x-delta-never, thm:non-ball; spec 02 section 5, E4.
+Source: Theorem 2.6, Theorem 2.7, Theorem 2.8, Theorem 2.9, "Results", see
+docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations

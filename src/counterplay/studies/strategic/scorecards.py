@@ -2,7 +2,9 @@
 
 Applicants have ten features; scorecards are logistic regressions on bootstrap samples of past data.
 One of them is right about everybody after they have moved. Abilities are log-normal and larger in
-the better-off group. Source: spec 02 sections 5 (E6) and 9.
+the better-off group.
+
+Source: "Results", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What you see decides what you pay: worst-case mistakes against the size of the catalogue.
 
-Source: thm:halving, thm:x-end-online, eg:x-after-det; spec 02 section 5, E1.
+Source: Theorem 2.1, Theorem 2.3, Example 2.1, "Results", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """A recommender that sees one click per visit and wants the whole liked set.
 
 Sixty items with Zipf popularity, 40 groups of people that visit unequally often and like one to
-six items each; one click in twenty is an accident. Source: spec 03 sections 3.8 and 9.
+six items each; one click in twenty is an accident.
+
+Source: Proposition 3.F, "Algorithms", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What hidden features cost on a graph. Source: spec 03 section 5, experiment 2."""
+"""What hidden features cost on a graph.
+
+Source: "Measured", see docs/theory/03-strategic-infinite.md.
+"""
 
 from __future__ import annotations
 

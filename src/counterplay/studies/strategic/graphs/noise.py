@@ -1,4 +1,7 @@
-"""Regret when no rule is right about everybody. Source: spec 03 section 5, experiment 5."""
+"""Regret when no rule is right about everybody.
+
+Source: "Measured", see docs/theory/03-strategic-infinite.md.
+"""
 
 from __future__ import annotations
 

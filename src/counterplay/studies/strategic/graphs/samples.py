@@ -1,4 +1,7 @@
-"""How many more labels manipulation costs. Source: spec 03 section 5, experiment 1."""
+"""How many more labels manipulation costs.
+
+Source: "Measured", see docs/theory/03-strategic-infinite.md.
+"""
 
 from __future__ import annotations
 

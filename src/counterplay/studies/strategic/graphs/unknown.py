@@ -1,4 +1,7 @@
-"""Learning an unknown graph from one move per person. Source: spec 03 section 5, experiment 3."""
+"""Learning an unknown graph from one move per person.
+
+Source: "Measured", see docs/theory/03-strategic-infinite.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Deciding while the graph is unknown. Source: spec 03 section 5, experiment 4."""
+"""Deciding while the graph is unknown.
+
+Source: "Measured", see docs/theory/03-strategic-infinite.md.
+"""
 
 from __future__ import annotations
 
