@@ -6,12 +6,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from contracts.graph_cases import GRAPH_CASES
-from counterplay.strategic import NonStrategicERM, OracleERM, Setting, exact_mistake_bound
 from counterplay.strategic import (
     MWMR,
     Agents,
-    ApplicantStream,
     Applicants,
+    ApplicantStream,
     EstimatorClass,
     LinearClass,
     StrategicHalving,
@@ -32,6 +31,7 @@ from counterplay.strategic.lab import (
     DistanceTableClass,
     EmpiricalPopulation,
     Feedback,
+    FiniteERM,
     FiniteMetricClass,
     GraphMetric,
     GraphMetricClass,
@@ -48,7 +48,7 @@ from counterplay.strategic.lab import (
     QuantileProbe,
     Reaction,
     RuleSetClass,
-    SequentialElimination,
+    Seen,
     SequentialElimination,
     StrategicHalvingClassifier,
     TableMetric,
@@ -60,6 +60,7 @@ from counterplay.strategic.lab import (
     distinct_members,
     loss_table,
     make_conservative,
+    minimax_mistakes,
     mistake_filter,
     realizable_mask,
     safe_filter,
@@ -224,10 +225,6 @@ PREDICTORS = {
 }
 
 LEARNERS = {
-    "SequentialElimination": {
-        "make": lambda: SequentialElimination(linear(), order="random", random_state=0),
-        "run": run_in("blind"),
-    },
     "ConfidenceBoost": {
         "make": boosted,
         "run": lambda b: b.fit(ApplicantStream(people(), **STREAM)).validation_losses_,
@@ -256,11 +253,11 @@ LEARNERS = {
         "run": lambda f: play(f, instances.star_instance(4).adversary(), rounds=5).to_frame(),
         "bad": {"no finite space": lambda: MajorityHalving(linear())},
     },
-    "NonStrategicERM": {
-        "make": lambda: NonStrategicERM(linear()),
+    "FiniteERM": {
+        "make": lambda: FiniteERM(linear()),
         "run": lambda e: e.fit(people()).losses_,
+        "bad": {"no agents": lambda: FiniteERM(linear()).fit(people().X, people().y)},
     },
-    "OracleERM": {"make": lambda: OracleERM(linear()), "run": lambda e: e.fit(people()).losses_},
     "ProperUnionSampling": {
         "make": lambda: ProperUnionSampling(linear(), random_state=0),
         "run": run_in("features_after"),
@@ -330,36 +327,11 @@ GAME = {
     "Feedback": {"make": lambda: Feedback(y=1, yhat=0)},
     "Marginals": {"make": lambda: Marginals(np.ones(3) / 3)},
     "Reaction": {"make": lambda: Reaction(y=1, yhat=0)},
-    "Setting": {"make": lambda: FEATURES_FIRST, "bad": {"unknown": lambda:
-    applicant_setting("all")}}, "StrategicTranscript": {
+    "Seen": {"make": lambda: Seen(3, 1)},
+    "StrategicTranscript": {
         "make": lambda: play(StrategicHalving(linear()), applicants("features_first"))
     },
     "SamplePlan": {"make": lambda: UnionSamplingClassifier(linear(), eps=0.1).plan()},
-    "play": {
-        "args": lambda: {
-            "learner": StrategicHalving(linear()),
-            "environment": applicants("features_first"),
-            "random_state": 0,
-        },
-        "bad": {"rounds": lambda: play(MWMR(linear()), applicants("features_first"), rounds=-1)},
-    },
-    "run_protocol": {
-        "args": lambda: {
-            "environment": applicants("features_first"),
-            "learner": StrategicHalving(linear()),
-            "T": 5,
-            "rng": 0,
-        },
-        "bad": {"endless": lambda: run_protocol(ApplicantStream(people()), MWMR(linear()))},
-    },
-    "simulate": {
-        "args": lambda: {
-            "environment": applicants("features_first"),
-            "learner": UnionSamplingLearner(linear(), random_state=0),
-            "random_state": 0,
-        },
-        "bad": {"endless": lambda: play(MWMR(linear()), ApplicantStream(people()), fast=True)},
-    },
     "make_conservative": {
         "args": lambda: {"learner": StrategicHalving(linear(), random_state=0)},
         "bad": {"randomised": lambda: make_conservative(MWMR(linear()))},
@@ -378,9 +350,15 @@ FUNCTIONS = {
         "args": lambda: {"hypotheses": linear(), "points": people().X},
         "bad": {"width": lambda: distinct_members(linear(), [[0.0]])},
     },
-    "exact_mistake_bound": {
-        "args": {"dist": LINE, "positive": RULES, "setting": "features_first"},
-        "bad": {"setting": lambda: exact_mistake_bound(LINE, RULES, "blind")},
+    "minimax_mistakes": {
+        "args": lambda: {
+            "hypotheses": FiniteMetricClass(LINE, RULES),
+            "setting": "features_first",
+        },
+        "bad": {
+            "setting": lambda: minimax_mistakes(FiniteMetricClass(LINE, RULES), "blind"),
+            "no graph": lambda: minimax_mistakes(instances.path_AB_C(3).hypotheses, "blind"),
+        },
     },
     "fit_threshold": {
         "args": lambda: {"model": fitted(), "X": people().X, "y": people().y, "radius": 0.3},
@@ -513,8 +491,9 @@ INSTANCES = {
         "make": lambda: instances.StarAdversary(star()),
         "run": lambda a: play(SequentialElimination(a.hypotheses), a, rounds=8).to_frame(),
         "bad": {
-            "randomised learner": lambda: play(MWMR(star(), random_state=0),
-            instances.StarAdversary(star()), rounds=3)
+            "randomised learner": lambda: play(
+                MWMR(star(), random_state=0), instances.StarAdversary(star()), rounds=3
+            )
         },
     },
     "instances.bernoulli_kl": {"args": {"p": 0.5, "q": 0.25}},

@@ -7,23 +7,26 @@ from sklearn.cluster import KMeans
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA, Halving
-from counterplay.strategic import Mode, StrategyUnawareERM, finite_erm
 from counterplay.strategic import (
     Action,
+    GraphApplicants,
     ManipulationGraph,
     StrategicERM,
     StrategicLinearClassifier,
     bounds,
     instances,
+    play,
     strategic_accuracy,
 )
 from counterplay.strategic.lab import (
+    FEATURES_FIRST,
+    FEATURES_FIRST_GRAPH,
+    REPORT_ONLY_GRAPH,
     AgnosticCoverHedge,
     BiasedMajorityVote,
     ConsistentGraphOnly,
     DisjunctionElimination,
     ExplicitGraphClass,
-    GraphGame,
     GridThreshold,
     HedgeOverH,
     LearnerDashboard,
@@ -44,7 +47,6 @@ from counterplay.strategic.lab import (
     graph_loss,
     induced_predictions,
     is_realizable,
-    minimax_mistakes,
     probe,
     proxy_graph,
     proxy_loss,
@@ -81,7 +83,7 @@ def last_is_large(Z):
     return Z[:, -1] >= 1
 
 
-def play(mode):
+def played(mode):
     return lambda learner: play(learner, GraphApplicants(line(), NODES, LABELS, setting=mode))
 
 
@@ -102,10 +104,13 @@ NEIGHBORHOOD_CHECKS = {
 }
 
 LEARNERS = {
-    "Red2OnlineFI": {"make": lambda: Red2OnlineFI(SOA(rules())), "run": play(FEATURES_FIRST_GRAPH)},
+    "Red2OnlineFI": {
+        "make": lambda: Red2OnlineFI(SOA(rules())),
+        "run": played(FEATURES_FIRST_GRAPH),
+    },
     "Red2OnlinePMF": {
         "make": lambda: Red2OnlinePMF(SOA(rules()), 1),
-        "run": play(REPORT_ONLY_GRAPH),
+        "run": played(REPORT_ONLY_GRAPH),
         "bad": {"k": lambda: Red2OnlinePMF(SOA(rules()), -1)},
     },
     "LearnerDashboard": {
@@ -124,27 +129,27 @@ LEARNERS = {
     },
     "UnknownGraphOnline": {
         "make": lambda: UnknownGraphOnline(Halving(rules()), candidates()),
-        "run": play(FEATURES_FIRST),
+        "run": played(FEATURES_FIRST),
         "bad": {"k": lambda: UnknownGraphOnline(Halving(rules()), candidates(), k=1)},
     },
     "AgnosticCoverHedge": {
         "make": lambda: AgnosticCoverHedge(SOA(rules()), M=2, horizon=9, random_state=0),
-        "run": play(FEATURES_FIRST_GRAPH),
+        "run": played(FEATURES_FIRST_GRAPH),
         "bad": {"horizon": lambda: AgnosticCoverHedge(SOA(rules()), M=2, horizon=0)},
     },
     "BiasedMajorityVote": {
         "make": lambda: BiasedMajorityVote(rules(), 1),
-        "run": play(REPORT_ONLY_GRAPH),
+        "run": played(REPORT_ONLY_GRAPH),
         "bad": {"k": lambda: BiasedMajorityVote(rules(), -1)},
     },
     "HedgeOverH": {
         "make": lambda: HedgeOverH(rules(), 9, random_state=0),
-        "run": play(FEATURES_FIRST_GRAPH),
+        "run": played(FEATURES_FIRST_GRAPH),
         "bad": {"horizon": lambda: HedgeOverH(rules(), 0)},
     },
     "StrategyUnawareOnline": {
         "make": lambda: StrategyUnawareOnline(SOA(rules())),
-        "run": play(REPORT_ONLY_GRAPH),
+        "run": played(REPORT_ONLY_GRAPH),
     },
     "ConsistentGraphOnly": {
         "make": lambda: ConsistentGraphOnly(rules(), candidates()),
@@ -156,10 +161,6 @@ LEARNERS = {
     "SuperGraph": {
         "make": lambda: SuperGraph(rules(), candidates()),
         "run": lambda model: model.fit([0, 2], [1, 2], [1, 0]).hypothesis,
-    },
-    "StrategyUnawareERM": {
-        "make": lambda: StrategyUnawareERM(rules()),
-        "run": lambda model: model.fit(NODES, LABELS).best,
     },
     "PerceptronLearner": {
         "make": lambda: PerceptronLearner(2, 1.0, 0.1),
@@ -205,9 +206,15 @@ GRAPHS = {
         "make": lambda: ProductGraphClass(3, (((0,), ({}, {0: (1,)})),)),
         "bad": {"no candidate": lambda: ProductGraphClass(3, (((0,), ()),))},
     },
-    "GraphGame": {"make": lambda: GraphGame(line(), FEATURES_FIRST_GRAPH)},
-    "StrategicTranscript": {"make": lambda: play(FEATURES_FIRST_GRAPH)(Red2OnlineFI(SOA(rules())))},
-    "Mode": {"no_case": "an enumeration"},
+    "GraphApplicants": {
+        "make": lambda: GraphApplicants(line(), NODES, LABELS),
+        "run": lambda game: play(Red2OnlineFI(SOA(rules())), game).to_frame(),
+        "bad": {
+            "labels": lambda: GraphApplicants(line(), NODES, [1]),
+            "node": lambda: GraphApplicants(line(), [3], [1]),
+            "setting": lambda: GraphApplicants(line(), NODES, LABELS, setting="blind"),
+        },
+    },
     "UnknownGraphFit": {
         "make": lambda: UnknownGraphPACAgnostic(rules(), candidates()).fit([0], [1], [0], [1])
     },
@@ -268,10 +275,6 @@ FUNCTIONS = {
         "args": lambda: {"nodes": [0], "y": [1], "cls": rules(), "graph": line()},
         "bad": {"labels": lambda: is_realizable([0], [-1], rules(), line())},
     },
-    "finite_erm": {
-        "args": lambda: {"cls": rules(), "nodes": NODES, "y": LABELS, "graph": line()},
-        "bad": {"weights": lambda: finite_erm(rules(), [0], [1], line(), sample_weight=[-1.0])},
-    },
     "probe": {
         "args": lambda: {"graph": line(), "nodes": NODES, "random_state": 0},
         "bad": {"node": lambda: probe(line(), [7])},
@@ -292,16 +295,12 @@ FUNCTIONS = {
         "args": lambda: {"graphs": candidates(), "nodes": [0], "moved_to": [1]},
         "bad": {"none fits": lambda: consistent_graph(candidates(), [1], [0])},
     },
-    "minimax_mistakes": {
-        "args": lambda: {"hypotheses": rules(), "graph": line(), "mode": FEATURES_FIRST_GRAPH},
-        "bad": {"mode": lambda: minimax_mistakes(rules(), line(), FEATURES_FIRST)},
-    },
     "worst_case_mistakes_on_graph": {
         "args": lambda: {
             "learner": Red2OnlineFI(SOA(rules())),
             "hypotheses": rules(),
             "graph": line(),
-            "mode": FEATURES_FIRST_GRAPH,
+            "setting": FEATURES_FIRST_GRAPH,
         },
         "bad": {
             "most": lambda: worst_case_mistakes_on_graph(
@@ -317,19 +316,13 @@ BOUNDS = {
     "bounds.unknown_graph_online_mistakes": {"args": {"M": 2, "k": 3, "log_G": 4.0}},
     "bounds.biased_majority_mistakes": {"args": {"n": 50, "k": 3}},
     "bounds.vc_induced_upper": {"args": {"d": 2, "k": 3, "log_G": 1.0}},
-    "bounds.pac_T_realizable": {
-        "args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05, "log_G": 1.0}
-    },
+    "bounds.pac_T_realizable": {"args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05, "log_G": 1.0}},
     "bounds.pac_T_agnostic": {"args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05}},
     "bounds.graph_T_realizable": {
         "args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}
     },
-    "bounds.graph_T_agnostic": {
-        "args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}
-    },
-    "bounds.unknown_graph_T1": {
-        "args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}
-    },
+    "bounds.graph_T_agnostic": {"args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}},
+    "bounds.unknown_graph_T1": {"args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}},
     "bounds.unknown_graph_T2": {"args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05}},
     "bounds.unknown_graph_T_realizable": {
         "args": {"d": 2, "k": 3, "log_G": 4.0, "eps": 0.1, "delta": 0.05}

@@ -94,7 +94,7 @@ class CatalogueGame(StrategicGame):
     """
 
     _x: Any = None
-    _draws: np.random.Generator | None = None
+    _lottery: np.random.Generator | None = None
 
     @property
     def has_balls(self) -> bool:
@@ -116,9 +116,9 @@ class CatalogueGame(StrategicGame):
         """Begin a new game; ``random_state`` seeds the order of agents and drawn mixtures."""
         order = None
         if random_state is None:
-            self._draws = generator(None)
+            self._lottery = generator(None)
         else:
-            order, self._draws = spawn(random_state, 2)
+            order, self._lottery = spawn(random_state, 2)
         self.forget()
         self.restart(order)
 
@@ -154,7 +154,7 @@ class CatalogueGame(StrategicGame):
 
     def respond(self, action: Predictor | Mixture) -> Feedback:
         """Let the agent respond, and return what the setting lets the learner see of it."""
-        rule = action.sample(self._draws) if isinstance(action, Mixture) else action
+        rule = action.sample(self._lottery) if isinstance(action, Mixture) else action
         reaction = self.react(rule)
         self._log.append((reaction.y, reaction.yhat, reaction.y != reaction.yhat, reaction.moved))
         return feedback_of(reaction, self._x, self.setting)

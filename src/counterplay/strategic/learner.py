@@ -69,6 +69,9 @@ class StrategicLearner(Learner):
     bound_in_expectation: ClassVar[bool] = False
     open_problem: ClassVar[str] = ""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(needs={self.needs.name!r})"
+
     @property
     def remaining(self) -> int | None:
         """Number of rules still possible, if the learner keeps a version space."""
