@@ -56,7 +56,7 @@ def union_sampling() -> None:
     )
     slow, left = best_of(lambda: plain_union_sampling(rules, people, 0), 1)
     print(f"union sampling, {n} rules, {T:,} rounds")
-    print(f"  block-wise (simulate)        {fast:8.3f} s")
+    print(f"  block-wise (fast=True)       {fast:8.3f} s")
     print(f"  plain loop over rounds       {slow:8.3f} s   {slow / fast:6.1f}x slower (bar: 20)")
     print(f"  rules left after the plain loop: {left}")
 

@@ -1,8 +1,9 @@
 """A lender who knows the cheap moves, on real applicants.
 
-Source: "Algorithms". German credit data where a local copy is found (COUNTERPLAY_DATA), else the
-breast cancer data that come with scikit-learn, the records say which. Actions are in the features'
-own units, see docs/theory/03-strategic-infinite.md.
+German credit data where a local copy is found (COUNTERPLAY_DATA), else the breast cancer data that
+come with scikit-learn; the records say which. Actions are in the features' own units.
+
+Source: "Measured", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

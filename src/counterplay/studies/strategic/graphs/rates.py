@@ -1,8 +1,7 @@
 """The table of rates, measured: how samples, mistakes and regret grow in every setting.
 
-The source lists rates per setting (Tab. "Strategic classification with infinite classes and
-manipulation graphs" in docs/theory/03-strategic-infinite.md); here each is the slope of a log-log
-line through costs that were measured on the instance of the lower bound.
+Theory lists rates per setting; here each is the slope of a log-log line through costs that were
+measured on the instance of the lower bound.
 
 Source: "Measured", see docs/theory/03-strategic-infinite.md.
 """
