@@ -1,9 +1,9 @@
 """Builds the parts of the site that follow from the repository itself.
 
 The navigation lists the pages that exist. Generated pages: one API page per package, the map from
-claims to tests, the gallery of study figures, the errata overview, contributing and changelog. In
-written pages, `<!-- generated: NAME -->` is replaced by a table, and what stands between
-`<!-- only: AREA -->` and `<!-- end -->` is kept only if that area is part of the library.
+claims to tests, the gallery of study figures, contributing and changelog. In written pages,
+`<!-- generated: NAME -->` is replaced by a table, and what stands between `<!-- only: AREA -->` and
+`<!-- end -->` is kept only if that area is part of the library.
 """
 
 from __future__ import annotations
@@ -26,14 +26,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Build the navigation."""
     docs = Path(config.docs_dir)
     written = {path.stem for path in (docs / "areas").glob("*.md")}
-    areas = [name for name in pages.SITUATIONS if name in written]
-    areas += sorted(written - set(areas))
-    errata = sorted(path.name for path in (docs / "errata").glob("[0-9]*.md"))
-    notes = sorted(path.name for path in (docs / "theory").glob("*.md"))
+    areas = sorted(written, key=lambda name: (_place(name), name))
     config.nav = [
         {"Home": "index.md"},
         {"Getting started": "getting-started.md"},
-        {"Areas": [f"areas/{name}.md" for name in areas]},
+        {"Areas": [{_short(name): f"areas/{name}.md"} for name in areas]},
         {
             "Using it": [
                 {"Data sets": "data.md"},
@@ -44,9 +41,10 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         },
         {
             "Theory": [
+                "theory/index.md",
+                *({pages.chapter_title(path): f"theory/{path.name}"} for path in pages.chapters()),
                 {"From theorem to code": "claims.md"},
-                *({path.removesuffix(".md").capitalize(): f"theory/{path}"} for path in notes),
-                {"Errata of the thesis": ["errata/index.md", *(f"errata/{e}" for e in errata)]},
+                {"Glossary": "glossary.md"},
             ]
         },
         {"Reference": [{name: f"api/{name}.md"} for name in pages.api_packages()]},
@@ -63,9 +61,22 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     return config
 
 
+def _place(name: str) -> int:
+    """Return the place of a guide: after the guide of the area whose name it begins with."""
+    order = list(pages.SITUATIONS)
+    area = name.split("-")[0]
+    return order.index(area) if area in order else len(order)
+
+
+def _short(name: str) -> str:
+    """Return the name of a guide in the navigation: ``Strategic: Graphs``."""
+    area, _, part = name.partition("-")
+    return f"{area.capitalize()}: {part.capitalize()}" if part else area.capitalize()
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages and the figures of the gallery."""
-    for uri, content in pages.generated(Path(config.docs_dir)).items():
+    for uri, content in pages.generated().items():
         files.append(File.generated(config, uri, content=content))
     for uri, path in pages.figures().items():
         files.append(File.generated(config, uri, abs_src_path=str(path)))
@@ -83,3 +94,8 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
         return html
     html = re.sub(r":(?:class|func|meth|mod|attr|exc|data):(<code>)", r"\1", html)
     return html.replace("::</p>", ":</p>")
+
+
+def on_post_page(output: str, page: Page, **_: Any) -> str:
+    """Let long names break at their dots and underscores; after the search index was made."""
+    return pages.breakable(output)

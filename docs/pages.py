@@ -6,14 +6,19 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from counterplay.claims import Claim, parse_claims
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "counterplay"
+BOOK = ROOT / "docs" / "theory"
+_HEADING = re.compile(r"^#+ (?P<title>.*?) *(?:\{ *#(?P<anchor>[\w-]+) *\})?$", re.MULTILINE)
 
-# In the order of the thesis; the sentence is what a visitor has in mind.
+ROOMS = ("bounds", "instances", "lab")
+
+# In the order of the book; the sentence is what a visitor has in mind.
 SITUATIONS = {
     "strategic": "People adapt their features to be accepted by your classifier.",
     "contribution": "Several parties must agree how much data each of them brings.",
@@ -25,11 +30,6 @@ SITUATIONS = {
     "poisoning": "An attacker plants correctly labelled points to flip one prediction.",
     "invariance": "You wonder whether data augmentation helps or hurts.",
 }
-CHAPTERS = {
-    "02": "strategic", "03": "strategic", "04": "contribution", "05": "defection",
-    "06": "labeling", "07": "principal", "08": "elicitation", "09": "tradeoff", "10": "poisoning",
-    "11": "invariance",
-}  # fmt: skip
 
 
 def present_areas() -> list[str]:
@@ -38,16 +38,16 @@ def present_areas() -> list[str]:
 
 
 def api_packages() -> list[str]:
-    """Return the packages that get a reference page."""
-    return [*present_areas(), "datasets", "core", "studies"]
+    """Return the packages and modules that get a reference page."""
+    shared = ("auditing", "studio", "tables", "federated", "datasets", "studies", "testing", "core")
+    return [*present_areas(), *(name for name in shared if _is_module(PACKAGE, name))]
 
 
-def generated(docs: Path) -> dict[str, str]:
+def generated() -> dict[str, str]:
     """Return every generated page by its path in the site."""
     found = {f"api/{name}.md": api_page(name) for name in api_packages()}
     found["claims.md"] = claims_page()
     found["gallery.md"] = gallery_page()
-    found["errata/index.md"] = errata_page(docs / "errata")
     found["contributing.md"] = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     found["changelog.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     return found
@@ -63,7 +63,11 @@ def fill(markdown: str) -> str:
     markdown = re.sub(
         r"<!-- only: (\w+) -->\n(.*?)<!-- end -->\n?", keep, markdown, flags=re.DOTALL
     )
-    for name, table in (("areas", areas_table), ("data", data_table), ("studies", studies_table)):
+    tables = {
+        "areas": areas_table, "chapters": chapters_table, "data": data_table,
+        "studies": studies_table,
+    }  # fmt: skip
+    for name, table in tables.items():
         marker = f"<!-- generated: {name} -->"
         if marker in markdown:
             markdown = markdown.replace(marker, table())
@@ -78,6 +82,34 @@ def areas_table() -> str:
         target = f"areas/{name}.md" if page else f"api/{name}.md"
         lines.append(f"| {SITUATIONS[name]} | [`counterplay.{name}`]({target}) |")
     return "\n".join(lines) if len(lines) > 2 else "No area is part of this build yet."
+
+
+def chapters() -> list[Path]:
+    """Return the chapters of the book of the theory, in order."""
+    return sorted(BOOK.glob("[0-9]*.md"), key=lambda path: int(path.name.split("-")[0]))
+
+
+def chapter_title(path: Path) -> str:
+    """Return the first heading of a chapter, such as ``8. Preference elicitation``."""
+    match = _HEADING.search(path.read_text(encoding="utf-8"))
+    assert match is not None, f"{path.name} has no heading"
+    return match["title"]
+
+
+@cache
+def anchors(path: Path) -> dict[str, str]:
+    """Return the headings of a chapter that have an anchor, by anchor."""
+    headings = _HEADING.finditer(path.read_text(encoding="utf-8"))
+    return {match["anchor"]: match["title"] for match in headings if match["anchor"]}
+
+
+def chapters_table() -> str:
+    """Return the contents of the book, with the claims and the corrections of each chapter."""
+    lines = ["| chapter | what we corrected |", "|---|---|"]
+    for path in chapters():
+        errata = f"[errata]({path.name}#errata)" if "errata" in anchors(path) else ""
+        lines.append(f"| [{chapter_title(path)}]({path.name}) | {errata} |")
+    return "\n".join(lines)
 
 
 def data_table() -> str:
@@ -125,11 +157,14 @@ def api_page(package: str) -> str:
     if package in ("core", "studies"):
         return _api_of_modules(package)
     folder = PACKAGE / package
+    if not folder.is_dir():
+        return f"# counterplay.{package}\n\n{_module_directive(package, heading_level=2)}\n"
     tree = _parse(folder / "__init__.py")
     story = ast.get_docstring(tree) or ""
     names = public_names(tree)
-    submodules = [name for name in names if _is_module(folder, name)]
-    rooms = [r for r in ("bounds", "instances") if r not in submodules and _is_module(folder, r)]
+    objects = _names_from_modules(tree, f"counterplay.{package}")
+    submodules = [name for name in names if _is_module(folder, name) and name not in objects]
+    rooms = [r for r in ROOMS if r not in submodules and _is_module(folder, r)]
     parts = [f"# counterplay.{package}", _story(story)]
     parts += [
         _directive(f"{package}.{name}", heading_level=2, inherited_members=True)
@@ -161,8 +196,9 @@ def _directive(name: str, **options: object) -> str:
     return "\n".join(lines)
 
 
-def _module_directive(name: str) -> str:
-    return _directive(name, heading_level=3, show_root_heading=False, show_root_toc_entry=False)
+def _module_directive(name: str, heading_level: int = 3) -> str:
+    options = {"show_root_heading": False, "show_root_toc_entry": False}
+    return _directive(name, heading_level=heading_level, **options)
 
 
 def _story(docstring: str) -> str:
@@ -179,6 +215,16 @@ def public_names(tree: ast.Module) -> list[str]:
             assert isinstance(node, ast.Assign)
             return list(ast.literal_eval(node.value))
     return []
+
+
+def _names_from_modules(tree: ast.Module, package: str) -> set[str]:
+    """Return what is imported out of a module: ``audit`` may be a function in ``audit.py``."""
+    return {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module != package
+        for alias in node.names
+    }
 
 
 def _is_module(folder: Path, name: str) -> bool:
@@ -217,19 +263,48 @@ def claims_page() -> str:
 def _claims_table(
     claims: list[Claim], tests: dict[str, list[str]], studies: dict[str, list[str]]
 ) -> str:
-    lines = ["| id | promise | source | checked by | shown by |", "|---|---|---|---|---|"]
+    lines = [
+        '<div class="claims" markdown>\n',
+        "| id | promise and source | checked by, shown by |",
+        "|---|---|---|",
+    ]
     for claim in claims:
-        checked = "<br>".join(map(_breakable, tests.get(claim.id, ["no test yet"])))
-        shown = "<br>".join(map(_breakable, studies.get(claim.id, [])))
-        statement, source = _cell(claim.statement), _cell(claim.source)
-        lines.append(f"| {claim.id} | {statement} | {source} | {checked} | {shown} |")
-    return "\n".join(lines)
+        shown = [f"counterplay run {study}" for study in studies.get(claim.id, [])]
+        names = [*tests.get(claim.id, ["no test yet"]), *shown]
+        evidence = "<br>".join(f"<code>{name}</code>" for name in names)
+        anchor = f'<span id="claim-{claim.id}">{claim.id}</span>'
+        promise = f"{_cell(claim.statement)}<br>{source_link(claim.source)}"
+        lines.append(f"| {anchor} | {promise} | {evidence} |")
+    return "\n".join([*lines, "\n</div>"])
 
 
-def _breakable(name: str) -> str:
-    """Return a long name as code that may be broken after a separator."""
-    parts = re.sub(r"(::|[/_-])", r"\1<wbr>", name)
-    return f"<code>{parts}</code>"
+def source_link(source: str) -> str:
+    """Return a link to the place in the book, named by its heading.
+
+    ``source`` is a path in the repository with an anchor: ``docs/theory/02-x.md#thm-2-1``.
+    """
+    name, _, anchor = source.partition("#")
+    path = ROOT / name
+    title = anchors(path)[anchor]
+    number = path.name.split("-")[0].lstrip("0")
+    if not re.search(
+        r"\b[A-Z\d]+\.[A-Z\d]", title
+    ):  # "Setting" alone does not say of which chapter
+        title = f"{title} (chapter {number})"
+    return f"[{title}]({path.relative_to(ROOT / 'docs').as_posix()}#{anchor})"
+
+
+def breakable(html: str) -> str:
+    """Return a page in which names in code may be broken after a separator, and nowhere else."""
+    parts = re.split(r"(<pre.*?</pre>)", html, flags=re.DOTALL)
+    parts[::2] = [
+        re.sub(r"(?<=<code>)[^<]{16,}(?=</code>)", _break_name, part) for part in parts[::2]
+    ]
+    return "".join(parts)
+
+
+def _break_name(match: re.Match[str]) -> str:
+    return re.sub(r"(?<=\w)(::|[./_-])(?=\w)", r"\1<wbr>", match[0])
 
 
 def _cell(text: str) -> str:
@@ -334,29 +409,3 @@ def gallery_page() -> str:
 def _figure(uri: str, title: str, study: str) -> str:
     caption = f"{title} <code>counterplay run {study}</code>"
     return f'<figure><img src="../{uri}" alt="{title}"><figcaption>{caption}</figcaption></figure>'
-
-
-def errata_page(folder: Path) -> str:
-    """Return the overview of what the library does differently from the thesis, and why."""
-    parts = [
-        "# Errata of the thesis",
-        "The library implements Han Shao, *Trustworthy Machine Learning under Social and "
-        "Adversarial Data Sources* (2024). Some statements in it need a correction or a missing "
-        "condition. Each page lists them for one chapter, in our words, with the test that shows "
-        "the problem and what the code does instead.",
-    ]
-    lines = ["| chapter | area | page |", "|---|---|---|"]
-    for path in sorted(folder.glob("[0-9]*.md")):
-        chapter = path.stem[:2]
-        title = next(
-            (
-                line[2:].strip()
-                for line in path.read_text(encoding="utf-8").splitlines()
-                if line.startswith("# ")
-            ),
-            path.stem,
-        )
-        area = CHAPTERS.get(chapter, "")
-        lines.append(f"| {chapter} | {area} | [{title}]({path.name}) |")
-    parts.append("\n".join(lines) if len(lines) > 2 else "No page is part of this build yet.")
-    return "\n\n".join(parts) + "\n"

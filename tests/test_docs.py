@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
+import functools
 import importlib.util
+import pkgutil
 import re
 import sys
 from html.parser import HTMLParser
@@ -14,6 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from counterplay.claims import Claim, load_claims
 from scripts import ROOT, run_python
 
 pages_path = ROOT / "docs" / "pages.py"
@@ -92,12 +96,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("material")
     pytest.importorskip("mkdocstrings")
     folder = tmp_path_factory.mktemp("site")
-    run_python(["-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)], ROOT, 300)
+    run_python(["-m", "mkdocs", "build", "--strict", "-d", str(folder)], ROOT, 300)
     return folder
 
 
 def test_strict_build_has_every_page(site: Path) -> None:
-    for uri in (*pages.generated(ROOT / "docs"), "index.md", "getting-started.md", "studies.md"):
+    for uri in (*pages.generated(), "index.md", "getting-started.md", "studies.md"):
         folder = uri.removesuffix(".md").removesuffix("index")
         assert (site / folder / "index.html").exists(), uri
 
@@ -160,6 +164,106 @@ def test_sections_of_absent_areas_are_left_out(monkeypatch: pytest.MonkeyPatch) 
     kept, dropped = "<!-- only: tradeoff -->\nb\n", "<!-- only: strategic -->\nc\n"
     text = f"a\n{kept}<!-- end -->\n{dropped}<!-- end -->\nd\n"
     assert pages.fill(text) == "a\nb\nd\n"
+
+
+@pytest.mark.parametrize("claim", load_claims(), ids=lambda claim: claim.id)
+def test_the_source_of_a_claim_is_a_heading_of_the_book(claim: Claim) -> None:
+    name, _, anchor = claim.source.partition("#")
+    chapter = ROOT / name
+    assert chapter in pages.chapters(), f"{claim.id}: {name} is no chapter of docs/theory"
+    assert anchor in pages.anchors(chapter), f"{claim.id}: {name} has no heading {{ #{anchor} }}"
+    assert claim.id[:2] == chapter.name[:2], f"{claim.id} cites the chapter {chapter.name}"
+
+
+@pytest.mark.parametrize("chapter", pages.chapters(), ids=lambda path: path.stem)
+def test_anchors_of_a_chapter_are_used_once_and_lead_to_its_errata(chapter: Path) -> None:
+    found = re.findall(r"\{ *#([\w-]+) *\}", chapter.read_text(encoding="utf-8"))
+    assert len(found) == len(set(found)) == len(pages.anchors(chapter))
+    assert {"setting", "errata", "claims"} <= set(found)
+    number = int(chapter.name[:2])
+    assert pages.chapter_title(chapter).startswith(f"{number}. ")
+
+
+@functools.cache
+def words_of_the_code() -> frozenset[str]:
+    """Return every identifier and short text in the sources."""
+    found: set[str] = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        found |= {path.stem, path.parent.name}
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for field in ("name", "arg", "attr", "id", "value"):
+                word = getattr(node, field, None)
+                if isinstance(word, str):
+                    found.add(word)
+    return frozenset(found)
+
+
+def missing_names(text: str) -> list[str]:
+    """Return the names in code marks that the library does not have."""
+    found = []
+    for code in re.findall(r"`([^`\n]+)`", text):
+        match = re.match(r"([A-Za-z_]\w*(?:\.\w+)*)(?=[(=\[]|$)", code)
+        if match is None:
+            continue
+        parts = match[1].split(".")
+        if parts[0] == "counterplay":
+            with contextlib.suppress(ImportError, AttributeError):
+                pkgutil.resolve_name(match[1])
+                continue
+        elif words_of_the_code().issuperset(parts):
+            continue
+        found.append(code)
+    return found
+
+
+@pytest.mark.parametrize("chapter", pages.chapters(), ids=lambda path: path.stem)
+def test_names_of_code_in_the_book_exist(chapter: Path) -> None:
+    assert not missing_names(chapter.read_text(encoding="utf-8"))
+
+
+def test_missing_names_are_found() -> None:
+    good = "`counterplay.claims.Claim`, `load_claims()`, `x + y`, `Claim.area`"
+    assert not missing_names(good)
+    bad = "`counterplay.claims.Promise`, `NoSuchLearner(eta)`, `no_such_word`"
+    assert len(missing_names(bad)) == 3
+
+
+def test_a_source_is_named_by_its_heading() -> None:
+    link = pages.source_link("docs/theory/02-strategic-finite.md#thm-2-1")
+    assert link == "[Theorem 2.1: halving](theory/02-strategic-finite.md#thm-2-1)"
+    link = pages.source_link("docs/theory/02-strategic-finite.md#setting")
+    assert link == "[Setting (chapter 2)](theory/02-strategic-finite.md#setting)"
+
+
+def test_every_formula_is_typeset(site: Path) -> None:
+    """What is left of TeX outside of formulas and code would be shown to the reader as it is."""
+    formulas = 0
+    for path in (site / "theory").rglob("index.html"):
+        html = path.read_text(encoding="utf-8")
+        article = html[html.index("<article") : html.index("</article>")]
+        article, count = re.subn(
+            r'<(span|div) class="arithmatex">.*?</\1>', "", article, flags=re.S
+        )
+        formulas += count
+        rest = re.sub(r"<(pre|code)\b.*?</\1>", "", article, flags=re.DOTALL)
+        assert not re.findall(r"\$[^$<]*\$|\\[a-zA-Z(\[]+", rest), path.parent.name
+    assert formulas > 1000
+
+
+def test_the_site_has_what_typesets_formulas(site: Path) -> None:
+    folder = site / "assets" / "katex"
+    style = (folder / "katex.min.css").read_text(encoding="utf-8")
+    wanted = set(re.findall(r"url\(([^)]+)\)", style)) | {"katex.min.js", "auto-render.min.js"}
+    assert all((folder / name).exists() for name in wanted)
+    assert "MIT" in (folder / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_long_names_break_at_their_separators_only() -> None:
+    assert pages.breakable("<code>counterplay.core.online</code>") == (
+        "<code>counterplay.<wbr>core.<wbr>online</code>"
+    )
+    for kept in ("<code>core.online</code>", "<pre><code>counterplay.core.online</code></pre>"):
+        assert pages.breakable(kept) == kept
 
 
 def test_every_claim_of_the_map_has_a_test() -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
@@ -18,12 +19,12 @@ from sklearn.utils.estimator_checks import check_estimator
 from counterplay.invariance import (
     AugmentedClassifier,
     CanonicalClassifier,
-    ConflictingOrbitLabelsError,
     ErmInvClassifier,
     OrbitKernelClassifier,
     OrbitVoteClassifier,
     groups,
 )
+from counterplay.invariance.lab import ConflictingOrbitLabelsError
 
 WRAPPERS = {
     "erm-inv": ErmInvClassifier(
@@ -117,3 +118,36 @@ def test_weighting_by_points_gives_every_point_weight_one() -> None:
     X = np.array([[1.0, 1.0], [1.0, 2.0], [3.0, 1.0]])
     AugmentedClassifier(Spy(), groups.sequence_reversal(2), weighting="points").fit(X, [0, 1, 0])
     assert seen["weight"] == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("voting", ["soft", "hard"])
+@pytest.mark.parametrize("random_state", [None, 5, np.random.default_rng(1)])
+def test_i6_orbit_vote_is_constant_on_orbits_that_cannot_be_listed(voting, random_state) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6))
+    y = (X[:, 0] > X[:, 1]).astype(int)  # not invariant: a tree alone is far from constant
+    tree = DecisionTreeClassifier(random_state=0)
+    model = OrbitVoteClassifier(tree, groups.set_permutations(6), voting, random_state=random_state)
+    model.fit(X, y)
+    first = model.predict(X)
+    assert 0 < first.mean() < 1
+    assert (tree.fit(X, y).predict(X[:, ::-1]) != y).mean() > 0.3
+    for _ in range(5):
+        np.testing.assert_array_equal(model.predict(X[:, rng.permutation(6)]), first)
+    graphs = rng.integers(0, 2, size=(60, 5, 5)) * 1.0
+    labels = (graphs[:, 0, 1] > 0).astype(int)
+    model = OrbitVoteClassifier(tree, groups.graph_relabelling(5), voting, random_state=3)
+    model.fit(graphs.reshape(60, -1), labels)
+    perm = rng.permutation(5)
+    relabelled = graphs[:, perm][:, :, perm].reshape(60, -1)
+    np.testing.assert_array_equal(model.predict(relabelled), model.predict(graphs.reshape(60, -1)))
+
+
+def test_i6_soft_votes_do_not_depend_on_the_order_of_images() -> None:
+    X = np.random.default_rng(0).random((200, 12))
+    y = np.arange(200) % 2
+    forest = RandomForestClassifier(5, max_depth=4, random_state=0)
+    model = OrbitVoteClassifier(forest, groups.cyclic_shifts(12)).fit(X, y)
+    expected = model.predict_proba(X)
+    for step in (1, 5, 7):
+        np.testing.assert_array_equal(model.predict_proba(np.roll(X, step, axis=1)), expected)

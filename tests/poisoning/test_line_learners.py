@@ -82,6 +82,32 @@ def test_longest_gap_has_small_error_and_no_safe_point() -> None:
     assert report.atk_lower == report.atk_upper == 1
 
 
+def test_i11_unlimited_gap_cutting_wins_at_every_unseen_point() -> None:
+    rng = np.random.default_rng(11)
+    cases = [(np.array([0.3, 0.4]), x0) for x0 in np.arange(400) / 400 + 0.00125]
+    for _ in range(300):  # few decimals: many gaps are multiples of each other, up to rounding
+        seen = np.round(rng.random(int(rng.integers(1, 12))), int(rng.integers(1, 4)))
+        cases.append((np.unique(seen), rng.random()))
+    for seen, x0 in cases:
+        S = LabelledSet(seen, np.zeros(len(seen)))
+        both = S + GapCuttingAttacker().attack(IntervalTarget(), S, [x0])
+        assert MaxOpenInterval().fit(both.X, both.y).predict([x0])[0] == 1
+
+
+def test_i11_budgeted_cuts_never_reach_a_certified_point() -> None:
+    rng = np.random.default_rng(12)
+    for budget in (1, 2, 3, 5, 9):
+        for _ in range(12):
+            seen = np.unique(np.round(rng.random(6), int(rng.integers(1, 3))))
+            S = LabelledSet(seen, np.zeros(len(seen)))
+            report = attackable_rate(
+                MaxOpenInterval(), IntervalTarget(), S, rng.random((20, 1)),
+                [GapCuttingAttacker()], budget,
+            )  # fmt: skip
+            assert report.atk_lower <= report.atk_upper
+            assert report.n_poison.max() <= budget
+
+
 @pytest.mark.claim("10.09")
 def test_budgeted_rates_of_the_longest_gap() -> None:
     rng = np.random.default_rng(3)

@@ -7,10 +7,12 @@ import os
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -21,6 +23,7 @@ from counterplay import datasets
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning import (
     BatchedMLPClassifier,
+    BlockFailureWarning,
     BlockMajorityClassifier,
     HashPartitionAggregation,
     IntervalTarget,
@@ -64,6 +67,92 @@ def test_no_certified_point_flips_under_any_single_insertion(include_label: bool
     for i in range(0, len(X), 12):  # removals, too
         again = clone(guard).fit(np.delete(X, i, axis=0), np.delete(y, i))
         assert np.array_equal(again.predict(test)[safe], before[safe])
+
+
+def test_i2a_one_row_of_another_class_does_not_stop_a_certified_vote() -> None:
+    """Calibration needs two rows of each class: one odd row makes one block fail."""
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    guard = PartitionClassifier(CalibratedClassifierCV(GaussianNB()), 11)
+    guard.fit(X, np.zeros(200, int))
+    assert (guard.certify(X) == 5).all()  # 11 votes against a new label that wins ties
+    with pytest.warns(BlockFailureWarning, match="1 of 11 blocks"):
+        guard.fit(np.vstack([X, [[5.0, 5.0]]]), np.append(np.zeros(200, int), 1))
+    assert guard.n_failed_ == 1
+    assert (guard.predict(X) == 0).all()
+    assert (guard.certify(X) == 4).all()  # 10 votes
+
+
+class Fragile(ClassifierMixin, BaseEstimator):
+    """A nearest neighbour that breaks in one of many ways if it meets the number 99."""
+
+    def __init__(self, error: object = RuntimeError("diverged"), at: str = "fit") -> None:
+        self.error = error
+        self.at = at
+
+    def fit(self, X, y):
+        if self.at == "fit" and (X == 99).any():
+            raise self.error
+        self.odd_ = self.at == "predict" or (X == 99).any()
+        self.model_ = KNeighborsClassifier(1).fit(X, y)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict(self, X):
+        labels = self.model_.predict(X)
+        if self.at == "predict" and (X == 99).any():
+            raise self.error
+        if self.odd_ and self.at == "labels":
+            return np.full(len(X), np.nan)
+        return labels[:-1] if self.odd_ and self.at == "length" else labels
+
+
+@pytest.mark.parametrize(
+    ("error", "at"),
+    [
+        (RuntimeError("diverged"), "fit"),
+        (MemoryError("too large"), "fit"),
+        (None, "labels"),
+        (None, "length"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::counterplay.poisoning.BlockFailureWarning")
+def test_i2b_a_base_that_breaks_in_one_block_leaves_the_other_votes(error, at: str) -> None:
+    X, y = small_problem(3, n=150)
+    base = Fragile(error, at)
+    test = np.random.default_rng(4).normal(size=(60, 2))
+    before = PartitionClassifier(base, 9).fit(X, y)
+    after = PartitionClassifier(base, 9).fit(np.vstack([X, [[99.0, 0.0]]]), np.append(y, 0))
+    changed = (before.votes(test) != after.votes(test)).any(axis=1)
+    assert changed.sum() == 1
+    assert (after.votes(test)[changed] == -1).all()
+    safe = before.certify(test) >= 1
+    assert safe.any()
+    assert np.array_equal(before.predict(test)[safe], after.predict(test)[safe])
+
+
+def test_i2b_an_odd_test_row_leaves_the_votes_on_other_rows() -> None:
+    X, y = small_problem(3, n=150)
+    guard = PartitionClassifier(Fragile(at="predict"), 9).fit(X, y)
+    test = np.random.default_rng(4).normal(size=(60, 2))
+    mixed = np.insert(test, 17, [99.0, 0.0], axis=0)
+    assert np.array_equal(np.delete(guard.votes(mixed), 17, axis=1), guard.votes(test))
+    assert (guard.certify(mixed)[17], guard.predict_proba(mixed)[17].sum()) == (-1, 1)
+    with pytest.raises(RuntimeError, match="diverged"):  # nobody can predict anything
+        guard.predict([[99.0, 0.0]])
+    with pytest.raises(RuntimeError, match="diverged"):  # no block can be fitted
+        PartitionClassifier(Fragile(), 3).fit(np.full((30, 2), 99.0) * [1, 0], y[:30])
+
+
+@pytest.mark.parametrize("random_state", [np.random.RandomState(0), np.random.default_rng(0)])
+def test_i10_generators_are_refused_and_refits_are_equal(random_state) -> None:
+    X, y = small_problem(5)
+    tree = DecisionTreeClassifier(max_features=1, splitter="random")
+    with pytest.raises(InvalidInputError, match="None or an integer"):
+        PartitionClassifier(tree, 7, random_state=random_state).fit(X, y)
+    for seed in (None, 3):
+        guard = PartitionClassifier(tree, 7, random_state=seed)
+        first = guard.fit(X, y).votes(X)
+        assert np.array_equal(first, guard.fit(X, y).votes(X))
 
 
 @pytest.mark.claim("10.34")

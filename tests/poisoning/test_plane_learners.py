@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.poisoning import (
     CoverLearner,
     DyadicDirectionLearner,
     DyadicPathAttacker,
+    GapCuttingAttacker,
+    IntervalTarget,
     LabelledSet,
     LinearTarget,
-    MarginViolationError,
+    MaxOpenInterval,
+    NotCleanError,
     NotRealizableError,
     OutOfDomainError,
     UnitDiscScaler,
     attackable_rate,
     bounds,
 )
-from counterplay.poisoning.dyadic import TWO_PI, candidates
+from counterplay.poisoning.dyadic import (
+    LEVELS,
+    TWO_PI,
+    candidates,
+    cross,
+    direction,
+    dot,
+    exact,
+)
+from counterplay.poisoning.hulls import hull_points
+from counterplay.poisoning.model import check_clean
 from poisoning.problems import disc, shortest
 
 angles = st.floats(0.0, TWO_PI, exclude_max=True)
@@ -102,6 +118,123 @@ def test_attacks_stay_inside_the_certificate(m: int, gamma: float) -> None:
         upper.append(report.atk_upper)
     assert 0 < np.mean(lower) <= np.mean(upper) < 0.25
     assert np.mean(lower) > 0.5 * np.mean(upper)  # the bounds are close
+
+
+def test_i1_labels_are_those_of_exact_arithmetic() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        target = LinearTarget(rng.normal(size=2), rng.uniform(-0.3, 0.3))
+        X = _next_to_boundary(target, 8, rng)
+        w, b = [Fraction(v) for v in target.w.tolist()], Fraction(target.b)
+        value = [w[0] * Fraction(x) + w[1] * Fraction(y) + b for x, y in X.tolist()]
+        assert target(X).tolist() == [v >= 0 for v in value]
+
+
+def test_i1_rows_one_ulp_apart_do_not_break_a_certificate() -> None:
+    """Rounded labels of the two poison rows say 0 and 1, but no half-plane labels them so."""
+    target = LinearTarget([-0.706399320969851, 0.7078135342965218], -0.013509938893168372)
+    X = [
+        [-0.12738517582380543, -0.23918533988715435],
+        [0.25760928519106424, 0.5653655936866501],
+        [0.5995263851531922, -0.4873444796630039],
+    ]
+    P = [
+        [0.12902270606096264, 0.14785177984528872],
+        [0.12902270606096258, 0.14785177984528866],
+    ]
+    x0 = np.array([[-0.25927478831057954, -0.4120090077783723]])
+    S, learner = LabelledSet(X, target(X)), DyadicDirectionLearner()
+    learner.fit(S.X, S.y)
+    assert learner.certified(target, S, x0).all()
+    clean = LabelledSet(P, target(P))
+    assert learner.partial_refit(clean).predict(x0)[0] == target(x0)[0]
+    with pytest.raises(NotCleanError):
+        check_clean(target, LabelledSet(P, [0, 1]))
+    with pytest.raises(NotCleanError, match="training row 4"):
+        learner.certified(target, S + LabelledSet(P, [0, 1]), x0)
+
+
+@pytest.mark.parametrize("near_axis", [False, True])
+def test_i1_directed_search_breaks_no_certificate(near_axis: bool) -> None:
+    """Clean rows 1e-17 to 1 from the boundary, directions next to dyadic ones."""
+    rng, certified = np.random.default_rng(3 + int(near_axis)), 0
+    for _ in range(100):
+        if near_axis:
+            normal = np.array([rng.choice([-1.0, 1.0]), 10 ** rng.uniform(-18.5, -15.5)])
+            normal = rng.permutation(normal * rng.choice([-1, 1], size=2))
+        else:
+            level = int(rng.integers(1, 47))
+            angle = TWO_PI * rng.integers(2**level) / 2**level
+            angle += rng.choice([-1, 1]) * 10 ** rng.uniform(-15, -3)
+            normal = np.array([np.cos(angle), np.sin(angle)])
+        target = LinearTarget(normal, rng.uniform(-0.3, 0.3) * rng.integers(2))
+        X = np.vstack([disc(rng, int(rng.integers(1, 6))), _next_to_boundary(target, 2, rng)])
+        S, test = LabelledSet(X, target(X)), np.vstack([disc(rng, 40), X])
+        learner = DyadicDirectionLearner(rng.choice(["mid", "inf", "sup"])).fit(S.X, S.y)
+        safe, truth = learner.certified(target, S, test), target(test)
+        certified += int(safe.sum())
+        for _ in range(12):
+            P = _next_to_boundary(target, int(rng.integers(1, 7)), rng)
+            poisoned = learner.partial_refit(LabelledSet(P, target(P)))
+            assert np.array_equal(poisoned.predict(test)[safe], truth[safe])
+    assert certified > 1000
+
+
+def _next_to_boundary(target: LinearTarget, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows of the disc, 1e-17 to 1 from each other along and across the boundary."""
+    u = target.w / np.linalg.norm(target.w)
+    along = np.array([-u[1], u[0]])
+    place = rng.uniform(-0.6, 0.6) + rng.choice([-1, 1], size=n) * 10.0 ** rng.uniform(-17, -0.5, n)
+    away = rng.choice([-1, 1], size=n) * 10.0 ** rng.uniform(-17, rng.choice([-14, -0.7]), n)
+    base = -target.b / np.linalg.norm(target.w) * u
+    return base + place[:, None] * along + away[:, None] * u
+
+
+def test_i1_rounded_dyadic_vectors_are_in_strict_order() -> None:
+    for quarter in (0, 1, 2, 4):  # around 0, pi/4, pi/2, pi
+        start = quarter * 2.0 ** (LEVELS - 3)
+        steps = start + np.arange(-500, 501)
+        vectors = [exact(direction(_dyadic(int(k) % 2**LEVELS))) for k in steps]
+        assert all(cross(a, b) > 0 for a, b in zip(vectors[:-1], vectors[1:]))
+
+
+def _dyadic(k: int) -> float:
+    """The angle 2 pi k / 2^LEVELS as bisection computes it."""
+    low, high, left, right = 0.0, TWO_PI, 0, 2**LEVELS
+    while k != left:
+        middle, beta = (left + right) // 2, (low + high) / 2
+        low, high, left, right = (
+            (beta, high, middle, right) if k >= middle else (low, beta, left, middle)
+        )
+    return low
+
+
+def test_i1_hulls_keep_every_vertex() -> None:
+    """Nearly collinear rows: exact vertices by brute force over all pairs."""
+    rng = np.random.default_rng(5)
+    for _ in range(6):
+        x = rng.random(60)
+        X = np.column_stack([x, 0.3 * x + 1e-16 * rng.integers(-3, 4, size=60)])
+        kept = {tuple(row) for row in hull_points(X).tolist()}
+        exact_rows = [exact(row) for row in X]
+        for beta in TWO_PI * rng.random(50):
+            u = exact(direction(beta))
+            best = max(range(60), key=lambda i: dot(u, exact_rows[i]))
+            assert tuple(X[best].tolist()) in kept
+        u = exact((-0.3, 1.0))
+        for sign in (1, -1):  # across the line, where the rows differ in the last bits
+            best = max(range(60), key=lambda i: sign * dot(u, exact_rows[i]))
+            top = sign * dot(u, exact_rows[best])
+            assert max(sign * dot(u, exact(row)) for row in kept) == top
+
+
+def test_i1_report_refuses_a_point_that_is_attacked_and_certified() -> None:
+    S = LabelledSet([0.4], [0])
+    with pytest.raises(InvalidInputError, match="test point 0 is certified"):
+        attackable_rate(
+            MaxOpenInterval(), IntervalTarget(), S, [[0.2]], [GapCuttingAttacker()],
+            certificate=lambda *_: [True],
+        )  # fmt: skip
 
 
 @pytest.mark.claim("10.22")
@@ -236,8 +369,6 @@ def test_cover_against_a_free_attacker() -> None:
     # Exact: the cell [-0.1, 0.4) reaches across 0 and holds [0.25, 0.4) of the mass 1.5.
     assert rates["margin_attacker"] == pytest.approx(0.15 / 1.5, abs=1e-4)
     assert abs(0.103 - rates["margin_attacker"]) <= 4 * np.sqrt(0.1 * 0.9 / 2000)  # 2000 points
-    with pytest.raises(MarginViolationError, match="cell"):
-        CoverLearner(0.5, origin=-0.1).fit([[-0.01], [0.01]], [0, 1])
 
 
 @pytest.mark.claim("10.25")
@@ -266,3 +397,24 @@ def test_cover_rate_and_sample_size() -> None:
         again = small.with_coins(coin).fit(X[:10], target(X[:10]))
         flips.append((again.predict(X[unseen][:200]) != target(X[unseen][:200])).mean())
     assert abs(np.mean(flips) - 0.5) <= 4 * np.std(flips) / np.sqrt(400)
+
+
+def test_i2c_clean_rows_in_one_cell_do_not_stop_the_cover() -> None:
+    """Two clean rows on either side of the boundary share a cell; certified rows stay right."""
+    rng, target = np.random.default_rng(6), LinearTarget([0.6, 0.8], 0.01)
+    X = disc(rng, 3000)
+    train = X[np.abs(target.decision_function(X)) >= 0.15][:800]  # less than gamma / 2
+    S, learner = LabelledSet(train, target(train)), CoverLearner(0.5, random_state=0)
+    learner.fit(S.X, S.y)
+    safe = learner.certified(target, S, X)  # also rows that do not obey the margin
+    assert 0.5 < safe.mean() < learner.seen(X).mean()
+    for _ in range(20):
+        place = disc(rng, 1)
+        away = target.decision_function(place)[0]
+        P = place - np.outer([away + 1e-3, away - 1e-3], target.w)
+        P = np.vstack([P, disc(rng, 300)])
+        both = S + LabelledSet(P, target(P))
+        with pytest.warns(AssumptionWarning, match="both labels and count as unseen"):
+            poisoned = learner.with_coins(int(rng.integers(100))).fit(both.X, both.y)
+        assert not poisoned.seen(P[:1])[0]
+        assert np.array_equal(poisoned.predict(X)[safe], target(X)[safe])

@@ -113,6 +113,7 @@ def test_block_majority_does_not_depend_on_the_row_order() -> None:
 
 
 @pytest.mark.claim("10.30")
+@pytest.mark.filterwarnings("ignore::counterplay.poisoning.BlockFailureWarning")
 def test_unclean_poison_does_not_break_block_majority() -> None:
     rng = np.random.default_rng(1)
     X = rng.random(440)

@@ -2,7 +2,7 @@
 
 All wrap any classifier. ``group`` is a set of transformations from
 :mod:`counterplay.invariance.groups`, a function of the number of features that returns one, or None
-for "no symmetry". Source: spec 11 sections 3.2, 3.7 and 9.
+for "no symmetry". Source: docs/theory/11-invariance.md, "Baselines".
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
-from counterplay.core.seeds import RandomState
+from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_choice
 from counterplay.core.votes import plurality
 from counterplay.invariance.model import resolve_conflicts
 from counterplay.invariance.orbit_classifier import OrbitClassifier, has_proba
-from counterplay.invariance.orbit_sample import orbit_images
+from counterplay.invariance.orbit_sample import voting_images
 
 
 class ErmInvClassifier(OrbitClassifier):
@@ -38,13 +38,15 @@ class ErmInvClassifier(OrbitClassifier):
         ``weighting`` as in :class:`AugmentedClassifier`.
     on_conflict:
         "raise" if training points of one orbit have different labels, or "majority".
-    n_images, random_state:
-        For ``augment=True`` with groups too large to list: number of random copies, and seed.
+    n_images:
+        For ``augment=True`` with groups too large to list: number of random copies.
+    random_state:
+        Seed of the copies.
 
     Notes
     -----
     Needs O(VCao / eps) samples in the relaxed and O(VCao / eps^2) in the agnostic setting up to
-    logarithms (Thms. thm:re-opt, thm:ag-opt). A prediction costs one canonical form and one
+    logarithms (Theorems 11.7 and 11.8). A prediction costs one canonical form and one
     dictionary look-up.
 
     Examples
@@ -146,13 +148,15 @@ class AugmentedClassifier(OrbitClassifier):
         "points": the distinct copies of a point share weight one (``sample_weight``), so the
         penalty keeps the strength it has on the natural sample. Without a penalty both are the
         same.
-    n_images, random_state:
-        For groups too large to list: number of random copies besides the point itself, and seed.
+    n_images:
+        For groups too large to list: number of random copies besides the point itself.
+    random_state:
+        Seed of the copies.
 
     Notes
     -----
     Error at most eps after O(VCao / eps) samples up to logarithms *if* some hypothesis fits the
-    copies (Thm. thm:inv-da-ub). If none does, augmentation can hurt (Thm. thm:re-da).
+    copies (Theorem 11.1). If none does, augmentation can hurt (Theorem 11.5).
 
     Examples
     --------
@@ -197,12 +201,17 @@ class OrbitVoteClassifier(OrbitClassifier):
     voting:
         "soft" averages probabilities where there are any, "hard" counts votes (first class on
         ties).
-    n_images, random_state:
-        For groups too large to list: number of random images besides the point itself, and seed.
+    n_images:
+        For groups too large to list: number of random images besides the canonical member of the
+        orbit.
+    random_state:
+        Seed of the images; a generator is asked for a seed once, in ``fit``.
 
     Notes
     -----
-    The predictor is constant on orbits, whatever the base classifier does.
+    The predictor is constant on orbits, whatever the base classifier does, if ``group`` is a group
+    (functions that are none have no orbits). For groups too large to list the vote is taken over a
+    few images of the orbit, the same for all its members: constant, but not the average over all.
 
     Examples
     --------
@@ -232,6 +241,8 @@ class OrbitVoteClassifier(OrbitClassifier):
         """Fit the base classifier on the natural sample."""
         check_choice(self.voting, "voting", ("soft", "hard"))
         rows, codes, _ = self._start(X, y)
+        seed = 0 if self.random_state is None else self.random_state
+        self.seed_ = int(generator(seed).integers(2**31))
         self._fit_inner(rows, codes)
         return self
 
@@ -241,7 +252,7 @@ class OrbitVoteClassifier(OrbitClassifier):
         if self.voting == "soft" and has_proba(self):
             labels: NDArray[Any] = self.classes_[self._mean_proba(rows).argmax(axis=1)]
             return labels
-        images = orbit_images(rows, self.group_, self.n_images, self.random_state)
+        images = voting_images(rows, self.group_, self.n_images, self.seed_)
         votes = np.array([self.estimator_.predict(image) for image in images])
         return plurality(votes, self.classes_).labels
 
@@ -251,6 +262,7 @@ class OrbitVoteClassifier(OrbitClassifier):
         return self._mean_proba(self._rows(X))
 
     def _mean_proba(self, rows: FloatArray) -> FloatArray:
-        images = orbit_images(rows, self.group_, self.n_images, self.random_state)
+        images = voting_images(rows, self.group_, self.n_images, self.seed_)
         stacked = self.estimator_.predict_proba(np.concatenate(list(images)))
-        return np.asarray(stacked.reshape(len(images), len(rows), -1).mean(axis=0))
+        by_image = stacked.reshape(len(images), len(rows), -1)
+        return np.asarray(np.sort(by_image, axis=0).mean(axis=0))  # sums round as they are ordered

@@ -1,6 +1,6 @@
 """The transformed copies of a sample: which group, which images, which weights.
 
-Source: spec 11 sections 3.2 and 3.7.
+Source: docs/theory/11-invariance.md, "Proposition 11.H: look-up".
 """
 
 from __future__ import annotations
@@ -56,6 +56,25 @@ def orbit_images(
         return group.apply(points)
     seed = 0 if random_state is None else random_state
     return np.concatenate([points[None], group.sample(points, n_images, seed)])
+
+
+def voting_images(
+    X: ArrayLike, group: TransformationSet, n_images: int = 8, random_state: RandomState = None
+) -> NDArray[Any]:
+    """All images of the points; where the group is too large, some images of the orbit.
+
+    The same ones for every member: the canonical member, and its images under random
+    transformations.
+
+    Examples
+    --------
+    >>> from counterplay.invariance import groups
+    >>> images = voting_images([[3.0, 1.0, 2.0], [2.0, 3.0, 1.0]], groups.set_permutations(3))
+    >>> images.shape, bool((images[:, 0] == images[:, 1]).all())
+    ((9, 2, 3), True)
+    """
+    listed = math.isfinite(group.order)
+    return orbit_images(X if listed else group.canonical(X), group, n_images, random_state)
 
 
 def augmented_sample(

@@ -40,12 +40,13 @@ from counterplay.poisoning.certificates import CertifiedAccuracy
 from counterplay.poisoning.circle_erm import CircleERM, CircleTarget
 from counterplay.poisoning.closure import ClosureLearner
 from counterplay.poisoning.cover import CoverLearner
-from counterplay.poisoning.disagreement import disagreement_rate, disagreement_region, separable
+from counterplay.poisoning.disagreement import disagreement_rate, disagreement_region
 from counterplay.poisoning.dyadic import DyadicDirectionLearner, UnitDiscScaler
 from counterplay.poisoning.engine import AttackReport, attackable_rate
 from counterplay.poisoning.errors import (
+    BlockFailureWarning,
     BudgetError,
-    MarginViolationError,
+    GlobalFeaturesWarning,
     NotCleanError,
     NotRealizableError,
     NumericallyDegenerateError,
@@ -80,6 +81,7 @@ from counterplay.poisoning.projected_majority import (
     ThresholdProjector,
 )
 from counterplay.poisoning.report import PoisoningReport, poisoning_report
+from counterplay.poisoning.separation import separable
 from counterplay.poisoning.tree_order import CallableTreeOrderLearner, TreeOrderLearner
 from counterplay.poisoning.union_of_intervals import UnionOfIntervals
 from counterplay.poisoning.upper_rate import certified_upper_rate
@@ -89,6 +91,7 @@ __all__ = [
     "AttackReport",
     "Attacker",
     "BatchedMLPClassifier",
+    "BlockFailureWarning",
     "BlockMajority",
     "BlockMajorityClassifier",
     "BudgetError",
@@ -105,6 +108,7 @@ __all__ = [
     "EmptyAttacker",
     "FiniteProjector",
     "GapCuttingAttacker",
+    "GlobalFeaturesWarning",
     "HalfspaceProjector",
     "HardMarginSVM",
     "HashPartitionAggregation",
@@ -116,7 +120,6 @@ __all__ = [
     "LineRegion",
     "LinearTarget",
     "MarginReflectionAttacker",
-    "MarginViolationError",
     "MaxOpenInterval",
     "MinClosedInterval",
     "NotCleanError",

@@ -26,7 +26,7 @@ from counterplay.errors import AssumptionWarning
 from counterplay.poisoning import bounds
 from counterplay.poisoning.errors import TooFewSamplesError
 from counterplay.poisoning.model import LabelledSet, Labels, Learner, Target
-from counterplay.poisoning.voting import block_labels, collect_votes, count_votes, fit_blocks
+from counterplay.poisoning.voting import collect_votes, count_votes, fit_blocks
 
 BINARY = np.array([0, 1], dtype=np.uint8)
 
@@ -86,9 +86,7 @@ class BlockMajority(Learner):
         """Shuffle, cut into blocks, drop the remainder, fit each block."""
         S = LabelledSet(np.asarray(X), np.asarray(y))
         self.n_blocks_ = self.n_blocks
-        self.models_, self.fallback_ = fit_random_blocks(
-            self.base, S, self.n_blocks, self.random_state
-        )
+        self.models_ = fit_random_blocks(self.base, S, self.n_blocks, self.random_state)
         self.block_size_ = len(S) // self.n_blocks
         if self.d is not None and self.block_size_ < 2 * self.d:
             warnings.warn(
@@ -101,7 +99,7 @@ class BlockMajority(Learner):
 
     def votes(self, X: ArrayLike) -> IntArray:
         """Votes of the blocks, shape (blocks, points)."""
-        return collect_votes(self.models_, np.asarray(X), BINARY, self.fallback_)
+        return collect_votes(self.models_, np.asarray(X), BINARY)
 
     def vote_margin(self, X: ArrayLike) -> IntArray:
         """Votes for 1 minus votes for 0."""
@@ -120,8 +118,8 @@ class BlockMajority(Learner):
 
 def fit_random_blocks(
     base: Any, S: LabelledSet, n_blocks: int, random_state: RandomState
-) -> tuple[list[Any], list[Any]]:
-    """Models of equal random blocks, the remainder dropped, and the most frequent label of each."""
+) -> list[Any]:
+    """Models of equal random blocks, the remainder dropped."""
     if len(S) < n_blocks:
         raise TooFewSamplesError(
             f"{len(S)} rows cannot fill {n_blocks} blocks; lower t or add rows"
@@ -129,7 +127,7 @@ def fit_random_blocks(
     rng = generator(random_state)
     blocks = list(random_blocks(len(S), n_blocks, random_state=rng))
     seeds = [int(s) for s in rng.integers(2**31, size=n_blocks)]
-    return fit_blocks(base, S.X, S.y, blocks, seeds), block_labels(S.y, blocks)
+    return fit_blocks(base, S.X, S.y, blocks, seeds)
 
 
 class SubsampleERM(Learner):
@@ -250,13 +248,12 @@ class HashPartitionAggregation(Learner):
         blocks = list(part)
         seeds = [derive_seed("block", self.seed, i) % 2**31 for i in range(self.n_partitions)]
         self.models_ = fit_blocks(self.base, X_sorted, y_sorted, blocks, seeds)
-        self.fallback_ = block_labels(y_sorted, blocks) if len(S) else [0] * self.n_partitions
         self.sizes_: IntArray = part.sizes
         return self
 
     def vote(self, X: ArrayLike) -> Vote:
         """Counts per point; ties go to label 0."""
-        votes = collect_votes(self.models_, np.asarray(X), BINARY, self.fallback_)
+        votes = collect_votes(self.models_, np.asarray(X), BINARY)
         counts = count_votes(votes, 2)
         return Vote(counts.argmax(axis=1).astype(np.int64), counts, BINARY)
 

@@ -18,7 +18,7 @@ from counterplay.core.votes import random_blocks
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning.clean_rate import clean_block_hits, crossed_interval
 from counterplay.poisoning.nearest_row import NearestRow
-from counterplay.poisoning.voting import block_labels, collect_votes, fit_blocks
+from counterplay.poisoning.voting import collect_votes, fit_blocks
 from counterplay.poisoning.voting_classifier import VotingClassifier
 
 
@@ -126,7 +126,7 @@ class BlockMajorityClassifier(VotingClassifier):
         base = NearestRow() if self.estimator is None else self.estimator
         seeds = [int(s) for s in rng.integers(2**31, size=len(blocks))]
         models = fit_blocks(base, X, y, blocks, seeds, self.n_jobs)
-        return collect_votes(models, test, classes, block_labels(y, blocks), self.n_jobs)
+        return collect_votes(models, test, classes, self.n_jobs)
 
 
 def _equal_blocks(n: int, count: int, rng: np.random.Generator) -> list[IntArray]:

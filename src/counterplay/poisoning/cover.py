@@ -7,6 +7,7 @@ diameter gamma/2 cannot, and the attack is gone. Source: spec 10, section 3.7 an
 
 from __future__ import annotations
 
+import warnings
 from typing import Literal, Self
 
 import numpy as np
@@ -21,10 +22,9 @@ from counterplay.core.validation import (
     check_float_array,
     check_real,
 )
-from counterplay.errors import InvalidInputError
+from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.poisoning import bounds
-from counterplay.poisoning.errors import MarginViolationError
-from counterplay.poisoning.model import LabelledSet, Labels, Learner, Target
+from counterplay.poisoning.model import LabelledSet, Labels, Learner, LinearTarget, Target
 
 Mode = Literal["free_attacker", "margin_attacker"]
 
@@ -37,7 +37,8 @@ class CoverLearner(Learner):
     gamma:
         The margin: ``(2y-1)(<w, x> + b) >= gamma ||w|| / 2`` on the data, in (0, 2].
     mode:
-        ``"free_attacker"`` (default): cells of diameter gamma/2, safe against poison anywhere.
+        ``"free_attacker"`` (default): cells of diameter gamma/2, safe against poison anywhere;
+        cells with both labels, which rows that obey the margin cannot cause, count as unseen.
         ``"margin_attacker"``: cells of diameter gamma, safe only if poison obeys the margin, too;
         cells with both labels then take the majority.
     unseen:
@@ -103,13 +104,15 @@ class CoverLearner(Learner):
         keys, where = np.unique(_keys(self.cells(S.X)), return_inverse=True)
         ones = np.bincount(where.reshape(-1), weights=S.y, minlength=keys.size)
         counts = np.bincount(where.reshape(-1), minlength=keys.size)
-        mixed = np.flatnonzero((ones > 0) & (ones < counts))
-        if mixed.size and self.mode == "free_attacker":
-            row = int(np.flatnonzero(where.reshape(-1) == mixed[0])[0])
-            raise MarginViolationError(
-                f"cell {self.cells(S.X[row : row + 1])[0].tolist()} has both labels: the target is "
-                f"not linear or gamma={self.gamma:g} is too large"
+        keep = (ones == 0) | (ones == counts) | (self.mode == "margin_attacker")
+        if not keep.all():
+            warnings.warn(
+                f"{int((~keep).sum())} of {keep.size} cells have both labels and count as unseen: "
+                f"gamma={self.gamma:g} is too large, or the labels are not linear",
+                AssumptionWarning,
+                stacklevel=2,
             )
+        keys, ones, counts = keys[keep], ones[keep], counts[keep]
         self.keys_ = keys
         self.votes_: FloatArray = np.asarray(2 * ones - counts, dtype=np.float64)
         self.n_cells_ = int(keys.size)
@@ -133,10 +136,28 @@ class CoverLearner(Learner):
     def certified(
         self, h_star: Target, S: LabelledSet, X: ArrayLike, budget: int | None = None
     ) -> BoolArray:
-        """Rows whose cell is labelled, in the safe mode; rows must obey the margin."""
+        """Rows whose cell has their label for good, in the safe mode.
+
+        A clean row of the other label makes a cell unseen again. For a :class:`LinearTarget` the
+        cells that such a row can reach are left out; other targets must obey the margin.
+        """
+        cells = self.cells(X)
         if self.mode != "free_attacker":
-            return np.zeros(len(self.cells(X)), dtype=np.bool_)
-        return self.seen(X)
+            return np.zeros(len(cells), dtype=np.bool_)
+        truth = np.asarray(h_star(np.asarray(X, dtype=np.float64).reshape(cells.shape)))
+        known, vote = self._lookup(cells)
+        safe: BoolArray = known & ((vote > 0) == (truth == 1))
+        if isinstance(h_star, LinearTarget):
+            safe &= self._one_sided(h_star, cells)
+        return safe
+
+    def _one_sided(self, h_star: LinearTarget, cells: IntArray) -> BoolArray:
+        """Cells on one side of the target, with room for rounding."""
+        side = self.rho / np.sqrt(cells.shape[1])
+        middle = (cells + 0.5) * side + np.asarray(self.origin)
+        room = np.abs(h_star.w).sum() * (side / 2 + 1e-9 * (side + np.abs(middle).max(axis=1)))
+        clear: BoolArray = np.abs(h_star.decision_function(middle) + h_star.tolerance) > room
+        return clear
 
     def _lookup(self, cells: IntArray) -> tuple[BoolArray, FloatArray]:
         keys = _keys(cells)

@@ -13,6 +13,7 @@ from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, FloatArray, check_choice
 from counterplay.poisoning.errors import NotRealizableError
 from counterplay.poisoning.model import LabelledSet, column
+from counterplay.poisoning.separation import separable
 
 
 def disagreement_region(
@@ -104,31 +105,3 @@ def _two_sided(S: LabelledSet, x: FloatArray) -> bool:
     return all(
         separable(np.vstack([S.X, x]), np.append(S.y, label).astype(np.uint8)) for label in (0, 1)
     )
-
-
-def separable(X: ArrayLike, y: ArrayLike) -> bool:
-    """Whether a hyperplane strictly separates the two labels (HiGHS).
-
-    Examples
-    --------
-    >>> separable([[0, 0], [1, 1], [0, 1], [1, 0]], [0, 0, 1, 1])
-    False
-    """
-    from scipy.optimize import linprog
-
-    points, labels = np.atleast_2d(np.asarray(X, dtype=np.float64)), np.asarray(y)
-    if labels.min(initial=1) == labels.max(initial=0) or labels.size == 0:
-        return True
-    center = points.mean(axis=0)
-    scale = float(np.abs(points - center).max()) or 1.0
-    sign = np.where(labels == 1, -1.0, 1.0)
-    rows = sign[:, None] * np.column_stack([(points - center) / scale, np.ones(len(points))])
-    n = points.shape[1] + 1
-    result = linprog(  # largest slack of a bounded separator: positive iff separable
-        np.append(np.zeros(n), -1.0),
-        A_ub=np.column_stack([rows, np.ones(len(rows))]),
-        b_ub=np.zeros(len(rows)),
-        bounds=[(-1, 1)] * (n - 1) + [(None, None), (None, 1.0)],
-        method="highs",
-    )
-    return bool(result.status == 0 and -result.fun > 1e-9)

@@ -59,11 +59,11 @@ class AttackReport:
     Examples
     --------
     >>> from counterplay.poisoning import GapCuttingAttacker, IntervalTarget, MaxOpenInterval
-    >>> S = LabelledSet(np.linspace(0, 1, 11), np.zeros(11, int))
+    >>> S = LabelledSet(np.linspace(0, 1, 9), np.zeros(9, int))
     >>> report = attackable_rate(MaxOpenInterval(), IntervalTarget(), S, [[0.35], [0.62]],
     ...                          [GapCuttingAttacker()])
     >>> report.atk_lower, report.n_poison.tolist()
-    (1.0, [9, 9])
+    (1.0, [2, 4])
     """
 
     clean_correct: FloatArray
@@ -74,6 +74,14 @@ class AttackReport:
     poison: tuple[LabelledSet | None, ...]
     budget: int | None
     seed: int | None
+
+    def __post_init__(self) -> None:
+        both = np.flatnonzero((self.attacked > 0) & self.certified)
+        if both.size:
+            raise InvalidInputError(
+                f"test point {int(both[0])} is certified but an attack succeeded there; the "
+                "certificate does not hold for this learner and target"
+            )
 
     @property
     def err(self) -> float:

@@ -1,12 +1,21 @@
-"""What can be wrong with a training set, a poison set or a partition; all are ``ValueError``."""
+"""What can be wrong with a training set, a poison set or a partition: errors and warnings.
+
+All errors are ``ValueError``.
+"""
 
 from __future__ import annotations
 
-from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.errors import (
+    AssumptionWarning,
+    CounterplayWarning,
+    InvalidInputError,
+    NotRealizableError,
+)
 
 __all__ = [
+    "BlockFailureWarning",
     "BudgetError",
-    "MarginViolationError",
+    "GlobalFeaturesWarning",
     "NotCleanError",
     "NotRealizableError",
     "NumericallyDegenerateError",
@@ -36,13 +45,17 @@ class TooFewSamplesError(InvalidInputError):
     """There are fewer rows than blocks."""
 
 
-class MarginViolationError(InvalidInputError):
-    """Both labels occur in one cell of a cover: the margin is smaller than claimed."""
-
-
 class NumericallyDegenerateError(InvalidInputError):
-    """The arc of consistent directions is too thin for 64-bit numbers."""
+    """The answer is beyond 64-bit precision."""
 
 
 class ProjectionFailed(InvalidInputError):
     """No hypothesis of the class agrees with the majority where it must."""
+
+
+class BlockFailureWarning(CounterplayWarning):
+    """Some blocks of a partition could not be fitted; they abstain from the vote."""
+
+
+class GlobalFeaturesWarning(AssumptionWarning):
+    """Features look as if they were computed from all rows, which no certificate covers."""

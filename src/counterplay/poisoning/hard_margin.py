@@ -18,6 +18,7 @@ from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import ConvergenceError
 from counterplay.poisoning.errors import NotRealizableError
 from counterplay.poisoning.model import Labels, Learner, training_set
+from counterplay.poisoning.separation import separable
 
 
 class HardMarginSVM(Learner):
@@ -59,7 +60,12 @@ class HardMarginSVM(Learner):
         square = float(v @ v)
         first, last = float((positive @ v).min()), float((negative @ v).max())
         if square <= 1e-28 or first <= last:
-            raise NotRealizableError("no hyperplane separates the two labels")
+            if not separable(S.X, S.y):
+                raise NotRealizableError("no hyperplane separates the two labels")
+            raise ConvergenceError(
+                "the two labels are separable, but the margin is beyond 64-bit precision; "
+                "bring the columns to similar scales"
+            )
         self.gap_ = 1 - (first - last) / square
         if self.gap_ > self.tol:
             raise ConvergenceError(

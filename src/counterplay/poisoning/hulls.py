@@ -1,6 +1,7 @@
-"""Convex hulls of large planar point sets: most points are thrown away before Qhull sees them.
+"""Convex hulls of large planar point sets: most points are thrown away before the chain sees them.
 
-The hull only saves work, so degenerate inputs may keep more points than needed.
+The hull only saves work. Points are thrown away where rounding cannot matter, so every vertex is
+kept, and degenerate inputs keep more points than needed.
 """
 
 from __future__ import annotations
@@ -29,16 +30,11 @@ def hull_points(X: FloatArray) -> FloatArray:
         points = points[outside_polygon(points)]
     if len(points) <= _FEW:
         return points
-    points = np.unique(points, axis=0)
+    points = np.unique(points, axis=0)  # sorted by both coordinates
     if len(points) <= _FEW:
         return points
-    from scipy.spatial import ConvexHull, QhullError
-
-    try:
-        corners: FloatArray = points[ConvexHull(points).vertices]
-        return corners
-    except QhullError:  # (nearly) collinear: extreme in one of many directions, ends included
-        return _extremes(points)
+    corners: FloatArray = points[_chain(points)]
+    return corners
 
 
 def outside_polygon(points: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -51,25 +47,9 @@ def outside_polygon(points: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.in
     if keep.sum() < 3:
         return np.arange(len(points))
     rows: np.ndarray[tuple[int], np.dtype[np.int64]] = _not_inside(
-        points, corners[keep], edge[keep]
+        points, corners[keep], edge[keep], 1e-14 * float(np.abs(points).max()) ** 2
     )
     return rows
-
-
-def _extremes(points: FloatArray) -> FloatArray:
-    """All points if they are few, else the ends and the outline along the main direction.
-
-    Nearly collinear points have a hull thinner than rounding; only such sets come here.
-    """
-    if len(points) <= 2000:
-        return points
-    center = points - points.mean(axis=0)
-    along, across = np.linalg.svd(center, full_matrices=False)[2] @ center.T
-    order = np.argsort(along)
-    rows = {int(order[0]), int(order[-1])}
-    for slab in np.array_split(order, 500):
-        rows.update((int(slab[across[slab].argmin()]), int(slab[across[slab].argmax()])))
-    return points[sorted(rows)]
 
 
 @njit(cache=True)
@@ -88,7 +68,7 @@ def _support(points, u):  # type: ignore[no-untyped-def]  # compiled by numba
 
 
 @njit(cache=True)
-def _not_inside(points, corners, edge):  # type: ignore[no-untyped-def]  # compiled by numba
+def _not_inside(points, corners, edge, rounding):  # type: ignore[no-untyped-def]  # compiled by numba
     n, k = points.shape[0], corners.shape[0]
     rows = np.empty(n, dtype=np.int64)
     count = 0
@@ -97,10 +77,32 @@ def _not_inside(points, corners, edge):  # type: ignore[no-untyped-def]  # compi
         inside = True
         for j in range(k):
             side = edge[j, 0] * (y - corners[j, 1]) - edge[j, 1] * (x - corners[j, 0])
-            if side <= 1e-14:
+            if side <= rounding:
                 inside = False
                 break
         if not inside:
             rows[count] = i
             count += 1
     return rows[:count]
+
+
+@njit(cache=True)
+def _chain(points):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Lower and upper chain of sorted points (Andrew 1979), dropping only what is surely inside."""
+    n = points.shape[0]
+    kept = np.zeros(n, dtype=np.bool_)
+    stack = np.empty(n, dtype=np.int64)
+    for sign in (1.0, -1.0):  # lower chain, then upper
+        top = 0
+        for i in range(n):
+            while top > 1:
+                a, b = stack[top - 2], stack[top - 1]
+                first = (points[b, 0] - points[a, 0]) * (points[i, 1] - points[a, 1])
+                second = (points[b, 1] - points[a, 1]) * (points[i, 0] - points[a, 0])
+                if sign * (first - second) >= -1e-15 * (abs(first) + abs(second)) - 1e-280:
+                    break
+                top -= 1  # b is on the inner side of the segment from a to i
+            stack[top] = i
+            top += 1
+        kept[stack[:top]] = True
+    return np.flatnonzero(kept)

@@ -27,6 +27,8 @@ from counterplay.poisoning.model import (
     training_set,
 )
 
+_MOST = 10_000_000  # cuts an attacker makes
+
 
 class MinClosedInterval(Learner):
     """The smallest closed interval that contains the positives (A_1).
@@ -123,8 +125,9 @@ class MaxOpenInterval(Learner):
     ) -> BoolArray:
         """Points that no poison within the budget can flip.
 
-        Exact if nothing is positive, and if S has a positive: clean rows then only shrink the
-        interval towards the target, and what is right stays right.
+        Exact if S has a positive: clean rows then only shrink the interval towards the target, and
+        what is right stays right. Exact, too, if nothing is positive, except where one gap is a
+        multiple of another: rounding may save the attacker a row, and the certificate allows it.
         """
         x = column(X)
         if (S.y == 1).any():
@@ -134,7 +137,7 @@ class MaxOpenInterval(Learner):
             return np.zeros(x.size, dtype=np.bool_)
         ends = _ends(S.X)
         gap = np.clip(np.searchsorted(ends, x, side="right") - 1, 0, ends.size - 2)
-        cost = gap_costs(np.diff(ends))
+        cost = _cost_sums(np.diff(ends), 1 - 1e-12)
         on_end = np.isin(x, ends)
         limit = np.inf if budget is None else budget
         safe: BoolArray = on_end | (cost[gap] > limit)
@@ -155,15 +158,25 @@ def gap_costs(gaps: ArrayLike) -> IntArray:
     g = np.asarray(gaps, dtype=np.float64)
     if g.ndim != 1 or (g <= 0).any():
         raise InvalidInputError("gaps must be positive lengths")
+    return _cost_sums(g, 1.0)
+
+
+def _cost_sums(g: FloatArray, factor: float) -> IntArray:
+    """Cuts that make each gap the longest, if the other gaps are shortened by the factor."""
     cost = np.zeros(g.size, dtype=np.int64)
     block = max(1, 4_000_000 // max(1, g.size))
     for start in range(0, g.size, block):
         part = g[start : start + block]
-        ratio = g[None, :] / part[:, None]
-        left = np.arange(g.size)[None, :] < (start + np.arange(part.size))[:, None]
-        cuts = np.where(left, np.floor(ratio), np.ceil(ratio) - 1)  # own gap: ceil(1) - 1 = 0
-        cost[start : start + block] = cuts.sum(axis=1).astype(np.int64)
+        own = (start + np.arange(part.size))[:, None]
+        cuts = _cuts(factor * g[None, :], part[:, None], np.arange(g.size)[None, :] < own)
+        cost[start : start + block] = cuts.sum(axis=1)  # own gap: ceil(1) - 1 = 0
     return cost
+
+
+def _cuts(length: FloatArray, own: FloatArray, left: BoolArray) -> IntArray:
+    """Fewest cuts into pieces shorter than ``own``, or not longer if they are on its right."""
+    ratio = length / own
+    return np.where(left, np.floor(ratio), np.ceil(ratio) - 1).astype(np.int64)
 
 
 def open_interval_rate(X: ArrayLike, budget: int | None = None) -> float:
@@ -184,7 +197,8 @@ def open_interval_rate(X: ArrayLike, budget: int | None = None) -> float:
 class GapCuttingAttacker(Attacker):
     """Steers MaxOpenInterval into the gap of x0 by cutting every gap that is at least as long.
 
-    Applies when the target has no positives. The poison is negative and never in x0's gap.
+    Applies when the target has no positives. The poison is negative and never in x0's gap. With an
+    unlimited budget it wins at every unseen point whose gap takes at most ten million cuts.
 
     Examples
     --------
@@ -206,19 +220,29 @@ class GapCuttingAttacker(Attacker):
             return LabelledSet.empty(S.X)
         own = int(np.searchsorted(ends, here)) - 1
         gaps = np.diff(ends)
-        pieces = np.floor(gaps / gaps[own]).astype(np.int64)
-        pieces[own] = 0
-        if int(gaps.argmax()) == own:
-            return LabelledSet.empty(S.X)
-        if budget is not None and pieces.sum() > budget:
+        left = np.arange(gaps.size) < own
+        pieces = _cuts(gaps, gaps[own : own + 1], left)
+        if int(gaps.argmax()) == own or pieces.sum() > min(_MOST, budget or _MOST):
             return LabelledSet.empty(S.X)
         cuts = [
-            low + length * np.arange(1, n + 1) / (n + 1)
-            for low, length, n in zip(ends[:-1], gaps, pieces)
-            if n
+            _cut(ends[j], ends[j + 1], int(n), gaps[own], strict=bool(left[j]))
+            for j, n in enumerate(pieces)
+            if n or gaps[j] > gaps[own]
         ]
         points = np.concatenate(cuts)[:, None]
+        if budget is not None and len(points) > budget:
+            return LabelledSet.empty(S.X)
         return LabelledSet(points, np.zeros(len(points), np.uint8))
+
+
+def _cut(low: float, high: float, n: int, own: float, *, strict: bool) -> FloatArray:
+    """At least n cuts into pieces that are, after rounding, shorter than own (or not longer)."""
+    for count in (n, n + 1, n + 2):
+        cuts = low + (high - low) * np.arange(1, count + 1) / (count + 1)
+        longest = float(np.diff(np.concatenate([[low], cuts, [high]])).max())
+        if longest < own or (longest == own and not strict):
+            break
+    return np.asarray(cuts, dtype=np.float64)
 
 
 def _line(X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, Labels]:

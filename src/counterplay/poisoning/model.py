@@ -12,6 +12,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -249,15 +250,15 @@ class Attacker(ABC):
         return _representation(self)
 
 
-def check_clean(h_star: Target, poison: LabelledSet) -> None:
+def check_clean(h_star: Target, rows: LabelledSet, kind: str = "poison") -> None:
     """Raise :class:`NotCleanError` at the first row whose label is not the target's."""
-    truth = np.asarray(h_star(poison.X)).astype(np.uint8)
-    wrong = np.flatnonzero(truth != poison.y)
+    truth = np.asarray(h_star(rows.X)).astype(np.uint8)
+    wrong = np.flatnonzero(truth != rows.y)
     if wrong.size:
         row = int(wrong[0])
         raise NotCleanError(
-            f"poison row {row} has label {int(poison.y[row])} but the target says "
-            f"{int(truth[row])}; only correctly labelled rows may be added",
+            f"{kind} row {row} has label {int(rows.y[row])} but the target says "
+            f"{int(truth[row])}; only correctly labelled rows are allowed",
             row=row,
         )
 
@@ -341,6 +342,9 @@ class IntervalTarget:
 class LinearTarget:
     """The half-space ``1[<w, x> + b >= 0]``; the boundary is positive.
 
+    Labels are exact: they are those of the rational numbers that the floats are. Rounded labels of
+    rows next to the boundary can contradict every half-space.
+
     Parameters
     ----------
     w, b:
@@ -366,7 +370,18 @@ class LinearTarget:
 
     def __call__(self, X: ArrayLike) -> Labels:
         """Label the rows of X."""
-        return (self.decision_function(X) >= -self.tolerance).astype(np.uint8)
+        rows = np.atleast_2d(np.asarray(X, dtype=np.float64))
+        value = self.decision_function(rows) + self.tolerance
+        size = np.abs(rows) @ np.abs(self.w) + abs(self.b) + abs(self.tolerance)
+        labels = (value >= 0).astype(np.uint8)
+        rounding = (self.w.size + 4) * 2.0**-52 * size + 1e-300
+        for row in np.flatnonzero(np.abs(value) <= rounding):
+            labels[row] = self._exact_value(rows[row]) >= 0
+        return labels
+
+    def _exact_value(self, x: NDArray[np.float64]) -> Fraction:
+        terms = [Fraction(a) * Fraction(b) for a, b in zip(self.w.tolist(), x.tolist())]
+        return sum(terms, Fraction(self.b) + Fraction(self.tolerance))
 
     def __repr__(self) -> str:
         return f"LinearTarget(w={_short(self.w.tolist())}, b={self.b:g})"

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from counterplay.core.seeds import generator
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -21,6 +20,7 @@ from counterplay.core.validation import (
 )
 from counterplay.core.validation import check_positive_int as positive
 from counterplay.core.votes import Vote, hash_blocks
+from counterplay.errors import InvalidInputError
 from counterplay.poisoning.certificates import (
     CertifiedAccuracy,
     finite_aggregation_radius,
@@ -51,7 +51,7 @@ class PartitionClassifier(VotingClassifier):
     ----------
     estimator:
         Any scikit-learn classifier; default: one nearest neighbour. Blocks in which it cannot be
-        fitted vote for their most frequent class, blocks with one class for that class.
+        fitted abstain (``n_failed_`` counts them), blocks with one class vote for that class.
     n_partitions:
         Number of blocks, or ``"auto"``: the best certified accuracy at ``budget`` on a held-out
         part (see :func:`choose_n_partitions`). More blocks certify more rows, but each model sees
@@ -87,7 +87,10 @@ class PartitionClassifier(VotingClassifier):
     -----
     Guaranteed: ``certify(X)`` rows can be inserted or removed without changing the prediction
     (Levine and Feizi 2021; for ``spread`` > 1 Wang, Levine and Feizi 2022; for the run-off Rezaei
-    et al. 2023), provided that fitting the base estimator is deterministic given its seed. Blocks
+    et al. 2023), provided that fitting the base estimator is deterministic given its seed, and that
+    every row of X was made from its own example alone: a scaler, a vocabulary or tf-idf fitted on
+    all rows before the call carries one planted row into every block. Put such steps into the
+    estimator. ``fit`` warns at some signs of them; to see no warning proves nothing. Blocks
     without rows abstain, and ``n_empty_`` counts them; no rule can fill every block on every input
     and still let a row reach one block only, since removing the only row of a block empties it.
 
@@ -160,7 +163,10 @@ class PartitionClassifier(VotingClassifier):
         if self.random_state is None:
             return 0
         if isinstance(self.random_state, np.random.RandomState | np.random.Generator):
-            return int(generator(self.random_state).integers(2**31))
+            raise InvalidInputError(
+                "random_state must be None or an integer: a certificate speaks about refits, and a "
+                "generator gives every fit another seed"
+            )
         return check_int(self.random_state, "random_state", low=0)
 
     def _count(self, X: NDArray[Any], y: NDArray[Any]) -> int:
@@ -215,7 +221,7 @@ class PartitionClassifier(VotingClassifier):
 
     def _scores(self, X: ArrayLike) -> FloatArray:
         points = validate_data(self, X, reset=False, dtype=np.float64)
-        return collect_scores(self.models_, points, self.classes_, self.fallback_, self.n_jobs)
+        return collect_scores(self.models_, points, self.classes_, self.n_jobs)
 
     def election(self, X: ArrayLike) -> RunOff:
         """Both rounds of the run-off, whatever ``aggregation`` is."""

@@ -261,8 +261,9 @@ class ProjectedMajority(Learner):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the blocks, take the vote on the reference points, project."""
         S = LabelledSet(np.asarray(X), np.asarray(y))
-        models, fallback = fit_random_blocks(self.base, S, self.n_blocks, self.random_state)
-        self.votes_: IntArray = collect_votes(models, self.projector.reference, BINARY, fallback)
+        models = fit_random_blocks(self.base, S, self.n_blocks, self.random_state)
+        votes = collect_votes(models, self.projector.reference, BINARY)
+        self.votes_: IntArray = np.maximum(votes, 0)  # a block that abstains counts as a 0
         self.majority_: Labels = majority(self.votes_, tie="raise").astype(np.uint8)
         self.clear_: BoolArray = clear_points(self.votes_, self.k_p)
         self.member_ = self.projector.project(self.majority_, self.clear_, self.k_p)

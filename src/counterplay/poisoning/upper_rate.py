@@ -21,7 +21,7 @@ from counterplay.poisoning.clean_rate import clean_block_hits, crossed_interval
 from counterplay.poisoning.errors import TooFewSamplesError
 from counterplay.poisoning.model import LabelledSet
 from counterplay.poisoning.projected_majority import ProjectedMajority
-from counterplay.poisoning.voting import block_labels, collect_votes, fit_blocks
+from counterplay.poisoning.voting import collect_votes, fit_blocks
 
 
 def certified_upper_rate(
@@ -112,6 +112,6 @@ def _wrong(
     """Which models of the blocks err at which points."""
     seeds = [int(s) for s in rng.integers(2**31, size=len(blocks))]
     models = fit_blocks(base, S.X, S.y, blocks, seeds)
-    votes = collect_votes(models, points, BINARY, block_labels(S.y, blocks))
+    votes = collect_votes(models, points, BINARY)
     wrong: BoolArray = votes != labels[None, :]
     return wrong

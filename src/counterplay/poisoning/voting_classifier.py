@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from counterplay.core.seeds import derive_seed
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.core.votes import Vote
+from counterplay.poisoning.errors import GlobalFeaturesWarning
+from counterplay.poisoning.global_features import sign_of_global_features
 from counterplay.poisoning.nearest_row import NearestRow
-from counterplay.poisoning.voting import block_labels, collect_votes, count_votes, fit_blocks
+from counterplay.poisoning.voting import Failed, collect_votes, count_votes, fit_blocks
 
 
 class VotingClassifier(ClassifierMixin, BaseEstimator):
@@ -26,6 +29,14 @@ class VotingClassifier(ClassifierMixin, BaseEstimator):
         points, labels = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(labels)
         self.classes_, encoded = np.unique(labels, return_inverse=True)
+        if (sign := sign_of_global_features(points)) is not None:
+            warnings.warn(
+                f"{sign}; if a step fitted on all rows made these features, one planted row "
+                "reaches every block and no certificate covers that: pass raw rows and put the "
+                "step into a pipeline as estimator",
+                GlobalFeaturesWarning,
+                stacklevel=3,
+            )
         return points, encoded.reshape(-1)
 
     def _fit_models(
@@ -37,14 +48,14 @@ class VotingClassifier(ClassifierMixin, BaseEstimator):
             y
         ]  # no codes: a new label elsewhere must not rename those of a block
         self.models_ = fit_blocks(base, X, labels, blocks, seeds, self.n_jobs)
-        self.fallback_ = block_labels(labels, blocks)
         self.n_empty_ = sum(model is None for model in self.models_)
+        self.n_failed_ = sum(isinstance(model, Failed) for model in self.models_)
 
     def votes(self, X: ArrayLike) -> IntArray:
-        """Class positions voted for, shape (models, points); -1 for models without data."""
+        """Class positions voted for, shape (models, points); -1 where a model abstains."""
         check_is_fitted(self)
         points = validate_data(self, X, reset=False, dtype=np.float64)
-        return collect_votes(self.models_, points, self.classes_, self.fallback_, self.n_jobs)
+        return collect_votes(self.models_, points, self.classes_, self.n_jobs)
 
     def vote(self, X: ArrayLike) -> Vote:
         """Counts and winners; ties go to the first class."""
@@ -56,8 +67,9 @@ class VotingClassifier(ClassifierMixin, BaseEstimator):
         return self.vote(X).labels
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Vote shares per class."""
+        """Vote shares per class; equal where all models abstain."""
         counts = self.vote(X).counts.astype(np.float64)
+        counts[counts.sum(axis=1) == 0] = 1.0
         shares: FloatArray = counts / counts.sum(axis=1, keepdims=True)
         return shares
 
