@@ -19,13 +19,12 @@ from counterplay.strategic import (
     Applicants,
     LinearClass,
     StrategicHalving,
-    UnionSamplingLearner,
     fit_threshold,
     gaming_report,
-    loss_table,
+    play,
     rethreshold,
-    simulate,
 )
+from counterplay.strategic.lab import UnionSamplingLearner, loss_table
 
 Job = Callable[[], Any]
 
@@ -46,16 +45,18 @@ def union_sampling() -> None:
     rules = LinearClass(rng.normal(size=(n, d)), rng.normal(size=n))
     radius = rng.exponential(0.5, size=T)
     people = Agents.from_target(rules, rng.normal(size=(T, d)), radius=radius, target=17)
-    warm = Applicants(people.take(np.arange(1000)), "bot_xdelta")
-    simulate(warm, UnionSamplingLearner(rules, random_state=0))
+    warm = Applicants(people.take(np.arange(1000)), "features_after")
+    play(UnionSamplingLearner(rules, random_state=0), warm, fast=True)
     fast, _ = best_of(
-        lambda: simulate(
-            Applicants(people, "bot_xdelta"), UnionSamplingLearner(rules, random_state=0)
+        lambda: play(
+            UnionSamplingLearner(rules, random_state=0),
+            Applicants(people, "features_after"),
+            fast=True,
         )
     )
     slow, left = best_of(lambda: plain_union_sampling(rules, people, 0), 1)
     print(f"union sampling, {n} rules, {T:,} rounds")
-    print(f"  block-wise (simulate)        {fast:8.3f} s")
+    print(f"  block-wise (fast=True)       {fast:8.3f} s")
     print(f"  plain loop over rounds       {slow:8.3f} s   {slow / fast:6.1f}x slower (bar: 20)")
     print(f"  rules left after the plain loop: {left}")
 
@@ -100,7 +101,7 @@ def halving_round() -> None:
     rules = LinearClass(rng.normal(size=(n, d)), rng.normal(size=n))
     learner = StrategicHalving(rules)
     x = rng.normal(size=d)
-    ours, _ = best_of(lambda: learner.publish(x), 20)
+    ours, _ = best_of(lambda: learner.act(x), 20)
     product, _ = best_of(lambda: rules.weights @ x, 20)
     print(f"one round of StrategicHalving, {n:,} rules")
     print(f"  matrix-vector product        {1e3 * product:8.3f} ms")

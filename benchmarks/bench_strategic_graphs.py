@@ -14,14 +14,14 @@ from counterplay.core.dimensions import littlestone_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import Halving
 from counterplay.strategic import (
-    GraphGame,
+    GraphApplicants,
     ManipulationGraph,
-    Mode,
-    Red2OnlinePMF,
     StrategicERM,
     StrategicLinearClassifier,
-    graph_instances,
+    instances,
+    play,
 )
+from counterplay.strategic.lab import REPORT_ONLY_GRAPH, Red2OnlinePMF
 
 
 def timed(job):
@@ -140,8 +140,8 @@ def strategic_hinge(X, y, radius: float):
 
 
 def littlestone(r: int = 40, k: int = 4) -> None:
-    trap = graph_instances.halving_trap(r, k)
-    small = graph_instances.halving_trap(3, k)
+    trap = instances.halving_trap(r, k)
+    small = instances.halving_trap(3, k)
     littlestone_dimension(small.hypotheses)
     tree, seconds = timed(lambda: littlestone_dimension(trap.hypotheses))
     size = len(trap.hypotheses)
@@ -166,10 +166,11 @@ def hidden_round(n: int = 2000, rounds: int = 300) -> None:
         rules = FiniteClass.from_matrix(labels)
         truth = graph.induced(rules.labels[7][None, :])[0]
         learner = Red2OnlinePMF(Halving(rules), 4)
-        game, times = GraphGame(graph, Mode.PMF_V), []
+        times = []
         for x in nodes.tolist():
             start = time.perf_counter()
-            game.round(learner, x, int(truth[x]))
+            one = GraphApplicants(graph, [x], [int(truth[x])], setting=REPORT_ONLY_GRAPH)
+            play(learner, one)
             times.append(time.perf_counter() - start)
         mean, worst = 1e3 * float(np.mean(times)), 1e3 * max(times)
         print(f"  {name:36} mean {mean:6.2f} ms, slowest round {worst:6.1f} ms")

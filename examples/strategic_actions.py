@@ -15,7 +15,7 @@ from counterplay.strategic import (
     ManipulationGraph,
     StrategicERM,
     StrategicLinearClassifier,
-    graph_bounds,
+    bounds,
     strategic_accuracy,
 )
 
@@ -61,7 +61,7 @@ for name, model in models.items():
 erm = models["StrategicERM"]
 print(f"StrategicERM ran {erm.backend_}, proved optimal: {erm.optimal_}")
 
-few, many = (graph_bounds.pac_T_agnostic(6, k, eps=0.1) for k in (1, graph.k))
+few, many = (bounds.pac_T_agnostic(6, k, eps=0.1) for k in (1, graph.k))
 print(f"labels for error within 0.1: {few} with one move each, {many} with {graph.k}")
 
 fitted = strategic_accuracy(models["StrategicLinearClassifier"], X_train, y_train, graph=graph)

@@ -10,7 +10,8 @@ import numpy as np
 
 from counterplay import datasets
 from counterplay.errors import DataUnavailableError, MissingDependencyError
-from counterplay.strategic import NeighborhoodLearner, graph_bounds
+from counterplay.strategic import bounds
+from counterplay.strategic.lab import NeighborhoodLearner
 
 rng = np.random.default_rng(0)
 try:
@@ -69,7 +70,7 @@ for T in (200, 1000, half):
 learner = NeighborhoodLearner(k=k).fit(who[:half], click[:half])
 first = sorted(truth)[0]
 print(f"{first}: {sorted(learner.predict_sets([first])[0])}")
-worst = graph_bounds.graph_T_agnostic(k, learner.log_size_, eps=0.1)
+worst = bounds.graph_T_agnostic(k, learner.log_size_, eps=0.1)
 print(f"worst-case number of clicks for loss within 0.1 of 3k times the best: {worst}")
 
 assert results[half][0] > 0.9

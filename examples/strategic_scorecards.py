@@ -11,12 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from counterplay import datasets
 from counterplay.errors import DataUnavailableError, MissingDependencyError
-from counterplay.strategic import (
-    LinearClass,
-    gaming_report,
-    rethreshold,
-    value_of_information,
-)
+from counterplay.strategic import LinearClass, gaming_report, rethreshold, value_of_information
 
 try:
     data = datasets.fetch("german_credit", download=False)

@@ -9,29 +9,38 @@ from contracts.graph_cases import GRAPH_CASES
 from counterplay.strategic import (
     MWMR,
     Agents,
-    AllNegative,
     Applicants,
     ApplicantStream,
-    BlindElimination,
+    EstimatorClass,
+    LinearClass,
+    StrategicHalving,
+    UnionSamplingClassifier,
+    bounds,
+    fit_threshold,
+    gaming_report,
+    instances,
+    play,
+    rethreshold,
+    value_of_information,
+)
+from counterplay.strategic.lab import (
+    AllNegative,
     BoxClass,
     ConfidenceBoost,
     DeltaOnlyElimination,
     DistanceTableClass,
     EmpiricalPopulation,
-    EstimatorClass,
     Feedback,
+    FiniteERM,
     FiniteMetricClass,
     GraphMetric,
     GraphMetricClass,
-    LinearClass,
     LongestSurvivor,
     MajorityHalving,
     Marginals,
     MedianMapPredictor,
     Mixture,
-    NonStrategicERM,
     NormMetric,
-    OracleERM,
     PermutationMetric,
     PermutationMetricClass,
     PositiveSet,
@@ -39,33 +48,22 @@ from counterplay.strategic import (
     QuantileProbe,
     Reaction,
     RuleSetClass,
+    Seen,
     SequentialElimination,
-    Setting,
-    StrategicHalving,
     StrategicHalvingClassifier,
     TableMetric,
     TabulatedClass,
     ThresholdClass,
     UnionPredictor,
-    UnionSamplingClassifier,
     UnionSamplingLearner,
     acceptance_distance,
-    bounds,
     distinct_members,
-    exact_mistake_bound,
-    fit_threshold,
-    gaming_report,
-    instances,
     loss_table,
     make_conservative,
+    minimax_mistakes,
     mistake_filter,
-    play,
     realizable_mask,
-    rethreshold,
-    run_protocol,
     safe_filter,
-    simulate,
-    value_of_information,
     worst_case_mistakes,
 )
 
@@ -116,7 +114,7 @@ def study():
 
 
 NORM = {"norm 3": lambda: NormMetric(norm=3), "cost 0": lambda: NormMetric(costs=[0.0])}
-STREAM = {"setting": "bot_xdelta", "random_state": 0}
+STREAM = {"setting": "features_after", "random_state": 0}
 
 CLASSES = {
     "BoxClass": {
@@ -227,10 +225,6 @@ PREDICTORS = {
 }
 
 LEARNERS = {
-    "BlindElimination": {
-        "make": lambda: BlindElimination(linear(), order="random", random_state=0),
-        "run": run_in("bot_bot"),
-    },
     "ConfidenceBoost": {
         "make": boosted,
         "run": lambda b: b.fit(ApplicantStream(people(), **STREAM)).validation_losses_,
@@ -238,52 +232,52 @@ LEARNERS = {
     },
     "DeltaOnlyElimination": {
         "make": lambda: DeltaOnlyElimination(linear(), random_state=0),
-        "run": run_in("bot_delta"),
+        "run": run_in("report_only"),
         "bad": {"choice": lambda: DeltaOnlyElimination(linear(), choice="best")},
     },
     "LongestSurvivor": {
         "make": lambda: LongestSurvivor(StrategicHalving(linear()), 0.1, 0.1),
         "run": lambda s: (
-            s.fit(ApplicantStream(people(), "x_delta", random_state=0)).rounds_,
+            s.fit(ApplicantStream(people(), "features_first", random_state=0)).rounds_,
             s.predictor_.members,
         ),
         "bad": {"not conservative": lambda: LongestSurvivor(MWMR(linear()), 0.1, 0.1)},
     },
     "MWMR": {
         "make": lambda: MWMR(linear(), random_state=0),
-        "run": run_in("bot_xdelta"),
+        "run": run_in("features_after"),
         "bad": {"filter": lambda: MWMR(linear(), filter="all")},
     },
     "MajorityHalving": {
         "make": lambda: MajorityHalving(instances.star_instance(4).hypotheses),
-        "run": lambda f: play(f, instances.star_instance(4).adversary(), 5).to_frame(),
+        "run": lambda f: play(f, instances.star_instance(4).adversary(), rounds=5).to_frame(),
         "bad": {"no finite space": lambda: MajorityHalving(linear())},
     },
-    "NonStrategicERM": {
-        "make": lambda: NonStrategicERM(linear()),
+    "FiniteERM": {
+        "make": lambda: FiniteERM(linear()),
         "run": lambda e: e.fit(people()).losses_,
+        "bad": {"no agents": lambda: FiniteERM(linear()).fit(people().X, people().y)},
     },
-    "OracleERM": {"make": lambda: OracleERM(linear()), "run": lambda e: e.fit(people()).losses_},
     "ProperUnionSampling": {
         "make": lambda: ProperUnionSampling(linear(), random_state=0),
-        "run": run_in("bot_xdelta"),
+        "run": run_in("features_after"),
     },
     "QuantileProbe": {
         "make": lambda: QuantileProbe(linear(), random_state=0),
-        "run": run_in("x_delta"),
+        "run": run_in("features_first"),
         "bad": {"output": lambda: QuantileProbe(linear(), output="best")},
     },
     "SequentialElimination": {
         "make": lambda: SequentialElimination(linear()),
-        "run": run_in("bot_bot"),
+        "run": run_in("blind"),
         "bad": {"order": lambda: SequentialElimination(linear(), order=[0])},
     },
     "StrategicHalving": {
         "make": lambda: StrategicHalving(linear()),
-        "run": run_in("x_delta"),
+        "run": run_in("features_first"),
         "bad": {
             "median": lambda: StrategicHalving(linear(), median="mean"),
-            "setting": lambda: play(StrategicHalving(linear()), applicants("bot_bot")),
+            "setting": lambda: play(StrategicHalving(linear()), applicants("blind")),
             "radius range": lambda: StrategicHalving(linear(), radius_range=(2, 1)),
         },
     },
@@ -301,7 +295,7 @@ LEARNERS = {
     },
     "UnionSamplingLearner": {
         "make": lambda: UnionSamplingLearner(linear(), random_state=0),
-        "run": run_in("bot_xdelta"),
+        "run": run_in("features_after"),
         "bad": {"output first": lambda: UnionSamplingLearner(linear()).output()},
     },
 }
@@ -322,7 +316,7 @@ GAME = {
         "bad": {"setting": lambda: ApplicantStream(people(), "everything")},
     },
     "Applicants": {
-        "make": lambda: applicants("x_delta"),
+        "make": lambda: applicants("features_first"),
         "run": lambda a: a.next_agents(5).X,
         "bad": {"tie": lambda: Applicants(people(), tie="last")},
     },
@@ -333,36 +327,11 @@ GAME = {
     "Feedback": {"make": lambda: Feedback(y=1, yhat=0)},
     "Marginals": {"make": lambda: Marginals(np.ones(3) / 3)},
     "Reaction": {"make": lambda: Reaction(y=1, yhat=0)},
-    "Setting": {"make": lambda: Setting.X_DELTA, "bad": {"unknown": lambda: Setting.of("all")}},
+    "Seen": {"make": lambda: Seen(3, 1)},
     "StrategicTranscript": {
-        "make": lambda: play(StrategicHalving(linear()), applicants("x_delta"))
+        "make": lambda: play(StrategicHalving(linear()), applicants("features_first"))
     },
     "SamplePlan": {"make": lambda: UnionSamplingClassifier(linear(), eps=0.1).plan()},
-    "play": {
-        "args": lambda: {
-            "learner": StrategicHalving(linear()),
-            "environment": applicants("x_delta"),
-            "random_state": 0,
-        },
-        "bad": {"rounds": lambda: play(MWMR(linear()), applicants("x_delta"), rounds=-1)},
-    },
-    "run_protocol": {
-        "args": lambda: {
-            "environment": applicants("x_delta"),
-            "learner": StrategicHalving(linear()),
-            "T": 5,
-            "rng": 0,
-        },
-        "bad": {"endless": lambda: run_protocol(ApplicantStream(people()), MWMR(linear()))},
-    },
-    "simulate": {
-        "args": lambda: {
-            "environment": applicants("x_delta"),
-            "learner": UnionSamplingLearner(linear(), random_state=0),
-            "random_state": 0,
-        },
-        "bad": {"endless": lambda: simulate(ApplicantStream(people()), MWMR(linear()))},
-    },
     "make_conservative": {
         "args": lambda: {"learner": StrategicHalving(linear(), random_state=0)},
         "bad": {"randomised": lambda: make_conservative(MWMR(linear()))},
@@ -381,9 +350,15 @@ FUNCTIONS = {
         "args": lambda: {"hypotheses": linear(), "points": people().X},
         "bad": {"width": lambda: distinct_members(linear(), [[0.0]])},
     },
-    "exact_mistake_bound": {
-        "args": {"dist": LINE, "positive": RULES, "setting": "x_delta"},
-        "bad": {"setting": lambda: exact_mistake_bound(LINE, RULES, "bot_bot")},
+    "minimax_mistakes": {
+        "args": lambda: {
+            "hypotheses": FiniteMetricClass(LINE, RULES),
+            "setting": "features_first",
+        },
+        "bad": {
+            "setting": lambda: minimax_mistakes(FiniteMetricClass(LINE, RULES), "blind"),
+            "no graph": lambda: minimax_mistakes(instances.path_AB_C(3).hypotheses, "blind"),
+        },
     },
     "fit_threshold": {
         "args": lambda: {"model": fitted(), "X": people().X, "y": people().y, "radius": 0.3},
@@ -506,7 +481,7 @@ INSTANCES = {
     "instances.NonBallInstance": population(instances.nonball_lb_instance, eps=0.02),
     "instances.OnlineAdversary": {
         "make": lambda: instances.OnlineAdversary(online()),
-        "run": lambda a: play(MWMR(a.hypotheses, random_state=0), a, 20).to_frame(),
+        "run": lambda a: play(MWMR(a.hypotheses, random_state=0), a, rounds=20).to_frame(),
         "bad": {"target": lambda: instances.OnlineAdversary(online(), target=1)},
     },
     "instances.OnlineInstance": {"make": lambda: instances.star_instance(3)},
@@ -514,10 +489,10 @@ INSTANCES = {
     "instances.SparseWrong": population(instances.sparse_wrong, share=0.2),
     "instances.StarAdversary": {
         "make": lambda: instances.StarAdversary(star()),
-        "run": lambda a: play(SequentialElimination(a.hypotheses), a, 8).to_frame(),
+        "run": lambda a: play(SequentialElimination(a.hypotheses), a, rounds=8).to_frame(),
         "bad": {
             "randomised learner": lambda: play(
-                MWMR(star(), random_state=0), instances.StarAdversary(star()), 3
+                MWMR(star(), random_state=0), instances.StarAdversary(star()), rounds=3
             )
         },
     },

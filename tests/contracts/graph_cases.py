@@ -9,27 +9,34 @@ from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA, Halving
 from counterplay.strategic import (
     Action,
+    GraphApplicants,
+    ManipulationGraph,
+    StrategicERM,
+    StrategicLinearClassifier,
+    bounds,
+    instances,
+    play,
+    strategic_accuracy,
+)
+from counterplay.strategic.lab import (
+    FEATURES_FIRST,
+    FEATURES_FIRST_GRAPH,
+    REPORT_ONLY_GRAPH,
     AgnosticCoverHedge,
     BiasedMajorityVote,
     ConsistentGraphOnly,
     DisjunctionElimination,
     ExplicitGraphClass,
-    GraphGame,
     GridThreshold,
     HedgeOverH,
     LearnerDashboard,
     LocalGraph,
-    ManipulationGraph,
-    Mode,
     NeighborhoodLearner,
     PerceptronLearner,
     ProductGraphClass,
     Red2OnlineFI,
     Red2OnlinePMF,
     SingletonLearner,
-    StrategicERM,
-    StrategicLinearClassifier,
-    StrategyUnawareERM,
     StrategyUnawareOnline,
     SuperGraph,
     UnknownGraphOnline,
@@ -37,19 +44,14 @@ from counterplay.strategic import (
     UnknownGraphPACRealizable,
     WinnowLearner,
     consistent_graph,
-    finite_erm,
-    graph_bounds,
-    graph_instances,
     graph_loss,
     induced_predictions,
     is_realizable,
-    minimax_mistakes,
     probe,
     proxy_graph,
     proxy_loss,
     respond,
     stackelberg_regret,
-    strategic_accuracy,
     worst_case_mistakes_on_graph,
 )
 
@@ -81,8 +83,8 @@ def last_is_large(Z):
     return Z[:, -1] >= 1
 
 
-def play(mode):
-    return lambda learner: GraphGame(line(), mode).play(learner, NODES, LABELS)
+def played(mode):
+    return lambda learner: play(learner, GraphApplicants(line(), NODES, LABELS, setting=mode))
 
 
 def predictions(points):
@@ -102,10 +104,13 @@ NEIGHBORHOOD_CHECKS = {
 }
 
 LEARNERS = {
-    "Red2OnlineFI": {"make": lambda: Red2OnlineFI(SOA(rules())), "run": play(Mode.FI)},
+    "Red2OnlineFI": {
+        "make": lambda: Red2OnlineFI(SOA(rules())),
+        "run": played(FEATURES_FIRST_GRAPH),
+    },
     "Red2OnlinePMF": {
         "make": lambda: Red2OnlinePMF(SOA(rules()), 1),
-        "run": play(Mode.PMF_V),
+        "run": played(REPORT_ONLY_GRAPH),
         "bad": {"k": lambda: Red2OnlinePMF(SOA(rules()), -1)},
     },
     "LearnerDashboard": {
@@ -124,27 +129,27 @@ LEARNERS = {
     },
     "UnknownGraphOnline": {
         "make": lambda: UnknownGraphOnline(Halving(rules()), candidates()),
-        "run": play(Mode.UG),
+        "run": played(FEATURES_FIRST),
         "bad": {"k": lambda: UnknownGraphOnline(Halving(rules()), candidates(), k=1)},
     },
     "AgnosticCoverHedge": {
         "make": lambda: AgnosticCoverHedge(SOA(rules()), M=2, horizon=9, random_state=0),
-        "run": play(Mode.FI),
+        "run": played(FEATURES_FIRST_GRAPH),
         "bad": {"horizon": lambda: AgnosticCoverHedge(SOA(rules()), M=2, horizon=0)},
     },
     "BiasedMajorityVote": {
         "make": lambda: BiasedMajorityVote(rules(), 1),
-        "run": play(Mode.PMF_V),
+        "run": played(REPORT_ONLY_GRAPH),
         "bad": {"k": lambda: BiasedMajorityVote(rules(), -1)},
     },
     "HedgeOverH": {
         "make": lambda: HedgeOverH(rules(), 9, random_state=0),
-        "run": play(Mode.FI),
+        "run": played(FEATURES_FIRST_GRAPH),
         "bad": {"horizon": lambda: HedgeOverH(rules(), 0)},
     },
     "StrategyUnawareOnline": {
         "make": lambda: StrategyUnawareOnline(SOA(rules())),
-        "run": play(Mode.PMF_V),
+        "run": played(REPORT_ONLY_GRAPH),
     },
     "ConsistentGraphOnly": {
         "make": lambda: ConsistentGraphOnly(rules(), candidates()),
@@ -156,10 +161,6 @@ LEARNERS = {
     "SuperGraph": {
         "make": lambda: SuperGraph(rules(), candidates()),
         "run": lambda model: model.fit([0, 2], [1, 2], [1, 0]).hypothesis,
-    },
-    "StrategyUnawareERM": {
-        "make": lambda: StrategyUnawareERM(rules()),
-        "run": lambda model: model.fit(NODES, LABELS).best,
     },
     "PerceptronLearner": {
         "make": lambda: PerceptronLearner(2, 1.0, 0.1),
@@ -205,9 +206,15 @@ GRAPHS = {
         "make": lambda: ProductGraphClass(3, (((0,), ({}, {0: (1,)})),)),
         "bad": {"no candidate": lambda: ProductGraphClass(3, (((0,), ()),))},
     },
-    "GraphGame": {"make": lambda: GraphGame(line(), Mode.FI)},
-    "GraphTranscript": {"make": lambda: play(Mode.FI)(Red2OnlineFI(SOA(rules())))},
-    "Mode": {"no_case": "an enumeration"},
+    "GraphApplicants": {
+        "make": lambda: GraphApplicants(line(), NODES, LABELS),
+        "run": lambda game: play(Red2OnlineFI(SOA(rules())), game).to_frame(),
+        "bad": {
+            "labels": lambda: GraphApplicants(line(), NODES, [1]),
+            "node": lambda: GraphApplicants(line(), [3], [1]),
+            "setting": lambda: GraphApplicants(line(), NODES, LABELS, setting="blind"),
+        },
+    },
     "UnknownGraphFit": {
         "make": lambda: UnknownGraphPACAgnostic(rules(), candidates()).fit([0], [1], [0], [1])
     },
@@ -268,10 +275,6 @@ FUNCTIONS = {
         "args": lambda: {"nodes": [0], "y": [1], "cls": rules(), "graph": line()},
         "bad": {"labels": lambda: is_realizable([0], [-1], rules(), line())},
     },
-    "finite_erm": {
-        "args": lambda: {"cls": rules(), "nodes": NODES, "y": LABELS, "graph": line()},
-        "bad": {"weights": lambda: finite_erm(rules(), [0], [1], line(), sample_weight=[-1.0])},
-    },
     "probe": {
         "args": lambda: {"graph": line(), "nodes": NODES, "random_state": 0},
         "bad": {"node": lambda: probe(line(), [7])},
@@ -292,99 +295,89 @@ FUNCTIONS = {
         "args": lambda: {"graphs": candidates(), "nodes": [0], "moved_to": [1]},
         "bad": {"none fits": lambda: consistent_graph(candidates(), [1], [0])},
     },
-    "minimax_mistakes": {
-        "args": lambda: {"hypotheses": rules(), "graph": line(), "mode": Mode.FI},
-        "bad": {"mode": lambda: minimax_mistakes(rules(), line(), Mode.UG)},
-    },
     "worst_case_mistakes_on_graph": {
         "args": lambda: {
             "learner": Red2OnlineFI(SOA(rules())),
             "hypotheses": rules(),
             "graph": line(),
-            "mode": Mode.FI,
+            "setting": FEATURES_FIRST_GRAPH,
         },
         "bad": {
             "most": lambda: worst_case_mistakes_on_graph(
-                Red2OnlineFI(SOA(rules())), rules(), line(), Mode.FI, most=0
+                Red2OnlineFI(SOA(rules())), rules(), line(), FEATURES_FIRST_GRAPH, most=0
             )
         },
     },
 }
 
 BOUNDS = {
-    "graph_bounds.red2online_fi_mistakes": {"args": {"M": 2, "k": 3}},
-    "graph_bounds.red2online_pmf_mistakes": {"args": {"M": 2, "k": 3}},
-    "graph_bounds.unknown_graph_online_mistakes": {"args": {"M": 2, "k": 3, "log_G": 4.0}},
-    "graph_bounds.biased_majority_mistakes": {"args": {"n": 50, "k": 3}},
-    "graph_bounds.vc_induced_upper": {"args": {"d": 2, "k": 3, "log_G": 1.0}},
-    "graph_bounds.pac_T_realizable": {
-        "args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05, "log_G": 1.0}
-    },
-    "graph_bounds.pac_T_agnostic": {"args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05}},
-    "graph_bounds.graph_T_realizable": {
+    "bounds.red2online_fi_mistakes": {"args": {"M": 2, "k": 3}},
+    "bounds.red2online_pmf_mistakes": {"args": {"M": 2, "k": 3}},
+    "bounds.unknown_graph_online_mistakes": {"args": {"M": 2, "k": 3, "log_G": 4.0}},
+    "bounds.biased_majority_mistakes": {"args": {"n": 50, "k": 3}},
+    "bounds.vc_induced_upper": {"args": {"d": 2, "k": 3, "log_G": 1.0}},
+    "bounds.pac_T_realizable": {"args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05, "log_G": 1.0}},
+    "bounds.pac_T_agnostic": {"args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05}},
+    "bounds.graph_T_realizable": {
         "args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}
     },
-    "graph_bounds.graph_T_agnostic": {
-        "args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}
-    },
-    "graph_bounds.unknown_graph_T1": {
-        "args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}
-    },
-    "graph_bounds.unknown_graph_T2": {"args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05}},
-    "graph_bounds.unknown_graph_T_realizable": {
+    "bounds.graph_T_agnostic": {"args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}},
+    "bounds.unknown_graph_T1": {"args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}},
+    "bounds.unknown_graph_T2": {"args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05}},
+    "bounds.unknown_graph_T_realizable": {
         "args": {"d": 2, "k": 3, "log_G": 4.0, "eps": 0.1, "delta": 0.05}
     },
-    "graph_bounds.unknown_graph_slack": {
+    "bounds.unknown_graph_slack": {
         "args": {"k": 3, "log_G": 4.0, "log_H": 3.0, "T1": 900, "T2": 400, "delta": 0.05}
     },
-    "graph_bounds.cover_hedge_regret": {"args": {"T": 100, "M": 3}},
-    "graph_bounds.cover_hedge_doubling_regret": {"args": {"T": 100, "M": 3}},
-    "graph_bounds.log_sauer": {
+    "bounds.cover_hedge_regret": {"args": {"T": 100, "M": 3}},
+    "bounds.cover_hedge_doubling_regret": {"args": {"T": 100, "M": 3}},
+    "bounds.log_sauer": {
         "args": {"d": 2, "m": 9},
-        "bad": {"d": lambda: graph_bounds.log_sauer(-1, 9)},
+        "bad": {"d": lambda: bounds.log_sauer(-1, 9)},
     },
 }
 
 INSTANCES = {
-    "graph_instances.GraphInstance": {
-        "make": lambda: graph_instances.majority_graph_counterexample(),
+    "instances.GraphInstance": {
+        "make": lambda: instances.majority_graph_counterexample(),
         "no_example": "made by the functions of this module, which have examples",
     },
-    "graph_instances.SampledGroups": {
-        "make": lambda: graph_instances.sampled_groups(4, 0.1),
+    "instances.SampledGroups": {
+        "make": lambda: instances.sampled_groups(4, 0.1),
         "run": lambda groups: groups.sample(20, random_state=0),
         "no_example": "made by sampled_groups, which has an example",
     },
-    "graph_instances.sampled_groups": {
+    "instances.sampled_groups": {
         "args": {"n": 4, "eps": 0.1},
-        "bad": {"eps": lambda: graph_instances.sampled_groups(4, 0.7)},
+        "bad": {"eps": lambda: instances.sampled_groups(4, 0.7)},
     },
-    "graph_instances.binary_code_instance": {
+    "instances.binary_code_instance": {
         "args": {"k": 4, "d": 1},
-        "bad": {"k": lambda: graph_instances.binary_code_instance(1)},
+        "bad": {"k": lambda: instances.binary_code_instance(1)},
     },
-    "graph_instances.star_singletons": {
+    "instances.star_singletons": {
         "args": {"k": 3, "d": 1},
-        "bad": {"k": lambda: graph_instances.star_singletons(1)},
+        "bad": {"k": lambda: instances.star_singletons(1)},
     },
-    "graph_instances.halving_trap": {
+    "instances.halving_trap": {
         "args": {"r": 3, "k": 2},
-        "bad": {"r": lambda: graph_instances.halving_trap(0, 2)},
+        "bad": {"r": lambda: instances.halving_trap(0, 2)},
     },
-    "graph_instances.group_singletons": {
+    "instances.group_singletons": {
         "args": {"n": 3},
-        "bad": {"n": lambda: graph_instances.group_singletons(1)},
+        "bad": {"n": lambda: instances.group_singletons(1)},
     },
-    "graph_instances.path_AB_C": {
+    "instances.path_AB_C": {
         "args": {"n": 3},
-        "bad": {"n": lambda: graph_instances.path_AB_C(1)},
+        "bad": {"n": lambda: instances.path_AB_C(1)},
     },
-    "graph_instances.superset_trap": {
+    "instances.superset_trap": {
         "args": {"n": 8, "k": 3, "g": 4, "random_state": 0},
-        "bad": {"k": lambda: graph_instances.superset_trap(4, 4, 4)},
+        "bad": {"k": lambda: instances.superset_trap(4, 4, 4)},
     },
-    "graph_instances.majority_graph_counterexample": {"args": {}},
-    "graph_instances.empty_neighborhoods": {"args": {}},
+    "instances.majority_graph_counterexample": {"args": {}},
+    "instances.empty_neighborhoods": {"args": {}},
 }
 
 GRAPH_CASES = {**LEARNERS, **GRAPHS, **ESTIMATORS, **FUNCTIONS, **BOUNDS, **INSTANCES}

@@ -8,7 +8,9 @@ from functools import cache
 import numpy as np
 
 from counterplay.core.finite_class import FiniteClass
-from counterplay.strategic import GraphGame, GraphLearner, ManipulationGraph, Mode
+from counterplay.core.setting import Setting
+from counterplay.strategic import GraphApplicants, ManipulationGraph, play
+from counterplay.strategic.lab import StrategicLearner
 
 
 def random_graph(rng: np.random.Generator, n: int, k: int) -> ManipulationGraph:
@@ -38,15 +40,14 @@ def random_instance(
 
 
 def play_until_quiet(
-    learner: GraphLearner,
+    learner: StrategicLearner,
     graph: ManipulationGraph,
     target: np.ndarray,
-    mode: Mode,
+    mode: Setting,
     rng: np.random.Generator,
     most: int = 400,
 ) -> Iterator[tuple[int, int, bool]]:
     """Agents in random order, random ties, labels of ``target``, until a whole pass is right."""
-    game = GraphGame(graph, mode, tie=lambda options: int(rng.choice(options)))
     truth = graph.induced(target[None, :])[0]
     quiet = 0
     for _ in range(most):
@@ -54,9 +55,11 @@ def play_until_quiet(
             return
         wrong = 0
         for x in rng.permutation(graph.n).tolist():
-            _, after = game.round(learner, x, int(truth[x]))
-            wrong += after.yhat != after.y
-            yield x, int(truth[x]), after.yhat != after.y
+            tie = lambda options: int(rng.choice(options))  # noqa: E731  one line is enough
+            game = GraphApplicants(graph, [x], [int(truth[x])], setting=mode, tie=tie)
+            mistake = play(learner, game).mistakes > 0
+            wrong += mistake
+            yield x, int(truth[x]), mistake
         quiet = 0 if wrong else quiet + 1
     raise AssertionError("the learner never stops making mistakes")
 

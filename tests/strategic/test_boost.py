@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,26 +14,28 @@ from counterplay.strategic import (
     Agents,
     Applicants,
     ApplicantStream,
-    ConfidenceBoost,
-    Learner,
     LinearClass,
-    Setting,
-    ThresholdClass,
-    UnionPredictor,
     UnionSamplingClassifier,
     bounds,
 )
+from counterplay.strategic.lab import (
+    BLIND,
+    ConfidenceBoost,
+    StrategicLearner,
+    ThresholdClass,
+    UnionPredictor,
+)
 
 
-class Coin(Learner):
+class Coin(StrategicLearner):
     """Learns nothing; outputs a perfect rule with probability 1/2, else one with error 1/2."""
 
-    needs: ClassVar[Setting] = Setting.BOT_BOT
+    needs = BLIND
 
     def __init__(self, rules: ThresholdClass, rng: np.random.Generator, good: float = 0.5) -> None:
         self.rules, self.rng, self.good = rules, rng, good
 
-    def publish(self, x: Any = None) -> UnionPredictor:
+    def act(self, seen: Any = None) -> UnionPredictor:
         return UnionPredictor(self.rules, [0])
 
     def observe(self, feedback: Any) -> None:
@@ -64,7 +66,7 @@ def test_failure_probability_is_at_most_delta() -> None:
     failures = 0
     for seed in range(runs):
         boost = ConfidenceBoost(lambda rng: Coin(RULES, rng), 1, eps, delta, random_state=seed)
-        boost.fit(ApplicantStream(PEOPLE, "bot_bot", random_state=seed, block=512))
+        boost.fit(ApplicantStream(PEOPLE, "blind", random_state=seed, block=512))
         failures += boost.predictor_.loss(PEOPLE) > 8 * eps
     assert binomial_p_value(failures, runs, delta, "greater") > 0.001
     assert failures <= delta * runs
@@ -73,7 +75,7 @@ def test_failure_probability_is_at_most_delta() -> None:
 @pytest.mark.claim("02.26")
 def test_hopeless_learners_are_flagged() -> None:
     boost = ConfidenceBoost(lambda rng: Coin(RULES, rng, good=0.0), 1, 0.02, 0.1, random_state=0)
-    boost.fit(ApplicantStream(PEOPLE, "bot_bot", random_state=0))
+    boost.fit(ApplicantStream(PEOPLE, "blind", random_state=0))
     assert not boost.accepted_
     assert boost.runs_ == boost.repetitions == 5
     assert 0.5 in boost.validation_interval_
@@ -94,7 +96,7 @@ def test_no_agent_is_used_twice_and_not_too_many() -> None:
     eps, delta, T = 0.02, 0.1, 300
     for seed in range(20):
         served.clear()
-        stream = Counting(PEOPLE, "bot_bot", random_state=seed)
+        stream = Counting(PEOPLE, "blind", random_state=seed)
         boost = ConfidenceBoost(lambda rng: Coin(RULES, rng), T, eps, delta, random_state=seed)
         boost.fit(stream)
         assert all(a < b for a, b in zip(served, served[1:]))
@@ -106,7 +108,7 @@ def test_no_agent_is_used_twice_and_not_too_many() -> None:
 def test_a_short_list_is_refused() -> None:
     boost = ConfidenceBoost(lambda rng: Coin(RULES, rng), 10, 0.02, 0.1, random_state=0)
     with pytest.raises(InvalidInputError, match="use an ApplicantStream"):
-        boost.fit(Applicants(PEOPLE, "bot_bot"))
+        boost.fit(Applicants(PEOPLE, "blind"))
 
 
 def test_sample_plan_and_front_door() -> None:
@@ -122,14 +124,14 @@ def test_sample_plan_and_front_door() -> None:
         model = UnionSamplingClassifier(
             rules, eps=0.2, delta=0.1, constant="refined", random_state=seed
         )
-        model.fit(ApplicantStream(people, "bot_xdelta", random_state=seed))
+        model.fit(ApplicantStream(people, "features_after", random_state=seed))
         assert model.accepted_
         assert model.predictor_.loss(people) <= 0.2
         assert model.validation_interval_.low <= model.predictor_.loss(people)
     plain = UnionSamplingClassifier(
         rules, eps=0.05, constant="refined", boost=False, random_state=0
     )
-    plain.fit(ApplicantStream(people, "bot_xdelta", random_state=0))
+    plain.fit(ApplicantStream(people, "features_after", random_state=0))
     assert plain.accepted_ is None
     assert (
         plain.agents_used_

@@ -17,16 +17,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from counterplay.errors import AssumptionWarning, InvalidInputError
-from counterplay.strategic import (
-    Agents,
+from counterplay.strategic import Agents, EstimatorClass, LinearClass
+from counterplay.strategic.lab import (
     BoxClass,
     DistanceTableClass,
-    EstimatorClass,
     FiniteMetricClass,
     GraphMetric,
     GraphMetricClass,
     HypothesisClass,
-    LinearClass,
     NormMetric,
     PermutationMetricClass,
     RuleSetClass,

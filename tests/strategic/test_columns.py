@@ -22,16 +22,15 @@ from counterplay.strategic import (
     EstimatorClass,
     LinearClass,
     ManipulationGraph,
-    RuleSetClass,
     StrategicERM,
     StrategicLinearClassifier,
-    acceptance_distance,
     fit_threshold,
     gaming_report,
     rethreshold,
     strategic_accuracy,
     value_of_information,
 )
+from counterplay.strategic.lab import RuleSetClass, acceptance_distance
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(120, 3)), columns=["income", "debt", "age"])

@@ -9,17 +9,13 @@ import pytest
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA
-from counterplay.strategic import (
-    GraphGame,
+from counterplay.errors import NotRealizableError
+from counterplay.strategic import ManipulationGraph, bounds, instances, play
+from counterplay.strategic.lab import (
     GridThreshold,
     LearnerDashboard,
-    ManipulationGraph,
-    Mode,
-    RealizabilityError,
     Red2OnlineFI,
     Red2OnlinePMF,
-    graph_bounds,
-    graph_instances,
     respond,
 )
 from strategic.graph_problems import random_instance
@@ -73,15 +69,14 @@ def test_numbers_are_the_learners_and_weights_fall_as_proved(kind: str, exact: b
 
 
 def test_normalised_weights_lead_to_the_same_total_as_exact_ones() -> None:
-    star = graph_instances.star_singletons(8, 2)
-    game = GraphGame(star.graph, Mode.PMF_X)
+    star = instances.star_singletons(8, 2)
     boards = [
         LearnerDashboard(Red2OnlinePMF(SOA(star.hypotheses), 8, exact=exact))
         for exact in (False, True)
     ]
     for board in boards:
-        assert star.adversary().play(board, game).mistakes == board.mistakes == 16
-        assert board.bound == graph_bounds.red2online_pmf_mistakes(2, 8)
+        assert play(board, star.adversary()).mistakes == board.mistakes == 16
+        assert board.bound == bounds.red2online_pmf_mistakes(2, 8)
     floats, fractions = (board.to_frame() for board in boards)
     assert floats["kind"].tolist() == fractions["kind"].tolist()
     assert np.allclose(floats["log10_weight"], fractions["log10_weight"], atol=1e-9)
@@ -90,23 +85,23 @@ def test_normalised_weights_lead_to_the_same_total_as_exact_ones() -> None:
 def test_known_graph_bound_grows_with_the_moves_seen() -> None:
     board = LearnerDashboard(Red2OnlineFI(GridThreshold(15)))
     board.update(3, [3], 0)
-    assert board.bound == graph_bounds.red2online_fi_mistakes(4, 0)
+    assert board.bound == bounds.red2online_fi_mistakes(4, 0)
     board.update(3, [3, 4, 5], 0)
-    assert board.bound == graph_bounds.red2online_fi_mistakes(4, 2)
+    assert board.bound == bounds.red2online_fi_mistakes(4, 2)
 
 
 def test_a_mistake_that_refutes_every_rule_is_counted() -> None:
     board = LearnerDashboard(Red2OnlinePMF(SOA(FiniteClass.from_matrix([[0, 1]])), 0))
-    with pytest.raises(RealizabilityError, match="round 1"):
+    with pytest.raises(NotRealizableError, match="round 1"):
         board.update(1, [1], 0)
     assert board.mistakes == 1 > board.bound == 0
     assert "1 mistakes (bound 0.0)" in board.summary()
 
 
 def test_the_picture_has_mistakes_with_the_bound_experts_and_weight() -> None:
-    star = graph_instances.star_singletons(4, 1)
+    star = instances.star_singletons(4, 1)
     board = LearnerDashboard(Red2OnlinePMF(SOA(star.hypotheses), 4))
-    star.adversary().play(board, GraphGame(star.graph, Mode.PMF_X))
+    play(board, star.adversary())
     mistakes, experts, weight = board.plot().axes
     made, bound = mistakes.lines
     assert made.get_ydata()[-1] == board.mistakes == 4
@@ -117,7 +112,7 @@ def test_the_picture_has_mistakes_with_the_bound_experts_and_weight() -> None:
 
 
 def test_dropping_experts_is_said() -> None:
-    star = graph_instances.star_singletons(4, 1)
+    star = instances.star_singletons(4, 1)
     board = LearnerDashboard(Red2OnlinePMF(SOA(star.hypotheses), 4, max_experts=1))
     board.update(0, star.graph.closed(0), 1)
     assert "the bound does not hold" in board.summary()

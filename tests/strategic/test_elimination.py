@@ -10,16 +10,16 @@ from counterplay.strategic import (
     Agents,
     Applicants,
     ApplicantStream,
-    BlindElimination,
+    LinearClass,
+    instances,
+    play,
+)
+from counterplay.strategic.lab import (
     DeltaOnlyElimination,
     FiniteMetricClass,
-    LinearClass,
     SequentialElimination,
     TabulatedClass,
     ThresholdClass,
-    instances,
-    play,
-    simulate,
 )
 
 
@@ -30,11 +30,11 @@ def test_reports_only_never_lose_the_target(choice: str, runner: str) -> None:
     for seed in range(8):
         population = instances.conservative_lb_instance(12, 0.1, target=seed)
         learner = DeltaOnlyElimination(population.hypotheses, choice=choice, random_state=seed)
-        stream = ApplicantStream(population, "bot_delta", random_state=seed)
+        stream = ApplicantStream(population, "report_only", random_state=seed)
         if runner == "play":
-            play(learner, stream, 150)
+            play(learner, stream, rounds=150)
         else:
-            simulate(stream, learner, T=1500)
+            play(learner, stream, rounds=1500, fast=True)
         assert seed in learner.version_space
 
 
@@ -48,7 +48,7 @@ def test_reports_only_on_random_linear_rules(choice: str, norm: float) -> None:
         radius = rng.exponential(0.5, size=400)
         agents = Agents.from_target(rules, rng.normal(size=(400, 3)), radius=radius, target=7)
         learner = DeltaOnlyElimination(rules, choice=choice, random_state=seed)
-        game = simulate(Applicants(agents, "bot_delta"), learner)
+        game = play(learner, Applicants(agents, "report_only"), fast=True)
         sizes = np.concatenate([[40], game.version_space_sizes])
         assert 7 in learner.version_space
         assert (np.diff(sizes)[game["mistake"]] < 0).all()  # every mistake removes a rule
@@ -69,12 +69,12 @@ def test_reports_only_on_random_tables_and_sets() -> None:
         x = rng.integers(size, size=120)
         ball = Agents.from_target(catalogue, x, radius=rng.random(120) * 2, target=target)
         learner = DeltaOnlyElimination(catalogue, random_state=0)
-        play(learner, Applicants(ball, "bot_delta"))
+        play(learner, Applicants(ball, "report_only"))
         assert target in learner.version_space
         sets = rng.random((120, size)) < 0.3
         free = Agents.from_target(catalogue, x, sets=sets, target=target)
         learner = DeltaOnlyElimination(catalogue, manipulation="any", random_state=0)
-        play(learner, Applicants(free, "bot_delta", tie="random", random_state=0))
+        play(learner, Applicants(free, "report_only", tie="random", random_state=0))
         assert target in learner.version_space
 
 
@@ -86,8 +86,8 @@ def test_tabulated_catalogue_plays_the_same_game() -> None:
     table = TabulatedClass(rules, X)
     rows = Agents(X=np.arange(300), y=agents.y, radius=radius)
     for make in (DeltaOnlyElimination, SequentialElimination):
-        one = play(make(rules, random_state=0), Applicants(agents, "bot_delta"))
-        two = play(make(table, random_state=0), Applicants(rows, "bot_delta"))
+        one = play(make(rules, random_state=0), Applicants(agents, "report_only"))
+        two = play(make(table, random_state=0), Applicants(rows, "report_only"))
         assert one.to_frame().equals(two.to_frame())
 
 
@@ -98,24 +98,24 @@ def test_sequential_order_and_bound(order: object) -> None:
     agents = Agents.from_target(rules, x, radius=0.0, target=2)
     learner = SequentialElimination(rules, order=order, random_state=0)
     position = learner._order.tolist().index(2)
-    game = play(learner, Applicants(agents, "bot_bot"))
+    game = play(learner, Applicants(agents, "blind"))
     assert game.mistakes <= position
     assert learner.current == 2 or game.mistakes < position
     fast = SequentialElimination(rules, order=order, random_state=0)
-    assert simulate(Applicants(agents, "bot_bot"), fast).to_frame().equals(game.to_frame())
+    assert play(fast, Applicants(agents, "blind"), fast=True).to_frame().equals(game.to_frame())
 
 
 def test_sequential_restart_and_stop() -> None:
     rules = ThresholdClass([1.0, 2.0])
     noisy = Agents(X=[[0.0]] * 6, y=[1] * 6, radius=0.0)  # nobody accepts 0, all labels say yes
     with pytest.raises(NotRealizableError, match="round 2"):
-        play(SequentialElimination(rules), Applicants(noisy, "bot_bot"))
+        play(SequentialElimination(rules), Applicants(noisy, "blind"))
     again = SequentialElimination(rules, on_empty="restart")
-    assert play(again, Applicants(noisy, "bot_bot")).mistakes == 6
+    assert play(again, Applicants(noisy, "blind")).mistakes == 6
     assert again.restarts == 3
-    for runner in (play, lambda a, b: simulate(b, a)):
+    for runner in (play, lambda a, b: play(a, b, fast=True)):
         stop = SequentialElimination(rules, on_empty="stop")
-        game = runner(stop, Applicants(noisy, "bot_bot"))
+        game = runner(stop, Applicants(noisy, "blind"))
         assert stop.stopped
         assert stop.remaining == 1
         assert game.mistakes == stop.mistakes == 6
@@ -130,7 +130,7 @@ def test_bad_orders_are_refused() -> None:
 
 def test_blind_population_takes_the_predicted_number_of_mistakes() -> None:
     population = instances.blind_lb_instance(20, 1 / 120, target=13)
-    learner = BlindElimination(population.hypotheses)
-    simulate(ApplicantStream(population, "bot_bot", random_state=0), learner, T=8000)
+    learner = SequentialElimination(population.hypotheses)
+    play(learner, ApplicantStream(population, "blind", random_state=0), rounds=8000, fast=True)
     assert learner.mistakes == 13
     assert learner.current == 13

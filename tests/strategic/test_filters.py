@@ -10,17 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterplay.errors import InvalidInputError
-from counterplay.strategic import (
-    MWMR,
-    Agents,
-    Applicants,
+from counterplay.strategic import MWMR, Agents, Applicants, StrategicHalving, instances, play
+from counterplay.strategic.lab import (
     DistanceTableClass,
     QuantileProbe,
-    StrategicHalving,
     UnionSamplingLearner,
-    instances,
     mistake_filter,
-    play,
     safe_filter,
     safe_set_filter,
 )

@@ -20,13 +20,13 @@ from sklearn.tree import DecisionTreeClassifier
 from counterplay.errors import InvalidInputError
 from counterplay.strategic import (
     LinearClass,
-    NormMetric,
     fit_threshold,
     gaming_report,
     rethreshold,
     value_of_information,
 )
-from counterplay.strategic.rethreshold import best_cut
+from counterplay.strategic.graphs.bags import best_threshold
+from counterplay.strategic.lab import NormMetric
 
 
 @pytest.fixture(scope="module")
@@ -166,9 +166,15 @@ def test_fit_threshold_is_optimal_among_all_thresholds() -> None:
         assert gamed == pytest.approx(best)
 
 
+def cut_of(scores: Any, qualified: Any) -> float:
+    yes = np.array(qualified)
+    found = best_threshold(np.array(scores), yes * 1.0, ~yes * 1.0, widest=True, strict=True)
+    return float(found[1])
+
+
 def test_best_cut_never_splits_equal_scores() -> None:
     scores = np.array([1.0, 1.0, 1.0, 2.0])
-    cut = best_cut(scores, np.array([False, True, False, True]))
+    cut = cut_of(scores, [False, True, False, True])
     assert 1.0 < cut < 2.0
 
 
@@ -248,7 +254,7 @@ def test_value_of_information_with_real_labels_starts_over() -> None:
     ],
 )
 def test_s5_best_cut_separates_neighbouring_floats(scores: Any, qualified: Any, right: int) -> None:
-    cut = best_cut(np.array(scores), np.array(qualified))
+    cut = cut_of(scores, qualified)
     assert int(((np.array(scores) > cut) == qualified).sum()) == right
 
 

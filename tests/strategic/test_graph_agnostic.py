@@ -11,16 +11,13 @@ import pytest
 from counterplay.core.dimensions import littlestone_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA
-from counterplay.errors import InvalidInputError
-from counterplay.strategic import (
+from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.strategic import GraphApplicants, ManipulationGraph, bounds, play
+from counterplay.strategic.lab import (
+    FEATURES_FIRST_GRAPH,
     AgnosticCoverHedge,
-    GraphGame,
     HedgeOverH,
-    ManipulationGraph,
-    Mode,
-    RealizabilityError,
     Red2OnlineFI,
-    graph_bounds,
     stackelberg_regret,
     worst_case_mistakes_on_graph,
 )
@@ -37,7 +34,7 @@ def expert_predictions(rules, graph, nodes, flips) -> list[int]:
         if t in flips and not dead:
             try:
                 learner.update(bag, label)
-            except RealizabilityError:
+            except NotRealizableError:
                 dead = True
         said.append(label)
     return said
@@ -57,9 +54,8 @@ def test_merged_states_equal_brute_force(T: int, M: int, seed: int) -> None:
     learner = AgnosticCoverHedge(SOA(rules), M=M, horizon=T, random_state=0)
     assert learner.eta == pytest.approx(eta, abs=1e-12)
     weights = np.ones(len(sets))
-    game = GraphGame(graph, Mode.FI)
     for t in range(T):
-        game.round(learner, int(nodes[t]), int(y[t]))
+        play(learner, GraphApplicants(graph, [int(nodes[t])], [int(y[t])]))
         expected = float(weights @ table[:, t] / weights.sum())
         assert learner.probability == pytest.approx(expected, abs=1e-12)
         weights = weights * np.exp(-eta * (table[:, t] != y[t]))
@@ -72,7 +68,7 @@ def test_some_expert_reproduces_every_rule() -> None:
         rules, graph = random_class(rng, 8, 6), random_graph(rng, 6, 2)
         nodes = rng.integers(0, 6, size=25)
         induced = graph.induced(rules.labels)
-        most = graph_bounds.red2online_fi_mistakes(littlestone_dimension(rules).value, graph.k)
+        most = bounds.red2online_fi_mistakes(littlestone_dimension(rules).value, graph.k)
         for row in induced:
             learner, flips = Red2OnlineFI(SOA(rules), exact=True), set()
             for t, x in enumerate(nodes):
@@ -88,23 +84,27 @@ def test_some_expert_reproduces_every_rule() -> None:
 def test_regret_stays_below_its_bound_on_every_stream() -> None:
     rng = np.random.default_rng(6)
     T, M = 80, 6
-    bound = graph_bounds.cover_hedge_regret(T, M)
+    bound = bounds.cover_hedge_regret(T, M)
     log_n = math.log(sum(math.comb(T, L) for L in range(M + 1)))
     assert bound == pytest.approx(math.sqrt(T / 2 * log_n))
     largest, streams = -math.inf, 0
     while streams < 50:
         rules, graph = random_class(rng, 6, 6), random_graph(rng, 6, 2)
-        if worst_case_mistakes_on_graph(Red2OnlineFI(SOA(rules)), rules, graph, Mode.FI) > M:
+        if (
+            worst_case_mistakes_on_graph(
+                Red2OnlineFI(SOA(rules)), rules, graph, FEATURES_FIRST_GRAPH
+            )
+            > M
+        ):
             continue  # M must bound the mistakes on realizable streams
         streams += 1
         nodes = rng.integers(0, 6, size=T)
         truth = graph.induced(rules.labels[:1])[0][nodes]
         y = (truth ^ (rng.random(T) < 0.25)).astype(int)
         learner = AgnosticCoverHedge(SOA(rules), M=M, horizon=T, random_state=0)
-        game = GraphGame(graph, Mode.FI)
         losses = []
         for x, label in zip(nodes.tolist(), y.tolist()):
-            game.round(learner, x, label)
+            play(learner, GraphApplicants(graph, [x], [label]))
             losses.append(abs(learner.probability - label))  # expected loss of the draw
         regret = stackelberg_regret(losses, nodes, y, rules, graph)
         assert regret <= bound
@@ -120,7 +120,7 @@ def test_flips_look_at_the_closed_neighbourhood() -> None:
     rules = FiniteClass.from_matrix([[1, 0], [0, 0]])
     graph = ManipulationGraph.from_lists([[1], []])
     learner = AgnosticCoverHedge(SOA(rules, tie=1), M=1, horizon=2, random_state=0)
-    GraphGame(graph, Mode.FI).round(learner, 0, 0)
+    play(learner, GraphApplicants(graph, [0], [0]))
     assert learner.probability == pytest.approx(2 / 3, abs=1e-12)
 
 
@@ -128,22 +128,27 @@ def test_flips_look_at_the_closed_neighbourhood() -> None:
 def test_without_a_horizon_epochs_double_and_their_bounds_add_up() -> None:
     rng = np.random.default_rng(9)
     T, M = 100, 6
-    bound = graph_bounds.cover_hedge_doubling_regret(T, M)
+    bound = bounds.cover_hedge_doubling_regret(T, M)
     parts = [
         math.log(sum(math.comb(n, L) for L in range(min(M, n) + 1))) for n in 2 ** np.arange(7)
     ]
     assert bound == pytest.approx(sum(math.sqrt(2**i / 2 * p) for i, p in enumerate(parts)))
     for _ in range(15):
         rules, graph = random_class(rng, 5, 6), random_graph(rng, 6, 2)
-        if worst_case_mistakes_on_graph(Red2OnlineFI(SOA(rules)), rules, graph, Mode.FI) > M:
+        if (
+            worst_case_mistakes_on_graph(
+                Red2OnlineFI(SOA(rules)), rules, graph, FEATURES_FIRST_GRAPH
+            )
+            > M
+        ):
             continue
         nodes = rng.integers(0, 6, size=T)
         noise = rng.random(T) < 0.25
         y = (graph.induced(rules.labels[:1])[0][nodes] ^ noise).astype(int)
         learner = AgnosticCoverHedge(SOA(rules), M=M, random_state=0)
-        game, losses, epochs = GraphGame(graph, Mode.FI), [], set()
+        losses, epochs = [], set()
         for x, label in zip(nodes.tolist(), y.tolist()):
-            game.round(learner, x, label)
+            play(learner, GraphApplicants(graph, [x], [label]))
             losses.append(abs(learner.probability - label))
             epochs.add(learner.T)
         assert epochs == {1, 2, 4, 8, 16, 32, 64}
@@ -156,11 +161,10 @@ def test_an_epoch_is_a_fresh_learner() -> None:
     nodes, y = rng.integers(0, 5, size=15), rng.integers(0, 2, size=15)
     endless = AgnosticCoverHedge(SOA(rules), M=2, random_state=0)
     fresh = AgnosticCoverHedge(SOA(rules), M=2, horizon=8, random_state=0)
-    game = GraphGame(graph, Mode.FI)
     for t in range(15):  # epochs 1, 2, 4 and then 8
-        game.round(endless, int(nodes[t]), int(y[t]))
+        play(endless, GraphApplicants(graph, [int(nodes[t])], [int(y[t])]))
         if t >= 7:
-            game.round(fresh, int(nodes[t]), int(y[t]))
+            play(fresh, GraphApplicants(graph, [int(nodes[t])], [int(y[t])]))
             assert endless.probability == pytest.approx(fresh.probability, abs=1e-12)
 
 
@@ -171,10 +175,10 @@ def test_long_horizons_need_few_states() -> None:
     learner = AgnosticCoverHedge(SOA(rules), M=8, horizon=T, random_state=0)
     nodes = rng.integers(0, 6, size=T)
     y = rng.integers(0, 2, size=T)
-    GraphGame(graph, Mode.FI).play(learner, nodes, y)
+    play(learner, GraphApplicants(graph, nodes, y))
     assert learner.n_states < 200
     with pytest.raises(InvalidInputError, match="horizon"):
-        GraphGame(graph, Mode.FI).round(learner, 0, 0)
+        play(learner, GraphApplicants(graph, [0], [0]))
 
 
 def test_hedge_over_rules_has_the_usual_regret() -> None:
@@ -184,7 +188,7 @@ def test_hedge_over_rules_has_the_usual_regret() -> None:
     nodes = rng.integers(0, 6, size=T)
     y = (graph.induced(rules.labels[:1])[0][nodes] ^ (rng.random(T) < 0.25)).astype(int)
     learner = HedgeOverH(rules, horizon=T, random_state=0)
-    played = GraphGame(graph, Mode.FI).play(learner, nodes, y)
+    played = play(learner, GraphApplicants(graph, nodes, y))
     losses = (played["yhat"] != played["y"]).astype(float)
     bound = math.sqrt(T / 2 * math.log(len(rules))) + math.sqrt(T / 2 * math.log(1e6))
     assert stackelberg_regret(losses, nodes, y, rules, graph) <= bound

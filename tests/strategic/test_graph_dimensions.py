@@ -11,14 +11,13 @@ import pytest
 from counterplay.core.dimensions import littlestone_dimension, vc_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA
-from counterplay.strategic import (
+from counterplay.strategic import bounds, instances
+from counterplay.strategic.lab import (
     DisjunctionElimination,
     GridThreshold,
     PerceptronLearner,
     SingletonLearner,
     WinnowLearner,
-    graph_bounds,
-    graph_instances,
 )
 from strategic.graph_problems import naive_littlestone, random_class, random_graph
 
@@ -69,7 +68,7 @@ def test_thresholds_have_logarithmic_dimension(N: int) -> None:
 @pytest.mark.parametrize("k", [2, 3, 4, 5, 8, 16])
 @pytest.mark.parametrize("d", [1, 2])
 def test_moving_multiplies_the_dimension_by_log_k(k: int, d: int) -> None:
-    instance = graph_instances.binary_code_instance(k, d)
+    instance = instances.binary_code_instance(k, d)
     induced = after_moving(instance.hypotheses, instance.graph)
     assert vc_dimension(instance.hypotheses).value == d
     assert littlestone_dimension(instance.hypotheses).value == d
@@ -79,7 +78,7 @@ def test_moving_multiplies_the_dimension_by_log_k(k: int, d: int) -> None:
 
 @pytest.mark.claim("03.04")
 def test_the_bound_printed_without_a_constant_is_wrong() -> None:
-    instance = graph_instances.binary_code_instance(2, 1, strengthened=True)
+    instance = instances.binary_code_instance(2, 1, strengthened=True)
     induced = after_moving(instance.hypotheses, instance.graph)
     assert vc_dimension(instance.hypotheses).value == 1
     assert littlestone_dimension(instance.hypotheses).value == 1
@@ -98,9 +97,9 @@ def test_induced_dimension_stays_below_its_bounds() -> None:
         graph = random_graph(rng, n, k)
         induced = after_moving(rules, graph)
         before, moved = vc_dimension(rules).value, vc_dimension(induced).value
-        assert moved <= graph_bounds.vc_induced_upper(before, k)
+        assert moved <= bounds.vc_induced_upper(before, k)
         ldim = littlestone_dimension(rules).value
-        bound = graph_bounds.red2online_fi_mistakes(ldim, k)
+        bound = bounds.red2online_fi_mistakes(ldim, k)
         assert littlestone_dimension(induced).value <= bound + 1e-9
         tight += moved > before
     assert tight > 10  # moving does raise the dimension
@@ -110,13 +109,13 @@ def test_induced_dimension_stays_below_its_bounds() -> None:
 def test_sample_sizes_and_dimension_bounds_have_the_listed_values() -> None:
     upper = {(1, 1): 2, (1, 2): 3, (1, 4): 4, (1, 8): 5, (1, 16): 6, (1, 64): 9, (2, 4): 10,
              (3, 4): 16, (5, 8): 34, (10, 64): 105}  # fmt: skip
-    assert {key: graph_bounds.vc_induced_upper(*key) for key in upper} == upper
+    assert {key: bounds.vc_induced_upper(*key) for key in upper} == upper
     realizable = {(1, 1): 313, (1, 4): 342, (1, 16): 380, (1, 64): 422, (3, 1): 748, (3, 64): 1081}
-    assert {key: graph_bounds.pac_T_realizable(*key) for key in realizable} == realizable
+    assert {key: bounds.pac_T_realizable(*key) for key in realizable} == realizable
     agnostic = {(1, 1): 53286, (1, 4): 56400, (3, 16): 156997}
-    assert {key: graph_bounds.pac_T_agnostic(*key) for key in agnostic} == agnostic
-    assert graph_bounds.unknown_graph_T1(1, math.log(100)) == 258832
-    assert graph_bounds.unknown_graph_T1(4, math.log(100)) == 4141301
+    assert {key: bounds.pac_T_agnostic(*key) for key in agnostic} == agnostic
+    assert bounds.unknown_graph_T1(1, math.log(100)) == 258832
+    assert bounds.unknown_graph_T1(4, math.log(100)) == 4141301
 
 
 @pytest.mark.claim("03.05")
@@ -125,13 +124,13 @@ def test_sample_sizes_are_the_smallest_that_satisfy_their_inequality(d: int, k: 
     def phi(m: int) -> int:
         return sum(math.comb(m, i) for i in range(d + 1))
 
-    T = graph_bounds.pac_T_realizable(d, k)
+    T = bounds.pac_T_realizable(d, k)
     left = [2 * phi(2 * t * (k + 1)) * 2.0 ** (-0.1 * t / 2) for t in (T - 1, T)]
     assert left[1] <= 0.05 < left[0]
-    T = graph_bounds.pac_T_agnostic(d, k)
+    T = bounds.pac_T_agnostic(d, k)
     left = [math.log(4 * phi(2 * t * (k + 1))) - (0.05) ** 2 * t / 8 for t in (T - 1, T)]
     assert left[1] <= math.log(0.05) < left[0]
-    n = graph_bounds.vc_induced_upper(d, k)
+    n = bounds.vc_induced_upper(d, k)
     assert 2**n <= phi(n * (k + 1))
     assert 2 ** (n + 1) > phi((n + 1) * (k + 1))
 

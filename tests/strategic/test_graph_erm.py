@@ -7,15 +7,8 @@ import pytest
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.halfspaces import halfspaces_lp
-from counterplay.strategic import (
-    LocalGraph,
-    ManipulationGraph,
-    StrategicERM,
-    StrategyUnawareERM,
-    finite_erm,
-    graph_instances,
-    strategic_accuracy,
-)
+from counterplay.strategic import ManipulationGraph, StrategicERM, instances, strategic_accuracy
+from counterplay.strategic.lab import FiniteERM, LocalGraph
 
 
 def grid_sample(rng: np.random.Generator, T: int, size: int = 4, k: int = 2):
@@ -40,7 +33,7 @@ def enumerated(points, graph: ManipulationGraph, nodes, y) -> float:
     traces = FiniteClass.halfspaces_2d(points[used]).labels
     rows = np.zeros((len(traces), graph.n), dtype=bool)
     rows[:, used] = traces
-    return finite_erm(FiniteClass.from_matrix(rows), nodes, y, graph)[1] / len(y)
+    return float(FiniteERM(FiniteClass.from_matrix(rows)).fit(nodes, y, graph=graph).losses_.min())
 
 
 @pytest.mark.claim("03.21")
@@ -92,7 +85,7 @@ def test_thresholds_match_all_cuts_and_the_finite_backend() -> None:
         cuts = [-np.inf, *features[:, 0], np.inf]
         rules = [lambda Z, b=b: (Z[:, 0] >= b).astype(int) for b in cuts]
         table = FiniteClass.from_matrix(np.array([features[:, 0] >= b for b in cuts]))
-        best = finite_erm(table, nodes, y, graph)[1] / len(y)
+        best = FiniteERM(table).fit(nodes, y, graph=graph).losses_.min()
         line = StrategicERM("threshold1d").fit(X, y, graph=graph)
         listed = StrategicERM("finite", hypotheses=rules).fit(X, y, graph=graph)
         assert line.loss_ == pytest.approx(best)
@@ -135,7 +128,7 @@ def test_local_graphs_and_listed_graphs_give_the_same_rule() -> None:
 
 def test_strategy_unaware_learning_stays_at_one_half() -> None:
     # On the code instance every rule rejects every centre; only moving reveals the code.
-    instance = graph_instances.binary_code_instance(8, 1)
+    instance = instances.binary_code_instance(8, 1)
     centres = np.array(instance.expected["centres"])
     rng = np.random.default_rng(5)
     induced = instance.graph.induced(instance.hypotheses.labels)[:, centres]
@@ -144,9 +137,9 @@ def test_strategy_unaware_learning_stays_at_one_half() -> None:
         target = int(rng.integers(len(instance.hypotheses)))
         x = rng.integers(0, 3, size=12)
         y = induced[target, x].astype(int)
-        naive = StrategyUnawareERM(instance.hypotheses).fit(centres[x], y).best
+        naive = FiniteERM(instance.hypotheses, strategic=False).fit(centres[x], y).member_
         losses.append((induced[naive] != induced[target]).mean())
-        best = finite_erm(instance.hypotheses, centres[x], y, instance.graph)[0]
+        best = FiniteERM(instance.hypotheses).fit(centres[x], y, graph=instance.graph).member_
         aware.append((induced[best] != induced[target]).mean())
     assert abs(np.mean(losses) - 0.5) < 5 * 0.3 / 20
     assert np.mean(aware) == pytest.approx(0.5 * (2 / 3) ** 12, abs=5 * 0.05 / 20)
@@ -214,7 +207,7 @@ def test_s3_far_points_do_not_hide_the_best_halfspace(seed: int) -> None:
 def every_halfspace(X: np.ndarray, graph: ManipulationGraph, y: np.ndarray) -> float:
     """Least strategic loss, by linear programs for all labelings of the points."""
     traces = FiniteClass.from_matrix(halfspaces_lp((X - X.mean(axis=0)) / X.std(axis=0)))
-    return finite_erm(traces, np.arange(len(y)), y, graph)[1] / len(y)
+    return float(FiniteERM(traces).fit(np.arange(len(y)), y, graph=graph).losses_.min())
 
 
 @pytest.mark.parametrize("kind", ["general", "far", "grid", "unequal"])

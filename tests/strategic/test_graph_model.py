@@ -8,36 +8,45 @@ import pytest
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA, Halving
+from counterplay.core.setting import Setting
 from counterplay.errors import (
     CounterplayWarning,
     InformationError,
     InvalidInputError,
+    NotRealizableError,
     OpenProblemError,
 )
 from counterplay.strategic import (
     Action,
+    GraphApplicants,
+    ManipulationGraph,
+    StrategicERM,
+    play,
+    strategic_accuracy,
+)
+from counterplay.strategic.lab import (
+    FEATURES_AFTER,
+    FEATURES_AFTER_GRAPH,
+    FEATURES_FIRST,
+    FEATURES_FIRST_GRAPH,
+    REPORT_ONLY_GRAPH,
     AgnosticCoverHedge,
     BiasedMajorityVote,
     ExplicitGraphClass,
-    GraphGame,
-    GraphLearner,
-    GraphTranscript,
     LocalGraph,
-    ManipulationGraph,
-    Mode,
     PerceptronLearner,
-    RealizabilityError,
     Red2OnlineFI,
     Red2OnlinePMF,
-    StrategicERM,
+    StrategicLearner,
+    StrategicTranscript,
     UnknownGraphOnline,
     UnknownGraphPACRealizable,
     induced_predictions,
     is_realizable,
     respond,
     stackelberg_regret,
-    strategic_accuracy,
 )
+from counterplay.strategic.settings import GRAPH_SETTINGS
 from strategic.graph_problems import random_graph
 
 TWO = FiniteClass.from_matrix([[0, 0], [0, 1]])
@@ -80,17 +89,19 @@ def test_ties_are_uniform_on_request() -> None:
     assert (np.abs(counts[1:] - 1000) < 5 * np.sqrt(3000 * 2 / 9)).all()
 
 
-class Spy(GraphLearner):
+class Spy(StrategicLearner):
     """Records everything it is told."""
 
-    def __init__(self, mode: Mode) -> None:
-        self.mode = mode
+    on_graph = True
+
+    def __init__(self, mode: Setting) -> None:
+        self.needs = mode
         self.before: list[object] = []
         self.after: list[object] = []
 
-    def publish(self, before, n):
-        self.before.append(before)
-        return np.zeros(n, dtype=bool)
+    def act(self, seen=None):
+        self.before.append(seen)
+        return np.zeros(seen.n, dtype=bool)
 
     def observe(self, after) -> None:
         self.after.append(after)
@@ -99,59 +110,64 @@ class Spy(GraphLearner):
 @pytest.mark.claim("03.11")
 def test_each_mode_reveals_what_it_says_and_nothing_else() -> None:
     graph = ManipulationGraph.from_lists([[1, 2], [], [1]])
-    before_x = {Mode.FI: 0, Mode.UG: 0}
-    for mode in Mode:
+    before_x = {FEATURES_FIRST_GRAPH: 0, FEATURES_FIRST: 0}
+    for mode in GRAPH_SETTINGS:
         spy = Spy(mode)
-        GraphGame(graph, mode).round(spy, 0, 1)
+        play(spy, GraphApplicants(graph, [0], [1], setting=mode))
         before, after = spy.before[0], spy.after[0]
         assert before.x == before_x.get(mode)
-        assert (before.bag is not None) == (mode is Mode.FI)
+        assert (before.neighbourhood is not None) == (mode == FEATURES_FIRST_GRAPH)
         assert after.y == 1
-        assert after.v == 0
+        assert after.report == 0
         assert after.yhat == 0
-        assert (after.x is None) == (mode is Mode.PMF_V)
-        assert (after.bag is None) == (mode in (Mode.UG, Mode.UG_AFTER))
+        assert (after.x is None) == (mode == REPORT_ONLY_GRAPH)
+        assert (after.neighbourhood is None) == (mode in (FEATURES_FIRST, FEATURES_AFTER))
 
 
 @pytest.mark.claim("03.11")
 def test_hidden_feature_feedback_shows_the_neighbourhood_of_where_the_agent_went() -> None:
     class Accept2(Spy):
-        def publish(self, before, n):
-            super().publish(before, n)
+        def act(self, seen=None):
+            super().act(seen)
             return np.array([False, False, True])
 
     graph = ManipulationGraph.from_lists([[1, 2], [], [1]])
-    spy = Accept2(Mode.PMF_V)
-    GraphGame(graph, Mode.PMF_X).round(spy, 0, 1)  # the game knows x; the learner asked for less
+    spy = Accept2(REPORT_ONLY_GRAPH)
+    play(
+        spy, GraphApplicants(graph, [0], [1], setting=FEATURES_AFTER_GRAPH)
+    )  # the game knows x; the learner asked for less
     assert spy.after[0].x is None
-    assert spy.after[0].v == 2
-    assert spy.after[0].bag.tolist() == [2, 1]
+    assert spy.after[0].report == 2
+    assert spy.after[0].neighbourhood.tolist() == [2, 1]
 
 
 @pytest.mark.claim("03.11")
 def test_learners_are_refused_where_too_little_is_revealed() -> None:
     graphs = ExplicitGraphClass.from_graphs([ARC])
     learners = [
-        (Red2OnlineFI(SOA(TWO)), {Mode.FI}),
-        (Red2OnlinePMF(SOA(TWO), 1), {Mode.FI, Mode.PMF_X, Mode.PMF_V}),
-        (UnknownGraphOnline(SOA(TWO), graphs), {Mode.FI, Mode.UG}),
+        (Red2OnlineFI(SOA(TWO)), {FEATURES_FIRST_GRAPH}),
+        (
+            Red2OnlinePMF(SOA(TWO), 1),
+            {FEATURES_FIRST_GRAPH, FEATURES_AFTER_GRAPH, REPORT_ONLY_GRAPH},
+        ),
+        (UnknownGraphOnline(SOA(TWO), graphs), {FEATURES_FIRST_GRAPH, FEATURES_FIRST}),
     ]
     for learner, enough in learners:
-        for mode in Mode:
+        for mode in GRAPH_SETTINGS:
             if mode in enough:
-                GraphGame(ARC, mode).round(learner, 0, 0)
+                play(learner, GraphApplicants(ARC, [0], [0], setting=mode))
             else:
                 with pytest.raises(InformationError, match=type(learner).__name__) as caught:
-                    GraphGame(ARC, mode).round(learner, 0, 0)
+                    play(learner, GraphApplicants(ARC, [0], [0], setting=mode))
                 assert not isinstance(caught.value, NotImplementedError)
 
 
 @pytest.mark.claim("03.11")
 def test_agnostic_learning_with_less_information_names_the_open_problem() -> None:
     learner = AgnosticCoverHedge(SOA(TWO), M=2, horizon=5, random_state=0)
-    for mode in (Mode.PMF_X, Mode.PMF_V, Mode.UG, Mode.UG_AFTER):
+    for mode in (FEATURES_AFTER_GRAPH, REPORT_ONLY_GRAPH, FEATURES_FIRST, FEATURES_AFTER):
         with pytest.raises(OpenProblemError, match="hidden features or unknown graphs is an open"):
-            GraphGame(ARC, mode).round(learner, 0, 0)
+            play(learner, GraphApplicants(ARC, [0], [0], setting=mode))
     assert issubclass(OpenProblemError, InformationError)  # both families of users can catch it
     assert issubclass(OpenProblemError, NotImplementedError)
 
@@ -160,17 +176,20 @@ def test_agnostic_learning_with_less_information_names_the_open_problem() -> Non
 @pytest.mark.parametrize(
     ("make", "mode"),
     [
-        (lambda: Red2OnlineFI(SOA(TWO)), Mode.FI),
-        (lambda: Red2OnlineFI(Halving(TWO), prune=False), Mode.FI),
-        (lambda: Red2OnlinePMF(SOA(TWO), k=1), Mode.PMF_V),
-        (lambda: BiasedMajorityVote(TWO, k=1), Mode.PMF_V),
-        (lambda: UnknownGraphOnline(SOA(TWO), ExplicitGraphClass.from_graphs([ARC])), Mode.UG),
+        (lambda: Red2OnlineFI(SOA(TWO)), FEATURES_FIRST_GRAPH),
+        (lambda: Red2OnlineFI(Halving(TWO), prune=False), FEATURES_FIRST_GRAPH),
+        (lambda: Red2OnlinePMF(SOA(TWO), k=1), REPORT_ONLY_GRAPH),
+        (lambda: BiasedMajorityVote(TWO, k=1), REPORT_ONLY_GRAPH),
+        (
+            lambda: UnknownGraphOnline(SOA(TWO), ExplicitGraphClass.from_graphs([ARC])),
+            FEATURES_FIRST,
+        ),
     ],
 )
-def test_contradictions_stop_with_the_round(make, mode: Mode) -> None:
+def test_contradictions_stop_with_the_round(make, mode: Setting) -> None:
     learner = make()
-    with pytest.raises(RealizabilityError, match=r"round \d+") as caught:
-        GraphGame(ARC, mode).play(learner, [0, 1] * 20, [1, 0] * 20)
+    with pytest.raises(NotRealizableError, match=r"round \d+") as caught:
+        play(learner, GraphApplicants(ARC, [0, 1] * 20, [1, 0] * 20, setting=mode))
     assert 1 <= caught.value.round <= 40
     assert f"round {caught.value.round}" in str(caught.value)
 
@@ -179,8 +198,8 @@ def test_contradictions_stop_with_the_round(make, mode: Mode) -> None:
 def test_no_graph_left_stops_with_the_round() -> None:
     isolated = ManipulationGraph.from_lists([[], []])
     learner = UnknownGraphOnline(SOA(TWO), ExplicitGraphClass.from_graphs([isolated]), k=1)
-    with pytest.raises(RealizabilityError, match="round 1: no candidate graph"):
-        GraphGame(ARC, Mode.UG).play(learner, [0, 0], [1, 1])
+    with pytest.raises(NotRealizableError, match="round 1: no candidate graph"):
+        play(learner, GraphApplicants(ARC, [0, 0], [1, 1], setting=FEATURES_FIRST))
 
 
 @pytest.mark.claim("03.23")
@@ -204,7 +223,7 @@ def test_no_graph_left_stops_with_the_round() -> None:
         (lambda: LocalGraph(lambda x: np.stack([x + 1, x + 2]), k=1).closed([0.0]), "k=1"),
         (lambda: LocalGraph(lambda x: x[None], k=1).closed([0.0]), "lists itself"),
         (lambda: is_realizable([0], [-1], TWO, ARC), "0 and 1"),
-        (lambda: GraphGame(ARC, Mode.FI).play(Red2OnlineFI(SOA(TWO)), [0, 1], [-1, 1]), "-1/.1"),
+        (lambda: play(Red2OnlineFI(SOA(TWO)), GraphApplicants(ARC, [0, 1], [-1, 1])), "-1/.1"),
         (lambda: ExplicitGraphClass(np.eye(2, dtype=bool)[None]), "to itself"),
         (lambda: UnknownGraphOnline(SOA(TWO), ExplicitGraphClass.from_graphs([ARC]), 0), "k=0"),
         (lambda: PerceptronLearner(2, 1.0, 0.0), "margin"),
@@ -267,8 +286,8 @@ def test_regret_compares_with_every_rule_under_its_own_responses() -> None:
 
 
 def test_transcripts_count_both_kinds_of_mistakes() -> None:
-    columns = {"x": [0, 0, 1], "v": [0, 0, 1], "yhat": [1, 0, 1], "y": [0, 1, 1]}
-    game = GraphTranscript({name: np.array(values) for name, values in columns.items()}, {})
+    columns = {"x": [0, 0, 1], "report": [0, 0, 1], "yhat": [1, 0, 1], "y": [0, 1, 1]}
+    game = StrategicTranscript({name: np.array(values) for name, values in columns.items()}, {})
     assert (game.mistakes, game.false_positives, game.false_negatives) == (2, 1, 1)
     assert "2 mistakes" in game.summary()
 

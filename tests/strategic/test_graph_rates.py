@@ -9,47 +9,50 @@ import pytest
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA, Halving
-from counterplay.strategic import (
-    GraphGame,
-    ManipulationGraph,
-    Mode,
+from counterplay.core.setting import Setting
+from counterplay.strategic import ManipulationGraph, instances, play
+from counterplay.strategic.lab import (
+    FEATURES_AFTER_GRAPH,
+    FEATURES_FIRST,
+    FEATURES_FIRST_GRAPH,
+    FiniteERM,
     Red2OnlineFI,
     Red2OnlinePMF,
     UnknownGraphOnline,
-    finite_erm,
-    graph_instances,
 )
 
 
-def played(instance, learner, mode: Mode) -> int:
-    return instance.adversary().play(learner, GraphGame(instance.graph, mode)).mistakes
+def played(instance, learner, mode: Setting) -> int:
+    return play(learner, instance.adversary()).mistakes
 
 
 @pytest.mark.claim("03.27")
 @pytest.mark.parametrize(("k", "d"), [(2, 1), (8, 1), (32, 1), (4, 2), (4, 3)])
 def test_known_graphs_cost_d_log_k(k: int, d: int) -> None:
-    code = graph_instances.binary_code_instance(k, d)
-    assert played(code, Red2OnlineFI(SOA(code.hypotheses)), Mode.FI) == d * int(math.log2(k))
+    code = instances.binary_code_instance(k, d)
+    assert played(code, Red2OnlineFI(SOA(code.hypotheses)), FEATURES_FIRST_GRAPH) == d * int(
+        math.log2(k)
+    )
 
 
 @pytest.mark.claim("03.27")
 @pytest.mark.parametrize(("k", "d"), [(2, 1), (8, 1), (32, 1), (4, 2), (3, 3)])
 def test_hidden_features_cost_d_k(k: int, d: int) -> None:
-    star = graph_instances.star_singletons(k, d)
-    assert played(star, Red2OnlinePMF(SOA(star.hypotheses), k), Mode.PMF_X) == d * k
+    star = instances.star_singletons(k, d)
+    assert played(star, Red2OnlinePMF(SOA(star.hypotheses), k), FEATURES_AFTER_GRAPH) == d * k
 
 
 @pytest.mark.claim("03.27")
 @pytest.mark.parametrize("n", [2, 4, 8, 16])
 def test_unknown_graphs_cost_log_size_over_loglog_size_or_their_number(n: int) -> None:
-    groups = graph_instances.group_singletons(n)
+    groups = instances.group_singletons(n)
     learner = UnknownGraphOnline(Halving(groups.hypotheses), groups.graphs)
     bits = groups.graphs.log_size / math.log(2)
-    cost = played(groups, learner, Mode.UG)
+    cost = played(groups, learner, FEATURES_FIRST)
     assert cost == n
     assert 0.8 <= cost / (bits / math.log2(bits)) <= 1.6
-    path = graph_instances.path_AB_C(n)
-    assert played(path, Red2OnlinePMF(SOA(path.hypotheses), n + 1), Mode.PMF_X) == n
+    path = instances.path_AB_C(n)
+    assert played(path, Red2OnlinePMF(SOA(path.hypotheses), n + 1), FEATURES_AFTER_GRAPH) == n
     assert len(path.graphs) == n
 
 
@@ -57,7 +60,7 @@ def test_unknown_graphs_cost_log_size_over_loglog_size_or_their_number(n: int) -
 @pytest.mark.parametrize(("k", "d"), [(16, 1), (16, 2)])
 def test_labels_for_known_graphs_follow_the_exact_law(k: int, d: int) -> None:
     """Expected error (1 - 1/s)^T / 2 with s = d log2 k; checked at T = s by 600 runs."""
-    code = graph_instances.binary_code_instance(k, d)
+    code = instances.binary_code_instance(k, d)
     centres = np.array(code.expected["centres"])
     codes = code.graph.induced(code.hypotheses.labels)[:, centres]
     rules, s = FiniteClass.from_matrix(codes), centres.size
@@ -65,7 +68,7 @@ def test_labels_for_known_graphs_follow_the_exact_law(k: int, d: int) -> None:
     rng, errors = np.random.default_rng(k), []
     for _ in range(600):
         target, x = codes[int(rng.integers(len(codes)))], rng.integers(0, s, size=s)
-        best = finite_erm(rules, x, target[x], still)[0]
+        best = FiniteERM(rules).fit(x, target[x], graph=still).member_
         errors.append(float((codes[best] != target).mean()))
     law = 0.5 * (1 - 1 / s) ** s
     assert abs(np.mean(errors) - law) <= 5 * np.std(errors) / math.sqrt(600)

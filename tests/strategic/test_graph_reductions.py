@@ -13,18 +13,19 @@ import pytest
 from counterplay.core.dimensions import littlestone_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA, Halving
-from counterplay.strategic import (
+from counterplay.core.setting import Setting
+from counterplay.errors import NotRealizableError
+from counterplay.strategic import GraphApplicants, bounds, instances, play
+from counterplay.strategic.lab import (
+    FEATURES_AFTER_GRAPH,
+    FEATURES_FIRST_GRAPH,
+    REPORT_ONLY_GRAPH,
     BiasedMajorityVote,
-    GraphGame,
-    GraphLearner,
-    Mode,
     PerceptronLearner,
-    RealizabilityError,
     Red2OnlineFI,
     Red2OnlinePMF,
+    StrategicLearner,
     StrategyUnawareOnline,
-    graph_bounds,
-    graph_instances,
     minimax_mistakes,
     respond,
     worst_case_mistakes_on_graph,
@@ -49,7 +50,9 @@ def test_known_graph_weights_fall_by_a_quarter_per_mistake(aggressive: bool) -> 
         learner = Red2OnlineFI(SOA(rules), exact=True, aggressive=aggressive)
         floor = Fraction(1, 2 * (graph.k + 1)) ** littlestone_dimension(rules).value
         before = learner.experts.total
-        for _, _, wrong in play_until_quiet(learner, graph, rules.labels[h], Mode.FI, rng):
+        for _, _, wrong in play_until_quiet(
+            learner, graph, rules.labels[h], FEATURES_FIRST_GRAPH, rng
+        ):
             after = learner.experts.total
             assert after <= Fraction(3, 4) * before if wrong else after == before
             assert target_weight(learner, h) >= floor
@@ -67,7 +70,9 @@ def test_hidden_feature_weights_fall_as_proved() -> None:
         learner = Red2OnlinePMF(SOA(rules), k, exact=True)
         floor = Fraction(1, 2 * (k + 1)) ** littlestone_dimension(rules).value
         before = learner.experts.total
-        for _, y, wrong in play_until_quiet(learner, graph, rules.labels[h], Mode.PMF_V, rng):
+        for _, y, wrong in play_until_quiet(
+            learner, graph, rules.labels[h], REPORT_ONLY_GRAPH, rng
+        ):
             after = learner.experts.total
             if wrong:
                 share = Fraction(3, 4) if y else 1 - Fraction(1, 4 * (k + 1))
@@ -87,8 +92,8 @@ def exhaustive(count: int, seed: int) -> tuple[float, float]:
         rules, graph = random_instance(rng)
         M, k = littlestone_dimension(rules).value, graph.k
         games = (
-            (Red2OnlineFI(SOA(rules)), Mode.FI, graph_bounds.red2online_fi_mistakes(M, k)),
-            (Red2OnlinePMF(SOA(rules), k), Mode.PMF_V, graph_bounds.red2online_pmf_mistakes(M, k)),
+            (Red2OnlineFI(SOA(rules)), FEATURES_FIRST_GRAPH, bounds.red2online_fi_mistakes(M, k)),
+            (Red2OnlinePMF(SOA(rules), k), REPORT_ONLY_GRAPH, bounds.red2online_pmf_mistakes(M, k)),
         )
         for i, (learner, mode, bound) in enumerate(games):
             worst = worst_case_mistakes_on_graph(learner, rules, graph, mode)
@@ -116,12 +121,11 @@ def test_exhaustive_adversaries_stay_below_the_bounds_on_many_instances() -> Non
     ("k", "d"), [(2, 1), (4, 1), (8, 1), (16, 1), (32, 1), (4, 2), (8, 2), (4, 3), (16, 2)]
 )
 def test_code_adversary_forces_every_bit(k: int, d: int) -> None:
-    instance = graph_instances.binary_code_instance(k, d)
-    game = GraphGame(instance.graph, Mode.FI)
-    played = instance.adversary().play(Red2OnlineFI(SOA(instance.hypotheses)), game)
+    instance = instances.binary_code_instance(k, d)
+    played = play(Red2OnlineFI(SOA(instance.hypotheses)), instance.adversary())
     expected = d * int(math.log2(k))
     assert played.mistakes == expected
-    assert expected <= graph_bounds.red2online_fi_mistakes(d, k)
+    assert expected <= bounds.red2online_fi_mistakes(d, k)
 
 
 @pytest.mark.claim("03.09")
@@ -129,11 +133,10 @@ def test_code_adversary_forces_every_bit(k: int, d: int) -> None:
     ("k", "d"), [(2, 1), (4, 1), (8, 1), (16, 1), (32, 1), (2, 2), (4, 2), (6, 2), (3, 3)]
 )
 def test_two_way_star_costs_k_per_star(k: int, d: int) -> None:
-    instance = graph_instances.star_singletons(k, d)
-    game = GraphGame(instance.graph, Mode.PMF_X)
-    played = instance.adversary().play(Red2OnlinePMF(SOA(instance.hypotheses), k), game)
+    instance = instances.star_singletons(k, d)
+    played = play(Red2OnlinePMF(SOA(instance.hypotheses), k), instance.adversary())
     assert (played.false_negatives, played.false_positives) == (d, d * (k - 1))
-    others: list[GraphLearner] = [
+    others: list[StrategicLearner] = [
         Red2OnlinePMF(SOA(instance.hypotheses, tie=1), k),
         Red2OnlinePMF(Halving(instance.hypotheses), k),
         BiasedMajorityVote(instance.hypotheses, k),
@@ -141,33 +144,39 @@ def test_two_way_star_costs_k_per_star(k: int, d: int) -> None:
         StrategyUnawareOnline(Halving(instance.hypotheses)),
     ]
     for learner in others:
-        assert instance.adversary().play(learner, game).mistakes >= d * (k - 1)
+        assert play(learner, instance.adversary()).mistakes >= d * (k - 1)
 
 
 @pytest.mark.claim("03.09")
 def test_random_codes_cost_half_of_the_bits_in_expectation() -> None:
     """Randomised learners cannot be forced to err on every bit: half of them is what is left."""
-    instance, rng = graph_instances.binary_code_instance(8, 1), np.random.default_rng(10)
+    instance, rng = instances.binary_code_instance(8, 1), np.random.default_rng(10)
     centres = instance.expected["centres"]
     truth = instance.graph.induced(instance.hypotheses.labels)[:, list(centres)]
     for make in (SOA, Halving):
         mistakes = []
         for _ in range(400):
             y = truth[int(rng.integers(len(truth)))].astype(int)
-            game = GraphGame(instance.graph, Mode.FI)
-            mistakes.append(game.play(Red2OnlineFI(make(instance.hypotheses)), centres, y).mistakes)
+            mistakes.append(
+                play(
+                    Red2OnlineFI(make(instance.hypotheses)),
+                    GraphApplicants(instance.graph, centres, y),
+                ).mistakes
+            )
         assert abs(np.mean(mistakes) - 1.5) < 5 * math.sqrt(3 / 4 / 400)
 
 
-class AcceptTheCentre(GraphLearner):
+class AcceptTheCentre(StrategicLearner):
     """Publishes 1{centre} until a leaf is known."""
 
-    mode = Mode.PMF_X
+    on_graph = True
+    needs = FEATURES_AFTER_GRAPH
 
     def __init__(self) -> None:
         self.leaf: int | None = None
 
-    def publish(self, before, n):
+    def act(self, seen=None):
+        n = seen.n
         rule = np.zeros(n, dtype=bool)
         rule[0 if self.leaf is None else self.leaf] = True
         return rule
@@ -180,13 +189,13 @@ class AcceptTheCentre(GraphLearner):
 @pytest.mark.claim("03.09")
 @pytest.mark.parametrize("k", [2, 3, 4, 5, 6])
 def test_game_values_of_the_stars(k: int) -> None:
-    two_way = graph_instances.star_singletons(k)
-    directed = graph_instances.star_singletons(k, directed=True)
-    assert minimax_mistakes(two_way.hypotheses, two_way.graph, Mode.PMF_X) == k - 1
-    assert minimax_mistakes(directed.hypotheses, directed.graph, Mode.PMF_X) == 1
+    two_way = instances.star_singletons(k)
+    directed = instances.star_singletons(k, directed=True)
+    assert minimax_mistakes(two_way.hypotheses, FEATURES_AFTER_GRAPH, graph=two_way.graph) == k - 1
+    assert minimax_mistakes(directed.hypotheses, FEATURES_AFTER_GRAPH, graph=directed.graph) == 1
     learner = AcceptTheCentre()
     worst = worst_case_mistakes_on_graph(
-        learner, directed.hypotheses, directed.graph, Mode.PMF_X, most=4
+        learner, directed.hypotheses, directed.graph, FEATURES_AFTER_GRAPH, most=4
     )
     assert worst == 1  # the source's star does not show a factor k
 
@@ -196,24 +205,32 @@ def test_no_learner_beats_the_value_of_the_game() -> None:
     rng = np.random.default_rng(4)
     for _ in range(40):
         rules, graph = random_instance(rng, n=4, m=5, k=2)
-        value = minimax_mistakes(rules, graph, Mode.FI)
+        value = minimax_mistakes(rules, FEATURES_FIRST_GRAPH, graph=graph)
         induced = FiniteClass.from_matrix(graph.induced(rules.labels)).deduplicated().unique
         assert value == littlestone_dimension(induced).value  # SOA on the induced class
-        worst = worst_case_mistakes_on_graph(Red2OnlineFI(SOA(rules)), rules, graph, Mode.FI)
+        worst = worst_case_mistakes_on_graph(
+            Red2OnlineFI(SOA(rules)), rules, graph, FEATURES_FIRST_GRAPH
+        )
         assert worst >= value
-        hidden = minimax_mistakes(rules, graph, Mode.PMF_X)
+        hidden = minimax_mistakes(rules, FEATURES_AFTER_GRAPH, graph=graph)
         learner = Red2OnlinePMF(SOA(rules), graph.k)
-        assert worst_case_mistakes_on_graph(learner, rules, graph, Mode.PMF_X) >= hidden >= value
+        assert (
+            worst_case_mistakes_on_graph(learner, rules, graph, FEATURES_AFTER_GRAPH)
+            >= hidden
+            >= value
+        )
 
 
-class Recorder(GraphLearner):
+class Recorder(StrategicLearner):
     """Passes everything on and keeps the published rules."""
 
-    def __init__(self, learner: GraphLearner) -> None:
-        self.learner, self.mode, self.rules = learner, learner.mode, []
+    on_graph = True
 
-    def publish(self, before, n):
-        self.rules.append(np.array(self.learner.publish(before, n)))
+    def __init__(self, learner: StrategicLearner) -> None:
+        self.learner, self.needs, self.rules = learner, learner.needs, []
+
+    def act(self, seen=None):
+        self.rules.append(np.array(self.learner.act(seen)))
         return self.rules[-1]
 
     def observe(self, after) -> None:
@@ -221,8 +238,8 @@ class Recorder(GraphLearner):
 
 
 @pytest.mark.claim("03.10")
-@pytest.mark.parametrize("mode", [Mode.FI, Mode.PMF_V])
-def test_merging_changes_no_prediction(mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [FEATURES_FIRST_GRAPH, REPORT_ONLY_GRAPH])
+def test_merging_changes_no_prediction(mode: Setting) -> None:
     rng = np.random.default_rng(5)
     merged_some = 0
     for i in range(200):
@@ -231,9 +248,9 @@ def test_merging_changes_no_prediction(mode: Mode) -> None:
         runs = []
         for merge in (True, False):
             options = {"exact": True, "merge": merge}
-            inner: GraphLearner = (
+            inner: StrategicLearner = (
                 Red2OnlineFI(SOA(rules), **options)
-                if mode is Mode.FI
+                if mode is FEATURES_FIRST_GRAPH
                 else Red2OnlinePMF(SOA(rules), graph.k, **options)
             )
             spy = Recorder(inner)
@@ -256,7 +273,7 @@ def test_dropping_dead_experts_changes_votes_but_keeps_the_bound() -> None:
         for prune in (True, False):
             spy = Recorder(Red2OnlineFI(SOA(rules), exact=True, prune=prune))
             order = np.random.default_rng(i)
-            list(play_until_quiet(spy, graph, rules.labels[0], Mode.FI, order))
+            list(play_until_quiet(spy, graph, rules.labels[0], FEATURES_FIRST_GRAPH, order))
             runs.append(np.array(spy.rules[:7]))
         changed += not (runs[0] == runs[1]).all()
     assert changed > 0
@@ -266,8 +283,8 @@ def test_dropping_dead_experts_changes_votes_but_keeps_the_bound() -> None:
         M, k = littlestone_dimension(rules).value, graph.k
         for prune in (True, False):
             fi = Red2OnlineFI(SOA(rules), exact=True, prune=prune)
-            worst = worst_case_mistakes_on_graph(fi, rules, graph, Mode.FI)
-            assert worst <= graph_bounds.red2online_fi_mistakes(M, k) + 1e-9
+            worst = worst_case_mistakes_on_graph(fi, rules, graph, FEATURES_FIRST_GRAPH)
+            assert worst <= bounds.red2online_fi_mistakes(M, k) + 1e-9
 
 
 def test_floating_point_weights_play_like_exact_ones() -> None:
@@ -278,14 +295,14 @@ def test_floating_point_weights_play_like_exact_ones() -> None:
         runs = []
         for exact in (True, False):
             spy = Recorder(Red2OnlinePMF(SOA(rules), graph.k, exact=exact))
-            list(play_until_quiet(spy, graph, target, Mode.PMF_V, np.random.default_rng(i)))
+            list(play_until_quiet(spy, graph, target, REPORT_ONLY_GRAPH, np.random.default_rng(i)))
             runs.append(spy.rules)
         assert len(runs[0]) == len(runs[1])
         assert all((a == b).all() for a, b in zip(*runs))
 
 
 def test_a_beam_says_that_the_guarantee_is_lost() -> None:
-    instance = graph_instances.star_singletons(6)
+    instance = instances.star_singletons(6)
     learner = Red2OnlinePMF(SOA(instance.hypotheses), 6, max_experts=2)
     assert not learner.guarantee_lost
     learner.update_false_negative(instance.graph.closed(0))
@@ -296,13 +313,18 @@ def test_a_beam_says_that_the_guarantee_is_lost() -> None:
 @pytest.mark.claim("03.12")
 @pytest.mark.parametrize(("k", "r", "size"), [(4, 40, 9885), (2, 20, 1551), (8, 40, 710)])
 def test_small_dimension_beats_counting_hypotheses(k: int, r: int, size: int) -> None:
-    trap = graph_instances.halving_trap(r, k)
+    trap = instances.halving_trap(r, k)
     assert len(trap.hypotheses) == size
     assert littlestone_dimension(trap.hypotheses).value == 2
-    game = GraphGame(trap.graph, Mode.PMF_X)
     baseline = BiasedMajorityVote(trap.hypotheses, k)
-    assert game.play(baseline, trap.nodes, trap.labels).mistakes == r
-    assert r <= graph_bounds.biased_majority_mistakes(size, k) <= (k + 2) * math.log(size)
+    assert (
+        play(
+            baseline,
+            GraphApplicants(trap.graph, trap.nodes, trap.labels, setting=FEATURES_AFTER_GRAPH),
+        ).mistakes
+        == r
+    )
+    assert r <= bounds.biased_majority_mistakes(size, k) <= (k + 2) * math.log(size)
     learner = Red2OnlinePMF(SOA(trap.hypotheses), k)
     reduced = sum(int(learner.accepts(np.array([x]))[0]) for x in trap.nodes)
     assert reduced == 0  # all agents are isolated and labelled 0: accepting is a mistake
@@ -313,20 +335,20 @@ def test_mistakes_scale_with_log_k_and_with_k() -> None:
     ks = [2, 4, 8, 16, 32]
     fi, pmf = [], []
     for k in ks:
-        code, star = graph_instances.binary_code_instance(k, 1), graph_instances.star_singletons(k)
+        code, star = instances.binary_code_instance(k, 1), instances.star_singletons(k)
         learner = Red2OnlineFI(SOA(code.hypotheses))
-        fi.append(code.adversary().play(learner, GraphGame(code.graph, Mode.FI)).mistakes)
+        fi.append(play(learner, code.adversary()).mistakes)
         hidden = Red2OnlinePMF(SOA(star.hypotheses), k)
-        pmf.append(star.adversary().play(hidden, GraphGame(star.graph, Mode.PMF_X)).mistakes)
+        pmf.append(play(hidden, star.adversary()).mistakes)
     assert np.corrcoef(np.log2(ks), fi)[0, 1] ** 2 > 0.99
     slope, _offset = np.polyfit(ks, pmf, 1)
     assert slope == pytest.approx(1, abs=1e-9)
     assert np.corrcoef(ks, pmf)[0, 1] ** 2 > 0.99
     double = []
     for k in (2, 4, 6, 8):
-        star = graph_instances.star_singletons(k, 2)
+        star = instances.star_singletons(k, 2)
         hidden = Red2OnlinePMF(SOA(star.hypotheses), k)
-        double.append(star.adversary().play(hidden, GraphGame(star.graph, Mode.PMF_X)).mistakes)
+        double.append(play(hidden, star.adversary()).mistakes)
     assert np.polyfit((2, 4, 6, 8), double, 1)[0] == pytest.approx(2, abs=1e-9)  # the dimension
 
 
@@ -340,11 +362,10 @@ def test_a_round_costs_about_a_few_votes() -> None:
     graph = random_graph(rng, n, 4)
     truth = graph.induced(rules.labels[7][None, :])[0]
     learner = Red2OnlinePMF(Halving(rules), 4)
-    game = GraphGame(graph, Mode.PMF_V)
     nodes = rng.integers(0, n, size=200)
-    game.play(learner, nodes[:5], truth[nodes[:5]])
+    play(learner, GraphApplicants(graph, nodes[:5], truth[nodes[:5]], setting=REPORT_ONLY_GRAPH))
     start = time.perf_counter()
-    game.play(learner, nodes, truth[nodes])
+    play(learner, GraphApplicants(graph, nodes, truth[nodes], setting=REPORT_ONLY_GRAPH))
     per_round = (time.perf_counter() - start) / nodes.size
     start = time.perf_counter()
     for _ in range(5):
@@ -416,7 +437,7 @@ def test_experts_past_their_mistake_bound_are_dropped() -> None:
     learner = Red2OnlineFI(tight, exact=True)
     learner.update(bag, 1)
     assert learner.experts.mistakes == [1, 1]
-    with pytest.raises(RealizabilityError, match="round"):
+    with pytest.raises(NotRealizableError, match="round"):
         learner.update(bag, 0)  # both copies err a second time
     loose = Red2OnlineFI(PerceptronLearner(1, R=1.0, gamma=0.5), exact=True)  # four allowed
     loose.update(bag, 1)
@@ -432,22 +453,22 @@ def test_aggressive_updates_keep_the_bounds() -> None:
         M, k = littlestone_dimension(rules).value, graph.k
         fi = Red2OnlineFI(SOA(rules), aggressive=True)
         pmf = Red2OnlinePMF(SOA(rules), k, aggressive=True)
-        assert pmf.mode is Mode.PMF_X
-        worst = worst_case_mistakes_on_graph(fi, rules, graph, Mode.FI)
-        assert worst <= graph_bounds.red2online_fi_mistakes(M, k) + 1e-9
-        worst = worst_case_mistakes_on_graph(pmf, rules, graph, Mode.PMF_X)
-        assert worst <= graph_bounds.red2online_pmf_mistakes(M, k) + 1e-9
+        assert pmf.needs is FEATURES_AFTER_GRAPH
+        worst = worst_case_mistakes_on_graph(fi, rules, graph, FEATURES_FIRST_GRAPH)
+        assert worst <= bounds.red2online_fi_mistakes(M, k) + 1e-9
+        worst = worst_case_mistakes_on_graph(pmf, rules, graph, FEATURES_AFTER_GRAPH)
+        assert worst <= bounds.red2online_pmf_mistakes(M, k) + 1e-9
 
 
 def test_star_playthrough() -> None:
-    instance = graph_instances.star_singletons(4, 1)
+    instance = instances.star_singletons(4, 1)
     learner = Red2OnlinePMF(SOA(instance.hypotheses), k=4, exact=True)
     spy = Recorder(learner)
-    played = instance.adversary().play(spy, GraphGame(instance.graph, Mode.PMF_X))
+    played = play(spy, instance.adversary())
     lines = ["Red2OnlinePMF(SOA) on the two-way star with 4 leaves, hidden features"]
     for t in range(len(played)):
         rule = "".join("01"[int(z)] for z in spy.rules[t])
-        x, v, yhat, y = (int(played[name][t]) for name in ("x", "v", "yhat", "y"))
+        x, v, yhat, y = (int(played[name][t]) for name in ("x", "report", "yhat", "y"))
         lines.append(f"round {t + 1}: rule {rule}, agent {x} moves to {v}, told {yhat}, is {y}")
     weights = sorted((str(w) for _, w in learner.experts.entries), key=Fraction)
     lines += [played.summary(), "weights left: " + ", ".join(weights)]

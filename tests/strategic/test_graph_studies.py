@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from counterplay.strategic import graph_bounds
+from counterplay.strategic import bounds
 from counterplay.studies.strategic import AREA
 from counterplay.studies.strategic.graphs.lender import LENDER, applicants
 
@@ -58,7 +58,7 @@ def test_four_moves_need_few_more_labels_than_one() -> None:
     trained, labels = LENDER.verdicts(frame)
     assert trained.holds
     assert labels.holds
-    few, many = (graph_bounds.pac_T_agnostic(6, k, 0.1, 0.05) for k in (1, 4))
+    few, many = (bounds.pac_T_agnostic(6, k, 0.1, 0.05) for k in (1, 4))
     assert f"{many - few:,} more" in labels.measured
     names = [ax.get_title() for ax in LENDER.figures["movers"](frame).axes]
     assert names == [

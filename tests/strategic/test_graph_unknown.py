@@ -10,24 +10,26 @@ import pytest
 from counterplay.core.dimensions import littlestone_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA, Halving
-from counterplay.errors import CounterplayWarning, InvalidInputError
+from counterplay.errors import CounterplayWarning, InvalidInputError, NotRealizableError
 from counterplay.strategic import (
+    GraphApplicants,
+    ManipulationGraph,
+    StrategicERM,
+    bounds,
+    instances,
+    play,
+)
+from counterplay.strategic.lab import (
+    FEATURES_FIRST,
     ConsistentGraphOnly,
     ExplicitGraphClass,
-    GraphGame,
-    ManipulationGraph,
-    Mode,
-    RealizabilityError,
     Red2OnlineFI,
     Red2OnlinePMF,
-    StrategicERM,
     SuperGraph,
     UnknownGraphOnline,
     UnknownGraphPACAgnostic,
     UnknownGraphPACRealizable,
     consistent_graph,
-    graph_bounds,
-    graph_instances,
     graph_loss,
     is_realizable,
     probe,
@@ -54,13 +56,13 @@ def test_mistakes_by_type_stay_below_their_bounds(eager: bool) -> None:
         true, h = int(rng.integers(g)), int(rng.integers(len(rules)))
         learner = UnknownGraphOnline(SOA(rules), graphs, k, eager=eager)
         truth = graphs.graph(true)
-        for _ in play_until_quiet(learner, truth, rules.labels[h], Mode.UG, rng):
+        for _ in play_until_quiet(learner, truth, rules.labels[h], FEATURES_FIRST, rng):
             assert learner.candidates.alive[true]
             assert learner._majority.size <= 2 * k
         M = littlestone_dimension(rules).value
         assert learner.types["a"] <= math.log2(g)
         others = learner.types["b"] + learner.types["c"]
-        assert others <= graph_bounds.red2online_pmf_mistakes(M, 2 * k) + 1e-9
+        assert others <= bounds.red2online_pmf_mistakes(M, 2 * k) + 1e-9
         for kind, count in learner.types.items():
             seen[kind] += count
     assert min(seen.values()) > 10
@@ -68,12 +70,14 @@ def test_mistakes_by_type_stay_below_their_bounds(eager: bool) -> None:
 
 @pytest.mark.claim("03.14")
 def test_the_printed_algorithm_errs_for_ever_and_the_repaired_one_once() -> None:
-    instance = graph_instances.majority_graph_counterexample()
+    instance = instances.majority_graph_counterexample()
     assert is_realizable(instance.nodes, instance.labels, instance.hypotheses, instance.graph) == 2
 
     def mistakes(**options: bool) -> int:
         learner = UnknownGraphOnline(SOA(instance.hypotheses), instance.graphs, **options)
-        return GraphGame(instance.graph, Mode.UG).play(learner, [0] * 1000, [1] * 1000).mistakes
+        return play(
+            learner, GraphApplicants(instance.graph, [0] * 1000, [1] * 1000, setting=FEATURES_FIRST)
+        ).mistakes
 
     assert mistakes(literal=True) == 1000
     assert mistakes(eager=False) == 1
@@ -82,9 +86,11 @@ def test_the_printed_algorithm_errs_for_ever_and_the_repaired_one_once() -> None
 
 @pytest.mark.claim("03.13")
 def test_counterexample_costs_one_mistake_lazily() -> None:
-    instance = graph_instances.majority_graph_counterexample()
+    instance = instances.majority_graph_counterexample()
     learner = UnknownGraphOnline(SOA(instance.hypotheses), instance.graphs, eager=False, exact=True)
-    played = GraphGame(instance.graph, Mode.UG).play(learner, [0] * 50, [1] * 50)
+    played = play(
+        learner, GraphApplicants(instance.graph, [0] * 50, [1] * 50, setting=FEATURES_FIRST)
+    )
     assert played.mistakes == 1
     assert learner.types == {"a": 0, "b": 0, "c": 1}
 
@@ -92,7 +98,7 @@ def test_counterexample_costs_one_mistake_lazily() -> None:
 def trap_losses(T: int, runs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     small, anything, proxy = [], [], []
     for seed in range(runs):
-        trap = graph_instances.superset_trap(40, 6, 64, random_state=seed)
+        trap = instances.superset_trap(40, 6, 64, random_state=seed)
         rng = np.random.default_rng(1000 + seed)
         x = rng.integers(0, 40, size=T)
         v = probe(trap.graph, x, rng)
@@ -116,11 +122,11 @@ def test_fewest_arcs_find_the_graph_where_consistency_alone_fails() -> None:
 @pytest.mark.claim("03.15")
 def test_sample_size_and_certificate_hold_with_their_probability() -> None:
     eps, delta, k = 0.1, 0.05, 6
-    T = graph_bounds.graph_T_realizable(k, math.log(64), eps, delta)
+    T = bounds.graph_T_realizable(k, math.log(64), eps, delta)
     good = covered = 0
     for seed in range(400):
         if seed % 20 == 0:
-            trap = graph_instances.superset_trap(40, k, 64, random_state=seed)
+            trap = instances.superset_trap(40, k, 64, random_state=seed)
         rng = np.random.default_rng(5000 + seed)
         x = rng.integers(0, 40, size=T)
         v = probe(trap.graph, x, rng)
@@ -139,7 +145,7 @@ def test_sample_size_and_certificate_hold_with_their_probability() -> None:
 
 @pytest.mark.claim("03.16")
 def test_isolated_nodes_are_evidence() -> None:
-    instance = graph_instances.empty_neighborhoods()
+    instance = instances.empty_neighborhoods()
     x = np.array([0, 1, 2, 2])
     v = probe(instance.graph, x, 0)
     assert v.tolist() == [1, 1, 2, 2]
@@ -149,7 +155,7 @@ def test_isolated_nodes_are_evidence() -> None:
     # Without the stay at node 2 both graphs explain everything; with it the busy one is refuted.
     busy = ExplicitGraphClass.from_graphs([instance.graphs.graph(0)])
     UnknownGraphPACRealizable(instance.hypotheses, busy).fit([0, 1], [1, 1], [1, 1])
-    with pytest.raises(RealizabilityError, match="moves and stays"):
+    with pytest.raises(NotRealizableError, match="moves and stays"):
         UnknownGraphPACRealizable(instance.hypotheses, busy).fit(x, v, labels)
     # The literal constraint v in N(x) fails for every graph, the true one included.
     assert not any(instance.graphs.tensor[g, x, v].all() for g in range(len(instance.graphs)))
@@ -222,7 +228,7 @@ def test_agnostic_learner_minimises_the_empirical_proxy() -> None:
 
 @pytest.mark.claim("03.18")
 def test_product_class_equals_the_listed_class() -> None:
-    instance = graph_instances.group_singletons(3)
+    instance = instances.group_singletons(3)
     product = instance.graphs
     listed = product.explicit()
     assert len(listed) == 64 == round(math.exp(product.log_size))
@@ -248,7 +254,7 @@ def test_product_class_equals_the_listed_class() -> None:
             spy = Recorder(UnknownGraphOnline(SOA(instance.hypotheses), graphs))
             target = instance.hypotheses.labels[h]
             order = np.random.default_rng(7)
-            wrong = [w for _, _, w in play_until_quiet(spy, truth, target, Mode.UG, order)]
+            wrong = [w for _, _, w in play_until_quiet(spy, truth, target, FEATURES_FIRST, order)]
             runs.append((wrong, np.array(spy.rules)))
         assert runs[0][0] == runs[1][0]
         assert (runs[0][1] == runs[1][1]).all()
@@ -256,10 +262,10 @@ def test_product_class_equals_the_listed_class() -> None:
 
 @pytest.mark.claim("03.18")
 def test_astronomically_many_graphs_are_handled() -> None:
-    instance = graph_instances.group_singletons(64)
+    instance = instances.group_singletons(64)
     assert instance.graphs.log_size == pytest.approx(64 * math.log(65))
     learner = UnknownGraphOnline(Halving(instance.hypotheses), instance.graphs)
-    played = instance.adversary().play(learner, GraphGame(instance.graph, Mode.UG))
+    played = play(learner, instance.adversary())
     assert 63 <= played.mistakes <= 64
     fit = UnknownGraphPACRealizable(instance.hypotheses, instance.graphs).fit([0], [64], [1])
     assert fit.hypothesis == 0
@@ -269,42 +275,42 @@ def test_astronomically_many_graphs_are_handled() -> None:
 @pytest.mark.claim("03.19")
 @pytest.mark.parametrize("n", [2, 4, 8, 16])
 def test_group_adversary_is_honest(n: int) -> None:
-    instance = graph_instances.group_singletons(n)
+    instance = instances.group_singletons(n)
     adversary = instance.adversary()
     spy = Recorder(UnknownGraphOnline(SOA(instance.hypotheses), instance.graphs))
-    played = adversary.play(spy, GraphGame(instance.graph, Mode.UG))
+    played = play(spy, adversary)
     assert played.mistakes == n >= instance.expected["lower"]
     graph = adversary.final_graph()
     assert is_realizable(played["x"], played["y"], instance.hypotheses, graph) is not None
     moves = [respond(rule, int(x), graph) for rule, x in zip(spy.rules, played["x"])]
-    assert moves == played["v"].tolist()
+    assert moves == played["report"].tolist()
 
 
 @pytest.mark.claim("03.19")
 @pytest.mark.parametrize("n", [2, 4, 8, 16])
 def test_path_adversary_is_honest(n: int) -> None:
-    instance = graph_instances.path_AB_C(n)
+    instance = instances.path_AB_C(n)
     adversary = instance.adversary()
     spy = Recorder(Red2OnlinePMF(SOA(instance.hypotheses), n + 1))
-    played = adversary.play(spy, GraphGame(instance.graph, Mode.PMF_X))
+    played = play(spy, adversary)
     assert played.mistakes == n >= instance.expected["lower"]
     i = min(adversary.alive)
     graph = instance.graphs.graph(i)
     assert is_realizable(played["x"], played["y"], instance.hypotheses.select([i]), graph) == 0
     moves = [respond(rule, int(x), graph) for rule, x in zip(spy.rules, played["x"])]
-    assert moves == played["v"].tolist()
+    assert moves == played["report"].tolist()
 
 
 @pytest.mark.claim("03.19")
 @pytest.mark.parametrize("k", [2, 3, 8])
 def test_code_and_star_adversaries_are_honest(k: int) -> None:
-    code = graph_instances.binary_code_instance(k, 2)
+    code = instances.binary_code_instance(k, 2)
     learner = Red2OnlineFI(SOA(code.hypotheses))
-    played = code.adversary().play(learner, GraphGame(code.graph, Mode.FI))
+    played = play(learner, code.adversary())
     assert is_realizable(played["x"], played["y"], code.hypotheses, code.graph) is not None
-    star = graph_instances.star_singletons(k, 2)
+    star = instances.star_singletons(k, 2)
     hidden = Red2OnlinePMF(SOA(star.hypotheses), k)
-    played = star.adversary().play(hidden, GraphGame(star.graph, Mode.PMF_X))
+    played = play(hidden, star.adversary())
     assert is_realizable(played["x"], played["y"], star.hypotheses, star.graph) is not None
     # The source's star: centre labelled 0 after it was labelled 1 can be realized by no rule.
     assert is_realizable([0, 0], [1, 0], star.hypotheses, star.graph) is None
@@ -325,7 +331,7 @@ def published_rules(groups, x, v, y) -> dict[str, np.ndarray]:
 
 @pytest.mark.claim("03.28")
 def test_few_samples_leave_every_learner_with_loss_eps() -> None:
-    groups = graph_instances.sampled_groups(16, 0.05)
+    groups = instances.sampled_groups(16, 0.05)
     enough = math.ceil(groups.graphs.log_size / math.log(2) / 0.05)
     assert (groups.few, enough) == (39, 1308)
     bad = dict.fromkeys(("proper", "nobody", "diagonal"), 0)
@@ -345,7 +351,7 @@ def test_few_samples_leave_every_learner_with_loss_eps() -> None:
 def test_the_sampling_adversary_is_honest() -> None:
     rng = np.random.default_rng(11)
     for n in (2, 3, 5):
-        groups = graph_instances.sampled_groups(n, 0.2)
+        groups = instances.sampled_groups(n, 0.2)
         assert groups.distribution.sum() == pytest.approx(1)
         choices = [{None, *((i * n + j) for i in range(1, n + 1))} for j in range(n)]
         for _ in range(60):
@@ -408,7 +414,7 @@ def test_rules_from_an_estimator_use_the_graph_chosen_by_the_moves() -> None:
 
 @pytest.mark.parametrize("product", [False, True])
 def test_graph_baselines_take_too_many_arcs(product: bool) -> None:
-    instance = graph_instances.group_singletons(3)
+    instance = instances.group_singletons(3)
     graphs = instance.graphs if product else instance.graphs.explicit()
     truth = instance.graphs.build((0, 1, 2))
     x = np.arange(3)
@@ -431,8 +437,8 @@ def test_too_small_samples_warn_and_slack_is_the_one_of_the_theorem() -> None:
     with pytest.warns(CounterplayWarning, match="200 moves are fewer"):
         fit = learner.fit(x, probe(truth, x, 0), x, x % 2)
     k, eps, delta = max(1, graphs.k), 0.1, 0.05
-    T1 = graph_bounds.unknown_graph_T1(k, graphs.log_size, eps, delta)
-    half = graph_bounds.unknown_graph_slack(k, graphs.log_size, 0.0, T1, 10**12, delta)
+    T1 = bounds.unknown_graph_T1(k, graphs.log_size, eps, delta)
+    half = bounds.unknown_graph_slack(k, graphs.log_size, 0.0, T1, 10**12, delta)
     assert half == pytest.approx(eps / 2, rel=1e-3)
     assert fit.slack > 1
     assert "Delta_G" in fit.summary()
@@ -448,5 +454,5 @@ def test_probes_are_uniform_over_the_neighbourhood() -> None:
 def test_rules_that_explain_nothing_are_reported() -> None:
     graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], []])])
     rules = FiniteClass.from_matrix([[0, 0]])
-    with pytest.raises(RealizabilityError, match="no rule explains"):
+    with pytest.raises(NotRealizableError, match="no rule explains"):
         UnknownGraphPACRealizable(rules, graphs).fit([0], [1], [1])

@@ -8,19 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterplay.errors import InformationError, NotRealizableError
-from counterplay.strategic import (
-    Agents,
-    Applicants,
+from counterplay.strategic import Agents, Applicants, StrategicHalving, bounds, instances, play
+from counterplay.strategic.lab import (
     DistanceTableClass,
     MajorityHalving,
     SequentialElimination,
-    StrategicHalving,
     StrategicHalvingClassifier,
     ThresholdClass,
-    bounds,
-    instances,
-    play,
-    simulate,
 )
 
 
@@ -60,7 +54,7 @@ def test_heavy_ties_respect_the_bound_and_halve(rule: str) -> None:
     for _ in range(300):
         agents, n, target = random_game(rng)
         learner = StrategicHalving(DistanceTableClass(n), filter=rule)
-        game = simulate(Applicants(agents), learner)
+        game = play(learner, Applicants(agents), fast=True)
         sizes = np.concatenate([[n], game.version_space_sizes])
         assert game.mistakes <= bounds.halving_mistakes(n)
         assert target in learner.version_space
@@ -76,7 +70,7 @@ def test_heavy_ties_respect_the_bound_and_halve(rule: str) -> None:
 def test_two_rules_and_one_mistake_leave_exactly_one(median: str, y: int) -> None:
     row = np.array([1.0, 3.0])
     learner = StrategicHalving(DistanceTableClass(2), median=median)
-    rho = float(learner.publish(row).distance(row[None])[0])
+    rho = float(learner.act(row).distance(row[None])[0])
     assert rho in row  # np.median would give 2
     radius = rho if y == 0 else rho - 0.5
     game = play(learner, Applicants(Agents(X=row[None], y=[y], radius=radius)))
@@ -90,7 +84,7 @@ def test_even_number_of_rules_keeps_distances_in_the_row() -> None:
     for n in (2, 4, 10, 64):
         learner = StrategicHalving(DistanceTableClass(n))
         row = rng.permutation(n) * 1.37 + 0.1
-        published = learner.publish(row)
+        published = learner.act(row)
         assert float(published.distance(row[None])[0]) in row.tolist()
         assert published.members.size == 1
         assert int(published.members[0]) in learner.alive
@@ -137,10 +131,10 @@ def test_on_empty_stop_and_restart_are_reported() -> None:
 @pytest.mark.claim("02.05")
 def test_star_separates_the_learners() -> None:
     star = instances.star_instance(10)
-    sequential = play(SequentialElimination(star.hypotheses), star.adversary(), 200)
+    sequential = play(SequentialElimination(star.hypotheses), star.adversary(), rounds=200)
     assert sequential.mistakes == 9
     assert sequential.mistake_rounds.tolist() == list(range(9))
-    assert play(MajorityHalving(star.hypotheses), star.adversary(), 200).mistakes == 200
+    assert play(MajorityHalving(star.hypotheses), star.adversary(), rounds=200).mistakes == 200
     rng = np.random.default_rng(5)
     for target in range(10):
         points = rng.integers(0, 11, size=500)
@@ -180,17 +174,17 @@ def test_blockwise_simulation_is_identical(rule: str, median: str) -> None:
         slow = StrategicHalving(DistanceTableClass(n), filter=rule, median=median)
         fast = StrategicHalving(DistanceTableClass(n), filter=rule, median=median)
         one = play(slow, Applicants(agents))
-        two = simulate(Applicants(agents), fast)
+        two = play(fast, Applicants(agents), fast=True)
         assert one.to_frame().equals(two.to_frame())
         assert np.array_equal(slow.version_space.elim_time, fast.version_space.elim_time)
         assert slow.mistakes == fast.mistakes
 
 
 def test_needs_the_features_first() -> None:
-    with pytest.raises(InformationError, match="needs the setting 'x_delta'"):
+    with pytest.raises(InformationError, match="needs the setting 'features_first'"):
         play(
             StrategicHalving(ThresholdClass([1.0, 2.0])),
-            Applicants(Agents(X=[[0.0]], y=[0], radius=0.0), "bot_xdelta"),
+            Applicants(Agents(X=[[0.0]], y=[0], radius=0.0), "features_after"),
         )
 
 

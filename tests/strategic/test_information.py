@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from counterplay.errors import InvalidInputError
-from counterplay.strategic import UnionPredictor, bounds, instances
+from counterplay.strategic import bounds, instances
+from counterplay.strategic.lab import UnionPredictor
 
 
 def total_variation(p: np.ndarray, q: np.ndarray) -> float:

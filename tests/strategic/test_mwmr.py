@@ -5,17 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counterplay.strategic import (
-    MWMR,
-    Agents,
-    Applicants,
-    LinearClass,
-    bounds,
-    instances,
-    play,
-    simulate,
-    worst_case_mistakes,
-)
+from counterplay.strategic import MWMR, Agents, Applicants, LinearClass, bounds, instances, play
+from counterplay.strategic.lab import worst_case_mistakes
 from counterplay.strategic.mwmr import worst_case_table
 
 
@@ -72,11 +63,11 @@ def test_blockwise_simulation_has_the_same_law() -> None:
     rules = LinearClass(rng.normal(size=(40, 3)), rng.normal(size=40))
     agents = Agents.from_target(rules, rng.normal(size=(120, 3)), radius=0.4, target=5)
     slow = [
-        play(MWMR(rules, random_state=s), Applicants(agents, "bot_xdelta")).mistakes
+        play(MWMR(rules, random_state=s), Applicants(agents, "features_after")).mistakes
         for s in range(150)
     ]
     fast = [
-        simulate(Applicants(agents, "bot_xdelta"), MWMR(rules, random_state=s)).mistakes
+        play(MWMR(rules, random_state=s), Applicants(agents, "features_after"), fast=True).mistakes
         for s in range(1000, 1600)
     ]
     error = np.sqrt(np.var(slow, ddof=1) / len(slow) + np.var(fast, ddof=1) / len(fast))
@@ -88,7 +79,7 @@ def test_thesis_bound_in_expectation_on_linear_rules() -> None:
     rules = LinearClass(rng.normal(size=(128, 4)), rng.normal(size=128))
     agents = Agents.from_target(rules, rng.normal(size=(400, 4)), radius=0.5, target=9)
     runs = [
-        simulate(Applicants(agents, "bot_xdelta"), MWMR(rules, random_state=s)).mistakes
+        play(MWMR(rules, random_state=s), Applicants(agents, "features_after"), fast=True).mistakes
         for s in range(40)
     ]
     assert np.mean(runs) <= bounds.mwmr_mistakes(128, 400, "refined")

@@ -13,14 +13,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from counterplay.errors import InvalidInputError
-from counterplay.strategic import (
-    NeighborhoodLearner,
-    ProductGraphClass,
-    RealizabilityError,
-    graph_bounds,
-    probe,
-)
+from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.strategic import bounds
+from counterplay.strategic.lab import NeighborhoodLearner, ProductGraphClass, probe
 
 
 def taste_models() -> ProductGraphClass:
@@ -52,11 +47,11 @@ def test_nothing_clicked_on_a_partial_slate_is_no_evidence() -> None:
     learner = NeighborhoodLearner(models, "realizable")
     learner.fit([0, *users], [-1, *clicks], slates=shown)
     assert learner.predict(0) == {2, 3}
-    with pytest.raises(RealizabilityError):  # with everything shown it means that nothing is liked
+    with pytest.raises(NotRealizableError):  # with everything shown it means that nothing is liked
         NeighborhoodLearner(models, "realizable").fit([0, *users], [-1, *clicks])
     with pytest.raises(InvalidInputError, match="not shown"):
         NeighborhoodLearner(models).fit([0], [2], slates=[[3]])
-    with pytest.raises(RealizabilityError, match="slates"):
+    with pytest.raises(NotRealizableError, match="slates"):
         NeighborhoodLearner(mode="realizable").fit([0, 0], [3, -1])
 
 
@@ -88,8 +83,8 @@ def test_free_sets_minimise_the_proxy_over_all_sets() -> None:
 def test_exact_sets_with_the_visits_the_bound_asks_for() -> None:
     # 40 people, sets of up to 4 of 12 items: all but a share eps of them, in 95 % of 100 runs.
     people, items, k, eps = 40, 12, 4, 0.1
-    log_size = people * graph_bounds.log_sauer(k, items)
-    T = graph_bounds.graph_T_realizable(k, log_size, eps, 0.05)
+    log_size = people * bounds.log_sauer(k, items)
+    T = bounds.graph_T_realizable(k, log_size, eps, 0.05)
     rng, good = np.random.default_rng(1), 0
     for _ in range(100):
         liked = np.argsort(rng.random((people, items)), axis=1)[:, :k]
@@ -192,5 +187,5 @@ def test_indicator_matrices_are_clicks_too() -> None:
     ],
 )
 def test_bad_input_says_what_is_wrong(call, words: str) -> None:
-    with pytest.raises((InvalidInputError, RealizabilityError), match=words):
+    with pytest.raises((InvalidInputError, NotRealizableError), match=words):
         call()

@@ -16,14 +16,16 @@ from counterplay.strategic import (
     MWMR,
     Agents,
     Applicants,
-    DeltaOnlyElimination,
     LinearClass,
-    SequentialElimination,
     StrategicHalving,
-    StrategicTranscript,
-    UnionSamplingLearner,
     instances,
     play,
+)
+from counterplay.strategic.lab import (
+    DeltaOnlyElimination,
+    SequentialElimination,
+    StrategicTranscript,
+    UnionSamplingLearner,
 )
 
 FOLDER = Path(__file__).parents[1] / "playthroughs"
@@ -40,33 +42,33 @@ def people() -> tuple[LinearClass, Agents]:
 
 def halving() -> StrategicTranscript:
     rules, agents = people()
-    return play(StrategicHalving(rules), Applicants(agents, "x_delta"))
+    return play(StrategicHalving(rules), Applicants(agents, "features_first"))
 
 
 def mwmr() -> StrategicTranscript:
     rules, agents = people()
-    return play(MWMR(rules, random_state=0), Applicants(agents, "bot_xdelta"))
+    return play(MWMR(rules, random_state=0), Applicants(agents, "features_after"))
 
 
 def union_sampling() -> StrategicTranscript:
     rules, agents = people()
-    return play(UnionSamplingLearner(rules, random_state=0), Applicants(agents, "bot_xdelta"))
+    return play(UnionSamplingLearner(rules, random_state=0), Applicants(agents, "features_after"))
 
 
 def delta_only() -> StrategicTranscript:
     rules, agents = people()
-    return play(DeltaOnlyElimination(rules, random_state=0), Applicants(agents, "bot_delta"))
+    return play(DeltaOnlyElimination(rules, random_state=0), Applicants(agents, "report_only"))
 
 
 def star() -> StrategicTranscript:
     instance = instances.star_instance(8)
-    return play(SequentialElimination(instance.hypotheses), instance.adversary(), 10)
+    return play(SequentialElimination(instance.hypotheses), instance.adversary(), rounds=10)
 
 
 def lazy_adversary() -> StrategicTranscript:
     instance = instances.online_lb_instance(5)
     learner = MWMR(instance.hypotheses, random_state=1)
-    return play(learner, instance.adversary(mode="lazy"), 30)
+    return play(learner, instance.adversary(mode="lazy"), rounds=30)
 
 
 @pytest.mark.parametrize("game", [halving, mwmr, union_sampling, delta_only, star, lazy_adversary])

@@ -9,18 +9,14 @@ import pytest
 from scipy import stats
 
 from counterplay.errors import InvalidInputError
-from counterplay.strategic import (
+from counterplay.strategic import Applicants, ApplicantStream, StrategicHalving, instances, play
+from counterplay.strategic.lab import (
     AllNegative,
-    Applicants,
-    ApplicantStream,
     MedianMapPredictor,
     PositiveSet,
     QuantileProbe,
-    StrategicHalving,
     UnionPredictor,
     UnionSamplingLearner,
-    instances,
-    simulate,
 )
 
 EPS = 0.01
@@ -58,7 +54,12 @@ def test_proper_population_by_enumeration(n: int) -> None:
 def test_halving_never_errs_but_its_last_rule_is_usually_wrong(n: int) -> None:
     population = instances.proper_lb_instance(n, EPS, target=n - 1)
     learner = StrategicHalving(population.hypotheses)
-    game = simulate(ApplicantStream(population, "x_delta", random_state=n), learner, T=5000)
+    game = play(
+        learner,
+        ApplicantStream(population, "features_first", random_state=n),
+        rounds=5000,
+        fast=True,
+    )
     assert game.mistakes == 0
     assert learner.remaining == n
     assert learner.frozen().loss(population.sample(5000, random_state=1)) == 0.0
@@ -159,7 +160,9 @@ def test_law_of_reports_with_manipulation_sets(with_target: bool) -> None:
     keep = law > 0
     assert counts[~keep].sum() == 0
     assert stats.chisquare(counts[keep], law[keep] * counts.sum()).pvalue > 0.001
-    if with_target:  # a fixed tie rule is not symmetric and leaks the target (trap T9)
+    if (
+        with_target
+    ):  # a fixed tie rule is not symmetric and leaks the target (Theorem 2.9 and corollary 2.1)
         fixed, moved = union.respond(agents, tie="first")
         first, last = ((fixed[moved] == j + 1).mean() for j in (1, 5))
         assert first > 2 * last
@@ -245,7 +248,12 @@ def test_sparse_wrong_counts_and_losses() -> None:
 def test_output_loss_is_the_mean_over_epochs() -> None:
     population = instances.conservative_lb_instance(12, 0.05, target=4)
     learner = UnionSamplingLearner(population.hypotheses, random_state=0)
-    simulate(ApplicantStream(population, "bot_xdelta", random_state=0), learner, T=200)
+    play(
+        learner,
+        ApplicantStream(population, "features_after", random_state=0),
+        rounds=200,
+        fast=True,
+    )
     total = np.mean([population.loss(learner.output(seed)) for seed in range(3000)])
     assert total == pytest.approx(population.output_loss(learner), rel=0.1)
 

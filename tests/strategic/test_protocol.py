@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,25 +13,25 @@ from counterplay.strategic import (
     Agents,
     Applicants,
     ApplicantStream,
-    BlindElimination,
-    DeltaOnlyElimination,
-    EmpiricalPopulation,
-    Feedback,
-    Learner,
     LinearClass,
-    Mixture,
-    QuantileProbe,
-    SequentialElimination,
-    Setting,
     StrategicHalving,
-    UnionPredictor,
-    UnionSamplingLearner,
     bounds,
     instances,
     play,
-    run_protocol,
-    simulate,
 )
+from counterplay.strategic.lab import (
+    BLIND,
+    DeltaOnlyElimination,
+    EmpiricalPopulation,
+    Feedback,
+    Mixture,
+    QuantileProbe,
+    SequentialElimination,
+    StrategicLearner,
+    UnionPredictor,
+    UnionSamplingLearner,
+)
+from counterplay.strategic.settings import SETTINGS
 
 
 def population(n: int = 20, m: int = 200, seed: int = 0) -> tuple[LinearClass, Agents]:
@@ -41,18 +41,18 @@ def population(n: int = 20, m: int = 200, seed: int = 0) -> tuple[LinearClass, A
     return rules, Agents.from_target(rules, rng.normal(size=(m, 3)), radius=radius, target=3)
 
 
-class Spy(Learner):
+class Spy(StrategicLearner):
     """Publishes one rule and writes down everything it is told."""
 
-    needs: ClassVar[Setting] = Setting.BOT_BOT
+    needs = BLIND
 
     def __init__(self, rules: LinearClass) -> None:
         self.rules = rules
         self.contexts: list[Any] = []
         self.feedback: list[Feedback] = []
 
-    def publish(self, x: Any = None) -> UnionPredictor:
-        self.contexts.append(x)
+    def act(self, seen: Any = None) -> UnionPredictor:
+        self.contexts.append(seen)
         return UnionPredictor(self.rules, [0])
 
     def observe(self, feedback: Feedback) -> None:
@@ -63,10 +63,10 @@ class Spy(Learner):
 @pytest.mark.parametrize(
     ("setting", "before", "x", "delta"),
     [
-        ("x_delta", True, True, True),
-        ("bot_xdelta", False, True, True),
-        ("bot_delta", False, False, True),
-        ("bot_bot", False, False, False),
+        ("features_first", True, True, True),
+        ("features_after", False, True, True),
+        ("report_only", False, False, True),
+        ("blind", False, False, False),
     ],
 )
 def test_the_runner_hides_what_the_setting_hides(
@@ -77,12 +77,12 @@ def test_the_runner_hides_what_the_setting_hides(
     play(spy, Applicants(agents, setting))
     assert all((context is not None) == before for context in spy.contexts)
     assert all((feedback.x is not None) == x for feedback in spy.feedback)
-    assert all((feedback.delta is not None) == delta for feedback in spy.feedback)
+    assert all((feedback.report is not None) == delta for feedback in spy.feedback)
     if x:
         assert all(np.array_equal(f.x, row) for f, row in zip(spy.feedback, agents.X))
     if delta:
         reported, accepted = UnionPredictor(rules, [0]).respond(agents)
-        assert all(np.array_equal(f.delta, row) for f, row in zip(spy.feedback, reported))
+        assert all(np.array_equal(f.report, row) for f, row in zip(spy.feedback, reported))
         assert [f.yhat for f in spy.feedback] == accepted.astype(int).tolist()
     assert not any(hasattr(feedback, "radius") for feedback in spy.feedback)
 
@@ -91,22 +91,21 @@ def test_the_runner_hides_what_the_setting_hides(
 @pytest.mark.parametrize(
     ("make", "allowed"),
     [
-        (StrategicHalving, {"x_delta"}),
-        (QuantileProbe, {"x_delta"}),
-        (MWMR, {"x_delta", "bot_xdelta"}),
-        (UnionSamplingLearner, {"x_delta", "bot_xdelta"}),
-        (DeltaOnlyElimination, {"x_delta", "bot_xdelta", "bot_delta"}),
-        (SequentialElimination, {"x_delta", "bot_xdelta", "bot_delta", "bot_bot"}),
-        (BlindElimination, {"x_delta", "bot_xdelta", "bot_delta", "bot_bot"}),
+        (StrategicHalving, {"features_first"}),
+        (QuantileProbe, {"features_first"}),
+        (MWMR, {"features_first", "features_after"}),
+        (UnionSamplingLearner, {"features_first", "features_after"}),
+        (DeltaOnlyElimination, {"features_first", "features_after", "report_only"}),
+        (SequentialElimination, {"features_first", "features_after", "report_only", "blind"}),
     ],
 )
-@pytest.mark.parametrize("run", [play, lambda a, b: simulate(b, a)])
+@pytest.mark.parametrize("run", [play, lambda a, b: play(a, b, fast=True)])
 def test_learners_are_refused_where_they_see_too_little(
     make: Any, allowed: set[str], run: Any
 ) -> None:
     rules, agents = population(n=6, m=30)
-    for setting in Setting:
-        if setting.value in allowed:
+    for setting in SETTINGS:
+        if setting.name in allowed:
             run(make(rules), Applicants(agents, setting))
         else:
             with pytest.raises(InformationError, match="reveals less"):
@@ -125,8 +124,8 @@ def test_without_feedback_only_labels_and_decisions_matter() -> None:
     shift = np.array([0, 2, 3, 1, 4, 6, 5])
     there = Agents(X=shift[points], y=points == 4, radius=0.0)
     order = [1, 2, 0, 3, 5, 4]  # rule i of the first run is rule order[i] of the second
-    one = play(SequentialElimination(star), Applicants(here, "bot_bot"))
-    two = play(SequentialElimination(star, order=order), Applicants(there, "bot_bot"))
+    one = play(SequentialElimination(star), Applicants(here, "blind"))
+    two = play(SequentialElimination(star, order=order), Applicants(there, "blind"))
     assert one.to_frame().equals(two.to_frame())
 
 
@@ -135,21 +134,21 @@ def test_a_learner_that_reads_hidden_fields_gets_none_or_an_error() -> None:
     rules, agents = population(n=6, m=60)
 
     class Greedy(MWMR):
-        needs: ClassVar[Setting] = Setting.BOT_BOT  # lies about its needs
+        needs = BLIND  # lies about its needs
 
     with pytest.raises(InformationError, match="hides them"):
-        play(Greedy(rules, random_state=0), Applicants(agents, "bot_bot"))
+        play(Greedy(rules, random_state=0), Applicants(agents, "blind"))
 
 
 def test_mixtures_are_drawn_afresh_for_every_agent() -> None:
     rules, agents = population(n=6, m=400)
 
     class Coin(Spy):
-        def publish(self, x: Any = None) -> Any:
+        def act(self, seen: Any = None) -> Any:
             half = [(0.5, UnionPredictor(self.rules, [0])), (0.5, UnionPredictor(self.rules, [1]))]
             return Mixture(half)
 
-    games = [play(Coin(rules), Applicants(agents, "bot_bot"), random_state=s) for s in (0, 0, 1)]
+    games = [play(Coin(rules), Applicants(agents, "blind"), random_state=s) for s in (0, 0, 1)]
     assert np.array_equal(games[0]["yhat"], games[1]["yhat"])
     assert not np.array_equal(games[0]["yhat"], games[2]["yhat"])
     mixture = Mixture([(0.5, UnionPredictor(rules, [0])), (0.5, UnionPredictor(rules, [1]))])
@@ -169,14 +168,14 @@ def test_games_continue_and_endless_games_need_a_length() -> None:
     with pytest.raises(ProtocolError, match="no end"):
         play(learner, ApplicantStream(agents))
     with pytest.raises(ProtocolError, match="no end"):
-        simulate(ApplicantStream(agents), learner)
-    with pytest.raises(UnknownNameError, match="x_delta"):
+        play(learner, ApplicantStream(agents), fast=True)
+    with pytest.raises(UnknownNameError, match="features_first"):
         Applicants(agents, "xdelta")
 
 
 def test_protocol_order_is_checked() -> None:
     rules, agents = population()
-    with pytest.raises(ProtocolError, match="before publish"):
+    with pytest.raises(ProtocolError, match="before act"):
         StrategicHalving(rules).observe(Feedback(y=0, yhat=0))
     with pytest.raises(ProtocolError, match="arrive"):
         Applicants(agents).react(UnionPredictor(rules, [0]))
@@ -194,28 +193,28 @@ def test_stream_is_reproducible_and_never_repeats() -> None:
 
 def test_shuffled_applicants_are_a_permutation() -> None:
     rules, agents = population()
-    environment = Applicants(agents, "bot_xdelta", shuffle=True, random_state=0)
-    one = play(MWMR(rules, random_state=0), environment)
-    two = play(MWMR(rules, random_state=0), environment)
+    game = Applicants(agents, "features_after", shuffle=True, random_state=0)
+    one = play(MWMR(rules, random_state=0), game)
+    two = play(MWMR(rules, random_state=0), game)
+    again = Applicants(agents, "features_after", shuffle=True, random_state=0)
+    assert np.array_equal(one["y"], play(MWMR(rules, random_state=0), again)["y"])
     assert one["y"].sum() == two["y"].sum() == agents.y.sum()
     assert not np.array_equal(one["y"], two["y"])
 
 
 def test_distance_learners_are_refused_on_manipulation_sets() -> None:
     population = instances.nonball_lb_instance(5, 0.05, target=1)
-    stream = ApplicantStream(population, "x_delta", random_state=0)
+    stream = ApplicantStream(population, "features_first", random_state=0)
     with pytest.raises(InformationError, match="no balls"):
-        play(StrategicHalving(population.hypotheses), stream, 10)
-    listed = Applicants(population.sample(10, random_state=0), "x_delta")
+        play(StrategicHalving(population.hypotheses), stream, rounds=10)
+    listed = Applicants(population.sample(10, random_state=0), "features_first")
     with pytest.raises(InformationError, match="no balls"):
-        simulate(listed, StrategicHalving(population.hypotheses))
+        play(StrategicHalving(population.hypotheses), listed, fast=True)
 
 
-def test_run_protocol_is_play() -> None:
+def test_the_summary_names_the_guarantee() -> None:
     rules, agents = population()
-    one = run_protocol(Applicants(agents), StrategicHalving(rules), T=50, setting="x_delta")
-    two = play(StrategicHalving(rules), Applicants(agents), 50)
-    assert one.to_frame().equals(two.to_frame())
+    one = play(StrategicHalving(rules), Applicants(agents), rounds=50)
     assert f"at most {bounds.halving_mistakes(20)}" in one.summary()
     assert "of 20 rules left" in one.summary()
 

@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 
 from counterplay.errors import InformationError
-from counterplay.strategic import (
-    Agents,
-    ApplicantStream,
-    LinearClass,
-    QuantileProbe,
-    bounds,
-    instances,
-    simulate,
-)
+from counterplay.strategic import Agents, ApplicantStream, LinearClass, bounds, instances, play
+from counterplay.strategic.lab import QuantileProbe
 
 
 @pytest.mark.claim("02.29")
@@ -26,7 +19,12 @@ def test_mean_error_on_the_proper_population(n: int) -> None:
     losses = []
     for seed in range(6):
         probe = QuantileProbe(population.hypotheses, random_state=seed)
-        simulate(ApplicantStream(population, "x_delta", random_state=seed), probe, T=T)
+        play(
+            probe,
+            ApplicantStream(population, "features_first", random_state=seed),
+            rounds=T,
+            fast=True,
+        )
         losses.append(population.output_loss(probe))
         output = probe.output(seed)
         assert output.members.size == 1
@@ -45,7 +43,7 @@ def test_mean_error_on_linear_rules_and_sparse_wrong() -> None:
     losses = []
     for seed in range(10):
         probe = QuantileProbe(rules, random_state=seed)
-        simulate(ApplicantStream(people, random_state=seed), probe, T=T)
+        play(probe, ApplicantStream(people, random_state=seed), rounds=T, fast=True)
         losses.append(probe.expected_loss(people))
     assert np.mean(losses) <= bounds.quantile_probe_error(64, T)
     for label in (0, 1):
@@ -53,7 +51,7 @@ def test_mean_error_on_linear_rules_and_sparse_wrong() -> None:
         losses = []
         for seed in range(10):
             probe = QuantileProbe(population.hypotheses, random_state=seed)
-            simulate(ApplicantStream(population, random_state=seed), probe, T=T)
+            play(probe, ApplicantStream(population, random_state=seed), rounds=T, fast=True)
             losses.append(population.output_loss(probe))
         assert np.mean(losses) <= bounds.quantile_probe_error(128, T)
 
@@ -77,4 +75,4 @@ def test_probed_ranks(m: int) -> None:
 def test_needs_x_first() -> None:
     probe = QuantileProbe(instances.threshold_line(4).hypotheses)
     with pytest.raises(InformationError, match="before it publishes"):
-        probe.publish(None)
+        probe.act(None)

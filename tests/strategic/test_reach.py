@@ -35,7 +35,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from counterplay.errors import InvalidInputError
-from counterplay.strategic import NormMetric, acceptance_distance
+from counterplay.strategic.lab import NormMetric, acceptance_distance
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4)) * [1.0, 5.0, 0.2, 1.0] + [0.0, 3.0, 1.0, -1.0]

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from counterplay.errors import InvalidInputError
-from counterplay.strategic import bounds, exact_mistake_bound, instances
+from counterplay.strategic import bounds, instances
 from counterplay.strategic.finite_classes import FiniteMetricClass
+from counterplay.strategic.lab import minimax_mistakes
 
 
 def values(catalogue: FiniteMetricClass) -> tuple[int, int]:
-    table, rules = catalogue.metric.table, catalogue.positive
-    first = exact_mistake_bound(table, rules, "x_delta")
-    after = exact_mistake_bound(table, rules, "bot_xdelta")
-    return first, after
+    first = minimax_mistakes(catalogue, "features_first")
+    return first, minimax_mistakes(catalogue, "features_after")
 
 
 @pytest.mark.claim("02.06")
@@ -62,7 +61,7 @@ def test_random_tiny_instances_are_ordered() -> None:
 def test_too_large_and_wrong_setting_are_refused() -> None:
     big = instances.star_instance(20).hypotheses
     with pytest.raises(InvalidInputError, match="at most 14 points"):
-        exact_mistake_bound(big.metric.table, big.positive, "x_delta")
+        minimax_mistakes(big, "features_first")
     small = instances.star_instance(2).hypotheses
-    with pytest.raises(InvalidInputError, match="'x_delta' and 'bot_xdelta'"):
-        exact_mistake_bound(small.metric.table, small.positive, "bot_bot")
+    with pytest.raises(InvalidInputError, match="'features_first' and 'features_after'"):
+        minimax_mistakes(small, "blind")

@@ -16,19 +16,22 @@ from counterplay.strategic import (
     Applicants,
     ApplicantStream,
     LinearClass,
+    StrategicHalving,
+    bounds,
+    instances,
+    play,
+)
+from counterplay.strategic.applicants import ObliviousGame
+from counterplay.strategic.lab import (
+    BLIND,
     LongestSurvivor,
     MedianMapPredictor,
     SequentialElimination,
-    StrategicHalving,
     ThresholdClass,
     UnionPredictor,
     UnionSamplingLearner,
-    bounds,
-    instances,
     make_conservative,
-    play,
 )
-from counterplay.strategic.environments import ObliviousEnvironment
 from counterplay.strategic.settings import Setting
 
 
@@ -54,14 +57,14 @@ def test_latest_possible_survivor(mistakes: int) -> None:
     agents = Agents(X=rows, y=labels, radius=0.0)
     assert len(agents) == (mistakes + 1) * s
     search = LongestSurvivor(SequentialElimination(rules), eps, delta)
-    search.fit(Applicants(agents, "bot_bot"))
+    search.fit(Applicants(agents, "blind"))
     assert search.certified_
     assert search.rounds_ == (mistakes + 1) * s
     assert search.mistakes_ == mistakes
     assert search.predictor_.members.tolist() == [mistakes]
     if mistakes:  # the source stops here: nobody has survived yet
         early = LongestSurvivor(SequentialElimination(rules), eps, delta)
-        early.fit(Applicants(agents.take(np.arange(mistakes * s)), "bot_bot"))
+        early.fit(Applicants(agents.take(np.arange(mistakes * s)), "blind"))
         assert not early.certified_
 
 
@@ -102,7 +105,7 @@ def test_median_map_is_probably_approximately_correct() -> None:
 def test_elimination_survivor_is_one_rule_in_the_blind_setting() -> None:
     population = instances.blind_lb_instance(8, 1 / 48, target=5)
     search = LongestSurvivor(SequentialElimination(population.hypotheses), 1 / 48, 0.125)
-    search.fit(ApplicantStream(population, "bot_bot", random_state=0))
+    search.fit(ApplicantStream(population, "blind", random_state=0))
     assert search.predictor_.members.tolist() == [5]
     assert search.rounds_ <= bounds.sequential_pac_rounds(8, 1 / 48, 0.125)
 
@@ -124,7 +127,7 @@ def test_too_many_mistakes_are_reported() -> None:
     noisy = Agents(X=[[0.0]], y=[1], radius=0.0)
     learner = SequentialElimination(rules, on_empty="restart")
     with pytest.raises(NotRealizableError, match="instead of at most 1"):
-        LongestSurvivor(learner, 0.2, 0.2).fit(ApplicantStream(noisy, "bot_bot", random_state=0))
+        LongestSurvivor(learner, 0.2, 0.2).fit(ApplicantStream(noisy, "blind", random_state=0))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -155,7 +158,7 @@ def test_wrapped_learner_survives() -> None:
 class _Flaky(SequentialElimination):
     """A learner without a bound of its own."""
 
-    needs: ClassVar[Setting] = Setting.BOT_BOT
+    needs: ClassVar[Setting] = BLIND
 
     def mistake_bound(self, rounds: int | None = None) -> Any:
         return None
@@ -167,5 +170,5 @@ def test_a_bound_must_be_known() -> None:
         LongestSurvivor(_Flaky(rules), 0.1, 0.1)
     search = LongestSurvivor(_Flaky(rules), 0.1, 0.1, mistakes=1)
     people = Agents.from_target(rules, [[0.0], [1.5], [3.0]], radius=0.1, target=1)
-    stream: ObliviousEnvironment = ApplicantStream(people, "bot_bot", random_state=0)
+    stream: ObliviousGame = ApplicantStream(people, "blind", random_state=0)
     assert isinstance(search.fit(stream).predictor_, UnionPredictor)

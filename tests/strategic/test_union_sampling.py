@@ -14,15 +14,12 @@ from counterplay.strategic import (
     Applicants,
     ApplicantStream,
     LinearClass,
-    ProperUnionSampling,
     StrategicHalving,
-    UnionPredictor,
-    UnionSamplingLearner,
     bounds,
     instances,
     play,
-    simulate,
 )
+from counterplay.strategic.lab import ProperUnionSampling, UnionPredictor, UnionSamplingLearner
 from counterplay.strategic.union_sampling import draw_ranks, pair_loss, union_levels
 
 
@@ -47,7 +44,7 @@ def test_level_sets() -> None:
 def test_levels_are_drawn_uniformly(m: int) -> None:
     rules = LinearClass(np.arange(1.0, m + 1)[:, None], np.zeros(m))
     learner = UnionSamplingLearner(rules, random_state=m)
-    sizes = np.array([learner.publish().members.size for _ in range(6000)])
+    sizes = np.array([learner.act().members.size for _ in range(6000)])
     levels = union_levels(m)
     assert set(sizes) <= set(levels.tolist())
     counts = np.array([(sizes == k).sum() for k in levels])
@@ -58,7 +55,7 @@ def test_levels_are_drawn_uniformly(m: int) -> None:
 def test_members_are_drawn_with_replacement() -> None:
     rules = LinearClass(np.ones((4, 1)), np.arange(4.0))
     learner = UnionSamplingLearner(rules, random_state=0)
-    pairs = [p for p in (learner.publish().members for _ in range(12000)) if p.size == 2]
+    pairs = [p for p in (learner.act().members for _ in range(12000)) if p.size == 2]
     equal = sum(int(a == b) for a, b in pairs)
     assert stats.binomtest(equal, len(pairs), 0.25).pvalue > 0.001
 
@@ -97,14 +94,19 @@ def test_expected_error_is_below_the_thesis_bound_everywhere() -> None:
         losses = []
         for seed in range(5):
             learner = UnionSamplingLearner(population.hypotheses, random_state=seed)
-            simulate(ApplicantStream(population, "bot_xdelta", random_state=seed), learner, T=T)
+            play(
+                learner,
+                ApplicantStream(population, "features_after", random_state=seed),
+                rounds=T,
+                fast=True,
+            )
             losses.append(population.output_loss(learner))
         n = population.n
         assert np.mean(losses) <= bounds.union_sampling_error(n, T)
         assert np.mean(losses) <= bounds.union_sampling_error(n, T, "refined")
     rules, agents = linear_population(64, 4, 4000, seed=1)
     learner = UnionSamplingLearner(rules, random_state=0)
-    simulate(ApplicantStream(agents, "bot_xdelta", random_state=0), learner, T=T)
+    play(learner, ApplicantStream(agents, "features_after", random_state=0), rounds=T, fast=True)
     assert learner.expected_loss(agents) <= bounds.union_sampling_error(64, T, "refined")
 
 
@@ -116,7 +118,12 @@ def test_refined_bound_on_sparse_wrong(share: float, label: int) -> None:
     losses = []
     for seed in range(runs):
         learner = UnionSamplingLearner(population.hypotheses, random_state=seed)
-        simulate(ApplicantStream(population, "bot_xdelta", random_state=100 + seed), learner, T=T)
+        play(
+            learner,
+            ApplicantStream(population, "features_after", random_state=100 + seed),
+            rounds=T,
+            fast=True,
+        )
         losses.append(population.output_loss(learner))
     assert np.mean(losses) <= bounds.union_sampling_error(n, T, "refined")
 
@@ -129,12 +136,19 @@ def test_single_rules_break_the_refined_bound_and_pairs_are_needed() -> None:
     results = {}
     for levels in ("one", "powers"):
         learner = UnionSamplingLearner(negative.hypotheses, levels=levels, random_state=0)
-        simulate(ApplicantStream(negative, "bot_xdelta", random_state=1), learner, T=T)
+        play(
+            learner,
+            ApplicantStream(negative, "features_after", random_state=1),
+            rounds=T,
+            fast=True,
+        )
         results[levels] = negative.output_loss(learner)
     assert results["one"] > bound >= results["powers"]
     positive = instances.sparse_wrong(n, 0.01, label=1, target=3)
     learner = UnionSamplingLearner(positive.hypotheses, random_state=0)
-    simulate(ApplicantStream(positive, "bot_xdelta", random_state=1), learner, T=2000)
+    play(
+        learner, ApplicantStream(positive, "features_after", random_state=1), rounds=2000, fast=True
+    )
     pair = positive.output_loss(learner)
     epochs = learner.output_epochs()
     total = sum(r for r, _ in epochs)
@@ -176,7 +190,7 @@ def test_factor_by_direct_enumeration() -> None:
 def test_elimination_times_reconstruct_every_version_space(runner: str) -> None:
     rules, agents = linear_population(30, 3, 250, seed=2)
     learner = UnionSamplingLearner(rules, random_state=1)
-    environment = Applicants(agents, "bot_xdelta")
+    environment = Applicants(agents, "features_after")
     snapshots = [learner.alive]
     if runner == "play":
         observe = learner.observe
@@ -188,7 +202,7 @@ def test_elimination_times_reconstruct_every_version_space(runner: str) -> None:
         learner.observe = recording
         play(learner, environment)
     else:
-        game = simulate(environment, learner)
+        game = play(learner, environment, fast=True)
         assert game.version_space_sizes[-1] == learner.remaining
         sizes = [30, *game.version_space_sizes.tolist()]
         times = learner.version_space.elim_time
@@ -207,12 +221,12 @@ def test_output_can_come_from_the_very_beginning() -> None:
     learner = UnionSamplingLearner(rules, random_state=0)
     with pytest.raises(ProtocolError, match="at least one round"):
         learner.output()
-    simulate(Applicants(agents, "bot_xdelta"), learner)
+    play(learner, Applicants(agents, "features_after"), fast=True)
     gone = np.setdiff1d(np.arange(16), learner.alive)
     drawn = {int(h) for seed in range(300) for h in learner.output(seed).members}
     assert drawn & set(gone.tolist())  # rules that are not in the last version space
     last = UnionSamplingLearner(rules, output="last", random_state=0)
-    simulate(Applicants(agents, "bot_xdelta"), last)
+    play(last, Applicants(agents, "features_after"), fast=True)
     drawn = {int(h) for seed in range(100) for h in last.output(seed).members}
     assert drawn <= set(last.alive.tolist())
 
@@ -235,12 +249,12 @@ def test_pair_loss_formula_agrees_with_simulation() -> None:
 def test_expected_loss_of_the_output_agrees_with_its_draws() -> None:
     rules, agents = linear_population(24, 3, 120, seed=5)
     learner = UnionSamplingLearner(rules, random_state=0)
-    simulate(Applicants(agents, "bot_xdelta"), learner)
+    play(learner, Applicants(agents, "features_after"), fast=True)
     draws = np.array([learner.output(seed).loss(agents) for seed in range(1500)])
     error = draws.std(ddof=1) / np.sqrt(draws.size)
     assert abs(draws.mean() - learner.expected_loss(agents)) <= 4 * error
     proper = ProperUnionSampling(rules, random_state=0)
-    simulate(Applicants(agents, "bot_xdelta"), proper)
+    play(proper, Applicants(agents, "features_after"), fast=True)
     single = np.array([proper.output(seed).loss(agents) for seed in range(1500)])
     error = single.std(ddof=1) / np.sqrt(single.size)
     assert abs(single.mean() - proper.expected_loss(agents)) <= 4 * error
@@ -269,7 +283,7 @@ def test_fast_path_is_20_times_faster_than_the_plain_loop() -> None:
     for attempt in range(3):
         learner = UnionSamplingLearner(rules, random_state=attempt)
         start = time.perf_counter()
-        game = simulate(Applicants(agents, "bot_xdelta"), learner)
+        game = play(learner, Applicants(agents, "features_after"), fast=True)
         fast = time.perf_counter() - start
         assert len(game) == 100_000
         slow, _ = plain_loop(rules, agents, 4_000, attempt)
@@ -291,7 +305,7 @@ def test_halving_round_costs_a_small_multiple_of_the_distances() -> None:
         np.partition(row, n // 2)
         base = time.perf_counter() - start
         start = time.perf_counter()
-        published = learner.publish(x)
+        published = learner.act(x)
         ratios.append((time.perf_counter() - start) / base)
         assert published.members.size == 1
     assert np.median(ratios) <= 5
@@ -301,7 +315,7 @@ def test_halving_round_costs_a_small_multiple_of_the_distances() -> None:
 @pytest.mark.parametrize("rule", ["mistake", "safe"])
 def test_blockwise_simulation_has_the_same_law(rule: str) -> None:
     rules, agents = linear_population(32, 3, 40, seed=8)
-    environment = Applicants(agents, "bot_xdelta")
+    environment = Applicants(agents, "features_after")
     slow, fast = [], []
     for seed in range(150):
         learner = UnionSamplingLearner(rules, filter=rule, random_state=seed)
@@ -309,7 +323,7 @@ def test_blockwise_simulation_has_the_same_law(rule: str) -> None:
         slow.append((learner.mistakes, learner.remaining))
     for seed in range(1000, 1400):
         learner = UnionSamplingLearner(rules, filter=rule, random_state=seed)
-        game = simulate(environment, learner)
+        game = play(learner, environment, fast=True)
         assert game.mistakes == learner.mistakes
         fast.append((learner.mistakes, learner.remaining))
     a, b = np.array(slow, dtype=float), np.array(fast, dtype=float)
@@ -319,15 +333,15 @@ def test_blockwise_simulation_has_the_same_law(rule: str) -> None:
 
 def test_is_legal_with_x_first_and_refused_without_x() -> None:
     rules, agents = linear_population(8, 2, 30, seed=9)
-    play(UnionSamplingLearner(rules, random_state=0), Applicants(agents, "x_delta"))
+    play(UnionSamplingLearner(rules, random_state=0), Applicants(agents, "features_first"))
     with pytest.raises(InformationError):
-        play(UnionSamplingLearner(rules), Applicants(agents, "bot_delta"))
+        play(UnionSamplingLearner(rules), Applicants(agents, "report_only"))
 
 
 def test_output_is_one_fixed_union() -> None:
     rules, agents = linear_population(8, 2, 30, seed=10)
     learner = UnionSamplingLearner(rules, random_state=0)
-    simulate(Applicants(agents, "bot_xdelta"), learner)
+    play(learner, Applicants(agents, "features_after"), fast=True)
     output = learner.output(3)
     assert isinstance(output, UnionPredictor)
     assert output.members.size == 2

@@ -3,7 +3,8 @@
 An agent is at ``x``, can reach every point within her own radius ``r`` (or in her own set ``u``),
 and has a true label that does not change when she moves. She moves if and only if she is rejected
 where she stands and accepted somewhere in her reach.
-Source: spec 02 sections 2.1 to 2.3.
+
+Source: "Setting", "Distances that are exact", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -50,10 +51,6 @@ class Agents:
     >>> rule = LinearClass([[1.0]], [1.0])
     >>> agents.accepted(rule)[:, 0]  # 0.4 + 0.7 reaches the threshold 1
     array([False,  True])
-
-    References
-    ----------
-    Spec 02 sections 2.2 to 2.4.
     """
 
     X: Points
@@ -103,7 +100,8 @@ class Agents:
         """Return agents whose true label is what rule ``target`` decides after their move.
 
         With these labels the rule ``target`` is perfect against the manipulating population, which
-        is what "realizable" means; labels are in general not a function of the features (trap T18).
+        is what "realizable" means; labels are in general not a function of the features ("Setting"
+        in docs/theory/02-strategic-finite.md).
         """
         points = hypotheses.check_points(X)
         draft = cls(X=points, y=np.zeros(len(points), np.int8), radius=radius, sets=sets)
@@ -185,14 +183,10 @@ def loss_table(hypotheses: HypothesisClass, agents: Agents) -> BoolArray:
 
     Examples
     --------
-    >>> from counterplay.strategic import ThresholdClass
+    >>> from counterplay.strategic.lab import ThresholdClass
     >>> agents = Agents(X=[[0.0], [1.0], [2.0]], y=[0, 0, 1], radius=0.5)
     >>> loss_table(ThresholdClass([1.0, 2.0]), agents).mean(axis=0).round(3)
     array([0.333, 0.   ])
-
-    References
-    ----------
-    Spec 02 section 2.1.
     """
     return agents.losses(hypotheses)
 
@@ -209,14 +203,10 @@ def realizable_mask(agents: Agents, hypotheses: HypothesisClass) -> BoolArray:
 
     Examples
     --------
-    >>> from counterplay.strategic import ThresholdClass
+    >>> from counterplay.strategic.lab import ThresholdClass
     >>> agents = Agents(X=[[0.0], [1.0], [2.0]], y=[0, 0, 1], radius=0.5)
     >>> realizable_mask(agents, ThresholdClass([1.0, 2.0]))
     array([False,  True])
-
-    References
-    ----------
-    Spec 02 section 2.4.
     """
     perfect = np.ones(hypotheses.n, dtype=np.bool_)
     for block in agents.blocks(max(1, 4_000_000 // hypotheses.n)):

@@ -3,7 +3,9 @@
 Run the learner, test its output on fresh agents, and take the first output that passes. The
 validation agents can never be reused for another predictor, because how they would have responded
 to it was not observed.
-Source: App. subsec:boost, Lemma lmm:boost, Thm. thm:x_end_pac, spec 02 sections 3.6 and 9.
+
+Source: Lemma A.1, Theorem 2.6, "Confidence boosting", "Algorithms", see
+docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -18,10 +20,8 @@ from counterplay.core.stats import Interval, clopper_pearson
 from counterplay.core.validation import check_open_fraction, check_positive_int
 from counterplay.errors import InvalidInputError
 from counterplay.strategic import bounds
-from counterplay.strategic.environments import ObliviousEnvironment
+from counterplay.strategic.applicants import ObliviousGame
 from counterplay.strategic.predictors import Predictor
-from counterplay.strategic.protocol import check_match
-from counterplay.strategic.simulation import simulate_rounds
 
 
 class ConfidenceBoost:
@@ -54,27 +54,27 @@ class ConfidenceBoost:
     Notes
     -----
     Guarantee: P(error <= 8 eps) >= 1 - delta after at most R (T + m0) agents with
-    R = ceil(log2(2/delta)) and m0 = ceil(3 ln(4R/delta) / (2 eps)) (Lemma lmm:boost). No agent is
+    R = ceil(log2(2/delta)) and m0 = ceil(3 ln(4R/delta) / (2 eps)) (Lemma A.1). No agent is
     used twice.
 
     Examples
     --------
     >>> import numpy as np
     >>> from counterplay.strategic import Agents, ApplicantStream, LinearClass
-    >>> from counterplay.strategic import UnionSamplingLearner
+    >>> from counterplay.strategic.lab import UnionSamplingLearner
     >>> rng = np.random.default_rng(0)
     >>> rules = LinearClass(rng.normal(size=(64, 3)), rng.normal(size=64))
     >>> people = Agents.from_target(rules, rng.normal(size=(4000, 3)), radius=0.4, target=3)
     >>> def make(rng):
     ...     return UnionSamplingLearner(rules, random_state=rng)
     >>> boost = ConfidenceBoost(make, T=4991, eps=0.025, delta=0.1, random_state=0)
-    >>> _ = boost.fit(ApplicantStream(people, "bot_xdelta", random_state=1))
+    >>> _ = boost.fit(ApplicantStream(people, "features_after", random_state=1))
     >>> boost.accepted_, boost.predictor_.loss(people) <= 0.2
     (True, True)
 
     References
     ----------
-    Lemma lmm:boost and Thm. thm:x_end_pac, spec 02 section 3.6.
+    Lemma A.1, Theorem 2.6, "Confidence boosting", see docs/theory/02-strategic-finite.md.
     """
 
     predictor_: Predictor
@@ -111,22 +111,22 @@ class ConfidenceBoost:
         """Fresh agents per validation."""
         return bounds.boost_validation_size(self.eps, self.delta)
 
-    def fit(self, environment: ObliviousEnvironment) -> ConfidenceBoost:
+    def fit(self, game: ObliviousGame) -> ConfidenceBoost:
         """Run, validate, and stop at the first output whose validation loss is at most 4 eps."""
         rng = generator(self.random_state)
         self.validation_losses_ = []
         self.accepted_ = False
-        environment.start()
-        start = environment.used
+        game.start()
+        start = game.used
         for run in range(1, self.repetitions + 1):
             learner = self.make_learner(rng.spawn(1)[0])
-            setting = check_match(learner, environment, None)
-            played = len(simulate_rounds(learner, environment, setting, self.T))
-            fresh = environment.next_agents(self.validation_size)
+            game.check(learner)
+            played = len(game.play_on(learner, self.T))
+            fresh = game.next_agents(self.validation_size)
             if played < self.T or len(fresh) < self.validation_size:
                 raise InvalidInputError(
                     f"run {run} needs {self.T + self.validation_size} fresh agents but the "
-                    f"environment ended after {environment.used - start}; use an ApplicantStream"
+                    f"game ended after {game.used - start}; use an ApplicantStream"
                 )
             self.predictor_ = learner.output()
             loss = self.predictor_.loss(fresh)
@@ -137,5 +137,5 @@ class ConfidenceBoost:
             if loss <= 4 * self.eps:
                 self.accepted_ = True
                 break
-        self.agents_used_ = environment.used - start
+        self.agents_used_ = game.used - start
         return self

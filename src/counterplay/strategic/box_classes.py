@@ -3,7 +3,8 @@
 The distance to a box is the price of clipping to it; the distance to a union of boxes is the
 smallest one. A decision tree accepts the union of its positive leaves, a rule list the union of its
 accepting rules minus the rejecting rules before them, so both are exact.
-Source: spec 02 section 2.2.
+
+Source: "Distances that are exact", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -49,10 +50,6 @@ class RuleSetClass(HypothesisClass):
     >>> catalogue.distances([[2.5, 0.5], [-3.0, 5.0]])
     array([[0.5],
            [5. ]])
-
-    References
-    ----------
-    Spec 02 section 2.2.
     """
 
     def __init__(
@@ -176,10 +173,6 @@ class BoxClass(RuleSetClass):
     >>> catalogue = BoxClass(lower=[[0.0, 0.0]], upper=[[1.0, 2.0]], norm=1)
     >>> catalogue.distances([[2.0, 3.0]])
     array([[2.]])
-
-    References
-    ----------
-    Spec 02 section 2.2.
     """
 
     def __init__(
@@ -215,10 +208,6 @@ class ThresholdClass(BoxClass):
     --------
     >>> ThresholdClass([1.0, 2.0, 3.0]).distances([[1.5]])
     array([[0. , 0.5, 1.5]])
-
-    References
-    ----------
-    Spec 02 section 2.2.
     """
 
     def __init__(

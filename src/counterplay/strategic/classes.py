@@ -4,7 +4,8 @@ For an agent who can move by at most ``r`` only one number per rule matters: ``d
 she is from the nearest point that ``h`` accepts. She is accepted exactly if ``d(x, h) <= r``, and
 the distance to a union of rules is the smallest of their distances. Learners therefore see rows of
 distances and never features.
-Source: Eq. eq:dist, spec 02 sections 2.1 and 2.2.
+
+Source: equation 2.2, "Setting", "Distances that are exact", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -142,10 +143,6 @@ class DistanceTableClass(HypothesisClass):
     >>> catalogue = DistanceTableClass(3)
     >>> catalogue.distances([[1.0, 0.0, 2.5]], members=[0, 2])
     array([[1. , 2.5]])
-
-    References
-    ----------
-    Spec 02 section 2.1.
     """
 
     def __init__(self, n: int) -> None:

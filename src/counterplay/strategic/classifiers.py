@@ -2,7 +2,8 @@
 
 :class:`StrategicHalvingClassifier` goes with a live system that sees each applicant first;
 :class:`UnionSamplingClassifier` with one that sees features only after submission.
-Source: spec 02 sections 8 and 9.
+
+Source: "Algorithms", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterplay.core.seeds import RandomState
 from counterplay.core.stats import Interval
 from counterplay.core.validation import check_choice, check_open_fraction
 from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.strategic import bounds
+from counterplay.strategic.applicants import ObliviousGame
 from counterplay.strategic.boost import ConfidenceBoost
 from counterplay.strategic.bounds.finite import Constant
 from counterplay.strategic.classes import HypothesisClass
-from counterplay.strategic.environments import ObliviousEnvironment
 from counterplay.strategic.halving import StrategicHalving
 from counterplay.strategic.learner import Filter, OnEmpty
+from counterplay.strategic.metrics import Points
 from counterplay.strategic.predictors import MedianMapPredictor, UnionPredictor
-from counterplay.strategic.protocol import check_match
 from counterplay.strategic.settings import Feedback
-from counterplay.strategic.simulation import simulate_rounds
 from counterplay.strategic.union_sampling import UnionSamplingLearner
 
 if TYPE_CHECKING:
@@ -52,18 +53,18 @@ class StrategicHalvingClassifier:
 
     Examples
     --------
-    >>> from counterplay.strategic import ThresholdClass
+    >>> from counterplay.strategic.lab import ThresholdClass
     >>> desk = StrategicHalvingClassifier(ThresholdClass([1.0, 2.0, 3.0, 4.0]))
     >>> rule = desk.partial_fit_round([0.0])
     >>> rule.members
     array([1])
-    >>> desk.observe(y=0, delta=[2.0])  # she moved to 2 and was accepted, wrongly
+    >>> desk.observe(y=0, report=[2.0])  # she moved to 2 and was accepted, wrongly
     >>> desk.remaining, desk.mistakes
     (2, 1)
 
     References
     ----------
-    Thm. thm:halving, spec 02 sections 3.1, 8 and 9.
+    Theorem 2.1, Algorithm 2.1, "Algorithms", see docs/theory/02-strategic-finite.md.
     """
 
     def __init__(
@@ -107,22 +108,22 @@ class StrategicHalvingClassifier:
     def partial_fit_round(self, x: Any) -> UnionPredictor:
         """Return the rule to publish for an applicant with features ``x``."""
         self._x = np.asarray(x)
-        published = self.learner.publish(self._x)
+        published = self.learner.act(self._x)
         assert isinstance(published, UnionPredictor)
         self._published = published
         return published
 
-    def observe(self, y: int, *, yhat: int | None = None, delta: Any = None) -> None:
+    def observe(self, y: int, *, yhat: int | None = None, report: Any = None) -> None:
         """Report the true label and the decision, directly or through the reported features."""
         if self._published is None:
             raise ProtocolError("observe was called before partial_fit_round")
         if yhat is None:
-            if delta is None:
-                raise InvalidInputError("pass the decision yhat or the reported features delta")
-            reported = np.asarray(delta)[None]
+            if report is None:
+                raise InvalidInputError("pass the decision yhat or the reported features")
+            reported = np.asarray(report)[None]
             accepted = self._published.hypotheses.accepts(reported, self._published.members)
             yhat = int(accepted.any())
-        feedback = Feedback(y=int(y), yhat=int(yhat), x=self._x, delta=delta)
+        feedback = Feedback(y=int(y), yhat=int(yhat), x=self._x, report=report)
         self.learner.observe(feedback)
         self.streak = 0 if feedback.mistake else self.streak + 1
         self._published = None
@@ -186,16 +187,12 @@ class SamplePlan:
 
     Examples
     --------
-    >>> from counterplay.strategic import DistanceTableClass
+    >>> from counterplay.strategic.lab import DistanceTableClass
     >>> model = UnionSamplingClassifier(
     ...     DistanceTableClass(64), eps=0.2, delta=0.1, constant="refined")
     >>> plan = model.plan()
     >>> plan.repetitions, plan.rounds, plan.validation, plan.total
     (5, 4991, 318, 26545)
-
-    References
-    ----------
-    Spec 02 section 3.6.
     """
 
     n: int
@@ -274,13 +271,13 @@ class UnionSamplingClassifier:
     ...     rules, eps=0.2, delta=0.1, constant="refined", random_state=0)
     >>> model.plan().total
     26545
-    >>> _ = model.fit(ApplicantStream(people, "bot_xdelta", random_state=1))
+    >>> _ = model.fit(ApplicantStream(people, "features_after", random_state=1))
     >>> model.accepted_, model.predictor_.loss(people) <= 0.2
     (True, True)
 
     References
     ----------
-    Thm. thm:x_end_pac, spec 02 sections 3.5, 3.6 and 9.
+    Theorem 2.6, Algorithm 2.2, "Confidence boosting", see docs/theory/02-strategic-finite.md.
     """
 
     predictor_: UnionPredictor
@@ -327,8 +324,8 @@ class UnionSamplingClassifier:
             bounds.boost_validation_size(inner, self.delta),
         )
 
-    def fit(self, environment: ObliviousEnvironment) -> UnionSamplingClassifier:
-        """Learn from the environment."""
+    def fit(self, game: ObliviousGame) -> UnionSamplingClassifier:
+        """Learn from the applicants of a game."""
         plan = self.plan()
         if self.boost:
             run = ConfidenceBoost(
@@ -337,7 +334,7 @@ class UnionSamplingClassifier:
                 self.eps / 8,
                 self.delta,
                 self.random_state,
-            ).fit(environment)
+            ).fit(game)
             assert isinstance(run.predictor_, UnionPredictor)
             self.predictor_, self.accepted_ = run.predictor_, run.accepted_
             self.agents_used_, self.validation_interval_ = (
@@ -346,11 +343,18 @@ class UnionSamplingClassifier:
             )
         else:
             learner = UnionSamplingLearner(self.hypotheses, random_state=self.random_state)
-            environment.start()
-            start = environment.used
-            setting = check_match(learner, environment, None)
-            simulate_rounds(learner, environment, setting, plan.rounds)
+            game.check(learner)
+            game.start()
+            start = game.used
+            game.play_on(learner, plan.rounds)
             self.predictor_, self.accepted_ = learner.output(), None
-            self.agents_used_, self.validation_interval_ = environment.used - start, None
+            self.agents_used_, self.validation_interval_ = game.used - start, None
         self.members_ = np.unique(self.predictor_.members)
         return self
+
+    def predict(self, X: Points) -> NDArray[np.int8]:
+        """Decide on reported features: 1 if one of the two rules accepts them, else 0."""
+        if not hasattr(self, "predictor_"):
+            raise ProtocolError("fit the classifier before it decides")
+        accepted = self.hypotheses.accepts(self.hypotheses.check_points(X), self.members_)
+        return np.asarray(accepted.any(axis=1), dtype=np.int8)

@@ -2,7 +2,9 @@
 
 The slow but universal learners. They need no features, work for any manipulation and any feedback,
 and pay for it: up to n - 1 mistakes, which is unavoidable when nothing is seen.
-Source: "Overview of Results" and Thm. thm:x-delta-never, spec 02 sections 3.3 and 3.7.
+
+Source: "Results", Theorem 2.8, "Sequential elimination", "Safe filter, exact solver, baselines",
+see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -20,14 +22,14 @@ from counterplay.strategic.classes import HypothesisClass
 from counterplay.strategic.filters import mistake_filter
 from counterplay.strategic.learner import Marginals, OnEmpty, VersionSpaceLearner
 from counterplay.strategic.predictors import UnionPredictor
-from counterplay.strategic.settings import Feedback, Setting
+from counterplay.strategic.settings import BLIND, REPORT_ONLY, Feedback
 from counterplay.strategic.union_sampling import draw_level, draw_ranks, inclusion_probability
 
 
 class SequentialElimination(VersionSpaceLearner):
     """Keep publishing the same rule until it errs, then drop it; at most n - 1 mistakes.
 
-    Use it when you are told nothing but whether the decision was right (setting ``"bot_bot"``), or
+    Use it when you are told nothing but whether the decision was right (setting ``"blind"``), or
     when agents move in unknown ways that are no balls.
 
     Parameters
@@ -45,24 +47,24 @@ class SequentialElimination(VersionSpaceLearner):
     -----
     Guarantee: at most as many mistakes as the position (from 0) of the perfect rule in the order,
     hence at most n - 1. With a secret random order the expectation is at most (n - 1)/2 on every
-    sequence fixed in advance (trap T3).
+    sequence fixed in advance (Proposition 2.B).
 
     Examples
     --------
     >>> from counterplay.strategic import instances, play
     >>> instance = instances.star_instance(10)
-    >>> play(SequentialElimination(instance.hypotheses), instance.adversary(), 50).mistakes
+    >>> play(SequentialElimination(instance.hypotheses), instance.adversary(), rounds=50).mistakes
     9
 
     References
     ----------
-    Section "Overview of Results", spec 02 section 3.3.
+    "Results", "Sequential elimination", see docs/theory/02-strategic-finite.md.
     """
 
-    needs: ClassVar[Setting] = Setting.BOT_BOT
+    needs = BLIND
     deterministic: ClassVar[bool] = True  # given its order
     conservative: ClassVar[bool] = True
-    ball_only: ClassVar[bool] = False
+    ball_only = False
 
     def __init__(
         self,
@@ -117,30 +119,10 @@ class SequentialElimination(VersionSpaceLearner):
         return np.full(count, np.searchsorted(self.alive, self.current))
 
 
-class BlindElimination(SequentialElimination):
-    """Sequential elimination under its name for the setting in which nothing is seen.
-
-    Parameters are those of :class:`SequentialElimination`.
-
-    Examples
-    --------
-    >>> from counterplay.strategic import ApplicantStream, instances, simulate
-    >>> instance = instances.blind_lb_instance(8, eps=0.02, target=5)
-    >>> stream = ApplicantStream(instance, setting="bot_bot", random_state=0)
-    >>> game = simulate(stream, BlindElimination(instance.hypotheses), T=2000)
-    >>> game.mistakes
-    5
-
-    References
-    ----------
-    Thm. thm:x-delta-never, spec 02 section 3.7.
-    """
-
-
 class DeltaOnlyElimination(VersionSpaceLearner):
     """Learn from reported features only: drop what would have accepted a gamer.
 
-    Use it in the setting ``"bot_delta"``: applicants are seen only after they have moved.
+    Use it in the setting ``"report_only"``: applicants are seen only after they have moved.
 
     Parameters
     ----------
@@ -164,20 +146,21 @@ class DeltaOnlyElimination(VersionSpaceLearner):
 
     Examples
     --------
-    >>> from counterplay.strategic import ApplicantStream, instances, simulate
+    >>> from counterplay.strategic import ApplicantStream, instances, play
     >>> instance = instances.conservative_lb_instance(8, eps=0.05, target=3)
     >>> learner = DeltaOnlyElimination(instance.hypotheses, random_state=0)
-    >>> _ = simulate(ApplicantStream(instance, "bot_delta", random_state=1), learner, T=3000)
+    >>> stream = ApplicantStream(instance, "report_only", random_state=1)
+    >>> _ = play(learner, stream, rounds=3000, fast=True)
     >>> learner.alive
     array([3])
 
     References
     ----------
-    Thm. thm:delta-csv, spec 02 section 3.7.
+    Theorem 2.7, "Safe filter, exact solver, baselines", see docs/theory/02-strategic-finite.md.
     """
 
-    needs: ClassVar[Setting] = Setting.BOT_DELTA
-    ball_only: ClassVar[bool] = False
+    needs = REPORT_ONLY
+    ball_only = False
 
     def __init__(
         self,
@@ -216,9 +199,9 @@ class DeltaOnlyElimination(VersionSpaceLearner):
 
     def _learn(self, feedback: Feedback) -> None:
         assert self._published is not None
-        if feedback.delta is None:
-            raise InformationError("DeltaOnlyElimination needs the reported features delta")
-        reported = np.asarray(feedback.delta)[None]
+        if feedback.report is None:
+            raise InformationError("DeltaOnlyElimination needs the reported features")
+        reported = np.asarray(feedback.report)[None]
         mine = np.isin(self.alive, self._published.members)
         if feedback.y == 0:
             keep = ~self.hypotheses.accepts(reported, self.alive)[0]

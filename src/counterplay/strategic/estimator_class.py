@@ -3,7 +3,8 @@
 No formula gives the distance to the acceptance region of an arbitrary model, but people do not
 solve optimisation problems either: they copy somebody who was accepted. The manipulation model is
 "move to an accepted point of a known pool, or stay".
-Source: spec 02 section 2.2.
+
+Source: "Distances that are exact", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -52,10 +53,6 @@ class EstimatorClass(HypothesisClass):
     >>> EstimatorClass(trees, pool).distances([[0.5], [3.0]])
     array([[1.5, 3.5],
            [0. , 1. ]])
-
-    References
-    ----------
-    Spec 02 section 2.2.
     """
 
     def __init__(
@@ -163,10 +160,6 @@ class TabulatedClass(HypothesisClass):
     >>> table.distances([1, 0])
     array([[0., 0.],
            [1., 3.]])
-
-    References
-    ----------
-    Spec 02 section 2.1.
     """
 
     def __init__(self, hypotheses: HypothesisClass, points: Points) -> None:

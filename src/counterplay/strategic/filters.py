@@ -3,7 +3,8 @@
 With ``rho`` the distance to the published rule: an accepted agent has radius >= rho, a rejected one
 radius < rho. A rule survives if some admissible radius explains both the round and the rule being
 perfect. The rule of the theorems uses mistakes only; :func:`safe_filter` uses every round.
-Source: UPD in spec 02 section 3, and section 3.9 (ours).
+
+Source: UPD in "The mistake filter", Proposition 2.H, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def mistake_filter(row: ArrayLike, rho: float, y: int, yhat: int) -> BoolArray:
 
     References
     ----------
-    Alg. alg:halving, spec 02 section 3.
+    Algorithm 2.1, "The mistake filter", see docs/theory/02-strategic-finite.md.
     """
     d = _check_row(row)
     if y == yhat:
@@ -84,10 +85,6 @@ def safe_filter(
 
     >>> safe_filter([0.0, 1.0, 2.0], rho=1.0, y=0, yhat=0)
     array([False,  True,  True])
-
-    References
-    ----------
-    Spec 02 section 3.9 (ours).
     """
     d = _check_row(row)
     check_int(y, "y", low=0, high=1)
@@ -132,10 +129,6 @@ def safe_set_filter(
     >>> rules = np.eye(3, dtype=bool)
     >>> safe_set_filter(rules, rules[1], x=0, delta=1, y=0, yhat=1)
     array([False, False,  True])
-
-    References
-    ----------
-    Spec 02 section 3.9 (ours).
     """
     rules = np.asarray(positive, dtype=np.bool_)
     keep: BoolArray = np.ones(rules.shape[0], dtype=np.bool_)

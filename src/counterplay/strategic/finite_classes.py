@@ -1,7 +1,8 @@
 """Classes over a finite space: a table of distances, or the shortest paths of a graph.
 
 The distance to acceptance of every point and rule is computed once, at construction.
-Source: spec 02 section 2.2.
+
+Source: "Distances that are exact", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class FiniteMetricClass(FiniteSpaceClass):
 
     References
     ----------
-    Eq. eq:dist, spec 02 section 2.2.
+    equation 2.2, "Setting", "Distances that are exact", see docs/theory/02-strategic-finite.md.
     """
 
     def __init__(
@@ -158,10 +159,6 @@ class GraphMetric(Metric):
     >>> import networkx as nx
     >>> GraphMetric(nx.path_graph(4)).pairwise([0], [2, 3])
     array([[2., 3.]])
-
-    References
-    ----------
-    Spec 02 section 2.2.
     """
 
     def __init__(self, graph: Any) -> None:
@@ -197,10 +194,6 @@ class GraphMetricClass(FiniteSpaceClass):
     >>> catalogue.distances([0, 3])
     array([[4., 1.],
            [1., 1.]])
-
-    References
-    ----------
-    Spec 02 section 2.2.
     """
 
     def __init__(self, graph: Any, positive: ArrayLike, *, dedupe: bool = False) -> None:

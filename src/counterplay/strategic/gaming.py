@@ -2,7 +2,8 @@
 
 Everybody who is rejected and can afford the way to acceptance goes there; true labels stay. The
 report counts what that does to accuracy, who moves and where to, and what it costs the qualified.
-Source: issue "gaming report"; spec 02 sections 2.1 and 9.
+
+Source: "The gaming report", "Setting", "Algorithms", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -54,10 +55,6 @@ class GamingReport:
     >>> report = gaming_report(model, X, [0, 0, 1, 1], radius=[0.0, 1.0])
     >>> report.to_frame()["accuracy"].tolist()
     [1.0, 0.75]
-
-    References
-    ----------
-    Spec 02 section 9.
     """
 
     radius: FloatArray
@@ -290,10 +287,6 @@ def gaming_report(
     >>> report = gaming_report(model, X, y, radius=[0.0, 2.0], costs=1 / X.std(axis=0))
     >>> report.to_frame()["accuracy"].round(3).tolist()
     [0.988, 0.842]
-
-    References
-    ----------
-    Spec 02 sections 2.1 and 9.
     """
     reach = acceptance_distance(
         model,

@@ -3,7 +3,9 @@
 Every rule is ranked by how far the agent must move to be accepted by it. Publishing the median one
 halves the candidates at each mistake, whatever the agents' unknown abilities are: a false positive
 shows that the perfect rule is farther, a false negative that it is closer.
-Source: Alg. alg:halving, Thm. thm:halving, spec 02 sections 3.1 and 3.7.
+
+Source: Algorithm 2.1, Theorem 2.1, "Safe filter, exact solver, baselines", see
+docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -18,7 +20,13 @@ from counterplay.core.validation import check_choice
 from counterplay.errors import InformationError
 from counterplay.strategic.bounds import halving_mistakes
 from counterplay.strategic.classes import HypothesisClass
-from counterplay.strategic.learner import Filter, Marginals, OnEmpty, VersionSpaceLearner
+from counterplay.strategic.learner import (
+    Filter,
+    Marginals,
+    OnEmpty,
+    StrategicLearner,
+    VersionSpaceLearner,
+)
 from counterplay.strategic.metrics import Points
 from counterplay.strategic.predictors import (
     AllNegative,
@@ -29,15 +37,14 @@ from counterplay.strategic.predictors import (
     median_positions,
     median_rank,
 )
-from counterplay.strategic.protocol import Learner
-from counterplay.strategic.settings import Feedback, Setting
+from counterplay.strategic.settings import FEATURES_AFTER, FEATURES_FIRST, Feedback
 
 
 class StrategicHalving(VersionSpaceLearner):
     """Publish the rule of median distance; at most floor(log2 n) mistakes.
 
     Use it when you see each agent's features before you decide which rule to show her (setting
-    ``"x_delta"``). Nothing needs to be known about the agents' abilities.
+    ``"features_first"``). Nothing needs to be known about the agents' abilities.
 
     Parameters
     ----------
@@ -50,7 +57,7 @@ class StrategicHalving(VersionSpaceLearner):
 
     Notes
     -----
-    Guarantee: on every realizable sequence at most floor(log2 n) mistakes (Thm. thm:halving), and
+    Guarantee: on every realizable sequence at most floor(log2 n) mistakes (Theorem 2.1), and
     no learner can do better in the worst case. Each mistake leaves at most half of the rules.
 
     Examples
@@ -64,12 +71,12 @@ class StrategicHalving(VersionSpaceLearner):
 
     References
     ----------
-    Alg. alg:halving and Thm. thm:halving, spec 02 section 3.1.
+    Algorithm 2.1, Theorem 2.1, see docs/theory/02-strategic-finite.md.
     """
 
-    needs: ClassVar[Setting] = Setting.X_DELTA
+    needs = FEATURES_FIRST
     deterministic: ClassVar[bool] = True
-    conservative: ClassVar[bool] = True  # of its version space, see trap T1
+    conservative: ClassVar[bool] = True  # of its version space, see Theorem 2.2
 
     def __init__(
         self,
@@ -111,7 +118,7 @@ class StrategicHalving(VersionSpaceLearner):
         return np.full(count, median_rank(size, self.median))
 
 
-class MajorityHalving(Learner):
+class MajorityHalving(StrategicLearner):
     """Classic Halving as a baseline: publish the majority vote of the rules still possible.
 
     It does not know that agents move. On some instances the majority accepts nobody for ever, so it
@@ -128,15 +135,15 @@ class MajorityHalving(Learner):
 
     >>> from counterplay.strategic import instances, play
     >>> instance = instances.star_instance(10)
-    >>> play(MajorityHalving(instance.hypotheses), instance.adversary(), 200).mistakes
+    >>> play(MajorityHalving(instance.hypotheses), instance.adversary(), rounds=200).mistakes
     200
 
     References
     ----------
-    Example eg:x-after-det, spec 02 sections 3.7 and 4.1.
+    Example 2.1, "Safe filter, exact solver, baselines", see docs/theory/02-strategic-finite.md.
     """
 
-    needs: ClassVar[Setting] = Setting.BOT_XDELTA
+    needs = FEATURES_AFTER
     deterministic: ClassVar[bool] = True
     conservative: ClassVar[bool] = True
 
@@ -162,7 +169,7 @@ class MajorityHalving(Learner):
         assert self.hypotheses.metric is not None
         return PositiveSet(self.hypotheses.metric, points, votes.shape[1])
 
-    def publish(self, x: Any = None) -> Predictor:
+    def act(self, seen: Any = None) -> Predictor:
         """Return the majority vote."""
         self._published = self.preview()
         return self._published

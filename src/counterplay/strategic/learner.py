@@ -1,20 +1,24 @@
-"""The common part of learners that keep the rules still possible.
+"""What a learner is here, and the common part of those that keep the rules still possible.
 
 A version-space learner publishes members of its version space (or unions of them) and removes, with
 one of the filters, the rules that a round contradicts.
-Source: spec 02 sections 2.2, 2.4 and 3.
+
+Source: "The mistake filter", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
+from counterplay.core.setting import Setting
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
 from counterplay.core.version_space import VersionSpace
 from counterplay.errors import (
@@ -26,11 +30,60 @@ from counterplay.errors import (
 from counterplay.strategic.classes import HypothesisClass
 from counterplay.strategic.filters import mistake_filter, safe_filter
 from counterplay.strategic.predictors import Predictor, UnionPredictor
-from counterplay.strategic.protocol import Learner
-from counterplay.strategic.settings import Feedback
+from counterplay.strategic.settings import BLIND, Feedback
 
 Filter = Literal["mistake", "safe"]
 OnEmpty = Literal["raise", "stop", "restart"]
+
+
+class StrategicLearner(Learner):
+    """A strategy for publishing rules; subclass it to bring your own.
+
+    A round is one call of :meth:`act` (for applicants: from features, or None, to a
+    :class:`Predictor`; on a graph: from :class:`Seen` to one label per node) and one of
+    :meth:`observe` with the :class:`Feedback` that the setting allows.
+
+    Attributes
+    ----------
+    needs:
+        The poorest setting the learner can work in.
+    on_graph:
+        Whether it plays on manipulation graphs.
+    ball_only:
+        Whether it reasons with distances and needs agents with radii.
+    deterministic:
+        Whether its next rule follows from the past.
+    conservative:
+        Whether it changes on mistakes only.
+    bound_in_expectation:
+        Whether :meth:`mistake_bound` bounds an expectation.
+    open_problem:
+        Why no version for poorer settings exists, where that is unknown to science.
+    """
+
+    needs: Setting = BLIND
+    on_graph: ClassVar[bool] = False
+    ball_only: bool = False
+    deterministic: ClassVar[bool] = False
+    conservative: ClassVar[bool] = False
+    bound_in_expectation: ClassVar[bool] = False
+    open_problem: ClassVar[str] = ""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(needs={self.needs.name!r})"
+
+    @property
+    def remaining(self) -> int | None:
+        """Number of rules still possible, if the learner keeps a version space."""
+        return None
+
+    def mistake_bound(self, rounds: int | None = None) -> float | None:
+        """Return the guaranteed number of mistakes on realizable sequences, if there is one."""
+        return None
+
+    def copy(self) -> Self:
+        """An independent copy in the same state."""
+        return copy.deepcopy(self)
 
 
 @dataclass(frozen=True)
@@ -49,13 +102,10 @@ class Marginals:
 
     Examples
     --------
-    >>> from counterplay.strategic import MWMR, ThresholdClass
+    >>> from counterplay.strategic import MWMR
+    >>> from counterplay.strategic.lab import ThresholdClass
     >>> MWMR(ThresholdClass([1.0, 2.0]), random_state=0).marginals().members
     array([0.5, 0.5])
-
-    References
-    ----------
-    Spec 02 section 4.2.
     """
 
     members: FloatArray
@@ -63,8 +113,8 @@ class Marginals:
     elsewhere: FloatArray | None = None
 
 
-class VersionSpaceLearner(Learner):
-    """Base of the learners with a version space; subclass :meth:`publish` to bring your own.
+class VersionSpaceLearner(StrategicLearner):
+    """Base of the learners with a version space; subclass ``_choose`` to bring your own.
 
     Parameters
     ----------
@@ -82,7 +132,7 @@ class VersionSpaceLearner(Learner):
         Seed of the learner's coins.
     """
 
-    ball_only: ClassVar[bool] = True
+    ball_only = True
 
     def __init__(
         self,
@@ -137,9 +187,9 @@ class VersionSpaceLearner(Learner):
             )
         return self._choose(None)
 
-    def publish(self, x: Any = None) -> Predictor:
-        """Return the rule of this round."""
-        self._published = self._choose(x)
+    def act(self, seen: Any = None) -> Predictor:
+        """Return the rule of this round; ``seen`` is x where the setting reveals it first."""
+        self._published = self._choose(seen)
         return self._published
 
     def resume(self, published: UnionPredictor) -> None:
@@ -153,7 +203,7 @@ class VersionSpaceLearner(Learner):
     def observe(self, feedback: Feedback) -> None:
         """Remove the rules that the round contradicts."""
         if self._published is None:
-            raise ProtocolError("observe was called before publish")
+            raise ProtocolError("observe was called before act")
         self.mistakes += feedback.mistake
         if self.stopped or (self.filter == "mistake" and not feedback.mistake):
             self.version_space.tick()

@@ -3,7 +3,8 @@
 Halfspace ``w . x >= b``: an agent needs ``max(0, b - w . x)`` divided by the dual norm of ``w``
 (per unit of cost). Loss tables are computed in blocks that stay in the cache, so that a table for
 many agents and rules costs about as much as the matrix product in it.
-Source: spec 02 sections 2.1 and 2.2.
+
+Source: "Setting", "Distances that are exact", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class LinearClass(HypothesisClass):
 
     References
     ----------
-    Eq. eq:dist, spec 02 section 2.2.
+    equation 2.2, "Setting", "Distances that are exact", see docs/theory/02-strategic-finite.md.
     """
 
     def __init__(

@@ -3,7 +3,9 @@
 Someone at x is accepted by w.z >= b after moving iff the support function max over reachable z of
 w.z is at least b. Training on it instead of w.x is the whole difference. When everybody can move
 equally far, it is a shift of the offset of ordinary logistic regression; otherwise a gradient
-method finds the direction, and the offset is then set exactly. Source: spec 03, section 3.2.
+method finds the direction, and the offset is then set exactly.
+
+Source: "Strategic empirical risk minimisation", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -129,25 +131,25 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
         weights: FloatArray,
         radius: FloatArray | None,
         graph: ManipulationGraph | LocalGraph | None,
-    ) -> tuple[FloatArray, _Reach]:
+    ) -> tuple[FloatArray, _Support]:
         """Direction and everybody's reachable set."""
         start = LogisticRegression(C=self.C, max_iter=self.max_iter)
         w = start.fit(X, y, sample_weight=weights).coef_[0]
         self.n_iter_ = int(start.n_iter_[0])
         if graph is None:
             assert radius is not None
-            reach: _Reach = _BallReach(X, radius, _DUAL[self.norm])
+            reach: _Support = _BallSupport(X, radius, _DUAL[self.norm])
             if np.ptp(radius) == 0:  # a common radius only shifts the offset
                 return w, reach
         else:
-            reach = _BagReach(*graph.bag_points(named(X, model_names(self))))
+            reach = _BagSupport(*graph.bag_points(named(X, model_names(self))))
         offset = -float(start.intercept_[0])
         found, steps = _minimise(reach, w, offset, y, weights, self.C, self.max_iter)
         self.n_iter_ += steps
         losses = [float(reach.best_threshold(v, y, weights)[0]) for v in (found, w)]
         return (w if losses[1] < losses[0] else found), reach
 
-    def _set_rule(self, w: FloatArray, reach: _Reach, y: BoolArray, weights: FloatArray) -> None:
+    def _set_rule(self, w: FloatArray, reach: _Support, y: BoolArray, weights: FloatArray) -> None:
         loss, cut = reach.best_threshold(w, y, weights)
         self.coef_ = w[None, :]
         self.intercept_ = np.array([-float(cut)])
@@ -183,7 +185,7 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-class _Reach:
+class _Support:
     """Support function of everybody's reachable set, and the points that attain it."""
 
     def support(self, w: FloatArray) -> tuple[FloatArray, Any]:
@@ -204,7 +206,7 @@ class _Reach:
         raise NotImplementedError
 
 
-class _BallReach(_Reach):
+class _BallSupport(_Support):
     def __init__(self, X: FloatArray, radius: FloatArray, dual: float) -> None:
         self.X, self.radius, self.dual = X, radius, dual
 
@@ -222,7 +224,7 @@ class _BallReach(_Reach):
         return result
 
 
-class _BagReach(_Reach):
+class _BagSupport(_Support):
     def __init__(self, points: FloatArray, pointers: NDArray[Any], position: NDArray[Any]) -> None:
         self.points, self.pointers, self.position = points, pointers, position
 
@@ -269,7 +271,7 @@ def _norm_gradient(w: FloatArray, order: float) -> FloatArray:
 
 
 def _minimise(
-    reach: _Reach,
+    reach: _Support,
     w: FloatArray,
     b: float,
     y: BoolArray,
@@ -279,7 +281,7 @@ def _minimise(
 ) -> tuple[FloatArray, int]:
     """Weighted logistic loss of support - b, plus a ridge on w, by L-BFGS; and the iterations."""
     objective: Callable[[FloatArray], tuple[float, FloatArray]]
-    if isinstance(reach, _BagReach):
+    if isinstance(reach, _BagSupport):
         objective = BagLogistic(reach.points, reach.pointers, reach.position, y, weights, C)
     else:
         objective = _smooth(reach, y, weights, C)
@@ -293,7 +295,7 @@ def _minimise(
 
 
 def _smooth(
-    reach: _Reach, y: BoolArray, weights: FloatArray, C: float
+    reach: _Support, y: BoolArray, weights: FloatArray, C: float
 ) -> Callable[[FloatArray], tuple[float, FloatArray]]:
     """The objective and its gradient from the support function."""
     signs = np.where(y, 1.0, -1.0)
@@ -310,10 +312,10 @@ def _smooth(
     return objective
 
 
-def _centre_scores(reach: _Reach, w: FloatArray) -> FloatArray:
-    if isinstance(reach, _BallReach):
+def _centre_scores(reach: _Support, w: FloatArray) -> FloatArray:
+    if isinstance(reach, _BallSupport):
         scores: FloatArray = reach.X @ w
         return scores
-    assert isinstance(reach, _BagReach)
+    assert isinstance(reach, _BagSupport)
     own: FloatArray = (reach.points @ w)[reach.position[reach.pointers[:-1]]]
     return own

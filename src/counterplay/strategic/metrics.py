@@ -2,7 +2,8 @@
 
 A metric answers two questions: how far apart are two points, and, for norms, which is the cheapest
 move across a hyperplane. Features that cannot be moved have an infinite price.
-Source: spec 02 section 2.2.
+
+Source: "Distances that are exact", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -58,10 +59,6 @@ class NormMetric(Metric):
     array([ 4., inf])
     >>> metric.dual([[2.0, 3.0, 5.0]])
     array([2.])
-
-    References
-    ----------
-    Spec 02 section 2.2 (thesis, chapter "Strategic Classification for Finite Hypothesis Class").
     """
 
     def __init__(self, norm: float = 2, costs: ArrayLike | None = None) -> None:
@@ -161,10 +158,6 @@ class TableMetric(Metric):
     --------
     >>> TableMetric([[0, 1, 2], [1, 0, 1], [2, 1, 0]]).pairwise([0], [1, 2])
     array([[1., 2.]])
-
-    References
-    ----------
-    Spec 02 sections 2.2 and 2.4.
     """
 
     def __init__(self, table: ArrayLike, *, check_metric: bool = True) -> None:

@@ -3,7 +3,8 @@
 When features are seen only after the decision, a deterministic learner can be hit in every round.
 Drawing a fresh rule uniformly from those still possible makes every mistake remove a random number
 of them, at least one and on average half of the wrong ones.
-Source: Alg. alg:mw, Thm. thm:mw, spec 02 section 3.4.
+
+Source: Algorithm A.1, Theorem 2.4, Proposition 2.D, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from counterplay.core.validation import FloatArray, IntArray, check_int, check_p
 from counterplay.strategic.bounds import mwmr_mistakes
 from counterplay.strategic.learner import Marginals, VersionSpaceLearner
 from counterplay.strategic.predictors import UnionPredictor
-from counterplay.strategic.settings import Setting
+from counterplay.strategic.settings import FEATURES_AFTER
 
 
 class MWMR(VersionSpaceLearner):
     """Publish a fresh random rule of the version space each round.
 
-    Use it when features become known only after the decision (setting ``"bot_xdelta"``) and agents
-    may come in any order.
+    Use it when features become known only after the decision (setting ``"features_after"``) and
+    agents may come in any order.
 
     Parameters
     ----------
@@ -38,9 +39,9 @@ class MWMR(VersionSpaceLearner):
     Notes
     -----
     Guarantee: on realizable sequences the expected number of mistakes in T rounds is at most
-    min(sqrt(4 T ln n), n - 1) (Thm. thm:mw); the sharper sqrt(2 T ln n) also holds, and
+    min(sqrt(4 T ln n), n - 1) (Theorem 2.4); the sharper sqrt(2 T ln n) also holds, and
     :func:`worst_case_mistakes` gives the exact worst case. The rule must be drawn afresh every
-    round: a rule that is kept until it errs can be hit each time (trap T14).
+    round: a rule that is kept until it errs can be hit each time (Algorithm A.1).
 
     Examples
     --------
@@ -48,16 +49,16 @@ class MWMR(VersionSpaceLearner):
 
     >>> from counterplay.strategic import instances, play
     >>> instance = instances.online_lb_instance(16)
-    >>> game = play(MWMR(instance.hypotheses, random_state=0), instance.adversary(), 2000)
+    >>> game = play(MWMR(instance.hypotheses, random_state=0), instance.adversary(), rounds=2000)
     >>> game.mistakes, int(game.mistake_rounds[-1]) > 60
     (15, True)
 
     References
     ----------
-    Alg. alg:mw and Thm. thm:mw, spec 02 section 3.4.
+    Algorithm A.1, Theorem 2.4, Proposition 2.D, see docs/theory/02-strategic-finite.md.
     """
 
-    needs: ClassVar[Setting] = Setting.BOT_XDELTA
+    needs = FEATURES_AFTER
     bound_in_expectation: ClassVar[bool] = True
 
     def mistake_bound(self, rounds: int | None = None) -> float:
@@ -99,10 +100,6 @@ def worst_case_mistakes(n: int, T: int) -> FloatArray:
     --------
     >>> worst_case_mistakes(64, 64)[-1].round(2)  # the theorem allows 32.63
     np.float64(16.96)
-
-    References
-    ----------
-    Spec 02 section 3.4 (ours).
     """
     values, _ = worst_case_table(n, T)
     return np.ascontiguousarray(values[:, check_positive_int(n, "n")])
@@ -125,7 +122,7 @@ def worst_case_table(n: int, T: int) -> tuple[FloatArray, IntArray]:
 
 @numba.njit(cache=True)
 def _worst_case(n: int, T: int) -> tuple[FloatArray, IntArray]:
-    """Dynamic programme of spec 02 section 3.4 with prefix sums over m."""
+    """Dynamic programme of Proposition 2.D with prefix sums over m."""
     V = np.zeros((T + 1, n + 1))
     best = np.zeros((T + 1, n + 1), dtype=np.int64)
     prefix = np.zeros(n + 2)

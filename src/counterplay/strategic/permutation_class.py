@@ -2,8 +2,10 @@
 
 Its space has n! points, which are never enumerated: a point is its integer row, and all distances
 come from one closed form in integers. A radius that is put exactly on a distance therefore reaches
-it, which Euclidean subtraction in floating point does not give (trap T7).
-Source: Thm. thm:x-end-pac-proper and thm:delta-csv, spec 02 sections 4.3 and 4.4.
+it, which Euclidean subtraction in floating point does not give ("Radii exactly on a distance" in
+docs/theory/02-strategic-finite.md).
+
+Source: Theorem 2.5, Theorem 2.7, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ class PermutationMetric(Metric):
 
     References
     ----------
-    Thm. thm:x-end-pac-proper and thm:delta-csv, spec 02 sections 4.3, 4.4 and trap T7.
+    Theorem 2.5, Theorem 2.7, see docs/theory/02-strategic-finite.md.
     """
 
     def __init__(self, n: int, alpha: float = 0.1) -> None:
@@ -119,7 +121,7 @@ class PermutationMetricClass(HypothesisClass):
 
     References
     ----------
-    Thm. thm:x-end-pac-proper and thm:delta-csv, spec 02 sections 4.3 and 4.4.
+    Theorem 2.5, Theorem 2.7, see docs/theory/02-strategic-finite.md.
     """
 
     def __init__(self, n: int, alpha: float = 0.1) -> None:

@@ -2,7 +2,8 @@
 
 All are immutable and answer the same questions: how far is a point from being accepted, is it
 accepted as it stands, and where does an agent go who wants a yes.
-Source: spec 02 sections 2.2 and 2.3.
+
+Source: "Distances that are exact", "Setting", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -116,14 +117,10 @@ class UnionPredictor(Predictor):
 
     Examples
     --------
-    >>> from counterplay.strategic import ThresholdClass
+    >>> from counterplay.strategic.lab import ThresholdClass
     >>> union = UnionPredictor(ThresholdClass([1.0, 2.0, 3.0]), [2, 1])
     >>> union.distance([[0.5]])
     array([1.5])
-
-    References
-    ----------
-    Spec 02 section 2.1.
     """
 
     def __init__(self, hypotheses: HypothesisClass, members: ArrayLike) -> None:
@@ -171,10 +168,6 @@ class AllNegative(Predictor):
     --------
     >>> AllNegative().distance([[0.0], [1.0]])
     array([inf, inf])
-
-    References
-    ----------
-    Spec 02 section 2.2.
     """
 
     def __init__(self, size: int | None = None) -> None:
@@ -212,14 +205,10 @@ class PositiveSet(Predictor):
 
     Examples
     --------
-    >>> from counterplay.strategic import TableMetric
+    >>> from counterplay.strategic.lab import TableMetric
     >>> line = TableMetric([[0, 1, 2], [1, 0, 1], [2, 1, 0]])
     >>> PositiveSet(line, [0, 2]).distance([0, 1])
     array([0., 1.])
-
-    References
-    ----------
-    Spec 02 section 2.2.
     """
 
     def __init__(self, metric: Metric, points: Points, size: int | None = None) -> None:
@@ -257,7 +246,7 @@ class MedianMapPredictor(Predictor):
     The rule depends on the agent's features ``x``, so it can be deployed only where ``x`` is known
     before the rule is shown to her. This map, not the rule of any single round, is what survives in
     :class:`LongestSurvivor` with :class:`StrategicHalving`: on some populations the map never errs
-    although every single rule but one does (trap T1).
+    although every single rule but one does (Theorem 2.2).
 
     Parameters
     ----------
@@ -270,13 +259,13 @@ class MedianMapPredictor(Predictor):
 
     Examples
     --------
-    >>> from counterplay.strategic import ThresholdClass
+    >>> from counterplay.strategic.lab import ThresholdClass
     >>> MedianMapPredictor(ThresholdClass([1.0, 2.0, 5.0]), [0, 1, 2]).distance([[0.0]])
     array([2.])
 
     References
     ----------
-    Thm. thm:x-first-pac, spec 02 section 3.2 and trap T1.
+    Theorem 2.2, Lemma A.2, see docs/theory/02-strategic-finite.md.
     """
 
     def __init__(
@@ -326,15 +315,12 @@ class Mixture:
 
     Examples
     --------
-    >>> from counterplay.strategic import Agents, ThresholdClass, UnionPredictor
+    >>> from counterplay.strategic import Agents
+    >>> from counterplay.strategic.lab import ThresholdClass, UnionPredictor
     >>> rules = ThresholdClass([1.0, 2.0])
     >>> mix = Mixture([(0.25, UnionPredictor(rules, [0])), (0.75, UnionPredictor(rules, [1]))])
     >>> mix.loss(Agents(X=[[0.0]], y=[1], radius=1.0))
     0.75
-
-    References
-    ----------
-    Spec 02 section 2.2.
     """
 
     def __init__(self, parts: Sequence[tuple[float, Predictor]]) -> None:

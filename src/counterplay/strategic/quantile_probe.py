@@ -3,7 +3,8 @@
 StrategicHalving gives a map from features to rules; if a single rule must be published in the end,
 its last rule may be bad. Probing the 1st, 2nd, 4th, .. nearest or farthest rule removes a constant
 share of the wrong ones whatever their number is, so a rule drawn at a random time is good.
-Source: spec 02 section 3.8 (ours, repairs trap T1 in the proper direction).
+
+Source: "Quantile probing", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ import numpy as np
 from counterplay.core.validation import IntArray
 from counterplay.errors import InformationError
 from counterplay.strategic.predictors import UnionPredictor
-from counterplay.strategic.settings import Setting
+from counterplay.strategic.settings import FEATURES_FIRST
 from counterplay.strategic.union_sampling import UnionSamplingLearner
 
 
 class QuantileProbe(UnionSamplingLearner):
     """Publish the j-th nearest or j-th farthest rule, j = 1, 2, 4, ..; output one fixed rule.
 
-    Use it when features are seen first (setting ``"x_delta"``), agents are independent, and one
-    rule of the catalogue must be fixed in the end.
+    Use it when features are seen first (setting ``"features_first"``), agents are independent, and
+    one rule of the catalogue must be fixed in the end.
 
     Parameters
     ----------
@@ -44,19 +45,16 @@ class QuantileProbe(UnionSamplingLearner):
 
     Examples
     --------
-    >>> from counterplay.strategic import ApplicantStream, bounds, instances, simulate
+    >>> from counterplay.strategic import ApplicantStream, bounds, instances, play
     >>> instance = instances.proper_lb_instance(16, eps=0.01, target=5)
     >>> probe = QuantileProbe(instance.hypotheses, random_state=0)
-    >>> _ = simulate(ApplicantStream(instance, "x_delta", random_state=1), probe, T=5546)
+    >>> stream = ApplicantStream(instance, "features_first", random_state=1)
+    >>> _ = play(probe, stream, rounds=5546, fast=True)
     >>> instance.output_loss(probe) <= bounds.quantile_probe_error(16, 5546)
     True
-
-    References
-    ----------
-    Spec 02 section 3.8.
     """
 
-    needs: ClassVar[Setting] = Setting.X_DELTA
+    needs = FEATURES_FIRST
     output_size: ClassVar[int] = 1
 
     def _choose(self, x: Any) -> UnionPredictor:

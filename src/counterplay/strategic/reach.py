@@ -3,7 +3,9 @@
 Exact for linear models and decision trees (also behind scalers), certified from below and above
 for tree ensembles, nearest neighbours, Gaussian kernels and neural nets, and from above for any
 other model with ``predict``.
-Source: spec 02 sections 2.1 to 2.3, issue "gaming report".
+
+Source: "Setting", "Distances that are exact", "The gaming report", see
+docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -59,10 +61,6 @@ class Reach:
     >>> reach = acceptance_distance(model, [[0.0], [2.0]])
     >>> reach.upper.round(3), reach.exact
     (array([1.5, 0. ]), True)
-
-    References
-    ----------
-    Spec 02 section 2.1.
     """
 
     lower: FloatArray
@@ -183,10 +181,6 @@ def acceptance_distance(
     >>> reach = acceptance_distance(forest, X)
     >>> reach.method, bool((reach.lower <= reach.upper).all())
     ('tree ensemble', True)
-
-    References
-    ----------
-    Spec 02 section 2.2.
     """
     wrapped = BinaryModel(model, positive)
     metric, rows = wrapped.metric(X, norm, costs), wrapped.rows(X)

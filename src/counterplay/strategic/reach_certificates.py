@@ -3,7 +3,8 @@
 Tree ensembles through their leaves, nearest neighbours through the triangle inequality, Gaussian
 kernels through the norm of the function, neural nets through their Lipschitz constant. Each bound
 is for the model's own space and norm; the price of a move converts it.
-Source: issue "gaming report" (ours).
+
+Source: "The gaming report", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
 A pipeline of affine steps (scalers, PCA, feature selection) and a linear classifier is one
 halfspace ``w . x + b > 0``. Only steps that are known to be affine are folded, so the result is
 exact, and it is compared with the model's own predictions before it is used.
-Source: spec 02 section 2.2 (linear rules), issue "gaming report".
+
+Source: "Distances that are exact" (linear rules), "The gaming report", see
+docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Every move found is checked with the model's own ``predict``, so the distance found is a certified
 upper bound on the distance to acceptance. It is not claimed to be the shortest.
-Source: issue "gaming report" (ours).
+
+Source: "The gaming report", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ If everybody can spend the same effort r, raising the threshold by r times the d
 weights gives every applicant, after her move, exactly the decision she had before without moving.
 If abilities differ, the best threshold for given data is found exactly in one pass over the sorted
 scores.
-Source: issue "closed-form re-threshold"; spec 02 section 2.1.
+
+Source: Proposition 2.M, "Setting", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
+from counterplay.strategic.graphs.bags import best_threshold
 from counterplay.strategic.reach import BinaryModel
 from counterplay.strategic.reach_linear import find_affine_rule, unwrap
 
@@ -66,10 +68,6 @@ def rethreshold(
     >>> ready = rethreshold(naive, radius=1)
     >>> gaming_report(ready, X, y, radius=[1]).to_frame()["accuracy"].round(3).tolist()
     [0.988]
-
-    References
-    ----------
-    Spec 02 section 2.1.
     """
     r = check_real(radius, "radius", low=0.0)
     w, sign = _rule(model, positive)
@@ -124,10 +122,6 @@ def fit_threshold(
     >>> [gaming_report(m, X, y, 1, ability=able).to_frame()["accuracy"].round(2).item()
     ...  for m in (naive, ready)]
     [0.71, 0.78]
-
-    References
-    ----------
-    Spec 02 section 2.1.
     """
     wrapped = BinaryModel(model, positive)
     rows = wrapped.rows(X)
@@ -144,34 +138,11 @@ def fit_threshold(
     scores = sign * (rows @ rule[0] + rule[1]) + r * slope  # the best score each can show
     size = np.abs(rows) @ np.abs(rule[0]) + abs(rule[1]) + r * slope
     rounding = 4 * (rows.shape[1] + 4) * np.finfo(np.float64).eps * size
-    cut = best_cut(scores, labels == wrapped.positive, rounding)
-    return _shifted(model, -sign * cut)
-
-
-def best_cut(scores: FloatArray, qualified: Any, rounding: FloatArray | float = 0.0) -> float:
-    """Return the cut c for which "score > c" is right most often.
-
-    Scores that differ by less than the sum of their ``rounding`` are not separated.
-
-    Examples
-    --------
-    >>> best_cut(np.array([0.0, 1.0, 3.0, 4.0]), np.array([False, False, True, True]))
-    2.0
-    """
-    order = np.argsort(scores)
-    s, y = scores[order], np.asarray(qualified, dtype=np.bool_)[order]
-    error = np.broadcast_to(rounding, scores.shape)[order]
-    # right[k]: the k lowest are rejected, the others accepted
-    right = np.concatenate([[0], np.cumsum(~y)]) + np.concatenate([np.cumsum(y[::-1])[::-1], [0]])
-    room = np.maximum(2.0, 4.0 * (error + np.spacing(np.abs(s))))
-    ends = np.concatenate([[s[0] - room[0]], s, [s[-1] + room[-1]]])
-    width = np.diff(ends)
-    right[1:-1][width[1:-1] <= error[:-1] + error[1:]] = -1  # these cannot be separated
-    best = np.flatnonzero(right == right.max())
-    k = int(best[np.argmax(width[best])])
-    middle = float(ends[k] / 2 + ends[k + 1] / 2)
-    between = ends[k] <= middle < ends[k + 1]  # not so if no float lies between neighbours
-    return middle if between else float(ends[k])
+    qualified = labels == wrapped.positive
+    _, cut = best_threshold(
+        scores, qualified * 1.0, ~qualified * 1.0, rounding, widest=True, strict=True
+    )
+    return _shifted(model, -sign * float(cut))
 
 
 def _rule(model: Any, positive: Any | None) -> tuple[FloatArray, float]:

@@ -1,82 +1,81 @@
 """What the learner is told, before and after it publishes a rule.
 
-A setting is a pair: what is revealed before the rule is published and what afterwards. The protocol
-runner, not the learner, does the hiding: hidden fields are None.
-Source: spec 02 sections 1 and 2.2 (Protocol prot:interaction-finite).
+A setting says which facts are revealed before the rule is published and which afterwards. The game,
+not the learner, does the hiding: hidden facts are None.
+
+==================================  ========================  ==================================
+setting                             before the rule           after the rule
+==================================  ========================  ==================================
+``"features_first"``                x                         x and the report
+``"features_after"``                nothing                   x and the report
+``"report_only"``                   nothing                   the report
+``"blind"``                         nothing                   nothing
+``"features_first, graph known"``   x and its neighbourhood   x, its neighbourhood, the report
+``"features_after, graph known"``   nothing                   x, its neighbourhood, the report
+``"report_only, graph known"``      nothing                   the report and its neighbourhood
+==================================  ========================  ==================================
+
+``x`` is what an agent is, the report what she shows after her move. The true label and the decision
+are always told afterwards, an agent's ability never. On a manipulation graph the first four mean
+that the graph is unknown: neighbourhoods are never shown.
+
+Source: "Setting" in docs/theory/02-strategic-finite.md, "Who sees what" in
+docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
-from counterplay.errors import InformationError, UnknownNameError
+from counterplay.core.setting import Setting, find_setting
+from counterplay.core.validation import IntArray
+
+_X, _REPORT, _GRAPH = frozenset({"x"}), frozenset({"report"}), frozenset({"neighbourhood"})
+_NOTHING: frozenset[str] = frozenset()
+
+FEATURES_FIRST = Setting("features_first", _X, _X | _REPORT)
+FEATURES_AFTER = Setting("features_after", _NOTHING, _X | _REPORT)
+REPORT_ONLY = Setting("report_only", _NOTHING, _REPORT)
+BLIND = Setting("blind", _NOTHING, _NOTHING)
+FEATURES_FIRST_GRAPH = Setting("features_first, graph known", _X | _GRAPH, _X | _REPORT | _GRAPH)
+FEATURES_AFTER_GRAPH = Setting("features_after, graph known", _NOTHING, _X | _REPORT | _GRAPH)
+REPORT_ONLY_GRAPH = Setting("report_only, graph known", _NOTHING, _REPORT | _GRAPH)
+
+SETTINGS = (FEATURES_FIRST, FEATURES_AFTER, REPORT_ONLY, BLIND)
+"""Settings of applicants with an unknown ability."""
+GRAPH_SETTINGS = (
+    FEATURES_FIRST_GRAPH,
+    FEATURES_AFTER_GRAPH,
+    REPORT_ONLY_GRAPH,
+    FEATURES_FIRST,
+    FEATURES_AFTER,
+)
+"""Settings of people on a manipulation graph; in the last two the graph is unknown."""
 
 
-class Setting(Enum):
-    """Which facts about an agent the learner sees, and when.
-
-    ==============  ==================  ========================
-    setting         before the rule     after the rule
-    ==============  ==================  ========================
-    ``X_DELTA``     features x          reported features delta
-    ``BOT_XDELTA``  nothing             x and delta
-    ``BOT_DELTA``   nothing             delta
-    ``BOT_BOT``     nothing             nothing
-    ==============  ==================  ========================
-
-    The true label y and the decision yhat are always told afterwards; the agent's radius never is.
+def applicant_setting(value: Setting | str) -> Setting:
+    """Return the setting of this name, for applicants with an unknown ability.
 
     Examples
     --------
-    >>> Setting.of("bot_xdelta").offers(Setting.BOT_DELTA)
+    >>> applicant_setting("features_after").offers(REPORT_ONLY)
     True
-    >>> Setting.BOT_DELTA.offers(Setting.BOT_XDELTA)
+    >>> REPORT_ONLY.offers(FEATURES_AFTER)
     False
-
-    References
-    ----------
-    Table tab:res, spec 02 section 1.
     """
-
-    X_DELTA = "x_delta"
-    BOT_XDELTA = "bot_xdelta"
-    BOT_DELTA = "bot_delta"
-    BOT_BOT = "bot_bot"
-
-    @classmethod
-    def of(cls, value: Setting | str) -> Setting:
-        """Return the setting with this name, for example ``"x_delta"``."""
-        if isinstance(value, Setting):
-            return value
-        for setting in cls:
-            if setting.value == value:
-                return setting
-        raise UnknownNameError.among("setting", str(value), [setting.value for setting in cls])
-
-    @property
-    def before(self) -> frozenset[str]:
-        """Names of the facts told before the rule is published."""
-        return _REVEALED[self.value][0]
-
-    @property
-    def after(self) -> frozenset[str]:
-        """Names of the facts told after the rule was published."""
-        return _REVEALED[self.value][1]
-
-    def offers(self, needed: Setting) -> bool:
-        """Whether a learner made for ``needed`` gets all it needs here."""
-        later = self.before | self.after
-        return needed.before <= self.before and needed.after <= later
+    return find_setting(value, SETTINGS)
 
 
-_REVEALED: dict[str, tuple[frozenset[str], frozenset[str]]] = {
-    "x_delta": (frozenset({"x"}), frozenset({"x", "delta"})),
-    "bot_xdelta": (frozenset(), frozenset({"x", "delta"})),
-    "bot_delta": (frozenset(), frozenset({"delta"})),
-    "bot_bot": (frozenset(), frozenset()),
-}
+def graph_setting(value: Setting | str) -> Setting:
+    """Return the setting of this name, for people on a manipulation graph.
+
+    Examples
+    --------
+    >>> graph_setting("features_after, graph known").offers(FEATURES_AFTER)
+    True
+    """
+    return find_setting(value, GRAPH_SETTINGS)
 
 
 @dataclass(frozen=True)
@@ -90,24 +89,23 @@ class Feedback:
     yhat:
         Decision on what the agent reported, 0 or 1.
     x:
-        Features before the move.
-    delta:
-        Reported features.
+        Features (or the node) before the move.
+    report:
+        Reported features (or node).
+    neighbourhood:
+        On a known graph: the closed neighbourhood of ``x``, or of the report where ``x`` is hidden.
 
     Examples
     --------
     >>> Feedback(y=0, yhat=1).mistake
     True
-
-    References
-    ----------
-    Spec 02 section 2.2.
     """
 
     y: int
     yhat: int
     x: Any = None
-    delta: Any = None
+    report: Any = None
+    neighbourhood: Any = None
 
     @property
     def mistake(self) -> bool:
@@ -115,10 +113,25 @@ class Feedback:
         return self.y != self.yhat
 
 
-def require(setting: Setting, needed: Setting, learner: str) -> None:
-    """Raise :class:`InformationError` if ``setting`` tells less than ``needed``."""
-    if not setting.offers(needed):
-        raise InformationError(
-            f"{learner} needs the setting {needed.value!r} but is run in {setting.value!r}, which "
-            "reveals less; choose a learner for that setting or reveal more"
-        )
+@dataclass(frozen=True)
+class Seen:
+    """What is revealed on a manipulation graph before the rule is published.
+
+    Parameters
+    ----------
+    n:
+        Number of nodes: the rule is one label per node.
+    x:
+        The agent's node; None if it is hidden.
+    neighbourhood:
+        Her closed neighbourhood; None if it is hidden.
+
+    Examples
+    --------
+    >>> Seen(5).x is None
+    True
+    """
+
+    n: int
+    x: int | None = None
+    neighbourhood: IntArray | None = None

@@ -3,38 +3,57 @@
 The state is the version space under :func:`safe_filter`. With x first the adversary picks x, the
 learner a distance, the adversary the outcome; with x afterwards the learner picks a set of accepted
 points before x is known. An oracle for tests, and for understanding small examples.
-Source: spec 02 section 3.10 (ours).
+
+Source: Proposition 2.J, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import product
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from counterplay.core.bits import mask_to_int
-from counterplay.core.validation import BoolArray
+from counterplay.core.finite_class import FiniteClass
+from counterplay.core.setting import Setting
+from counterplay.core.validation import BoolArray, check_positive_int
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.filters import safe_filter
 from counterplay.strategic.finite_classes import FiniteMetricClass
-from counterplay.strategic.settings import Setting
+from counterplay.strategic.graphs.graph_game import GraphApplicants
+from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
+from counterplay.strategic.learner import StrategicLearner
+from counterplay.strategic.settings import (
+    FEATURES_AFTER,
+    FEATURES_AFTER_GRAPH,
+    FEATURES_FIRST,
+    FEATURES_FIRST_GRAPH,
+    applicant_setting,
+    graph_setting,
+)
 
 _MAX_POINTS, _MAX_RULES = 14, 16
+_MOST_NODES = 12
 
 
-def exact_mistake_bound(dist: ArrayLike, positive: ArrayLike, setting: Setting | str) -> int:
+def minimax_mistakes(
+    hypotheses: FiniteMetricClass | FiniteClass,
+    setting: Setting | str,
+    *,
+    graph: ManipulationGraph | None = None,
+) -> int:
     """Return the minimax number of mistakes of a tiny realizable game, exactly.
 
     Parameters
     ----------
-    dist:
-        Table of distances of at most 14 points.
-    positive:
-        ``(n, N)`` accepted points of at most 16 rules.
+    hypotheses:
+        At most 16 rules on at most 14 points with distances, or rules on the nodes of a graph.
     setting:
-        ``"x_delta"`` (x first) or ``"bot_xdelta"`` (x afterwards).
+        ``"features_first"`` or ``"features_after"``; with a graph the same with the graph known.
+    graph:
+        The manipulation graph, of at most 12 nodes, if the rules are on its nodes.
 
     Notes
     -----
@@ -47,29 +66,36 @@ def exact_mistake_bound(dist: ArrayLike, positive: ArrayLike, setting: Setting |
 
     >>> from counterplay.strategic import instances
     >>> star = instances.star_instance(5).hypotheses
-    >>> exact_mistake_bound(star.metric.table, star.positive, "x_delta")
-    1
-    >>> exact_mistake_bound(star.metric.table, star.positive, "bot_xdelta")
-    4
+    >>> minimax_mistakes(star, "features_first"), minimax_mistakes(star, "features_after")
+    (1, 4)
 
-    References
-    ----------
-    Spec 02 section 3.10.
+    On a graph the direction of the arcs matters:
+
+    >>> [minimax_mistakes(i.hypotheses, "features_after, graph known", graph=i.graph) for i in
+    ...  (instances.star_singletons(3), instances.star_singletons(3, directed=True))]
+    [2, 1]
     """
-    catalogue = FiniteMetricClass(dist, positive)
+    if isinstance(hypotheses, FiniteClass):
+        if graph is None:
+            raise InvalidInputError("rules on the nodes of a graph need graph=")
+        return _minimax_on_graph(hypotheses, graph, graph_setting(setting))
+    if graph is not None:
+        raise InvalidInputError("rules with distances have no graph; leave graph= out")
+    catalogue = hypotheses
     if catalogue.size > _MAX_POINTS or catalogue.n > _MAX_RULES:
         raise InvalidInputError(
             f"the solver handles at most {_MAX_POINTS} points and {_MAX_RULES} rules, got "
             f"{catalogue.size} and {catalogue.n}"
         )
-    chosen = Setting.of(setting)
-    if chosen not in (Setting.X_DELTA, Setting.BOT_XDELTA):
+    chosen = applicant_setting(setting)
+    if chosen not in (FEATURES_FIRST, FEATURES_AFTER):
         raise InvalidInputError(
-            f"the solver knows the settings 'x_delta' and 'bot_xdelta', got {chosen.value!r}"
+            "the solver knows the settings 'features_first' and 'features_after', got "
+            f"{chosen.name!r}"
         )
     solver = _Game(catalogue)
     everything = (1 << catalogue.n) - 1
-    value = solver.value_x_first if chosen is Setting.X_DELTA else solver.value_x_after
+    value = solver.value_x_first if chosen == FEATURES_FIRST else solver.value_x_after
     return int(value(everything))
 
 
@@ -133,3 +159,124 @@ class _Game:
                     break
             best = min(best, worst)
         return best
+
+
+def worst_case_mistakes_on_graph(
+    learner: StrategicLearner,
+    hypotheses: FiniteClass,
+    graph: ManipulationGraph,
+    setting: Setting | str,
+    *,
+    most: int = 200,
+) -> int:
+    """Most mistakes any realizable sequence of agents can cause, over all tie-breaks.
+
+    Only rounds with a mistake matter for a conservative learner, so the search follows those.
+
+    Examples
+    --------
+    >>> from counterplay.core.online import SOA
+    >>> from counterplay.strategic import instances
+    >>> from counterplay.strategic.lab import Red2OnlineFI
+    >>> instance = instances.binary_code_instance(4, 1)
+    >>> learner = Red2OnlineFI(SOA(instance.hypotheses))
+    >>> worst_case_mistakes_on_graph(
+    ...     learner, instance.hypotheses, instance.graph, "features_first, graph known")
+    2
+    """
+    check_positive_int(most, "most")
+    induced = graph.induced(hypotheses.labels)
+    everything = np.ones(len(hypotheses), dtype=np.bool_)
+    return _search(
+        learner, everything, induced, graph, GraphApplicants(graph, [], [], setting=setting), most
+    )
+
+
+def _search(
+    learner: StrategicLearner,
+    alive: BoolArray,
+    induced: BoolArray,
+    graph: ManipulationGraph,
+    game: GraphApplicants,
+    most: int,
+) -> int:
+    if most == 0:
+        raise InvalidInputError("more mistakes than the search allows; raise `most`")
+    worst = 0
+    for x in range(graph.n):
+        for y in (0, 1):
+            left = alive & (induced[:, x] == bool(y))
+            if not left.any():
+                continue
+            for after_learner in _mistakes(learner, graph, game, x, y):
+                deeper = _search(after_learner, left, induced, graph, game, most - 1)
+                worst = max(worst, 1 + deeper)
+    return worst
+
+
+def _mistakes(
+    learner: StrategicLearner, graph: ManipulationGraph, game: GraphApplicants, x: int, y: int
+) -> list[StrategicLearner]:
+    """The learner after each way in which agent (x, y) makes it err."""
+    trial = learner.copy()
+    rule = np.asarray(trial.act(game.announce(x)), dtype=np.bool_)
+    if rule[x]:
+        places = [x]
+    else:
+        options = graph.neighbors(x)
+        places = options[rule[options]].tolist() or [x]
+    results = []
+    for v in places:
+        if int(rule[v]) == y:
+            continue
+        state = trial.copy()
+        state.observe(game.reveal(x, int(v), int(rule[v]), y, state.needs))
+        results.append(state)
+    return results
+
+
+def _minimax_on_graph(hypotheses: FiniteClass, graph: ManipulationGraph, setting: Setting) -> int:
+    """Fewest mistakes the best deterministic learner on a known graph can guarantee."""
+    if setting not in (FEATURES_FIRST_GRAPH, FEATURES_AFTER_GRAPH):
+        raise InvalidInputError(
+            "on graphs the solver knows the settings 'features_first, graph known' and "
+            f"'features_after, graph known', got {setting.name!r}"
+        )
+    if graph.n > _MOST_NODES:
+        raise InvalidInputError(f"the minimax solver handles at most {_MOST_NODES} nodes")
+    induced = graph.induced(hypotheses.labels)
+    rules = [np.array(bits, dtype=np.bool_) for bits in product((0, 1), repeat=graph.n)]
+    outcomes = [graph.induced(rule[None, :])[0] for rule in rules]
+    distinct = np.unique(np.array(outcomes), axis=0)
+    masks = [_mask(induced[:, x]) for x in range(graph.n)]
+    full = (1 << len(hypotheses)) - 1
+
+    @cache
+    def value(alive: int) -> int:
+        if alive & (alive - 1) == 0:  # a single rule is left: it makes no mistakes
+            return 0
+        if setting == FEATURES_FIRST_GRAPH:
+            return max((_fi_node(alive, x) for x in range(graph.n)), default=0)
+        return min(_after_rule(alive, rule) for rule in distinct)
+
+    def _fi_node(alive: int, x: int) -> int:
+        yes, no = alive & masks[x], alive & ~masks[x]
+        if not yes or not no:
+            return 0
+        return 1 + min(value(yes), value(no))
+
+    def _after_rule(alive: int, accepted: BoolArray) -> int:
+        worst = 0
+        for x in range(graph.n):
+            wrong = alive & ~masks[x] if accepted[x] else alive & masks[x]
+            if wrong:
+                if wrong == alive:
+                    return 10**6  # repeating this rule errs for ever
+                worst = max(worst, 1 + value(wrong))
+        return worst
+
+    return value(full)
+
+
+def _mask(column: BoolArray) -> int:
+    return sum(1 << i for i, bit in enumerate(column.tolist()) if bit)

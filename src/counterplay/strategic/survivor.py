@@ -3,8 +3,9 @@
 A learner that changes only when it errs and errs at most B times has at most B + 1 predictors. One
 that survives s = ceil(ln((B+1)/delta)/eps) independent agents in a row has error at most eps with
 probability 1 - delta. What survives must be one fixed predictor: for StrategicHalving it is the map
-from x to the median rule, not the rule of any round (trap T1).
-Source: Lemma lmm:mistake2pac, Thm. thm:x-first-pac, App. app:mistake2pac, spec 02 section 3.2.
+from x to the median rule, not the rule of any round (Theorem 2.2).
+
+Source: Lemma A.2, Theorem 2.2, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -15,16 +16,11 @@ from typing import Any
 from counterplay.core.validation import check_int, check_open_fraction
 from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.strategic.bounds import survivor_length, survivor_rounds
+from counterplay.strategic.game import StrategicGame
+from counterplay.strategic.learner import StrategicLearner
 from counterplay.strategic.predictors import Mixture, Predictor
-from counterplay.strategic.protocol import (
-    Environment,
-    Learner,
-    StrategicTranscript,
-    check_match,
-    join_transcripts,
-)
-from counterplay.strategic.settings import Feedback, Setting
-from counterplay.strategic.simulation import simulate_rounds
+from counterplay.strategic.settings import Feedback
+from counterplay.strategic.transcript import StrategicTranscript, join_transcripts
 
 
 class LongestSurvivor:
@@ -46,20 +42,20 @@ class LongestSurvivor:
     Attributes
     ----------
     predictor_:
-        The survivor (the current predictor if the environment ended before). With
+        The survivor (the current predictor if the game ended before). With
         StrategicHalving a :class:`MedianMapPredictor`, usable only where x is known before the rule
         is shown.
     rounds_, mistakes_:
         What it took.
     certified_:
-        Whether the survivor survived long enough; False only if the environment ended before.
+        Whether the survivor survived long enough; False only if the game ended before.
     transcript_:
         The rounds.
 
     Notes
     -----
     Guarantee: at most (B + 1) s rounds, and then error at most eps with probability 1 - delta
-    (Lemma lmm:mistake2pac, with B + 1 instead of B: trap T2).
+    (Lemma A.2, with B + 1 instead of B: Lemma A.2).
 
     Examples
     --------
@@ -69,13 +65,13 @@ class LongestSurvivor:
     >>> rules = LinearClass(rng.normal(size=(256, 4)), rng.normal(size=256))
     >>> people = Agents.from_target(rules, rng.normal(size=(5000, 4)), radius=0.3, target=9)
     >>> search = LongestSurvivor(StrategicHalving(rules), eps=0.05, delta=0.1)
-    >>> _ = search.fit(ApplicantStream(people, "x_delta", random_state=0))
+    >>> _ = search.fit(ApplicantStream(people, "features_first", random_state=0))
     >>> search.rounds_ <= 810, search.predictor_.loss(people) <= 0.05
     (True, True)
 
     References
     ----------
-    Lemma lmm:mistake2pac and Thm. thm:x-first-pac, spec 02 section 3.2.
+    Lemma A.2, Theorem 2.2, see docs/theory/02-strategic-finite.md.
     """
 
     predictor_: Predictor
@@ -85,7 +81,7 @@ class LongestSurvivor:
     transcript_: StrategicTranscript
 
     def __init__(
-        self, learner: Learner, eps: float, delta: float, mistakes: int | None = None
+        self, learner: StrategicLearner, eps: float, delta: float, mistakes: int | None = None
     ) -> None:
         self.learner = learner
         self.eps = check_open_fraction(eps, "eps")
@@ -115,17 +111,15 @@ class LongestSurvivor:
         """Rounds that the survivor must survive."""
         return survivor_length(self.mistakes, self.eps, self.delta)
 
-    def fit(
-        self, environment: Environment, setting: Setting | str | None = None
-    ) -> LongestSurvivor:
+    def fit(self, game: StrategicGame) -> LongestSurvivor:
         """Play until a predictor has survived; agents must be independent."""
-        chosen = check_match(self.learner, environment, setting)
-        environment.start()
+        game.check(self.learner)
+        game.start(0, None)
         limit = survivor_rounds(self.mistakes, self.eps, self.delta)
         parts: list[StrategicTranscript] = []
         streak = played = 0
         while streak < self.length and played < limit:
-            part = simulate_rounds(self.learner, environment, chosen, self.length - streak)
+            part = game.play_on(self.learner, self.length - streak)
             parts.append(part)
             played += len(part)
             rounds = part.mistake_rounds
@@ -145,7 +139,7 @@ class LongestSurvivor:
         return self
 
 
-def make_conservative(learner: Learner) -> Learner:
+def make_conservative(learner: StrategicLearner) -> StrategicLearner:
     """Wrap a deterministic learner so that it forgets every round without a mistake.
 
     The wrapped learner changes on mistakes only and has the same mistake bound, which
@@ -166,7 +160,7 @@ def make_conservative(learner: Learner) -> Learner:
 
     References
     ----------
-    App. app:mistake2pac, spec 02 section 3.2.
+    Lemma A.2, see docs/theory/02-strategic-finite.md.
     """
     if not learner.deterministic:
         raise InvalidInputError(
@@ -176,17 +170,17 @@ def make_conservative(learner: Learner) -> Learner:
     return _Conservative(learner)
 
 
-class _Conservative(Learner):
+class _Conservative(StrategicLearner):
     """Restores the state of a learner after every correct round."""
 
     conservative = True
     deterministic = True
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: StrategicLearner) -> None:
         self.learner = learner
         self.hypotheses = getattr(learner, "hypotheses", None)
-        self.needs = learner.needs  # type: ignore[misc]  # the same needs as what is wrapped
-        self.ball_only = learner.ball_only  # type: ignore[misc]  # likewise
+        self.needs = learner.needs
+        self.ball_only = learner.ball_only
 
     def __repr__(self) -> str:
         return f"make_conservative({self.learner!r})"
@@ -205,11 +199,12 @@ class _Conservative(Learner):
         found: Predictor = self.learner.frozen()  # type: ignore[attr-defined]  # duck-typed
         return found
 
-    def publish(self, x: Any = None) -> Predictor | Mixture:
+    def act(self, seen: Any = None) -> Predictor | Mixture:
         """Publish what the wrapped learner publishes."""
         shared = {id(self.hypotheses): self.hypotheses}
         self._before = copy.deepcopy(self.learner, shared)
-        return self.learner.publish(x)
+        rule: Predictor | Mixture = self.learner.act(seen)
+        return rule
 
     def observe(self, feedback: Feedback) -> None:
         """Learn from a mistake; forget a correct round."""

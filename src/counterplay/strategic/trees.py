@@ -3,7 +3,9 @@
 A tree accepts a union of boxes, its positive leaves. For an ensemble the best score reachable with
 effort r is at most the sum of every tree's best leaf within r, a step function of r; where it first
 passes the decision threshold is a certified lower bound on the distance.
-Source: spec 02 section 2.2 (union of boxes), issue "gaming report".
+
+Source: "Distances that are exact" (union of boxes), "The gaming report", see
+docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ With independent agents whose features are seen afterwards, a union of about n/k
 negatives for whom about k rules err; drawing the size of the union on a logarithmic scale finds the
 right one often enough. The output, a union of two rules of a random past version space, needs only
 about log^2 n / eps agents, where every single rule as output needs about n / eps.
-Source: Alg. alg:end-iid-ball, Lemma lmm:alg-exp, spec 02 section 3.5.
+
+Source: Algorithm 2.2, Lemma 2.1, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from counterplay.strategic.agents import Agents
 from counterplay.strategic.classes import HypothesisClass
 from counterplay.strategic.learner import Filter, Marginals, OnEmpty, VersionSpaceLearner
 from counterplay.strategic.predictors import UnionPredictor
-from counterplay.strategic.settings import Setting
+from counterplay.strategic.settings import FEATURES_AFTER
 
 Output = Literal["random_time", "last"]
 
@@ -31,7 +32,7 @@ class UnionSamplingLearner(VersionSpaceLearner):
     """Publish unions of 1, 2, 4, .. random rules; output the union of two.
 
     Use it when agents are independent and their features become known after the decision (setting
-    ``"bot_xdelta"``), and one rule must be fixed in the end. :func:`simulate` runs it in blocks.
+    ``"features_after"``), and one rule must be fixed in the end.
 
     Parameters
     ----------
@@ -39,7 +40,8 @@ class UnionSamplingLearner(VersionSpaceLearner):
         The catalogue of n rules.
     output:
         ``"random_time"`` takes the two rules from the version space of a random past round, which
-        is what the guarantee covers; ``"last"`` from the final one, a sensible heuristic (T10).
+        is what the guarantee covers; ``"last"`` from the final one, a sensible heuristic Algorithm
+        2.2.
     levels:
         ``"powers"`` draws the size of the union from 1, 2, 4, .., as in the theorem; ``"one"``
         publishes single rules only (a baseline that can fail).
@@ -51,24 +53,25 @@ class UnionSamplingLearner(VersionSpaceLearner):
     Notes
     -----
     Guarantee: after T rounds with independent realizable agents the expected error of the output is
-    at most 320 log2(n) ln(n) / T (Lemma lmm:alg-exp), and at most 5 floor(log2 n) ln(n) / T by
+    at most 320 log2(n) ln(n) / T (Lemma 2.1), and at most 5 floor(log2 n) ln(n) / T by
     exact evaluation (ours). See :func:`counterplay.strategic.bounds.union_sampling_rounds`.
 
     Examples
     --------
-    >>> from counterplay.strategic import ApplicantStream, instances, simulate
+    >>> from counterplay.strategic import ApplicantStream, instances, play
     >>> instance = instances.sparse_wrong(256, share=0.05, label=0, target=3)
     >>> learner = UnionSamplingLearner(instance.hypotheses, random_state=0)
-    >>> game = simulate(ApplicantStream(instance, "bot_xdelta", random_state=1), learner, T=4000)
+    >>> stream = ApplicantStream(instance, "features_after", random_state=1)
+    >>> game = play(learner, stream, rounds=4000, fast=True)
     >>> learner.output(random_state=0)
     UnionPredictor(members=[3, 3])
 
     References
     ----------
-    Alg. alg:end-iid-ball and Lemma lmm:alg-exp, spec 02 section 3.5.
+    Algorithm 2.2, Lemma 2.1, see docs/theory/02-strategic-finite.md.
     """
 
-    needs: ClassVar[Setting] = Setting.BOT_XDELTA
+    needs = FEATURES_AFTER
     output_size: ClassVar[int] = 2
 
     def __init__(
@@ -154,25 +157,26 @@ class ProperUnionSampling(UnionSamplingLearner):
     Notes
     -----
     Every proper learner needs about n / (6 eps) agents on some populations
-    (Thm. thm:x-end-pac-proper), see :func:`counterplay.strategic.bounds.proper_lower_bound`.
+    (Theorem 2.5), see :func:`counterplay.strategic.bounds.proper_lower_bound`.
 
     Examples
     --------
     The same run, one rule as output: the exact expected error is far larger than for two.
 
-    >>> from counterplay.strategic import ApplicantStream, instances, simulate
+    >>> from counterplay.strategic import ApplicantStream, instances, play
     >>> instance = instances.proper_lb_instance(32, eps=0.01, target=5)
     >>> losses = []
     >>> for kind in (UnionSamplingLearner, ProperUnionSampling):
     ...     learner = kind(instance.hypotheses, random_state=0)
-    ...     _ = simulate(ApplicantStream(instance, "bot_xdelta", random_state=1), learner, T=500)
+    ...     stream = ApplicantStream(instance, "features_after", random_state=1)
+    ...     _ = play(learner, stream, rounds=500, fast=True)
     ...     losses.append(instance.output_loss(learner))
     >>> losses[1] / losses[0] > 10
     True
 
     References
     ----------
-    Thm. thm:x-end-pac-proper, spec 02 sections 3.7 and 4.3.
+    Theorem 2.5, "Safe filter, exact solver, baselines", see docs/theory/02-strategic-finite.md.
     """
 
     output_size: ClassVar[int] = 1

@@ -2,7 +2,8 @@
 
 The same catalogue and the same applicants are played in all four settings, each with the learner
 that suits it. The difference in mistakes is the price of not knowing, on your own data.
-Source: issue "value of information"; spec 02 sections 5 (E6) and 9.
+
+Source: "Setting", "Results", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -14,23 +15,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.play import play
 from counterplay.core.progress import track
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, spawn
+from counterplay.core.setting import Setting
 from counterplay.core.stats import Interval, mean_interval
 from counterplay.core.validation import FloatArray, check_int, check_labels01
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.agents import Agents
+from counterplay.strategic.applicants import Applicants
 from counterplay.strategic.classes import HypothesisClass
 from counterplay.strategic.elimination import DeltaOnlyElimination, SequentialElimination
-from counterplay.strategic.environments import Applicants
-from counterplay.strategic.erm import NonStrategicERM, OracleERM
+from counterplay.strategic.erm import FiniteERM
 from counterplay.strategic.estimator_class import TabulatedClass
 from counterplay.strategic.halving import StrategicHalving
 from counterplay.strategic.metrics import Points
 from counterplay.strategic.mwmr import MWMR
 from counterplay.strategic.predictors import Predictor, UnionPredictor
-from counterplay.strategic.settings import Setting
-from counterplay.strategic.simulation import simulate
+from counterplay.strategic.settings import BLIND, FEATURES_AFTER, FEATURES_FIRST, REPORT_ONLY
 from counterplay.strategic.union_sampling import UnionSamplingLearner
 
 if TYPE_CHECKING:
@@ -61,22 +64,22 @@ def _blind(rules: HypothesisClass, rng: np.random.Generator, on_empty: str) -> A
 
 
 PLAYERS: Mapping[str, tuple[Setting, Make]] = {
-    "StrategicHalving": (Setting.X_DELTA, _halving),
-    "MWMR": (Setting.BOT_XDELTA, _mwmr),
-    "UnionSamplingLearner": (Setting.BOT_XDELTA, _union),
-    "DeltaOnlyElimination": (Setting.BOT_DELTA, _delta),
-    "SequentialElimination": (Setting.BOT_BOT, _blind),
+    "StrategicHalving": (FEATURES_FIRST, _halving),
+    "MWMR": (FEATURES_AFTER, _mwmr),
+    "UnionSamplingLearner": (FEATURES_AFTER, _union),
+    "DeltaOnlyElimination": (REPORT_ONLY, _delta),
+    "SequentialElimination": (BLIND, _blind),
 }
 _WORDS = {
-    Setting.X_DELTA: "features seen before the decision",
-    Setting.BOT_XDELTA: "features seen after the decision",
-    Setting.BOT_DELTA: "only reported features seen",
-    Setting.BOT_BOT: "nothing seen",
+    FEATURES_FIRST.name: "features seen before the decision",
+    FEATURES_AFTER.name: "features seen after the decision",
+    REPORT_ONLY.name: "only reported features seen",
+    BLIND.name: "nothing seen",
 }
 
 
 @dataclass(frozen=True, eq=False)
-class ValueOfInformation:
+class ValueOfInformation(Report):
     """Mistakes per information setting on one catalogue and one list of applicants.
 
     Made by :func:`value_of_information`.
@@ -102,10 +105,6 @@ class ValueOfInformation:
     >>> study = value_of_information(rules, X, radius=rng.exponential(0.5, 400), random_state=0)
     >>> study.mistakes("StrategicHalving").estimate < study.mistakes("SequentialElimination").low
     True
-
-    References
-    ----------
-    Spec 02 sections 5 and 9.
     """
 
     runs: pd.DataFrame
@@ -153,7 +152,7 @@ class ValueOfInformation:
             f"{self.runs['run'].nunique()} runs"
         ]
         for learner, row in frame.iterrows():
-            words = _WORDS[Setting.of(row["setting"])]
+            words = _WORDS[row["setting"]]
             lines.append(
                 f"  {words} ({learner}): {row['mistakes']:.1f} mistakes "
                 f"[{row['mistakes_low']:.1f}, {row['mistakes_high']:.1f}], "
@@ -179,9 +178,7 @@ class ValueOfInformation:
         frame = self.to_frame()
         with figure_style():
             ax = axes_or_new(ax, width=7.0)
-            labels = [
-                f"{row.learner}\n{_WORDS[Setting.of(row.setting)]}" for row in frame.itertuples()
-            ]
+            labels = [f"{row.learner}\n{_WORDS[str(row.setting)]}" for row in frame.itertuples()]
             low = frame["mistakes"] - frame["mistakes_low"].clip(lower=0)
             high = frame["mistakes_high"] - frame["mistakes"]
             ax.barh(labels, frame["mistakes"], xerr=[low, high], color=PALETTE[0], alpha=0.8)
@@ -233,11 +230,7 @@ def value_of_information(
     >>> study = value_of_information(
     ...     rules, rng.normal(size=(300, 3)), radius=0.5, repeats=5, random_state=0)
     >>> study.to_frame()["setting"].tolist()
-    ['x_delta', 'bot_xdelta', 'bot_xdelta', 'bot_delta', 'bot_bot']
-
-    References
-    ----------
-    Spec 02 section 9.
+    ['features_first', 'features_after', 'features_after', 'report_only', 'blind']
     """
     import pandas as pd
 
@@ -259,16 +252,16 @@ def value_of_information(
         order = rng.permutation(m)
         agents = agents.take(order)
         losses = agents.losses(table).mean(axis=0)
-        naive.append(float(losses[NonStrategicERM(table).fit(agents).member_]))
-        oracle.append(float(losses[OracleERM(table).fit(agents).member_]))
+        naive.append(float(losses[FiniteERM(table, strategic=False).fit(agents).member_]))
+        oracle.append(float(losses[FiniteERM(table).fit(agents).member_]))
         for name, (setting, make) in PLAYERS.items():
             learner = make(table, rng.spawn(1)[0], "raise" if labels is None else "restart")
-            game = simulate(Applicants(agents, setting), learner)
+            game = play(learner, Applicants(agents, setting), fast=True)
             rows.append(
                 {
                     "run": run,
                     "learner": name,
-                    "setting": setting.value,
+                    "setting": setting.name,
                     "target": target if labels is None else -1,
                     "mistakes": game.mistakes,
                     "remaining": learner.remaining,

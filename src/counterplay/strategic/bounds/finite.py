@@ -2,7 +2,9 @@
 
 ``n`` is the number of rules, ``T`` of rounds. Where the theorem's constant can be improved, the
 argument ``constant`` chooses between ``"thesis"`` and ``"refined"`` (ours, tested).
-Source: spec 02 sections 1, 3 and 4.7; trap T4 for the bases of the logarithms.
+
+Source: "Results", "The mistake filter", Lemma A.1 for the bases of the logarithms, see
+docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _CONSTANTS: tuple[Constant, ...] = ("thesis", "refined")
 def halving_mistakes(n: int) -> int:
     """Most mistakes StrategicHalving makes on a realizable sequence: floor(log2 n).
 
-    Thm. thm:halving; no learner has a smaller worst case.
+    Theorem 2.1; no learner has a smaller worst case.
 
     Examples
     --------
@@ -50,7 +52,7 @@ def sequential_mistakes(n: int) -> int:
 def random_order_mistakes(n: int) -> float:
     """Expected mistakes of SequentialElimination in a secret random order: at most (n - 1)/2.
 
-    It holds for every realizable sequence fixed in advance (trap T3).
+    It holds for every realizable sequence fixed in advance (Proposition 2.B).
 
     Examples
     --------
@@ -63,7 +65,7 @@ def random_order_mistakes(n: int) -> float:
 def mwmr_mistakes(n: int, T: int, constant: Constant = "thesis") -> float:
     """Expected mistakes of MWMR in T rounds: min(sqrt(4 T ln n), n - 1).
 
-    Thm. thm:mw; the refined constant is 2 instead of 4 under the root (ours).
+    Theorem 2.4; the refined constant is 2 instead of 4 under the root (ours).
 
     Examples
     --------
@@ -76,23 +78,21 @@ def mwmr_mistakes(n: int, T: int, constant: Constant = "thesis") -> float:
     return float(min(math.sqrt(factor * T * math.log(n)), n - 1))
 
 
-def online_lower_bound(n: int, T: int, delta: float, constant: Constant = "thesis") -> float:
+def online_lower_bound(n: int, T: int, delta: float) -> int:
     """Mistakes that any learner who sees x afterwards makes with probability 1 - delta.
 
-    Against an adversary who fixes the perfect rule last: min(T / (5 n ln(n/delta)), n - 1) by
-    Thm. thm:x-end-online, and min(T / (2(n+2) ln(n/delta) + 1), n - 1) from its proof (refined).
+    Against an adversary who fixes the perfect rule last: min(floor(T/k), n - 1) with
+    k = ceil(2(n+2) ln(n/delta)) (Theorem 2.3, repaired: whole mistakes are counted).
 
     Examples
     --------
-    >>> round(online_lower_bound(16, 1000, 0.05), 2), online_lower_bound(16, 10**6, 0.05)
-    (2.17, 15.0)
+    >>> [online_lower_bound(16, T, 0.05) for T in (1, 1000, 10**6)]
+    [0, 4, 15]
     """
     check_int(n, "n", low=2)
     check_int(T, "T", low=0)
-    log = math.log(n / check_open_fraction(delta, "delta"))
-    thesis = check_choice(constant, "constant", _CONSTANTS) == "thesis"
-    rounds = 5 * n * log if thesis else 2 * (n + 2) * log + 1
-    return float(min(T / rounds, n - 1))
+    k = math.ceil(2 * (n + 2) * math.log(n / check_open_fraction(delta, "delta")))
+    return min(T // k, n - 1)
 
 
 def lazy_adversary_rounds(n: int) -> int:
@@ -109,7 +109,7 @@ def lazy_adversary_rounds(n: int) -> int:
 def survivor_length(mistakes: int, eps: float, delta: float) -> int:
     """Rounds a predictor must survive so that its error is at most eps: ceil(ln((B+1)/delta)/eps).
 
-    B = ``mistakes``. Lemma lmm:mistake2pac with B + 1 predictors instead of B (trap T2).
+    B = ``mistakes``. Lemma A.2 with B + 1 predictors instead of B (Lemma A.2).
 
     Examples
     --------
@@ -135,7 +135,7 @@ def survivor_rounds(mistakes: int, eps: float, delta: float) -> int:
 def halving_pac_rounds(n: int, eps: float, delta: float) -> int:
     """Most rounds until the median map has error at most eps with probability 1 - delta.
 
-    Thm. thm:x-first-pac, for the map of trap T1.
+    Theorem 2.2, for the map of Theorem 2.2.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def sequential_pac_rounds(n: int, eps: float, delta: float) -> int:
 def union_sampling_error(n: int, T: int, constant: Constant = "thesis") -> float:
     """Expected error of UnionSamplingLearner after T rounds: 320 log2(n) ln(n) / T.
 
-    Lemma lmm:alg-exp; refined (ours): 5 floor(log2 n) ln(n) / T.
+    Lemma 2.1; refined (ours): 5 floor(log2 n) ln(n) / T.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def union_sampling_factor(m: int) -> float:
 def boost_repetitions(delta: float) -> int:
     """Runs that ConfidenceBoost needs at most: ceil(log2(2/delta)), so that 2^-R <= delta/2.
 
-    Base 2: with the natural logarithm the guarantee fails (trap T4).
+    Base 2: with the natural logarithm the guarantee fails (Lemma A.1).
 
     Examples
     --------
@@ -284,7 +284,8 @@ def quantile_probe_rounds(n: int, eps: float) -> int:
 def proper_lower_bound(n: int, eps: float) -> float:
     """Agents that every learner with a single rule as output needs: (floor(n/2) - 1) / (6 eps).
 
-    With x seen only afterwards, for confidence 7/8 (Thm. thm:x-end-pac-proper, traps T5, T6).
+    With x seen only afterwards, for confidence 7/8 (Theorem 2.5, "Errata" in
+    docs/theory/02-strategic-finite.md).
 
     Examples
     --------
@@ -301,9 +302,9 @@ def information_lower_bound(
     """Agents needed to identify the perfect rule with probability 3/4, with explicit constants.
 
     n / (192 eps (ln(16 n^2/eps) + 2)) for conservative learners who see only reported features
-    (Thm. thm:delta-csv) and for unknown manipulation sets (Thm. thm:non-ball), without the + 2 when
-    nothing is seen (Thm. thm:x-delta-never). Small for moderate n: look at the growth, not at the
-    constant (trap T16).
+    (Theorem 2.7) and for unknown manipulation sets (Theorem 2.9), without the + 2 when
+    nothing is seen (Theorem 2.8). Small for moderate n: look at the growth, not at the
+    constant (Theorem 2.9 and corollary 2.1).
 
     Examples
     --------

@@ -1,1 +1,4 @@
-"""Manipulation graphs: known and unknown moves, infinite classes. Source: spec 03."""
+"""Manipulation graphs: known and unknown moves, infinite classes.
+
+Source: docs/theory/03-strategic-infinite.md.
+"""

@@ -1,7 +1,9 @@
 """Samples as weighted bags: what strategic empirical risk minimisation sees.
 
 The induced label of x is the OR of the rule over N[x], so a sample is a multiset of bags of points
-with labels. Equal bags with equal labels are merged, weights added. Source: spec 03, section 2.
+with labels. Equal bags with equal labels are merged, weights added.
+
+Source: "Setting", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -92,12 +94,16 @@ def best_threshold(
     positive: FloatArray,
     negative: FloatArray,
     rounding: FloatArray | float = 0.0,
+    *,
+    widest: bool = False,
+    strict: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
     """Best threshold on bag maxima for each row of ``maxima``: (losses, thresholds).
 
-    A bag is accepted iff its maximum is at least the threshold. Equal maxima are never separated,
-    nor are those that differ by less than the sum of their ``rounding``: whoever computes the score
-    again must come to the same decision.
+    A bag is accepted iff its maximum is at least the threshold (``strict``: above it). Equal maxima
+    are never separated, nor are those that differ by less than the sum of their ``rounding``:
+    whoever computes the score again must come to the same decision. Of several best thresholds the
+    highest is taken, or the one in the ``widest`` gap (one row only).
 
     Examples
     --------
@@ -113,15 +119,23 @@ def best_threshold(
     may_cut = np.ones(before.shape, dtype=np.bool_)
     may_cut[..., 1:-1] = (high - error)[..., :-1] > (high + error)[..., 1:]
     losses = np.where(may_cut, before + positive.sum(), np.inf)
-    best = losses.argmin(axis=-1)[..., None]
-    least = np.take_along_axis(losses, best, axis=-1)[..., 0]
     top = high[..., :1] + _room(high[..., :1], error[..., :1])
     bottom = high[..., -1:] - _room(high[..., -1:], error[..., -1:])
     padded = np.concatenate([top, high, bottom], axis=-1)
+    best = (_widest(losses, padded) if widest else losses.argmin(axis=-1))[..., None]
+    least = np.take_along_axis(losses, best, axis=-1)[..., 0]
     upper = np.take_along_axis(padded, best, axis=-1)[..., 0]
     lower = np.take_along_axis(padded, best + 1, axis=-1)[..., 0]
-    middle = upper / 2 + lower / 2
-    return least, np.where(middle > lower, middle, upper)  # no float lies between neighbours
+    middle = upper / 2 + lower / 2  # one of the ends if no float lies between neighbours
+    if strict:
+        return least, np.where(middle < upper, middle, lower)
+    return least, np.where(middle > lower, middle, upper)
+
+
+def _widest(losses: FloatArray, padded: FloatArray) -> IntArray:
+    """Position of the least loss with the widest gap; the lowest among equals."""
+    width = np.where(losses == losses.min(), -np.diff(padded), -np.inf)
+    return np.asarray(width.size - 1 - int(np.argmax(width[::-1])))
 
 
 def _room(score: FloatArray, error: FloatArray) -> FloatArray:

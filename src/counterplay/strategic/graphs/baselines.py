@@ -1,4 +1,7 @@
-"""What people would do instead on a manipulation graph. Source: spec 03, section 3.5."""
+"""What people would do instead on a manipulation graph.
+
+Source: "Baselines", see docs/theory/03-strategic-infinite.md.
+"""
 
 from __future__ import annotations
 
@@ -18,101 +21,103 @@ from counterplay.core.validation import (
     check_positive_int,
 )
 from counterplay.core.version_space import VersionSpace
-from counterplay.errors import ProtocolError
-from counterplay.strategic.graphs.environment import After, Before, GraphLearner, Mode
-from counterplay.strategic.graphs.experts import RealizabilityError
+from counterplay.errors import NotRealizableError, ProtocolError
+from counterplay.strategic.erm import FiniteERM
 from counterplay.strategic.graphs.graph_classes import GraphClass
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 from counterplay.strategic.graphs.moves import Moves, Ranking, build, last_consistent, rank
-from counterplay.strategic.graphs.strategic_erm import finite_erm
 from counterplay.strategic.graphs.unknown_fit import UnknownGraphFit
+from counterplay.strategic.learner import StrategicLearner
+from counterplay.strategic.settings import FEATURES_FIRST_GRAPH, REPORT_ONLY_GRAPH, Feedback
 
 
-class BiasedMajorityVote(GraphLearner):
+class BiasedMajorityVote(StrategicLearner):
     """Accept a node when a 1/(k+2) share of the remaining hypotheses does; finite classes only.
 
     At most ln|H| / -ln(1 - 1/(k+2)) mistakes, which the reductions improve on.
 
     Examples
     --------
-    >>> from counterplay.strategic import GraphGame, graph_instances
-    >>> instance = graph_instances.halving_trap(5, 2)
-    >>> learner = BiasedMajorityVote(instance.hypotheses, k=2)
-    >>> game = GraphGame(instance.graph, Mode.PMF_X)
-    >>> game.play(learner, instance.nodes, instance.labels).mistakes
+    >>> from counterplay.strategic import instances, play
+    >>> instance = instances.halving_trap(5, 2)
+    >>> play(BiasedMajorityVote(instance.hypotheses, k=2), instance.people()).mistakes
     5
     """
 
-    mode = Mode.PMF_V
+    on_graph = True
+    needs = REPORT_ONLY_GRAPH
 
     def __init__(self, hypotheses: FiniteClass, k: int) -> None:
         self.hypotheses, self.k = hypotheses, check_int(k, "k", low=0)
         self.space = VersionSpace(hypotheses)
         self.round = 0
 
-    def publish(self, before: Before, n: int) -> BoolArray:
+    def act(self, seen: Any = None) -> BoolArray:
         """Accept nodes with enough votes."""
         self.round += 1
         votes = self.hypotheses.labels[self.space.alive].sum(axis=0)
         return np.asarray(votes * (self.k + 2) >= len(self.space), dtype=np.bool_)
 
-    def observe(self, after: After) -> None:
+    def observe(self, feedback: Feedback) -> None:
         """Delete the hypotheses that are refuted by a mistake."""
-        if after.yhat == after.y:
+        if feedback.yhat == feedback.y:
             return
         labels, keep = self.hypotheses.labels, np.zeros(len(self.hypotheses), dtype=np.bool_)
-        if after.y == 0:
-            keep |= ~labels[:, after.v]
+        if feedback.y == 0:
+            keep |= ~labels[:, feedback.report]
         else:
-            keep |= labels[:, after.bag].any(axis=1)
+            keep |= labels[:, feedback.neighbourhood].any(axis=1)
         if not keep[self.space.alive].any():
-            raise RealizabilityError(f"round {self.round}: every hypothesis is refuted",
+            raise NotRealizableError(f"round {self.round}: every hypothesis is refuted",
                                      round=self.round)  # fmt: skip
         self.space.observe_mask(keep)
 
 
-class StrategyUnawareOnline(GraphLearner):
+class StrategyUnawareOnline(StrategicLearner):
     """Run a standard learner on what is reported, as if nobody moved.
 
     Examples
     --------
     >>> from counterplay.core.online import SOA
+    >>> from counterplay.strategic.lab import Seen
     >>> learner = StrategyUnawareOnline(SOA(FiniteClass.singletons(3)))
-    >>> learner.publish(Before(), 3)
+    >>> learner.act(Seen(3))
     array([False, False, False])
     """
 
-    mode = Mode.PMF_V
+    on_graph = True
+    needs = REPORT_ONLY_GRAPH
 
     def __init__(self, learner: OnlineLearner) -> None:
         self.learner = learner
 
-    def publish(self, before: Before, n: int) -> BoolArray:
+    def act(self, seen: Any = None) -> BoolArray:
         """The learner's own prediction at every node."""
-        return np.asarray(self.learner.predict(np.arange(n)), dtype=np.bool_)
+        return np.asarray(self.learner.predict(np.arange(seen.n)), dtype=np.bool_)
 
-    def observe(self, after: After) -> None:
+    def observe(self, feedback: Feedback) -> None:
         """Feed the reported node with its label; contradictions are ignored."""
-        if after.yhat != after.y:
-            changed = self.learner.updated(after.v, after.y)
+        if feedback.yhat != feedback.y:
+            changed = self.learner.updated(feedback.report, feedback.y)
             if not changed.is_dead():
                 self.learner = changed
 
 
-class HedgeOverH(GraphLearner):
+class HedgeOverH(StrategicLearner):
     """Hedge over the induced labels of a finite class; fully informed, agnostic.
 
     Examples
     --------
-    >>> from counterplay.strategic import GraphGame, ManipulationGraph
+    >>> from counterplay.strategic import GraphApplicants, ManipulationGraph, play
     >>> graph = ManipulationGraph.from_lists([[1], []])
     >>> rules = FiniteClass.from_matrix([[0, 0], [0, 1]])
     >>> learner = HedgeOverH(rules, horizon=50, random_state=0)
-    >>> GraphGame(graph, Mode.FI).play(learner, [0] * 50, [1] * 50).mistakes < 10
+    >>> play(learner, GraphApplicants(graph, [0] * 50, [1] * 50)).mistakes < 10
     True
     """
 
-    mode = Mode.FI
+    on_graph = True
+    needs = FEATURES_FIRST_GRAPH
 
     def __init__(
         self, hypotheses: FiniteClass, horizon: int, random_state: RandomState = None
@@ -124,19 +129,19 @@ class HedgeOverH(GraphLearner):
         self.hedge.reset(len(hypotheses), check_positive_int(horizon, "horizon"), random_state)
         self._induced: FloatArray = np.zeros(0)
 
-    def publish(self, before: Before, n: int) -> BoolArray:
+    def act(self, seen: Any = None) -> BoolArray:
         """Follow a drawn hypothesis' decision about this agent; nobody moves."""
-        if before.bag is None or before.x is None:
+        if seen.neighbourhood is None or seen.x is None:
             raise ProtocolError("HedgeOverH must see the agent's neighbourhood first")
-        labels = self.hypotheses.labels[:, before.bag]
+        labels = self.hypotheses.labels[:, seen.neighbourhood]
         self._induced = np.asarray(labels.any(axis=1), dtype=np.float64)
-        rule = np.zeros(n, dtype=np.bool_)
-        rule[before.x] = bool(self._induced[self.hedge.act()])
+        rule = np.zeros(seen.n, dtype=np.bool_)
+        rule[seen.x] = bool(self._induced[self.hedge.act()])
         return rule
 
-    def observe(self, after: After) -> None:
+    def observe(self, feedback: Feedback) -> None:
         """Charge every hypothesis its strategic loss."""
-        self.hedge.observe(np.abs(self._induced - after.y))
+        self.hedge.observe(np.abs(self._induced - feedback.y))
 
 
 class ConsistentGraphOnly:
@@ -146,7 +151,8 @@ class ConsistentGraphOnly:
 
     Examples
     --------
-    >>> from counterplay.strategic import ExplicitGraphClass, ManipulationGraph
+    >>> from counterplay.strategic import ManipulationGraph
+    >>> from counterplay.strategic.lab import ExplicitGraphClass
     >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], [], []]),
     ...                                          ManipulationGraph.from_lists([[1, 2], [], []])])
     >>> ConsistentGraphOnly(FiniteClass.singletons(3), graphs).fit([0], [1], [1]).choice
@@ -165,12 +171,12 @@ class ConsistentGraphOnly:
         ranking = rank(self.graphs, moves)
         graph, choice = self._graph(ranking)
         x, labels = np.asarray(nodes, dtype=np.int64), check_labels01(y)
-        best, errors, _ = finite_erm(self.hypotheses, x, labels, graph)
+        best = FiniteERM(self.hypotheses).fit(x, labels, graph=graph)
         return UnknownGraphFit(
             graph=graph,
             choice=choice,
-            hypothesis=best,
-            loss=errors / labels.size,
+            hypothesis=best.member_,
+            loss=float(best.losses_[best.member_]),
             misses=0.0,
             degree=float(graph.degrees[x].mean()),
             certificate=math.nan,
@@ -189,7 +195,8 @@ class SuperGraph(ConsistentGraphOnly):
 
     Examples
     --------
-    >>> from counterplay.strategic import ExplicitGraphClass, ManipulationGraph
+    >>> from counterplay.strategic import ManipulationGraph
+    >>> from counterplay.strategic.lab import ExplicitGraphClass
     >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], [], []]),
     ...                                          ManipulationGraph.from_lists([[2], [], []])])
     >>> SuperGraph(FiniteClass.singletons(3), graphs).fit([0], [1], [1]).graph.neighbors(0)
@@ -198,28 +205,3 @@ class SuperGraph(ConsistentGraphOnly):
 
     def _graph(self, ranking: Ranking) -> tuple[ManipulationGraph, Any]:
         return self.graphs.union(), -1
-
-
-class StrategyUnawareERM:
-    """The member with the fewest errors if nobody moved.
-
-    Examples
-    --------
-    >>> rules = FiniteClass.from_matrix([[0, 1], [1, 1]])
-    >>> StrategyUnawareERM(rules).fit([0, 1], [0, 1]).best
-    0
-    """
-
-    def __init__(self, hypotheses: FiniteClass) -> None:
-        self.hypotheses = hypotheses
-        self.best = 0
-
-    def __repr__(self) -> str:
-        return f"StrategyUnawareERM({self.hypotheses!r})"
-
-    def fit(self, nodes: Any, y: Any) -> StrategyUnawareERM:
-        """Minimise the ordinary error on the original nodes."""
-        x = np.asarray(nodes, dtype=np.int64)
-        labels = np.asarray(y, dtype=np.bool_)
-        self.best = int((self.hypotheses.labels[:, x] != labels).sum(axis=1).argmin())
-        return self

@@ -3,7 +3,8 @@
 An expert is a set of at most M rounds in which the realizable learner's decision is flipped. There
 are about T^M of them, but experts whose learner is in the same state and that have used equally
 many flips behave alike, so masses are kept per state and unseen rounds only multiply them.
-Source: App. app:online-agn, Alg. alg:expert-cover, Prop. res:agn-online, spec 03, section 3.10.
+
+Source: Proposition B.1, Algorithm B.3, see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from scipy.special import gammaln
 from counterplay.core.online.copyable import OnlineLearner
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, check_int, check_positive_int
-from counterplay.errors import InvalidInputError, ProtocolError
-from counterplay.strategic.graphs.environment import After, Before, GraphLearner, Mode
-from counterplay.strategic.graphs.experts import RealizabilityError
+from counterplay.errors import InvalidInputError, NotRealizableError, ProtocolError
 from counterplay.strategic.graphs.red2online import Red2OnlineFI
+from counterplay.strategic.learner import StrategicLearner
+from counterplay.strategic.settings import FEATURES_FIRST_GRAPH, Feedback
 
 
-class AgnosticCoverHedge(GraphLearner):
+class AgnosticCoverHedge(StrategicLearner):
     """Sublinear regret against the best rule of a class of finite Littlestone dimension.
 
     Use it with everything known (FI) when no rule is right about everybody.
@@ -45,19 +46,18 @@ class AgnosticCoverHedge(GraphLearner):
     Notes
     -----
     Expected regret at most ``sqrt(T/2 ln N)`` with N = sum of C(T, L) over L <= M; see
-    ``graph_bounds.cover_hedge_regret``, and ``cover_hedge_doubling_regret`` when the horizon is
+    ``bounds.cover_hedge_regret``, and ``cover_hedge_doubling_regret`` when the horizon is
     unknown. Other information modes are open problems.
 
     Examples
     --------
     >>> from counterplay.core.finite_class import FiniteClass
     >>> from counterplay.core.online import SOA
-    >>> from counterplay.strategic import GraphGame, ManipulationGraph
+    >>> from counterplay.strategic import GraphApplicants, ManipulationGraph, play
     >>> graph = ManipulationGraph.from_lists([[1], []])
     >>> rules = FiniteClass.from_matrix([[0, 0], [0, 1]])
     >>> learner = AgnosticCoverHedge(SOA(rules), M=3, horizon=60, random_state=0)
-    >>> game = GraphGame(graph, Mode.FI)
-    >>> game.play(learner, [0] * 60, [1] * 60).mistakes < 20
+    >>> play(learner, GraphApplicants(graph, [0] * 60, [1] * 60)).mistakes < 20
     True
 
     References
@@ -65,7 +65,8 @@ class AgnosticCoverHedge(GraphLearner):
     S. Ben-David, D. Pal, S. Shalev-Shwartz, Agnostic online learning, COLT 2009.
     """
 
-    mode = Mode.FI
+    on_graph = True
+    needs = FEATURES_FIRST_GRAPH
     open_problem = (
         "agnostic learning with hidden features or unknown graphs is an open problem, there is no "
         "algorithm to run"
@@ -107,9 +108,9 @@ class AgnosticCoverHedge(GraphLearner):
         """How many merged states are kept."""
         return len(self._states)
 
-    def publish(self, before: Before, n: int) -> BoolArray:
+    def act(self, seen: Any = None) -> BoolArray:
         """Accept exactly this agent with the experts' probability."""
-        if before.bag is None or before.x is None:
+        if seen.neighbourhood is None or seen.x is None:
             raise ProtocolError("AgnosticCoverHedge must see the agent's neighbourhood first")
         if self.round >= self.T and self.doubling:
             self._start(2 * self.T)
@@ -117,13 +118,13 @@ class AgnosticCoverHedge(GraphLearner):
             raise InvalidInputError(
                 f"the horizon of {self.T} rounds is over; use a larger one, or none"
             )
-        self._bag = before.bag
-        self.probability = self._probability(before.bag)
-        rule = np.zeros(n, dtype=np.bool_)
-        rule[before.x] = bool(self._rng.random() < self.probability)
+        self._bag = seen.neighbourhood
+        self.probability = self._probability(seen.neighbourhood)
+        rule = np.zeros(seen.n, dtype=np.bool_)
+        rule[seen.x] = bool(self._rng.random() < self.probability)
         return rule
 
-    def observe(self, after: After) -> None:
+    def observe(self, feedback: Feedback) -> None:
         """Charge every expert its loss and move to the next round."""
         branches: dict[tuple[int, int], tuple[Red2OnlineFI | None, int, float]] = {}
         for (name, _), (learner, used, mass) in self._states.items():
@@ -132,7 +133,7 @@ class AgnosticCoverHedge(GraphLearner):
                 if flip and used >= self.M:
                     continue
                 said = says != flip
-                loss = self.eta * float(said != bool(after.y))
+                loss = self.eta * float(said != bool(feedback.y))
                 state, new = self._flip(name, learner, said) if flip else (learner, name)
                 count = used + int(flip)
                 key = (new, count)
@@ -185,7 +186,7 @@ def _flipped(learner: Red2OnlineFI | None, bag: Any, label: int) -> Red2OnlineFI
     twin = learner.copy()
     try:
         twin.update(bag, label)
-    except RealizabilityError:
+    except NotRealizableError:
         return None
     return twin
 

@@ -2,7 +2,8 @@
 
 The learners change on mistakes only, so one row per mistake says everything: mistakes against the
 bound, copies of the base learner alive, and the total weight that the proof makes fall.
-Source: spec 03, sections 3.3, 3.4 and 9.
+
+Source: Algorithm B.1, Algorithm 3.1, see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import numpy as np
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.validation import BoolArray, check_int
 from counterplay.errors import InvalidInputError
-from counterplay.strategic.graphs import bounds
-from counterplay.strategic.graphs.environment import After, Before, GraphLearner
+from counterplay.strategic import bounds
 from counterplay.strategic.graphs.red2online import Red2OnlineFI, Red2OnlinePMF
+from counterplay.strategic.learner import StrategicLearner
+from counterplay.strategic.settings import Feedback
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,12 +27,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class LearnerDashboard(GraphLearner):
+class LearnerDashboard(StrategicLearner):
     """Cumulative mistakes against the bound, number of experts and total weight of a learner.
 
     Use it around the learner of a live system: call :meth:`update` with what was seen of each
-    person; it updates the learner on mistakes. It is a learner itself, so a ``GraphGame`` or an
-    adversary can play it, too.
+    person; it updates the learner on mistakes. It is a learner itself, so ``play`` takes it, too.
 
     Parameters
     ----------
@@ -39,8 +40,8 @@ class LearnerDashboard(GraphLearner):
 
     Notes
     -----
-    On realizable data the mistakes never exceed :attr:`bound` (Thm. ``thm:fi-online`` and
-    ``thm:fu-online``), because at each mistake the total weight falls at least to the promised one
+    On realizable data the mistakes never exceed :attr:`bound` (Theorem B.3 and
+    Theorem 3.4), because at each mistake the total weight falls at least to the promised one
     and never below ``(2(k+1))**-M``. A curve that crosses the bound says that no rule of the class
     is right about everybody.
 
@@ -48,7 +49,7 @@ class LearnerDashboard(GraphLearner):
     --------
     Scores 0 to 14, one step up within reach; the true rule accepts who can report 9 or more:
 
-    >>> from counterplay.strategic import GridThreshold
+    >>> from counterplay.strategic.lab import GridThreshold
     >>> board = LearnerDashboard(Red2OnlinePMF(GridThreshold(15), k=1))
     >>> for x in [3, 8, 12, 7, 9, 8, 2, 7]:
     ...     reach = [x, min(x + 1, 14)]
@@ -58,12 +59,9 @@ class LearnerDashboard(GraphLearner):
     >>> print(board.summary())
     8 people, 2 mistakes (bound 41.5): 1 accepted wrongly, 1 rejected wrongly
     2 experts, total weight 10^-0.60 (promised at most 10^-0.18)
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, Alg.
-    reduction2online-fi and reduction2online-pmf.
     """
+
+    on_graph = True
 
     def __init__(self, learner: Red2OnlineFI | Red2OnlinePMF) -> None:
         if not isinstance(learner, Red2OnlineFI | Red2OnlinePMF):
@@ -71,7 +69,7 @@ class LearnerDashboard(GraphLearner):
                 f"learner must be a Red2OnlineFI or a Red2OnlinePMF, got {type(learner).__name__}"
             )
         self.learner = learner
-        self.mode = learner.mode
+        self.needs = learner.needs
         self.k = learner.k if isinstance(learner, Red2OnlinePMF) else 0
         """Most moves per person: what ``Red2OnlinePMF`` was told, else the most seen so far."""
         self.rounds = 0
@@ -120,31 +118,31 @@ class LearnerDashboard(GraphLearner):
         else:
             yhat = int(self.learner.decide(bag))
         self.learner.round += 1
-        self._tell(After(int(y), yhat, v, None, bag), bag)
+        self._tell(Feedback(int(y), yhat, None, v, bag), bag)
         return yhat != y
 
-    def publish(self, before: Before, n: int) -> BoolArray:
+    def act(self, seen: Any = None) -> BoolArray:
         """The rule of the learner."""
-        return self.learner.publish(before, n)
+        return self.learner.act(seen)
 
-    def observe(self, after: After) -> None:
+    def observe(self, feedback: Feedback) -> None:
         """Pass on what was revealed, and record it if it was a mistake."""
-        self._tell(after, after.bag)
+        self._tell(feedback, feedback.neighbourhood)
 
-    def _tell(self, after: After, bag: Any) -> None:
+    def _tell(self, feedback: Feedback, bag: Any) -> None:
         self.rounds += 1
         if isinstance(self.learner, Red2OnlineFI):
             self.k = max(self.k, len(bag) - 1)
-        if after.yhat == after.y:
+        if feedback.yhat == feedback.y:
             return
         try:
             if isinstance(self.learner, Red2OnlinePMF):
-                self.learner.observe(after)
+                self.learner.observe(feedback)
             else:
-                self.learner.update(bag, after.y)
+                self.learner.update(bag, feedback.y)
         finally:  # a mistake that refutes every rule counts, too
-            kind = "false negative" if after.y else "false positive"
-            self._record(kind, self._rows[-1]["log10_promised"] + self._promised_fall(after.y))
+            kind = "false negative" if feedback.y else "false positive"
+            self._record(kind, self._rows[-1]["log10_promised"] + self._promised_fall(feedback.y))
 
     def _promised_fall(self, y: int) -> float:
         """How much log10 of the total weight falls at least at a mistake, by the proof."""

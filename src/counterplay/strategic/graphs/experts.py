@@ -2,8 +2,9 @@
 
 Copies are made on mistakes, dropped when they contradict every hypothesis or have erred more often
 than their mistake bound allows, and merged when they will behave alike from now on. Weights are
-exact fractions on request; in floating point they are kept normalised. Source: spec 03, sections
-3.3 and 3.4.
+exact fractions on request; in floating point they are kept normalised.
+
+Source: docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -22,10 +23,6 @@ from counterplay.errors import NotRealizableError
 TOLERANCE = 1e-12  # relative, towards positive
 Copy: TypeAlias = tuple[OnlineLearner, Any, int]
 """A learner, its weight, and how many mistakes it has made (or has just made)."""
-
-
-class RealizabilityError(NotRealizableError):
-    """No hypothesis of the class agrees with what was seen."""
 
 
 class Experts:
@@ -111,7 +108,7 @@ class Experts:
         if self.merge:
             fresh = _merged(fresh)
         if not any(self._may_be_right(copy) for copy in fresh):
-            raise RealizabilityError(
+            raise NotRealizableError(
                 f"round {round}: no hypothesis agrees with what was seen; the data are not "
                 "realizable by the class on this graph",
                 round=round,

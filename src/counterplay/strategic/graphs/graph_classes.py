@@ -1,6 +1,6 @@
 """Finite sets of candidate graphs: listed one by one, or as a product of independent blocks.
 
-Source: spec 03, section 2 (graph class), section 3.6 (product classes).
+Source: "Setting", Proposition 3.E (product classes), see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

@@ -2,20 +2,20 @@
 
 For a fixed direction w the induced label is a threshold on the support function max over N[x] of
 w.z, so the best offset is found by sorting. In the plane only finitely many directions differ.
-Source: spec 03, section 3.2.
+
+Source: "Strategic empirical risk minimisation", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numba import njit
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from counterplay.core.halfspaces import halfspaces_2d
+from counterplay.core.programs import Solution, minimize_integer
 from counterplay.core.validation import FloatArray
 from counterplay.errors import ConvergenceError, InvalidInputError
 from counterplay.strategic.graphs.bags import BagSample, best_threshold, score_rounding
@@ -125,11 +125,12 @@ def halfspace_milp(sample: BagSample, *, time_limit: float = 60.0) -> HalfspaceF
     fit = _refit(sample, found.x[: scale.size] / scale)
     bound = float(np.minimum(sample.positive, sample.negative).sum())  # equal bags, other labels
     if fit.loss > bound + 1e-9 * sample.total:
+        proved: float | None
         if scale.size == 2:
             proved = _plane_optimum(sample)
         else:
-            proved = _solve(sample, A, margin=-_SLACK, time_limit=time_limit / 2).mip_dual_bound
-        bound = max(bound, -np.inf if proved is None else float(proved))
+            proved = _solve(sample, A, margin=-_SLACK, time_limit=time_limit / 2).bound
+        bound = max(bound, -np.inf if proved is None or np.isnan(proved) else float(proved))
     return _judged(fit, bound, sample)
 
 
@@ -153,7 +154,7 @@ def _unit_rows(points: FloatArray) -> tuple[FloatArray, FloatArray]:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True), scale
 
 
-def _solve(sample: BagSample, A: FloatArray, *, margin: float, time_limit: float) -> Any:
+def _solve(sample: BagSample, A: FloatArray, *, margin: float, time_limit: float) -> Solution:
     """Least loss of a halfspace v with all decisions at least ``margin`` away from its border.
 
     With a negative margin, points near the border count as on either side, and the largest entry of
@@ -185,12 +186,16 @@ def _solve(sample: BagSample, A: FloatArray, *, margin: float, time_limit: float
         lower.append(1.0)
     cost = np.zeros(n)
     cost[d : d + T] = [sample.positive[t] if y else sample.negative[t] for t, y in zip(bags, signs)]
-    return milp(
+    return minimize_integer(
         cost,
-        constraints=LinearConstraint(_sparse_rows(rows, n), lb=np.array(lower)),
-        integrality=np.concatenate([np.zeros(d), np.ones(n - d)]),
-        bounds=Bounds(np.concatenate([np.full(d, -1.0), np.zeros(n - d)]), np.ones(n)),
-        options={"time_limit": time_limit, "mip_rel_gap": 0.0},
+        rows=_sparse_rows(rows, n),
+        low=np.array(lower),
+        integers=np.concatenate([np.zeros(d), np.ones(n - d)]),
+        bounds=(np.concatenate([np.full(d, -1.0), np.zeros(n - d)]), np.ones(n)),
+        time_limit=time_limit,
+        gap=0.0,
+        what="the program for the best halfspace",
+        allow=("limit", "infeasible"),
     )
 
 

@@ -2,7 +2,8 @@
 
 For the class of all neighbourhoods of at most k items the proxy loss splits into one decision per
 person and item: an item pays for itself when its share of the person's clicks exceeds 1/(2k).
-Source: spec 03, sections 3.7 and 3.8.
+
+Source: Lemma B.3 and theorem B.5, Proposition 3.F, see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.core.validation import IntArray
-from counterplay.strategic.graphs.bounds import log_sauer
-from counterplay.strategic.graphs.experts import RealizabilityError
+from counterplay.errors import NotRealizableError
+from counterplay.strategic.bounds import log_sauer
 
 
 def liked_sets(
@@ -44,12 +45,12 @@ def liked_sets(
 def _check_explained(counts: IntArray, visits: IntArray, k: int) -> None:
     many = np.flatnonzero((counts > 0).sum(axis=1) > k)
     if many.size:
-        raise RealizabilityError(
+        raise NotRealizableError(
             f"person {many[0]} clicked on {int((counts[many[0]] > 0).sum())} items, more than k={k}"
         )
     mixed = np.flatnonzero((counts.sum(axis=1) > 0) & (counts.sum(axis=1) < visits))
     if mixed.size:
-        raise RealizabilityError(
+        raise NotRealizableError(
             f"person {mixed[0]} clicked on something once and on nothing another time, although "
             "everything was shown; give slates, or use mode='agnostic'"
         )

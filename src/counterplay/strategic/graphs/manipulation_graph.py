@@ -2,7 +2,9 @@
 
 An applicant at a node who is rejected there moves along one arc to an accepted node, if there is
 one. Only the closed neighbourhood N[x] = {x} and N(x) of a node ever matters, so everything is
-stored and asked per row. Source: spec 03, section 2.
+stored and asked per row.
+
+Source: "Setting", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -348,3 +350,14 @@ def _row_keys(rows: FloatArray) -> list[bytes]:
     keys: Any = table.view(np.dtype((np.void, 8 * table.shape[1]))).reshape(-1).tolist()
     result: list[bytes] = keys
     return result
+
+
+def check_nodes(nodes: ArrayLike, n: int) -> IntArray:
+    """Return node numbers as integers; raises for the first one outside 0 to n-1."""
+    x = np.asarray(nodes, dtype=np.int64)
+    outside = np.flatnonzero((x < 0) | (x >= n))
+    if outside.size:
+        raise InvalidInputError(
+            f"entry {outside[0]} is node {x.flat[outside[0]]}; nodes are 0 to {n - 1}"
+        )
+    return x

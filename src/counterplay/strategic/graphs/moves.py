@@ -1,8 +1,9 @@
 """Observed moves, and candidate graphs judged by them: missed moves and degree.
 
 Publishing the rule "everything but x" makes the agent at x move to a uniformly random neighbour, or
-stay if there is none. Graphs are compared on the distinct pairs (x, v) with their counts. Source:
-spec 03, sections 3.6 and 3.7.
+stay if there is none. Graphs are compared on the distinct pairs (x, v) with their counts.
+
+Source: Proposition 3.E, Lemma B.3 and theorem B.5, see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -16,14 +17,13 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_positive_int
-from counterplay.errors import InvalidInputError
-from counterplay.strategic.graphs.experts import RealizabilityError
+from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.strategic.graphs.graph_classes import (
     ExplicitGraphClass,
     GraphClass,
     ProductGraphClass,
 )
-from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
+from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph, check_nodes
 
 
 def probe(graph: ManipulationGraph, nodes: ArrayLike, random_state: RandomState = None) -> IntArray:
@@ -184,7 +184,7 @@ def last_consistent(ranking: Ranking) -> list[int]:
     for block in np.unique(ranking.block):
         fits = ranking.candidate[(ranking.block == block) & (ranking.misses == 0)]
         if fits.size == 0:
-            raise RealizabilityError("no candidate graph contains all observed moves")
+            raise NotRealizableError("no candidate graph contains all observed moves")
         choice.append(int(fits.max()))
     return choice
 
@@ -208,14 +208,3 @@ def proxy_loss(
     p = np.full(len(A), 1 / len(A)) if distribution is None else distribution
     missed = (B & ~A).sum(axis=1) / np.maximum(B.sum(axis=1), 1)
     return float(2 * p @ missed + p @ (A.sum(axis=1) - B.sum(axis=1)) / k)
-
-
-def check_nodes(nodes: ArrayLike, n: int) -> IntArray:
-    """Return node numbers as integers; raises for the first one outside 0 to n-1."""
-    x = np.asarray(nodes, dtype=np.int64)
-    outside = np.flatnonzero((x < 0) | (x >= n))
-    if outside.size:
-        raise InvalidInputError(
-            f"entry {outside[0]} is node {x.flat[outside[0]]}; nodes are 0 to {n - 1}"
-        )
-    return x

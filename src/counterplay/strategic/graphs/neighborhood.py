@@ -2,7 +2,9 @@
 
 People and items are the two sides of a graph; somebody who is shown everything clicks on one random
 item of her set. The smallest set that explains every click, or the one of least proxy loss, is
-found without ever seeing a whole set. Source: spec 03, section 3.8.
+found without ever seeing a whole set.
+
+Source: Proposition 3.F, see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Clicks must be uniform on the liked set. Without noise ``graph_bounds.graph_T_realizable``
+    Clicks must be uniform on the liked set. Without noise ``bounds.graph_T_realizable``
     visits learn all but a share eps of the sets, with noise ``graph_T_agnostic``; the logarithm of
     the number of candidates is the attribute ``log_size_``.
 
@@ -75,11 +77,6 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
     >>> learner.predict([[7], [9]])  # columns: coffee, milk, tea
     array([[0, 1, 1],
            [1, 0, 0]])
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, chapter
-    "Strategic Classification for Infinite Hypothesis Class", the two multi-label sections.
     """
 
     def __init__(

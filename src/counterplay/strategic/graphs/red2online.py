@@ -2,8 +2,9 @@
 
 With everything known, one copy of the learner is fed one point of the bag per mistake; when the
 original feature is hidden, nodes are accepted as soon as a small share of the copies accepts them.
-Source: Alg. alg:reduction2online-fi and alg:reduction2online-pmf, Thm. thm:fi-online and
-thm:fu-online, spec 03, sections 3.3 and 3.4.
+
+Source: Algorithm B.1, Algorithm 3.1, Theorem B.3, Theorem 3.4, see
+docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -18,11 +19,17 @@ import numpy as np
 from counterplay.core.online.copyable import OnlineLearner
 from counterplay.core.validation import BoolArray, IntArray, check_int
 from counterplay.errors import ProtocolError
-from counterplay.strategic.graphs.environment import After, Before, GraphLearner, Mode
 from counterplay.strategic.graphs.experts import Copy, Experts, positives
+from counterplay.strategic.learner import StrategicLearner
+from counterplay.strategic.settings import (
+    FEATURES_AFTER_GRAPH,
+    FEATURES_FIRST_GRAPH,
+    REPORT_ONLY_GRAPH,
+    Feedback,
+)
 
 
-class Red2OnlineFI(GraphLearner):
+class Red2OnlineFI(StrategicLearner):
     """Strategic learner for known graphs from any copyable online learner.
 
     Use it when feature and neighbourhood are seen before the decision.
@@ -42,24 +49,19 @@ class Red2OnlineFI(GraphLearner):
     Notes
     -----
     With a learner of mistake bound M and out-degree k: at most ``M ln(2(k+1)) / ln(4/3)`` mistakes
-    on realizable data (Thm. ``thm:fi-online``).
+    on realizable data (Theorem B.3).
 
     Examples
     --------
     >>> from counterplay.core.online import SOA
-    >>> from counterplay.strategic import GraphGame, graph_instances
-    >>> instance = graph_instances.binary_code_instance(4, 1)
-    >>> game = GraphGame(instance.graph, Mode.FI)
-    >>> instance.adversary().play(Red2OnlineFI(SOA(instance.hypotheses)), game).mistakes
+    >>> from counterplay.strategic import instances, play
+    >>> instance = instances.binary_code_instance(4, 1)
+    >>> play(Red2OnlineFI(SOA(instance.hypotheses)), instance.adversary()).mistakes
     2
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, Alg.
-    reduction2online-fi.
     """
 
-    mode = Mode.FI
+    on_graph = True
+    needs = FEATURES_FIRST_GRAPH
 
     def __init__(
         self,
@@ -95,20 +97,20 @@ class Red2OnlineFI(GraphLearner):
         mass = self.experts.mass(lambda learner: bool(positives(learner, bag).any()))
         return self.experts.at_least(mass, Fraction(1, 2))
 
-    def publish(self, before: Before, n: int) -> BoolArray:
+    def act(self, seen: Any = None) -> BoolArray:
         """Accept exactly the agent's own node, or nothing: nobody moves."""
-        if before.bag is None or before.x is None:
+        if seen.neighbourhood is None or seen.x is None:
             raise ProtocolError("Red2OnlineFI must see the agent's neighbourhood first")
         self.round += 1
-        self._bag = before.bag
-        rule = np.zeros(n, dtype=np.bool_)
-        rule[before.x] = self.decide(before.bag)
+        self._bag = seen.neighbourhood
+        rule = np.zeros(seen.n, dtype=np.bool_)
+        rule[seen.x] = self.decide(seen.neighbourhood)
         return rule
 
-    def observe(self, after: After) -> None:
+    def observe(self, feedback: Feedback) -> None:
         """Update on a mistake."""
-        if after.yhat != after.y:
-            self.update(self._bag, after.y)
+        if feedback.yhat != feedback.y:
+            self.update(self._bag, feedback.y)
 
     def update(self, bag: Any, y: int) -> None:
         """Learn that the agent with this bag has label ``y`` (call it after a mistake only)."""
@@ -123,7 +125,7 @@ class Red2OnlineFI(GraphLearner):
         return [feed_zeros(learner, weight / 2, bag, all_of_them=self.aggressive)]
 
 
-class Red2OnlinePMF(GraphLearner):
+class Red2OnlinePMF(StrategicLearner):
     """Strategic learner when only the manipulated feature is seen, and only afterwards.
 
     Parameters
@@ -141,24 +143,19 @@ class Red2OnlinePMF(GraphLearner):
     Notes
     -----
     At most ``M ln(2(k+1)) / -ln(1 - 1/(4(k+1)))`` mistakes on realizable data; the source prints
-    ``4k`` where its proof gives ``4(k+1)`` (Thm. ``thm:fu-online``).
+    ``4k`` where its proof gives ``4(k+1)`` (Theorem 3.4).
 
     Examples
     --------
     >>> from counterplay.core.online import SOA
-    >>> from counterplay.strategic import GraphGame, graph_instances
-    >>> instance = graph_instances.star_singletons(4, 1)
-    >>> learner = Red2OnlinePMF(SOA(instance.hypotheses), k=4)
-    >>> instance.adversary().play(learner, GraphGame(instance.graph, Mode.PMF_X)).mistakes
+    >>> from counterplay.strategic import instances, play
+    >>> instance = instances.star_singletons(4, 1)
+    >>> play(Red2OnlinePMF(SOA(instance.hypotheses), k=4), instance.adversary()).mistakes
     4
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, Alg.
-    reduction2online-pmf.
     """
 
-    mode = Mode.PMF_V
+    on_graph = True
+    needs = REPORT_ONLY_GRAPH
 
     def __init__(
         self,
@@ -175,7 +172,7 @@ class Red2OnlinePMF(GraphLearner):
         self.k = check_int(k, "k", low=0)
         self.aggressive = aggressive
         if aggressive:
-            self.mode = Mode.PMF_X
+            self.needs = FEATURES_AFTER_GRAPH
         self.experts = Experts(
             learner, exact=exact, merge=merge, prune=prune, max_experts=max_experts
         )
@@ -209,22 +206,23 @@ class Red2OnlinePMF(GraphLearner):
         result: BoolArray = weights @ table >= limit
         return result
 
-    def publish(self, before: Before, n: int) -> BoolArray:
+    def act(self, seen: Any = None) -> BoolArray:
         """Accept every node to which enough weight says yes."""
         self.round += 1
-        if self._rule is None or self._rule.size != n:  # the rule changes on mistakes only
-            self._rule = self.accepts(np.arange(n))
+        if self._rule is None or self._rule.size != seen.n:  # the rule changes on mistakes only
+            self._rule = self.accepts(np.arange(seen.n))
         return self._rule.copy()
 
-    def observe(self, after: After) -> None:
+    def observe(self, feedback: Feedback) -> None:
         """Update on a mistake."""
-        if after.yhat == after.y or after.v is None:
+        if feedback.yhat == feedback.y or feedback.report is None:
             return
-        if after.y == 0:
-            self.update_false_positive(after.v, after.bag if self.aggressive else None)
+        if feedback.y == 0:
+            bag = feedback.neighbourhood if self.aggressive else None
+            self.update_false_positive(feedback.report, bag)
         else:
-            assert after.bag is not None
-            self.update_false_negative(after.bag)
+            assert feedback.neighbourhood is not None
+            self.update_false_negative(feedback.neighbourhood)
 
     def update_false_positive(self, v: Any, bag: Any = None) -> None:
         """An agent with label 0 and (if known) this closed neighbourhood was accepted at ``v``."""

@@ -1,6 +1,7 @@
 """What people do on a manipulation graph, and how good a rule is after they have done it.
 
-Source: spec 03, section 2 (response, induced label, strategic loss, Stackelberg regret).
+Source: "Setting" (response, induced label, strategic loss, Stackelberg regret), see
+docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

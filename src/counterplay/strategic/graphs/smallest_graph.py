@@ -1,6 +1,6 @@
 """The graph with fewest arcs among those that explain every move, every stay, and every label.
 
-Source: spec 03, section 3.6 (constraints a, a' and b).
+Source: Proposition 3.E (constraints a, a' and b), see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from counterplay.core.validation import BoolArray, IntArray
-from counterplay.strategic.graphs.experts import RealizabilityError
+from counterplay.errors import NotRealizableError
 from counterplay.strategic.graphs.graph_classes import ExplicitGraphClass, ProductGraphClass
 from counterplay.strategic.graphs.moves import Moves, rank
 
@@ -19,7 +19,7 @@ def smallest_listed(graphs: ExplicitGraphClass, moves: Moves) -> list[int]:
     arcs = ranking.misses == 0
     if not arcs.any():
         best = int(ranking.misses.argmin())
-        raise RealizabilityError(
+        raise NotRealizableError(
             "no candidate graph contains all observed moves and stays: graph "
             f"{best} misses {int(ranking.misses[best])} of {moves.total} moves, all others as many "
             "or more"
@@ -30,7 +30,7 @@ def smallest_listed(graphs: ExplicitGraphClass, moves: Moves) -> list[int]:
     if not fits.any():
         last = int(np.flatnonzero(arcs)[-1])
         node = int(still[busy[last].argmax()])
-        raise RealizabilityError(
+        raise NotRealizableError(
             "no candidate graph contains all observed moves and stays: graph "
             f"{last} contains the moves, but has arcs at node {node}, where somebody stayed"
         )

@@ -1,7 +1,9 @@
 """Copyable online learners for infinite and structured classes, to be used as experts.
 
 Each is conservative and cheap to copy, and knows its mistake bound. Over finite classes use ``SOA``
-and ``Halving``. Source: App. app:background, spec 03, section 3.1.
+and ``Halving``.
+
+Source: "Dimensions", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

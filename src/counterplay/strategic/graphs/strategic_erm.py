@@ -1,6 +1,7 @@
 """StrategicERM: the rule of a class with the fewest errors after everybody has moved.
 
-Source: Eq. eq:erm, Thm. thm:fi-pac, spec 03, section 3.2.
+Source: "Strategic empirical risk minimisation", Theorem B.1, see
+docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import BoolArray, FloatArray, check_float_array
+from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.errors import InvalidInputError, UnknownNameError
 from counterplay.strategic.columns import model_names, named
 from counterplay.strategic.graphs.bags import BagSample, merge_bags
@@ -77,7 +78,7 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    With d = VCdim(H) and out-degree k, O(d log(kd)/eps^2) examples suffice (Thm. ``thm:fi-pac``);
+    With d = VCdim(H) and out-degree k, O(d log(kd)/eps^2) examples suffice (Theorem B.1);
     see ``bounds.pac_T_agnostic``. Minimising over halfspaces is NP-hard in general.
 
     Examples
@@ -88,11 +89,6 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
     >>> model = StrategicERM().fit(X, y, graph=graph)
     >>> strategic_accuracy(model, X, y, graph=graph), model.optimal_
     (1.0, True)
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, chapter
-    "Strategic Classification for Infinite Hypothesis Class".
     """
 
     def __init__(
@@ -204,7 +200,7 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
             raise InvalidInputError("backend='finite' needs hypotheses")
         if isinstance(self.hypotheses, FiniteClass):
             raise InvalidInputError(
-                "hypotheses must be functions or fitted classifiers; use finite_erm for a "
+                "hypotheses must be functions or fitted classifiers; use FiniteERM for a "
                 "FiniteClass on graph nodes"
             )
         from counterplay.strategic.graphs.response import accept_function
@@ -228,43 +224,6 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
-
-
-def finite_erm(
-    cls: FiniteClass,
-    nodes: ArrayLike,
-    y: ArrayLike,
-    graph: ManipulationGraph,
-    *,
-    sample_weight: ArrayLike | None = None,
-) -> tuple[int, float, NDArray[np.int64]]:
-    """Best member of a class on graph nodes: (index, loss, all minimisers).
-
-    Examples
-    --------
-    >>> line = ManipulationGraph.from_lists([[1], []])
-    >>> finite_erm(FiniteClass.from_matrix([[0, 0], [0, 1]]), [0, 1], [1, 1], line)
-    (1, 0.0, array([1]))
-    """
-    x = np.asarray(nodes, dtype=np.int64)
-    labels = np.asarray(y, dtype=np.bool_)
-    weights = _weights(sample_weight, x.size)
-    distinct, inverse = np.unique(x, return_inverse=True)
-    positive = np.bincount(inverse, weights=weights * labels, minlength=distinct.size)
-    negative = np.bincount(inverse, weights=weights * ~labels, minlength=distinct.size)
-    induced = graph.induced(cls.labels)[:, distinct]
-    losses = induced @ negative + (~induced) @ positive
-    best = int(losses.argmin())
-    return best, float(losses[best]), np.flatnonzero(losses <= losses.min() + 1e-12)
-
-
-def _weights(sample_weight: ArrayLike | None, n: int) -> FloatArray:
-    if sample_weight is None:
-        return np.ones(n)
-    weights = check_float_array(sample_weight, "sample_weight", ndim=1)
-    if weights.shape != (n,) or (weights < 0).any():
-        raise InvalidInputError(f"sample_weight must be {n} non-negative numbers")
-    return weights
 
 
 def _sample(

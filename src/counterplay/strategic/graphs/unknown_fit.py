@@ -43,7 +43,7 @@ class UnknownGraphFit:
     Examples
     --------
     >>> from counterplay.core.finite_class import FiniteClass
-    >>> from counterplay.strategic import ExplicitGraphClass, UnknownGraphPACAgnostic
+    >>> from counterplay.strategic.lab import ExplicitGraphClass, UnknownGraphPACAgnostic
     >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], []])])
     >>> rules = FiniteClass.from_matrix([[0, 1], [0, 0]])
     >>> print(UnknownGraphPACAgnostic(rules, graphs).fit([0], [1], [0, 1], [1, 1]).summary()[:41])

@@ -3,7 +3,8 @@
 The printed algorithm errs for ever on a three-node instance; the bag used after a false negative
 must hold only nodes that were below the threshold, and the agent's own node must be treated as a
 neighbour. ``literal=True`` keeps the printed version for comparison.
-Source: Alg. alg:ug-online, Thm. thm:ug-online, spec 03, section 3.9 and traps 1 to 3.
+
+Source: Algorithm B.2, Theorem 3.6, "Errata", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ import numpy as np
 
 from counterplay.core.online.copyable import OnlineLearner
 from counterplay.core.validation import BoolArray, IntArray, check_int
-from counterplay.errors import InvalidInputError, ProtocolError
-from counterplay.strategic.graphs.environment import After, Before, GraphLearner, Mode
-from counterplay.strategic.graphs.experts import RealizabilityError
+from counterplay.errors import InvalidInputError, NotRealizableError, ProtocolError
 from counterplay.strategic.graphs.graph_classes import (
     ExplicitGraphClass,
     GraphClass,
     ProductGraphClass,
 )
 from counterplay.strategic.graphs.red2online import Red2OnlinePMF, closed_bag
+from counterplay.strategic.learner import StrategicLearner
+from counterplay.strategic.settings import FEATURES_FIRST, Feedback
 
 
-class UnknownGraphOnline(GraphLearner):
+class UnknownGraphOnline(StrategicLearner):
     """Strategic learner that sees features but never neighbourhoods.
 
     Parameters
@@ -46,27 +47,24 @@ class UnknownGraphOnline(GraphLearner):
     Notes
     -----
     At most ``log2 |G|`` mistakes that halve the candidates plus
-    ``M ln(2(2k+1)) / -ln(1 - 1/(4(2k+1)))`` others (Thm. ``thm:ug-online``, repaired).
+    ``M ln(2(2k+1)) / -ln(1 - 1/(4(2k+1)))`` others (Theorem 3.6, repaired).
 
     Examples
     --------
     >>> from counterplay.core.online import SOA
-    >>> from counterplay.strategic import GraphGame, graph_instances
-    >>> instance = graph_instances.majority_graph_counterexample()
-    >>> game = GraphGame(instance.graph, Mode.UG)
+    >>> from counterplay.strategic import GraphApplicants, instances, play
+    >>> instance = instances.majority_graph_counterexample()
+    >>> people = GraphApplicants(
+    ...     instance.graph, [0] * 100, [1] * 100, setting="features_first")
     >>> def mistakes(**options):
     ...     learner = UnknownGraphOnline(SOA(instance.hypotheses), instance.graphs, **options)
-    ...     return game.play(learner, [0] * 100, [1] * 100).mistakes
+    ...     return play(learner, people).mistakes
     >>> mistakes(eager=False), mistakes(literal=True)
     (1, 100)
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, Alg.
-    ug-online.
     """
 
-    mode = Mode.UG
+    on_graph = True
+    needs = FEATURES_FIRST
 
     def __init__(
         self,
@@ -97,24 +95,24 @@ class UnknownGraphOnline(GraphLearner):
         self._majority: IntArray = np.zeros(0, dtype=np.int64)
         self._rule: BoolArray = np.zeros(0, dtype=np.bool_)
 
-    def publish(self, before: Before, n: int) -> BoolArray:
+    def act(self, seen: Any = None) -> BoolArray:
         """Follow the reduction on the majority neighbourhood, accept everything else."""
-        if before.x is None:
+        if seen.x is None:
             raise ProtocolError("UnknownGraphOnline must see the agent's feature first")
         self.round += 1
         self.reduction.round = self.round
-        self._x = before.x
-        self._majority = self.candidates.majority(before.x)
-        rule = np.ones(n, dtype=np.bool_)
+        self._x = seen.x
+        self._majority = self.candidates.majority(seen.x)
+        rule = np.ones(seen.n, dtype=np.bool_)
         rule[self._majority] = self.reduction.accepts(self._majority)
-        rule[before.x] = self.reduction.accepts(np.array([before.x]))[0]
+        rule[seen.x] = self.reduction.accepts(np.array([seen.x]))[0]
         self._rule = rule
         return rule
 
-    def observe(self, after: After) -> None:
+    def observe(self, feedback: Feedback) -> None:
         """Filter graphs and update the reduction."""
-        assert after.v is not None
-        x, v, wrong = self._x, after.v, after.yhat != after.y
+        assert feedback.report is not None
+        x, v, wrong = self._x, feedback.report, feedback.yhat != feedback.y
         outside = v != x and v not in self._majority
         if self.eager or (wrong and outside):
             self._filter(x, v)
@@ -122,7 +120,7 @@ class UnknownGraphOnline(GraphLearner):
             return
         if outside:
             self.types["a"] += 1
-        elif after.y == 0:
+        elif feedback.y == 0:
             self.types["b"] += 1
             self.reduction.update_false_positive(v)
         else:
@@ -136,7 +134,7 @@ class UnknownGraphOnline(GraphLearner):
         elif not self._rule[x]:
             self.candidates.keep_without(x, self._rule)
         if self.candidates.empty:
-            raise RealizabilityError(
+            raise NotRealizableError(
                 f"round {self.round}: no candidate graph agrees with the moves seen so far",
                 round=self.round,
             )

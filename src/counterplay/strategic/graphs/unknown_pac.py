@@ -1,8 +1,10 @@
 """Learning an unknown graph from one random neighbour per example, and a rule on top of it.
 
 Many graphs contain the moves that were seen; the right one is found by also asking for few arcs
-(realizable case), or by a loss that trades missed moves against degree (agnostic case). Source:
-Sec. sec:highlight-ug-pac, Thm. thm:ug-pac-rel and thm:ug-pac-agn, spec 03, sections 3.6 and 3.7.
+(realizable case), or by a loss that trades missed moves against degree (agnostic case).
+
+Source: "Learning an unknown graph from moves", Theorem 3.2, Theorem B.5, Proposition 3.E, Lemma B.3
+and theorem B.5, see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -24,14 +26,13 @@ from counterplay.core.validation import (
     check_labels01,
     check_open_fraction,
 )
-from counterplay.errors import CounterplayWarning, InvalidInputError
-from counterplay.strategic.graphs import bounds
-from counterplay.strategic.graphs.experts import RealizabilityError
+from counterplay.errors import CounterplayWarning, InvalidInputError, NotRealizableError
+from counterplay.strategic import bounds
+from counterplay.strategic.erm import FiniteERM
 from counterplay.strategic.graphs.graph_classes import GraphClass, ProductGraphClass
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 from counterplay.strategic.graphs.moves import Moves, build, check_nodes, listed, rank
 from counterplay.strategic.graphs.smallest_graph import smallest_blocks, smallest_listed
-from counterplay.strategic.graphs.strategic_erm import finite_erm
 from counterplay.strategic.graphs.unknown_fit import UnknownGraphFit
 
 
@@ -54,13 +55,13 @@ class UnknownGraphPACRealizable:
 
     Notes
     -----
-    ``graph_bounds.graph_T_realizable(k, log_G, eps, delta)`` examples give graph loss at most eps
+    ``bounds.graph_T_realizable(k, log_G, eps, delta)`` examples give graph loss at most eps
     with probability 1 - delta, ``unknown_graph_T_realizable`` bounds rule and graph together. A
     stay reveals an empty neighbourhood, which the source does not use.
 
     Examples
     --------
-    >>> from counterplay.strategic import ExplicitGraphClass, probe
+    >>> from counterplay.strategic.lab import ExplicitGraphClass, probe
     >>> truth = ManipulationGraph.from_lists([[1], [], []])
     >>> other = ManipulationGraph.from_lists([[1, 2], [0], []])
     >>> graphs = ExplicitGraphClass.from_graphs([other, truth])
@@ -69,11 +70,6 @@ class UnknownGraphPACRealizable:
     >>> fit = learner.fit([0, 1, 2], probe(truth, [0, 1, 2], 0), [1, 1, 0])
     >>> fit.choice, fit.hypothesis
     (1, 0)
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, Thm.
-    ug-pac-rel.
     """
 
     def __init__(
@@ -92,7 +88,7 @@ class UnknownGraphPACRealizable:
         return f"UnknownGraphPACRealizable({self.hypotheses!r}, delta={self.delta})"
 
     def fit(self, nodes: ArrayLike, moved_to: ArrayLike, y: ArrayLike) -> UnknownGraphFit:
-        """Fit to (x, v, y); raises ``RealizabilityError`` when no pair explains everything."""
+        """Fit to (x, v, y); raises ``NotRealizableError`` when no pair explains everything."""
         moves = Moves.of(nodes, moved_to, self.graphs.n)
         x, labels = check_nodes(nodes, self.graphs.n), _labels_of(y, nodes)
         ranking = rank(self.graphs, moves)
@@ -128,7 +124,7 @@ class UnknownGraphPACRealizable:
                     best = (*result, h)  # ties: the graph that comes first in the list of all
             if best is None:
                 smallest_graph(self.graphs, moves)  # names the moves if they are to blame
-                raise RealizabilityError(
+                raise NotRealizableError(
                     "no rule explains all labels on any graph of the product that explains the "
                     "moves and stays"
                 )
@@ -136,10 +132,10 @@ class UnknownGraphPACRealizable:
         explicit = listed(self.graphs)
         order = smallest_listed(explicit, moves)
         for index in order:
-            h, loss, _ = finite_erm(self.hypotheses, x, y, explicit.graph(index))
-            if loss == 0:
-                return [index], h
-        raise RealizabilityError(
+            fitted = FiniteERM(self.hypotheses).fit(x, y, graph=explicit.graph(index))
+            if fitted.losses_[fitted.member_] == 0:
+                return [index], fitted.member_
+        raise NotRealizableError(
             f"no rule explains all labels on any of the {len(order)} graphs that explain the moves "
             f"and stays; the last one tried was graph {order[-1]}"
         )
@@ -150,7 +146,7 @@ def smallest_graph(graphs: GraphClass, moves: Moves) -> list[int]:
     if isinstance(graphs, ProductGraphClass):
         result = smallest_blocks(graphs, moves)
         if result is None:
-            raise RealizabilityError("no graph of the product explains all moves and stays")
+            raise NotRealizableError("no graph of the product explains all moves and stays")
         return result[1]
     return smallest_listed(listed(graphs), moves)[:1]
 
@@ -173,12 +169,12 @@ class UnknownGraphPACAgnostic:
     Notes
     -----
     With k bounding all degrees: error at most ``6 k Delta_G + Delta_H + slack`` with probability
-    1 - delta (Thm. ``thm:ug-pac-agn``), where the fit reports the slack of its sample sizes. The
+    1 - delta (Theorem B.5), where the fit reports the slack of its sample sizes. The
     proxy lies between 1/k and 3 times the graph loss.
 
     Examples
     --------
-    >>> from counterplay.strategic import ExplicitGraphClass
+    >>> from counterplay.strategic.lab import ExplicitGraphClass
     >>> truth = ManipulationGraph.from_lists([[1], [], []])
     >>> other = ManipulationGraph.from_lists([[2], [], []])
     >>> graphs = ExplicitGraphClass.from_graphs([other, truth])
@@ -186,11 +182,6 @@ class UnknownGraphPACAgnostic:
     >>> fit = UnknownGraphPACAgnostic(rules, graphs).fit([0, 1], [1, 1], [0, 1, 2], [1, 1, 0])
     >>> fit.choice, fit.loss
     (1, 0.0)
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, Thm.
-    ug-pac-agn.
     """
 
     def __init__(
@@ -221,8 +212,8 @@ class UnknownGraphPACAgnostic:
         x, labels = check_nodes(label_nodes, self.graphs.n), _labels_of(y, label_nodes)
         hypothesis: Any
         if isinstance(self.hypotheses, FiniteClass):
-            hypothesis, errors, _ = finite_erm(self.hypotheses, x, labels, graph)
-            loss = errors / max(1, x.size)
+            best = FiniteERM(self.hypotheses).fit(x, labels, graph=graph)
+            hypothesis, loss = best.member_, float(best.losses_[best.member_])
         else:
             hypothesis, loss = _fit_estimator(self.hypotheses, self.features, graph, x, labels)
         chosen = np.array(choice)[ranking.block] == ranking.candidate

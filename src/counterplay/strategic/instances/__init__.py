@@ -13,11 +13,17 @@ from counterplay.strategic.instances.generators import (
     proper_lb_instance,
     sparse_wrong,
 )
+from counterplay.strategic.instances.graph_instance import GraphAdversary, GraphInstance
 from counterplay.strategic.instances.information import (
     LinearBanditEnv,
     bernoulli_kl,
     kl_divergence,
     kl_table,
+)
+from counterplay.strategic.instances.known_graph import (
+    binary_code_instance,
+    halving_trap,
+    star_singletons,
 )
 from counterplay.strategic.instances.online import (
     OnlineInstance,
@@ -34,10 +40,20 @@ from counterplay.strategic.instances.populations import (
     ProperInstance,
     SparseWrong,
 )
+from counterplay.strategic.instances.sampled_graph import SampledGroups, sampled_groups
+from counterplay.strategic.instances.unknown_graph import (
+    empty_neighborhoods,
+    group_singletons,
+    majority_graph_counterexample,
+    path_AB_C,
+    superset_trap,
+)
 
 __all__ = [
     "BlindInstance",
     "ConservativeInstance",
+    "GraphAdversary",
+    "GraphInstance",
     "HalvingAdversary",
     "HardPopulation",
     "LinearBanditEnv",
@@ -46,18 +62,28 @@ __all__ = [
     "OnlineAdversary",
     "OnlineInstance",
     "ProperInstance",
+    "SampledGroups",
     "SparseWrong",
     "StarAdversary",
     "bernoulli_kl",
+    "binary_code_instance",
     "blind_lb_instance",
     "conservative_lb_instance",
+    "empty_neighborhoods",
+    "group_singletons",
+    "halving_trap",
     "kl_divergence",
     "kl_table",
+    "majority_graph_counterexample",
     "mwmr_worst_case",
     "nonball_lb_instance",
     "online_lb_instance",
+    "path_AB_C",
     "proper_lb_instance",
+    "sampled_groups",
     "sparse_wrong",
     "star_instance",
+    "star_singletons",
+    "superset_trap",
     "threshold_line",
 ]

@@ -1,7 +1,8 @@
 """Adversaries that know the learner's law and force as many mistakes as theory says.
 
 They never see coins that are still to be thrown; the lazy ones fix the perfect rule last.
-Source: spec 02 sections 3.4, 4.1, 4.2 and 4.8.
+
+Source: Proposition 2.D, Example 2.1, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from counterplay.core.validation import FloatArray, IntArray, check_choice, chec
 from counterplay.errors import InformationError, InvalidInputError
 from counterplay.strategic.classes import DistanceTableClass, HypothesisClass
 from counterplay.strategic.finite_classes import FiniteMetricClass
+from counterplay.strategic.game import CatalogueGame, Reaction
+from counterplay.strategic.learner import StrategicLearner
 from counterplay.strategic.mwmr import worst_case_table
 from counterplay.strategic.predictors import Predictor
-from counterplay.strategic.protocol import Environment, Learner, Reaction
-from counterplay.strategic.settings import Setting
+from counterplay.strategic.settings import FEATURES_AFTER, FEATURES_FIRST
 
 
-class _Adversary(Environment):
+class _Adversary(CatalogueGame):
     """An agent at a point of the space whose radius and label may be chosen after the rule."""
 
     _x: Any
@@ -31,8 +33,8 @@ class _Adversary(Environment):
         distance = float(predictor.distance(point)[0])
         accepted = distance <= radius
         moved = accepted and distance > 0
-        delta = predictor.nearest(point)[0] if moved else point[0]
-        return Reaction(y=y, yhat=int(accepted), delta=delta, moved=moved)
+        report = predictor.nearest(point)[0] if moved else point[0]
+        return Reaction(y=y, yhat=int(accepted), report=report, moved=moved)
 
 
 class HalvingAdversary(_Adversary):
@@ -49,44 +51,42 @@ class HalvingAdversary(_Adversary):
     >>> line = instances.threshold_line(33).hypotheses
     >>> play(StrategicHalving(line, median="upper"), HalvingAdversary(line)).mistakes
     5
-
-    References
-    ----------
-    Spec 02 section 4.8.
     """
 
     def __init__(self, hypotheses: HypothesisClass) -> None:
-        self.setting = Setting.X_DELTA
+        self.setting = FEATURES_FIRST
         self.hypotheses = hypotheses
         self._x = np.zeros(1)
         self._row = hypotheses.distances(self._x[None])[0]
-        self._alive: FloatArray = self._row
+        self._left: FloatArray = self._row
 
     def __repr__(self) -> str:
         return f"HalvingAdversary({self.hypotheses!r})"
 
     @property
-    def length(self) -> int:
+    def rounds(self) -> int:
         """No more rounds than rules."""
         return self.hypotheses.n
 
-    def start(self, random_state: RandomState = None) -> None:
+    def restart(self, random_state: RandomState = None) -> None:
         """Begin with all rules alive."""
-        self._alive = self._row
+        self._left = self._row
 
-    def arrive(self, learner: Learner) -> Any | None:
+    def next_agent(self, learner: StrategicLearner) -> Any | None:
         """Send the agent at 0 as long as two rules are alive."""
-        return self._x if self._alive.size > 1 else None
+        return self._x if self._left.size > 1 else None
 
     def react(self, predictor: Predictor) -> Reaction:
         """Answer so that the larger part of the rules survives the mistake."""
         rho = float(predictor.distance(self._x[None])[0])
-        farther, closer = self._alive[self._alive > rho], self._alive[self._alive < rho]
+        farther, closer = self._left[self._left > rho], self._left[self._left < rho]
         if farther.size >= closer.size:
-            self._alive = farther
+            self._left = farther
             return self._answer(predictor, rho, 0)
-        self._alive = closer
-        return self._answer(predictor, rho - 0.5, 1)
+        self._left = closer
+        # a rule that accepts nobody is out of reach: half a step less than infinity is none
+        radius = rho - 0.5 if np.isfinite(rho) else float(self.hypotheses.n)
+        return self._answer(predictor, radius, 1)
 
 
 class StarAdversary(_Adversary):
@@ -99,29 +99,30 @@ class StarAdversary(_Adversary):
 
     Examples
     --------
-    >>> from counterplay.strategic import SequentialElimination, instances, play
+    >>> from counterplay.strategic import instances, play
+    >>> from counterplay.strategic.lab import SequentialElimination
     >>> star = instances.star_instance(12).hypotheses
-    >>> play(SequentialElimination(star), StarAdversary(star), 40).mistakes
+    >>> play(SequentialElimination(star), StarAdversary(star), rounds=40).mistakes
     11
 
     References
     ----------
-    Example eg:x-after-det, spec 02 section 4.1.
+    Example 2.1, see docs/theory/02-strategic-finite.md.
     """
 
     def __init__(self, hypotheses: FiniteMetricClass) -> None:
-        self.setting = Setting.BOT_XDELTA
+        self.setting = FEATURES_AFTER
         self.hypotheses = hypotheses
         self.start()
 
     def __repr__(self) -> str:
         return f"StarAdversary({self.hypotheses!r})"
 
-    def start(self, random_state: RandomState = None) -> None:
+    def restart(self, random_state: RandomState = None) -> None:
         """Begin with all leaves alive."""
         self._live = np.ones(self.hypotheses.n, dtype=np.bool_)
 
-    def arrive(self, learner: Learner) -> Any:
+    def next_agent(self, learner: StrategicLearner) -> Any:
         """Choose the agent against the rule that is about to be published."""
         if not hasattr(learner, "preview"):
             raise InformationError(
@@ -161,7 +162,8 @@ class OnlineAdversary(_Adversary):
     mode:
         ``"lazy"`` fixes the radius of a round after the rule is drawn and keeps every target
         possible as long as it can: n - 1 mistakes for every learner. ``"fixed"`` plays for one
-        target chosen in advance (trap T3: a secret random order then errs only (n-1)/2 times).
+        target chosen in advance (Proposition 2.B: a secret random order then errs only (n-1)/2
+        times).
     target:
         The perfect rule in mode ``"fixed"``.
 
@@ -172,12 +174,12 @@ class OnlineAdversary(_Adversary):
     >>> from counterplay.strategic import MWMR, instances, play
     >>> catalogue = instances.online_lb_instance(16).hypotheses
     >>> adversary = OnlineAdversary(catalogue, mode="fixed", target=5)
-    >>> play(MWMR(catalogue, random_state=0), adversary, 3000).mistakes
+    >>> play(MWMR(catalogue, random_state=0), adversary, rounds=3000).mistakes
     5
 
     References
     ----------
-    App. app:x-end-online, spec 02 section 4.2.
+    Theorem 2.3, see docs/theory/02-strategic-finite.md.
     """
 
     def __init__(
@@ -186,7 +188,7 @@ class OnlineAdversary(_Adversary):
         mode: Literal["lazy", "fixed"] = "lazy",
         target: int | None = None,
     ) -> None:
-        self.setting = Setting.BOT_XDELTA
+        self.setting = FEATURES_AFTER
         self.hypotheses = hypotheses
         self.mode = check_choice(mode, "mode", ("lazy", "fixed"))
         n = hypotheses.n
@@ -199,11 +201,11 @@ class OnlineAdversary(_Adversary):
         target = "" if self.target is None else f", target={self.target}"
         return f"OnlineAdversary({self.hypotheses!r}, mode={self.mode!r}{target})"
 
-    def start(self, random_state: RandomState = None) -> None:
+    def restart(self, random_state: RandomState = None) -> None:
         """Begin with all targets possible."""
         self.possible = np.ones(self.hypotheses.n, dtype=np.bool_)
 
-    def arrive(self, learner: Learner) -> Any:
+    def next_agent(self, learner: StrategicLearner) -> Any:
         """Choose the agent from the law of the next rule."""
         if not hasattr(learner, "marginals"):
             raise InformationError(
@@ -254,19 +256,16 @@ class MWMRAdversary(_Adversary):
 
     Examples
     --------
-    >>> from counterplay.strategic import MWMR, DistanceTableClass, play
+    >>> from counterplay.strategic import MWMR, play
+    >>> from counterplay.strategic.lab import DistanceTableClass
     >>> catalogue = DistanceTableClass(4)
     >>> game = play(MWMR(catalogue, random_state=0), MWMRAdversary(catalogue, T=10))
     >>> len(game), game.mistakes <= 3
     (10, True)
-
-    References
-    ----------
-    Spec 02 section 3.4 (ours).
     """
 
     def __init__(self, hypotheses: DistanceTableClass, T: int, target: int | None = None) -> None:
-        self.setting = Setting.BOT_XDELTA
+        self.setting = FEATURES_AFTER
         self.hypotheses = hypotheses
         self.T = check_int(T, "T", low=1)
         n = hypotheses.n
@@ -279,15 +278,15 @@ class MWMRAdversary(_Adversary):
         return f"MWMRAdversary({self.hypotheses!r}, T={self.T})"
 
     @property
-    def length(self) -> int:
+    def rounds(self) -> int:
         """Number of rounds."""
         return self.T
 
-    def start(self, random_state: RandomState = None) -> None:
+    def restart(self, random_state: RandomState = None) -> None:
         """Begin with all rounds left."""
         self._left = self.T
 
-    def arrive(self, learner: Learner) -> Any:
+    def next_agent(self, learner: StrategicLearner) -> Any:
         """Make k of the m rules left wrong, the perfect one farthest away."""
         alive = getattr(learner, "alive", None)
         if alive is None:

@@ -1,6 +1,6 @@
 """Generators of the hard populations: one function per theorem.
 
-Source: spec 02 sections 4.3 to 4.6 and 4.8.
+Source: Theorem 2.5, Theorem 2.7, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def proper_lb_instance(n: int, eps: float, target: int = 0) -> ProperInstance:
 
     Examples
     --------
-    >>> from counterplay.strategic import UnionPredictor
+    >>> from counterplay.strategic.lab import UnionPredictor
     >>> population = proper_lb_instance(8, eps=0.01, target=0)
     >>> people = population.sample(20_000, random_state=0)
     >>> UnionPredictor(population.hypotheses, [0]).loss(people)
@@ -42,7 +42,7 @@ def proper_lb_instance(n: int, eps: float, target: int = 0) -> ProperInstance:
 
     References
     ----------
-    Thm. thm:x-end-pac-proper, App. app:x-end-pac-proper, spec 02 section 4.3.
+    Theorem 2.5, see docs/theory/02-strategic-finite.md.
     """
     return ProperInstance(n=n, target=target, eps=eps)
 
@@ -73,7 +73,7 @@ def conservative_lb_instance(
 
     References
     ----------
-    Thm. thm:delta-csv, App. app:delta-csv, spec 02 section 4.4.
+    Theorem 2.7, see docs/theory/02-strategic-finite.md.
     """
     return ConservativeInstance(n=n, target=target, eps=eps, smoothing=smoothing)
 
@@ -102,7 +102,7 @@ def blind_lb_instance(n: int, eps: float, target: int = 0, smoothing: float = 0.
 
     References
     ----------
-    Thm. thm:x-delta-never, App. app:x-delta-never, spec 02 section 4.5.
+    Theorem 2.8, see docs/theory/02-strategic-finite.md.
     """
     return BlindInstance(n=n, target=target, eps=eps, smoothing=smoothing)
 
@@ -114,7 +114,7 @@ def nonball_lb_instance(
 
     All agents stand at point 0. Positives reach everything; a negative agent (probability 6 eps)
     reaches the rules that precede the target in a random order. Play it with ``tie="random"``: a
-    fixed tie rule leaks the target (trap T9).
+    fixed tie rule leaks the target (Theorem 2.9 and corollary 2.1).
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def nonball_lb_instance(
 
     References
     ----------
-    Thm. thm:non-ball, App. app:non-ball, spec 02 section 4.6.
+    Theorem 2.9, Theorem 2.9 and corollary 2.1, see docs/theory/02-strategic-finite.md.
     """
     return NonBallInstance(n=n, target=target, eps=eps, smoothing=smoothing)
 
@@ -143,7 +143,8 @@ def sparse_wrong(n: int, share: float, label: Literal[0, 1] = 0, target: int = 0
     """Return the population on which only a small random share of the rules errs on each agent.
 
     It separates right from wrong implementations of union sampling: with ``label=0`` single rules
-    learn too slowly, with ``label=1`` a single rule as output is much worse than a pair (trap T15).
+    learn too slowly, with ``label=1`` a single rule as output is much worse than a pair
+    (Proposition 2.E).
 
     Parameters
     ----------
@@ -162,9 +163,5 @@ def sparse_wrong(n: int, share: float, label: Literal[0, 1] = 0, target: int = 0
     >>> people = population.sample(4, random_state=0)
     >>> people.losses(population.hypotheses).sum(axis=1)
     array([5, 5, 5, 5])
-
-    References
-    ----------
-    Spec 02 section 4.8.
     """
     return SparseWrong(n=n, target=target, share=share, label=label)

@@ -4,7 +4,9 @@ Given a negative agent and a published union of k of the n basis rules, the obse
 the k she went to, or none. Its law depends on whether the perfect rule is among the k. The average
 over all targets is the benchmark; the divergences from it sum to about ln(1/p) per round, so that
 about n/(eps ln(n/eps)) rounds are needed.
-Source: App. app:delta-csv, app:x-delta-never, app:non-ball, spec 02 sections 4.5 and 4.7.
+
+Source: Theorem 2.7, Theorem 2.8, Theorem 2.9 and corollary 2.1, see
+docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ def kl_table(n: int, k: int, p: float, case: Case = "conservative") -> pd.DataFr
     p:
         Smoothing: share of agents who can reach the perfect rule; eps/(16 n^2) in the proofs.
     case:
-        ``"conservative"`` (App. app:delta-csv), ``"blind"`` (app:x-delta-never, where only accept
-        or reject is seen) or ``"non_ball"`` (app:non-ball).
+        ``"conservative"`` (Theorem 2.7), ``"blind"`` (Theorem 2.8, where only accept
+        or reject is seen) or ``"non_ball"`` (Theorem 2.9 and corollary 2.1).
 
     Examples
     --------
@@ -62,7 +64,7 @@ def kl_table(n: int, k: int, p: float, case: Case = "conservative") -> pd.DataFr
 
     References
     ----------
-    Eq. eq:kl-in-csv, eq:kl-out-csv, eq:kl-in, eq:kl-out, spec 02 section 4.7.
+    Theorem 2.7, Theorem 2.9 and corollary 2.1, see docs/theory/02-strategic-finite.md.
     """
     import pandas as pd
 
@@ -186,7 +188,7 @@ class LinearBanditEnv:
 
     References
     ----------
-    Problems prob:ours and prob:bandit, spec 02 section 4.5.
+    Theorem 2.8, see docs/theory/02-strategic-finite.md.
     """
 
     n: int

@@ -1,6 +1,6 @@
 """Online instances: a catalogue together with the adversary that makes a bound tight.
 
-Source: spec 02 sections 3.4, 4.1, 4.2 and 4.8.
+Source: Proposition 2.D, Example 2.1, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from counterplay.core.validation import check_int, check_positive_int
 from counterplay.strategic.box_classes import ThresholdClass
 from counterplay.strategic.classes import DistanceTableClass, HypothesisClass
 from counterplay.strategic.finite_classes import FiniteMetricClass
+from counterplay.strategic.game import CatalogueGame
 from counterplay.strategic.instances.adversaries import (
     HalvingAdversary,
     MWMRAdversary,
     OnlineAdversary,
     StarAdversary,
 )
-from counterplay.strategic.protocol import Environment
 
 
 @dataclass(frozen=True)
@@ -40,17 +40,13 @@ class OnlineInstance:
     --------
     >>> star_instance(4)
     OnlineInstance(name='star', hypotheses=FiniteMetricClass(n=4, points=5))
-
-    References
-    ----------
-    Spec 02 section 4.
     """
 
     name: str
     hypotheses: HypothesisClass
-    _adversary: Callable[..., Environment] = field(repr=False)
+    _adversary: Callable[..., CatalogueGame] = field(repr=False)
 
-    def adversary(self, **options: Any) -> Environment:
+    def adversary(self, **options: Any) -> CatalogueGame:
         """Return a new adversary; options are those of the adversary's class."""
         return self._adversary(self.hypotheses, **options)
 
@@ -72,10 +68,6 @@ def threshold_line(n: int) -> OnlineInstance:
     >>> instance = threshold_line(1000)
     >>> play(StrategicHalving(instance.hypotheses), instance.adversary()).mistakes
     9
-
-    References
-    ----------
-    Spec 02 section 4.8.
     """
     check_positive_int(n, "n")
     return OnlineInstance("threshold line", ThresholdClass(np.arange(1, n + 1)), HalvingAdversary)
@@ -94,14 +86,15 @@ def star_instance(n: int) -> OnlineInstance:
 
     Examples
     --------
-    >>> from counterplay.strategic import SequentialElimination, play
+    >>> from counterplay.strategic import play
+    >>> from counterplay.strategic.lab import SequentialElimination
     >>> instance = star_instance(7)
-    >>> play(SequentialElimination(instance.hypotheses), instance.adversary(), 6).mistakes
+    >>> play(SequentialElimination(instance.hypotheses), instance.adversary(), rounds=6).mistakes
     6
 
     References
     ----------
-    Example eg:x-after-det, spec 02 section 4.1.
+    Example 2.1, see docs/theory/02-strategic-finite.md.
     """
     check_positive_int(n, "n")
     dist = np.full((n + 1, n + 1), 2.0)
@@ -118,7 +111,8 @@ def online_lb_instance(n: int) -> OnlineInstance:
 
     Points: 0 is the origin, 1..n the basis vectors e_i, n+1..2n the points 0.9 e_i; rule i accepts
     e_i only. The adversary sees the law of the next rule and sends an agent at 0.9 e_i for the
-    likeliest i. The distances are a literal table (trap T7).
+    likeliest i. The distances are a literal table ("Radii exactly on a distance" in
+    docs/theory/02-strategic-finite.md).
 
     Parameters
     ----------
@@ -130,12 +124,12 @@ def online_lb_instance(n: int) -> OnlineInstance:
     >>> from counterplay.strategic import MWMR, play
     >>> instance = online_lb_instance(8)
     >>> learner = MWMR(instance.hypotheses, random_state=0)
-    >>> play(learner, instance.adversary(mode="lazy"), 500).mistakes
+    >>> play(learner, instance.adversary(mode="lazy"), rounds=500).mistakes
     7
 
     References
     ----------
-    Thm. thm:x-end-online, App. app:x-end-online, spec 02 section 4.2.
+    Theorem 2.3, see docs/theory/02-strategic-finite.md.
     """
     check_int(n, "n", low=2)
     e, near = slice(1, n + 1), slice(n + 1, 2 * n + 1)
@@ -173,16 +167,13 @@ def mwmr_worst_case(n: int, T: int) -> OnlineInstance:
     Examples
     --------
     >>> import numpy as np
-    >>> from counterplay.strategic import MWMR, play, worst_case_mistakes
+    >>> from counterplay.strategic import MWMR, play
+    >>> from counterplay.strategic.lab import worst_case_mistakes
     >>> instance = mwmr_worst_case(16, 16)
     >>> runs = [play(MWMR(instance.hypotheses, random_state=i), instance.adversary()).mistakes
     ...         for i in range(200)]
     >>> abs(np.mean(runs) - worst_case_mistakes(16, 16)[-1]) < 0.5
     np.True_
-
-    References
-    ----------
-    Spec 02 section 3.4 (ours).
     """
     check_positive_int(n, "n")
     check_positive_int(T, "T")

@@ -3,7 +3,8 @@
 Every population is realizable by its rule ``target``; the exact loss of any union of rules is a
 formula, so learners are judged without noise. ``smoothing`` gives the mixtures used inside the
 proofs, which are not realizable. The generators are in the module beside this one.
-Source: spec 02 sections 4.3 to 4.6 and 4.8.
+
+Source: Theorem 2.5, Theorem 2.7, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.agents import Agents
+from counterplay.strategic.applicants import Population
 from counterplay.strategic.classes import DistanceTableClass, HypothesisClass
-from counterplay.strategic.environments import Population
 from counterplay.strategic.finite_classes import FiniteMetricClass
 from counterplay.strategic.permutation_class import PermutationMetricClass
 from counterplay.strategic.predictors import AllNegative, PositiveSet, Predictor, UnionPredictor
@@ -106,7 +107,7 @@ class ProperInstance(HardPopulation):
 
     References
     ----------
-    App. app:x-end-pac-proper, spec 02 section 4.3.
+    Theorem 2.5, see docs/theory/02-strategic-finite.md.
     """
 
     eps: float
@@ -163,7 +164,7 @@ class ConservativeInstance(HardPopulation):
 
     References
     ----------
-    App. app:delta-csv, spec 02 section 4.4.
+    Theorem 2.7, see docs/theory/02-strategic-finite.md.
     """
 
     eps: float
@@ -223,7 +224,7 @@ class BlindInstance(HardPopulation):
 
     References
     ----------
-    App. app:x-delta-never, spec 02 section 4.5.
+    Theorem 2.8, see docs/theory/02-strategic-finite.md.
     """
 
     eps: float
@@ -277,7 +278,7 @@ class NonBallInstance(HardPopulation):
 
     References
     ----------
-    App. app:non-ball, spec 02 section 4.6.
+    Theorem 2.9 and corollary 2.1, see docs/theory/02-strategic-finite.md.
     """
 
     eps: float
@@ -341,10 +342,6 @@ class SparseWrong(HardPopulation):
     >>> population = sparse_wrong(1024, share=0.01, label=1)
     >>> round(population.space_loss(1024, 2), 5), round(population.space_loss(1024, 1), 5)
     (0.00012, 0.01074)
-
-    References
-    ----------
-    Spec 02 section 4.8.
     """
 
     share: float

@@ -1,6 +1,6 @@
 """How large is the constant really: 320 in the theorem, 5 by exact evaluation, less in practice.
 
-Source: lmm:alg-exp; spec 02 section 5, E5.
+Source: Lemma 2.1, "Results", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
-from counterplay.strategic import (
-    Agents,
-    ApplicantStream,
-    LinearClass,
-    UnionSamplingLearner,
-    bounds,
-    instances,
-    simulate,
-)
+from counterplay.strategic import Agents, ApplicantStream, LinearClass, bounds, instances, play
+from counterplay.strategic.lab import UnionSamplingLearner
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -60,12 +53,22 @@ def _cell(params: Params, seed: int) -> Record:
         X, r = rng.normal(size=(4000, 5)), rng.exponential(0.5, size=4000)
         people = Agents.from_target(rules, X, radius=r, target=int(rng.integers(n)))
         learner = UnionSamplingLearner(rules, levels=levels, random_state=coins)
-        simulate(ApplicantStream(people, "bot_xdelta", random_state=source), learner, T=T)
+        play(
+            learner,
+            ApplicantStream(people, "features_after", random_state=source),
+            rounds=T,
+            fast=True,
+        )
         error = learner.expected_loss(people)
     else:
         population = _population(name, n, int(rng.integers(n)))
         learner = UnionSamplingLearner(population.hypotheses, levels=levels, random_state=coins)
-        simulate(ApplicantStream(population, "bot_xdelta", random_state=source), learner, T=T)
+        play(
+            learner,
+            ApplicantStream(population, "features_after", random_state=source),
+            rounds=T,
+            fast=True,
+        )
         error = population.output_loss(learner)
     unit = math.floor(math.log2(n)) * math.log(n) / T
     return {"error": error, "constant": error / unit, "left": learner.remaining}

@@ -1,6 +1,6 @@
 """Honest and gamed accuracy side by side, and what a moved threshold buys back.
 
-Source: spec 02 section 2.1; ours.
+Source: "Setting", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations

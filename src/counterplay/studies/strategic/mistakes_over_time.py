@@ -1,6 +1,6 @@
 """How fast MWMR can be made to err: the exact worst case between the bounds.
 
-Source: thm:mw, thm:x-end-online; spec 02 section 5, E2.
+Source: Theorem 2.4, Theorem 2.3, "Results", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -11,14 +11,8 @@ import numpy as np
 from scipy import stats
 
 from counterplay.core.figures import PALETTE, THEORY, panels
-from counterplay.strategic import (
-    MWMR,
-    SequentialElimination,
-    bounds,
-    instances,
-    play,
-    worst_case_mistakes,
-)
+from counterplay.strategic import MWMR, bounds, instances, play
+from counterplay.strategic.lab import SequentialElimination, worst_case_mistakes
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -52,7 +46,7 @@ def _cell(params: Params, seed: int) -> Record:
     record["batch"] = -1
     if kind == "mwmr":
         learner = MWMR(instance.hypotheses, random_state=seed)
-        game = play(learner, instance.adversary(mode="fixed", target=n - 1), n * n)
+        game = play(learner, instance.adversary(mode="fixed", target=n - 1), rounds=n * n)
         for k, t in enumerate(_times(n)):
             record[f"m{k}"] = int((game.mistake_rounds < t).sum())
         return record
@@ -67,7 +61,7 @@ def _cell(params: Params, seed: int) -> Record:
             if kind == "lazy"
             else instance.adversary(mode="fixed", target=target)
         )
-        counts[play(order, adversary, n).mistakes] += 1
+        counts[play(order, adversary, rounds=n).mistakes] += 1
     for k, count in enumerate(counts):
         record[f"m{k}"] = int(count)
     record["batch"] = 10
@@ -142,7 +136,7 @@ def _draw_curves(ax: Axes, frame: pd.DataFrame, n: int) -> None:
     ax.plot(t, [bounds.mwmr_mistakes(n, int(s)) for s in t], label="sqrt(4 T ln n)", **THEORY)
     refined = [bounds.mwmr_mistakes(n, int(s), "refined") for s in t]
     ax.plot(t, refined, label="sqrt(2 T ln n)", **{**THEORY, "linestyle": ":"})
-    lower = [bounds.online_lower_bound(n, int(s), DELTA, "refined") for s in t]
+    lower = [bounds.online_lower_bound(n, int(s), DELTA) for s in t]
     ax.plot(t, lower, label="lower bound", **{**THEORY, "linestyle": "-."})
     ax.axvline(bounds.lazy_adversary_rounds(n), color="#999999", linewidth=1)
     ax.set(

@@ -1,6 +1,6 @@
 """One rule or two: what it costs to insist on a single rule as the final answer.
 
-Source: thm:x-end-pac-proper, thm:x_end_pac, trap T1; spec 02 section 5, E3.
+Source: Theorem 2.5, Theorem 2.6, Theorem 2.2, "Results", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -11,16 +11,11 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.stats import mean_interval
-from counterplay.strategic import (
-    ApplicantStream,
+from counterplay.strategic import ApplicantStream, StrategicHalving, bounds, instances
+from counterplay.strategic.lab import (
     QuantileProbe,
-    StrategicHalving,
     UnionSamplingLearner,
-    bounds,
-    instances,
 )
-from counterplay.strategic.settings import Setting
-from counterplay.strategic.simulation import simulate_rounds
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -44,18 +39,18 @@ def _cell(params: Params, seed: int) -> Record:
     population = instances.proper_lb_instance(n, EPS, target)
     pair = UnionSamplingLearner(population.hypotheses, random_state=rng.spawn(1)[0])
     probe = QuantileProbe(population.hypotheses, random_state=rng.spawn(1)[0])
-    after = ApplicantStream(population, "bot_xdelta", random_state=rng.spawn(1)[0])
-    before = ApplicantStream(population, "x_delta", random_state=rng.spawn(1)[0])
+    after = ApplicantStream(population, "features_after", random_state=rng.spawn(1)[0])
+    before = ApplicantStream(population, "features_first", random_state=rng.spawn(1)[0])
     halving = StrategicHalving(population.hypotheses)
-    first = ApplicantStream(population, "x_delta", random_state=rng.spawn(1)[0])
+    first = ApplicantStream(population, "features_first", random_state=rng.spawn(1)[0])
     record: dict[str, float] = {}
     played = 0
     for k, share in enumerate(_SHARES):
         more = max(1, round(share / EPS)) - played
         played += more
-        simulate_rounds(pair, after, Setting.BOT_XDELTA, more)
-        simulate_rounds(probe, before, Setting.X_DELTA, more)
-        game = simulate_rounds(halving, first, Setting.X_DELTA, more)
+        after.play_on(pair, more)
+        before.play_on(probe, more)
+        game = first.play_on(halving, more)
         epochs = pair.output_epochs()
         rounds = sum(r for r, _ in epochs)
         single = sum(r * population.space_loss(m.size, 1) for r, m in epochs) / rounds

@@ -1,6 +1,7 @@
 """How many agents until the answer is good, in every information setting.
 
-Source: thm:x_end_pac, thm:delta-csv, thm:x-delta-never, thm:non-ball; spec 02 section 5, E4.
+Source: Theorem 2.6, Theorem 2.7, Theorem 2.8, Theorem 2.9, "Results", see
+docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -12,16 +13,14 @@ import numpy as np
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.stats import Interval, loglog_slope
 from counterplay.core.validation import FloatArray
-from counterplay.strategic import (
-    ApplicantStream,
+from counterplay.strategic import ApplicantStream, bounds, instances
+from counterplay.strategic.lab import (
+    FEATURES_AFTER,
+    REPORT_ONLY,
     DeltaOnlyElimination,
     SequentialElimination,
     UnionSamplingLearner,
-    bounds,
-    instances,
 )
-from counterplay.strategic.settings import Setting
-from counterplay.strategic.simulation import simulate_rounds
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def _cell(params: Params, seed: int) -> Record:
     population = instances.conservative_lb_instance(n, EPS, target)
     kind: Any = UnionSamplingLearner if case == "x after" else DeltaOnlyElimination
     learner = kind(population.hypotheses, random_state=rng.spawn(1)[0])
-    setting = Setting.BOT_XDELTA if case == "x after" else Setting.BOT_DELTA
+    setting = FEATURES_AFTER if case == "x after" else REPORT_ONLY
     stream = ApplicantStream(population, setting, random_state=rng.spawn(1)[0])
     losses, played, left = 0.0, 0, n
     record: dict[str, float | int] = {"rounds": 0.0}
@@ -71,7 +70,7 @@ def _cell(params: Params, seed: int) -> Record:
         if learner.remaining == 1:
             game_loss = 0.0  # nothing changes any more
         else:
-            game = simulate_rounds(learner, stream, setting, t - played)
+            game = stream.play_on(learner, t - played)
             before = np.concatenate([[left], game.version_space_sizes[:-1]])
             sizes, rounds = np.unique(before, return_counts=True)
             game_loss = sum(c * population.space_loss(int(m)) for m, c in zip(sizes, rounds))
@@ -87,10 +86,10 @@ def _elimination(case: str, n: int, target: int, rng: np.random.Generator) -> Re
     make = instances.blind_lb_instance if case == "nothing" else instances.nonball_lb_instance
     population = make(n, eps, target)
     learner = SequentialElimination(population.hypotheses)
-    stream = ApplicantStream(population, "bot_bot", tie="random", random_state=rng.spawn(1)[0])
+    stream = ApplicantStream(population, "blind", tie="random", random_state=rng.spawn(1)[0])
     played = last = 0
     while learner.current != target:
-        game = simulate_rounds(learner, stream, Setting.BOT_BOT, 256)
+        game = stream.play_on(learner, 256)
         if game.mistakes:
             last = played + int(game.mistake_rounds[-1]) + 1
         played += len(game)

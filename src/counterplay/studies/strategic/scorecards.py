@@ -2,7 +2,9 @@
 
 Applicants have ten features; scorecards are logistic regressions on bootstrap samples of past data.
 One of them is right about everybody after they have moved. Abilities are log-normal and larger in
-the better-off group. Source: spec 02 sections 5 (E6) and 9.
+the better-off group.
+
+Source: "Results", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from sklearn.linear_model import LogisticRegression
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.stats import mean_interval
 from counterplay.core.validation import FloatArray
-from counterplay.strategic import Agents, Applicants, LinearClass, NonStrategicERM, bounds
-from counterplay.strategic.simulation import simulate_rounds
+from counterplay.strategic import Agents, Applicants, LinearClass, bounds
+from counterplay.strategic.lab import FiniteERM
 from counterplay.strategic.value_of_information import PLAYERS, final_error
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
@@ -67,7 +69,7 @@ def _cell(params: Params, seed: int) -> Record:
     people = Agents.from_target(rules, X, radius=radius, target=int(rng.integers(n)))
     stream, test = people.take(np.arange(2000)), people.take(np.arange(2000, 4000))
     losses = test.losses(rules).mean(axis=0)
-    naive = NonStrategicERM(rules).fit(stream).member_
+    naive = FiniteERM(rules, strategic=False).fit(stream).member_
     accepted = people.accepted(rules, [naive])[:, 0] != (people.y > 0)
     record: dict[str, float | int] = {
         "naive": float(losses[naive]),
@@ -77,11 +79,11 @@ def _cell(params: Params, seed: int) -> Record:
     }
     for name, (setting, make) in PLAYERS.items():
         learner = make(rules, rng.spawn(1)[0], "raise")
-        environment = Applicants(stream, setting)
-        environment.start()
+        applicants = Applicants(stream, setting)
+        applicants.start()
         played = mistakes = 0
         for t in _CHECKPOINTS:
-            game = simulate_rounds(learner, environment, setting, t - played)
+            game = applicants.play_on(learner, t - played)
             played, mistakes = t, mistakes + game.mistakes
             record[f"{name}:error:{t}"] = final_error(learner, test, losses)
             record[f"{name}:mistakes:{t}"] = mistakes

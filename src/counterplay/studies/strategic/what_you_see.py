@@ -1,6 +1,6 @@
 """What you see decides what you pay: worst-case mistakes against the size of the catalogue.
 
-Source: thm:halving, thm:x-end-online, eg:x-after-det; spec 02 section 5, E1.
+Source: Theorem 2.1, Theorem 2.3, Example 2.1, "Results", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -10,16 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
-from counterplay.strategic import (
-    MWMR,
-    SequentialElimination,
-    StrategicHalving,
-    bounds,
-    instances,
-    play,
-)
-from counterplay.strategic.protocol import play_rounds
-from counterplay.strategic.settings import Setting
+from counterplay.strategic import MWMR, StrategicHalving, bounds, instances, play
+from counterplay.strategic.lab import SequentialElimination
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -51,7 +43,7 @@ def _cell(params: Params, seed: int) -> Record:
         return _record(play(StrategicHalving(line.hypotheses), line.adversary()).mistake_rounds)
     if seen == "nothing":
         star = instances.star_instance(n)
-        game = play(SequentialElimination(star.hypotheses), star.adversary(), n)
+        game = play(SequentialElimination(star.hypotheses), star.adversary(), rounds=n)
         return _record(game.mistake_rounds)
     instance = instances.online_lb_instance(n)
     learner = MWMR(instance.hypotheses, random_state=seed)
@@ -59,7 +51,7 @@ def _cell(params: Params, seed: int) -> Record:
     rounds: list[int] = []
     played = 0
     while learner.remaining > 1 and played < 4 * n**2:  # it cannot err once one rule is left
-        part = play_rounds(learner, adversary, Setting.BOT_XDELTA, 2 * n)
+        part = adversary.play_on(learner, 2 * n)
         rounds += (part.mistake_rounds + played).tolist()
         played += len(part)
     return _record(np.array(rounds))

@@ -1,6 +1,6 @@
 """What manipulation graphs cost: samples, feedback, unknown graphs, noise, real people.
 
-Source: spec 03 section 5.
+Source: "Measured", see docs/theory/03-strategic-infinite.md.
 """
 
 from counterplay.studies.strategic.graphs.clicks import CLICKS

@@ -1,7 +1,9 @@
 """A recommender that sees one click per visit and wants the whole liked set.
 
 Sixty items with Zipf popularity, 40 groups of people that visit unequally often and like one to
-six items each; one click in twenty is an accident. Source: spec 03 sections 3.8 and 9.
+six items each; one click in twenty is an accident.
+
+Source: Proposition 3.F, "Algorithms", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from counterplay.core.figures import PALETTE, panels
 from counterplay.core.stats import mean_interval
 from counterplay.core.validation import IntArray
-from counterplay.strategic import NeighborhoodLearner
+from counterplay.strategic.lab import NeighborhoodLearner
 from counterplay.studies.strategic.graphs.common import errorbars, whole
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 

@@ -1,4 +1,7 @@
-"""What hidden features cost on a graph. Source: spec 03 section 5, experiment 2."""
+"""What hidden features cost on a graph.
+
+Source: "Measured", see docs/theory/03-strategic-infinite.md.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,11 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.online import SOA
-from counterplay.strategic import (
+from counterplay.strategic import bounds, instances, play
+from counterplay.strategic.lab import (
     BiasedMajorityVote,
-    GraphGame,
-    Mode,
     Red2OnlineFI,
     Red2OnlinePMF,
-    graph_bounds,
-    graph_instances,
 )
 from counterplay.studies.strategic.graphs.common import whole
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
@@ -40,26 +40,23 @@ def _feedback_grid(scale: Scale) -> list[Params]:
 def _feedback_cell(params: Params, seed: int) -> Record:
     k, kind = whole(params, "k"), params["kind"]
     if kind == "trap":
-        trap = graph_instances.halving_trap(whole(params, "r"), k)
-        game = GraphGame(trap.graph, Mode.PMF_X)
+        trap = instances.halving_trap(whole(params, "r"), k)
         vote = BiasedMajorityVote(trap.hypotheses, k)
         learner = Red2OnlinePMF(SOA(trap.hypotheses), k)
         reduced = sum(int(learner.accepts(np.array([x]))[0]) for x in trap.nodes)
-        mistakes = game.play(vote, trap.nodes, trap.labels).mistakes
+        mistakes = play(vote, trap.people()).mistakes
         return {"mistakes": mistakes, "reduction": reduced, "size": len(trap.hypotheses)}
     if kind == "fi":
-        instance = graph_instances.binary_code_instance(k)
-        played = instance.adversary().play(
-            Red2OnlineFI(SOA(instance.hypotheses)), GraphGame(instance.graph, Mode.FI)
-        )
+        instance = instances.binary_code_instance(k)
+        played = play(Red2OnlineFI(SOA(instance.hypotheses)), instance.adversary())
     else:
-        instance = graph_instances.star_singletons(k)
+        instance = instances.star_singletons(k)
         hidden: Any = (
             Red2OnlinePMF(SOA(instance.hypotheses), k)
             if kind == "pmf"
             else BiasedMajorityVote(instance.hypotheses, k)
         )
-        played = instance.adversary().play(hidden, GraphGame(instance.graph, Mode.PMF_X))
+        played = play(hidden, instance.adversary())
     return {"mistakes": played.mistakes, "reduction": -1, "size": len(instance.hypotheses)}
 
 
@@ -112,8 +109,8 @@ def _feedback_figure(frame: pd.DataFrame) -> Figure:
             label=label,
             ms=6 if kind != "baseline" else 4,
         )
-    fi = [graph_bounds.red2online_fi_mistakes(1, int(v)) for v in k]
-    pmf = [graph_bounds.red2online_pmf_mistakes(1, int(v)) for v in k]
+    fi = [bounds.red2online_fi_mistakes(1, int(v)) for v in k]
+    pmf = [bounds.red2online_pmf_mistakes(1, int(v)) for v in k]
     left.plot(k, fi, label="upper bounds", **THEORY)
     left.plot(k, pmf, **THEORY)
     dotted = {**THEORY, "linestyle": ":"}
@@ -129,7 +126,7 @@ def _feedback_figure(frame: pd.DataFrame) -> Figure:
     right.plot(x, trap["mistakes"], "o", color=PALETTE[2], label="biased majority")
     right.plot(x, trap["reduction"], "s", color=PALETTE[1], label="reduction with SOA")
     sizes = trap["size"].astype(int)
-    right.plot(x, [graph_bounds.biased_majority_mistakes(n, 4) for n in sizes],
+    right.plot(x, [bounds.biased_majority_mistakes(n, 4) for n in sizes],
                label="its bound, about (k+2) ln |H|", **THEORY)  # fmt: skip
     right.set(xlabel="ln |H|", ylabel="mistakes", title="Trap of dimension 2, k = 4")
     right.legend(fontsize=8)

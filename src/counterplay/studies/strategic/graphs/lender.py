@@ -1,7 +1,9 @@
-"""A lender who knows the cheap moves, on real applicants. Source: spec 03 section 9.
+"""A lender who knows the cheap moves, on real applicants.
 
 German credit data where a local copy is found (COUNTERPLAY_DATA), else the breast cancer data that
 come with scikit-learn; the records say which. Actions are in the features' own units.
+
+Source: "Measured", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -25,11 +27,10 @@ from counterplay.strategic import (
     Action,
     ManipulationGraph,
     StrategicLinearClassifier,
-    graph_bounds,
-    induced_predictions,
-    respond,
+    bounds,
     strategic_accuracy,
 )
+from counterplay.strategic.lab import induced_predictions, respond
 from counterplay.studies.strategic.graphs.common import errorbars
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
@@ -174,7 +175,7 @@ def _labels_verdict(eps: float, delta: float) -> Verdict:
     grows by d per unit of ln m; so the difference is d ln(5/2) times 32 / eps^2, and a little
     more because T itself grows.
     """
-    few, many = (graph_bounds.pac_T_agnostic(_DIMENSION, k, eps, delta) for k in (1, 4))
+    few, many = (bounds.pac_T_agnostic(_DIMENSION, k, eps, delta) for k in (1, 4))
     rate = 32 * _DIMENSION / eps**2
     low = rate * math.log(5 / 2)
     high = low / (1 - rate / few)

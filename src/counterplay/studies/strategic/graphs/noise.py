@@ -1,4 +1,7 @@
-"""Regret when no rule is right about everybody. Source: spec 03 section 5, experiment 5."""
+"""Regret when no rule is right about everybody.
+
+Source: "Measured", see docs/theory/03-strategic-infinite.md.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,10 @@ import numpy as np
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA
-from counterplay.strategic import (
+from counterplay.strategic import GraphApplicants, bounds, play
+from counterplay.strategic.lab import (
     AgnosticCoverHedge,
-    GraphGame,
     HedgeOverH,
-    Mode,
-    graph_bounds,
     stackelberg_regret,
 )
 from counterplay.studies.strategic.graphs.common import errorbars, random_graph, whole
@@ -42,18 +43,17 @@ def noise_cell(params: Params, seed: int) -> Record:
     graph = random_graph(rng, 6, 2)
     nodes = rng.integers(0, 6, size=T)
     y = (graph.induced(rules.labels[:1])[0][nodes] ^ (rng.random(T) < 0.25)).astype(int)
-    game = GraphGame(graph, Mode.FI)
     cover = AgnosticCoverHedge(SOA(rules), M=_FLIPS, horizon=T, random_state=rng)
     losses = []
     for x, label in zip(nodes.tolist(), y.tolist()):
-        game.round(cover, x, label)
+        play(cover, GraphApplicants(graph, [x], [label]))
         losses.append(abs(cover.probability - label))
-    hedge = game.play(HedgeOverH(rules, T, random_state=rng), nodes, y)
+    hedge = play(HedgeOverH(rules, T, random_state=rng), GraphApplicants(graph, nodes, y))
     made = (hedge["yhat"] != hedge["y"]).astype(float)
     return {
         "cover": stackelberg_regret(losses, nodes.tolist(), y, rules, graph),
         "hedge": stackelberg_regret(made, nodes.tolist(), y, rules, graph),
-        "bound": graph_bounds.cover_hedge_regret(T, _FLIPS),
+        "bound": bounds.cover_hedge_regret(T, _FLIPS),
         "states": cover.n_states,
     }
 

@@ -1,7 +1,9 @@
 """The table of rates, measured: how samples, mistakes and regret grow in every setting.
 
-The source lists rates per setting (Tab. tb:results); here each is the slope of a log-log line
-through costs that were measured on the instance of the lower bound. Source: spec 03 section 5.
+Theory lists rates per setting; here each is the slope of a log-log line through costs that were
+measured on the instance of the lower bound.
+
+Source: "Measured", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -16,16 +18,8 @@ import numpy as np
 from counterplay.core.figures import PALETTE, panels
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA, Halving
-from counterplay.strategic import (
-    GraphGame,
-    ManipulationGraph,
-    Mode,
-    Red2OnlineFI,
-    Red2OnlinePMF,
-    UnknownGraphOnline,
-    finite_erm,
-    graph_instances,
-)
+from counterplay.strategic import ManipulationGraph, instances, play
+from counterplay.strategic.lab import FiniteERM, Red2OnlineFI, Red2OnlinePMF, UnknownGraphOnline
 from counterplay.studies.strategic.graphs.common import whole
 from counterplay.studies.strategic.graphs.noise import noise_cell
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
@@ -41,21 +35,22 @@ _RUNS = 150
 
 def _labels(k: int, d: int, rng: np.random.Generator) -> float:
     """Labels until strategic ERM has error eps, from how fast its error falls in many runs."""
-    instance = graph_instances.binary_code_instance(k, d)
+    instance = instances.binary_code_instance(k, d)
     centres = np.array(instance.expected["centres"])
     codes = instance.graph.induced(instance.hypotheses.labels)[:, centres]
     rules, T = FiniteClass.from_matrix(codes), centres.size
     still = ManipulationGraph.from_lists([[] for _ in centres])
     targets = codes[rng.integers(len(codes), size=_RUNS)]
     draws = rng.integers(0, T, size=(_RUNS, T))
-    best = [finite_erm(rules, x, t[x], still)[0] for x, t in zip(draws, targets)]
+    fit = FiniteERM(rules).fit
+    best = [fit(x, t[x], graph=still).member_ for x, t in zip(draws, targets)]
     error = float((codes[best] != targets).mean())
     return T * math.log(0.5 / _EPS) / math.log(0.5 / error)
 
 
 def _samples_until_safe(n: int, rng: np.random.Generator) -> float:
     """Samples until the adversary can no longer give a rule loss eps on an unknown graph."""
-    groups = graph_instances.sampled_groups(n, _SAMPLED_EPS)
+    groups = instances.sampled_groups(n, _SAMPLED_EPS)
     x, _, _ = groups.sample(int(6 * n / _SAMPLED_EPS), rng)
     nobody = np.zeros(groups.graphs.n, dtype=np.bool_)
     low, high = 0, x.size
@@ -69,28 +64,28 @@ def _samples_until_safe(n: int, rng: np.random.Generator) -> float:
 
 
 def _known_online(k: int, d: int) -> float:
-    code = graph_instances.binary_code_instance(k, d)
+    code = instances.binary_code_instance(k, d)
     learner = Red2OnlineFI(SOA(code.hypotheses))
-    return float(code.adversary().play(learner, GraphGame(code.graph, Mode.FI)).mistakes)
+    return float(play(learner, code.adversary()).mistakes)
 
 
 def _hidden_online(k: int, d: int) -> float:
-    star = graph_instances.star_singletons(k, d)
+    star = instances.star_singletons(k, d)
     learner = Red2OnlinePMF(SOA(star.hypotheses), k)
-    return float(star.adversary().play(learner, GraphGame(star.graph, Mode.PMF_X)).mistakes)
+    return float(play(learner, star.adversary()).mistakes)
 
 
 def _unknown_online(n: int) -> float:
-    groups = graph_instances.group_singletons(n)
+    groups = instances.group_singletons(n)
     assert groups.graphs is not None
     learner = UnknownGraphOnline(Halving(groups.hypotheses), groups.graphs)
-    return float(groups.adversary().play(learner, GraphGame(groups.graph, Mode.UG)).mistakes)
+    return float(play(learner, groups.adversary()).mistakes)
 
 
 def _unknown_afterwards(n: int) -> float:
-    path = graph_instances.path_AB_C(n)
+    path = instances.path_AB_C(n)
     learner = Red2OnlinePMF(SOA(path.hypotheses), n + 1)
-    return float(path.adversary().play(learner, GraphGame(path.graph, Mode.PMF_X)).mistakes)
+    return float(play(learner, path.adversary()).mistakes)
 
 
 def _per_loglog(n: int) -> float:

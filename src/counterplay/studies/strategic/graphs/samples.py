@@ -1,4 +1,7 @@
-"""How many more labels manipulation costs. Source: spec 03 section 5, experiment 1."""
+"""How many more labels manipulation costs.
+
+Source: "Measured", see docs/theory/03-strategic-infinite.md.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,8 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.finite_class import FiniteClass
-from counterplay.strategic import (
-    ManipulationGraph,
-    finite_erm,
-    graph_instances,
-)
+from counterplay.strategic import ManipulationGraph, instances
+from counterplay.strategic.lab import FiniteERM
 from counterplay.studies.strategic.graphs.common import errorbars, whole
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
@@ -35,7 +35,7 @@ _SHARES = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 def _sample_cell(params: Params, seed: int) -> Record:
     k, d, runs = (whole(params, name) for name in ("k", "d", "runs"))
-    instance = graph_instances.binary_code_instance(k, d)
+    instance = instances.binary_code_instance(k, d)
     centres = np.array(instance.expected["centres"])
     codes = instance.graph.induced(instance.hypotheses.labels)[:, centres]
     rules = FiniteClass.from_matrix(codes)
@@ -48,7 +48,7 @@ def _sample_cell(params: Params, seed: int) -> Record:
         for _ in range(runs):
             target = codes[int(rng.integers(len(codes)))]
             x = rng.integers(0, centres.size, size=T)
-            best = finite_erm(rules, x, target[x], still)[0]
+            best = FiniteERM(rules).fit(x, target[x], graph=still).member_
             losses.append(float((codes[best] != target).mean()))
             naive.append(float((codes[0] != target).mean()))  # all rules look alike unmoved
         record[f"loss{i}"], record[f"naive{i}"] = float(np.mean(losses)), float(np.mean(naive))

@@ -1,4 +1,7 @@
-"""Learning an unknown graph from one move per person. Source: spec 03 section 5, experiment 3."""
+"""Learning an unknown graph from one move per person.
+
+Source: "Measured", see docs/theory/03-strategic-infinite.md.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.stats import mean_interval
-from counterplay.strategic import (
+from counterplay.strategic import instances
+from counterplay.strategic.lab import (
     ExplicitGraphClass,
     UnknownGraphPACRealizable,
     consistent_graph,
-    graph_instances,
     graph_loss,
     probe,
     proxy_graph,
@@ -54,7 +57,7 @@ def _batch_cell(params: Params, seed: int) -> Record:
                 low.append(k * proxy_loss(other, truth, k) / loss)
                 high.append(proxy_loss(other, truth, k) / loss)
         return record | {"low": min(low), "high": max(high)}
-    trap = graph_instances.superset_trap(**_TRAP, random_state=rng)
+    trap = instances.superset_trap(**_TRAP, random_state=rng)
     assert isinstance(trap.graphs, ExplicitGraphClass)
     x = rng.integers(0, _TRAP["n"], size=_TRAP_SIZES[-1])
     v = probe(trap.graph, x, rng)

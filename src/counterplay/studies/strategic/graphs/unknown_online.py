@@ -1,4 +1,7 @@
-"""Deciding while the graph is unknown. Source: spec 03 section 5, experiment 4."""
+"""Deciding while the graph is unknown.
+
+Source: "Measured", see docs/theory/03-strategic-infinite.md.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,12 @@ import numpy as np
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA
-from counterplay.strategic import (
-    GraphGame,
-    ManipulationGraph,
-    Mode,
+from counterplay.core.validation import IntArray
+from counterplay.strategic import GraphApplicants, ManipulationGraph, bounds, instances, play
+from counterplay.strategic.lab import (
+    FEATURES_FIRST,
     ProductGraphClass,
     UnknownGraphOnline,
-    graph_bounds,
-    graph_instances,
 )
 from counterplay.studies.strategic.graphs.common import errorbars, whole
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
@@ -45,24 +46,30 @@ def _online_grid(scale: Scale) -> list[Params]:
 
 def _online_cell(params: Params, seed: int) -> Record:
     if params["kind"] != "product":
-        instance, T = graph_instances.majority_graph_counterexample(), whole(params, "blocks")
+        instance, T = instances.majority_graph_counterexample(), whole(params, "blocks")
         assert instance.graphs is not None
         learner = UnknownGraphOnline(
             SOA(instance.hypotheses), instance.graphs, eager=False,
             literal=params["kind"] == "literal",
         )  # fmt: skip
-        played = GraphGame(instance.graph, Mode.UG).play(learner, [0] * T, [1] * T)
+        played = play(
+            learner, GraphApplicants(instance.graph, [0] * T, [1] * T, setting=FEATURES_FIRST)
+        )
         return {"a": learner.types["a"], "other": played.mistakes, "bound_a": 0.0, "bound": 0.0}
     rng, b = np.random.default_rng(seed), whole(params, "blocks")
     graphs, truth = _random_product(rng, b, candidates=10)
     rows = FiniteClass.from_matrix(rng.random((8, b + 6)) < 0.4).deduplicated().unique
     learner = UnknownGraphOnline(SOA(rows), graphs, 2, eager=bool(params["eager"]))
     labels = truth.induced(rows.labels[:1])[0]
-    game = GraphGame(truth, Mode.UG, tie=lambda options: int(rng.choice(options)))
+
+    def tie(options: IntArray) -> int:
+        return int(rng.choice(options))
+
     for _ in range(12):
         for x in rng.permutation(truth.n).tolist():
-            game.round(learner, x, int(labels[x]))
-    bound = graph_bounds.red2online_pmf_mistakes(SOA(rows).mistake_bound, 4)
+            one = GraphApplicants(truth, [x], [int(labels[x])], setting=FEATURES_FIRST, tie=tie)
+            play(learner, one)
+    bound = bounds.red2online_pmf_mistakes(SOA(rows).mistake_bound, 4)
     types = learner.types
     return {
         "a": types["a"],

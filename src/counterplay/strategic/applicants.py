@@ -1,8 +1,9 @@
 """Applicants: a list in a given order, or an endless stream from a population.
 
-Both are oblivious: the agents do not depend on the learner's coins, so blocks of them can be handed
-to the fast simulation of :func:`counterplay.strategic.simulate`.
-Source: spec 02 sections 2.2, 2.3 and 9.
+Both are oblivious: the agents do not depend on the learner's coins, so that ``play(...,
+fast=True)`` can decide many rounds at once.
+
+Source: "Setting", see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator, spawn
+from counterplay.core.setting import Setting
 from counterplay.core.validation import check_choice, check_positive_int
 from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.strategic.agents import Agents
-from counterplay.strategic.metrics import Points
+from counterplay.strategic.blocks import has_blocks, play_blocks, react
+from counterplay.strategic.game import CatalogueGame, Reaction, catalogue_transcript
+from counterplay.strategic.learner import StrategicLearner
 from counterplay.strategic.predictors import TIES, Predictor, Tie
-from counterplay.strategic.protocol import Environment, Learner, Reaction
-from counterplay.strategic.settings import Setting
+from counterplay.strategic.settings import FEATURES_FIRST, applicant_setting
+from counterplay.strategic.transcript import StrategicTranscript
 
 
 class Population(ABC):
@@ -46,10 +51,6 @@ class EmpiricalPopulation(Population):
     >>> people = Agents(X=[[0.0], [1.0]], y=[0, 1], radius=0.1)
     >>> len(EmpiricalPopulation(people).sample(1000, random_state=0))
     1000
-
-    References
-    ----------
-    Spec 02 section 9.
     """
 
     def __init__(self, agents: Agents) -> None:
@@ -66,15 +67,22 @@ class EmpiricalPopulation(Population):
         return self.agents.take(generator(random_state).integers(len(self.agents), size=m))
 
 
-class ObliviousEnvironment(Environment):
-    """Agents that do not depend on the learner, handed out one by one or in blocks."""
+class ObliviousGame(CatalogueGame):
+    """Agents that do not depend on the learner, handed out one by one or in blocks.
+
+    With ``fast=True`` blocks of rounds are decided at once, for learners whose rules between two
+    changes are independent draws (StrategicHalving, MWMR, union sampling, QuantileProbe, the
+    elimination learners). The result has the same distribution as a game round by round, not the
+    same coins; for StrategicHalving and SequentialElimination it is identical.
+    """
 
     def __init__(self, setting: Setting | str, tie: Tie) -> None:
-        self.setting = Setting.of(setting)
+        self.setting = applicant_setting(setting)
         self.tie: Tie = check_choice(tie, "tie", TIES)
         self.used = 0
         self._coins = generator(0)
         self._current: tuple[Agents, int] | None = None
+        self.forget()
 
     @property
     def coins(self) -> np.random.Generator:
@@ -89,7 +97,7 @@ class ObliviousEnvironment(Environment):
     def _advance(self) -> tuple[Agents, int] | None:
         """Hand out one agent as a list and her number in it."""
 
-    def arrive(self, learner: Learner) -> Any | None:
+    def next_agent(self, learner: StrategicLearner) -> Any | None:
         """Return the features of the next agent."""
         self._current = self._advance()
         return None if self._current is None else self._current[0].X[self._current[1]]
@@ -101,8 +109,25 @@ class ObliviousEnvironment(Environment):
         agents, index = self._current
         return react(agents, predictor, self.tie, self._coins, index)
 
+    def play_fast(
+        self, learner: Learner, rounds: int, random_state: RandomState
+    ) -> StrategicTranscript | None:
+        """Play from the start in blocks; None for learners that cannot."""
+        assert isinstance(learner, StrategicLearner)
+        if not has_blocks(learner):
+            return None
+        self.restart(random_state)
+        return self.play_on(learner, rounds)
 
-class Applicants(ObliviousEnvironment):
+    def play_on(self, learner: StrategicLearner, rounds: int) -> StrategicTranscript:
+        """Play on with fresh agents, in blocks where the learner can."""
+        if not has_blocks(learner):
+            return super().play_on(learner, rounds)
+        log = play_blocks(learner, self, rounds)
+        return catalogue_transcript(learner, self.setting, log)
+
+
+class Applicants(ObliviousGame):
     """A list of agents who apply one after the other.
 
     Parameters
@@ -110,8 +135,8 @@ class Applicants(ObliviousEnvironment):
     agents:
         The list, in the order of arrival.
     setting:
-        What the learner sees: ``"x_delta"``, ``"bot_xdelta"``, ``"bot_delta"`` or ``"bot_bot"``,
-        see :class:`Setting`.
+        What the learner sees: ``"features_first"``, ``"features_after"``, ``"report_only"`` or
+        ``"blind"``, see :mod:`counterplay.strategic.settings`.
     tie:
         Which of several accepted points of her set an agent without radius reports.
     shuffle:
@@ -122,18 +147,14 @@ class Applicants(ObliviousEnvironment):
     Examples
     --------
     >>> people = Agents(X=[[0.0], [1.0]], y=[0, 1], radius=0.1)
-    >>> Applicants(people, setting="bot_xdelta")
-    Applicants(2 agents, setting='bot_xdelta')
-
-    References
-    ----------
-    Spec 02 sections 2.2 and 9.
+    >>> Applicants(people, setting="features_after")
+    Applicants(2 agents, setting='features_after')
     """
 
     def __init__(
         self,
         agents: Agents,
-        setting: Setting | str = Setting.X_DELTA,
+        setting: Setting | str = FEATURES_FIRST,
         *,
         tie: Tie = "first",
         shuffle: bool = False,
@@ -148,10 +169,10 @@ class Applicants(ObliviousEnvironment):
         self._queue = np.arange(len(agents))
 
     def __repr__(self) -> str:
-        return f"Applicants({len(self.agents)} agents, setting={self.setting.value!r})"
+        return f"Applicants({len(self.agents)} agents, setting={self.setting.name!r})"
 
     @property
-    def length(self) -> int:
+    def rounds(self) -> int:
         """Number of applicants."""
         return len(self.agents)
 
@@ -160,7 +181,7 @@ class Applicants(ObliviousEnvironment):
         """Whether the applicants have radii."""
         return self.agents.radius is not None
 
-    def start(self, random_state: RandomState = None) -> None:
+    def restart(self, random_state: RandomState = None) -> None:
         """Begin with the first applicant, reshuffled if asked for."""
         self.used = 0
         order = self._order if random_state is None else generator(random_state)
@@ -180,7 +201,7 @@ class Applicants(ObliviousEnvironment):
         return self.agents, int(self._queue[self.used - 1])
 
 
-class ApplicantStream(ObliviousEnvironment):
+class ApplicantStream(ObliviousGame):
     """An endless stream of independent agents from a population.
 
     Parameters
@@ -188,7 +209,7 @@ class ApplicantStream(ObliviousEnvironment):
     population:
         Where the agents come from; a list of agents is sampled with replacement.
     setting:
-        What the learner sees, see :class:`Setting`.
+        What the learner sees, see :mod:`counterplay.strategic.settings`.
     tie:
         Which of several accepted points of her set an agent without radius reports.
     random_state:
@@ -199,19 +220,15 @@ class ApplicantStream(ObliviousEnvironment):
     Examples
     --------
     >>> people = Agents(X=[[0.0], [1.0]], y=[0, 1], radius=0.1)
-    >>> stream = ApplicantStream(people, setting="bot_bot", random_state=0)
+    >>> stream = ApplicantStream(people, setting="blind", random_state=0)
     >>> len(stream.next_agents(10_000)), stream.used
     (10000, 10000)
-
-    References
-    ----------
-    Spec 02 sections 3.5, 3.6 and 9.
     """
 
     def __init__(
         self,
         population: Population | Agents,
-        setting: Setting | str = Setting.X_DELTA,
+        setting: Setting | str = FEATURES_FIRST,
         *,
         tie: Tie = "first",
         random_state: RandomState = None,
@@ -227,15 +244,12 @@ class ApplicantStream(ObliviousEnvironment):
         self._position = 0
 
     def __repr__(self) -> str:
-        return f"ApplicantStream({self.population!r}, setting={self.setting.value!r})"
+        return f"ApplicantStream({self.population!r}, setting={self.setting.name!r})"
 
     @property
     def has_balls(self) -> bool:
         """Whether the agents have radii."""
         return self.population.has_balls
-
-    def start(self, random_state: RandomState = None) -> None:
-        """Go on with fresh agents; no agent is ever handed out twice."""
 
     def next_agents(self, count: int) -> Agents:
         """Hand out ``count`` fresh agents."""
@@ -269,24 +283,6 @@ class ApplicantStream(ObliviousEnvironment):
     @property
     def _left(self) -> int:
         return 0 if self._buffer is None else len(self._buffer) - self._position
-
-
-def react(
-    agents: Agents, predictor: Predictor, tie: Tie, coins: np.random.Generator, index: int = 0
-) -> Reaction:
-    """Return the reaction of one agent to a published rule."""
-    X: Points = agents.X[index : index + 1]
-    y = int(agents.y[index])
-    if agents.radius is None:
-        one = agents.take([index])
-        reported, yes = predictor.respond(one, tie=tie, random_state=coins)
-        moved = bool(reported[0] != one.X[0])
-        return Reaction(y=y, yhat=int(yes[0]), delta=reported[0], moved=moved)
-    distance = float(predictor.distance(X)[0])
-    accepted = distance <= agents.radius[index] + agents.atol
-    moved = accepted and distance > 0
-    delta = predictor.nearest(X)[0] if moved else predictor.shown(X)[0]
-    return Reaction(y=y, yhat=int(accepted), delta=delta, moved=bool(moved))
 
 
 def concatenate(parts: list[Agents]) -> Agents:

@@ -1,8 +1,9 @@
 """Few samples leave most of an unknown graph open: the lower bound for learning it from a sample.
 
 The adversary fixes the graph only after it has seen the learner's rule. Nodes that were sampled
-have no arcs, so the sample says nothing about the others. Source: Thm. thm:ug-pac-rel-lb, spec 03,
-section 4.5 and trap 13.
+have no arcs, so the sample says nothing about the others.
+
+Source: Theorem 3.3, see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Guarantees on manipulation graphs with explicit constants. Source: spec 03, section 3."""
+"""Guarantees on manipulation graphs with explicit constants.
+
+Source: "Results", see docs/theory/03-strategic-infinite.md.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from counterplay.core.validation import (
 
 
 def red2online_fi_mistakes(M: float, k: int) -> float:
-    """Most mistakes of ``Red2OnlineFI``: M ln(2(k+1)) / ln(4/3) (Thm. thm:fi-online).
+    """Most mistakes of ``Red2OnlineFI``: M ln(2(k+1)) / ln(4/3) (Theorem B.3).
 
     Examples
     --------
@@ -30,7 +33,7 @@ def red2online_fi_mistakes(M: float, k: int) -> float:
 
 
 def red2online_pmf_mistakes(M: float, k: int) -> float:
-    """Most mistakes of ``Red2OnlinePMF``: M ln(2(k+1)) / -ln(1 - 1/(4(k+1))) (Thm. thm:fu-online).
+    """Most mistakes of ``Red2OnlinePMF``: M ln(2(k+1)) / -ln(1 - 1/(4(k+1))) (Theorem 3.4).
 
     Examples
     --------

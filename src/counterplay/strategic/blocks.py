@@ -1,118 +1,82 @@
-"""Fast simulation: the same game, a block of agents at a time.
+"""Many rounds at once: the same game, a block of agents at a time.
 
 Between two changes of the version space the published rules are independent draws, so a whole block
 of rounds is decided at once: the rank of the published rule among the distances against the number
 of distances within the agent's radius. Only rounds that change something are played one by one, by
 the learner itself and with the feedback its setting allows.
-Source: spec 02 section 3.5, "Simulation fast path".
+
+Source: Algorithm 2.2, see docs/theory/02-strategic-finite.md.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from counterplay.core.seeds import RandomState
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
-from counterplay.errors import ProtocolError
+from counterplay.core.setting import Setting
+from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.strategic.agents import Agents
-from counterplay.strategic.environments import ObliviousEnvironment, react
-from counterplay.strategic.learner import VersionSpaceLearner
-from counterplay.strategic.predictors import UnionPredictor
-from counterplay.strategic.protocol import (
-    Environment,
-    Learner,
-    StrategicTranscript,
-    check_match,
-    make_transcript,
-    play_rounds,
-)
-from counterplay.strategic.settings import Feedback, Setting
+from counterplay.strategic.game import Reaction, feedback_of
+from counterplay.strategic.learner import StrategicLearner, VersionSpaceLearner
+from counterplay.strategic.metrics import Points
+from counterplay.strategic.predictors import Predictor, Tie, UnionPredictor
 
 _MAX_BLOCK = 4096
 _MAX_CELLS = 4_000_000
 
 
-def simulate(
-    environment: Environment,
-    learner: Learner,
-    setting: Setting | str | None = None,
-    T: int | None = None,
-    *,
-    random_state: RandomState = None,
-) -> StrategicTranscript:
-    """Play a game as :func:`play` does, in blocks where that is possible.
+class AgentSource(Protocol):
+    """A game that can hand out many agents at once."""
 
-    Use it for long runs: for learners whose rules between two changes are independent draws
-    (StrategicHalving, MWMR, union sampling, QuantileProbe, the elimination learners) and agents
-    that do not depend on the learner, whole blocks of rounds are decided at once. The result has
-    the same distribution as :func:`play`, not the same coins; for StrategicHalving and
-    SequentialElimination it is identical.
+    setting: Setting
+    tie: Tie
 
-    Parameters
-    ----------
-    environment:
-        Supplies the agents.
-    learner:
-        Publishes the rules.
-    setting:
-        What the learner sees; default: the environment's setting.
-    T:
-        Number of rounds; default: until the environment ends.
-    random_state:
-        Seed of the environment's coins.
+    @property
+    def coins(self) -> np.random.Generator: ...  # noqa: D102
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from counterplay.strategic import Agents, Applicants, LinearClass, MWMR, simulate
-    >>> rng = np.random.default_rng(0)
-    >>> rules = LinearClass(rng.normal(size=(512, 5)), rng.normal(size=512))
-    >>> X, r = rng.normal(size=(20_000, 5)), rng.exponential(0.5, size=20_000)
-    >>> people = Agents.from_target(rules, X, radius=r, target=17)
-    >>> learner = MWMR(rules, random_state=0)
-    >>> game = simulate(Applicants(people, "bot_xdelta"), learner)
-    >>> len(game), learner.alive
-    (20000, array([17]))
-
-    References
-    ----------
-    Spec 02 section 3.5.
-    """
-    chosen = check_match(learner, environment, setting)
-    total = environment.length if T is None else check_int(T, "T", low=0)
-    if total is None:
-        raise ProtocolError("this environment has no end; say how many rounds to play")
-    environment.start(random_state)
-    return simulate_rounds(learner, environment, chosen, total)
+    def next_agents(self, count: int) -> Agents: ...  # noqa: D102
 
 
-def simulate_rounds(
-    learner: Learner, environment: Environment, setting: Setting, rounds: int
-) -> StrategicTranscript:
-    """Play up to ``rounds`` rounds of a game that has started, in blocks where possible."""
-    if not isinstance(environment, ObliviousEnvironment) or not _has_blocks(learner):
-        return play_rounds(learner, environment, setting, rounds)
+def has_blocks(learner: StrategicLearner) -> bool:
+    """Whether the rules of ``learner`` between two changes can be drawn at once."""
+    return isinstance(learner, VersionSpaceLearner) and (
+        hasattr(learner, "block_ranks") or hasattr(learner, "block_positions")
+    )
+
+
+def play_blocks(learner: StrategicLearner, game: AgentSource, rounds: int) -> IntArray:
+    """Play up to ``rounds`` rounds; return rows of (y, yhat, mistake, moved, alive)."""
     assert isinstance(learner, VersionSpaceLearner)
     parts = []
     done, block = 0, 256
     while done < rounds:
         size = min(block, max(1, _MAX_CELLS // learner.remaining), rounds - done)
-        agents = environment.next_agents(size)
+        agents = game.next_agents(size)
         if len(agents) == 0:
             break
-        parts.append(_Block(learner, environment, setting, agents).run())
+        parts.append(_Block(learner, game, agents).run())
         done += len(agents)
         block = min(2 * block, _MAX_BLOCK)
-    log = np.concatenate(parts) if parts else np.empty((0, 5), dtype=np.int64)
-    return make_transcript(learner, setting, log)
+    return np.concatenate(parts) if parts else np.empty((0, 5), dtype=np.int64)
 
 
-def _has_blocks(learner: Learner) -> bool:
-    return isinstance(learner, VersionSpaceLearner) and (
-        hasattr(learner, "block_ranks") or hasattr(learner, "block_positions")
-    )
+def react(
+    agents: Agents, predictor: Predictor, tie: Tie, coins: np.random.Generator, index: int = 0
+) -> Reaction:
+    """Return the reaction of one agent to a published rule."""
+    X: Points = agents.X[index : index + 1]
+    y = int(agents.y[index])
+    if agents.radius is None:
+        one = agents.take([index])
+        reported, yes = predictor.respond(one, tie=tie, random_state=coins)
+        moved = bool(reported[0] != one.X[0])
+        return Reaction(y=y, yhat=int(yes[0]), report=reported[0], moved=moved)
+    distance = float(predictor.distance(X)[0])
+    accepted = distance <= agents.radius[index] + agents.atol
+    moved = accepted and distance > 0
+    report = predictor.nearest(X)[0] if moved else predictor.shown(X)[0]
+    return Reaction(y=y, yhat=int(accepted), report=report, moved=bool(moved))
 
 
 class _Block:
@@ -121,14 +85,10 @@ class _Block:
     def __init__(
         self,
         learner: VersionSpaceLearner,
-        environment: ObliviousEnvironment,
-        setting: Setting,
+        game: AgentSource,
         agents: Agents,
     ) -> None:
-        self.learner = learner
-        self.environment = environment
-        self.setting = setting
-        self.agents = agents
+        self.learner, self.game, self.agents = learner, game, agents
         self.y = agents.y > 0
         self.distances: FloatArray | None = None
         self._prepare()
@@ -233,13 +193,6 @@ class _Block:
         else:
             member = self.start_alive[columns[offset]]
         published = UnionPredictor(learner.hypotheses, [member])
-        reaction = react(agents, published, self.environment.tie, self.environment.coins, index)
+        reaction = react(agents, published, self.game.tie, self.game.coins, index)
         learner.resume(published)
-        learner.observe(
-            Feedback(
-                y=reaction.y,
-                yhat=reaction.yhat,
-                x=agents.X[index] if "x" in self.setting.after else None,
-                delta=reaction.delta if "delta" in self.setting.after else None,
-            )
-        )
+        learner.observe(feedback_of(reaction, agents.X[index], self.game.setting))

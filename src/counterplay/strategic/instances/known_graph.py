@@ -1,25 +1,23 @@
 """Hard instances on known graphs: what moving and hidden features cost.
 
-Source: spec 03, sections 4.1 to 4.4.
+Source: Theorem 3.1, Proposition 3.A, see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from counterplay.core.finite_class import FiniteClass
+from counterplay.core.play import Learner
+from counterplay.core.seeds import RandomState
 from counterplay.core.validation import BoolArray, check_int, check_positive_int
-from counterplay.strategic.graphs.environment import GraphGame, GraphLearner, GraphTranscript
-from counterplay.strategic.graphs.instances.model import (
+from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
+from counterplay.strategic.instances.graph_instance import (
     GraphAdversary,
     GraphInstance,
-    LazyRound,
-    Opposite,
-    transcript,
+    LazyAdversary,
 )
-from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
+from counterplay.strategic.settings import FEATURES_AFTER_GRAPH, FEATURES_FIRST_GRAPH
 
 
 def binary_code_instance(k: int, d: int = 1, *, strengthened: bool = False) -> GraphInstance:
@@ -57,24 +55,35 @@ def binary_code_instance(k: int, d: int = 1, *, strengthened: bool = False) -> G
         cls,
         graph,
         {"dimension": d, "induced": d * bits, "centres": centres},
-        lambda: _CodeAdversary(centres),
+        _CodeAdversary,
+        FEATURES_FIRST_GRAPH,
     )
 
 
 class _CodeAdversary(GraphAdversary):
     """Shows every centre once and answers the opposite of the decision."""
 
-    def __init__(self, centres: tuple[int, ...]) -> None:
-        self.centres = centres
+    def start(self, rounds: int = 0, random_state: RandomState = None) -> None:
+        """Begin with the first centre."""
+        super().start(rounds, random_state)
+        self._centres = list(self.instance.expected["centres"])
 
-    def play(self, learner: GraphLearner, game: GraphGame) -> GraphTranscript:
-        rows = []
-        for x in self.centres:
-            answer = Opposite(learner)
-            _, after = game.round(answer, x, 0)
-            rows.append((x, x, answer.yhat, 1 - answer.yhat))
-            del after
-        return transcript(rows, learner, game)
+    @property
+    def rounds(self) -> int:
+        """One round per centre."""
+        return len(self.instance.expected["centres"])
+
+    def arrive(self, learner: Learner) -> bool:
+        """Bring the next centre."""
+        if not self._centres:
+            return False
+        self.x = self._centres.pop(0)
+        return True
+
+    def answer(self, rule: BoolArray) -> tuple[int, int, int]:
+        """Whatever is decided about her is wrong."""
+        report = self.moved(rule, self.x)
+        return self.x, report, 1 - int(rule[report])
 
 
 def star_singletons(k: int, d: int = 1, *, directed: bool = False) -> GraphInstance:
@@ -98,47 +107,62 @@ def star_singletons(k: int, d: int = 1, *, directed: bool = False) -> GraphInsta
     cls = FiniteClass.product(*[leaf] * d)
     graph = ManipulationGraph.from_lists(lists)
     return GraphInstance(
-        cls, graph, {"dimension": d, "lower": d * (k - 1)}, lambda: _StarAdversary(k, d)
+        cls,
+        graph,
+        {"dimension": d, "lower": d * (k - 1), "k": k},
+        _StarAdversary,
+        FEATURES_AFTER_GRAPH,
     )
 
 
-class _StarAdversary(GraphAdversary):
+class _StarAdversary(LazyAdversary):
     """Kills one leaf per mistake; star after star."""
 
-    def __init__(self, k: int, d: int) -> None:
-        self.k, self.d = k, d
+    def start(self, rounds: int = 0, random_state: RandomState = None) -> None:
+        """Begin with the first star."""
+        super().start(rounds, random_state)
+        self.k = int(self.instance.expected["k"])
+        self._next_star(0)
 
-    def play(self, learner: GraphLearner, game: GraphGame) -> GraphTranscript:
-        rows: list[tuple[int, int, int, int]] = []
-        for c in range(self.d):
-            alive = set(range(1, self.k + 1))
-            for _ in range(4 * self.k + 8):
-                agent = LazyRound(learner, game, partial(self._pick, c=c, alive=alive))
-                if not agent.play():
-                    break
-                rows.append(agent.row)
-        return transcript(rows, learner, game)
+    def _next_star(self, star: int) -> None:
+        self._star, self._shown = star, 0
+        self._alive = set(range(1, self.k + 1))
 
-    def _pick(self, rule: BoolArray, c: int, alive: set[int]) -> tuple[int, int] | None:
-        first = c * (self.k + 1)
+    @property
+    def rounds(self) -> int:
+        """At most so many; a star whose truth is found ends before."""
+        expected = self.instance.expected
+        return int(expected["dimension"]) * (4 * int(expected["k"]) + 8)
+
+    def arrive(self, learner: Learner) -> bool:
+        """Go on with the star, or with the next one when no mistake can be forced any more."""
+        while self._star < self.instance.expected["dimension"]:
+            found = len(self._alive) == 1 and self._is_right(self.next_rule(learner))
+            if not found and self._shown < 4 * self.k + 8:
+                self._shown += 1
+                return True
+            self._next_star(self._star + 1)
+        return False
+
+    def _is_right(self, rule: BoolArray) -> bool:
+        """Whether the rule accepts the last leaf of the star and nothing else there."""
+        first = self._star * (self.k + 1)
+        accepted = np.flatnonzero(rule[first : first + self.k + 1]).tolist()
+        return bool(accepted == list(self._alive))
+
+    def pick(self, rule: BoolArray) -> tuple[int, int]:
+        """An agent about whom the rule errs, and her label."""
+        first = self._star * (self.k + 1)
         star = rule[first : first + self.k + 1]
         if not star.any():
             return first, 1
-        dead = [j for j in range(1, self.k + 1) if j not in alive]
+        dead = [j for j in range(1, self.k + 1) if j not in self._alive]
         if star[0]:
-            leaf = dead[0] if dead else max(alive)
-            if not dead and len(alive) == 1:
-                return None
-            alive.discard(leaf)
-            return first + leaf, 0
-        positive = [j for j in range(1, self.k + 1) if star[j]]
-        killed = [j for j in positive if j not in alive]
-        if killed:
-            return first + killed[0], 0
-        if len(alive) == 1:
-            return None
-        leaf = positive[0]
-        alive.discard(leaf)
+            leaf = dead[0] if dead else max(self._alive)
+        else:
+            positive = [j for j in range(1, self.k + 1) if star[j]]
+            leaf = next((j for j in positive if j not in self._alive), positive[0])
+        self._alive.discard(leaf)
         return first + leaf, 0
 
 

@@ -1,6 +1,6 @@
 """Hard instances on unknown graphs: many candidates, one of them true.
 
-Source: spec 03, sections 4.5 to 4.9.
+Source: Theorem 3.7 and proposition 3.1, Proposition 3.E, see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
@@ -8,28 +8,23 @@ from __future__ import annotations
 import numpy as np
 
 from counterplay.core.finite_class import FiniteClass
+from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, check_int, check_positive_int
 from counterplay.errors import InvalidInputError
-from counterplay.strategic.graphs.environment import (
-    After,
-    Before,
-    GraphGame,
-    GraphLearner,
-    GraphTranscript,
-)
 from counterplay.strategic.graphs.graph_classes import (
     Block,
     ExplicitGraphClass,
     ProductGraphClass,
 )
-from counterplay.strategic.graphs.instances.model import (
+from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
+from counterplay.strategic.instances.graph_instance import (
     GraphAdversary,
     GraphInstance,
-    LazyRound,
-    transcript,
+    LazyAdversary,
 )
-from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
+from counterplay.strategic.settings import FEATURES_AFTER_GRAPH, FEATURES_FIRST
+from counterplay.strategic.transcript import StrategicTranscript
 
 
 def group_singletons(n: int) -> GraphInstance:
@@ -60,7 +55,8 @@ def group_singletons(n: int) -> GraphInstance:
         FiniteClass.from_matrix(rows),
         empty,
         {"dimension": 1, "lower": n - 1},
-        lambda: _GroupAdversary(n),
+        _GroupAdversary,
+        FEATURES_FIRST,
         graphs,
     )
 
@@ -68,24 +64,34 @@ def group_singletons(n: int) -> GraphInstance:
 class _GroupAdversary(GraphAdversary):
     """Shows (0, t) and builds the graph as it goes; see ``final_graph``."""
 
-    def __init__(self, n: int) -> None:
-        self.n = n
-        self.alive = set(range(1, n + 1))
+    @property
+    def rounds(self) -> int:
+        """One per group."""
+        return int(self.instance.expected["lower"]) + 1
+
+    def start(self, rounds: int = 0, random_state: RandomState = None) -> None:
+        """Begin with every group possible and no arc."""
+        super().start(rounds, random_state)
+        self.n = self.rounds
+        self.alive = set(range(1, self.n + 1))
         self.arcs: dict[int, int] = {}
         self.wanted: list[int] = []
+        self.x = -1
 
-    def play(self, learner: GraphLearner, game: GraphGame) -> GraphTranscript:
-        rows = []
-        for t in range(self.n):
-            rule = np.asarray(learner.publish(Before(t), game.graph.n), dtype=np.bool_)
-            v, y = self._answer(rule, t)
-            yhat = int(rule[v])
-            learner.observe(After(y, yhat, v, t))
-            rows.append((t, v, yhat, y))
-        target = min(self.alive)
+    def arrive(self, learner: Learner) -> bool:
+        """Bring the agent at (0, t)."""
+        self.x += 1
+        return self.x < self.n
+
+    def answer(self, rule: BoolArray) -> tuple[int, int, int]:
+        """Choose the arc of this agent and her label."""
+        return (self.x, *self._answer(rule, self.x))
+
+    def transcript(self, learner: Learner) -> StrategicTranscript:
+        """The rounds; those who were wanted get an arc to the target that is left."""
         for t in self.wanted:
-            self.arcs[t] = target * self.n + t
-        return transcript(rows, learner, game)
+            self.arcs[t] = min(self.alive) * self.n + t
+        return super().transcript(learner)
 
     def _answer(self, rule: BoolArray, t: int) -> tuple[int, int]:
         if rule[t]:
@@ -130,37 +136,42 @@ def path_AB_C(n: int) -> GraphInstance:
         FiniteClass.from_matrix(rows),
         listed.union(),
         {"dimension": 1, "lower": n - 1},
-        lambda: _PathAdversary(n),
+        _PathAdversary,
+        FEATURES_AFTER_GRAPH,
         listed,
     )
 
 
-class _PathAdversary(GraphAdversary):
-    def __init__(self, n: int) -> None:
-        self.n, self.alive = n, set(range(n))
+class _PathAdversary(LazyAdversary):
+    """Kills one end per mistake, as long as two are left."""
 
-    def play(self, learner: GraphLearner, game: GraphGame) -> GraphTranscript:
-        rows = []
-        for _ in range(4 * self.n + 8):
-            agent = LazyRound(learner, game, self._pick)
-            if not agent.play():
-                break
-            rows.append(agent.row)
-        return transcript(rows, learner, game)
+    @property
+    def rounds(self) -> int:
+        """At most so many; the game ends when the truth is found."""
+        return 4 * (int(self.instance.expected["lower"]) + 1) + 8
 
-    def _pick(self, rule: BoolArray) -> tuple[int, int] | None:
+    def start(self, rounds: int = 0, random_state: RandomState = None) -> None:
+        """Begin with every end possible."""
+        super().start(rounds, random_state)
+        self.alive = set(range(int(self.instance.expected["lower"]) + 1))
+
+    def arrive(self, learner: Learner) -> bool:
+        """Go on until the rule accepts the last end and nothing else."""
+        if len(self.alive) > 1:
+            return True
+        accepted = np.flatnonzero(self.next_rule(learner)).tolist()
+        return bool(accepted != [2 + i for i in self.alive])
+
+    def pick(self, rule: BoolArray) -> tuple[int, int]:
+        """An agent about whom the rule errs, and her label."""
         if not rule.any():
             return 1, 1
         if rule[0] or rule[1]:
             return 0, 0
-        positive = [i for i in range(self.n) if rule[2 + i]]
-        dead = [i for i in positive if i not in self.alive]
-        if dead:
-            return 2 + dead[0], 0
-        if len(self.alive) == 1:
-            return None
-        self.alive.discard(positive[0])
-        return 2 + positive[0], 0
+        positive = (np.flatnonzero(rule) - 2).tolist()
+        end = next((i for i in positive if i not in self.alive), positive[0])
+        self.alive.discard(end)
+        return 2 + end, 0
 
 
 def superset_trap(n: int, k: int, g: int, random_state: RandomState = None) -> GraphInstance:
