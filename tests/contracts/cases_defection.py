@@ -198,7 +198,7 @@ CASES: dict[str, dict[str, Any]] = {
             "problem": C7.problem,
             "w": C7.w0,
             "ids": np.arange(3),
-            "eta": 0.5,
+            "step_size": 0.5,
             "work": LocalWork(2),
         }
     },

@@ -210,8 +210,9 @@ def test_f2_f3_f4_loss_and_gradient_are_those_of_the_module(kind: str) -> None:
     w = torch.nn.utils.parameters_to_vector(trained).detach().numpy()
     loss = torch.nn.functional.cross_entropy(module(torch.from_numpy(X)), torch.from_numpy(y))
     expected = np.concatenate([g.numpy().ravel() for g in torch.autograd.grad(loss, trained)])
-    work = local_work(module, X, y, w, step_size=0.1, dtype="float64")
+    work = local_work(torch_objective(module, dtype="float64"), (X, y), w, step_size=0.1)
     assert work.loss == pytest.approx(loss.item(), abs=1e-12)
+    assert work.gradient is not None
     assert np.abs(work.gradient - expected).max() <= 1e-12
     fresh = torch_objective(module, dtype="float64").start(run_keys(0, 2))
     own = torch_objective(module, dtype="float64", warm_start=True).start(run_keys(0, 2))

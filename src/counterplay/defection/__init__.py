@@ -31,7 +31,7 @@ from counterplay.defection.linear_models import LinearModelProblem
 from counterplay.defection.problem import FunctionProblem
 from counterplay.defection.simulator import DefectionSimulator
 from counterplay.defection.split import heterogeneous_split
-from counterplay.federated.health import HealthGauge
+from counterplay.federated.history import HealthGauge
 from counterplay.federated.rules import ADAGD, FedAvg, MWFed, SafeStep
 from counterplay.federated.work import LocalWork
 

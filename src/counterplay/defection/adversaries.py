@@ -60,7 +60,7 @@ def adversarial_alpha(etas: ArrayLike, eps: float, nu: ArrayLike = 1.0) -> float
 
 
 def repair_against(
-    rule: Rule, eps: float, eta: ArrayLike = 1.0, rounds: int = 1000
+    rule: Rule, eps: float, step_size: ArrayLike = 1.0, rounds: int = 1000
 ) -> Construction:
     """Return the repaired instance, on which a uniform rule fails that looks at losses.
 
@@ -70,7 +70,9 @@ def repair_against(
         A deterministic uniform rule, such as ``FedAvg("polyak")``.
     eps : float
         Common target.
-    eta, rounds
+    step_size : float
+        As the rule will be run.
+    rounds : int
         As the rule will be run.
 
     Guarantees
@@ -95,7 +97,7 @@ def repair_against(
     eps = check_real(eps, "eps", low=0.0, high=0.5, open_low=True, open_high=True)
     plain = uniform_fails_family(0.0, eps)
     run = play(
-        Server(rule, plain.w0, step_size=eta),
+        Server(rule, plain.w0, step_size=step_size),
         FederationGame(plain.problem, plain.eps, keep_every=1),
         rounds=rounds,
     )

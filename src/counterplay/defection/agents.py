@@ -194,8 +194,10 @@ class UtilityAgent(ThresholdAgent):
 
     Parameters
     ----------
-    V, C : float
-        Value and cost, ``0 < C < V``.
+    V : float
+        Value of a good model.
+    C : float
+        Cost per round, ``0 < C < V``.
     gives_up : bool
         Also leave, unsatisfied, once the cost of the rounds exceeds ``V``.
 

@@ -40,8 +40,14 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):
         Loss at which a site is satisfied: a number, one per site in sorted order, or a dict.
     rounds:
         At most this many rounds.
-    step_size, local_steps, batch_size, delta:
-        As in :meth:`DefectionSimulator.compare`; None takes the defaults of the rule.
+    step_size:
+        Step size; None takes the default of the rule, as in :meth:`DefectionSimulator.compare`.
+    local_steps:
+        Local steps per round.
+    batch_size:
+        Rows per local step; None for all.
+    delta:
+        Margin of the rule; None takes a tenth of the smallest threshold.
     device:
         ``"cpu"`` or ``"cuda"``.
     random_state:
@@ -49,7 +55,8 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_, sites_ : labels and names of the sites.
+    classes_ : labels.
+    sites_ : names of the sites.
     defect_round_ : dict from site to the round in which it left, for those that left.
     record_ : the :class:`TrainingRecord` of the run, one seed.
     status_ : why training ended.

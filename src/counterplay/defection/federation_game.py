@@ -30,7 +30,7 @@ from counterplay.defection.agents import AgentPool, Agents, GroupPredictor
 from counterplay.defection.problem import FederatedProblem, local_updates
 from counterplay.defection.transcript import FederationTranscript, Status
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
-from counterplay.federated.health import RoundEvent
+from counterplay.federated.history import RoundEvent
 from counterplay.federated.reports import Reports, Rule, RuleState
 from counterplay.federated.rules import ADAGD, MWFed, SafeStep
 from counterplay.federated.stack import NumpyStack

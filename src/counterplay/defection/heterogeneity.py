@@ -31,8 +31,10 @@ class LinearHeterogeneity:
     ----------
     holds : bool
         Whether the row spaces of the agents form a direct sum.
-    rank, rank_sum : int
-        Rank of all rows together and sum of the agents' ranks; equal exactly when it holds.
+    rank : int
+        Rank of all rows together.
+    rank_sum : int
+        Sum of the agents' ranks; equal to ``rank`` exactly when it holds.
     reason : str
         Why it fails.
     witness : array of shape (d,), optional

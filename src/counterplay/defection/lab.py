@@ -45,7 +45,7 @@ from counterplay.defection.smoothing import (
 )
 from counterplay.defection.split import HeterogeneousSplit
 from counterplay.defection.transcript import FederationTranscript, in_target
-from counterplay.federated.health import Health, RoundEvent, most_parallel
+from counterplay.federated.history import RoundEvent, RoundGauge, most_parallel
 from counterplay.federated.landing import landing_step
 from counterplay.federated.projection import project_out
 from counterplay.federated.quadratic import nonnegative_dual
@@ -65,7 +65,6 @@ __all__ = [
     "FederatedProblem",
     "FederationTranscript",
     "GroupPredictor",
-    "Health",
     "HeterogeneityMargin",
     "HeterogeneousSplit",
     "IrrationalAgent",
@@ -76,6 +75,7 @@ __all__ = [
     "ReportNoise",
     "Reports",
     "RoundEvent",
+    "RoundGauge",
     "Rule",
     "RuleState",
     "SimulationResult",

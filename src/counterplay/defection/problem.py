@@ -119,8 +119,12 @@ class FunctionProblem(FederatedProblem):
     ----------
     oracle : callable
         ``w -> (F, G)`` with ``F`` of shape (M,) and ``G`` of shape (M, d).
-    n_agents, dimension, H, L, w_star, F_star, name
-        As in :class:`FederatedProblem`.
+    n_agents : int
+        ``M``, at least 1.
+    dimension : int
+        ``d``, the number of parameters of the model.
+    **metadata
+        ``H``, ``L``, ``w_star``, ``F_star`` and ``name`` as in :class:`FederatedProblem`.
 
     Guarantees
     ----------
@@ -201,12 +205,12 @@ def local_updates(
     problem: FederatedProblem,
     w: FloatArray,
     ids: IntArray,
-    eta: float,
+    step_size: float,
     work: LocalWork,
     rng: np.random.Generator | None = None,
     counts: ArrayLike | None = None,
 ) -> FloatArray:
-    """Return ``U_m``, the displacement of every agent divided by ``-eta``, one row per agent.
+    """Return ``U_m``, every agent's displacement divided by minus the step size, one row each.
 
     Examples
     --------
@@ -227,5 +231,5 @@ def local_updates(
             g = problem.local_gradients(points[moving], ids[moving], work.batch_size, rng)
         scaled = g * share[moving, None]
         total[moving] += scaled
-        points[moving] -= eta * scaled
+        points[moving] -= step_size * scaled
     return total

@@ -45,8 +45,10 @@ class DefectionSimulator:
         A torch module, ``"linear"``, ``"mlp"`` (one hidden layer of 32), or scikit-learn's
         ``SGDClassifier``, ``LogisticRegression`` or ``MLPClassifier``, which stand for the loss
         they minimise. Torch modules run in evaluation mode, without dropout.
-    X, y:
-        Rows and labels of any type; a DataFrame must be numeric. Scale features yourself.
+    X:
+        Rows; a DataFrame must be numeric. Scale features yourself.
+    y:
+        Labels of any type.
     site:
         Site of every row, any names; rows with a negative number belong to nobody.
     threshold:
@@ -60,8 +62,10 @@ class DefectionSimulator:
         ``"cross_entropy"`` by default; a margin loss, or for torch modules a function.
     warm_start:
         Start from the torch module's own parameters instead of fresh ones.
-    device, dtype:
-        Where and how precisely to compute, such as ``"cuda"`` and ``"float64"``.
+    device:
+        Where to compute, such as ``"cuda"``.
+    dtype:
+        How precisely to compute, such as ``"float64"``.
     random_state:
         Seed of the held-out rows.
 

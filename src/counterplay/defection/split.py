@@ -118,16 +118,20 @@ def heterogeneous_split(
 
     Parameters
     ----------
-    X, y:
-        Rows and their labels; ``X`` is only used for its length.
+    X:
+        Rows; only used for their number.
+    y:
+        Labels of the rows.
     n_agents:
         Number of agents. Classes are dealt round-robin; with more agents than classes, agents of
         the same class share its rows.
     own_fraction:
         Share of its own rows that an agent keeps before pooling.
-    q, convention:
-        The share in the words of the source, instead of ``own_fraction``: ``"figures"`` means
-        ``own_fraction = q``, the literal ``"formula"`` means ``own_fraction = 1 - q``.
+    q:
+        The share in the words of the source, instead of ``own_fraction``.
+    convention:
+        ``"figures"`` means ``own_fraction = q``, the literal ``"formula"`` means
+        ``own_fraction = 1 - q``.
     equalise:
         Leave out random rows so that all agents are equally large; those get agent -1.
     random_state:

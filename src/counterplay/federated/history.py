@@ -6,7 +6,7 @@ Source: Algorithm 5.1, see docs/theory/05-defection.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray
+from counterplay.federated.reports import Decision, Reports
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,6 +87,50 @@ class RoundGauge:
     step_length: float = 0.0
     sigma_min: float = math.nan
     parallel: tuple[str, str, float] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        round: int,
+        sent: Reports,
+        decision: Decision,
+        status: Status | None = None,
+        parties: Sequence[tuple[str, int]] | None = None,
+        away: Sequence[PartyGauge] = (),
+    ) -> RoundGauge:
+        """Read the gauge from what was sent and decided; ``parties`` are names and nodes."""
+        called = parties or [(f"agent {i}", int(i)) for i in sent.ids]
+        gram = decision.gram if decision.gram is not None else sent.gradients.gram()
+        sigma = math.sqrt(max(float(np.linalg.eigvalsh(gram)[0]), 0.0))
+        if sigma <= 1e-7 * math.sqrt(max(float(np.diagonal(gram).max()), 0.0)):
+            sigma = 0.0  # below what inner products in float64 resolve
+        here = [
+            PartyGauge(name, node, float(loss), float(eps), bool(predicted))
+            for (name, node), loss, eps, predicted in zip(
+                called, sent.loss, sent.eps, decision.predicted
+            )
+        ]
+        pair = most_parallel(gram)
+        return cls(
+            round=round,
+            parties=(*here, *away),
+            status=decision.status if status is None else status,
+            case=decision.case,
+            step_length=math.sqrt(sent.gradients.dot(decision.step, decision.step)),
+            sigma_min=sigma,
+            parallel=None if pair is None else (called[pair[0]][0], called[pair[1]][0], pair[2]),
+        )
+
+    def summary(self) -> str:
+        """Return one line for the federation and one per party that took part."""
+        head = f"{self.status}: sigma_min {self.sigma_min:.3g}"
+        if self.parallel is not None and self.status == "stalled":
+            head = f"{self.status}: {parallel_sentence(self.parallel)[:-1]}; " + head.split(": ")[1]
+        lines = [
+            f"{p.party}: {p.gap:.4g} above its target" + (", about to leave" if p.predicted else "")
+            for p in self.present
+        ]
+        return "\n".join([head, *lines])
 
     @property
     def present(self) -> tuple[PartyGauge, ...]:
@@ -202,7 +247,7 @@ class FederationHistory(Report):
         first += f" Dropped: {lost}." if lost else " Nobody was dropped."
         lines = [*self.notes, first, *self._distances()]
         last = self.rounds[-1] if self.rounds else None
-        if last is not None and last.parallel is not None:
+        if last is not None and last.parallel is not None and self.status == "stalled":
             lines.append(parallel_sentence(last.parallel))
         if self.status == "no_usable_answer":
             lines += [f"{name}: {reasons[-1]}." for name, reasons in self.refused.items()]
@@ -232,6 +277,8 @@ class FederationHistory(Report):
         if old:
             who = ", ".join(f"{p} (since round {r})" for p, r in old.items())
             lines.append(f"Unknown at the final model: {who}.")
+        if never := [name for name in self.dropped if name not in since]:
+            lines.append(f"Never protected, without a usable answer: {', '.join(never)}.")
         return lines
 
     def to_frame(self) -> pd.DataFrame:
@@ -322,6 +369,86 @@ def panel(gauge: RoundGauge) -> Table:
         else:
             state = "could leave next" if p.predicted else "stays"
             table.add_row(p.party, f"{p.loss:.4f}", f"{p.threshold:.4f}", f"{p.gap:+.4f}", state)
-    if gauge.parallel is not None:
+    if gauge.parallel is not None and gauge.status == "stalled":
         table.caption = parallel_sentence(gauge.parallel)
     return table
+
+
+def most_parallel(gram: FloatArray) -> tuple[int, int, float] | None:
+    """Return the two rows whose vectors lie closest to one line, and the angle in degrees.
+
+    Examples
+    --------
+    >>> most_parallel(np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0], [2.0, 0.0, 4.0]]))
+    (0, 2, 0.0)
+    """
+    norms = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    if (norms > 0.0).sum() < 2:
+        return None
+    safe = np.where(norms > 0.0, norms, np.inf)
+    cosines = np.triu(np.abs(gram) / np.outer(safe, safe), k=1)
+    i, j = np.unravel_index(int(cosines.argmax()), cosines.shape)
+    angle = math.degrees(math.acos(min(float(cosines[i, j]), 1.0)))
+    return int(i), int(j), angle
+
+
+@dataclass(frozen=True, eq=False)
+class RoundEvent:
+    """What a watcher sees after the server has decided in a round."""
+
+    round: int
+    w: FloatArray
+    reports: Reports
+    decision: Decision
+
+
+class HealthGauge:
+    """A watcher that keeps the :class:`RoundGauge` of every round and can show it while training.
+
+    Parameters
+    ----------
+    show : callable, optional
+        Called with the gauge of every ``every``-th round, for example ``print``.
+    every : int
+        How often to read the gauge.
+
+    Examples
+    --------
+    >>> from counterplay.defection import ADAGD, FederationGame, Server, instances, play
+    >>> c, gauge = instances.identical_agents(), HealthGauge()
+    >>> server = Server(ADAGD(0.05), c.w0, step_size=0.01, watch=[gauge])
+    >>> run = play(server, FederationGame(c.problem, c.eps))
+    >>> print(gauge.last.summary())
+    stalled: The gradients of agent 0 and agent 1 are closest to parallel, 0 degrees; sigma_min 0
+    agent 0: 0.05125 above its target, about to leave
+    agent 1: 0.4513 above its target
+
+    References
+    ----------
+    Propositions 5.C, 5.D and Lemmas D.6, D.7 in docs/theory/05-defection.md.
+    """
+
+    def __init__(self, show: Callable[[RoundGauge], object] | None = None, every: int = 1) -> None:
+        self.show, self.every = show, every
+        self.rounds: list[RoundGauge] = []
+
+    def __call__(self, event: RoundEvent) -> None:
+        """Read the gauge for one round."""
+        if event.round % self.every and event.decision.status == "running":
+            return
+        gauge = RoundGauge.of(event.round, event.reports, event.decision)
+        self.rounds.append(gauge)
+        if self.show is not None:
+            self.show(gauge)
+
+    def __repr__(self) -> str:
+        return f"HealthGauge(rounds={len(self.rounds)})"
+
+    @property
+    def last(self) -> RoundGauge:
+        """The latest reading."""
+        return self.rounds[-1]
+
+    def history(self) -> FederationHistory:
+        """All readings, as a report with a table and a picture."""
+        return FederationHistory(tuple(self.rounds), self.last.status if self.rounds else "running")

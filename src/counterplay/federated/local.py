@@ -158,8 +158,9 @@ def train(
     everybody = range(len(people))
     for r in range(1, check_positive_int(rounds, "rounds") + 1):
         asked = server.ask(everybody, r, share)
-        steps = server.local_steps(asked) or [work.steps] * len(asked)
-        tasks = {m: k for m, k in zip(asked, steps) if k}  # a party without work is left alone
+        steps = server.local_steps(asked)
+        counts = work.counts(np.array(asked)).tolist() if steps is None else steps
+        tasks = {m: k for m, k in zip(asked, counts) if k}  # a party without work is left alone
         replies: dict[int, Fields | str] = {
             m: people[m].answer(w, r, eta, replace(work, steps=k)) for m, k in tasks.items()
         }

@@ -19,7 +19,6 @@ import numpy as np
 from counterplay.core.draws import fold, run_keys, uniforms
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
-from counterplay.federated.health import Health
 from counterplay.federated.history import (
     GOODBYE,
     FederationHistory,
@@ -51,10 +50,10 @@ class Trust:
     loss_range:
         Smallest and largest loss that is believed; cross-entropy and squares are never negative.
     clip:
-        Gradients and updates longer than this many times the median are shortened to that length
-        where they are averaged; None takes them as they are. With fewer than half of the parties
-        hostile, ``q`` of ``M`` of them add at most ``q * clip * B / M`` to the mean, where ``B`` is
-        the longest honest vector.
+        Gradients and updates longer than this many times the median (now or in the first round,
+        whichever is larger) are shortened to that length where they are averaged; None takes them
+        as they are. With fewer than half of the parties hostile, ``q`` of ``M`` of them add at most
+        ``q * clip * B / M`` to the mean, where ``B`` is the longest honest vector so far.
 
     Examples
     --------
@@ -192,6 +191,7 @@ class Coordinator:
         self.gauges: list[RoundGauge] = []
         self.last: Reports | None = None
         self._lengths: dict[int, float] = {}  # of the latest vectors, per local step
+        self._first: float | None = None  # usual length in the first round
         self._steps: dict[int, int] = {}
         self._without_answer = 0
         self._everybody_next = False
@@ -314,13 +314,20 @@ class Coordinator:
         )
 
     def _influence(self, answers: Mapping[int, Answer]) -> FloatArray | None:
-        """Shorten vectors beyond ``clip`` medians of the latest lengths of all who remain."""
+        """Shorten vectors beyond ``clip`` medians of the latest lengths of all who remain.
+
+        The median of the first round counts where it is larger: late in a run most gradients
+        vanish, and one that does not is no lie.
+        """
         if self.trust.clip is None:
             return None
         usual = sorted(self._lengths.values())[len(self._lengths) // 2]
+        self._first = usual if self._first is None else self._first
         lengths = np.array([self._lengths[node] for node in answers])
-        limit = self.trust.clip * usual
-        return limit / np.maximum(lengths, limit) if (lengths > limit).any() else None
+        limit = self.trust.clip * max(usual, self._first)
+        if limit == 0.0 or (lengths <= limit).all():  # no measure, or nobody is too loud
+            return None
+        return np.asarray(limit / np.maximum(lengths, limit))
 
     def _verdict(
         self, decision: Decision, answers: Collection[int], connected: Collection[int]
@@ -356,30 +363,11 @@ class Coordinator:
     ) -> None:
         name = self.roster.name
         away = [PartyGauge(name(node), node, event=why) for node, why in absent.items()]
-        if sent is None or decision is None:
-            self.gauges.append(RoundGauge(server_round, tuple(away), self.status))
-            return
-        parties = [
-            PartyGauge(name(node), node, float(loss), float(eps), bool(predicted))
-            for node, loss, eps, predicted in zip(present, sent.loss, sent.eps, decision.predicted)
-        ]
-        health = Health.of(sent, decision, server_round)
-        pair = None
-        if self.status == "stalled" and health.parallel is not None:
-            called = dict(zip(sent.ids.tolist(), (p.party for p in parties)))
-            first, second, angle = health.parallel
-            pair = called[first], called[second], angle
-        self.gauges.append(
-            RoundGauge(
-                round=server_round,
-                parties=tuple(parties + away),
-                status=self.status,
-                case=decision.case,
-                step_length=float(np.linalg.norm(decision.step)),
-                sigma_min=health.sigma_min,
-                parallel=pair,
-            )
-        )
+        gauge = RoundGauge(server_round, tuple(away), self.status)
+        if sent is not None and decision is not None:
+            called = [(name(node), node) for node in present]
+            gauge = RoundGauge.of(server_round, sent, decision, self.status, called, away)
+        self.gauges.append(gauge)
 
 
 class Roster:

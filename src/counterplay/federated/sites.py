@@ -87,8 +87,10 @@ def minibatches(keys: Keys, round: int, sizes: IntArray, steps: int, batch_size:
         Number of the round, from 1.
     sizes:
         Rows per agent, ``(M,)``, ``(1, M)`` or ``(S, M)``.
-    steps, batch_size:
-        Local steps, and rows per step (drawn with replacement).
+    steps:
+        Local steps.
+    batch_size:
+        Rows per step, drawn with replacement.
 
     Examples
     --------

@@ -34,8 +34,12 @@ def random_overparameterised(
 
     Parameters
     ----------
-    M, n, d : int
-        Agents, rows per agent, parameters; ``d >= M n``.
+    M : int
+        Agents.
+    n : int
+        Rows per agent.
+    d : int
+        Parameters, ``d >= M n``.
     tau : float
         Huber parameter.
     corr : float

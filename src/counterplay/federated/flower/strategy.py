@@ -387,7 +387,7 @@ class RuleStrategy(FedAvg):
                 log(WARNING, "\t> %s is dropped from this round: %s", p.party, p.event)
         if gauge.status != "running":
             log(INFO, "\t> %s: %s", gauge.status, MEANING[gauge.status])
-        if gauge.parallel is not None:
+        if gauge.parallel is not None and gauge.status == "stalled":
             log(WARNING, "\t> %s", parallel_sentence(gauge.parallel))
         if self.verbose:
             from rich.console import Console

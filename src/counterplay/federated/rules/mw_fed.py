@@ -114,4 +114,4 @@ class MWFed:
         weights = state.recall(ids, np.zeros(len(ids)))
         ideal = ideal_loads(weights, float(self.work * len(ids)), self.min_share)
         keys = fold(run_keys(self.seed, 1), state.round + 1)
-        return rounded_loads(ideal[None], self.rounding, keys)[0]
+        return np.asarray(rounded_loads(ideal[None], self.rounding, keys)[0])

@@ -32,8 +32,8 @@ def grid(scale: Scale) -> list[Params]:
     if scale == "quick":
         return cells(3, method=METHODS, rounds=[200])
     full = {"fedavg": 0.1, "mw_fed": 0.1, "ada_gd": 0.02, "safe_step": 0.5}
-    return [cell | {"step_size": full[str(cell["method"])]}
-            for cell in cells(10, method=METHODS, rounds=[1500])]  # fmt: skip
+    found = cells(10, method=METHODS, rounds=[1500])
+    return [{**cell, "step_size": full[str(cell["method"])]} for cell in found]
 
 
 def curves(params: Params, seed: int) -> Record:

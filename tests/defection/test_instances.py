@@ -168,7 +168,7 @@ def test_identical_agents_stall() -> None:
     assert run.loss == pytest.approx(c.expected["stalled_at"], abs=1e-12)
     assert np.isfinite(run.w).all()
     assert gauge.last.parallel is not None
-    assert gauge.last.parallel[:2] == (0, 1)
+    assert gauge.last.parallel[:2] == ("agent 0", "agent 1")
 
 
 @pytest.mark.claim("05.16")
