@@ -44,7 +44,7 @@ class Experiment:
             torch.backends.cuda.matmul.allow_tf32 = True
             torch.backends.cudnn.allow_tf32 = True
             torch.backends.cudnn.benchmark = True
-        self.network = self.make_network("each", self.gpu)
+        self.network = self.make_network(self.gpu)
         self._read(options.data)
         self.cohorts: dict[int, Any] = {}
         self.result: dict[str, Any] = {
@@ -74,11 +74,11 @@ class Experiment:
     def gpu(self) -> bool:
         return str(self.options.device).startswith("cuda")
 
-    def make_network(self, conv: str, half: bool) -> Any:
-        """Return the network of the experiment, its convolutions computed in one of three ways."""
+    def make_network(self, half: bool) -> Any:
+        """Return the network of the experiment, predictions in half precision if asked to."""
         from counterplay.contribution.training.torch_networks import TorchCNN
 
-        return TorchCNN(device=self.options.device, conv=conv, half=half)
+        return TorchCNN(device=self.options.device, half=half)
 
     def resume(self) -> list[tuple[str, tuple[Any, ...]]]:
         """Take over the cells of an earlier run with the same settings; return what they are."""

@@ -90,15 +90,11 @@ class Stopwatch:
 
     def best(self, runs: list[int]) -> tuple[Any, dict[str, Any]]:
         """Return the fastest way to compute the network for a batch, and the times of all ways."""
-        ways: list[tuple[str, bool]] = [("each", False)]
-        if self.experiment.gpu:
-            ways = [(conv, half) for half in (True, False) for conv in ("each", "grouped")]
-            ways.append(("patches", False))
         times: dict[str, Any] = {}
         fastest: tuple[float, Any] = (np.inf, self.experiment.network)
-        for conv, half in ways:
-            name = f"{conv}, {'half' if half else 'full'}"
-            network = self.experiment.make_network(conv, half)
+        for half in (True, False) if self.experiment.gpu else (False,):
+            name = "half" if half else "full"
+            network = self.experiment.make_network(half)
             try:
                 seconds = self.engine(network, runs, 2)
             except RuntimeError as error:  # not enough memory, or no such kernel on this device
@@ -144,7 +140,7 @@ class Stopwatch:
 
     def _agreement(self, network: Any, runs: list[int]) -> float:
         """Share of points that the chosen way judges like the plainest one in full precision."""
-        e, exact = self.experiment, self.experiment.make_network("patches", False)
+        e, exact = self.experiment, self.experiment.make_network(False)
         few = runs[:8]
         place = e.cohort(4).val[few].reshape(len(few), -1)[:, :400]
         x, y = exact.put(e.X[place]), exact.put(e.y[place])

@@ -43,7 +43,7 @@ def test_relaxation_of_the_flower(s: int) -> None:
     game = instances.flower(s).coverage()
     relaxed = coverage_opt_relaxation(game)
     value = bounds.flower_coverage_relaxed_opt(s)
-    assert relaxed.value == pytest.approx(value, abs=1e-5)
+    assert relaxed.value == pytest.approx(value, abs=1e-4)
     assert value - 2e-4 <= relaxed.lower_bound <= value + 1e-9
     best = coverage_opt_integer(game)
     assert best.total == np.ceil(value)
@@ -70,5 +70,5 @@ def test_relaxation_agrees_with_a_general_solver() -> None:
     for seed in range(6):
         game = instances.random_coverage_game(3, 6, seed).with_extension("exponent")
         relaxed = coverage_opt_relaxation(game)
-        assert relaxed.value == pytest.approx(game.total(descend(game, np.ones(3))), abs=1e-5)
+        assert relaxed.value == pytest.approx(game.total(descend(game, np.ones(3))), abs=1e-4)
         assert relaxed.lower_bound == pytest.approx(relaxed.value, abs=1e-6)

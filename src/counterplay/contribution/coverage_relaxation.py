@@ -159,8 +159,6 @@ def _by_roles(program: _Program) -> Relaxation:
     alone = roles.sizes[0] == len(program.cost)
     small = program if alone else _quotient(program, roles)
     point, multipliers = _solve(small)
-    if small.cost @ point - small.bound(point, multipliers) > GAP:
-        multipliers = _best_multipliers(small, point)
     if not alone:
         sizes = np.bincount(roles.constraints, minlength=roles.sizes[2])
         point = point[roles.variables]
@@ -188,6 +186,14 @@ def _quotient(program: _Program, roles: Classes) -> _Program:
 
 
 def _solve(program: _Program) -> tuple[FloatArray, FloatArray]:
+    """Return a nearly optimal point, and multipliers that prove that it is."""
+    point, multipliers = _cone_program(program)
+    if program.cost @ point - program.bound(point, multipliers) > GAP:
+        multipliers = _best_multipliers(program, point)
+    return point, multipliers
+
+
+def _cone_program(program: _Program) -> tuple[FloatArray, FloatArray]:
     """Return a point and multipliers of the constraints; both only as good as the solver was.
 
     Variables are the free contributions and one ``t`` per term with ``exp(L'theta) <= t``.
