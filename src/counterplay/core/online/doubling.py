@@ -2,7 +2,7 @@
 
 The learner is restarted on blocks of 1, 2, 4, ... rounds, each time tuned for the block. Its regret
 is then of the right order after every number of rounds.
-Source: docs/theory/09-tradeoff.md, "Proposition 9.J: anytime learners".
+Source: Proposition 9.J, see docs/theory/09-tradeoff.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Explore then commit: watch for a while, then play the best expert so far for ever.
 
 Enough when the losses are independent draws from a fixed distribution, hopeless when they are not.
-Source: introduction of chapter 9 of the thesis (the i.i.d. remark).
+Source: "Learners of cumulative losses", see docs/theory/09-tradeoff.md.
 """
 
 from __future__ import annotations

@@ -64,11 +64,13 @@ def advance(
     cumulative: FloatArray, weights: FloatArray, loss: FloatArray, step: float, reach: float
 ) -> None:
     """Add one loss vector; ``reach`` bounds the absolute value of ``step * loss``."""
-    if reach <= _SMALL:  # small steps: one factor by the polynomial
+    # One factor per round: a polynomial for small steps, its 16th power (four squarings) for larger
+    # ones, and from the cumulative losses for very large ones.
+    if reach <= _SMALL:
         for h in range(loss.size):
             cumulative[h] += loss[h]
             weights[h] *= _exp_small(-step * loss[h])
-    elif reach <= 16 * _SMALL:  # larger ones: the polynomial at a sixteenth, squared four times
+    elif reach <= 16 * _SMALL:
         for h in range(loss.size):
             cumulative[h] += loss[h]
             y = _exp_small(-step * loss[h] / 16)
@@ -76,7 +78,7 @@ def advance(
             y *= y
             y *= y
             weights[h] *= y * y
-    else:  # beyond its range: exponentials of the cumulative losses
+    else:
         for h in range(loss.size):
             cumulative[h] += loss[h]
         rebuild(cumulative, weights, step)
@@ -97,7 +99,8 @@ def fixed_step_marginals(
     cumulative, weights = np.zeros(n_experts), np.ones(n_experts)
     outside = np.zeros(n_experts)
     for t in range(rounds):
-        if t % REBUILD == 0:  # rounding of the factors must not add up
+        # Products of many factors drift; from time to time start again from the sums.
+        if t % REBUILD == 0:
             rebuild(cumulative, weights, step)
         total = 0.0
         for h in range(n_experts):

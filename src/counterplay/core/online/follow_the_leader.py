@@ -1,8 +1,9 @@
 """Follow the Leader, plain and with fresh noise: play whoever has lost least so far.
 
-Both depend on the cumulative losses only. The plain version is easily fooled by alternating losses;
-fresh exponential noise in every round makes it as good as Hedge, and as restless.
-Source: Kalai and Vempala 2005; docs/theory/09-tradeoff.md, "Learners of cumulative losses".
+Both depend on the cumulative losses only. The plain version is easily fooled by alternating
+losses; fresh exponential noise in every round makes it as good as Hedge, and as restless.
+Source: Kalai and Vempala (2005); "Learners of cumulative losses", see
+docs/theory/09-tradeoff.md.
 """
 
 from __future__ import annotations

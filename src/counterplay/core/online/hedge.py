@@ -3,7 +3,7 @@
 Each expert's probability falls exponentially in its cumulative loss. The expert is drawn afresh in
 every round, so the played expert changes often; the lazy variants are in ``shrinking_dartboard``
 and ``coupling``.
-Source: Littlestone and Warmuth 1989; docs/theory/09-tradeoff.md, "Anytime learners".
+Source: Littlestone and Warmuth (1989); "Anytime learners", see docs/theory/09-tradeoff.md.
 """
 
 from __future__ import annotations
