@@ -56,8 +56,10 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
     ----------
     classes_:
         The items, in the order of the columns of the prediction.
-    graph_, choice_:
+    graph_:
         The chosen model, where ``graphs`` was given.
+    choice_:
+        Its index.
     people_:
         The fitted clusterer, or the known rows of X.
 

@@ -30,8 +30,8 @@ from counterplay.errors import CounterplayWarning, InvalidInputError, NotRealiza
 from counterplay.strategic import bounds
 from counterplay.strategic.erm import FiniteERM
 from counterplay.strategic.graphs.graph_classes import GraphClass, ProductGraphClass
-from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
-from counterplay.strategic.graphs.moves import Moves, build, check_nodes, listed, rank
+from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph, check_nodes
+from counterplay.strategic.graphs.moves import Moves, build, listed, rank
 from counterplay.strategic.graphs.smallest_graph import smallest_blocks, smallest_listed
 from counterplay.strategic.graphs.unknown_fit import UnknownGraphFit
 
@@ -159,7 +159,11 @@ class UnknownGraphPACAgnostic:
 
     Parameters
     ----------
-    hypotheses, graphs, features:
+    hypotheses:
+        As in ``UnknownGraphPACRealizable``.
+    graphs:
+        As in ``UnknownGraphPACRealizable``.
+    features:
         As in ``UnknownGraphPACRealizable``.
     eps:
         Error you aim at; a sample too small for it gives a warning, never an error.
