@@ -38,7 +38,7 @@ from counterplay.strategic.lab import (
     respond,
 )
 from strategic.graph_problems import play_until_quiet, random_class, random_graph
-from strategic.test_graph_reductions import Recorder
+from strategic.test_red2online import Recorder
 
 
 def random_candidates(rng: np.random.Generator, n: int, k: int, g: int) -> ExplicitGraphClass:

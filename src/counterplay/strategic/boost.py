@@ -33,8 +33,10 @@ class ConfidenceBoost:
         Function of a random generator that returns a fresh learner with a method ``output()``.
     T:
         Rounds after which the learner's expected error is at most ``eps``.
-    eps, delta:
-        See above; the output has error at most 8 ``eps`` with probability 1 - ``delta``.
+    eps:
+        Error of the output (see Notes).
+    delta:
+        Probability of missing it.
     random_state:
         Seed of the learners.
 
@@ -44,8 +46,10 @@ class ConfidenceBoost:
         The output.
     accepted_:
         Whether it passed the test; if no run did, the last output is returned.
-    runs_, agents_used_:
-        What it took.
+    runs_:
+        Runs it took.
+    agents_used_:
+        Agents it took.
     validation_losses_:
         Share of mistakes on the fresh agents, per run.
     validation_interval_:

@@ -37,8 +37,10 @@ class RuleSetClass(HypothesisClass):
     rules:
         One pair ``(lower, upper)`` per rule, both ``(k, d)`` arrays: the rule accepts ``x`` if
         ``lower[j] <= x <= upper[j]`` for some j. A rule without boxes accepts nobody.
-    norm, costs:
-        What a move costs, see :class:`NormMetric`.
+    norm:
+        How effort adds up over features: 1, 2 or ``numpy.inf``.
+    costs:
+        Price of each feature (see :class:`NormMetric`).
 
     Examples
     --------
@@ -163,10 +165,14 @@ class BoxClass(RuleSetClass):
 
     Parameters
     ----------
-    lower, upper:
-        ``(n, d)`` arrays, infinite where a side is open.
-    norm, costs:
-        What a move costs, see :class:`NormMetric`.
+    lower:
+        ``(n, d)`` lower ends, ``-inf`` where a side is open.
+    upper:
+        ``(n, d)`` upper ends, ``inf`` where a side is open.
+    norm:
+        How effort adds up over features: 1, 2 or ``numpy.inf``.
+    costs:
+        Price of each feature (see :class:`NormMetric`).
 
     Examples
     --------

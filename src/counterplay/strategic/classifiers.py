@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState
 from counterplay.core.stats import Interval
 from counterplay.core.validation import check_choice, check_open_fraction
@@ -42,7 +43,13 @@ class StrategicHalvingClassifier:
     ----------
     hypotheses:
         The catalogue of n rules.
-    median, filter, radius_range, on_empty:
+    median:
+        See :class:`StrategicHalving`.
+    filter:
+        See :class:`StrategicHalving`.
+    radius_range:
+        See :class:`StrategicHalving`.
+    on_empty:
         See :class:`StrategicHalving`.
 
     Notes
@@ -169,15 +176,17 @@ class StrategicHalvingClassifier:
 
 
 @dataclass(frozen=True)
-class SamplePlan:
+class SamplePlan(Report):
     """How many agents a guarantee needs, known before the first one arrives.
 
     Parameters
     ----------
     n:
         Number of rules.
-    eps, delta:
-        Error at most ``eps`` with probability at least 1 - ``delta``.
+    eps:
+        Error of the output (see Notes).
+    delta:
+        Probability of missing it.
     repetitions:
         Runs of the learner, at most.
     rounds:
@@ -257,8 +266,12 @@ class UnionSamplingClassifier:
         The union of two rules.
     members_:
         Their numbers.
-    accepted_, validation_interval_, agents_used_:
+    accepted_:
         See :class:`ConfidenceBoost`; ``accepted_`` is None without boosting.
+    validation_interval_:
+        See :class:`ConfidenceBoost`.
+    agents_used_:
+        See :class:`ConfidenceBoost`.
 
     Examples
     --------

@@ -142,7 +142,7 @@ class FiniteERM:
             assert graph is not None
             table = graph.induced(table)
         accepted = table[:, distinct]
-        wrong: FloatArray = accepted @ negative + (~accepted) @ positive
+        wrong = np.asarray(accepted @ negative + (~accepted) @ positive, dtype=np.float64)
         return wrong, float(weights.sum())
 
 

@@ -41,8 +41,10 @@ class EstimatorClass(HypothesisClass):
         frame are matched by name with those the classifiers were fitted on.
     positive:
         The class that counts as accepted; default: the larger one.
-    norm, costs:
-        What a move costs, see :class:`NormMetric`.
+    norm:
+        How effort adds up over features: 1, 2 or ``numpy.inf``.
+    costs:
+        Price of each feature (see :class:`NormMetric`).
 
     Examples
     --------

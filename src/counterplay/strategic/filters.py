@@ -30,8 +30,10 @@ def mistake_filter(row: ArrayLike, rho: float, y: int, yhat: int) -> BoolArray:
         Distances of the agent to the rules.
     rho:
         Her distance to the published rule.
-    y, yhat:
-        True label and decision.
+    y:
+        True label.
+    yhat:
+        Decision.
 
     Examples
     --------
@@ -68,10 +70,14 @@ def safe_filter(
         Distances of the agent to the rules.
     rho:
         Her distance to the published rule.
-    y, yhat:
-        True label and decision.
-    r_min, r_max:
-        What is known about every agent's radius.
+    y:
+        True label.
+    yhat:
+        Decision.
+    r_min:
+        Smallest radius that any agent can have.
+    r_max:
+        Largest radius that any agent can have.
 
     Notes
     -----
@@ -113,10 +119,14 @@ def safe_set_filter(
         ``(n, N)`` accepted points of the rules.
     published:
         ``(N,)`` accepted points of the published rule.
-    x, delta:
-        Her point and the point she reported.
-    y, yhat:
-        True label and decision.
+    x:
+        Her point.
+    delta:
+        The point she reported.
+    y:
+        True label.
+    yhat:
+        Decision.
 
     Notes
     -----

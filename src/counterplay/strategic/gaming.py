@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.report import Report
 from counterplay.core.stats import clopper_pearson
 from counterplay.core.validation import BoolArray, FloatArray, check_open_fraction
 from counterplay.errors import InvalidInputError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class GamingReport:
+class GamingReport(Report):
     """Accuracy, errors, moves and costs as a function of how far applicants can move.
 
     Made by :func:`gaming_report`.
@@ -36,8 +37,10 @@ class GamingReport:
     ----------
     radius:
         The abilities to report on.
-    X, qualified:
-        Features and true labels (True: deserves a yes).
+    X:
+        Features.
+    qualified:
+        True labels (True: deserves a yes).
     reach:
         Distance of everybody to acceptance.
     ability:

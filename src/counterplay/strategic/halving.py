@@ -52,8 +52,12 @@ class StrategicHalving(VersionSpaceLearner):
         The catalogue of n rules.
     median:
         ``"lower"`` or ``"upper"`` median for an even number of rules; the guarantee is the same.
-    filter, radius_range, on_empty:
+    filter:
         See :class:`VersionSpaceLearner`; the guarantee holds for both filters.
+    radius_range:
+        See :class:`VersionSpaceLearner`.
+    on_empty:
+        See :class:`VersionSpaceLearner`.
 
     Notes
     -----

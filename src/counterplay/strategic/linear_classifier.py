@@ -54,8 +54,10 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    coef_, intercept_:
-        The rule on *reported* features: accept iff ``coef_ @ z + intercept_ >= 0``.
+    coef_:
+        The rule on *reported* features accepts iff ``coef_ @ z + intercept_ >= 0``.
+    intercept_:
+        Its offset.
     loss_:
         Strategic error rate on the training sample.
     exact_threshold_:

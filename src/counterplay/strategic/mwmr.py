@@ -31,7 +31,11 @@ class MWMR(VersionSpaceLearner):
     ----------
     hypotheses:
         The catalogue of n rules.
-    filter, radius_range, on_empty:
+    filter:
+        See :class:`VersionSpaceLearner`.
+    radius_range:
+        See :class:`VersionSpaceLearner`.
+    on_empty:
         See :class:`VersionSpaceLearner`.
     random_state:
         Seed of the draws.

@@ -32,7 +32,11 @@ class QuantileProbe(UnionSamplingLearner):
         The catalogue of n rules.
     output:
         ``"random_time"`` (what the guarantee covers) or ``"last"``.
-    filter, radius_range, on_empty:
+    filter:
+        See :class:`VersionSpaceLearner`.
+    radius_range:
+        See :class:`VersionSpaceLearner`.
+    on_empty:
         See :class:`VersionSpaceLearner`.
     random_state:
         Seed of the draws.

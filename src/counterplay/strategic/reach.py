@@ -156,8 +156,10 @@ def acceptance_distance(
         was fitted on.
     positive:
         The class people want; default: the larger one.
-    norm, costs:
-        What a move costs, see :class:`NormMetric`; a Series of costs is matched by name.
+    norm:
+        How effort adds up over features: 1, 2 or ``numpy.inf``.
+    costs:
+        Price of each feature (see :class:`NormMetric`); a Series is matched by name.
     pool:
         Points that may be copied by the search for moves; default: ``X`` itself.
     lipschitz:

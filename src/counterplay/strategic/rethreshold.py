@@ -45,8 +45,10 @@ def rethreshold(
         Effort everybody can afford.
     positive:
         The class people want; default: the larger one.
-    norm, costs:
-        What a move costs, see :class:`NormMetric`; a Series of costs is matched by name.
+    norm:
+        How effort adds up over features: 1, 2 or ``numpy.inf``.
+    costs:
+        Price of each feature (see :class:`NormMetric`); a Series is matched by name.
 
     Notes
     -----
@@ -93,14 +95,18 @@ def fit_threshold(
     ----------
     model:
         Fitted binary linear classifier, or a pipeline of affine steps that ends with one.
-    X, y:
-        Applicants with their true labels; the columns of a frame are matched by name.
+    X:
+        Applicants; the columns of a frame are matched by name.
+    y:
+        Their true labels.
     radius:
         Effort each applicant can afford: one number, or one per applicant.
     positive:
         The class people want; default: the larger one.
-    norm, costs:
-        What a move costs, see :class:`NormMetric`; a Series of costs is matched by name.
+    norm:
+        How effort adds up over features: 1, 2 or ``numpy.inf``.
+    costs:
+        Price of each feature (see :class:`NormMetric`); a Series is matched by name.
 
     Notes
     -----

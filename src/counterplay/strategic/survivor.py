@@ -34,8 +34,10 @@ class LongestSurvivor:
     learner:
         A conservative learner with a mistake bound and a method ``frozen()`` that returns the fixed
         predictor of its current state.
-    eps, delta:
-        Error at most ``eps`` with probability at least 1 - ``delta``.
+    eps:
+        Error of the output (see Notes).
+    delta:
+        Probability of missing it.
     mistakes:
         Mistake bound B; default: the learner's own.
 
@@ -45,8 +47,10 @@ class LongestSurvivor:
         The survivor (the current predictor if the game ended before). With
         StrategicHalving a :class:`MedianMapPredictor`, usable only where x is known before the rule
         is shown.
-    rounds_, mistakes_:
-        What it took.
+    rounds_:
+        Rounds it took.
+    mistakes_:
+        Mistakes it took.
     certified_:
         Whether the survivor survived long enough; False only if the game ended before.
     transcript_:

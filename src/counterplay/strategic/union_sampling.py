@@ -45,7 +45,11 @@ class UnionSamplingLearner(VersionSpaceLearner):
     levels:
         ``"powers"`` draws the size of the union from 1, 2, 4, .., as in the theorem; ``"one"``
         publishes single rules only (a baseline that can fail).
-    filter, radius_range, on_empty:
+    filter:
+        See :class:`VersionSpaceLearner`.
+    radius_range:
+        See :class:`VersionSpaceLearner`.
+    on_empty:
         See :class:`VersionSpaceLearner`.
     random_state:
         Seed of the draws.

@@ -89,11 +89,14 @@ class ValueOfInformation(Report):
     runs:
         One row per run and learner: ``learner``, ``setting``, ``target``, ``mistakes``,
         ``remaining``, ``error`` (of the rule published at the end), ``last_mistake``.
-    rules, applicants:
-        Sizes.
-    naive_error, oracle_error:
-        Error, after people have moved, of the rule chosen as if nobody moved, and of the best rule;
-        means over the runs.
+    rules:
+        Number of rules.
+    applicants:
+        Number of applicants.
+    naive_error:
+        Error, after people have moved, of the rule chosen as if nobody moved (mean over the runs).
+    oracle_error:
+        The same of the best rule.
 
     Examples
     --------

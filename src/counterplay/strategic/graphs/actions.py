@@ -26,8 +26,10 @@ class Action:
         By how much, in the feature's own units.
     cost:
         What it costs, in the units of the budget.
-    low, high:
-        Values the feature cannot leave; default: the range seen in the data.
+    low:
+        Smallest value the feature may take; default: the smallest seen in the data.
+    high:
+        Largest value the feature may take; default: the largest seen in the data.
 
     Examples
     --------

@@ -23,10 +23,14 @@ class BagSample:
     ----------
     points:
         Distinct points, shape (q, p).
-    pointers, position:
+    pointers:
         Bag t holds the points ``position[pointers[t]:pointers[t + 1]]``.
-    positive, negative:
-        Total weight of label 1 and of label 0 of each bag.
+    position:
+        Numbers of the points, bag after bag.
+    positive:
+        Total weight of label 1 in each bag.
+    negative:
+        Total weight of label 0 in each bag.
     """
 
     points: FloatArray

@@ -34,10 +34,12 @@ class Experts:
         The first expert.
     exact:
         Keep weights as fractions.
-    merge, prune:
-        Merge equal experts (changes no prediction); drop those that contradict every hypothesis or
-        have made more mistakes than ``learner.mistake_bound``, whose votes then do not count (keeps
-        the guarantee: weights only fall, and the expert that follows the truth is never dropped).
+    merge:
+        Merge equal experts; changes no prediction.
+    prune:
+        Drop those that contradict every hypothesis or have made more mistakes than
+        ``learner.mistake_bound``, whose votes then do not count. Keeps the guarantee: weights only
+        fall, and the expert that follows the truth is never dropped.
     max_experts:
         Keep only the heaviest ones; gives up the guarantee and records the dropped weight.
     """

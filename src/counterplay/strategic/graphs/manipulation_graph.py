@@ -41,8 +41,10 @@ class ManipulationGraph:
 
     Parameters
     ----------
-    indptr, indices:
-        Out-neighbours in compressed rows, sorted and distinct, without self-loops.
+    indptr:
+        Starts of the compressed rows of out-neighbours.
+    indices:
+        Out-neighbours, sorted and distinct, without self-loops.
     features:
         Coordinates of the nodes, shape (n, p), if they have any.
     k:

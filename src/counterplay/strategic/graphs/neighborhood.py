@@ -20,13 +20,13 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from counterplay.core.validation import BoolArray, IntArray, check_choice, check_positive_int
-from counterplay.errors import InvalidInputError
+from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.strategic.bounds import log_sauer
 from counterplay.strategic.graphs.graph_classes import (
     ExplicitGraphClass,
     GraphClass,
     ProductGraphClass,
 )
-from counterplay.strategic.graphs.liked_sets import liked_sets
 from counterplay.strategic.graphs.moves import Moves, build, rank
 from counterplay.strategic.graphs.unknown_pac import smallest_graph
 
@@ -56,8 +56,10 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
     ----------
     classes_:
         The items, in the order of the columns of the prediction.
-    graph_, choice_:
+    graph_:
         The chosen model, where ``graphs`` was given.
+    choice_:
+        Its index.
     people_:
         The fitted clusterer, or the known rows of X.
 
@@ -305,3 +307,43 @@ def _targets(graphs: GraphClass) -> IntArray:
         return np.array(sorted(nodes), dtype=np.int64)
     assert isinstance(graphs, ExplicitGraphClass)
     return np.flatnonzero(graphs.tensor.any(axis=(0, 1))).astype(np.int64)
+
+
+def liked_sets(
+    who: IntArray, item: IntArray, n_people: int, n_items: int, k: int, *, exactly: bool
+) -> tuple[NDArray[np.int64], float]:
+    """Indicator matrix (people, items) and ln of the number of candidate models.
+
+    ``item`` is -1 where nothing was clicked. ``exactly``: the smallest sets that explain every
+    click; otherwise those of least proxy loss, smaller sets first on ties.
+    """
+    hit = item >= 0
+    counts = np.bincount(who[hit] * n_items + item[hit], minlength=n_people * n_items).reshape(
+        n_people, n_items
+    )
+    visits = np.bincount(who, minlength=n_people)
+    size = n_people * log_sauer(min(k, n_items), n_items)
+    if exactly:
+        _check_explained(counts, visits, k)
+        return (counts > 0).astype(np.int64), size
+    worth = 2 * k * counts > visits[:, None]  # its clicks against its cost in the degree term
+    if n_items > k:  # keep the k most clicked ones, first item on ties
+        order = np.argsort(-counts, axis=1, kind="stable")
+        rank = np.empty_like(order)
+        np.put_along_axis(rank, order, np.arange(n_items)[None, :], axis=1)
+        worth &= rank < k
+    return worth.astype(np.int64), size
+
+
+def _check_explained(counts: IntArray, visits: IntArray, k: int) -> None:
+    many = np.flatnonzero((counts > 0).sum(axis=1) > k)
+    if many.size:
+        raise NotRealizableError(
+            f"person {many[0]} clicked on {int((counts[many[0]] > 0).sum())} items, more than k={k}"
+        )
+    mixed = np.flatnonzero((counts.sum(axis=1) > 0) & (counts.sum(axis=1) < visits))
+    if mixed.size:
+        raise NotRealizableError(
+            f"person {mixed[0]} clicked on something once and on nothing another time, although "
+            "everything was shown; give slates, or use mode='agnostic'"
+        )

@@ -42,9 +42,13 @@ class Red2OnlineFI(StrategicLearner):
         On a false positive feed every positive point of the bag, not only the first.
     exact:
         Keep weights as fractions.
-    merge, prune, max_experts:
-        Merge equal experts (changes no prediction), drop those that are refuted or have erred more
-        than their mistake bound (keeps the guarantee), keep at most so many (gives it up).
+    merge:
+        Merge equal experts; changes no prediction.
+    prune:
+        Drop experts that are refuted or have erred more than their mistake bound; keeps the
+        guarantee.
+    max_experts:
+        Keep at most so many; gives the guarantee up.
 
     Notes
     -----
@@ -137,7 +141,13 @@ class Red2OnlinePMF(StrategicLearner):
     aggressive:
         Needs the original feature afterwards (PMF_X): on a false positive feed every accepted point
         of its neighbourhood, not only the reported one.
-    exact, merge, prune, max_experts:
+    exact:
+        As in ``Red2OnlineFI``.
+    merge:
+        As in ``Red2OnlineFI``.
+    prune:
+        As in ``Red2OnlineFI``.
+    max_experts:
         As in ``Red2OnlineFI``.
 
     Notes

@@ -69,8 +69,10 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         is the best one found.
     gap_:
         Share of the loss that may be avoidable: 0 if proved optimal, 1 if nothing is proved.
-    coef_, threshold_:
+    coef_:
         The halfspace ``coef_ @ z >= threshold_`` (halfspace backends).
+    threshold_:
+        Its threshold.
     best_:
         Index of the chosen hypothesis, ``minimisers_`` all of them (finite backend).
     backend_:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.core.report import Report
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 from counterplay.strategic.graphs.moves import Ranking
 
@@ -17,19 +18,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class UnknownGraphFit:
+class UnknownGraphFit(Report):
     """A learned graph and rule.
 
     Attributes
     ----------
-    graph, choice:
-        The graph and its index (or one index per block of a product class).
+    graph:
+        The learned graph.
+    choice:
+        Its index (or one index per block of a product class).
     hypothesis:
         Index of the chosen rule, or the fitted estimator.
     loss:
         Strategic error rate of the rule under the learned graph on its sample.
-    misses, degree:
-        Share of moves that the graph does not contain; mean out-degree on the sample.
+    misses:
+        Share of moves that the graph does not contain.
+    degree:
+        Mean out-degree on the sample.
     certificate:
         With probability ``1 - delta`` the empirical graph loss is at most this (realizable only).
     used_labels:

@@ -34,10 +34,14 @@ class SampledGroups:
 
     Attributes
     ----------
-    n, eps:
-        Number of groups and blocks, and half the mass of the nodes that can move.
-    hypotheses, graphs:
-        Rule i accepts group i; block j moves nowhere or to one of the groups.
+    n:
+        Number of groups and blocks.
+    eps:
+        Half the mass of the nodes that can move.
+    hypotheses:
+        Rule i accepts group i.
+    graphs:
+        Block j moves nowhere or to one of the groups.
     """
 
     n: int
