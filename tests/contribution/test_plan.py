@@ -25,7 +25,7 @@ from counterplay.contribution.lab import (
     FiniteClassPACGame,
     is_feasible,
 )
-from counterplay.errors import InvalidInputError, UnknownNameError
+from counterplay.errors import InfeasibleError, InvalidInputError, UnknownNameError
 
 OVERLAP = np.full((5, 5), 0.1)
 OVERLAP[0, :] = OVERLAP[:, 0] = 0.5
@@ -143,6 +143,16 @@ def test_flags_name_easy_targets_and_caps() -> None:
     assert any(flag.startswith("lazy is satisfied") for flag in plan.flags)
     capped = LinearGame([[1, 1], [0, 1]], 1.0, upper=[0.5, 2.0])
     assert any("party 0 could not reach" in flag for flag in plan_contributions(capped).flags)
+
+
+def test_messages_call_parties_by_their_names() -> None:
+    plan = plan_contributions(LinearGame(OVERLAP, 1.0), NAMES)
+    with pytest.raises(InfeasibleError, match=r"^north cannot reach mu=9"):
+        plan.what_if(targets={"north": 9.0}, caps=dict.fromkeys(NAMES, 1.0))
+    capped = LinearGame(OVERLAP, 1.0, upper=[2.0, 0.7, 2.0, 2.0, 2.0])
+    named = plan_contributions(capped, NAMES)
+    assert "no stable plan respects the caps: north needs" in named.summary()
+    assert plan.game.subset([1, 2]).party(0) == "north"
 
 
 def test_planner_needs_neither_cvxpy_nor_torch(monkeypatch: pytest.MonkeyPatch) -> None:

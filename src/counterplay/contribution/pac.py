@@ -227,10 +227,6 @@ class CyclePACGame(CollabGame):
         harder = (1 - Fraction(1, self.d)) * self.target + Fraction(1, self.d)
         return CyclePACGame(self.d, harder, self.integral, upper=self.upper)
 
-    def exact_utility(self, own: int, neighbour: int) -> Fraction:
-        """Return the utility of whole-number contributions as an exact fraction."""
-        return 1 - Fraction(self.d - 1, self.d) ** (own + neighbour) / 2
-
     def well_behaved_constants(
         self, C: ArrayLike | None = None, *, samples: int = 256, random_state: RandomState = 0
     ) -> tuple[FloatArray, FloatArray]:
