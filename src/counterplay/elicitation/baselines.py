@@ -274,6 +274,6 @@ def _chebyshev_weights(rows: FloatArray, k: int) -> FloatArray:
         A_eq=np.append(np.ones(k), 0.0)[None],
         b_eq=[1.0],
         bounds=[(0, 1)] * k + [(0, None)],
-        allow=["infeasible"],
+        allow=("infeasible",),
     )
     return np.full(k, 1.0 / k) if answer.x is None else answer.x[:k]

@@ -98,7 +98,7 @@ def _some_conflict(answers: Sequence[LabelledAnswer], scale: float) -> tuple[int
         A_eq=np.concatenate([np.ones(k), [0.0, 0.0]])[None],
         b_eq=[1.0],
         bounds=[(0.0, None)] * k + [(0.0, scale), (None, 1.0)],
-        allow=["infeasible", "limit"],
+        allow=("infeasible", "limit"),
     )
     if best.upper_duals is not None:
         blamed = {owners[i] for i in np.flatnonzero(best.upper_duals < -1e-9)}

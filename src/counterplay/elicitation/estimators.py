@@ -217,6 +217,6 @@ def nonnegative_preference(
         b_eq=[1.0],
         bounds=[(0, None)] * k + [(0, 1.0 + 1e-9)],
         what="the program for the weights",
-        allow=["infeasible"],
+        allow=("infeasible",),
     )
     return None if answer.x is None else np.maximum(answer.x[:k], 0.0)
