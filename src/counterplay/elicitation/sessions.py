@@ -117,9 +117,10 @@ class ProcedureSession(Session, Generic[T]):
 
     def result(self) -> T:
         """Return the result; a procedure has none before its last question is answered."""
-        if self._pending is not None or self._result is None:
+        if self._pending is not None:
             raise ProtocolError("there are open questions; call ask() and tell() until done")
-        return self._result
+        result: T = self._result
+        return result
 
     def ask(self) -> Query | None:
         """Return the open question, or None after the last; asking twice is free."""
@@ -146,7 +147,7 @@ class ProcedureSession(Session, Generic[T]):
         return self._pending
 
     def _restart(self) -> None:
-        self._result: T | None = None
+        self._result: Any = None
         self._pending: Query | None = None
         self._generator = self._start()
         self._advance(None)
