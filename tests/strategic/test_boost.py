@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from counterplay.core.stats import binomial_p_value
-from counterplay.errors import InvalidInputError
+from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.strategic import (
     Agents,
     Applicants,
@@ -139,3 +139,14 @@ def test_sample_plan_and_front_door() -> None:
         == bounds.union_sampling_rounds(64, 0.05, "refined")
     )
     assert plain.plan().to_frame().loc[0, "total"] == plain.agents_used_
+
+
+def test_the_fitted_union_decides_on_reported_features() -> None:
+    rng = np.random.default_rng(0)
+    rules = LinearClass(rng.normal(size=(8, 3)), rng.normal(size=8))
+    people = Agents.from_target(rules, rng.normal(size=(500, 3)), radius=0.2, target=3)
+    model = UnionSamplingClassifier(rules, eps=0.4, constant="refined", random_state=0)
+    with pytest.raises(ProtocolError, match="fit"):
+        model.predict(people.X)
+    model.fit(ApplicantStream(people, "features_after", random_state=1))
+    assert np.array_equal(model.predict(people.X), model.predictor_.distance(people.X) == 0)

@@ -14,6 +14,7 @@ from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.strategic import Agents, ApplicantStream, LinearClass, bounds, instances, play
 from counterplay.strategic.lab import UnionSamplingLearner
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_most, equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,12 +88,12 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     naive = float(means["one"]["sparse 1 %, negative"])
     exact = max(bounds.union_sampling_factor(m) for m in range(2, 400))
     return [
-        Verdict(
+        at_most(
             "02.14",
             "The measured constant of union sampling is below 5 on every population.",
-            f"largest {worst:.2f}",
-            "<= 5",
-            worst <= 5,
+            worst,
+            5.0,
+            what="largest",
         ),
         Verdict(
             "02.14",
@@ -101,12 +102,12 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
             "> 5",
             naive > 5,
         ),
-        Verdict(
+        equals(
             "02.14",
             "Exact evaluation over all version spaces up to 400 rules gives the constant 5.",
-            f"{exact:.6f}",
-            "5",
-            abs(exact - 5) < 1e-9,
+            exact,
+            5.0,
+            tolerance=1e-9,
         ),
     ]
 

@@ -21,6 +21,7 @@ from counterplay.strategic import Agents, Applicants, LinearClass, bounds
 from counterplay.strategic.lab import FiniteERM
 from counterplay.strategic.value_of_information import PLAYERS, final_error
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_most
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,12 +102,12 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     )
     final = frame[f"StrategicHalving:error:{_CHECKPOINTS[-1]}"]
     return [
-        Verdict(
+        at_most(
             "02.02",
             f"With features seen first at most floor(log2 {n}) mistakes on 2000 applicants.",
-            f"{halving.max():g} at most, mean {mean_interval(halving)}",
-            f"<= {bounds.halving_mistakes(n)}",
-            bool(halving.max() <= bounds.halving_mistakes(n)),
+            float(halving.max()),
+            bounds.halving_mistakes(n),
+            what=f"mean {mean_interval(halving)}, most",
         ),
         Verdict(
             "02.11",

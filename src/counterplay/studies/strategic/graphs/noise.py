@@ -20,6 +20,7 @@ from counterplay.strategic.lab import (
 )
 from counterplay.studies.strategic.graphs.common import errorbars, random_graph, whole
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_most
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,13 +62,12 @@ def noise_cell(params: Params, seed: int) -> Record:
 def _noise_verdicts(frame: pd.DataFrame) -> list[Verdict]:
     share = frame["cover"] / frame["bound"]
     return [
-        Verdict(
+        at_most(
             "03.20",
             "Expected regret of cover hedge is below sqrt(T/2 ln N) on every stream.",
-            f"largest share of the bound {float(share.max()):.2f}; at most "
-            f"{int(frame['states'].max())} states",
-            "<= 1",
-            bool((share <= 1).all()),
+            float(share.max()),
+            1.0,
+            what=f"at most {int(frame['states'].max())} states; largest share of the bound",
         )
     ]
 

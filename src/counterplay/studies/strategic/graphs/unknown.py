@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
-from counterplay.core.stats import mean_interval
 from counterplay.strategic import instances
 from counterplay.strategic.lab import (
     ExplicitGraphClass,
@@ -24,6 +23,7 @@ from counterplay.strategic.lab import (
 )
 from counterplay.studies.strategic.graphs.common import errorbars, random_graph
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_least, at_most
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,19 +75,19 @@ def _batch_verdicts(frame: pd.DataFrame) -> list[Verdict]:
     trap, pairs = frame[frame["kind"] == "trap"], frame[frame["kind"] == "pairs"]
     small, anything = trap["small160"], trap["any160"]
     return [
-        Verdict(
+        at_most(
             "03.15",
             "After 160 moves the consistent graph with fewest arcs is nearly right.",
-            f"mean loss {float(small.mean()):.4f}",
-            "<= 0.01",
-            float(small.mean()) <= 0.01,
+            float(small.mean()),
+            0.01,
+            what="mean loss",
         ),
-        Verdict(
+        at_least(
             "03.15",
             "Consistency alone picks a graph with too many arcs.",
-            f"mean loss {mean_interval(anything)}",
-            ">= 0.9",
-            float(anything.mean()) >= 0.9,
+            float(anything.mean()),
+            0.9,
+            what="mean loss",
         ),
         Verdict(
             "03.17",
