@@ -26,8 +26,8 @@ from counterplay.core.dimensions import (
     vco,
 )
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.inclusion import OneInclusionGraph
 from counterplay.core.online import SOA, Halving
+from counterplay.invariance.inclusion import OneInclusionGraph
 
 
 @dataclass

@@ -20,7 +20,6 @@ from counterplay.core.dimensions import (
 )
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.halfspaces import halfspaces_2d, halfspaces_lp
-from counterplay.core.inclusion import OneInclusionGraph
 from counterplay.core.online import (
     SOA,
     BlumMansour,
@@ -209,34 +208,6 @@ CLASSES = {
     },
 }
 
-SMALL_GRAPH = OneInclusionGraph(LINE)
-INCLUSION = {
-    "inclusion.OneInclusionGraph": {
-        "make": lambda: OneInclusionGraph(LINE),
-        "run": lambda graph: (graph.edges, graph.orient().head, graph.predict(0, [0, 0, 0, 1, 1])),
-        "bad": {
-            "no rows": lambda: OneInclusionGraph(np.zeros((0, 2))),
-            "equal keys": lambda: OneInclusionGraph(LINE, keys=[0, 0, 1, 2, 3]),
-            "wrong number of labels": lambda: SMALL_GRAPH.predict(0, [0, 1]),
-        },
-    },
-    "inclusion.Orientation": {
-        "make": lambda: OneInclusionGraph(LINE).orient(),
-        "no_example": "returned by OneInclusionGraph.orient",
-    },
-    "inclusion.FractionalOrientation": {
-        "make": lambda: OneInclusionGraph(LINE).orient_fractional(),
-        "no_example": "returned by OneInclusionGraph.orient_fractional",
-    },
-    "inclusion.Prediction": {
-        "make": lambda: SMALL_GRAPH.predict(0, [0, 0, 0, 1, 1]),
-        "no_example": "returned by OneInclusionGraph.predict",
-    },
-    "inclusion.peel_orientation": {
-        "args": {"n_vertices": 3, "first": np.array([0, 1]), "second": np.array([1, 2])}
-    },
-}
-
 VOTES = {
     "votes.Partition": {"make": lambda: random_blocks(10, 3, random_state=0), "run": list},
     "votes.random_blocks": {
@@ -341,7 +312,6 @@ CASES = {
     **ONLINE,
     **DIMENSIONS,
     **CLASSES,
-    **INCLUSION,
     **VOTES,
     **COPYABLE,
     **STATS,

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
+from counterplay.core.finite_class import FiniteClass
 from counterplay.invariance import (
     AugmentedClassifier,
     CanonicalClassifier,
@@ -40,10 +41,10 @@ from counterplay.invariance.lab import (
     FittedCommittee,
     Halfspaces2D,
     Intervals1D,
-    InvarianceAdvisor,
     KnownEta,
     MapSet,
     OneInclusionEta,
+    OneInclusionGraph,
     OneInclusionInvariant,
     OneInclusionRelaxed,
     OrbitOnlyOptimal,
@@ -139,10 +140,6 @@ WRAPPERS = {
         "make": OrbitKernelClassifier,
         "bad": {"other": lambda: OrbitKernelClassifier(compare="none").fit(ROWS, LABELS)},
     },
-    "InvarianceAdvisor": {
-        "make": lambda: InvarianceAdvisor(LogisticRegression(), random_state=0),
-        "check_estimator": "it gives advice about a classifier and does not predict",
-    },
 }
 
 GROUPS = {
@@ -165,10 +162,6 @@ GROUPS = {
         "make": lambda: MapSet([[0, 1], [1, 1]]),
         "bad": {"no identity": lambda: MapSet([[1], [0]])},
     },
-    "groups.CallableGroup": {
-        "make": lambda: groups.from_callables([np.asarray], n_features=2),
-    },
-    "groups.GraphRelabelling": {"make": lambda: groups.graph_relabelling(3)},
     "groups.ValidityReport": {"make": lambda: groups.check_validity(groups.sign_flips(1), LINE)},
     "groups.check_validity": {"args": {"group": groups.sign_flips(1), "X": LINE}},
     "groups.colour_permutations": {"args": {"shape": (2, 2, 3)}},
@@ -191,7 +184,6 @@ GROUPS = {
     "groups.sequence_reversal": {"args": {"length": 3}},
     "groups.set_permutations": {"args": {"n_elements": 3}},
     "groups.sign_flips": {"args": {"n_features": 2}},
-    "groups.trivial": {"args": {}},
 }
 
 MODEL = {
@@ -288,6 +280,32 @@ MODEL = {
     "tic_tac_toe_endgames": {"args": {}},
 }
 
+LABELINGS = FiniteClass.thresholds([1, 2, 3, 4, 5])
+SMALL_GRAPH = OneInclusionGraph(LABELINGS)
+INCLUSION = {
+    "OneInclusionGraph": {
+        "make": lambda: OneInclusionGraph(LABELINGS),
+        "run": lambda graph: (graph.edges, graph.orient().head, graph.predict(0, [0, 0, 0, 1, 1])),
+        "bad": {
+            "no rows": lambda: OneInclusionGraph(np.zeros((0, 2))),
+            "equal keys": lambda: OneInclusionGraph(LABELINGS, keys=[0, 0, 1, 2, 3]),
+            "wrong number of labels": lambda: SMALL_GRAPH.predict(0, [0, 1]),
+        },
+    },
+    "Orientation": {
+        "make": lambda: OneInclusionGraph(LABELINGS).orient(),
+        "no_example": "returned by OneInclusionGraph.orient",
+    },
+    "FractionalOrientation": {
+        "make": lambda: OneInclusionGraph(LABELINGS).orient_fractional(),
+        "no_example": "returned by OneInclusionGraph.orient_fractional",
+    },
+    "Prediction": {
+        "make": lambda: SMALL_GRAPH.predict(0, [0, 0, 0, 1, 1]),
+        "no_example": "returned by OneInclusionGraph.predict",
+    },
+}
+
 BOUNDS = {
     "bounds.expected_error": {"args": {"dimension": 2.0, "n": 10}},
     "bounds.booster_sizes": {"args": {"d": 2.0, "eps": 0.1, "delta": 0.1}},
@@ -337,4 +355,4 @@ INSTANCES = {
     "instances.nongroup_funnel": {"args": {"n": 3}},
 }
 
-CASES = {**LEARNERS, **WRAPPERS, **GROUPS, **MODEL, **BOUNDS, **INSTANCES}
+CASES = {**LEARNERS, **INCLUSION, **WRAPPERS, **GROUPS, **MODEL, **BOUNDS, **INSTANCES}

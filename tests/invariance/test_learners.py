@@ -295,7 +295,7 @@ def test_cells_partition_the_class() -> None:
             assert sum(hits) == 1
             assert hits[cell] == 1
         fitted = learner.fit(*case.distribution.sample(100, 0), unlabeled=U)
-        assert set(fitted.learners_) == set(cells.tolist())
+        assert set(fitted.candidates_) == set(cells.tolist())
     constant = FiniteProblem([[0, 0], [1, 1], [0, 1]], [0, 0])
     learner = AdaptiveAgnostic(constant, slack=0.25)
     assert learner.cells([0, 1]).tolist() == [0, 0, 2]
