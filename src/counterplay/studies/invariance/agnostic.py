@@ -12,8 +12,9 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.stats import mean_interval
-from counterplay.studies.invariance.common import integer
+from counterplay.studies.invariance.common import integer, on_curve
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_most
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,16 +78,14 @@ def agnostic_verdicts(frame: pd.DataFrame) -> list[Verdict]:
     memory = frame[(frame["part"] == "memory") & (frame["m"] == 80)]
     few = mean_interval(memory.loc[memory["M"] == 20, "erm_inv"], 0.9999)
     many = mean_interval(memory.loc[memory["M"] == memory["M"].max(), "erm_inv"], 0.9999)
-    exact = bounds.agnostic_excess(4, 0.2, 20) / 0.1
-    interval = mean_interval(part["excess"], 0.9999)
     values = [bounds.agnostic_excess(d, 2 * e, round(0.05 * d / e**2)) / e
               for d in (4, 16) for e in (0.05, 0.1)]  # fmt: skip
     spread = max(values) / min(values) - 1
     return [
-        Verdict("11.20", "ERM's excess error equals the binomial formula.", str(interval),
-                f"{exact:.4f}", exact in interval),
-        Verdict("11.20", "Excess / eps depends on m eps^2 / d only, up to a few percent.",
-                f"{spread:.1%}", "< 6%", spread < 0.06),
+        on_curve("11.20", "ERM's excess error equals the binomial formula.", part["excess"],
+                 bounds.agnostic_excess(4, 0.2, 20) / 0.1),
+        at_most("11.20", "Excess / eps depends on m eps^2 / d only, up to a few percent.", spread,
+                0.06),
         Verdict("11.20", "With 20 points per block (m = 80) memorised labels beat every hypothesis "
                 "of the class.", str(few), "< 0 (excess of ERM-INV)", few.high < 0),
         Verdict("11.20", "With large blocks there is nothing to memorise.", str(many),

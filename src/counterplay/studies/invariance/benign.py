@@ -15,6 +15,7 @@ from counterplay.core.figures import PALETTE, panels
 from counterplay.core.stats import mean_interval
 from counterplay.studies.invariance.common import integer
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_most
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,17 +77,18 @@ def benign_cell(params: Params, seed: int) -> Record:
 
 def benign_verdicts(frame: pd.DataFrame) -> list[Verdict]:
     """Both one-inclusion learners keep their bounds; the look-up costs nothing."""
+    from counterplay.invariance import bounds
+
     part = frame[frame["n"] == 6]
-    inside = mean_interval(part["invariant"], 0.999)
-    relaxed = mean_interval(part["relaxed"], 0.999)
+    inside = mean_interval(part["invariant"], 0.999).low
+    relaxed = mean_interval(part["relaxed"], 0.999).low
     worse = float((frame["erm_inv"] - frame["erm"]).max())
     return [
-        Verdict("11.14", "The look-up never makes ERM worse.", f"{worse:g} at most", "<= 0",
-                worse <= 1e-12),
-        Verdict("11.05", "The invariant learner stays below VCo / (n + 1) = 2/7.", str(inside),
-                "<= 0.286", inside.low <= 2 / 7),
-        Verdict("11.06", "The relaxed learner stays below VCao / (n + 1) = 3/7.", str(relaxed),
-                "<= 0.429", relaxed.low <= 3 / 7),
+        at_most("11.14", "The look-up never makes ERM worse.", worse, 0, slack=1e-12),
+        at_most("11.05", "The invariant learner stays below VCo / (n + 1) = 2/7.", inside,
+                bounds.expected_error(2, 6), what="lower end"),
+        at_most("11.06", "The relaxed learner stays below VCao / (n + 1) = 3/7.", relaxed,
+                bounds.expected_error(3, 6), what="lower end"),
     ]  # fmt: skip
 
 
