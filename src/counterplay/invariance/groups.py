@@ -35,23 +35,11 @@ from counterplay.invariance.vector_groups import (
 )
 
 __all__ = [
-    "ValidityReport",
-    "check_validity",
-    "colour_permutations",
-    "column_permutations",
-    "cyclic_shifts",
-    "d4",
-    "from_callables",
-    "graph_relabelling",
-    "image_flips",
-    "image_jitter",
-    "image_rotations",
-    "image_shifts",
-    "plane_rotations",
-    "sequence_reversal",
-    "set_permutations",
+    "ValidityReport", "check_validity", "colour_permutations", "column_permutations",
+    "cyclic_shifts", "d4", "from_callables", "graph_relabelling", "image_flips", "image_jitter",
+    "image_rotations", "image_shifts", "plane_rotations", "sequence_reversal", "set_permutations",
     "sign_flips",
-]
+]  # fmt: skip
 
 
 def image_rotations(shape: Sequence[int], angles: int = 4) -> CoordinatePermutationGroup:
