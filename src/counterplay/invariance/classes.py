@@ -95,24 +95,12 @@ def collapse(own: BoolArray, cost: IntArray, component: IntArray) -> tuple[Label
         low, cost = low[alike], cost[alike]
     if len(low) == 0 or n_components == 0:
         return low[:1], cost.min(initial=2**62, keepdims=True)[: len(low)].astype(np.int64)
-    codes = _row_codes(low)
-    order = np.lexsort([cost, codes]) if codes.ndim == 1 else np.lexsort([cost, *codes[::-1]])
-    keys = codes[order] if codes.ndim == 1 else codes[:, order]
+    packed = np.packbits(low, axis=1)  # bytes compare like the rows as binary numbers
+    order = np.lexsort([cost, *packed.T[::-1]])
     fresh = np.ones(len(order), dtype=np.bool_)
-    fresh[1:] = (keys[1:] != keys[:-1]) if codes.ndim == 1 else (keys[:, 1:] != keys[:, :-1]).any(0)
-    keep = order[fresh]
+    fresh[1:] = (packed[order[1:]] != packed[order[:-1]]).any(axis=1)
+    keep = order[fresh]  # of equal rows the one with the least cost
     return np.ascontiguousarray(low[keep]), cost[keep].astype(np.int64)
-
-
-def _row_codes(rows: Labels01) -> NDArray[np.uint64]:
-    """Rows as binary numbers (one word, or several words along the first axis)."""
-    k = rows.shape[1]
-    words = []
-    for start in range(0, k, 63):
-        part = rows[:, start : start + 63].astype(np.uint64)
-        powers = np.uint64(1) << np.arange(part.shape[1] - 1, -1, -1, dtype=np.uint64)
-        words.append((part * powers).sum(axis=1, dtype=np.uint64))
-    return words[0] if len(words) == 1 else np.array(words)
 
 
 class ExplicitClass(HypothesisClass):
