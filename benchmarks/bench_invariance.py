@@ -34,8 +34,7 @@ from counterplay.invariance import (
     OrbitKernelClassifier,
     groups,
 )
-from counterplay.invariance.inclusion import OneInclusionGraph
-from counterplay.invariance.lab import FiniteProblem, vcao, vcdim, vco
+from counterplay.invariance.lab import FiniteProblem, OneInclusionGraph, vcao, vcdim, vco
 
 SPLITS = range(2000, 2020)  # used for nothing but reporting
 NO_CONFLICTS = np.zeros((0, 0), dtype=np.bool_)

@@ -7,12 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from counterplay.core.dimensions import (
-    hollow_star_number,
-    projection_number,
-    projection_value,
-    vc_dimension,
-)
+from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.poisoning import (
     ClosureLearner,
@@ -30,6 +25,7 @@ from counterplay.poisoning import (
     optimal_pac_constant,
     separable,
 )
+from counterplay.poisoning.lab import hollow_star_number, projection_number, projection_value
 from poisoning.problems import random_class
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 from sklearn.svm import SVC
 
-from counterplay.core.dimensions import hollow_star_number, projection_number
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.votes import random_blocks
 from counterplay.errors import AssumptionWarning, InvalidInputError
@@ -33,6 +32,7 @@ from counterplay.poisoning import (
     bounds,
     instances,
 )
+from counterplay.poisoning.lab import hollow_star_number, projection_number
 from counterplay.poisoning.projected_majority import clear_points
 
 

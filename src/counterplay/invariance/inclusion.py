@@ -314,6 +314,7 @@ def peel_orientation(n_vertices: int, first: IntArray, second: IntArray) -> IntA
 
 @njit(cache=True)
 def _peel(n, starts, incident, other, n_edges):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Remove a vertex of smallest degree again and again; its edges then point to it."""
     head = np.full(n_edges, -1, dtype=np.int64)
     degree = np.diff(starts)
     removed = np.zeros(n, dtype=np.bool_)

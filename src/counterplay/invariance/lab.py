@@ -40,6 +40,7 @@ from counterplay.invariance.inclusion import (
     OneInclusionGraph,
     Orientation,
     Prediction,
+    peel_orientation,
 )
 from counterplay.invariance.model import FiniteDistribution, FiniteProblem, Regime, classify_regime
 from counterplay.invariance.one_inclusion import (
@@ -49,6 +50,13 @@ from counterplay.invariance.one_inclusion import (
     OneInclusionRelaxed,
 )
 from counterplay.invariance.orbit_only import MuResult, OrbitOnlyOptimal, mu, mu_of
+from counterplay.invariance.orbit_shattering import (
+    OrbitShattering,
+    group_vcao,
+    group_vco,
+    orbit_ids,
+    orbit_labels,
+)
 from counterplay.invariance.theory_lab import TheoryReport, theory_lab
 from counterplay.invariance.transformations import AbstractOrbits, MapSet, TrivialGroup
 from counterplay.invariance.vector_groups import CoordinatePermutationGroup, SignFlipGroup
@@ -61,9 +69,10 @@ __all__ = [
     "FittedCommittee", "FractionalOrientation", "Halfspaces2D", "HypothesisClass",
     "IdentityMissingError", "InfiniteOrbitError", "Intervals1D", "KnownEta", "MapSet", "MuResult",
     "NotAGroupError", "OneInclusionEta", "OneInclusionGraph", "OneInclusionInvariant",
-    "OneInclusionRelaxed", "OneInclusionView", "OrbitCube", "OrbitOnlyOptimal", "Orientation",
-    "Prediction", "Regime", "SampleTooSmallError", "ShapeError", "SignFlipGroup", "TheoryReport",
-    "Thresholds1D", "TieRule", "TrivialGroup", "WeightedSample", "classify_regime", "dim", "mu",
-    "mu_of", "one_hot_boards", "theory_lab", "tic_tac_toe_endgames", "vcao", "vcdim", "vco",
-    "vco_eta", "vco_eta_sup",
+    "OneInclusionRelaxed", "OneInclusionView", "OrbitCube", "OrbitOnlyOptimal", "OrbitShattering",
+    "Orientation", "Prediction", "Regime", "SampleTooSmallError", "ShapeError", "SignFlipGroup",
+    "TheoryReport", "Thresholds1D", "TieRule", "TrivialGroup", "WeightedSample", "classify_regime",
+    "dim", "group_vcao", "group_vco", "mu", "mu_of", "one_hot_boards", "orbit_ids", "orbit_labels",
+    "peel_orientation", "theory_lab", "tic_tac_toe_endgames", "vcao", "vcdim", "vco", "vco_eta",
+    "vco_eta_sup",
 ]  # fmt: skip

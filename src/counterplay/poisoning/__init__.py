@@ -12,7 +12,7 @@ certificates above. Hard instances are in :mod:`counterplay.poisoning.instances`
 numbers in :mod:`counterplay.poisoning.bounds`.
 """
 
-from counterplay.poisoning import bounds, instances
+from counterplay.poisoning import bounds, instances, lab
 from counterplay.poisoning.attackers import (
     AcrossBoundaryAttacker,
     ChainReflectionAttacker,
@@ -153,6 +153,7 @@ __all__ = [
     "expectation_to_tail",
     "gap_costs",
     "instances",
+    "lab",
     "line_region",
     "open_interval_rate",
     "optimal_pac_constant",
