@@ -1,8 +1,8 @@
 """Combinatorial core against the plain versions of the same algorithms, in one run.
 
 Each line: what, size, result, our time, the reference's time, how many times faster. The references
-are the algorithms as one would write them first (Python integers, NumPy counting, a flow network
-with one node per edge, side tests pair by pair); the results must agree.
+are the algorithms as one would write them first (Python integers, NumPy counting, side tests pair
+by pair); the results must agree.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import maximum_flow
 
 from counterplay.core.dimensions import littlestone_dimension, vc_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import SOA, Halving
-from counterplay.invariance.inclusion import OneInclusionGraph
 from counterplay.invariance.orbit_shattering import group_vcao, group_vco
 from counterplay.poisoning.stars import hollow_star_number, star_number
 
@@ -109,22 +106,6 @@ def vc_with_counting(cls: FiniteClass) -> int:
     return best
 
 
-def edge_node_orientation(graph: OneInclusionGraph) -> int:
-    n, m = graph.n_vertices, graph.n_edges
-    source, sink = n + m, n + m + 1
-    edges = graph.edges
-    for k in range(max(1, -(-m // n)), m + 1):
-        rows = np.concatenate(
-            [np.full(m, source), n + np.arange(m), n + np.arange(m), np.arange(n)]
-        )
-        columns = np.concatenate([n + np.arange(m), edges[:, 0], edges[:, 1], np.full(n, sink)])
-        capacity = np.concatenate([np.ones(3 * m), np.full(n, k)]).astype(np.int32)
-        network = sparse.csr_array((capacity, (rows, columns)), shape=(n + m + 2,) * 2)
-        if maximum_flow(network, source, sink).flow_value == m:
-            return k
-    return 0
-
-
 def halfspaces_pair_by_pair(points: np.ndarray) -> int:
     rows = [np.zeros(len(points), bool)]
     for i, j in combinations(range(len(points)), 2):
@@ -192,27 +173,6 @@ def enumeration_rows() -> list[Row]:
     return rows
 
 
-def inclusion_rows() -> list[Row]:
-    rows = []
-    rng = np.random.default_rng(0)
-    classes = [
-        FiniteClass.intervals(range(60)),
-        FiniteClass.halfspaces_2d(rng.normal(size=(52, 2))),
-        FiniteClass.unions_of_intervals(range(15), 2),
-        FiniteClass.halfspaces_2d(rng.normal(size=(160, 2))),
-    ]
-    for cls in classes:
-        graph, edges = timed(lambda cls=cls: OneInclusionGraph(cls))
-        orientation, ours = timed(lambda graph=graph: graph.orient())
-        plain, theirs = timed(lambda graph=graph: edge_node_orientation(graph))
-        assert orientation.max_indegree == plain
-        size = f"V={graph.n_vertices}, E={graph.n_edges}"
-        rows.append(Row("one-inclusion edges", size, "", edges, None))
-        what = f"max in-degree {plain}"
-        rows.append(Row("one-inclusion orientation", size, what, ours, theirs))
-    return rows
-
-
 def online_rows() -> list[Row]:
     rng = np.random.default_rng(1)
     trace = FiniteClass.from_matrix(rng.integers(2, size=(2000, 2000)))
@@ -236,7 +196,6 @@ def warm_up() -> None:
     for function in (vc_dimension, littlestone_dimension, star_number, hollow_star_number):
         function(small)
     group_vcao(small, [0, 0, 1, 1])
-    OneInclusionGraph(small).orient()
     FiniteClass.halfspaces_2d(np.random.default_rng(0).normal(size=(4, 2)))
     SOA(small).predict(0)
     littlestone_dimension(FiniteClass.singletons(1300))  # large enough for the compiled counts
@@ -245,7 +204,7 @@ def warm_up() -> None:
 def main() -> None:
     warm_up()
     print(f"{'what':34} {'size':26} {'result':22} {'counterplay':>11} {'plain':>11}    ratio")
-    for rows in (dimension_rows, enumeration_rows, inclusion_rows, online_rows):
+    for rows in (dimension_rows, enumeration_rows, online_rows):
         for row in rows():
             print(row.text(), flush=True)
 

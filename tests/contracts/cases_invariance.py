@@ -42,7 +42,6 @@ from counterplay.invariance.lab import (
     FittedCommittee,
     Halfspaces2D,
     Intervals1D,
-    InvarianceAdvisor,
     KnownEta,
     MapSet,
     OneInclusionEta,
@@ -141,10 +140,6 @@ WRAPPERS = {
         "make": OrbitKernelClassifier,
         "bad": {"other": lambda: OrbitKernelClassifier(compare="none").fit(ROWS, LABELS)},
     },
-    "InvarianceAdvisor": {
-        "make": lambda: InvarianceAdvisor(LogisticRegression(), random_state=0),
-        "check_estimator": "it gives advice about a classifier and does not predict",
-    },
 }
 
 GROUPS = {
@@ -167,10 +162,6 @@ GROUPS = {
         "make": lambda: MapSet([[0, 1], [1, 1]]),
         "bad": {"no identity": lambda: MapSet([[1], [0]])},
     },
-    "groups.CallableGroup": {
-        "make": lambda: groups.from_callables([np.asarray], n_features=2),
-    },
-    "groups.GraphRelabelling": {"make": lambda: groups.graph_relabelling(3)},
     "groups.ValidityReport": {"make": lambda: groups.check_validity(groups.sign_flips(1), LINE)},
     "groups.check_validity": {"args": {"group": groups.sign_flips(1), "X": LINE}},
     "groups.colour_permutations": {"args": {"shape": (2, 2, 3)}},
@@ -193,7 +184,6 @@ GROUPS = {
     "groups.sequence_reversal": {"args": {"length": 3}},
     "groups.set_permutations": {"args": {"n_elements": 3}},
     "groups.sign_flips": {"args": {"n_features": 2}},
-    "groups.trivial": {"args": {}},
 }
 
 MODEL = {
@@ -310,6 +300,8 @@ BOUNDS = {
     "bounds.proper_error": {"args": {"d": 4, "eps": 1 / 64, "m": 10}},
     "bounds.proper_tail": {"args": {"d": 4, "eps": 1 / 64, "m": 10}},
     "bounds.proper_least_m": {"args": {"d": 4, "eps": 1 / 64}},
+    "bounds.proper_limit": {"args": {"d": 4, "eps": 1 / 64}},
+    "bounds.proper_fails_below": {"args": {"d": 4, "eps": 1 / 64}},
     "bounds.blind_error": {"args": {"d": 4, "eps": 1 / 64, "m": 10}},
     "bounds.birds_error": {"args": {"K": 4, "n": 10}},
     "bounds.agnostic_excess": {"args": {"d": 4, "gamma": 0.1, "m": 10}},

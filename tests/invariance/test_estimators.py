@@ -1,4 +1,4 @@
-"""Meta-estimators, the advisor, and real data with exact symmetries."""
+"""Wrappers of classifiers: the scikit-learn contract, the loop by hand, look-ups and votes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
+from counterplay.errors import InvalidInputError
 from counterplay.invariance import (
     AugmentedClassifier,
     CanonicalClassifier,
@@ -24,7 +29,12 @@ from counterplay.invariance import (
     OrbitVoteClassifier,
     groups,
 )
-from counterplay.invariance.lab import ConflictingOrbitLabelsError
+from counterplay.invariance.lab import (
+    ConflictingOrbitLabelsError,
+    IdentityMissingError,
+    NotAGroupError,
+)
+from invariance.problems import all_turns
 
 WRAPPERS = {
     "erm-inv": ErmInvClassifier(
@@ -151,3 +161,124 @@ def test_i6_soft_votes_do_not_depend_on_the_order_of_images() -> None:
     expected = model.predict_proba(X)
     for step in (1, 5, 7):
         np.testing.assert_array_equal(model.predict_proba(np.roll(X, step, axis=1)), expected)
+
+
+BASES = {
+    "logistic": LogisticRegression(max_iter=300),
+    "scaled logistic": make_pipeline(StandardScaler(), LogisticRegression()),
+    "tree": DecisionTreeClassifier(random_state=0),
+    "support vectors": SVC(C=10.0, random_state=0),
+    "nearest": KNeighborsClassifier(1),
+}
+
+
+def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """240 upright digits, some of them symmetric, their labels, and 300 turned ones."""
+    X, y = load_digits(return_X_y=True)
+    X = X / 16.0
+    X[:20] = (X[:20] + X[:20, ::-1]) / 2  # half turns do not change these
+    turns = np.random.default_rng(0).integers(4, size=300)
+    test = [np.rot90(x.reshape(8, 8), k).ravel() for x, k in zip(X[240:540], turns)]
+    return X[:240], y[:240], np.array(test)
+
+
+@pytest.mark.claim("11.29")
+@pytest.mark.parametrize("name", BASES)
+def test_augmentation_is_the_loop(name: str) -> None:
+    X, y, test = digits()
+    by_hand = BASES[name].fit(np.concatenate(all_turns(X)), np.tile(y, 4))
+    group = groups.image_rotations((8, 8))
+    ours = AugmentedClassifier(BASES[name], group).fit(X, y)
+    assert ours.n_copies_ == 960
+    np.testing.assert_array_equal(ours.predict(test), by_hand.predict(test))
+    both = ErmInvClassifier(BASES[name], group, augment=True).fit(X, y)
+    np.testing.assert_array_equal(both.predict(test), by_hand.predict(test))  # no orbit is known
+    if hasattr(by_hand, "predict_proba"):
+        np.testing.assert_array_equal(ours.predict_proba(test), by_hand.predict_proba(test))
+        mean = np.mean([by_hand.predict_proba(turned) for turned in all_turns(test)], axis=0)
+        vote = OrbitVoteClassifier(ours, group).fit(X, y)
+        np.testing.assert_allclose(vote.predict_proba(test), mean, rtol=0, atol=1e-12)
+
+
+@pytest.mark.claim("11.29")
+def test_lookup_is_the_loop() -> None:
+    X, y, test = digits()
+    test = np.concatenate([test, *(turned[:60] for turned in all_turns(X))])
+    table = {min(turned, key=tuple).tobytes(): label for turned, label in zip_turns(X, y)}
+    base = LogisticRegression(max_iter=300).fit(X, y)
+    expected = [
+        table.get(min(turned, key=tuple).tobytes(), guess)
+        for turned, guess in zip_turns(test, base.predict(test))
+    ]
+    ours = ErmInvClassifier(LogisticRegression(max_iter=300), groups.image_rotations((8, 8)))
+    np.testing.assert_array_equal(ours.fit(X, y).predict(test), expected)
+
+
+def zip_turns(X: np.ndarray, y: np.ndarray):
+    return zip(zip(*all_turns(X)), y)
+
+
+def test_weighting_by_points_keeps_the_penalty_of_the_natural_sample() -> None:
+    """Sharing weight one among |G| copies is the loop with the penalty |G| times stronger."""
+    X, y, test = digits()
+    X, y = X[20:], y[20:]  # no symmetric images: four distinct copies each
+    group = groups.image_rotations((8, 8))
+    options = {"max_iter": 5000, "tol": 1e-10}
+    shared = AugmentedClassifier(LogisticRegression(**options), group, weighting="points")
+    loop = LogisticRegression(C=0.25, **options).fit(np.concatenate(all_turns(X)), np.tile(y, 4))
+    np.testing.assert_allclose(
+        shared.fit(X, y).predict_proba(test), loop.predict_proba(test), atol=1e-5
+    )
+    with pytest.raises(InvalidInputError, match="sample_weight"):
+        AugmentedClassifier(KNeighborsClassifier(1), group, weighting="points").fit(X, y)
+
+
+def test_classifiers_refuse_functions_that_are_no_group() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = (X[:, 0] > 0).astype(int)
+    base = DummyClassifier()
+    shifts = [lambda X: X, lambda X: X + 1.0]
+    claimed = groups.from_callables(shifts, n_features=2)
+    honest = groups.from_callables(shifts, n_features=2, is_group=False)
+    for model in (ErmInvClassifier(base), CanonicalClassifier(base), OrbitKernelClassifier()):
+        for group in (claimed, honest):
+            with pytest.raises(NotAGroupError):
+                model.set_params(group=group).fit(X, y)
+    mirror = groups.from_callables([lambda X: -X], n_features=2)
+    with pytest.raises(IdentityMissingError):
+        ErmInvClassifier(base, mirror).fit(X, y)
+    for model in (AugmentedClassifier(base, honest), OrbitVoteClassifier(base, honest)):
+        model.fit(X, y).predict(X)  # these need no orbits
+
+
+class CountingKey:
+    """A key that counts how often two keys are compared."""
+
+    compared = 0
+
+    def __init__(self, value: bytes) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        CountingKey.compared += 1
+        return isinstance(other, CountingKey) and self.value == other.value
+
+
+@pytest.mark.claim("11.26")
+def test_i12_a_lookup_compares_one_key_whatever_the_size_of_the_table() -> None:
+    """The time of it is measured in benchmarks/bench_invariance.py."""
+    rng = np.random.default_rng(0)
+    group = groups.d4((8, 8))
+    listed = group.orbit_key
+    group.orbit_key = lambda X: [CountingKey(key) for key in listed(X)]
+    X = rng.integers(0, 17, size=(20_000, 64)).astype(float)
+    y = rng.integers(0, 2, size=20_000)
+    for n in (2_000, 20_000):
+        model = ErmInvClassifier(DummyClassifier(), group).fit(X[:n], y[:n])
+        CountingKey.compared = 0
+        test = np.vstack([X[:500], rng.integers(0, 17, size=(500, 64))])
+        assert (model.lookup(test)[:500] == y[:500]).all()
+        assert CountingKey.compared == 500  # one for each orbit that is in the table

@@ -1,6 +1,8 @@
 """One-inclusion graphs against brute force, and the leave-one-out guarantee through predict."""
 
-from itertools import combinations
+from __future__ import annotations
+
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -12,6 +14,11 @@ from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.inclusion import OneInclusionGraph, peel_orientation
+from counterplay.invariance.lab import (
+    AbstractOrbits,
+    OneInclusionRelaxed,
+)
+from invariance.problems import brute_vc
 
 matrices = hnp.arrays(bool, st.tuples(st.integers(1, 10), st.integers(1, 5)))
 
@@ -153,3 +160,85 @@ def test_bad_input() -> None:
         graph.predict(2, [0, 1])
     with pytest.raises(InvalidInputError, match="method"):
         graph.orient("fast")  # type: ignore[arg-type]  # the point of the test
+
+
+def random_rows(rng, max_points=6) -> np.ndarray:
+    k = int(rng.integers(2, max_points + 1))
+    return np.unique(rng.integers(0, 2, size=(rng.integers(2, 14), k)), axis=0)
+
+
+@pytest.mark.claim("11.03")
+def test_orientations_meet_their_bounds() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(120):
+        rows = random_rows(rng)
+        graph = OneInclusionGraph(rows)
+        d = brute_vc(rows)
+        assert graph.orient("flow").max_indegree <= d
+        assert graph.orient("peel").max_indegree <= 2 * d
+        if len(rows) <= 10:
+            density = 0.0
+            for size in range(1, len(rows) + 1):
+                for part in combinations(range(len(rows)), size):
+                    inside = set(part)
+                    edges = sum(a in inside and b in inside for a, b, _ in graph.edges.tolist())
+                    density = max(density, edges / size)
+            assert graph.orient("flow").max_indegree == int(np.ceil(density - 1e-12))
+    for k in range(1, 8):
+        cube = OneInclusionGraph(FiniteClass.all_labelings(k))
+        assert cube.orient("flow").max_indegree == -(-k // 2)
+
+
+@pytest.mark.claim("11.04")
+def test_leave_one_out_through_the_predictor() -> None:
+    """Test index and training order are shuffled at every call."""
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        rows = random_rows(rng)
+        k = rows.shape[1]
+        learner = OneInclusionRelaxed(rows, AbstractOrbits(np.arange(k)))
+        d = vc_dimension(rows).value
+        for truth in rows:
+            mistakes = 0
+            for j in rng.permutation(k):
+                train = rng.permutation([i for i in range(k) if i != j])
+                fresh = learner.fresh().fit(train, truth[train])
+                mistakes += int(fresh.predict([j])[0] != truth[j])
+            assert mistakes <= d
+
+
+@pytest.mark.claim("11.04")
+def test_a_graph_that_depends_on_the_test_point_breaks_the_bound() -> None:
+    """The control: with the test point always last, some classes exceed their VC dimension."""
+    rng = np.random.default_rng(1)
+    broken, sound = 0, 0
+    for _ in range(300):
+        rows = random_rows(rng)
+        k, d = rows.shape[1], brute_vc(rows)
+        fixed = OneInclusionGraph(rows)
+        moving = []
+        for j in range(k):
+            order = [i for i in range(k) if i != j] + [j]
+            moving.append((OneInclusionGraph(rows[:, order]), order))
+        mistakes = [
+            sum(graph.predict(k - 1, truth[order]).label != truth[j]
+                for j, (graph, order) in enumerate(moving))
+            for truth in rows
+        ]  # fmt: skip
+        broken += max(mistakes) > d
+        sound += max(fixed.loo_mistakes(truth) for truth in rows) <= d
+    assert sound == 300
+    assert broken >= 1
+
+
+@pytest.mark.claim("11.28")
+def test_large_graphs_are_oriented_within_the_bound() -> None:
+    """Labelings of 16 points with at most 7 ones: more than 26,000 vertices, VC dimension 7."""
+    rows = np.array(list(product((0, 1), repeat=16)), dtype=np.uint8)
+    rows = rows[rows.sum(axis=1) <= 7]
+    graph = OneInclusionGraph(rows)
+    assert graph.n_vertices >= 26_000
+    assert graph.n_edges >= 75_000
+    orientation = graph.orient("flow")
+    assert orientation.max_indegree <= 7
+    assert orientation.max_indegree >= -(-graph.n_edges // graph.n_vertices)

@@ -17,11 +17,12 @@ from counterplay.invariance.estimators import (
     AugmentedClassifier,
     ErmInvClassifier,
     OrbitVoteClassifier,
+    augmented_sample,
 )
 from counterplay.invariance.model import check_sample_invariant
 from counterplay.invariance.orbit_kernel import OrbitKernelClassifier
-from counterplay.invariance.orbit_sample import augmented_sample
-from counterplay.invariance.transformations import MatrixGroup, SymmetricGroup, TransformationSet
+from counterplay.invariance.transformations import TransformationSet
+from counterplay.invariance.vector_groups import MatrixGroup, SymmetricGroup
 
 __all__ = [
     "AugmentedClassifier",

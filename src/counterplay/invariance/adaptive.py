@@ -1,9 +1,12 @@
-"""Learners that need not know how invariant the right hypothesis is.
+"""Learners that choose among candidates on a validation sample.
 
+``ConfidenceBooster`` runs a learner on several fresh samples: Markov's inequality halves the chance
+of failure with each run, so "small error on average" becomes "small error with high probability".
+The others need not know how invariant the right hypothesis is:
 ``KnownEta`` uses a given level eta; ``AdaptiveRelaxed`` tries a grid of levels and validates;
 ``AdaptiveAgnostic`` groups the hypotheses by their measured invariance and learns in every group.
-Source: Proposition J.1, Algorithms J.1 and J.2; docs/theory/11-invariance.md, "Boosting and
-adaptivity (Algorithms J.1, J.2)" (with the repairs of its errata).
+Source: Proposition J.1, Algorithms J.1 and J.2; docs/theory/11-invariance.md, "Proposition 11.C:
+confidence" and "Boosting and adaptivity (Algorithms J.1, J.2)" (with the repairs of its errata).
 """
 
 from __future__ import annotations
@@ -18,22 +21,139 @@ from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     IntArray,
     check_choice,
-    check_labels01,
     check_open_fraction,
     check_real,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.baselines import ERM, ErmInv
-from counterplay.invariance.booster import validation_error
-from counterplay.invariance.bounds import invariance_slack, known_eta_sizes
+from counterplay.invariance.bounds import booster_sizes, invariance_slack, known_eta_sizes
 from counterplay.invariance.classes import as_hypotheses
 from counterplay.invariance.compression import AgnosticCompression
-from counterplay.invariance.learner import Learner
-from counterplay.invariance.model import FiniteProblem, as_problem
+from counterplay.invariance.errors import SampleTooSmallError
+from counterplay.invariance.model import FiniteProblem, Learner, as_problem
 from counterplay.invariance.one_inclusion import OneInclusionEta
 
 
-class KnownEta(Learner):
+class _Chooser(Learner):
+    """Fitted candidates, and which of them did best on points that they have not seen."""
+
+    candidates_: Any
+    chosen_: int
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int8]:
+        """Labels of the chosen candidate."""
+        points = self._check_fitted(X, "chosen_")
+        return np.asarray(self.candidates_[self.chosen_].predict(points), dtype=np.int8)
+
+
+class ConfidenceBooster(_Chooser):
+    """Boost the confidence of a learner whose expected error is at most d / (n + 1).
+
+    Parameters
+    ----------
+    learner:
+        An unfitted learner (:class:`OneInclusionInvariant`, ...).
+    d:
+        Its dimension: VCo, VCao or mu.
+    eps:
+        Wanted error.
+    delta:
+        Probability with which it may be exceeded.
+    practical:
+        Split the data at hand (30 % validation, the rest in equal folds) instead of insisting on
+        the theoretical sizes; ``guaranteed_`` is then False.
+    random_state:
+        Seed of the split in practical mode.
+
+    Notes
+    -----
+    L = ceil(log2(2/delta)) runs on ceil(4d/eps) fresh points each and a validation sample of
+    ceil((32/eps)(ln(2/delta) + ln(L + 1))) points give error at most eps with probability
+    1 - delta. The first of equally good runs is kept.
+
+    Examples
+    --------
+    >>> from counterplay.invariance import instances
+    >>> from counterplay.invariance.lab import OneInclusionInvariant
+    >>> hard = instances.da_lower_bound(3, 1 / 64, random_state=0)
+    >>> booster = ConfidenceBooster(OneInclusionInvariant(hard.problem), d=0, eps=0.2, delta=0.1)
+    >>> X, y = hard.distribution.sample(booster.n_needed, 0)
+    >>> hard.distribution.error_of(booster.fit(X, y))
+    0.0
+    """
+
+    def __init__(
+        self,
+        learner: Any,
+        d: float,
+        eps: float = 0.1,
+        delta: float = 0.05,
+        practical: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
+        self.learner = learner
+        self.group = learner.group
+        self.d = check_real(d, "d", low=0.0)
+        self.eps = check_open_fraction(eps, "eps")
+        self.delta = check_open_fraction(delta, "delta")
+        self.practical = practical
+        self.random_state = random_state
+
+    @property
+    def n_needed(self) -> int:
+        """Number of samples the guarantee needs."""
+        runs, size, validation = booster_sizes(self.d, self.eps, self.delta)
+        return runs * size + validation
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> ConfidenceBooster:
+        """Run, validate, choose."""
+        points, labels = self._check_sample(X, y)
+        runs, size, validation = booster_sizes(self.d, self.eps, self.delta)
+        order = np.arange(len(points))
+        if self.practical:
+            order = generator(self.random_state).permutation(len(points))
+            validation = max(1, math.ceil(0.3 * len(points)))
+            size = (len(points) - validation) // runs
+            if size < 0 or len(points) == 0:
+                raise SampleTooSmallError("the sample is empty", needed=1)
+        elif len(points) < self.n_needed:
+            raise SampleTooSmallError(
+                f"the guarantee needs {self.n_needed} samples, got {len(points)}; collect more, "
+                "relax eps or delta, or use practical=True",
+                needed=self.n_needed,
+            )
+        self.guaranteed_ = not self.practical
+        held = order[runs * size : runs * size + validation]
+        self.candidates_ = [
+            self.learner.fresh().fit(points[block], labels[block])
+            for block in (order[i * size : (i + 1) * size] for i in range(runs))
+        ]
+        self.errors_ = np.array(
+            [validation_error(c, points[held], labels[held]) for c in self.candidates_]
+        )
+        self.chosen_ = int(np.argmin(self.errors_))
+        return self
+
+
+def validation_error(learner: Any, points: NDArray[Any], labels: NDArray[Any]) -> float:
+    """Share of wrong predictions; repeated points are asked for once.
+
+    Examples
+    --------
+    >>> class Zero:
+    ...     group = None
+    ...     def predict(self, X): return np.zeros(len(X))
+    >>> validation_error(Zero(), np.array([[1.0], [1.0], [2.0]]), np.array([1, 1, 0]))
+    0.6666666666666666
+    """
+    if len(points) == 0:
+        return 0.0
+    distinct, position = np.unique(points, axis=0, return_inverse=True)
+    predictions = np.asarray(learner.predict(distinct))[position.reshape(-1)]
+    return float((predictions != labels).mean())
+
+
+class KnownEta(_Chooser):
     """One-inclusion learner for a known invariance level, with high probability.
 
     Parameters
@@ -97,13 +217,8 @@ class KnownEta(Learner):
         self.chosen_ = int(np.argmin(errors))
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[np.int8]:
-        """Labels of the chosen block's predictor."""
-        points = self._check_fitted(X, "chosen_")
-        return np.asarray(self.candidates_[self.chosen_].predict(points), dtype=np.int8)
 
-
-class AdaptiveRelaxed(Learner):
+class AdaptiveRelaxed(_Chooser):
     """Relaxed-realizable learner that adapts to the unknown invariance of the right hypothesis.
 
     Parameters
@@ -169,22 +284,17 @@ class AdaptiveRelaxed(Learner):
         first, second = order[:m1], order[m1:]
         n = m1 if self.practical else known_eta_sizes(m1, self.delta / 2)[0]
         self.slack_ = invariance_slack(n)
-        self.levels_ = [self._level(i, points[first], labels[first]) for i in self._numbers()]
-        errors = [validation_error(h, points[second], labels[second]) for h in self.levels_]
+        self.candidates_ = [self._level(i, points[first], labels[first]) for i in self._numbers()]
+        errors = [validation_error(h, points[second], labels[second]) for h in self.candidates_]
         self.errors_ = np.array(errors)
         best = np.flatnonzero(self.errors_ <= self.errors_.min() + 1e-12)
         self.chosen_ = int(best[0] if self.tie == "smallest" else best[-1])
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[np.int8]:
-        """Labels of the chosen level."""
-        points = self._check_fitted(X, "chosen_")
-        return np.asarray(self.levels_[self.chosen_].predict(points), dtype=np.int8)
-
     def certify(self, X: ArrayLike) -> Any:
         """Certificates of the chosen level (practical mode)."""
         points = self._check_fitted(X, "chosen_")
-        level = self.levels_[self.chosen_]
+        level = self.candidates_[self.chosen_]
         if isinstance(level, KnownEta):
             level = level.candidates_[level.chosen_]
         return level.certify(points)
@@ -203,7 +313,7 @@ class AdaptiveRelaxed(Learner):
         ).fit(points, labels)  # fmt: skip
 
 
-class AdaptiveAgnostic(Learner):
+class AdaptiveAgnostic(_Chooser):
     """Agnostic learner that adapts to the invariance of good hypotheses with unlabelled data.
 
     Parameters
@@ -262,28 +372,22 @@ class AdaptiveAgnostic(Learner):
         self, X: ArrayLike, y: ArrayLike, unlabeled: ArrayLike | None = None
     ) -> AdaptiveAgnostic:
         """Learn in every non-empty cell on half of the sample, validate on the other half."""
-        points = self.group.check_points(X)
-        labels = check_labels01(y).reshape(-1)
-        if labels.size != len(points) or len(points) < 2:
-            raise InvalidInputError("X and y must have the same length, at least two")
+        points, labels = self._check_sample(X, y, settle=False)
+        if len(points) < 2:
+            raise InvalidInputError("at least two samples are needed for the split")
         self.cells_ = self.cells(points if unlabeled is None else unlabeled)
         order = generator(self.random_state).permutation(len(points))
         first, second = order[: len(points) // 2], order[len(points) // 2 :]
-        self.learners_ = {
+        self.candidates_ = {
             int(cell): self._cell_learner(int(cell)).fit(points[first], labels[first])
             for cell in np.unique(self.cells_)
         }
         self.errors_ = {
             cell: validation_error(learner, points[second], labels[second])
-            for cell, learner in self.learners_.items()
+            for cell, learner in self.candidates_.items()
         }
         self.chosen_ = min(self.errors_, key=lambda cell: (self.errors_[cell], cell))
         return self
-
-    def predict(self, X: ArrayLike) -> NDArray[np.int8]:
-        """Labels of the chosen cell's learner."""
-        points = self._check_fitted(X, "chosen_")
-        return np.asarray(self.learners_[self.chosen_].predict(points), dtype=np.int8)
 
     def _cell_learner(self, cell: int) -> Any:
         rows = self.problem.H[self.cells_ == cell]

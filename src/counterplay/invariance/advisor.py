@@ -1,20 +1,21 @@
 """Should I augment? Measure it on your own data, and say which theorem is at work.
 
-Five candidates are cross-validated, with orbits kept together (no look-up possible) and ungrouped
-(natural use); the difference is what the look-up gains. Source: docs/theory/11-invariance.md,
-"Dimensions and advice".
+Five candidates are cross-validated: the plain classifier, augmentation, either with the orbit
+look-up, and augmentation with a vote over the orbit. Orbits are kept together (no look-up possible)
+or not (natural use); the difference is what the look-up gains.
+Source: docs/theory/11-invariance.md, "Dimensions and advice".
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils.multiclass import type_of_target
@@ -26,20 +27,29 @@ from counterplay.core.stats import binomial_p_value, clopper_pearson
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
+    IntArray,
     check_choice,
     check_float_array,
     check_int,
     check_open_fraction,
 )
+from counterplay.core.votes import plurality
 from counterplay.errors import InvalidInputError
-from counterplay.invariance.comparison import MODELS, Comparison
+from counterplay.invariance.estimators import (
+    AugmentedClassifier,
+    as_group,
+    augmented_sample,
+    orbit_images,
+)
 from counterplay.invariance.groups import ValidityReport, check_validity
-from counterplay.invariance.orbit_sample import as_group
+from counterplay.invariance.model import resolve_conflicts
+from counterplay.invariance.transformations import TransformationSet, number_keys
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 VerdictName = Literal["augment", "do not augment", "use invariant learner", "no difference"]
+MODELS = ("ERM", "DA", "ERM-INV", "DA+INV", "DA+vote")
 
 
 @dataclass(frozen=True)
@@ -194,7 +204,7 @@ def augmentation_advisor(
     rng = generator(random_state)
     split_seed, image_seed = (int(s) for s in rng.integers(2**31, size=2))
     orbits = transformations.is_group and validity.is_group
-    run = Comparison(estimator, transformations, orbits, n_images, image_seed, evaluate_on)
+    run = _Comparison(estimator, transformations, orbits, n_images, image_seed, evaluate_on)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         natural = run.wrong(
@@ -229,50 +239,6 @@ def _checked(
     return rows, labels
 
 
-class InvarianceAdvisor(BaseEstimator):
-    """The advisor as an object: ``InvarianceAdvisor(base, group).fit(X, y).advice_``.
-
-    Parameters as for :func:`augmentation_advisor`.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from counterplay.invariance import groups
-    >>> X = np.random.default_rng(0).normal(size=(200, 4))
-    >>> y = (X[:, 0] > X[:, 3]).astype(int)
-    >>> advisor = InvarianceAdvisor(LogisticRegression(), groups.sequence_reversal, random_state=0)
-    >>> advisor.fit(X, y).verdict_
-    'do not augment'
-    """
-
-    def __init__(
-        self,
-        base: Any,
-        group: Any = None,
-        n_splits: int = 5,
-        evaluate_on: Literal["natural", "transformed"] = "natural",
-        alpha: float = 0.05,
-        n_images: int = 8,
-        random_state: RandomState = None,
-    ) -> None:
-        self.base = base
-        self.group = group
-        self.n_splits = n_splits
-        self.evaluate_on = evaluate_on
-        self.alpha = alpha
-        self.n_images = n_images
-        self.random_state = random_state
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> InvarianceAdvisor:
-        """Run the comparison."""
-        self.advice_ = augmentation_advisor(
-            self.base, X, y, self.group, n_splits=self.n_splits, evaluate_on=self.evaluate_on,
-            alpha=self.alpha, n_images=self.n_images, random_state=self.random_state,
-        )  # fmt: skip
-        self.verdict_ = self.advice_.verdict
-        return self
-
-
 def _decide(
     wrong: dict[str, BoolArray],
     alpha: float,
@@ -284,27 +250,26 @@ def _decide(
     better = _beats(wrong["DA"], wrong["ERM"], alpha)
     worse = _beats(wrong["ERM"], wrong["DA"], alpha)
     setting = _setting(fit_natural, fit_augmented)
-    conflict = (
-        f" {len(validity.conflicts)} points share an orbit with a point of another label: the "
-        "labels are not invariant."
-        if validity.conflicts
-        else ""
-    )
+    if validity.conflicts:
+        setting += (
+            f" {len(validity.conflicts)} points share an orbit with a point of another label: the "
+            "labels are not invariant."
+        )
     reference = "DA" if better else "ERM"
     if _beats(wrong[invariant], wrong[reference], alpha / 3):  # the best of three candidates
         why = (
             "it uses the orbit of the test point, which augmentation cannot (Thm. 11.4: VCo "
             "instead of VCao samples; Thm. 11.7 for the look-up)"
         )
-        return "use invariant learner", f"{invariant} beats {reference}: {why}. {setting}{conflict}"
+        return "use invariant learner", f"{invariant} beats {reference}: {why}. {setting}"
     if better:
         why = "the sample size is driven by VCao instead of the VC dimension (Thms. 11.1, 11.3)"
-        return "augment", f"Augmentation lowers the error: {why}. {setting}{conflict}"
+        return "augment", f"Augmentation lowers the error: {why}. {setting}"
     if worse:
         why = "learners that only see orbits can need many more samples (Thm. 11.5)"
-        return "do not augment", f"Augmentation raises the error: {why}. {setting}{conflict}"
+        return "do not augment", f"Augmentation raises the error: {why}. {setting}"
     why = "Augmentation changes the error by less than these data can show."
-    return "no difference", f"{why} {setting}{conflict}"
+    return "no difference", f"{why} {setting}"
 
 
 def _setting(fit_natural: float, fit_augmented: float) -> str:
@@ -339,3 +304,74 @@ def _row(
         name, float(mistakes.mean()), interval.low, interval.high, float(grouped[name].mean()),
         _p_value(mistakes, natural["ERM"]),
     )  # fmt: skip
+
+
+@dataclass
+class _Comparison:
+    """Out-of-fold mistakes of the five candidates, from two fits per fold."""
+
+    estimator: Any
+    group: TransformationSet
+    orbits: bool  # whether the group is one on the data
+    n_images: int
+    seed: int
+    evaluate_on: str
+    levels: dict[str, float] = field(default_factory=dict)
+
+    def wrong(self, X: NDArray[Any], y: NDArray[Any], splitter: Any) -> dict[str, BoolArray]:
+        """Whether each candidate is wrong at each point, out of fold."""
+        ids = number_keys(self.group.orbit_key(X) if self.orbits else self.group.point_key(X))
+        wrong = {name: np.zeros(len(X), dtype=np.bool_) for name in MODELS}
+        self.levels = {"ERM": 0.0, "DA": 0.0}
+        kept = ids if isinstance(splitter, StratifiedGroupKFold) else None
+        for train, test in splitter.split(X, y, kept):
+            for name, labels in self._fold(X, y, ids, train, test).items():
+                wrong[name][test] = labels != y[test]
+        self.levels = {name: count / len(X) for name, count in self.levels.items()}
+        return wrong
+
+    def _fold(
+        self, X: NDArray[Any], y: NDArray[Any], ids: IntArray, train: IntArray, test: IntArray
+    ) -> dict[str, NDArray[Any]]:
+        images = orbit_images(X[test], self.group, self.n_images, self.seed)
+        asked = self._asked(X[test], images)
+        settled = resolve_conflicts(ids[train], y[train], "majority")
+        table = dict(zip(ids[train].tolist(), settled.tolist()))
+        seen = np.array([i in table for i in ids[test].tolist()])
+        looked = np.array([table.get(i, y[0]) for i in ids[test].tolist()])
+        plain, augmented = clone(self.estimator).fit(X[train], y[train]), self._augmented()
+        augmented.fit(X[train], y[train])
+        out: dict[str, NDArray[Any]] = {}
+        for name, looks, model in (("ERM", "ERM-INV", plain), ("DA", "DA+INV", augmented)):
+            votes = np.array([model.predict(image) for image in images])
+            self.levels[name] += int((votes != votes[0]).any(axis=0).sum())
+            out[name] = np.asarray(model.predict(asked))
+            out[looks] = np.where(seen, looked, out[name])
+        out["DA+vote"] = _vote(augmented, images, votes)
+        return out
+
+    def _asked(self, points: NDArray[Any], images: NDArray[Any]) -> NDArray[Any]:
+        if self.evaluate_on == "natural":
+            return points
+        pick = generator(self.seed).integers(len(images), size=len(points))
+        return np.asarray(images[pick, np.arange(len(points))])
+
+    def _augmented(self) -> AugmentedClassifier:
+        return AugmentedClassifier(
+            self.estimator, self.group, n_images=self.n_images, random_state=self.seed
+        )
+
+    def training_errors(self, X: NDArray[Any], y: NDArray[Any]) -> tuple[float, float]:
+        """Error of ERM on its natural and of DA on its augmented training data."""
+        plain = clone(self.estimator).fit(X, y)
+        augmented = self._augmented().fit(X, y)
+        copies, labels, weights = augmented_sample(X, y, self.group, self.n_images, self.seed)
+        miss = np.asarray(augmented.predict(copies)) != labels
+        return float((plain.predict(X) != y).mean()), float(weights[miss].sum() / len(X))
+
+
+def _vote(model: Any, images: NDArray[Any], votes: NDArray[Any]) -> NDArray[Any]:
+    if hasattr(model, "predict_proba"):
+        mean = np.mean([model.predict_proba(image) for image in images], axis=0)
+        return np.asarray(model.classes_[mean.argmax(axis=1)])
+    return plurality(votes, model.classes_).labels

@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import check_choice, check_labels01
+from counterplay.core.validation import check_choice
 from counterplay.errors import InvalidInputError
-from counterplay.invariance.classes import as_hypotheses
+from counterplay.invariance.classes import Tie, TieRule, WeightedSample, as_hypotheses
 from counterplay.invariance.errors import NotAGroupError
-from counterplay.invariance.learner import Learner
-from counterplay.invariance.model import FiniteDistribution
-from counterplay.invariance.tie_rules import Tie, TieRule, WeightedSample
-from counterplay.invariance.transformations import TransformationSet, orbit_table
+from counterplay.invariance.model import FiniteDistribution, Learner
+from counterplay.invariance.transformations import TransformationSet
 
 
 class ERM(Learner):
@@ -72,14 +70,9 @@ class ERM(Learner):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> ERM:
         """Pick a hypothesis with the smallest error on the sample."""
-        points = self.group.check_points(X)
-        labels = check_labels01(y).reshape(-1)
-        if labels.size != len(points):
-            raise InvalidInputError(f"X has {len(points)} points, but y has {labels.size} labels")
-        sample = WeightedSample(*self._training(points, labels))
-        truth = None
-        if self.truth is not None:
-            law = self.truth
+        sample = WeightedSample(*self._training(*self._check_sample(X, y, settle=False)))
+        law, truth = self.truth, None
+        if law is not None:
             truth = WeightedSample(law.points, law.labels, law.probabilities)
         rule = TieRule(self.tie, generator(self.random_state), truth)
         self.member_ = self.hypotheses.fit_member(sample, rule)
@@ -191,7 +184,7 @@ class ErmInv(Learner):
         """Fit the base learner on the natural sample and index the orbits."""
         points, labels = self._check_sample(X, y)
         self.base_ = self.base.fresh().fit(points, labels)
-        self.table_ = orbit_table(self.group.orbit_key(points), labels)
+        self.table_ = dict(zip(self.group.orbit_key(points), labels.tolist()))
         self.n_orbits_ = len(self.table_)
         return self
 

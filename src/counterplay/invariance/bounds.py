@@ -270,6 +270,28 @@ def proper_least_m(d: int, eps: float) -> int:
     return high if proper_error(d, eps, low) > eps else low
 
 
+def proper_limit(d: int, eps: float) -> float:
+    """What ``proper_least_m`` tends to for large d: ln(15)/16 d / eps samples.
+
+    Examples
+    --------
+    >>> round(proper_limit(8, 1 / 64), 1)
+    86.7
+    """
+    return math.log(15) / 16 * check_positive_int(d, "d") / check_open_fraction(eps, "eps")
+
+
+def proper_fails_below(d: int, eps: float) -> float:
+    """Samples d / (64 eps) below which a proper learner fails with probability 1/9 (Theorem 11.2).
+
+    Examples
+    --------
+    >>> proper_fails_below(8, 1 / 64)
+    8.0
+    """
+    return check_positive_int(d, "d") / (64 * check_open_fraction(eps, "eps"))
+
+
 def blind_error(d: int, eps: float, m: int) -> float:
     """Exact expected error of ERM on ``da_helps``: 8 eps (1 - 16 eps / (d - 1))^m.
 

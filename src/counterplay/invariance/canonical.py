@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.validation import FloatArray, check_choice
 from counterplay.invariance.errors import InfiniteOrbitError
-from counterplay.invariance.orbit_classifier import OrbitClassifier
+from counterplay.invariance.estimators import OrbitClassifier
 from counterplay.invariance.transformations import TransformationSet
 
 _CHUNK = 8_000_000  # numbers held at once while images are compared with the template
@@ -151,10 +151,12 @@ def closest_images(rows: FloatArray, group: TransformationSet, template: FloatAr
 
 @njit(cache=True)
 def _closest(images, template):  # type: ignore[no-untyped-def]  # compiled by numba
+    # For every point the image with the smallest squared distance; the first one on ties.
     out = np.empty_like(images[0])
     for i in range(images.shape[1]):
         best, smallest = 0, np.inf
         for g in range(images.shape[0]):
+            # Squared distance of image g of point i to the template.
             squared = 0.0
             for j in range(images.shape[2]):
                 squared += (images[g, i, j] - template[j]) ** 2

@@ -4,8 +4,9 @@ invariant the hypotheses behind them can be.
 One method gives all restricted classes of the theory. ``labelings(points, mult, G)`` returns the
 labelings V of the orbits of a multiset X by hypotheses that label points of one orbit alike, and
 for each the least number c of points whose orbit the hypothesis is not constant on. Then
-H(X) = {c = 0}, H'(X) = everything, H^eta(X) = {c <= eta |X|}. Source: docs/theory/11-invariance.md,
-"Setting".
+H(X) = {c = 0}, H'(X) = everything, H^eta(X) = {c <= eta |X|}. ``fit_member`` picks a hypothesis
+that is best on a weighted sample; a ``TieRule`` says which one if there are several.
+Source: docs/theory/11-invariance.md, "Setting" and "Baselines".
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.validation import BoolArray, IntArray
+from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.model import FiniteProblem
-from counterplay.invariance.tie_rules import TieRule, WeightedSample
 from counterplay.invariance.transformations import AbstractOrbits, TransformationSet
 
 Labels01 = NDArray[np.uint8]
@@ -94,24 +95,12 @@ def collapse(own: BoolArray, cost: IntArray, component: IntArray) -> tuple[Label
         low, cost = low[alike], cost[alike]
     if len(low) == 0 or n_components == 0:
         return low[:1], cost.min(initial=2**62, keepdims=True)[: len(low)].astype(np.int64)
-    codes = _row_codes(low)
-    order = np.lexsort([cost, codes]) if codes.ndim == 1 else np.lexsort([cost, *codes[::-1]])
-    keys = codes[order] if codes.ndim == 1 else codes[:, order]
+    packed = np.packbits(low, axis=1)  # bytes compare like the rows as binary numbers
+    order = np.lexsort([cost, *packed.T[::-1]])
     fresh = np.ones(len(order), dtype=np.bool_)
-    fresh[1:] = (keys[1:] != keys[:-1]) if codes.ndim == 1 else (keys[:, 1:] != keys[:, :-1]).any(0)
-    keep = order[fresh]
+    fresh[1:] = (packed[order[1:]] != packed[order[:-1]]).any(axis=1)
+    keep = order[fresh]  # of equal rows the one with the least cost
     return np.ascontiguousarray(low[keep]), cost[keep].astype(np.int64)
-
-
-def _row_codes(rows: Labels01) -> NDArray[np.uint64]:
-    """Rows as binary numbers (one word, or several words along the first axis)."""
-    k = rows.shape[1]
-    words = []
-    for start in range(0, k, 63):
-        part = rows[:, start : start + 63].astype(np.uint64)
-        powers = np.uint64(1) << np.arange(part.shape[1] - 1, -1, -1, dtype=np.uint64)
-        words.append((part * powers).sum(axis=1, dtype=np.uint64))
-    return words[0] if len(words) == 1 else np.array(words)
 
 
 class ExplicitClass(HypothesisClass):
@@ -192,3 +181,82 @@ def budget(eta: float, size: int) -> int:
     3
     """
     return math.floor(eta * size + 1e-9)
+
+
+Tie = Literal["first", "random", "adversarial"]
+
+
+@dataclass(frozen=True)
+class WeightedSample:
+    """Labelled points with weights.
+
+    Examples
+    --------
+    >>> sample = WeightedSample(np.array([3, 3]), np.array([0, 1]), np.array([0.5, 2.0]))
+    >>> sample.errors(np.array([[False, False], [True, True]]))
+    array([2. , 0.5])
+    """
+
+    points: NDArray[Any]
+    labels: NDArray[Any]
+    weights: FloatArray
+
+    def errors(self, rows: BoolArray) -> FloatArray:
+        """Weight of the points that each row (labels of the points) gets wrong."""
+        return np.asarray((rows != self.labels.astype(np.bool_)) @ self.weights)
+
+    def signed_mass(self, n_cells: int, cell_size: int = 1) -> FloatArray:
+        """Weight of the ones less weight of the zeros, per cell of ``cell_size`` pool points."""
+        mass = np.zeros(n_cells)
+        np.add.at(mass, self.points // cell_size, self.weights * (2.0 * self.labels - 1.0))
+        return mass
+
+
+@dataclass(frozen=True)
+class TieRule:
+    """Which of several best hypotheses to take.
+
+    "first", "random", or "adversarial": the one with the largest error under ``truth``.
+
+    Examples
+    --------
+    >>> rule = TieRule("first", np.random.default_rng(0))
+    >>> rule.pick(np.array([2.0, 1.0, 1.0]), lambda points: np.zeros((3, 0), dtype=bool))
+    1
+    """
+
+    name: Tie
+    rng: np.random.Generator
+    truth: WeightedSample | None = None
+
+    def pick(self, errors: FloatArray, rows: Callable[[NDArray[Any]], BoolArray]) -> int:
+        """Number of the hypothesis; ``rows`` labels points by every hypothesis."""
+        best = np.flatnonzero(errors <= errors.min() + 1e-12)
+        if self.name == "random":
+            return int(self.rng.choice(best))
+        if self.name == "adversarial":
+            truth = self.known_truth()
+            return int(best[np.argmax(truth.errors(rows(truth.points)[best]))])
+        return int(best[0])
+
+    def majority(
+        self, sample: WeightedSample, n_cells: int, cell_size: int = 1
+    ) -> NDArray[np.int8]:
+        """Weighted majority label of every cell of ``cell_size`` pool points.
+
+        A cell without majority gets 0, a coin toss, or the label with the larger true error.
+        """
+        balance = sample.signed_mass(n_cells, cell_size)
+        free = np.abs(balance) <= 1e-12
+        row = ((balance > 0) & ~free).astype(np.int8)
+        if self.name == "random":
+            row[free] = self.rng.integers(2, size=int(free.sum()))
+        elif self.name == "adversarial":
+            row[free] = self.known_truth().signed_mass(n_cells, cell_size)[free] < 0
+        return row
+
+    def known_truth(self) -> WeightedSample:
+        """The data distribution, or InvalidInputError."""
+        if self.truth is None:
+            raise InvalidInputError('tie="adversarial" needs truth, the data distribution')
+        return self.truth

@@ -17,15 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import IntArray, check_int, check_labels01
+from counterplay.core.validation import IntArray, check_int
 from counterplay.core.votes import majority
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.invariance.baselines import ERM
 from counterplay.invariance.bounds import alpha_boost_rounds
 from counterplay.invariance.classes import ExplicitClass, as_hypotheses
 from counterplay.invariance.dimensions import vcao
-from counterplay.invariance.learner import Learner
-from counterplay.invariance.model import FiniteProblem
+from counterplay.invariance.model import FiniteProblem, Learner
 from counterplay.invariance.one_inclusion import OneInclusionRelaxed
 from counterplay.invariance.transformations import AbstractOrbits
 
@@ -128,11 +127,9 @@ class AlphaBoostCompression(Learner):
     ) -> tuple[Any, IntArray, NDArray[np.bool_]]:
         best: tuple[float, Any, IntArray, NDArray[np.bool_]] | None = None
         for draw in range(1, self.max_draws + 1):
-            block = (
-                np.sort(rng.choice(len(points), size=self.k, p=weights))
-                if len(points)
-                else (np.zeros(0, dtype=np.int64))
-            )
+            block = np.zeros(0, dtype=np.int64)
+            if len(points):
+                block = np.sort(rng.choice(len(points), size=self.k, p=weights))
             learner = self.weak.fresh().fit(points[block], labels[block])
             right = np.asarray(learner.predict(distinct))[position] == labels
             error = float(weights[~right].sum())
@@ -197,8 +194,7 @@ class AgnosticCompression(Learner):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> AgnosticCompression:
         """Keep what the best hypothesis gets right, and boost on it."""
-        points = self.group.check_points(X)
-        labels = check_labels01(y).reshape(-1)
+        points, labels = self._check_sample(X, y, settle=False)
         erm = ERM(self.hypotheses, self.group).fit(points, labels)
         right = np.asarray(erm.predict(points)) == labels
         self.kept_ = np.flatnonzero(right)

@@ -207,7 +207,7 @@ def vco_eta(
         if dimension is not None:
             found.append(float(dimension))
     if len(found) < 2:
-        return Interval(0.0, 0.0, float(problem_limit(size)))
+        return Interval(0.0, 0.0, float(size))
     return mean_interval(found)
 
 
@@ -231,17 +231,6 @@ def vco_eta_sup(
     values = {int(m): vco_eta(H, G, D, int(m), eta) for m in sizes}
     best = max(values, key=lambda m: (float(values[m]), -m))  # type: ignore[arg-type]  # exact: floats
     return float(values[best]), best  # type: ignore[arg-type]  # exact: floats
-
-
-def problem_limit(size: int) -> int:
-    """Largest possible dimension on ``size`` points.
-
-    Examples
-    --------
-    >>> problem_limit(3)
-    3
-    """
-    return check_int(size, "size", low=0)
 
 
 class _EtaDimension:

@@ -1,24 +1,203 @@
-"""scikit-learn classifiers that know a group: augment, look up, or vote.
+"""scikit-learn classifiers that know a group: augment, look up, or vote; and transformed copies.
 
 All wrap any classifier. ``group`` is a set of transformations from
 :mod:`counterplay.invariance.groups`, a function of the number of features that returns one, or None
-for "no symmetry". Source: docs/theory/11-invariance.md, "Baselines".
+for "no symmetry". Source: docs/theory/11-invariance.md, "Baselines" and "Proposition 11.H:
+look-up".
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_choice
 from counterplay.core.votes import plurality
+from counterplay.errors import InvalidInputError
+from counterplay.invariance.errors import NotAGroupError, ShapeError
 from counterplay.invariance.model import resolve_conflicts
-from counterplay.invariance.orbit_classifier import OrbitClassifier, has_proba
-from counterplay.invariance.orbit_sample import voting_images
+from counterplay.invariance.transformations import (
+    TransformationSet,
+    TrivialGroup,
+    byte_keys,
+    number_keys,
+)
+
+
+def as_group(group: Any, n_features: int) -> TransformationSet:
+    """The set of transformations for data with this many features.
+
+    Examples
+    --------
+    >>> as_group(None, 3)
+    TrivialGroup()
+    """
+    if group is None:
+        return TrivialGroup()
+    if isinstance(group, TransformationSet):
+        return group
+    if callable(group):
+        made = group(n_features)
+        if isinstance(made, TransformationSet):
+            return made
+    raise InvalidInputError(
+        f"group must be a set of transformations (see counterplay.invariance.groups), a function "
+        f"that returns one, or None, got {group!r}"
+    )
+
+
+def orbit_images(
+    X: ArrayLike, group: TransformationSet, n_images: int = 8, random_state: RandomState = None
+) -> NDArray[Any]:
+    """All images of the points, or the points and random images where the group is too large.
+
+    Examples
+    --------
+    >>> from counterplay.invariance import groups
+    >>> orbit_images([[1.0, 2.0]], groups.sequence_reversal(2)).shape
+    (2, 1, 2)
+    """
+    points = group.check_points(X)
+    if math.isfinite(group.order):
+        return group.apply(points)
+    seed = 0 if random_state is None else random_state
+    return np.concatenate([points[None], group.sample(points, n_images, seed)])
+
+
+def voting_images(
+    X: ArrayLike, group: TransformationSet, n_images: int = 8, random_state: RandomState = None
+) -> NDArray[Any]:
+    """All images of the points; where the group is too large, some images of the orbit.
+
+    The same ones for every member: the canonical member, and its images under random
+    transformations.
+
+    Examples
+    --------
+    >>> from counterplay.invariance import groups
+    >>> images = voting_images([[3.0, 1.0, 2.0], [2.0, 3.0, 1.0]], groups.set_permutations(3))
+    >>> images.shape, bool((images[:, 0] == images[:, 1]).all())
+    ((9, 2, 3), True)
+    """
+    listed = math.isfinite(group.order)
+    return orbit_images(X if listed else group.canonical(X), group, n_images, random_state)
+
+
+def augmented_sample(
+    X: ArrayLike,
+    y: ArrayLike,
+    group: TransformationSet,
+    n_images: int = 8,
+    random_state: RandomState = None,
+    *,
+    distinct: bool = True,
+) -> tuple[NDArray[Any], NDArray[Any], FloatArray]:
+    """Transformed copies, their labels, and weights that sum to one per sample point.
+
+    ``distinct`` drops copies that coincide with an earlier copy of the same point.
+
+    Examples
+    --------
+    >>> from counterplay.invariance import groups
+    >>> copies, labels, weights = augmented_sample(
+    ...     [[1.0, 2.0], [3.0, 3.0]], [0, 1], groups.sequence_reversal(2))
+    >>> len(copies), weights
+    (3, array([0.5, 1. , 0.5]))
+    """
+    images = orbit_images(X, group, n_images, random_state)
+    n_copies, n = images.shape[:2]
+    labels = np.asarray(y)
+    if labels.shape != (n,):
+        raise ShapeError(f"y must have length {n}, got shape {labels.shape}")
+    owner = np.tile(np.arange(n), n_copies)
+    copies = images.reshape(n_copies * n, -1)
+    if distinct:
+        pairs = list(zip(owner.tolist(), byte_keys(copies)))
+        keep = np.unique(number_keys(pairs), return_index=True)[1]  # the first copy of each
+        copies, owner = copies[keep], owner[keep]
+    sizes = np.bincount(owner, minlength=n)
+    return copies, labels[owner], 1.0 / sizes[owner]
+
+
+def has_proba(self: Any) -> bool:
+    """Whether the inner classifier gives probabilities."""
+    inner = getattr(self, "estimator_", self.estimator)
+    return hasattr(inner, "predict_proba")
+
+
+class OrbitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Validation and access to the inner classifier, shared by all wrappers."""
+
+    estimator: Any
+    group: Any
+    weighting: Literal["copies", "points"] = "copies"
+    n_images: int = 8
+    random_state: RandomState = None
+
+    def _start(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, IntArray, TransformationSet]:
+        """Checked data, labels as class numbers, and the group for these data."""
+        rows, labels = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        self.group_ = as_group(self.group, rows.shape[1])
+        return rows, codes.reshape(-1), self.group_
+
+    def _require_orbits(self, rows: FloatArray, why: str) -> None:
+        """Raise unless orbits partition the data; functions are checked on some of the rows."""
+        if not self.group_.is_group:
+            raise NotAGroupError(f"{why}, and {self.group_!r} is not a group; orbits may intersect")
+        if not self.group_.proved_group:  # functions: checked on the data
+            self.group_.validate(rows)
+
+    def _rows(self, X: ArrayLike) -> FloatArray:
+        check_is_fitted(self)
+        rows: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
+        return rows
+
+    def _view(self, rows: FloatArray) -> FloatArray:
+        """What the inner classifier sees of points."""
+        return rows
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Predicted classes."""
+        seen = self._view(self._rows(X))
+        result: NDArray[Any] = self.estimator_.predict(seen)
+        return result
+
+    @available_if(has_proba)
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Class probabilities."""
+        seen = self._view(self._rows(X))
+        return np.asarray(self.estimator_.predict_proba(seen), dtype=np.float64)
+
+    def _fit_inner(self, rows: FloatArray, codes: IntArray) -> None:
+        self.estimator_ = clone(self.estimator).fit(rows, self.classes_[codes])
+
+    def _fit_copies(self, rows: FloatArray, codes: IntArray) -> int:
+        """Fit the inner classifier on the transformed copies; how many there are."""
+        by_point = self.weighting == "points"
+        if by_point and not has_fit_parameter(self.estimator, "sample_weight"):
+            raise InvalidInputError(
+                f"fit of {type(self.estimator).__name__} takes no sample_weight, which "
+                'weighting="points" needs; use weighting="copies"'
+            )
+        copies, copied, weights = augmented_sample(
+            rows, codes, self.group_, self.n_images, self.random_state, distinct=by_point
+        )
+        if by_point:
+            labels = self.classes_[copied]
+            self.estimator_ = clone(self.estimator).fit(copies, labels, sample_weight=weights)
+        else:
+            self._fit_inner(copies, copied)
+        return len(copies)
 
 
 class ErmInvClassifier(OrbitClassifier):
@@ -90,9 +269,7 @@ class ErmInvClassifier(OrbitClassifier):
         rows, codes, group = self._start(X, y)
         self._require_orbits(rows, "the look-up needs orbits")
         keys = group.orbit_key(rows)
-        numbers: dict[Any, int] = {}
-        ids = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
-        settled = resolve_conflicts(ids, codes, self.on_conflict)
+        settled = resolve_conflicts(number_keys(keys), codes, self.on_conflict)
         if self.augment:
             self._fit_copies(rows, settled)
         else:

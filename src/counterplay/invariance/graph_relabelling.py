@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_int
 from counterplay.invariance.errors import InfiniteOrbitError, ShapeError
-from counterplay.invariance.transformations import TransformationSet, _byte_keys, finite_numbers
+from counterplay.invariance.transformations import TransformationSet, byte_keys, finite_numbers
 
 _Leaf = tuple[tuple[int, ...], NDArray[np.int64], FloatArray]  # chosen nodes, order, matrix
 
@@ -25,11 +25,6 @@ class GraphRelabelling(TransformationSet):
     Nodes are refined by the multiset of their neighbours' colours; remaining ties are broken in
     every possible way that no automorphism makes superfluous, and the smallest adjacency matrix is
     kept. Meant for small graphs (some tens of nodes).
-
-    Examples
-    --------
-    >>> GraphRelabelling(3).canonical([[0, 1, 0, 1, 0, 1, 0, 1, 0]]).shape
-    (1, 9)
     """
 
     def __init__(self, n_nodes: int) -> None:
@@ -82,7 +77,7 @@ class GraphRelabelling(TransformationSet):
 
     def orbit_key(self, X: ArrayLike) -> list[Any]:
         """Bytes of the canonical adjacency matrix."""
-        return _byte_keys(self.canonical(X))
+        return byte_keys(self.canonical(X))
 
 
 def _canonical_graph(adjacency: FloatArray) -> FloatArray:

@@ -14,53 +14,32 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.validation import check_choice, check_int
-from counterplay.invariance.callable_group import CallableGroup
-from counterplay.invariance.errors import InfiniteOrbitError, ShapeError
+from counterplay.core.validation import FloatArray, check_choice, check_int
+from counterplay.errors import InvalidInputError
+from counterplay.invariance.errors import (
+    IdentityMissingError,
+    InfiniteOrbitError,
+    NotAGroupError,
+    ShapeError,
+)
 from counterplay.invariance.graph_relabelling import GraphRelabelling
-from counterplay.invariance.transformations import (
+from counterplay.invariance.validity import ValidityReport, check_validity
+from counterplay.invariance.vector_groups import (
     CoordinatePermutationGroup,
     MatrixGroup,
     SignFlipGroup,
     SymmetricGroup,
-    TrivialGroup,
+    VectorGroup,
 )
-from counterplay.invariance.validity import ValidityReport, check_validity
 
 __all__ = [
-    "CallableGroup",
-    "GraphRelabelling",
-    "ValidityReport",
-    "check_validity",
-    "colour_permutations",
-    "column_permutations",
-    "cyclic_shifts",
-    "d4",
-    "from_callables",
-    "graph_relabelling",
-    "image_flips",
-    "image_jitter",
-    "image_rotations",
-    "image_shifts",
-    "plane_rotations",
-    "sequence_reversal",
-    "set_permutations",
+    "ValidityReport", "check_validity", "colour_permutations", "column_permutations",
+    "cyclic_shifts", "d4", "from_callables", "graph_relabelling", "image_flips", "image_jitter",
+    "image_rotations", "image_shifts", "plane_rotations", "sequence_reversal", "set_permutations",
     "sign_flips",
-    "trivial",
-]
-
-
-def trivial() -> TrivialGroup:
-    """The group that does nothing, for any number of features.
-
-    Examples
-    --------
-    >>> trivial().order
-    1
-    """
-    return TrivialGroup()
+]  # fmt: skip
 
 
 def image_rotations(shape: Sequence[int], angles: int = 4) -> CoordinatePermutationGroup:
@@ -360,3 +339,72 @@ def _check_listable(n: int, what: str) -> None:
 def _index_sequence(length: int, channels: int) -> NDArray[np.int64]:
     n, c = check_int(length, "length", low=1), check_int(channels, "channels", low=1)
     return np.arange(n * c).reshape(n, c)
+
+
+class CallableGroup(VectorGroup):
+    """Transformations given by functions of an (n, p) array; see :func:`from_callables`.
+
+    Images are rounded to ``decimals`` before they are compared. Classifiers that rely on orbits
+    check on their training data that the functions are a group; ``is_group=False`` says that they
+    are not meant to be one.
+    """
+
+    proved_group = False
+
+    def __init__(
+        self,
+        functions: Sequence[Callable[[NDArray[Any]], NDArray[Any]]],
+        n_features: int,
+        decimals: int = 9,
+        is_group: bool = True,
+    ) -> None:
+        if callable(functions) or not all(callable(f) for f in functions) or len(functions) == 0:
+            raise InvalidInputError(
+                "functions must be a list of functions of an (n, p) array, the identity among them"
+            )
+        self.functions = tuple(functions)
+        self.n_features = check_int(n_features, "n_features", low=1)
+        self.decimals = check_int(decimals, "decimals")
+        self.is_group = bool(is_group)
+        self.tolerance = 10.0**-self.decimals
+
+    def __repr__(self) -> str:
+        return f"CallableGroup({len(self.functions)} functions, p={self.n_features})"
+
+    @property
+    def order(self) -> float:
+        """Number of functions."""
+        return len(self.functions)
+
+    def exact_image(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
+        """What function number ``g`` returns, checked."""
+        image = np.asarray(self.functions[g](X.copy()), dtype=np.float64)
+        if image.shape != X.shape:
+            raise ShapeError(f"function {g} returns shape {image.shape} for input {X.shape}")
+        if not np.isfinite(image).all():
+            raise ShapeError(f"function {g} returns NaN or infinity; functions must keep X finite")
+        return image
+
+    def _act(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(np.round(self.exact_image(g, X), self.decimals) + 0.0)
+
+    def apply(self, X: ArrayLike) -> FloatArray:
+        """All images, shape (|G|, n, p)."""
+        points = self.check_points(X)
+        return np.stack([self._act(g, points) for g in range(len(self.functions))])
+
+    def validate(self, X: ArrayLike | None = None) -> None:
+        """Raise if the functions are not a group on these data (first 50 points)."""
+        if X is None or not self.is_group:
+            return
+        laws = check_validity(self, np.asarray(X)[:50])
+        advice = "add what is missing, or say is_group=False"
+        if not laws.has_identity:
+            raise IdentityMissingError(f"none of the functions is the identity; {advice}")
+        if laws.missing_pair is not None:
+            a, b = laws.missing_pair
+            raise NotAGroupError(
+                f"function {a} after function {b} is none of the functions; {advice}", pair=(a, b)
+            )
+        if not laws.has_inverses:
+            raise NotAGroupError(f"a function has no inverse among the functions; {advice}")

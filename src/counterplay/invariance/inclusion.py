@@ -5,7 +5,7 @@ towards the true labeling is a mistake when that point is the test point; predic
 the tail therefore makes at most in-degree(truth) leave-one-out mistakes. Orientations depend on
 the set of points only, never on which point is asked for or on the order of the data: columns are
 sorted by the keys of the points and rows as numbers before anything is computed.
-Source: Lemma 11.1 and "One-inclusion graph", see docs/theory/11-invariance.md.
+Source: Lemma 11.1, see docs/theory/11-invariance.md, "One-inclusion graph".
 """
 
 from __future__ import annotations
@@ -318,13 +318,16 @@ def _peel(n, starts, incident, other, n_edges):  # type: ignore[no-untyped-def] 
     head = np.full(n_edges, -1, dtype=np.int64)
     degree = np.diff(starts)
     removed = np.zeros(n, dtype=np.bool_)
-    heap = [degree[v] * n + v for v in range(n)]  # sorts by degree, then by index
+    # One number per vertex that sorts by degree, then by index.
+    heap = [degree[v] * n + v for v in range(n)]
     heapq.heapify(heap)
     while len(heap) > 0:
         entry = heapq.heappop(heap)
         v = entry % n
+        # An entry is stale if its vertex is gone or has lost an edge since it was pushed.
         if removed[v] or entry // n != degree[v]:
             continue
+        # v has the smallest degree: its remaining edges point to it, its neighbours lose them.
         removed[v] = True
         for slot in range(starts[v], starts[v + 1]):
             u = other[slot]
@@ -365,26 +368,17 @@ def _fractional(n: int, zero_end: IntArray, one_end: IntArray) -> FractionalOrie
         return FractionalOrientation(np.zeros(0), np.zeros(n, dtype=np.float64), 0.0)
     edge = np.arange(m)
     # In-degree of v: sum of w over edges whose 1-end is v, plus sum of 1 - w over its 0-ends.
-    matrix = sparse.coo_array(
-        (
-            np.concatenate([np.ones(m), -np.ones(m), -np.ones(n)]),
-            (
-                np.concatenate([one_end, zero_end, np.arange(n)]),
-                np.concatenate([edge, edge, np.full(n, m)]),
-            ),
-        ),
-        shape=(n, m + 1),
-    ).tocsr()
+    values = np.concatenate([np.ones(m), -np.ones(m), -np.ones(n)])
+    rows = np.concatenate([one_end, zero_end, np.arange(n)])
+    columns = np.concatenate([edge, edge, np.full(n, m)])
+    matrix = sparse.coo_array((values, (rows, columns)), shape=(n, m + 1)).tocsr()
     constant = np.bincount(zero_end, minlength=n).astype(np.float64)
     bounds = np.column_stack([np.zeros(m + 1), np.append(np.ones(m), np.inf)])
-    solved = minimize_linear(
-        np.append(np.zeros(m), 1.0),
-        A_ub=matrix,
-        b_ub=-constant,
-        bounds=bounds,
+    solution = minimize_linear(
+        np.append(np.zeros(m), 1.0), A_ub=matrix, b_ub=-constant, bounds=bounds,
         what="the orientation program",
-    )
-    toward_one: FloatArray = np.clip(solved.point[:m], 0.0, 1.0)
+    )  # fmt: skip
+    toward_one: FloatArray = np.clip(solution.point[:m], 0.0, 1.0)
     indegree: FloatArray = np.zeros(n, dtype=np.float64)
     np.add.at(indegree, one_end, toward_one)
     np.add.at(indegree, zero_end, 1.0 - toward_one)

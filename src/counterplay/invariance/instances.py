@@ -7,6 +7,7 @@ Source: docs/theory/11-invariance.md, "Dimensions of the constructions".
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, product
 from math import comb, inf
@@ -21,7 +22,6 @@ from counterplay.core.validation import IntArray, check_fraction, check_int, che
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.classes import HypothesisClass
 from counterplay.invariance.implicit_classes import AllLabelings, BalancedSubsets, BlockConstants
-from counterplay.invariance.instance import Instance, make_instance
 from counterplay.invariance.model import FiniteDistribution, FiniteProblem
 from counterplay.invariance.transformations import AbstractOrbits, MapSet
 
@@ -32,6 +32,46 @@ __all__ = [
     "da_lower_bound", "eta_family", "example_regimes", "example_vco0", "halfspaces_c4",
     "indicator_blowup", "nongroup_funnel", "nonmonotone_eta", "rotated_images", "supplement",
 ]  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A class with orbits, a data distribution on it, and what theory says about them.
+
+    Attributes
+    ----------
+    name:
+        Which construction.
+    problem:
+        The finite problem; for large parameters the implicit class instead.
+    group:
+        The transformations of the pool.
+    distribution:
+        Natural data.
+    target:
+        True label of every pool point.
+    facts:
+        Pairs (quantity, value) that theory gives.
+
+    Examples
+    --------
+    >>> from counterplay.invariance.instances import example_vco0
+    >>> dict(example_vco0(2).facts)["VCao"]
+    2
+    """
+
+    name: str
+    problem: FiniteProblem | HypothesisClass
+    group: AbstractOrbits | MapSet
+    distribution: FiniteDistribution
+    target: NDArray[np.int8]
+    facts: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        self.target.setflags(write=False)
+
+    def __repr__(self) -> str:
+        return f"Instance({self.name}, {self.problem!r})"
 
 
 def example_regimes() -> tuple[Instance, Instance, Instance]:
@@ -46,14 +86,15 @@ def example_regimes() -> tuple[Instance, Instance, Instance]:
     ['invariant', 'relaxed', 'agnostic']
     """
     orbits = np.array([2, 1, 1, 2])
-    data = FiniteDistribution(np.array([2, 3]), np.zeros(2, dtype=np.int8), np.array([0.5, 0.5]))
-    rows = {"zero": [0, 0, 0, 0], "negative": [1, 1, 0, 0], "positive": [0, 0, 1, 1]}
-    first, second, third = (
-        make_instance(f"example_regimes[{name}]", FiniteProblem(np.array([row]), orbits), data,
-                  np.zeros(4, dtype=np.int8))
-        for name, row in rows.items()
+    data, target = _uniform(np.array([2, 3])), np.zeros(4, dtype=np.int8)
+
+    def case(name: str, row: list[int]) -> Instance:
+        problem = FiniteProblem(np.array([row]), orbits)
+        return _instance(f"example_regimes[{name}]", problem, data, target)
+
+    return (
+        case("zero", [0, 0, 0, 0]), case("negative", [1, 1, 0, 0]), case("positive", [0, 0, 1, 1])
     )  # fmt: skip
-    return first, second, third
 
 
 def example_vco0(d: int) -> Instance:
@@ -70,11 +111,10 @@ def example_vco0(d: int) -> Instance:
     subsets = _subsets(2 * n, n)
     rows = np.hstack([subsets, np.zeros_like(subsets)])
     orbit = np.tile(np.arange(2 * n), 2)
-    data = FiniteDistribution(np.arange(n, 2 * n), np.zeros(n, dtype=np.int8), np.full(n, 1 / n))
     target = np.zeros(4 * n, dtype=np.int8)
     target[:n] = 1
-    facts = (("VCdim", n), ("VCao", n), ("VCo", 0))
-    return make_instance(f"example_vco0(d={n})", FiniteProblem(rows, orbit), data, target, facts)
+    problem, data = FiniteProblem(rows, orbit), _uniform(np.arange(n, 2 * n))
+    return _instance(f"example_vco0(d={n})", problem, data, target, VCdim=n, VCao=n, VCo=0)
 
 
 def da_lower_bound(d: int, eps: float, random_state: RandomState = None) -> Instance:
@@ -101,8 +141,7 @@ def da_lower_bound(d: int, eps: float, random_state: RandomState = None) -> Inst
     target = np.ones(4 * n + 1, dtype=np.int8)
     target[1 : 2 * n + 1] = 0
     target[chosen] = 1
-    facts = (("VCao", n), ("VCo", 0))
-    return make_instance(f"da_lower_bound(d={n}, eps={e:g})", problem, data, target, facts)
+    return _instance(f"da_lower_bound(d={n}, eps={e:g})", problem, data, target, VCao=n, VCo=0)
 
 
 def eta_family(
@@ -132,10 +171,8 @@ def eta_family(
     data = FiniteDistribution(points[keep], labels[keep], masses)
     target = np.ones(4 * n + 1, dtype=np.int8)
     target[others] = 0
-    return make_instance(
-        f"eta_family(d={n}, eta={share:g})", _balanced_problem(n), data, target,
-        (("VCao", n), ("VCo", 0), ("eta", share)),
-    )  # fmt: skip
+    name = f"eta_family(d={n}, eta={share:g})"
+    return _instance(name, _balanced_problem(n), data, target, VCao=n, VCo=0, eta=share)
 
 
 def da_helps(d: int, eps: float, random_state: RandomState = None, n_extra: int = 0) -> Instance:
@@ -184,11 +221,10 @@ def background_birds(K: int, random_state: RandomState = None) -> Instance:
     plus_is_one = bool(rng.integers(2))
     on_plus = labels == int(plus_is_one)
     points = 2 * np.arange(n) + np.where(on_plus, 0, 1)
-    data = FiniteDistribution(points, labels, np.full(n, 1 / n))
-    facts = (("VCdim", 1), ("VCao", 1), ("VCo", 0), ("dim", n), ("mu", n / 2))
-    return make_instance(
-        f"background_birds(K={n})", _birds_problem(n), data, np.repeat(labels, 2), facts
-    )
+    return _instance(
+        f"background_birds(K={n})", _birds_problem(n), _uniform(points, labels),
+        np.repeat(labels, 2), VCdim=1, VCao=1, VCo=0, dim=n, mu=n / 2,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=16)
@@ -217,18 +253,11 @@ def rotated_images(n: int, k: int, constrained: bool = False) -> Instance:
     if constrained:
         shaped = rows.reshape(-1, orbits, size)
         rows = rows[(shaped[:, :, 0] != shaped[:, :, size // 2]).all(axis=1)]
-    data = FiniteDistribution(
-        np.arange(orbits) * size, np.zeros(orbits, dtype=np.int8), np.full(orbits, 1 / orbits)
-    )
-    facts = (
-        ("VCdim", (size - 1) * orbits if constrained else size * orbits),
-        ("VCao", orbits),
-        ("VCo", 0 if constrained else orbits),
-    )
-    return make_instance(
+    return _instance(
         f"rotated_images(n={size}, k={orbits}, constrained={constrained})",
-        FiniteProblem(rows, np.repeat(np.arange(orbits), size)), data,
-        np.zeros(size * orbits, dtype=np.int8), facts,
+        FiniteProblem(rows, np.repeat(np.arange(orbits), size)),
+        _uniform(np.arange(orbits) * size), np.zeros(size * orbits, dtype=np.int8),
+        VCdim=(size - constrained) * orbits, VCao=orbits, VCo=0 if constrained else orbits,
     )  # fmt: skip
 
 
@@ -295,10 +324,10 @@ def agnostic_lower_bound(
     chance = np.repeat(0.5 + signs * bias, size)
     target = (rng.random(blocks * size) < chance).astype(np.int8)
     points: IntArray = np.arange(blocks * size)
-    data = FiniteDistribution(points, target, np.full(points.size, 1 / points.size))
     return Instance(
         f"agnostic_lower_bound(d={blocks}, gamma={bias:g}, M={size})", BlockConstants(blocks, size),
-        AbstractOrbits(points), data, target, (("VCdim", blocks), ("VCao", blocks)),
+        AbstractOrbits(points), _uniform(points, target), target,
+        (("VCdim", blocks), ("VCao", blocks)),
     )  # fmt: skip
 
 
@@ -318,11 +347,10 @@ def indicator_blowup(d: int) -> Instance:
     rows[np.arange(2**n), np.arange(2**n)] = codes
     orbit = np.tile(np.arange(n), 2**n)
     pool = 2**n * n
-    data = FiniteDistribution(np.arange(n), np.zeros(n, dtype=np.int8), np.full(n, 1 / n))
-    facts = (("VCdim", 1), ("VCdim(iota)", n), ("VCao", 1), ("VCo", 0))
-    return make_instance(
-        f"indicator_blowup(d={n})", FiniteProblem(rows.reshape(2**n, pool), orbit), data,
-        np.zeros(pool, dtype=np.int8), facts,
+    return _instance(
+        f"indicator_blowup(d={n})", FiniteProblem(rows.reshape(2**n, pool), orbit),
+        _uniform(np.arange(n)), np.zeros(pool, dtype=np.int8),
+        **{"VCdim": 1, "VCdim(iota)": n, "VCao": 1, "VCo": 0},
     )  # fmt: skip
 
 
@@ -345,15 +373,11 @@ def halfspaces_c4(K: int, reflection: bool = False, random_state: RandomState = 
         images = [base @ np.linalg.matrix_power(turn, g).T for g in range(4)]
     pool = np.concatenate(images)
     rows = halfspaces_2d(pool)
-    data = FiniteDistribution(
-        np.arange(orbits), np.zeros(orbits, dtype=np.int8), np.full(orbits, 1 / orbits)
-    )
-    facts = (("VCdim", 3), ("VCao", 3), ("VCo", 2 if reflection else 1))
-    name = "reflection" if reflection else "c4"
-    return make_instance(
-        f"halfspaces_{name}(K={orbits})",
-        FiniteProblem(rows.astype(np.uint8), np.tile(np.arange(orbits), len(images))), data,
-        np.zeros(len(pool), dtype=np.int8), facts,
+    problem = FiniteProblem(rows.astype(np.uint8), np.tile(np.arange(orbits), len(images)))
+    return _instance(
+        f"halfspaces_{'reflection' if reflection else 'c4'}(K={orbits})", problem,
+        _uniform(np.arange(orbits)), np.zeros(len(pool), dtype=np.int8),
+        VCdim=3, VCao=3, VCo=2 if reflection else 1,
     )  # fmt: skip
 
 
@@ -380,12 +404,8 @@ def nonmonotone_eta(k: int, p: float) -> Instance:
     points = np.concatenate([[0, 1], 3 + 2 * np.arange(pairs)])
     masses = np.concatenate([[(1 - share) / 2] * 2, np.full(pairs, share / pairs)])
     data = FiniteDistribution(points, target[points], masses)
-    return make_instance(
-        f"nonmonotone_eta(k={pairs}, p={share:g})",
-        FiniteProblem(np.array(rows), orbit),
-        data,
-        target,
-    )
+    problem = FiniteProblem(np.array(rows), orbit)
+    return _instance(f"nonmonotone_eta(k={pairs}, p={share:g})", problem, data, target)
 
 
 def nongroup_funnel(n: int) -> Instance:
@@ -401,12 +421,9 @@ def nongroup_funnel(n: int) -> Instance:
     size = check_int(n, "n", low=1, high=14)
     table = np.column_stack([np.arange(size + 1), np.full(size + 1, size)])
     rows = np.array(list(product((0, 1), repeat=size + 1)), dtype=np.uint8)
-    data = FiniteDistribution(
-        np.arange(size), np.ones(size, dtype=np.int8), np.full(size, 1 / size)
-    )
-    problem = FiniteProblem(rows, MapSet(table))
-    target = np.ones(size + 1, dtype=np.int8)
-    return make_instance(f"nongroup_funnel(n={size})", problem, data, target, (("VCao", 1),))
+    data = _uniform(np.arange(size), np.ones(size, dtype=np.int8))
+    problem, target = FiniteProblem(rows, MapSet(table)), np.ones(size + 1, dtype=np.int8)
+    return _instance(f"nongroup_funnel(n={size})", problem, data, target, VCao=1)
 
 
 def _subsets(n: int, k: int) -> NDArray[np.uint8]:
@@ -427,3 +444,23 @@ def _balanced_problem(d: int) -> FiniteProblem | HypothesisClass:
     rows = np.hstack([ones, subsets, np.ones_like(subsets)])
     orbit = np.concatenate([[0], np.arange(1, 2 * d + 1), np.arange(1, 2 * d + 1)])
     return FiniteProblem(rows, orbit)
+
+
+def _instance(
+    name: str,
+    problem: FiniteProblem | HypothesisClass,
+    data: FiniteDistribution,
+    target: NDArray[np.int8],
+    **facts: float,
+) -> Instance:
+    """An instance with the group of its problem."""
+    group = problem.group  # type: ignore[union-attr]  # problems and BalancedSubsets have it
+    return Instance(name, problem, group, data, target, tuple(facts.items()))
+
+
+def _uniform(points: IntArray, labels: NDArray[np.int8] | None = None) -> FiniteDistribution:
+    """Equal mass on every point; all labels 0 unless given."""
+    zeros = np.zeros(points.size, dtype=np.int8)
+    return FiniteDistribution(
+        points, zeros if labels is None else labels, np.full(points.size, 1 / points.size)
+    )

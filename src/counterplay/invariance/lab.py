@@ -5,12 +5,16 @@ pools of points, the learners that are optimal (one-inclusion graphs) and those 
 augmentation), the dimensions that decide how much data is needed, and small boards to try it on.
 """
 
-from counterplay.invariance.adaptive import AdaptiveAgnostic, AdaptiveRelaxed, KnownEta
-from counterplay.invariance.advisor import Advice, InvarianceAdvisor
+from counterplay.invariance.adaptive import (
+    AdaptiveAgnostic,
+    AdaptiveRelaxed,
+    ConfidenceBooster,
+    KnownEta,
+)
+from counterplay.invariance.advisor import Advice
 from counterplay.invariance.baselines import DA, ERM, ErmInv
 from counterplay.invariance.boards import one_hot_boards, tic_tac_toe_endgames
-from counterplay.invariance.booster import ConfidenceBooster
-from counterplay.invariance.classes import ExplicitClass, HypothesisClass
+from counterplay.invariance.classes import ExplicitClass, HypothesisClass, TieRule, WeightedSample
 from counterplay.invariance.compression import AgnosticCompression, AlphaBoostCompression
 from counterplay.invariance.dimensions import OrbitCube, dim, vcao, vcdim, vco, vco_eta, vco_eta_sup
 from counterplay.invariance.errors import (
@@ -22,13 +26,15 @@ from counterplay.invariance.errors import (
     ShapeError,
 )
 from counterplay.invariance.explanation import OneInclusionView
-from counterplay.invariance.geometric_classes import (
+from counterplay.invariance.implicit_classes import (
+    AllLabelings,
+    BalancedSubsets,
+    BlockConstants,
     FittedCommittee,
     Halfspaces2D,
     Intervals1D,
     Thresholds1D,
 )
-from counterplay.invariance.implicit_classes import AllLabelings, BalancedSubsets, BlockConstants
 from counterplay.invariance.inclusion import (
     FractionalOrientation,
     OneInclusionGraph,
@@ -36,12 +42,7 @@ from counterplay.invariance.inclusion import (
     Prediction,
     peel_orientation,
 )
-from counterplay.invariance.model import (
-    FiniteDistribution,
-    FiniteProblem,
-    Regime,
-    classify_regime,
-)
+from counterplay.invariance.model import FiniteDistribution, FiniteProblem, Regime, classify_regime
 from counterplay.invariance.one_inclusion import (
     CertifiedPredictions,
     OneInclusionEta,
@@ -57,81 +58,21 @@ from counterplay.invariance.orbit_shattering import (
     orbit_labels,
 )
 from counterplay.invariance.theory_lab import TheoryReport, theory_lab
-from counterplay.invariance.tie_rules import TieRule, WeightedSample
-from counterplay.invariance.transformations import (
-    AbstractOrbits,
-    CoordinatePermutationGroup,
-    MapSet,
-    SignFlipGroup,
-    TrivialGroup,
-)
+from counterplay.invariance.transformations import AbstractOrbits, MapSet, TrivialGroup
+from counterplay.invariance.vector_groups import CoordinatePermutationGroup, SignFlipGroup
 
 __all__ = [
-    "DA",
-    "ERM",
-    "AbstractOrbits",
-    "AdaptiveAgnostic",
-    "AdaptiveRelaxed",
-    "Advice",
-    "AgnosticCompression",
-    "AllLabelings",
-    "AlphaBoostCompression",
-    "BalancedSubsets",
-    "BlockConstants",
-    "CertifiedPredictions",
-    "ConfidenceBooster",
-    "ConflictingOrbitLabelsError",
-    "CoordinatePermutationGroup",
-    "ErmInv",
-    "ExplicitClass",
-    "FiniteDistribution",
-    "FiniteProblem",
-    "FittedCommittee",
-    "FractionalOrientation",
-    "Halfspaces2D",
-    "HypothesisClass",
-    "IdentityMissingError",
-    "InfiniteOrbitError",
-    "Intervals1D",
-    "InvarianceAdvisor",
-    "KnownEta",
-    "MapSet",
-    "MuResult",
-    "NotAGroupError",
-    "OneInclusionEta",
-    "OneInclusionGraph",
-    "OneInclusionInvariant",
-    "OneInclusionRelaxed",
-    "OneInclusionView",
-    "OrbitCube",
-    "OrbitOnlyOptimal",
-    "OrbitShattering",
-    "Orientation",
-    "Prediction",
-    "Regime",
-    "SampleTooSmallError",
-    "ShapeError",
-    "SignFlipGroup",
-    "TheoryReport",
-    "Thresholds1D",
-    "TieRule",
-    "TrivialGroup",
-    "WeightedSample",
-    "classify_regime",
-    "dim",
-    "group_vcao",
-    "group_vco",
-    "mu",
-    "mu_of",
-    "one_hot_boards",
-    "orbit_ids",
-    "orbit_labels",
-    "peel_orientation",
-    "theory_lab",
-    "tic_tac_toe_endgames",
-    "vcao",
-    "vcdim",
-    "vco",
-    "vco_eta",
+    "DA", "ERM", "AbstractOrbits", "AdaptiveAgnostic", "AdaptiveRelaxed", "Advice",
+    "AgnosticCompression", "AllLabelings", "AlphaBoostCompression", "BalancedSubsets",
+    "BlockConstants", "CertifiedPredictions", "ConfidenceBooster", "ConflictingOrbitLabelsError",
+    "CoordinatePermutationGroup", "ErmInv", "ExplicitClass", "FiniteDistribution", "FiniteProblem",
+    "FittedCommittee", "FractionalOrientation", "Halfspaces2D", "HypothesisClass",
+    "IdentityMissingError", "InfiniteOrbitError", "Intervals1D", "KnownEta", "MapSet", "MuResult",
+    "NotAGroupError", "OneInclusionEta", "OneInclusionGraph", "OneInclusionInvariant",
+    "OneInclusionRelaxed", "OneInclusionView", "OrbitCube", "OrbitOnlyOptimal", "OrbitShattering",
+    "Orientation", "Prediction", "Regime", "SampleTooSmallError", "ShapeError", "SignFlipGroup",
+    "TheoryReport", "Thresholds1D", "TieRule", "TrivialGroup", "WeightedSample", "classify_regime",
+    "dim", "group_vcao", "group_vco", "mu", "mu_of", "one_hot_boards", "orbit_ids", "orbit_labels",
+    "peel_orientation", "theory_lab", "tic_tac_toe_endgames", "vcao", "vcdim", "vco", "vco_eta",
     "vco_eta_sup",
-]
+]  # fmt: skip

@@ -2,14 +2,18 @@
 
 A problem is a class on a pool of points that is closed under the transformations. What a
 hypothesis says about orbits is a partial concept: 0 or 1 where it is constant, 2 where it is not.
+``Learner`` is what all learners of the theory share: checked samples and fresh copies.
 Source: docs/theory/11-invariance.md, "Setting".
 """
 
 from __future__ import annotations
 
+import copy
+import inspect
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -27,7 +31,7 @@ from counterplay.core.validation import (
     check_labels01,
     check_probabilities,
 )
-from counterplay.errors import InvalidInputError
+from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.invariance.errors import ConflictingOrbitLabelsError, ShapeError
 from counterplay.invariance.orbit_shattering import orbit_labels
 from counterplay.invariance.transformations import AbstractOrbits, MapSet, TransformationSet
@@ -152,11 +156,8 @@ class FiniteDistribution:
         probabilities = check_probabilities(self.probabilities, "probabilities").copy()
         if not len(points) == len(labels) == len(probabilities):
             raise InvalidInputError("points, labels and probabilities must have equal length")
-        for name, value in (
-            ("points", points),
-            ("labels", labels),
-            ("probabilities", probabilities),
-        ):
+        values = {"points": points, "labels": labels, "probabilities": probabilities}
+        for name, value in values.items():
             value.setflags(write=False)
             object.__setattr__(self, name, value)
 
@@ -318,3 +319,48 @@ def _first_pair(ids: IntArray, codes: IntArray, indices: NDArray[Any]) -> tuple[
     first = int(indices[0])
     others = [i for i in indices if ids[i] == ids[first] and codes[i] != codes[first]]
     return first, int(others[0])
+
+
+class Learner(ABC):
+    """A learner of 0/1 labels under transformations: ``fit(X, y)``, then ``predict(X)``."""
+
+    group: TransformationSet
+    on_conflict: Literal["raise", "majority"] = "raise"
+
+    @abstractmethod
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn from a labelled sample of natural points."""
+
+    @abstractmethod
+    def predict(self, X: ArrayLike) -> NDArray[np.int8]:
+        """Labels of natural test points."""
+
+    def fresh(self) -> Self:
+        """A copy that has not seen data, for independent runs."""
+        twin = copy.copy(self)
+        for name in [name for name in vars(twin) if name.endswith("_")]:
+            delattr(twin, name)
+        return twin
+
+    def __repr__(self) -> str:
+        names = inspect.signature(type(self).__init__).parameters
+        shown = ", ".join(f"{n}={getattr(self, n)!r}" for n in names if hasattr(self, n))
+        return f"{type(self).__name__}({shown})"
+
+    def _check_sample(
+        self, X: ArrayLike, y: ArrayLike, *, settle: bool = True
+    ) -> tuple[NDArray[Any], NDArray[np.int8]]:
+        """Points and labels, checked; labels inside orbits agree (``settle``)."""
+        points = self.group.check_points(X)
+        labels = check_labels01(y).reshape(-1)
+        if labels.size != len(points):
+            raise InvalidInputError(f"X has {len(points)} points, but y has {labels.size} labels")
+        if settle:
+            ids, _ = self.group.components(points)
+            labels = resolve_conflicts(ids, labels, self.on_conflict)
+        return points, labels
+
+    def _check_fitted(self, X: ArrayLike, attribute: str) -> NDArray[Any]:
+        if not hasattr(self, attribute):
+            raise ProtocolError(f"{type(self).__name__} is not fitted yet; call fit first")
+        return self.group.check_points(X)

@@ -26,7 +26,7 @@ from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.invariance.classes import as_hypotheses, budget
 from counterplay.invariance.explanation import OneInclusionView
 from counterplay.invariance.inclusion import OneInclusionGraph
-from counterplay.invariance.learner import Learner
+from counterplay.invariance.model import Learner
 
 Kind = Literal["forced", "oriented", "arbitrary"]
 _PEEL_ABOVE = 200_000

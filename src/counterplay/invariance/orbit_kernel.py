@@ -16,8 +16,7 @@ from sklearn.base import clone
 from sklearn.svm import SVC
 
 from counterplay.core.validation import FloatArray, check_choice, check_real
-from counterplay.invariance.orbit_classifier import OrbitClassifier
-from counterplay.invariance.orbit_sample import as_group
+from counterplay.invariance.estimators import OrbitClassifier, as_group
 
 _BLOCK = 128  # rows of the kernel matrix computed at once
 

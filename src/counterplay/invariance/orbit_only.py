@@ -18,14 +18,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.optimize import linprog
 
+from counterplay.core.programs import minimize_linear
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_int
-from counterplay.errors import ConvergenceError, InvalidInputError
-from counterplay.invariance.learner import Learner
-from counterplay.invariance.model import FiniteProblem, as_problem
+from counterplay.errors import InvalidInputError
+from counterplay.invariance.model import FiniteProblem, Learner, as_problem
 
 Labeling = tuple[int, ...]
 Edge = tuple[Labeling, int, int]  # labeling with 0 at the orbit, position of the orbit, point
@@ -318,17 +317,12 @@ def _solve_rows(
     i, j, values = zip(*data)
     matrix = sparse.coo_array((values, (i, j)), shape=(len(rhs), v + 1)).tocsr()
     upper = np.concatenate([np.ones(v), [np.inf]])
-    result = linprog(
-        np.append(np.zeros(v), 1.0),
-        A_ub=matrix,
-        b_ub=np.array(rhs),
-        bounds=np.column_stack([np.zeros(v + 1), upper]),
-        method="highs",
-    )
-    if result.status != 0:
-        raise ConvergenceError(f"the orbit game was not solved: {result.message}")
-    duals = np.abs(result.ineqlin.marginals[: len(rows)])
-    return float(result.x[v]), np.clip(result.x[:n_edges], 0.0, 1.0), duals
+    solution = minimize_linear(
+        np.append(np.zeros(v), 1.0), A_ub=matrix, b_ub=rhs,
+        bounds=np.column_stack([np.zeros(v + 1), upper]), what="the orbit game",
+    )  # fmt: skip
+    duals = np.abs(np.asarray(solution.upper_duals)[: len(rows)])
+    return float(solution.point[v]), np.clip(solution.point[:n_edges], 0.0, 1.0), duals
 
 
 def _multisets(n_orbits: int, t: int | None) -> Iterable[tuple[tuple[int, ...], tuple[int, ...]]]:

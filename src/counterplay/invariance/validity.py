@@ -1,5 +1,7 @@
 """Is this set of transformations a group on these data, and do labels respect its orbits?
 
+Images are compared with the tolerance that the set declares: matrices and functions of real numbers
+round, so they need one; all other sets move values exactly.
 Source: docs/theory/11-invariance.md, "Conventions".
 """
 
@@ -7,17 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.report import Report
-from counterplay.core.validation import check_int
+from counterplay.core.validation import BoolArray, FloatArray, check_int
 from counterplay.invariance.errors import ShapeError
-from counterplay.invariance.group_laws import GroupLaws, check_group_laws
-from counterplay.invariance.transformations import TransformationSet
+from counterplay.invariance.transformations import TransformationSet, number_keys
+
+_Laws = tuple[bool, bool, bool, tuple[int, int] | None]  # identity, closed, inverses, witness
 
 
 @dataclass(frozen=True)
@@ -81,16 +83,11 @@ class ValidityReport(Report):
 
     def to_frame(self) -> pd.DataFrame:
         """One row per checked law or count."""
-        items = {
-            "has_identity": self.has_identity,
-            "closed": self.closed,
-            "has_inverses": self.has_inverses,
-            "n_points": self.n_points,
-            "n_orbits": self.n_orbits,
-            "n_repeated": self.n_repeated,
-            "n_conflicts": len(self.conflicts),
-        }
-        return pd.DataFrame({"check": list(items), "value": list(items.values())})
+        names = ["has_identity", "closed", "has_inverses", "n_points", "n_orbits", "n_repeated"]
+        values = [getattr(self, name) for name in names]
+        return pd.DataFrame(
+            {"check": [*names, "n_conflicts"], "value": [*values, len(self.conflicts)]}
+        )
 
 
 def check_validity(
@@ -108,12 +105,11 @@ def check_validity(
     """
     points = group.check_points(X)
     some = points[: check_int(n_points, "n_points", low=1)]
-    laws = GroupLaws(True, True, True, None)
-    if math.isfinite(group.order):
-        laws = check_group_laws(group, some)
-    keys = group.orbit_key(points) if laws.hold else group.point_key(points)
-    numbers: dict[Any, int] = {}
-    ids = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+    laws: _Laws = (True, True, True, None)
+    if math.isfinite(group.order) and not group.proved_group:
+        laws = _group_laws(group, some)
+    keys = group.orbit_key(points) if all(laws[:3]) else group.point_key(points)
+    ids = number_keys(keys)
     counts = np.bincount(ids)
     conflicts: tuple[int, ...] = ()
     if y is not None:
@@ -123,7 +119,29 @@ def check_validity(
         pairs = np.unique(np.column_stack([ids, np.unique(labels, return_inverse=True)[1]]), axis=0)
         mixed = np.bincount(pairs[:, 0], minlength=counts.size) > 1
         conflicts = tuple(np.flatnonzero(mixed[ids]).tolist())
-    return ValidityReport(
-        laws.identity, laws.closed, laws.inverses, laws.missing_pair, len(points), int(counts.size),
-        int((counts[ids] > 1).sum()), conflicts,
-    )  # fmt: skip
+    repeated = int((counts[ids] > 1).sum())
+    return ValidityReport(*laws, len(points), int(counts.size), repeated, conflicts)
+
+
+def _group_laws(group: TransformationSet, points: FloatArray) -> _Laws:
+    """Check the laws of a set that can be listed, on all the points at once."""
+    images = np.stack([group.exact_image(g, points) for g in range(int(group.order))])
+    room = group.tolerance * max(1.0, float(np.abs(images).max(initial=0.0)))
+    own = _matches(points, images, room)
+    inverse, pair = np.zeros(len(images), dtype=np.bool_), None
+    for b, image in enumerate(images):
+        for a in range(len(images)):
+            product = group.exact_image(a, image)
+            inverse[b] |= bool(np.abs(product - points).max(initial=0.0) <= room)
+            if pair is None and not _matches(product, images, room).any():
+                pair = (a, b)
+    return bool(own.any()), pair is None, bool(inverse.all()), pair
+
+
+def _matches(points: NDArray[np.float64], images: FloatArray, room: float) -> BoolArray:
+    """Which transformations give these points, all of them, up to rounding."""
+    first = np.abs(images[:, :1] - points[:1]).reshape(len(images), -1)
+    likely = first.max(axis=1, initial=0.0) <= room  # one point excludes most of them
+    for c in np.flatnonzero(likely):
+        likely[c] = np.abs(images[c] - points).max(initial=0.0) <= room
+    return np.asarray(likely)

@@ -3,17 +3,11 @@
 Source: docs/theory/11-invariance.md, and real images and tables.
 """
 
-from counterplay.studies.invariance.adaptive import ADAPTIVE
-from counterplay.studies.invariance.agnostic import AGNOSTIC
-from counterplay.studies.invariance.benign import BENIGN
-from counterplay.studies.invariance.boards import BOARDS
-from counterplay.studies.invariance.colours import COLOURS
+from counterplay.studies.invariance.constructions import HELPS, HURTS, NOT_OPTIMAL
 from counterplay.studies.invariance.dimensions import DIMENSIONS
-from counterplay.studies.invariance.helps import HELPS
-from counterplay.studies.invariance.hurts import HURTS
-from counterplay.studies.invariance.not_optimal import NOT_OPTIMAL
+from counterplay.studies.invariance.real_data import BOARDS, COLOURS, TABLE
 from counterplay.studies.invariance.rotated import ROTATED
-from counterplay.studies.invariance.table import TABLE
+from counterplay.studies.invariance.settings import ADAPTIVE, AGNOSTIC, BENIGN
 from counterplay.studies.study import Area
 
 AREA = Area(

@@ -1,4 +1,4 @@
-"""The wrappers against the loops one would write by hand: the same numbers, not similar ones."""
+"""One member stands for its orbit: the loop by hand, and exact invariance."""
 
 from __future__ import annotations
 
@@ -17,15 +17,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from counterplay.errors import InvalidInputError
 from counterplay.invariance import (
-    AugmentedClassifier,
     CanonicalClassifier,
-    ErmInvClassifier,
-    OrbitVoteClassifier,
     groups,
 )
 from counterplay.invariance.canonical import alignment_template, closest_images
 from counterplay.invariance.lab import InfiniteOrbitError, NotAGroupError
-from invariance.problems import all_turns, extreme_turn
+from invariance.problems import extreme_turn
 
 BASES = {
     "logistic": LogisticRegression(max_iter=300),
@@ -48,24 +45,6 @@ def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @pytest.mark.claim("11.29")
 @pytest.mark.parametrize("name", BASES)
-def test_augmentation_is_the_loop(name: str) -> None:
-    X, y, test = digits()
-    by_hand = BASES[name].fit(np.concatenate(all_turns(X)), np.tile(y, 4))
-    group = groups.image_rotations((8, 8))
-    ours = AugmentedClassifier(BASES[name], group).fit(X, y)
-    assert ours.n_copies_ == 960
-    np.testing.assert_array_equal(ours.predict(test), by_hand.predict(test))
-    both = ErmInvClassifier(BASES[name], group, augment=True).fit(X, y)
-    np.testing.assert_array_equal(both.predict(test), by_hand.predict(test))  # no orbit is known
-    if hasattr(by_hand, "predict_proba"):
-        np.testing.assert_array_equal(ours.predict_proba(test), by_hand.predict_proba(test))
-        mean = np.mean([by_hand.predict_proba(turned) for turned in all_turns(test)], axis=0)
-        vote = OrbitVoteClassifier(ours, group).fit(X, y)
-        np.testing.assert_allclose(vote.predict_proba(test), mean, rtol=0, atol=1e-12)
-
-
-@pytest.mark.claim("11.29")
-@pytest.mark.parametrize("name", BASES)
 def test_canonical_form_is_the_loop(name: str) -> None:
     X, y, test = digits()
     smallest = partial(extreme_turn, pick=min)
@@ -74,39 +53,6 @@ def test_canonical_form_is_the_loop(name: str) -> None:
     ours.fit(X, y)
     np.testing.assert_array_equal(ours.representatives(test), smallest(test))
     np.testing.assert_array_equal(ours.predict(test), by_hand.predict(smallest(test)))
-
-
-@pytest.mark.claim("11.29")
-def test_lookup_is_the_loop() -> None:
-    X, y, test = digits()
-    test = np.concatenate([test, *(turned[:60] for turned in all_turns(X))])
-    table = {min(turned, key=tuple).tobytes(): label for turned, label in zip_turns(X, y)}
-    base = LogisticRegression(max_iter=300).fit(X, y)
-    expected = [
-        table.get(min(turned, key=tuple).tobytes(), guess)
-        for turned, guess in zip_turns(test, base.predict(test))
-    ]
-    ours = ErmInvClassifier(LogisticRegression(max_iter=300), groups.image_rotations((8, 8)))
-    np.testing.assert_array_equal(ours.fit(X, y).predict(test), expected)
-
-
-def zip_turns(X: np.ndarray, y: np.ndarray):
-    return zip(zip(*all_turns(X)), y)
-
-
-def test_weighting_by_points_keeps_the_penalty_of_the_natural_sample() -> None:
-    """Sharing weight one among |G| copies is the loop with the penalty |G| times stronger."""
-    X, y, test = digits()
-    X, y = X[20:], y[20:]  # no symmetric images: four distinct copies each
-    group = groups.image_rotations((8, 8))
-    options = {"max_iter": 5000, "tol": 1e-10}
-    shared = AugmentedClassifier(LogisticRegression(**options), group, weighting="points")
-    loop = LogisticRegression(C=0.25, **options).fit(np.concatenate(all_turns(X)), np.tile(y, 4))
-    np.testing.assert_allclose(
-        shared.fit(X, y).predict_proba(test), loop.predict_proba(test), atol=1e-5
-    )
-    with pytest.raises(InvalidInputError, match="sample_weight"):
-        AugmentedClassifier(KNeighborsClassifier(1), group, weighting="points").fit(X, y)
 
 
 @pytest.mark.claim("11.30")

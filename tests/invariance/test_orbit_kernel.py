@@ -1,4 +1,4 @@
-"""Upright training digits, randomly turned test digits: the wrappers against the usual loops."""
+"""The orbit kernel on rotated digits, against every reference."""
 
 from __future__ import annotations
 
