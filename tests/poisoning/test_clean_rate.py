@@ -7,20 +7,19 @@ import pytest
 from scipy.special import rel_entr
 
 from counterplay.core.stats import Interval, clopper_pearson
-from counterplay.poisoning import (
+from counterplay.poisoning import LabelledSet, bounds
+from counterplay.poisoning.clean_rate import chernoff_interval, crossed_interval
+from counterplay.poisoning.lab import (
+    BatchLearner,
     BlockMajority,
     IntervalProjector,
-    LabelledSet,
-    Learner,
     MaxOpenInterval,
     ProjectedMajority,
     SubsampleERM,
     TooFewSamplesError,
-    bounds,
     certified_upper_rate,
     open_interval_rate,
 )
-from counterplay.poisoning.clean_rate import chernoff_interval, crossed_interval
 
 
 @pytest.mark.claim("10.29")
@@ -63,7 +62,7 @@ def _base_error(span: Interval, drawn: float) -> tuple[float, float]:
     return (span.low - drawn) / (1 - drawn), (span.high - drawn) / (1 - drawn)
 
 
-class LuckyDraw(Learner):
+class LuckyDraw(BatchLearner):
     """Wrong on a quarter of the points, at all of them at once or not at all: one row decides."""
 
     def fit(self, X, y):

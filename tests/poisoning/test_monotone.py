@@ -6,19 +6,18 @@ import numpy as np
 import pytest
 
 from counterplay.core.finite_class import FiniteClass
-from counterplay.poisoning import (
+from counterplay.poisoning import LabelledSet, UnionOfIntervals
+from counterplay.poisoning.lab import (
     ClosureLearner,
     CoverLearner,
     DyadicDirectionLearner,
     HardMarginSVM,
     HashPartitionAggregation,
-    LabelledSet,
     LinearTarget,
     MaxOpenInterval,
     MinClosedInterval,
     OrderedERM,
     TreeOrderLearner,
-    UnionOfIntervals,
     brute_force_region,
     disagreement_region,
 )

@@ -25,10 +25,8 @@ from counterplay.poisoning import (
     BatchedMLPClassifier,
     BlockFailureWarning,
     BlockMajorityClassifier,
-    HashPartitionAggregation,
     IntervalTarget,
     LabelledSet,
-    MaxOpenInterval,
     PartitionClassifier,
     attackable_rate,
     choose_n_partitions,
@@ -39,6 +37,7 @@ from counterplay.poisoning.certificates import (
     partition_radius,
     spread_parts,
 )
+from counterplay.poisoning.lab import HashPartitionAggregation, MaxOpenInterval
 
 
 def small_problem(seed: int, n: int = 60, classes: int = 3):

@@ -9,23 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterplay.errors import AssumptionWarning, InvalidInputError
-from counterplay.poisoning import (
-    CoverLearner,
-    DyadicDirectionLearner,
-    DyadicPathAttacker,
-    GapCuttingAttacker,
-    IntervalTarget,
-    LabelledSet,
-    LinearTarget,
-    MaxOpenInterval,
-    NotCleanError,
-    NotRealizableError,
-    OutOfDomainError,
-    UnitDiscScaler,
-    attackable_rate,
-    bounds,
-)
+from counterplay.errors import AssumptionWarning, InvalidInputError, NotRealizableError
+from counterplay.poisoning import IntervalTarget, LabelledSet, attackable_rate, bounds
 from counterplay.poisoning.dyadic import (
     LEVELS,
     TWO_PI,
@@ -36,6 +21,17 @@ from counterplay.poisoning.dyadic import (
     exact,
 )
 from counterplay.poisoning.hulls import hull_points
+from counterplay.poisoning.lab import (
+    CoverLearner,
+    DyadicDirectionLearner,
+    DyadicPathAttacker,
+    GapCuttingAttacker,
+    LinearTarget,
+    MaxOpenInterval,
+    NotCleanError,
+    OutOfDomainError,
+    UnitDiscScaler,
+)
 from counterplay.poisoning.model import check_clean
 from poisoning.problems import disc, shortest
 

@@ -6,18 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Perceptron
 
-from counterplay.poisoning import (
-    CircleERM,
-    DyadicDirectionLearner,
-    HardMarginSVM,
-    LabelledSet,
-    LinearTarget,
-    MarginReflectionAttacker,
-    NotCleanError,
-    SphereReflectionAttacker,
-    bounds,
-    instances,
-)
+from counterplay.poisoning import LabelledSet, bounds, instances
 from counterplay.poisoning.attackers.reflection import reflect_through_axis
 from counterplay.poisoning.chain import (
     Chain,
@@ -25,6 +14,15 @@ from counterplay.poisoning.chain import (
     chain_angles,
     local_chain,
     reflect_chain,
+)
+from counterplay.poisoning.lab import (
+    CircleERM,
+    DyadicDirectionLearner,
+    HardMarginSVM,
+    LinearTarget,
+    MarginReflectionAttacker,
+    NotCleanError,
+    SphereReflectionAttacker,
 )
 
 

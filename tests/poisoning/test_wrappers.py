@@ -15,14 +15,13 @@ from counterplay.core.dimensions import hollow_star_number, projection_number
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.votes import random_blocks
 from counterplay.errors import AssumptionWarning, InvalidInputError
-from counterplay.poisoning import (
+from counterplay.poisoning import IntervalTarget, LabelledSet, bounds, instances
+from counterplay.poisoning.lab import (
+    BatchLearner,
     BlockMajority,
     FiniteProjector,
     HalfspaceProjector,
     IntervalProjector,
-    IntervalTarget,
-    LabelledSet,
-    Learner,
     MaxOpenInterval,
     OrderedERM,
     ProjectedMajority,
@@ -30,13 +29,11 @@ from counterplay.poisoning import (
     SubsampleERM,
     ThresholdProjector,
     TooFewSamplesError,
-    bounds,
-    instances,
 )
 from counterplay.poisoning.projected_majority import clear_points
 
 
-class Recorder(Learner):
+class Recorder(BatchLearner):
     """Says 1 everywhere, but 0 if its block holds a marked row (x >= 1000) or is told to err."""
 
     def __init__(self, wrong_below: float = -1.0) -> None:

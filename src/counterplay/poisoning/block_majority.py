@@ -25,13 +25,13 @@ from counterplay.core.votes import Vote, hash_blocks, random_blocks
 from counterplay.errors import AssumptionWarning
 from counterplay.poisoning import bounds
 from counterplay.poisoning.errors import TooFewSamplesError
-from counterplay.poisoning.model import LabelledSet, Labels, Learner, Target
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, Target
 from counterplay.poisoning.voting import collect_votes, count_votes, fit_blocks
 
 BINARY = np.array([0, 1], dtype=np.uint8)
 
 
-class BlockMajority(Learner):
+class BlockMajority(BatchLearner):
     """Majority of models fitted on 10t+1 random blocks (improper).
 
     Use it around any learner when an attacker can add at most t rows, clean or not.
@@ -55,7 +55,7 @@ class BlockMajority(Learner):
 
     Examples
     --------
-    >>> from counterplay.poisoning import MaxOpenInterval
+    >>> from counterplay.poisoning.lab import MaxOpenInterval
     >>> X = np.random.default_rng(0).random(1100)
     >>> learner = BlockMajority(MaxOpenInterval(), t=1, random_state=0).fit(X, np.zeros(1100))
     >>> learner.n_blocks_, learner.block_size_, int(learner.predict(X).sum())
@@ -130,7 +130,7 @@ def fit_random_blocks(
     return fit_blocks(base, S.X, S.y, blocks, seeds)
 
 
-class SubsampleERM(Learner):
+class SubsampleERM(BatchLearner):
     """One model on a small random sample: proper, and rarely sees the poison.
 
     Parameters
@@ -150,7 +150,7 @@ class SubsampleERM(Learner):
 
     Examples
     --------
-    >>> from counterplay.poisoning import MinClosedInterval
+    >>> from counterplay.poisoning.lab import MinClosedInterval
     >>> X = np.linspace(0, 1, 3000)
     >>> SubsampleERM(MinClosedInterval(), t=1, eps=0.1, random_state=0).fit(X, X < 0.5).m0_
     100
@@ -187,7 +187,7 @@ class SubsampleERM(Learner):
         return bounds.subsample_sample_size(self.t, d, self.eps, delta)
 
 
-class HashPartitionAggregation(Learner):
+class HashPartitionAggregation(BatchLearner):
     """Deep partition aggregation: content-hash blocks, majority vote, a certificate per point.
 
     Parameters
@@ -211,7 +211,7 @@ class HashPartitionAggregation(Learner):
 
     Examples
     --------
-    >>> from counterplay.poisoning import MaxOpenInterval
+    >>> from counterplay.poisoning.lab import MaxOpenInterval
     >>> X = np.random.default_rng(0).random(500)
     >>> learner = HashPartitionAggregation(MaxOpenInterval(), 11).fit(X, np.zeros(500))
     >>> learner.certified_budget([0.5]).tolist()

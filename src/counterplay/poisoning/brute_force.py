@@ -51,7 +51,7 @@ def brute_force_region(
     Examples
     --------
     >>> from counterplay.core.finite_class import FiniteClass
-    >>> from counterplay.poisoning import OrderedERM
+    >>> from counterplay.poisoning.lab import OrderedERM
     >>> brute_force_region(OrderedERM(FiniteClass.singletons(4)), [0, 0, 0, 1], [0])
     array([False,  True,  True,  True])
     """

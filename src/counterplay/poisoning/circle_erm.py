@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_float_array
+from counterplay.errors import NotRealizableError
 from counterplay.poisoning.attackers.reflection import nearest_center
-from counterplay.poisoning.errors import NotRealizableError
-from counterplay.poisoning.model import LabelledSet, Labels, Learner
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels
 
 _ON = 1e-9
 
@@ -54,7 +54,7 @@ class CircleTarget:
         return f"CircleTarget({len(self.s)} spheres)"
 
 
-class CircleERM(Learner):
+class CircleERM(BatchLearner):
     """A consistent circle per sphere, chosen at random among the candidates.
 
     Parameters

@@ -14,15 +14,15 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, FloatArray, check_choice
-from counterplay.poisoning.errors import NotRealizableError
-from counterplay.poisoning.model import LabelledSet, Labels, Learner, Target, training_set
+from counterplay.errors import NotRealizableError
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, Target, training_set
 from counterplay.poisoning.ordered_erm import as_class
 
 Family = Literal["boxes", "intervals", "conjunctions", "subspaces"]
 _FAMILIES: tuple[Family, ...] = ("boxes", "intervals", "conjunctions", "subspaces")
 
 
-class ClosureLearner(Learner):
+class ClosureLearner(BatchLearner):
     """The closure of the positives: robust for intersection-closed classes.
 
     Use it for rule-like models: ranges, boxes, conjunctions, or any finite list of rules.

@@ -24,12 +24,12 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.poisoning import bounds
-from counterplay.poisoning.model import LabelledSet, Labels, Learner, LinearTarget, Target
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, LinearTarget, Target
 
 Mode = Literal["free_attacker", "margin_attacker"]
 
 
-class CoverLearner(Learner):
+class CoverLearner(BatchLearner):
     """Remember one label per grid cell; unseen cells get a coin.
 
     Parameters

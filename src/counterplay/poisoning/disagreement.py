@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, FloatArray, check_choice
-from counterplay.poisoning.errors import NotRealizableError
+from counterplay.errors import NotRealizableError
 from counterplay.poisoning.model import LabelledSet, column
 from counterplay.poisoning.separation import separable
 

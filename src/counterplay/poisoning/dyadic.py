@@ -26,13 +26,13 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
-from counterplay.errors import InvalidInputError
-from counterplay.poisoning.errors import NotRealizableError, OutOfDomainError
+from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.poisoning.errors import OutOfDomainError
 from counterplay.poisoning.hulls import hull_points
 from counterplay.poisoning.model import (
+    BatchLearner,
     LabelledSet,
     Labels,
-    Learner,
     LinearTarget,
     Target,
     check_clean,
@@ -79,7 +79,7 @@ class UnitDiscScaler:
         return f"UnitDiscScaler(center={self.center.tolist()}, radius={self.radius:g})"
 
 
-class DyadicDirectionLearner(Learner):
+class DyadicDirectionLearner(BatchLearner):
     """Half-planes in the unit disc, robust to clean-label attack.
 
     Parameters

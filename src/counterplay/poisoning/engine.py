@@ -58,7 +58,8 @@ class AttackReport:
 
     Examples
     --------
-    >>> from counterplay.poisoning import GapCuttingAttacker, IntervalTarget, MaxOpenInterval
+    >>> from counterplay.poisoning import IntervalTarget
+    >>> from counterplay.poisoning.lab import GapCuttingAttacker, MaxOpenInterval
     >>> S = LabelledSet(np.linspace(0, 1, 9), np.zeros(9, int))
     >>> report = attackable_rate(MaxOpenInterval(), IntervalTarget(), S, [[0.35], [0.62]],
     ...                          [GapCuttingAttacker()])
@@ -225,7 +226,8 @@ def attackable_rate(
 
     Examples
     --------
-    >>> from counterplay.poisoning import IntervalTarget, MinClosedInterval
+    >>> from counterplay.poisoning import IntervalTarget
+    >>> from counterplay.poisoning.lab import MinClosedInterval
     >>> S = LabelledSet(np.linspace(0.05, 0.95, 10), np.repeat([0, 1, 0], [3, 4, 3]))
     >>> report = attackable_rate(MinClosedInterval(), IntervalTarget([0.3, 0.7]), S,
     ...                          np.linspace(0, 1, 101))

@@ -15,13 +15,12 @@ from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from counterplay.core.validation import FloatArray, check_real
-from counterplay.errors import ConvergenceError
-from counterplay.poisoning.errors import NotRealizableError
-from counterplay.poisoning.model import Labels, Learner, training_set
+from counterplay.errors import ConvergenceError, NotRealizableError
+from counterplay.poisoning.model import BatchLearner, Labels, training_set
 from counterplay.poisoning.separation import separable
 
 
-class HardMarginSVM(Learner):
+class HardMarginSVM(BatchLearner):
     """The linear classifier with the largest margin, solved to optimality.
 
     Parameters

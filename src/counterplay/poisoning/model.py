@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.validation import BoolArray, check_float_array, check_int, check_labels01
-from counterplay.errors import InvalidInputError
-from counterplay.poisoning.errors import BudgetError, NotCleanError, NotRealizableError
+from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.poisoning.errors import BudgetError, NotCleanError
 
 Labels: TypeAlias = NDArray[np.uint8]
 Points: TypeAlias = NDArray[Any]
@@ -132,7 +132,7 @@ def first_conflict(X: ArrayLike, y: ArrayLike) -> tuple[int, int] | None:
     return int(here[labels[here] == 0][0]), int(here[labels[here] == 1][0])
 
 
-class Learner(ABC):
+class BatchLearner(ABC):
     """What every learner of this area can do: ``fit(X, y)``, then ``predict(X)``.
 
     ``randomised`` learners have a ``random_state`` parameter; :meth:`with_coins` gives a copy
@@ -178,7 +178,7 @@ def _short(value: Any) -> str:
 
 def fresh(learner: Any, seed: int | None = None) -> Any:
     """Return an unfitted copy of a learner or scikit-learn estimator, with coins from ``seed``."""
-    if isinstance(learner, Learner):
+    if isinstance(learner, BatchLearner):
         return learner.with_coins(seed) if seed is not None else copy.copy(learner)
     from sklearn.base import clone
 
@@ -195,7 +195,7 @@ def fresh(learner: Any, seed: int | None = None) -> Any:
 
 def is_randomised(learner: Any) -> bool:
     """Whether the fit depends on coins the attacker does not know."""
-    if isinstance(learner, Learner):
+    if isinstance(learner, BatchLearner):
         return learner.randomised
     return False
 

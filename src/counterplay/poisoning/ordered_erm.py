@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike
 from counterplay.core.bits import pack_rows, unpack_rows
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, IntArray
-from counterplay.errors import InvalidInputError
-from counterplay.poisoning.errors import NotRealizableError
-from counterplay.poisoning.model import LabelledSet, Labels, Learner, Target
+from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, Target
 
 
 def as_class(H: FiniteClass | ArrayLike) -> FiniteClass:
@@ -26,7 +25,7 @@ def as_class(H: FiniteClass | ArrayLike) -> FiniteClass:
     return cls.deduplicated().unique
 
 
-class OrderedERM(Learner):
+class OrderedERM(BatchLearner):
     """Return the first hypothesis, in a fixed order, that is consistent with the data.
 
     Use it for any finite list of rules with a preference order, or as the exact model of a

@@ -27,7 +27,7 @@ from counterplay.core.votes import majority, minority_counts
 from counterplay.poisoning import bounds
 from counterplay.poisoning.block_majority import BINARY, fit_random_blocks
 from counterplay.poisoning.errors import ProjectionFailed
-from counterplay.poisoning.model import LabelledSet, Labels, Learner, column
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, column
 from counterplay.poisoning.ordered_erm import as_class
 from counterplay.poisoning.voting import collect_votes
 
@@ -205,7 +205,7 @@ def clear_points(votes: ArrayLike, k: int) -> BoolArray:
     return clear
 
 
-class ProjectedMajority(Learner):
+class ProjectedMajority(BatchLearner):
     """Majority of 10 k_p t + 1 blocks, projected back into the class (proper).
 
     Parameters
@@ -229,7 +229,7 @@ class ProjectedMajority(Learner):
 
     Examples
     --------
-    >>> from counterplay.poisoning import OrderedERM
+    >>> from counterplay.poisoning.lab import OrderedERM
     >>> line = FiniteClass.thresholds(range(60))
     >>> X = np.random.default_rng(0).integers(60, size=630)
     >>> learner = ProjectedMajority(OrderedERM(line), 1, 2, FiniteProjector(line), random_state=0)

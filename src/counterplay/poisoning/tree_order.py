@@ -16,15 +16,14 @@ from numpy.typing import ArrayLike
 from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, check_labels01
-from counterplay.errors import InvalidInputError
-from counterplay.poisoning.errors import NotRealizableError
-from counterplay.poisoning.model import LabelledSet, Labels, Learner, Target
+from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, Target
 from counterplay.poisoning.ordered_erm import as_class
 
 Order = Callable[[Any, Any], Any]
 
 
-class TreeOrderLearner(Learner):
+class TreeOrderLearner(BatchLearner):
     """Robust learner for classes of VC dimension 1; improper in general.
 
     Parameters
@@ -120,7 +119,7 @@ class TreeOrderLearner(Learner):
         return safe
 
 
-class CallableTreeOrderLearner(Learner):
+class CallableTreeOrderLearner(BatchLearner):
     """TreeOrderLearner on an infinite domain, from an order and a reference.
 
     Examples

@@ -14,17 +14,17 @@ from numpy.typing import ArrayLike
 from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning.model import (
+    BatchLearner,
     IntervalTarget,
     LabelledSet,
     Labels,
-    Learner,
     Target,
     column,
     training_set,
 )
 
 
-class UnionOfIntervals(Learner):
+class UnionOfIntervals(BatchLearner):
     """Union of the hulls of maximal runs of consecutive positives; no need to know k.
 
     Notes

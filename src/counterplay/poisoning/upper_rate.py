@@ -61,7 +61,7 @@ def certified_upper_rate(
 
     Examples
     --------
-    >>> from counterplay.poisoning import MaxOpenInterval
+    >>> from counterplay.poisoning.lab import MaxOpenInterval
     >>> S = LabelledSet(np.random.default_rng(0).random(330), np.zeros(330, int))
     >>> rate = certified_upper_rate(BlockMajority(MaxOpenInterval(), t=1), S,
     ...                             np.linspace(0, 1, 201), np.zeros(201),

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.poisoning.errors import BlockFailureWarning
-from counterplay.poisoning.model import Learner, fresh
+from counterplay.poisoning.model import BatchLearner, fresh
 
 ABSTAIN = -1
 
@@ -81,7 +81,7 @@ def fit_blocks(
 def _fit(base: Any, X: NDArray[Any], y: NDArray[Any], seed: int) -> Any:
     if len(y) == 0:
         return None
-    if (y == y[0]).all() and not isinstance(base, Learner):  # our learners have a rule for it
+    if (y == y[0]).all() and not isinstance(base, BatchLearner):  # our learners have a rule for it
         return Constant(y[0])
     try:
         return fresh(base, seed).fit(X, y)

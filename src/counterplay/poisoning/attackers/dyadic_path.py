@@ -31,7 +31,7 @@ class DyadicPathAttacker(Attacker):
 
     Examples
     --------
-    >>> from counterplay.poisoning import DyadicDirectionLearner
+    >>> from counterplay.poisoning.lab import DyadicDirectionLearner
     >>> target = LinearTarget([np.cos(1.0), np.sin(1.0)], 0.0)
     >>> S = LabelledSet([[0.5, 0.5], [-0.5, -0.5]], [1, 0])
     >>> poison = DyadicPathAttacker().attack(target, S, [0.6, -0.3])

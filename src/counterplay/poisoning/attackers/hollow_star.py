@@ -25,7 +25,7 @@ class HollowStarAttacker(Attacker):
     Examples
     --------
     >>> from counterplay.core.finite_class import FiniteClass
-    >>> from counterplay.poisoning import OrderedERM, TableTarget
+    >>> from counterplay.poisoning.lab import OrderedERM, TableTarget
     >>> attacker = HollowStarAttacker(np.arange(6), np.zeros(6, int))
     >>> S = LabelledSet([1, 3], [0, 0])
     >>> both = S + attacker.attack(TableTarget(np.eye(6, dtype=int)[5]), S, 2)

@@ -34,7 +34,7 @@ class AcrossBoundaryAttacker(Attacker):
 
     Examples
     --------
-    >>> from counterplay.poisoning import LinearTarget
+    >>> from counterplay.poisoning.lab import LinearTarget
     >>> S = LabelledSet([[-1.0, 0.0], [1.0, 0.0]], [0, 1])
     >>> poison = AcrossBoundaryAttacker(step=2.0).attack(LinearTarget([1, 0]), S, [0.3, 0.5], 1)
     >>> poison.X.tolist(), poison.y.tolist()

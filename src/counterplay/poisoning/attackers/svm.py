@@ -63,7 +63,7 @@ class SqueezePairAttacker(Attacker):
 
     Examples
     --------
-    >>> from counterplay.poisoning import HardMarginSVM
+    >>> from counterplay.poisoning.lab import HardMarginSVM
     >>> S = LabelledSet([[-0.8, 0.0], [0.8, 0.0]], [0, 1])
     >>> target = LinearTarget([1.0, 0.0], 0.0)
     >>> poison = SqueezePairAttacker().attack(target, S, [0.1, 0.9], budget=2)

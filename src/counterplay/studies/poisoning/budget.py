@@ -13,21 +13,18 @@ from sklearn.svm import SVC
 
 from counterplay.core.figures import PALETTE, figure_style, panels
 from counterplay.core.stats import Interval, clopper_pearson
-from counterplay.poisoning import (
+from counterplay.poisoning import IntervalTarget, LabelledSet, attackable_rate, bounds
+from counterplay.poisoning.lab import (
     AcrossBoundaryAttacker,
     BlockMajority,
     GapCuttingAttacker,
     HalfspaceProjector,
     HashPartitionAggregation,
     IntervalProjector,
-    IntervalTarget,
-    LabelledSet,
     LinearTarget,
     MaxOpenInterval,
     ProjectedMajority,
     SubsampleERM,
-    attackable_rate,
-    bounds,
     certified_upper_rate,
     open_interval_rate,
 )

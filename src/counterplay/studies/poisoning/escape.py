@@ -11,9 +11,10 @@ from sklearn.linear_model import LogisticRegression, Perceptron
 
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.core.stats import clopper_pearson
-from counterplay.poisoning import CircleERM, DyadicDirectionLearner, HardMarginSVM, bounds
+from counterplay.poisoning import bounds
 from counterplay.poisoning.chain import axis_point, local_chain, reflect_chain
 from counterplay.poisoning.instances import circles_on_spheres, convex_chain, tangent_circles
+from counterplay.poisoning.lab import CircleERM, DyadicDirectionLearner, HardMarginSVM
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:

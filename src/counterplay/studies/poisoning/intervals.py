@@ -10,7 +10,8 @@ import numpy as np
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.core.stats import mean_interval
 from counterplay.core.validation import FloatArray
-from counterplay.poisoning import MaxOpenInterval, bounds, gap_costs
+from counterplay.poisoning import bounds
+from counterplay.poisoning.lab import MaxOpenInterval, gap_costs
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.core.validation import FloatArray
-from counterplay.poisoning import DyadicDirectionLearner, DyadicPathAttacker, attackable_rate
+from counterplay.poisoning import attackable_rate
 from counterplay.poisoning.dyadic import candidates, consistent_arc
+from counterplay.poisoning.lab import DyadicDirectionLearner, DyadicPathAttacker
 from counterplay.studies.poisoning.plane_problems import disc_problem
 
 if TYPE_CHECKING:

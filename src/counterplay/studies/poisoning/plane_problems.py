@@ -8,19 +8,16 @@ import numpy as np
 
 from counterplay.core.seeds import derive_seed
 from counterplay.core.stats import clopper_pearson
-from counterplay.errors import ConvergenceError
-from counterplay.poisoning import (
+from counterplay.errors import ConvergenceError, NotRealizableError
+from counterplay.poisoning import LabelledSet, attackable_rate, bounds
+from counterplay.poisoning.instances import convex_chain
+from counterplay.poisoning.lab import (
     DyadicDirectionLearner,
     DyadicPathAttacker,
     HardMarginSVM,
-    LabelledSet,
     LinearTarget,
-    NotRealizableError,
     SqueezePairAttacker,
-    attackable_rate,
-    bounds,
 )
-from counterplay.poisoning.instances import convex_chain
 from counterplay.studies.study import Params, Record
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.stats import mean_interval
-from counterplay.poisoning import OrderedERM, TreeOrderLearner, bounds
+from counterplay.poisoning import bounds
 from counterplay.poisoning.instances import hollow_star_singletons
+from counterplay.poisoning.lab import OrderedERM, TreeOrderLearner
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, figure_style, panels
 from counterplay.core.stats import clopper_pearson
-from counterplay.poisoning import HardMarginSVM
 from counterplay.poisoning.instances import svm_half_sphere
+from counterplay.poisoning.lab import HardMarginSVM
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
