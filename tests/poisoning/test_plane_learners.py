@@ -44,7 +44,7 @@ def half_plane(beta: float, b: float) -> LinearTarget:
 
 
 def grid_search(positive, negative) -> float:
-    """alg:linear2d to the letter: existence of a direction by a fine scan of the half interval."""
+    """Algorithm 10.1 to the letter: a direction exists by a fine scan of the half interval."""
 
     def consistent(beta: np.ndarray) -> np.ndarray:
         u = np.vstack([np.cos(beta), np.sin(beta)])

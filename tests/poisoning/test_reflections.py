@@ -169,7 +169,7 @@ def test_reflected_chain_is_the_chain_of_the_mirrored_world(m: int, s: int) -> N
 
 
 def _tie_broken(model, x0: np.ndarray, rng: np.random.Generator) -> int:
-    """Prediction with exact ties of symmetric learners decided by a coin (trap T7)."""
+    """Prediction with exact ties of symmetric learners decided by a coin."""
     if hasattr(model, "decision_function"):
         value = float(np.ravel(model.decision_function(x0[None]))[0])
         if abs(value) < 1e-6:

@@ -2,7 +2,8 @@
 
 At most t of 10t+1 random blocks contain poison, so a majority is wrong only where many clean blocks
 are wrong. A subsample of an eps/(3t) fraction rarely contains poison at all. Content hashes give a
-certificate per prediction. Source: Sec. sec:finite, spec 10 section 3.9.
+certificate per prediction. Source: docs/theory/10-poisoning.md, "Finite budgets (Algorithms 10.2,
+10.3, I.2)" (section 10.5 of the thesis).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """BlockMajorityClassifier: random blocks and a plurality vote, with a bound on the attackable rate.
 
-Source: alg:impropert, spec 10 sections 3.9 and 9.
+Source: Algorithm 10.2; docs/theory/10-poisoning.md, "Theorem 10.8: block majority".
 """
 
 from __future__ import annotations

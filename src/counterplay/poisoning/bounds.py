@@ -1,7 +1,7 @@
 """Every guarantee of the chapter as a function that returns the number.
 
 ``log`` is base 2 and ``ln`` natural, as in the source; sample sizes are rounded up.
-Source: spec 10, sections 3.2 to 3.11.
+Source: docs/theory/10-poisoning.md (statements and proofs).
 """
 
 from __future__ import annotations

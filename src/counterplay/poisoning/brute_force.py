@@ -1,6 +1,7 @@
 """The exact attackable region on a small finite domain, by trying every clean poison set.
 
-The reference for every closed form and certificate of this area. Source: spec 10 section 3.1.
+The reference for every closed form and certificate of this area. Source:
+docs/theory/10-poisoning.md, "Ordered and worst ERM".
 """
 
 from __future__ import annotations

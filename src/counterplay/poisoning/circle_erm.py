@@ -1,7 +1,8 @@
 """CircleERM: circles on unit spheres, the class behind the lower bound with t poison points.
 
 On each sphere a circle {x : <x, q> = 1/2} carries label s and the rest the other label; the origin
-is 0. Two points of the circle leave at most two candidates for q. Source: spec 10, section 4.8.
+is 0. Two points of the circle leave at most two candidates for q. Source:
+docs/theory/10-poisoning.md, "Theorem 10.10: the budgeted lower bound".
 """
 
 from __future__ import annotations
@@ -25,8 +26,12 @@ class CircleTarget:
 
     Parameters
     ----------
-    centers, q, s:
-        Centres of the spheres, unit vectors to the circles' poles, labels of the circles.
+    centers:
+        Centres of the spheres.
+    q:
+        Unit vectors to the poles of the circles.
+    s:
+        Labels of the circles.
 
     Examples
     --------

@@ -2,9 +2,9 @@
 
 A rate of a randomised wrapper is estimated from a table: one row per draw (a permutation, a
 subsample), one column per test point. Entries of a row share the draw and entries of a column the
-point, so they are not independent trials, however many there are. Source: Sec. sec:finite, spec 10
-section 3.9; Hoeffding (1963), "Probability inequalities for sums of bounded random variables",
-section 5.
+point, so they are not independent trials, however many there are.
+Source: docs/theory/10-poisoning.md, "Proposition 10.H: upper rates from clean data"; Hoeffding
+(1963), "Probability inequalities for sums of bounded random variables", section 5.
 """
 
 from __future__ import annotations

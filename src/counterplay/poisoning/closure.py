@@ -2,7 +2,7 @@
 
 A positive answer is always right and clean data only add to it, so nothing can be flipped that was
 right. For intersection-closed classes the answer is the smallest member that contains the
-positives, and few rows suffice. Source: Sec. sec:examples, spec 10 section 3.4.
+positives, and few rows suffice. Source: docs/theory/10-poisoning.md, "Proposition 10.C: closure".
 """
 
 from __future__ import annotations

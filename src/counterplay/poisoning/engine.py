@@ -2,7 +2,8 @@
 
 A failed attack proves nothing and a certificate may be loose, so a report always carries both. For
 learners with hidden coins the attacker commits before the coins fall: the rate is the maximum over
-attackers of a mean over coins, never a mean of maxima. Source: spec 10, sections 2.6 and 3.1.
+attackers of a mean over coins, never a mean of maxima. Source: docs/theory/10-poisoning.md,
+"Setting" (Definition 10.1).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.report import Report
 from counterplay.core.seeds import derive_seed
 from counterplay.core.stats import Interval, clopper_pearson
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
@@ -36,7 +38,7 @@ Certificate = Callable[[Any, Target, LabelledSet, Any, "int | None"], ArrayLike]
 
 
 @dataclass(frozen=True)
-class AttackReport:
+class AttackReport(Report):
     """What attacks achieved and what certificates exclude, per test point.
 
     Attributes
@@ -206,8 +208,10 @@ def attackable_rate(
         the training set plus the poison, with everything inside it (scaling, search, ...).
     h_star:
         The true labelling function; poison must agree with it.
-    S, X_test:
-        Clean training set and test points.
+    S:
+        Clean training set.
+    X_test:
+        Test points.
     attackers:
         Tried in order; without coins the first success ends the search.
     budget:

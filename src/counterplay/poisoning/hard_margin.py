@@ -3,7 +3,7 @@
 The widest margin is the shortest vector between the two convex hulls. Wolfe's active-set method
 finds it in finitely many steps from linear searches over the points; the result is checked against
 every row and against its own dual. libsvm with a huge C is not exact when the margin is tiny.
-Source: spec 10, section 3.12 and trap T7.
+Source: docs/theory/10-poisoning.md, "Theorem 10.6: one point breaks the SVM".
 """
 
 from __future__ import annotations

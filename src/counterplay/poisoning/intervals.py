@@ -2,7 +2,7 @@
 
 The smallest closed interval around the positives can only be improved by clean data. The longest
 open interval can be steered into any gap: cut every longer gap with correct negatives. Source:
-Example eg:interval, spec 10 section 3.2.
+docs/theory/10-poisoning.md, "Example 10.1: same error, different exposure".
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 An attacker sees the training set, the target and one test point, and adds *correctly labelled*
 rows so that the retrained model errs at that point. The base class checks that every poison row
-is clean and that the budget is kept, so no attack can win by cheating. Source: spec 10, section 2.
+is clean and that the budget is kept, so no attack can win by cheating. Source:
+docs/theory/10-poisoning.md, "Setting".
 """
 
 from __future__ import annotations
@@ -347,8 +348,10 @@ class LinearTarget:
 
     Parameters
     ----------
-    w, b:
-        Normal and offset.
+    w:
+        Normal.
+    b:
+        Offset.
     tolerance:
         Rows with ``|<w, x> + b|`` up to it count as boundary, that is positive.
 

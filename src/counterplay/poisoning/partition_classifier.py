@@ -1,6 +1,7 @@
 """PartitionClassifier: a drop-in classifier by hash blocks and a vote, with certified predictions.
 
-A planted row reaches one block and changes one vote. Source: spec 10, sections 3.9 and 9.
+A planted row reaches one block and changes one vote. Source: docs/theory/10-poisoning.md, "Votes
+with certificates".
 """
 
 from __future__ import annotations

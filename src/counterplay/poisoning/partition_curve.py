@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PartitionCurve:
+class PartitionCurve(Report):
     """Accuracy and certified accuracy for several numbers of blocks.
 
     Examples

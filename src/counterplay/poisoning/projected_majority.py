@@ -1,8 +1,8 @@
 """ProjectedMajority: a proper answer that equals the majority wherever the vote is clear.
 
 With 10 k_p t + 1 blocks, k_p the projection number, some hypothesis of the class agrees with the
-majority at every point where fewer than 1/k_p of the blocks disagree. Source: alg:propertproj,
-spec 10 section 3.9.
+majority at every point where fewer than 1/k_p of the blocks disagree. Source: Algorithm 10.3;
+docs/theory/10-poisoning.md, "Theorem 10.9: projected majority".
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 
 from counterplay.core.finite_class import FiniteClass
+from counterplay.core.programs import minimize_linear
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
     BoolArray,
@@ -173,15 +173,17 @@ class HalfspaceProjector:
         sign = np.where(labels[mask] == 1, -1.0, 1.0)
         rows = sign[:, None] * np.column_stack([self.points[mask], np.ones(int(mask.sum()))])
         n = rows.shape[1]
-        result = linprog(
-            np.zeros(n), A_ub=rows, b_ub=-np.ones(len(rows)), bounds=(None, None), method="highs"
-        )
-        if len(rows) and result.status != 0:
+        if not len(rows):
+            return np.zeros(n)
+        found = minimize_linear(
+            np.zeros(n), A_ub=rows, b_ub=-np.ones(len(rows)), bounds=(None, None),
+            what="the half-space", allow=("infeasible",),
+        )  # fmt: skip
+        if found.status == "infeasible":
             raise ProjectionFailed(
                 f"no half-space agrees with the majority for k={k}; use k_p = n + 2 = {n + 1}"
             )
-        plane: FloatArray = np.zeros(n) if len(rows) == 0 else np.asarray(result.x)
-        return plane
+        return found.point
 
     def predict(self, plane: FloatArray, X: ArrayLike) -> Labels:
         """Label 1 on and above the hyperplane."""

@@ -3,7 +3,7 @@
 Attacks are real: rows labelled by a teacher or taken from held-out data are added, the whole
 pipeline is refitted, and the decision is looked at. The upper bound is what a certificate excludes;
 a model without a certificate has upper bound 1, and the report shows what a guarded version of the
-same model could promise. Source: spec 10, section 9.
+same model could promise. Source: docs/theory/10-poisoning.md, "Setting".
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import Interval, clopper_pearson
 from counterplay.core.validation import BoolArray, IntArray, check_int, check_real
@@ -30,18 +31,23 @@ _STEPS = (1.001, 1.2, 1.5, 2.0)
 
 
 @dataclass(frozen=True)
-class PoisoningReport:
+class PoisoningReport(Report):
     """How exposed a pipeline is to correctly labelled extra rows.
 
     Attributes
     ----------
     rows:
         Positions of the test rows in the given data.
-    clean_correct, flipped, certified:
-        Per test row: right without poison; made wrong by a real attack (or wrong already);
-        certified safe.
-    poison, poison_labels:
-        The rows that flip each test row (empty if none were found), and their labels.
+    clean_correct:
+        Which test rows are right without poison.
+    flipped:
+        Which test rows a real attack makes wrong, or that are wrong already.
+    certified:
+        Which test rows are certified safe.
+    poison:
+        The rows that flip each test row; empty if none were found.
+    poison_labels:
+        Their labels.
     guarded:
         Upper bound for the same model inside a PartitionClassifier.
 
@@ -174,8 +180,10 @@ def poisoning_report(
     ----------
     pipeline:
         Any scikit-learn classifier. It is refitted with every poison, with all its steps.
-    X, y:
-        The data. A part is held out as test rows; the rest is for training.
+    X:
+        The rows. A part is held out as test rows; the rest is for training.
+    y:
+        Their labels.
     budget:
         Rows an attacker may add.
     labeler:

@@ -2,7 +2,8 @@
 
 With a reference f in the class, "every hypothesis that flips x' also flips x" orders the points
 like a tree, and the flipped points of any hypothesis form a chain. Flip what the data force, only:
-clean data can only bring the answer closer to the target. Source: alg:vc1, spec 10 section 3.3.
+clean data can only bring the answer closer to the target. Source: Algorithm I.1;
+docs/theory/10-poisoning.md, "Theorem 10.11 and Proposition 10.B: VC dimension 1".
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Upper bounds on the t-point attackable rate of the randomised wrappers, from clean data only.
 
 Whatever the attacker adds, the clean blocks of a random partition are random subsets of the clean
-rows, and a subsample without poison is a sample of them. Source: Sec. sec:finite, spec 10 section
-3.9.
+rows, and a subsample without poison is a sample of them. Source: docs/theory/10-poisoning.md,
+"Proposition 10.H: upper rates from clean data".
 """
 
 from __future__ import annotations
@@ -51,13 +51,17 @@ def certified_upper_rate(
         must be among the reference points of its projector for the bound to hold.
     S:
         Clean training rows.
-    X_test, truth:
-        Test points and their true labels.
+    X_test:
+        Test points.
+    truth:
+        Their true labels.
     n_permutations:
         Random partitions (or subsamples) to average over; the upper end of the interval is at
         least 3.7 / n_permutations.
-    random_state, confidence:
-        Seed, and level of the interval.
+    random_state:
+        Seed of the draws.
+    confidence:
+        Level of the interval.
 
     Examples
     --------

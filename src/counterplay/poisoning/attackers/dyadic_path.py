@@ -1,6 +1,6 @@
 """The constructive attack on DyadicDirectionLearner: two or four points on the target boundary.
 
-Source: spec 10, section 3.8.
+Source: docs/theory/10-poisoning.md, "Theorem 10.5: with margin".
 """
 
 from __future__ import annotations

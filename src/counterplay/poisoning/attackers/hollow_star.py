@@ -1,6 +1,6 @@
 """The attack on consistent proper learners: reveal everything but two points of a hollow star.
 
-Source: thm:hollow, spec 10 section 4.2.
+Source: docs/theory/10-poisoning.md, "Theorem 10.13: hollow stars".
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ class HollowStarAttacker(Attacker):
 
     Parameters
     ----------
-    points, labels:
-        A minimal unrealizable labelled set (positions or coordinates); the target differs from the
-        labels at exactly one of the points.
+    points:
+        A minimal set (positions or coordinates) that no hypothesis labels with ``labels``.
+    labels:
+        The labels; the target differs from them at exactly one of the points.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Attacks on any estimator: step across the teacher's boundary, or choose from a pool of true rows.
 
 Both are real attacks that a user of a crowd-sourced or scraped data set has to fear; neither is a
-proof of safety when it fails. Source: spec 10, sections 3.12 and 9.
+proof of safety when it fails. Source: docs/theory/10-poisoning.md, "Setting".
 """
 
 from __future__ import annotations
@@ -110,8 +110,10 @@ class PoolGreedyAttacker(Attacker):
     ----------
     learner:
         The pipeline under attack; it is refitted for every candidate.
-    X_pool, y_pool:
-        Held-out rows with their true labels.
+    X_pool:
+        Held-out rows.
+    y_pool:
+        Their true labels.
     n_candidates:
         How many of the nearest rows of the other class are tried in each step.
     max_rows:

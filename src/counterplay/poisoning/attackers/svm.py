@@ -1,6 +1,6 @@
 """Attacks on the support vector machine: one clean point, or a pair that dictates the separator.
 
-Source: thm:linSVM, spec 10 sections 3.12 and 4.5.
+Source: docs/theory/10-poisoning.md, "Theorem 10.6: one point breaks the SVM".
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def _cell(params: Params, seed: int) -> Record:
         answer = int(model.predict(x0[None])[0])
         if hasattr(model, "decision_function"):
             value = float(np.ravel(model.decision_function(x0[None]))[0])
-            answer = int(rng.integers(2)) if abs(value) < 1e-6 else answer  # exact ties (trap T7)
+            answer = int(rng.integers(2)) if abs(value) < 1e-6 else answer  # exact ties
         attacks += 1
         wrong += answer != int(game.target(x0[None])[0])
     span = clopper_pearson(wrong, attacks, 0.9999)

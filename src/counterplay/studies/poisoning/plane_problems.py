@@ -96,7 +96,7 @@ def chain_cell(params: Params, seed: int) -> Record:
         order = rng.permutation(len(both))
         try:
             model.fit(both.X[order], both.y[order])
-        except (ConvergenceError, NotRealizableError):  # thinner than 64-bit numbers (trap T8)
+        except (ConvergenceError, NotRealizableError):  # thinner than 64-bit numbers
             refused += 1
             continue
         value = float(model.decision_function(x0[None])[0])

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-# Attack success measured with an independent solver, 60 runs each (spec 10, section 4.5).
+# Attack success measured with an independent solver, 60 runs each; see
+# docs/theory/10-poisoning.md, "Theorem 10.6: one point breaks the SVM".
 REFERENCE = {
     (3, 1): 0.60, (3, 5): 0.33, (3, 20): 0.12, (3, 100): 0.0, (3, 400): 0.0,
     (10, 1): 1.0, (10, 5): 0.92, (10, 20): 0.78, (10, 100): 0.48, (10, 400): 0.40,
