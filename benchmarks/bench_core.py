@@ -53,7 +53,7 @@ def timed(function: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def halving_trap(r: int, k: int) -> FiniteClass:
-    """Spec 03 section 4.4: |H| grows geometrically, the Littlestone dimension stays 2."""
+    """The halving trap (Proposition 3.D): |H| grows geometrically, the Littlestone dimension stays 2."""
     sets: list[list[int]] = [[], [0], [1], [0, 1]]
     points = 2
     for _ in range(r):
@@ -150,7 +150,7 @@ def dimension_rows() -> list[Row]:
     tree, ours = timed(lambda: littlestone_dimension(line))
     plain, theirs = timed(lambda: littlestone_with_ints(line))
     assert tree.value == plain == 7
-    rows.append(Row("Littlestone, thresholds", "127 points", "7 (spec 03: < 10 ms)", ours, theirs))
+    rows.append(Row("Littlestone, thresholds", "127 points", "7 (bar: < 10 ms)", ours, theirs))
     for r, k in ((40, 4), (20, 2), (40, 8)):
         trap = halving_trap(r, k)
         _ = trap.columns, trap.column_ints
@@ -158,7 +158,7 @@ def dimension_rows() -> list[Row]:
         plain, theirs = timed(lambda trap=trap: littlestone_with_ints(trap))
         assert tree.value == plain == 2
         size = f"|H|={len(trap)}, k={k}, r={r}"
-        rows.append(Row("Littlestone, halving trap", size, "2 (spec 03: < 60 s)", ours, theirs))
+        rows.append(Row("Littlestone, halving trap", size, "2 (bar: < 60 s)", ours, theirs))
     rng = np.random.default_rng(0)
     for m in (12, 25, 40):
         cls = FiniteClass.halfspaces_2d(rng.normal(size=(m, 2)))

@@ -32,13 +32,10 @@ from counterplay.invariance import (
     AugmentedClassifier,
     CanonicalClassifier,
     ErmInvClassifier,
-    FiniteProblem,
     OrbitKernelClassifier,
     groups,
-    vcao,
-    vcdim,
-    vco,
 )
+from counterplay.invariance.lab import FiniteProblem, vcao, vcdim, vco
 
 SPLITS = range(2000, 2020)  # used for nothing but reporting
 NO_CONFLICTS = np.zeros((0, 0), dtype=np.bool_)

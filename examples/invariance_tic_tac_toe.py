@@ -7,12 +7,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from counterplay import datasets
-from counterplay.invariance import (
-    augmentation_advisor,
-    groups,
-    one_hot_boards,
-    tic_tac_toe_endgames,
-)
+from counterplay.invariance import augmentation_advisor, groups
+from counterplay.invariance.lab import one_hot_boards, tic_tac_toe_endgames
 
 boards, won = tic_tac_toe_endgames()
 pick = np.random.default_rng(0).permutation(len(boards))[:150]

@@ -31,8 +31,8 @@ print(plan.summary())
 # if one of the models is right; here none of them is, and the session cannot notice that.
 session = plan.start(seed=0)
 while (query := session.ask()) is not None:
-    session.tell(query, int(y[patients][query.point]))
-print(session.summary())
+    session.tell(int(y[patients][query.point]))
+print(session.result().summary())
 right = float((session.labels == y[patients]).mean())
 best = max(float((model.predict(X[patients]) == y[patients]).mean()) for model in models)
 print(f"{right:.0%} of all diagnoses right; the best of the 200 models has {best:.0%}")

@@ -10,30 +10,31 @@ import numpy as np
 from counterplay.labeling import (
     B2IR,
     GBS,
-    Answer,
-    AssumptionCheck,
-    B2IRPlus,
-    CollaborativeActiveLearner,
     CommitteeSplitStrategy,
-    FixedOrderScan,
     LabelingSession,
-    LabelQuery,
-    Mixture,
     OptimalTree,
-    OptPartialSIR,
     PoolProblem,
-    PrunedPartialSIR,
-    RandomQuery,
-    SIRMixture,
-    check_assumption2,
-    compute_equilibria,
     incentive_report,
     instances,
     optimal_mixture,
     plan_campaign,
-    run,
     safe_violators_mc,
     sir_mixture,
+)
+from counterplay.labeling.lab import (
+    Answer,
+    AssumptionCheck,
+    FixedOrderScan,
+    LabelQuery,
+    NoiseAssumed,
+    OptPartialSIR,
+    ProtocolMixture,
+    PrunedPartialSIR,
+    RandomQuery,
+    Retraction,
+    SIRMixture,
+    check_assumption2,
+    compute_equilibria,
 )
 
 PROBLEM = instances.gbs_violation_7x6()
@@ -47,7 +48,7 @@ def finish(session: LabelingSession) -> list[int]:
     points = []
     while (query := session.ask()) is not None:
         points.append(query.point)
-        session.tell(query, int(PROBLEM.H[3, query.point]))
+        session.tell(int(PROBLEM.H[3, query.point]))
     return points
 
 
@@ -62,9 +63,7 @@ def committee() -> tuple[list[Any], np.ndarray]:
 
 
 def restored(text: str) -> LabelingSession:
-    session = LabelingSession(PROBLEM, GBS())
-    session.replay(text)
-    return session
+    return LabelingSession.from_json(text, PROBLEM, B2IR(GBS()))
 
 
 def parts() -> list[Any]:
@@ -85,17 +84,16 @@ CASES: dict[str, dict[str, Any]] = {
     "FixedOrderScan": {"make": lambda: FixedOrderScan([2, 0]), "run": costs},
     "RandomQuery": {"make": lambda: RandomQuery(random_state=0), "run": costs},
     "B2IR": {"make": lambda: B2IR(GBS()), "run": costs},
-    "B2IRPlus": {"make": lambda: B2IRPlus(GBS()), "run": costs},
     "PrunedPartialSIR": {
         "make": lambda: PrunedPartialSIR(GBS(), 0),
         "run": costs,
         "bad": {"not a tree": lambda: PrunedPartialSIR(RandomQuery(), 0)},
     },
     "OptPartialSIR": {"make": lambda: OptPartialSIR(1), "run": costs},
-    "Mixture": {
-        "make": lambda: Mixture([GBS(), FixedOrderScan()], [0.25, 0.75]),
+    "ProtocolMixture": {
+        "make": lambda: ProtocolMixture([GBS(), FixedOrderScan()], [0.25, 0.75]),
         "run": costs,
-        "bad": {"weights": lambda: Mixture([GBS()], [2.0])},
+        "bad": {"weights": lambda: ProtocolMixture([GBS()], [2.0])},
     },
     "SIRMixture": {
         "make": lambda: SIRMixture(B2IR(GBS()), parts()[1:], Fraction(1, 2), 6),
@@ -121,8 +119,12 @@ CASES: dict[str, dict[str, Any]] = {
     "SafeViolators": {
         "make": lambda: safe_violators_mc(PROBLEM, GBS(), n_targets=20, random_state=0),
         "no_example": "returned by safe_violators_mc",
+        "no_plot": "a report without a picture",
     },
-    "CoalitionTable": {"make": lambda: compute_equilibria(PROBLEM, GBS())},
+    "CoalitionTable": {
+        "make": lambda: compute_equilibria(PROBLEM, GBS()),
+        "no_plot": "a report without a picture",
+    },
     "CampaignPlan": {
         "make": lambda: plan_campaign(
             np.arange(5.0), owners=[0, 1, 0, 1, 0], hypotheses="thresholds"
@@ -131,24 +133,27 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "LabelQuery": {"make": lambda: LabelQuery(0, 1, "a", "b")},
     "Answer": {"make": lambda: Answer(0, 1, 1), "no_example": "a plain record"},
+    "Retraction": {"make": lambda: Retraction(3), "no_example": "a plain record"},
+    "NoiseAssumed": {"make": lambda: NoiseAssumed(0.1), "no_example": "a plain record"},
+    "LabelingResult": {
+        "make": lambda: LabelingSession(PROBLEM, B2IR(GBS())).result(),
+        "no_example": "returned by LabelingSession.result",
+        "no_plot": "a report without a picture",
+    },
     "LabelingSession": {
         "make": lambda: LabelingSession(PROBLEM, B2IR(GBS()), seed=1),
         "run": finish,
         "restore": restored,
-        "bad": {"negative seed": lambda: LabelingSession(PROBLEM, GBS(), seed=-1)},
+        "bad": {
+            "negative seed": lambda: LabelingSession(PROBLEM, GBS(), seed=-1),
+            "one class": lambda: LabelingSession(PROBLEM, GBS(), classes=["a"]),
+            "not asked": lambda: LabelingSession(PROBLEM, GBS()).retract(0),
+        },
     },
     "CommitteeSplitStrategy": {
         "make": lambda: CommitteeSplitStrategy(committee()[0]),
         "run": lambda strategy: strategy.query(committee()[1], np.full(30, np.nan)),
         "bad": {"empty": lambda: CommitteeSplitStrategy([])},
-    },
-    "CollaborativeActiveLearner": {
-        "make": lambda: CollaborativeActiveLearner(),
-        "run": lambda learner: learner.fit([[[1.0], [4.0]], [[2.0]]], "thresholds").report_.total,
-        "bad": {
-            "features": lambda: CollaborativeActiveLearner().fit([[[1.0]], [[1.0, 2.0]]], "x"),
-            "not fitted": lambda: CollaborativeActiveLearner().start(),
-        },
     },
     "QueryAlgorithm": {"no_case": "abstract base class"},
     "check_assumption1": {"args": lambda: {"problem": instances.weak_pruning_trap()}},
@@ -179,15 +184,6 @@ CASES: dict[str, dict[str, Any]] = {
             "owners": lambda: plan_campaign(np.arange(5.0), owners=[0], hypotheses="thresholds")
         },
     },
-    "run": {
-        "args": lambda: {
-            "protocol": B2IR(GBS()),
-            "problem": PROBLEM,
-            "labels": PROBLEM.H[2],
-            "random_state": 0,
-        },
-        "bad": {"labels": lambda: run(GBS(), PROBLEM, [1])},
-    },
     "safe_violators_mc": {
         "args": lambda: {
             "problem": PROBLEM,
@@ -197,7 +193,6 @@ CASES: dict[str, dict[str, Any]] = {
         },
         "bad": {"delta": lambda: safe_violators_mc(PROBLEM, GBS(), delta=1.0)},
     },
-    "simulate": {"args": lambda: {"protocol": GBS(), "problem": PROBLEM}},
     "sir_mixture": {
         "args": lambda: {"baseline": GBS(), "problem": PROBLEM, "eps": Fraction(1, 2)},
         "bad": {"eps": lambda: sir_mixture(GBS(), PROBLEM, 0)},
@@ -208,17 +203,11 @@ CASES: dict[str, dict[str, Any]] = {
             "answers": [Answer(0, 1, 1), Answer(0, 3, 0)],
         }
     },
-    "hypotheses.enumerate_halfspaces_2d": {"args": lambda: {"X": [[0.0, 0], [1, 0], [0, 1]]}},
-    "hypotheses.enumerate_halfspaces_lp": {"args": lambda: {"X": [[0.0, 0], [1, 0], [0, 1]]}},
-    "hypotheses.stumps": {"args": lambda: {"X": [[0.0, 0], [1, 0], [0, 1]]}},
-    "hypotheses.committee": {
-        "args": lambda: dict(zip(("estimators", "X"), committee(), strict=True))
-    },
     "bounds.gbs_queries": {"args": {"optimum": 3.0, "smallest_prior": 0.1}},
     "bounds.sir_total": {"args": {"ir_total": 4.0, "eps": 0.5, "m": 9, "largest_partial": 9.0}},
     "bounds.sir_slack": {"args": {"eps": 0.5, "k": 2, "m": 9, "gap": 0.1}},
-    "bounds.counterexample_joint": {"args": {"n": 6}},
-    "bounds.counterexample_alone": {"args": {"n": 6}},
+    "bounds.counterexample_joint": {"args": {"n": 6, "delta": 0.01}},
+    "bounds.counterexample_alone": {"args": {"n": 6, "delta": 0.01}},
     "bounds.monte_carlo_width": {"args": {"pool_size": 5, "k": 2, "n_targets": 100, "delta": 0.05}},
     "bounds.halfspace_labelings": {"args": {"m": 10}},
     "instances.threshold_example": {"args": {"five": True}},

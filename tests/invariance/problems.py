@@ -6,7 +6,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from counterplay.invariance import FiniteProblem
+from counterplay.invariance.lab import FiniteProblem
 
 
 def random_problem(rng, *, max_rows=10, max_orbits=4, max_size=3) -> FiniteProblem:

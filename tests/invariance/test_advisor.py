@@ -11,12 +11,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from counterplay.errors import InvalidInputError
-from counterplay.invariance import (
-    augmentation_advisor,
-    groups,
-    one_hot_boards,
-    tic_tac_toe_endgames,
-)
+from counterplay.invariance import augmentation_advisor, groups
+from counterplay.invariance.lab import one_hot_boards, tic_tac_toe_endgames
 
 
 @pytest.mark.claim("11.24")

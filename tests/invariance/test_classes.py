@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counterplay.invariance import (
+from counterplay.invariance import instances
+from counterplay.invariance.lab import (
     ERM,
     AllLabelings,
     BalancedSubsets,
@@ -13,7 +14,6 @@ from counterplay.invariance import (
     ExplicitClass,
     FiniteDistribution,
     FiniteProblem,
-    instances,
 )
 
 POOLS = {

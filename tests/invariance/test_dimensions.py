@@ -8,16 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterplay.core.dimensions import vc_dimension
-from counterplay.invariance import (
+from counterplay.invariance import bounds, instances
+from counterplay.invariance.lab import (
     BalancedSubsets,
     ExplicitClass,
     FiniteProblem,
     OneInclusionInvariant,
     OneInclusionRelaxed,
-    bounds,
-    classify_setting,
+    classify_regime,
     dim,
-    instances,
     mu,
     mu_of,
     vcao,
@@ -104,15 +103,13 @@ def test_da_helps_has_three_orbits() -> None:
 
 
 def test_settings_of_the_first_example() -> None:
-    found = [
-        classify_setting(c.problem, None, c.distribution) for c in instances.example_settings()
-    ]
+    found = [classify_regime(c.problem, None, c.distribution) for c in instances.example_regimes()]
     assert [f.name for f in found] == ["invariant", "relaxed", "agnostic"]
     assert found[1].eta == 1.0
     assert found[2].best_error == 1.0
     for eta in (0.05, 0.2, 0.4):
         case = instances.eta_family(3, eta, random_state=0)
-        setting = classify_setting(case.problem, None, case.distribution)
+        setting = classify_regime(case.problem, None, case.distribution)
         assert setting.name == "relaxed"
         assert setting.eta == pytest.approx(eta)
 

@@ -19,12 +19,12 @@ from sklearn.utils.estimator_checks import check_estimator
 from counterplay.invariance import (
     AugmentedClassifier,
     CanonicalClassifier,
-    ConflictingOrbitLabelsError,
     ErmInvClassifier,
     OrbitKernelClassifier,
     OrbitVoteClassifier,
     groups,
 )
+from counterplay.invariance.lab import ConflictingOrbitLabelsError
 
 WRAPPERS = {
     "erm-inv": ErmInvClassifier(

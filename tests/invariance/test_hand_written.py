@@ -20,12 +20,11 @@ from counterplay.invariance import (
     AugmentedClassifier,
     CanonicalClassifier,
     ErmInvClassifier,
-    InfiniteOrbitError,
-    NotAGroupError,
     OrbitVoteClassifier,
     groups,
 )
 from counterplay.invariance.canonical import alignment_template, closest_images
+from counterplay.invariance.lab import InfiniteOrbitError, NotAGroupError
 from invariance.problems import all_turns, extreme_turn
 
 BASES = {

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from counterplay.invariance import (
+from counterplay.invariance import bounds, instances
+from counterplay.invariance.lab import (
     DA,
     ERM,
     AdaptiveAgnostic,
@@ -23,8 +24,6 @@ from counterplay.invariance import (
     OneInclusionRelaxed,
     OrbitOnlyOptimal,
     SampleTooSmallError,
-    bounds,
-    instances,
     vcao,
 )
 

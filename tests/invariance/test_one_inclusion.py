@@ -10,7 +10,8 @@ import pytest
 from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.inclusion import OneInclusionGraph
-from counterplay.invariance import (
+from counterplay.invariance import groups, instances
+from counterplay.invariance.lab import (
     DA,
     ERM,
     AbstractOrbits,
@@ -21,8 +22,6 @@ from counterplay.invariance import (
     OneInclusionInvariant,
     OneInclusionRelaxed,
     OrbitOnlyOptimal,
-    groups,
-    instances,
     mu_of,
     vcao,
     vco,

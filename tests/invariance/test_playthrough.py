@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from counterplay.invariance import (
+from counterplay.invariance import instances
+from counterplay.invariance.lab import (
     DA,
     ERM,
     AdaptiveRelaxed,
     ErmInv,
     OneInclusionInvariant,
     OneInclusionRelaxed,
-    instances,
 )
 
 GOLDEN = Path(__file__).parents[1] / "playthroughs" / "invariance_lower_bound.txt"

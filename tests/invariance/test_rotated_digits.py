@@ -10,12 +10,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from counterplay.core.stats import mean_interval
-from counterplay.invariance import (
-    CanonicalClassifier,
-    NotAGroupError,
-    OrbitKernelClassifier,
-    groups,
-)
+from counterplay.invariance import CanonicalClassifier, OrbitKernelClassifier, groups
+from counterplay.invariance.lab import NotAGroupError
 from invariance.problems import all_turns, extreme_turn
 
 

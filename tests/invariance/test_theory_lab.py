@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from counterplay.errors import InvalidInputError
-from counterplay.invariance import FiniteProblem, bounds, instances, theory_lab
+from counterplay.invariance import bounds, instances
 from counterplay.invariance.instances import nongroup_funnel
+from counterplay.invariance.lab import FiniteProblem, theory_lab
 
 
 @pytest.mark.claim("11.11")

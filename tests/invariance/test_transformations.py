@@ -12,23 +12,25 @@ from sklearn.dummy import DummyClassifier
 
 from counterplay.errors import InvalidInputError
 from counterplay.invariance import (
-    AbstractOrbits,
     AugmentedClassifier,
     CanonicalClassifier,
+    ErmInvClassifier,
+    MatrixGroup,
+    OrbitKernelClassifier,
+    OrbitVoteClassifier,
+    check_sample_invariant,
+    groups,
+)
+from counterplay.invariance.lab import (
+    AbstractOrbits,
     ConflictingOrbitLabelsError,
     CoordinatePermutationGroup,
-    ErmInvClassifier,
     IdentityMissingError,
     InfiniteOrbitError,
     MapSet,
-    MatrixGroup,
     NotAGroupError,
-    OrbitKernelClassifier,
-    OrbitVoteClassifier,
     ShapeError,
     SignFlipGroup,
-    check_sample_invariant,
-    groups,
 )
 
 FINITE = {

@@ -2,8 +2,8 @@
 
 ``KnownEta`` uses a given level eta; ``AdaptiveRelaxed`` tries a grid of levels and validates;
 ``AdaptiveAgnostic`` groups the hypotheses by their measured invariance and learns in every group.
-Source: Prop. prop:re-eta-known-ub, Algs. alg:unif-re and alg:unif-ag, spec 11 sections 3.11-3.13
-(with the repairs 7.4, 7.6 and 7.17).
+Source: Proposition J.1, Algorithms J.1 and J.2; docs/theory/11-invariance.md, "Boosting and
+adaptivity (Algorithms J.1, J.2)" (with the repairs of its errata).
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ class KnownEta(Learner):
 
     Parameters
     ----------
-    hypotheses, group:
-        Class and transformations.
+    hypotheses:
+        The class.
+    group:
+        The transformations.
     eta:
         Share of the data on whose orbits the right hypothesis may vary.
     slack:
@@ -52,7 +54,7 @@ class KnownEta(Learner):
     Notes
     -----
     Error at most 4 (VCo^(eta + Delta) + 1) / (n + 1) with probability 1 - delta
-    (Prop. prop:re-eta-known-ub with its proof's constant, spec 11 section 7.6).
+    (Proposition J.1 with its proof's constant).
 
     Examples
     --------
@@ -106,8 +108,10 @@ class AdaptiveRelaxed(Learner):
 
     Parameters
     ----------
-    hypotheses, group:
-        Class and transformations.
+    hypotheses:
+        The class.
+    group:
+        The transformations.
     delta:
         Failure probability.
     c:
@@ -123,7 +127,7 @@ class AdaptiveRelaxed(Learner):
     -----
     Levels i = 0..ceil(1 / (2 Delta)) use H^(2 i Delta); i = 0 are the invariant labelings. Error
     O(max(1, VCo^(2 i* Delta)) log(1/delta) log(m) / m) with probability 1 - delta, where i* is the
-    least level with (2i - 1) Delta >= eta(h*) (Thm. thm:re-eta-unknown-ub).
+    least level with (2i - 1) Delta >= eta(h*) (Theorem J.1).
 
     Examples
     --------
@@ -217,7 +221,7 @@ class AdaptiveAgnostic(Learner):
     -----
     Cell 0 holds the hypotheses that are constant on every orbit of the unlabelled sample, cell i
     those with measured level in (2(i-1) Delta, 2 i Delta]; every hypothesis is in exactly one.
-    Excess error O(sqrt((VCao(H*) log^2 m + log(1/(delta Delta))) / m)) (Thm. thm:ag-eta).
+    Excess error O(sqrt((VCao(H*) log^2 m + log(1/(delta Delta))) / m)) (Theorem J.2).
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """Should I augment? Measure it on your own data, and say which theorem is at work.
 
 Five candidates are cross-validated, with orbits kept together (no look-up possible) and ungrouped
-(natural use); the difference is what the look-up gains. Source: spec 11 sections 5 (E5) and 9.
+(natural use); the difference is what the look-up gains. Source: docs/theory/11-invariance.md,
+"Dimensions and advice".
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils.multiclass import type_of_target
 
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import binomial_p_value, clopper_pearson
 from counterplay.core.validation import (
@@ -41,7 +43,7 @@ VerdictName = Literal["augment", "do not augment", "use invariant learner", "no 
 
 
 @dataclass(frozen=True)
-class Advice:
+class Advice(Report):
     """The answer to "should I augment?" with the evidence.
 
     Attributes
@@ -57,15 +59,18 @@ class Advice:
         and the exact p-value of the paired comparison with ERM.
     invariance_levels:
         Share of points whose predictions vary over the orbit, for ERM and DA.
-    fit_natural, fit_augmented:
-        Training error of ERM on natural data and of DA on augmented data.
+    fit_natural:
+        Training error of ERM on natural data.
+    fit_augmented:
+        Training error of DA on augmented data.
     validity:
         Group laws, orbits and label conflicts in the data.
 
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeClassifier
-    >>> from counterplay.invariance import groups, tic_tac_toe_endgames
+    >>> from counterplay.invariance import groups
+    >>> from counterplay.invariance.lab import tic_tac_toe_endgames
     >>> X, y = tic_tac_toe_endgames()
     >>> pick = np.random.default_rng(0).permutation(len(X))[:150]
     >>> advice = augmentation_advisor(
@@ -143,8 +148,10 @@ def augmentation_advisor(
     ----------
     estimator:
         Any scikit-learn classifier.
-    X, y:
-        Natural data.
+    X:
+        Natural rows.
+    y:
+        Their labels.
     group:
         A group from :mod:`counterplay.invariance.groups`.
     n_splits:

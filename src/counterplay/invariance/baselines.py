@@ -3,7 +3,7 @@
 ERM fits the natural sample; DA fits all transformed copies; ErmInv answers with the training label
 where the orbit of the test point was seen and with the base learner elsewhere. Ties between
 equally good hypotheses are an argument, because the lower bounds hide there.
-Source: Eq. eq:erm-inv, Thms. thm:inv-da-ub and thm:re-opt, spec 11 sections 3.2 and 3.7.
+Source: Equation J.7, Theorems 11.1 and 11.7; docs/theory/11-invariance.md, "Baselines".
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ERM(Learner):
 
     Notes
     -----
-    Error at most eps after O(VCdim / eps) samples when a hypothesis is right (Thm. thm:inv-da-ub
+    Error at most eps after O(VCdim / eps) samples when a hypothesis is right (Theorem 11.1
     for a trivial group).
 
     Examples
@@ -108,7 +108,7 @@ class DA(ERM):
     -----
     If a hypothesis is right on the data and constant on its orbits, error at most eps after
     m >= (8/eps)(d log^2 m log(2em/d) + log(4/delta) + e) + 4 samples with d = VCao
-    (Thm. thm:inv-da-ub). If not, augmentation can fail for every sample size.
+    (Theorem 11.1). If not, augmentation can fail for every sample size.
 
     Examples
     --------
@@ -166,8 +166,8 @@ class ErmInv(Learner):
 
     Notes
     -----
-    Relaxed setting: the sample size of DA suffices with d = VCao (Thm. thm:re-opt). Agnostic
-    setting: see :func:`counterplay.invariance.bounds.m_erminv_agnostic` (Thm. thm:ag-opt).
+    Relaxed setting: the sample size of DA suffices with d = VCao (Theorem 11.7). Agnostic
+    setting: see :func:`counterplay.invariance.bounds.m_erminv_agnostic` (Theorem 11.8).
 
     Examples
     --------

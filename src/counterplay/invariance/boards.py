@@ -1,7 +1,7 @@
 """Tic-tac-toe endgames: a small real problem with an exact symmetry.
 
 All boards at which a game can end, x first; the question is whether x has won. The eight symmetries
-of the square do not change the answer. Source: spec 11 section 5 (E5).
+of the square do not change the answer. Source: docs/theory/11-invariance.md, "Measured".
 """
 
 from __future__ import annotations

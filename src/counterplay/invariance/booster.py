@@ -1,8 +1,8 @@
 """From "small error on average" to "small error with high probability".
 
 Run a learner on several fresh samples and keep the result that does best on a validation sample.
-Markov's inequality halves the chance of failure with each run. Source: end of app:inv-opt, spec 11
-section 3.6.
+Markov's inequality halves the chance of failure with each run. Source: appendix J.4 of the thesis;
+docs/theory/11-invariance.md, "Proposition 11.C: confidence".
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ class ConfidenceBooster(Learner):
         An unfitted learner (:class:`OneInclusionInvariant`, ...).
     d:
         Its dimension: VCo, VCao or mu.
-    eps, delta:
-        Wanted error, and the probability with which it may be exceeded.
+    eps:
+        Wanted error.
+    delta:
+        Probability with which it may be exceeded.
     practical:
         Split the data at hand (30 % validation, the rest in equal folds) instead of insisting on
         the theoretical sizes; ``guaranteed_`` is then False.
@@ -45,7 +47,8 @@ class ConfidenceBooster(Learner):
 
     Examples
     --------
-    >>> from counterplay.invariance import OneInclusionInvariant, instances
+    >>> from counterplay.invariance import instances
+    >>> from counterplay.invariance.lab import OneInclusionInvariant
     >>> hard = instances.da_lower_bound(3, 1 / 64, random_state=0)
     >>> booster = ConfidenceBooster(OneInclusionInvariant(hard.problem), d=0, eps=0.2, delta=0.1)
     >>> X, y = hard.distribution.sample(booster.n_needed, 0)

@@ -2,7 +2,7 @@
 
 Sample sizes are sufficient and far from tight: real curves need about a thousand times fewer
 points. Exact curves of the constructions are exact. log is base 2, ln is natural.
-Source: spec 11 sections 3.2, 3.6, 3.7, 3.10-3.15 and 4.
+Source: docs/theory/11-invariance.md (statements and proofs).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def m_da(d: int, eps: float, delta: float) -> int:
     """Samples that suffice for data augmentation (invariant setting) or ErmInv (relaxed), d = VCao.
 
     The least m with m >= (8/eps)(d log^2 m log(2em/d) + log(4/delta) + e) + 4 beyond which it
-    always holds (Thm. thm:inv-da-ub). Sufficient, far from tight.
+    always holds (Theorem 11.1). Sufficient, far from tight.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def m_da(d: int, eps: float, delta: float) -> int:
 def m_erminv_agnostic(d: int, eps: float, delta: float, constant: float = 64.0) -> int:
     """Samples that suffice for ErmInv in the agnostic setting: error at most best + 3 eps / 2.
 
-    The source has the constant 32; its proof needs 64 (spec 11 section 7.10), the default here.
+    The source has the constant 32; its proof needs 64 (Theorem 11.8), the default here.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def m_erminv_agnostic(d: int, eps: float, delta: float, constant: float = 64.0) 
 def m_orbit_only(k: int, eps: float, delta: float, c: float = 1.0) -> int:
     """Rate of the boosted orbit-only learner: c / eps (k log^2(k / eps) + log(1 / delta)).
 
-    k = t - 1 for a t with 1/6 <= mu(t)/t <= 1/3 (Thm. thm:re-da, second part). The theory does not
+    k = t - 1 for a t with 1/6 <= mu(t)/t <= 1/3 (Theorem 11.5, second part). The theory does not
     give the constant c; the value is a rate.
 
     Examples

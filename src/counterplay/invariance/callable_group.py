@@ -1,6 +1,6 @@
 """Transformations given by your own functions; images are compared after rounding.
 
-Source: spec 11 section 9.
+Source: docs/theory/11-invariance.md, "Conventions".
 """
 
 from __future__ import annotations

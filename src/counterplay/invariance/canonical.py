@@ -4,7 +4,8 @@ Which member matters. The lexicographically smallest image jumps when two pixels
 that order, so two similar images may be represented by very different ones. The image that is
 closest to the mean of the representatives (found by alternating, as in k-means with one centre or
 in generalised Procrustes analysis) moves only where two images are almost equally close to it.
-Source: spec 11 sections 2.1 and 9; Gower (1975), "Generalized Procrustes analysis".
+Source: docs/theory/11-invariance.md, "Proposition 11.I: aligned representatives"; Gower (1975),
+"Generalized Procrustes analysis".
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ invariant the hypotheses behind them can be.
 One method gives all restricted classes of the theory. ``labelings(points, mult, G)`` returns the
 labelings V of the orbits of a multiset X by hypotheses that label points of one orbit alike, and
 for each the least number c of points whose orbit the hypothesis is not constant on. Then
-H(X) = {c = 0}, H'(X) = everything, H^eta(X) = {c <= eta |X|}. Source: spec 11 section 2.4.
+H(X) = {c = 0}, H'(X) = everything, H^eta(X) = {c <= eta |X|}. Source: docs/theory/11-invariance.md,
+"Setting".
 """
 
 from __future__ import annotations

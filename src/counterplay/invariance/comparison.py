@@ -1,7 +1,8 @@
 """Cross-validated mistakes of five ways to use a group, from two fits per fold.
 
 The candidates are the plain classifier, augmentation, either with the orbit look-up, and
-augmentation with a vote over the orbit. Source: spec 11 sections 5 (E5) and 9.
+augmentation with a vote over the orbit. Source: docs/theory/11-invariance.md, "Dimensions and
+advice".
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Each round draws a few points from the current distribution until the weak learn
 thirds of the mass, then gives more weight to what it missed. The majority is soon right on
 everything and is determined by the drawn points alone. In the agnostic setting this is done on the
 largest part of the sample that some hypothesis gets right.
-Source: Lemmas J.1-J.3, Thm. thm:ag-opt, spec 11 sections 3.9 and 3.10.
+Source: Lemmas J.1 to J.3, Theorem 11.8; docs/theory/11-invariance.md, "Proposition 11.F: boosting".
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class AlphaBoostCompression(Learner):
 
     Examples
     --------
-    >>> from counterplay.invariance import OneInclusionRelaxed, instances
+    >>> from counterplay.invariance import instances
+    >>> from counterplay.invariance.lab import OneInclusionRelaxed
     >>> hard = instances.da_lower_bound(3, 1 / 64, random_state=0)
     >>> X, y = hard.distribution.sample(60, 0)
     >>> boost = AlphaBoostCompression(OneInclusionRelaxed(hard.problem), k=9, random_state=0)
@@ -161,13 +162,15 @@ class AgnosticCompression(Learner):
         Orbits (default: those of the problem).
     d:
         VCao of the class; default: computed.
-    max_draws, random_state:
+    max_draws:
         As for :class:`AlphaBoostCompression`.
+    random_state:
+        None, an int or a numpy Generator.
 
     Notes
     -----
     Error on the sample at most that of the best hypothesis; on the distribution at most opt plus
-    O(sqrt(VCao log^2 m / m)) (Thm. thm:ag-opt, :func:`bounds.agnostic_compression_bound`).
+    O(sqrt(VCao log^2 m / m)) (Theorem 11.8, :func:`bounds.agnostic_compression_bound`).
 
     Examples
     --------

@@ -3,7 +3,7 @@
 ``vcdim`` governs learners that ignore the group, ``vcao`` data augmentation and the look-up,
 ``vco`` the best learner when a fully invariant hypothesis is right, ``dim`` and ``mu`` every
 learner that only sees orbits, ``vco_eta`` the adaptive learner. Each comes with a witness.
-Source: spec 11 sections 3.1 and 3.14, Defs. def:vco, def:vcao, def:dim, def:re-appx-dim.
+Source: Definitions 11.4, 11.5, 11.7 and J.1; docs/theory/11-invariance.md, "Setting".
 """
 
 from __future__ import annotations
@@ -170,8 +170,10 @@ def vco_eta(
 
     Parameters
     ----------
-    H, G:
-        Class and transformations (or a problem and None).
+    H:
+        The class, or a problem.
+    G:
+        The transformations; None if ``H`` is a problem.
     D:
         Distribution; its labels are those of the target.
     m:

@@ -2,7 +2,7 @@
 
 All wrap any classifier. ``group`` is a set of transformations from
 :mod:`counterplay.invariance.groups`, a function of the number of features that returns one, or None
-for "no symmetry". Source: spec 11 sections 3.2, 3.7 and 9.
+for "no symmetry". Source: docs/theory/11-invariance.md, "Baselines".
 """
 
 from __future__ import annotations
@@ -38,13 +38,15 @@ class ErmInvClassifier(OrbitClassifier):
         ``weighting`` as in :class:`AugmentedClassifier`.
     on_conflict:
         "raise" if training points of one orbit have different labels, or "majority".
-    n_images, random_state:
-        For ``augment=True`` with groups too large to list: number of random copies, and seed.
+    n_images:
+        For ``augment=True`` with groups too large to list: number of random copies.
+    random_state:
+        Seed of the copies.
 
     Notes
     -----
     Needs O(VCao / eps) samples in the relaxed and O(VCao / eps^2) in the agnostic setting up to
-    logarithms (Thms. thm:re-opt, thm:ag-opt). A prediction costs one canonical form and one
+    logarithms (Theorems 11.7 and 11.8). A prediction costs one canonical form and one
     dictionary look-up.
 
     Examples
@@ -146,13 +148,15 @@ class AugmentedClassifier(OrbitClassifier):
         "points": the distinct copies of a point share weight one (``sample_weight``), so the
         penalty keeps the strength it has on the natural sample. Without a penalty both are the
         same.
-    n_images, random_state:
-        For groups too large to list: number of random copies besides the point itself, and seed.
+    n_images:
+        For groups too large to list: number of random copies besides the point itself.
+    random_state:
+        Seed of the copies.
 
     Notes
     -----
     Error at most eps after O(VCao / eps) samples up to logarithms *if* some hypothesis fits the
-    copies (Thm. thm:inv-da-ub). If none does, augmentation can hurt (Thm. thm:re-da).
+    copies (Theorem 11.1). If none does, augmentation can hurt (Theorem 11.5).
 
     Examples
     --------
@@ -197,9 +201,11 @@ class OrbitVoteClassifier(OrbitClassifier):
     voting:
         "soft" averages probabilities where there are any, "hard" counts votes (first class on
         ties).
-    n_images, random_state:
+    n_images:
         For groups too large to list: number of random images besides the canonical member of the
-        orbit, and seed; a generator is asked for a seed once, in ``fit``.
+        orbit.
+    random_state:
+        Seed of the images; a generator is asked for a seed once, in ``fit``.
 
     Notes
     -----

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from counterplay.core.figures import PALETTE, axes_or_new
+from counterplay.core.report import Report
 from counterplay.core.validation import IntArray
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class OneInclusionView:
+class OneInclusionView(Report):
     """The oriented one-inclusion graph of one test point.
 
     Attributes
@@ -32,12 +33,15 @@ class OneInclusionView:
         Training label of each column, -1 for the test column.
     column:
         Column of the test point.
-    answer, kind:
-        The prediction and how it came about.
+    answer:
+        The prediction.
+    kind:
+        How it came about.
 
     Examples
     --------
-    >>> from counterplay.invariance import OneInclusionRelaxed, instances
+    >>> from counterplay.invariance import instances
+    >>> from counterplay.invariance.lab import OneInclusionRelaxed
     >>> hard = instances.da_lower_bound(3, 1 / 64, random_state=1)
     >>> view = OneInclusionRelaxed(hard.problem).fit([], []).explain(hard.distribution.points[1])
     >>> view.answer, view.kind, len(view.vertices)

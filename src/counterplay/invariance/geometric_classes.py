@@ -1,6 +1,6 @@
 """Infinite classes with an exact list of labelings: thresholds, intervals, halfspaces, committees.
 
-Source: spec 11 section 2.4.
+Source: docs/theory/11-invariance.md, "Setting".
 """
 
 from __future__ import annotations

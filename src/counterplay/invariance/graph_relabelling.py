@@ -1,6 +1,6 @@
 """Relabellings of the nodes of small graphs, through an exact canonical form.
 
-Source: spec 11 section 2.1.
+Source: docs/theory/11-invariance.md, "Conventions".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Do transformations obey the group laws on given points: identity, products, inverses?
 
 Functions and matrices compute with rounding, so their images are compared within a tolerance; all
-other sets move values exactly. Source: spec 11 section 2.1.
+other sets move values exactly. Source: docs/theory/11-invariance.md, "Conventions".
 """
 
 from __future__ import annotations

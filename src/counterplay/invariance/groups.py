@@ -2,7 +2,7 @@
 
 All of them are exact: values move to other places or change sign, nothing is interpolated, so
 "same orbit" is decided without tolerance. A rotation by 30 degrees is not in this list, because
-it is not invertible on a grid of pixels. Source: spec 11 sections 2.1, 7.16 and 9.
+it is not invertible on a grid of pixels. Source: docs/theory/11-invariance.md, "Conventions".
 """
 
 from __future__ import annotations

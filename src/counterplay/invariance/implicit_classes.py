@@ -1,6 +1,6 @@
 """Classes that are never listed: all labelings, subsets of half size, constants on blocks.
 
-Source: spec 11 sections 2.4, 4.2, 4.3 and 4.7.
+Source: docs/theory/11-invariance.md, Theorems 11.2, 11.3 and 11.8.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What an instance is: a class with orbits, natural data, a target, and what theory says.
 
-Source: spec 11 section 4.
+Source: docs/theory/11-invariance.md, "Dimensions of the constructions".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each generator returns the problem, the data distribution and the target, with the dimensions that
 theory gives. Random parts (which points carry the mass) follow ``random_state``.
-Source: spec 11 section 4.
+Source: docs/theory/11-invariance.md, "Dimensions of the constructions".
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ _LARGEST_MATRIX = 60_000
 
 __all__ = [
     "Instance", "agnostic_lower_bound", "background_birds", "circle_rotations", "da_helps",
-    "da_lower_bound", "eta_family", "example_settings", "example_vco0", "halfspaces_c4",
+    "da_lower_bound", "eta_family", "example_regimes", "example_vco0", "halfspaces_c4",
     "indicator_blowup", "nongroup_funnel", "nonmonotone_eta", "rotated_images", "supplement",
 ]  # fmt: skip
 
 
-def example_settings() -> tuple[Instance, Instance, Instance]:
+def example_regimes() -> tuple[Instance, Instance, Instance]:
     """One distribution and three one-hypothesis classes: invariant, relaxed, agnostic.
 
     The pool is -2, -1, 1, 2 with the sign flip; the data are 1 and 2, both labelled 0.
 
     Examples
     --------
-    >>> from counterplay.invariance.model import classify_setting
-    >>> [classify_setting(i.problem, None, i.distribution).name for i in example_settings()]
+    >>> from counterplay.invariance.model import classify_regime
+    >>> [classify_regime(i.problem, None, i.distribution).name for i in example_regimes()]
     ['invariant', 'relaxed', 'agnostic']
     """
     orbits = np.array([2, 1, 1, 2])
     data = FiniteDistribution(np.array([2, 3]), np.zeros(2, dtype=np.int8), np.array([0.5, 0.5]))
     rows = {"zero": [0, 0, 0, 0], "negative": [1, 1, 0, 0], "positive": [0, 0, 1, 1]}
     first, second, third = (
-        make_instance(f"example_settings[{name}]", FiniteProblem(np.array([row]), orbits), data,
+        make_instance(f"example_regimes[{name}]", FiniteProblem(np.array([row]), orbits), data,
                   np.zeros(4, dtype=np.int8))
         for name, row in rows.items()
     )  # fmt: skip
@@ -111,7 +111,7 @@ def eta_family(
     """The class of ``da_lower_bound`` with mass eta on points of non-constant orbits.
 
     Mass ``inside`` is spread on u* (label 1), mass eta on the other positive points (label 0), the
-    rest is at 0: the right hypothesis has invariance level exactly eta. Setting (ii) for eta > 0.
+    rest is at 0: the right hypothesis has invariance level exactly eta. Regime (ii) for eta > 0.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 A problem is a class on a pool of points that is closed under the transformations. What a
 hypothesis says about orbits is a partial concept: 0 or 1 where it is constant, 2 where it is not.
-Source: spec 11 sections 2.2, 2.3 and 2.5.
+Source: docs/theory/11-invariance.md, "Setting".
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.dimensions import orbit_labels
 from counterplay.core.finite_class import FiniteClass
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     BoolArray,
@@ -181,7 +182,7 @@ class FiniteDistribution:
 
 
 @dataclass(frozen=True)
-class Setting:
+class Regime(Report):
     """Which of the three settings a class and a distribution are in.
 
     Attributes
@@ -213,9 +214,9 @@ class Setting:
         )
 
 
-def classify_setting(
+def classify_regime(
     H: ArrayLike | FiniteProblem, G: TransformationSet | ArrayLike | None, D: FiniteDistribution
-) -> Setting:
+) -> Regime:
     """Tell whether a problem is invariantly realizable, relaxed realizable or agnostic.
 
     Parameters
@@ -232,8 +233,8 @@ def classify_setting(
     Points -2, -1, 1, 2 with the sign flip, data uniform on {1, 2}, all labels 0:
 
     >>> D = FiniteDistribution([2, 3], [0, 0], [0.5, 0.5])
-    >>> classify_setting([[1, 1, 0, 0]], [2, 1, 1, 2], D)
-    Setting(name='relaxed', best_error=0.0, eta=1.0)
+    >>> classify_regime([[1, 1, 0, 0]], [2, 1, 1, 2], D)
+    Regime(name='relaxed', best_error=0.0, eta=1.0)
     """
     problem = as_problem(H, G)
     points = problem.group.check_points(D.points)
@@ -244,7 +245,7 @@ def classify_setting(
     name: SettingName = "agnostic"
     if best <= 1e-12:
         name, best = ("invariant" if eta <= 1e-12 else "relaxed"), 0.0
-    return Setting(name, best, eta)
+    return Regime(name, best, eta)
 
 
 def as_problem(H: Any, G: Any = None) -> FiniteProblem:
@@ -271,8 +272,10 @@ def check_sample_invariant(
     ----------
     group:
         The transformations.
-    X, y:
-        The sample.
+    X:
+        The points.
+    y:
+        Their labels.
     on_conflict:
         "raise" (labels inside orbits differ: the transformations do not preserve labels here), or
         "majority" for dirty data: every orbit gets its most frequent label, the first on ties.

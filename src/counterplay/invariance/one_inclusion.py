@@ -5,7 +5,7 @@ allows, join those that differ at one orbit, orient the graph so that no labelin
 in-degree, and predict the tail of the edge that the training labels leave open. Only invariant
 hypotheses count in the invariant setting (H(X)), all that agree on observed points in the
 relaxed one (H'(X)), and those that are not constant on few orbits in between (H^eta(X)).
-Source: Thms. thm:inv-opt and thm:re-opt, Prop. prop:re-eta-known-ub, spec 11 sections 3.3-3.5.
+Source: Theorems 11.4 and 11.7, Proposition J.1; docs/theory/11-invariance.md, "Optimal learners".
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.inclusion import OneInclusionGraph
+from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_real
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.invariance.classes import as_hypotheses, budget
@@ -33,7 +34,7 @@ _REFUSE_ABOVE = 5_000_000
 
 
 @dataclass(frozen=True)
-class CertifiedPredictions:
+class CertifiedPredictions(Report):
     """Predictions with the reason for each of them.
 
     Attributes
@@ -285,7 +286,7 @@ class OneInclusionInvariant(_OneInclusion):
 
     Notes
     -----
-    Expected error at most VCo / (n + 1) after n samples (Thm. thm:inv-opt). Optimal in the worst
+    Expected error at most VCo / (n + 1) after n samples (Theorem 11.4). Optimal in the worst
     case, not on every benign distribution.
 
     Examples
@@ -317,8 +318,8 @@ class OneInclusionRelaxed(_OneInclusion):
 
     Notes
     -----
-    Expected error at most VCao / (n + 1) after n samples (Thm. thm:re-opt). For maps without group
-    laws, points whose orbits intersect are tied, which the source forgets (spec 11 section 7.9).
+    Expected error at most VCao / (n + 1) after n samples (Theorem 11.7). For maps without group
+    laws, points whose orbits intersect are tied, which the source forgets (Proposition 11.B).
 
     Examples
     --------
@@ -340,7 +341,11 @@ class OneInclusionEta(_OneInclusion):
 
     Parameters
     ----------
-    hypotheses, group, orientation:
+    hypotheses:
+        The class.
+    group:
+        The transformations.
+    orientation:
         As for :class:`OneInclusionInvariant`.
     eta:
         Allowed share; the test point counts as one of the n + 1 points. Negative: no labeling.

@@ -1,6 +1,6 @@
 """What all classifiers that wrap another one and know a group have in common.
 
-Source: spec 11 sections 3.2, 3.7 and 9.
+Source: docs/theory/11-invariance.md, "Baselines".
 """
 
 from __future__ import annotations

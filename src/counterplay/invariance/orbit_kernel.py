@@ -2,7 +2,7 @@
 
 Augmentation makes the training sample |G| times larger and hopes that the model becomes invariant.
 A kernel that compares orbits keeps the sample as it is and makes the model exactly invariant.
-Source: spec 11 section 9 (what to deploy), DeCoste and Schoelkopf (2002), "Training invariant
+Source: docs/theory/11-invariance.md, "Measured", DeCoste and Schoelkopf (2002), "Training invariant
 support vector machines".
 """
 

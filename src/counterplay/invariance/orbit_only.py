@@ -3,7 +3,8 @@
 Data augmentation forgets which copy of a point was natural. Any such learner is a random
 orientation of a graph whose vertices are (labeling of the orbits, natural point); the best one is
 a linear program. For a fixed hypothesis the natural points can be chosen orbit by orbit, which
-keeps the program small. Source: Def. def:mu, Thm. thm:re-da, spec 11 section 3.8.
+keeps the program small. Source: Definition 11.6, Theorem 11.5; docs/theory/11-invariance.md,
+"Proposition 11.E: the compact program".
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_int
 from counterplay.errors import ConvergenceError, InvalidInputError
@@ -30,15 +32,17 @@ Edge = tuple[Labeling, int, int]  # labeling with 0 at the orbit, position of th
 
 
 @dataclass(frozen=True)
-class MuResult:
+class MuResult(Report):
     """Value of the orbit game on a multiset of orbits, with both players' strategies.
 
     Attributes
     ----------
     value:
         mu(H, G, phi): expected leave-one-out mistakes of the best orbit-only learner.
-    orbits, multiplicities:
-        The multiset phi (multiplicity 2 stands for "2 or more").
+    orbits:
+        The different orbits of the multiset phi.
+    multiplicities:
+        How often each occurs (2 stands for "2 or more").
     weights:
         The learner: for each edge (labeling with 0, position, point) the probability of the
         direction towards the 0-labelled end, which is the probability to predict 1.
@@ -78,8 +82,10 @@ def mu_of(
 
     Parameters
     ----------
-    H, G:
-        Class and orbits (or a FiniteProblem and None).
+    H:
+        The class, or a FiniteProblem.
+    G:
+        The orbits; None if ``H`` is a problem.
     orbits:
         Different orbit numbers.
     multiplicities:
@@ -145,7 +151,7 @@ class OrbitOnlyOptimal(Learner):
 
     Notes
     -----
-    Expected error at most mu(H, G, n + 1) / (n + 1) after n samples (Thm. thm:re-da). The program
+    Expected error at most mu(H, G, n + 1) / (n + 1) after n samples (Theorem 11.5). The program
     depends on the multiset of orbits only and is solved once per multiset.
 
     Examples

@@ -1,6 +1,6 @@
 """The transformed copies of a sample: which group, which images, which weights.
 
-Source: spec 11 sections 3.2 and 3.7.
+Source: docs/theory/11-invariance.md, "Proposition 11.H: look-up".
 """
 
 from __future__ import annotations

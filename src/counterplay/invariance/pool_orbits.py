@@ -1,6 +1,6 @@
 """Orbits on a finite pool of points: given by their numbers, or by maps without group laws.
 
-Source: spec 11 sections 2.1, 2.2 and 7.9.
+Source: docs/theory/11-invariance.md, "Proposition 11.B: maps that are not a group".
 """
 
 from __future__ import annotations

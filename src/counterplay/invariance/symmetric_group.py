@@ -1,6 +1,6 @@
 """All permutations of the elements of a set: too many to list, but sorting is a canonical form.
 
-Source: spec 11 section 2.1.
+Source: docs/theory/11-invariance.md, "Conventions".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Pass any finite class with orbits. The worst case is the adversary's optimal strategy in the orbit
 game (the dual of the linear program behind mu), and all learners play against it.
-Source: spec 11 section 9 ("theory lab"), Def. def:mu, Thm. thm:re-da.
+Source: Definition 11.6, Theorem 11.5; docs/theory/11-invariance.md, "Dimensions and advice".
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pandas as pd
 
 from counterplay.core.dimensions import OrbitShattering, Shattering
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import check_int
 from counterplay.errors import InvalidInputError
@@ -32,13 +33,19 @@ LEARNERS = ("ERM", "DA", "ERM-INV", "one-inclusion", "orbit-only")
 
 
 @dataclass(frozen=True)
-class TheoryReport:
+class TheoryReport(Report):
     """Dimensions with their witnesses, and learning curves on the worst-case distribution.
 
     Attributes
     ----------
-    vcdim, vcao, vco, dim:
-        The dimensions, each with a certificate.
+    vcdim:
+        VC dimension, with a certificate.
+    vcao:
+        VC dimension across orbits, with a certificate.
+    vco:
+        VC dimension of orbits, with a certificate.
+    dim:
+        Dimension of the relaxed problem, with a certificate.
     mu:
         Value of the orbit game, both players' strategies included.
     curves:
@@ -93,9 +100,11 @@ def theory_lab(
 
     Parameters
     ----------
-    H, G:
-        Class and orbits, or a FiniteProblem and None. Meant for small problems: mu solves a linear
+    H:
+        The class, or a FiniteProblem. Meant for small problems: mu solves a linear
         program for up to 3^K multisets of K orbits.
+    G:
+        The orbits; None if ``H`` is a problem.
     sample_sizes:
         Numbers of natural samples.
     n_runs:

@@ -1,6 +1,6 @@
 """A weighted sample, and what to do when several hypotheses are equally good on it.
 
-Source: spec 11 section 3.2.
+Source: docs/theory/11-invariance.md, "Baselines".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What every set of transformations can do: act, name orbits, tie points, check itself.
 
 Every orbit has a canonical member, so "same orbit" is one comparison of keys.
-Source: spec 11 sections 2.1, 2.2 and 7.9.
+Source: docs/theory/11-invariance.md, "Setting".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Vectors, sets and finite pools have a module each; this one gathers them. Groups that are too large
 to list (all permutations) have a canonical form without ever being listed.
-Source: spec 11 sections 2.1, 2.2, 7.9 and 7.16.
+Source: docs/theory/11-invariance.md, "Setting".
 """
 
 from counterplay.invariance.pool_orbits import AbstractOrbits, MapSet

@@ -1,6 +1,6 @@
 """Is this set of transformations a group on these data, and do labels respect its orbits?
 
-Source: spec 11 sections 2.1, 2.2 and 9.
+Source: docs/theory/11-invariance.md, "Conventions".
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from counterplay.core.report import Report
 from counterplay.core.validation import check_int
 from counterplay.invariance.errors import ShapeError
 from counterplay.invariance.group_laws import GroupLaws, check_group_laws
@@ -20,17 +21,23 @@ from counterplay.invariance.transformations import TransformationSet
 
 
 @dataclass(frozen=True)
-class ValidityReport:
+class ValidityReport(Report):
     """What a set of transformations does on data: is it a group, do labels fit?
 
     Attributes
     ----------
-    has_identity, closed, has_inverses:
-        The three laws, checked on the given points.
+    has_identity:
+        Whether the identity is there, on the given points.
+    closed:
+        Whether products are there, on the given points.
+    has_inverses:
+        Whether inverses are there, on the given points.
     missing_pair:
         Two transformations whose product is not in the set, if there are such.
-    n_orbits, n_repeated:
-        Number of different orbits, and of points whose orbit occurs more than once.
+    n_orbits:
+        Number of different orbits.
+    n_repeated:
+        Number of points whose orbit occurs more than once.
     conflicts:
         Rows of points that share an orbit with a point of another label.
 

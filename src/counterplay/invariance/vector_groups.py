@@ -1,7 +1,7 @@
 """Groups that act on vectors: permutations of coordinates, sign flips, matrices.
 
 The canonical member of an orbit is its lexicographically smallest image. Negative zeros are
-normalised before any comparison. Source: spec 11 sections 2.1 and 7.16.
+normalised before any comparison. Source: docs/theory/11-invariance.md, "Conventions".
 """
 
 from __future__ import annotations

@@ -2,13 +2,12 @@
 
 Every algorithm can be driven step by step (``start``, ``next_query``, ``update``), so that people
 can be asked, and has an exact cost matrix: the number of queries of each agent for each target.
-Source: spec 06, sections 2.2, 2.3 and 3.4.
+Source: docs/theory/06-labeling.md, "Setting".
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -18,9 +17,17 @@ from numpy.typing import NDArray
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import IntArray
 from counterplay.core.version_space import VersionSpace
-from counterplay.errors import InvalidInputError, NotRealizableError, ProtocolError
-from counterplay.labeling.model import Coalition, PoolProblem, Restriction
-from counterplay.labeling.tree import LEAF, OwnerRule, QueryTree, choose_owner, full_costs
+from counterplay.errors import NotRealizableError, ProtocolError
+from counterplay.labeling.model import Coalition, Members, PoolProblem, Restriction
+from counterplay.labeling.tree import (
+    LEAF,
+    OwnerRule,
+    QueryTree,
+    check_rule,
+    choose_owner,
+    full_costs,
+    owner_shares,
+)
 
 Query = tuple[int, int]  # (agent, column)
 
@@ -49,30 +56,15 @@ class QueryAlgorithm(ABC):
 
     @abstractmethod
     def start(
-        self,
-        problem: PoolProblem,
-        coalition: Iterable[int] | None = None,
-        random_state: RandomState = None,
+        self, problem: PoolProblem, coalition: Members = None, random_state: RandomState = None
     ) -> State:
         """Begin a run on the points of a coalition (default: everybody)."""
 
     @abstractmethod
-    def cost_matrix(
-        self, problem: PoolProblem, coalition: Iterable[int] | None = None
-    ) -> NDArray[Any]:
+    def cost_matrix(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Expected number of queries of each agent for each target, ``(N, k)``."""
 
-    def next_query(self, state: State) -> Query | None:
-        """The next (agent, column) of a run, or None."""
-        return state.next_query()
-
-    def update(self, state: State, x: int, y: int) -> None:
-        """Hand the label of the asked column to a run."""
-        state.update(x, y)
-
-    def expected_costs(
-        self, problem: PoolProblem, coalition: Iterable[int] | None = None
-    ) -> NDArray[Any]:
+    def expected_costs(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Expected number of queries of each agent under the prior; Fractions in exact mode."""
         return expected(problem, self.cost_matrix(problem, coalition))
 
@@ -89,39 +81,46 @@ def expected(problem: PoolProblem, costs: NDArray[Any]) -> NDArray[Any]:
     return result
 
 
+def run_costs(
+    algorithm: QueryAlgorithm,
+    problem: PoolProblem,
+    target: int,
+    coalition: Members = None,
+    random_state: RandomState = None,
+) -> IntArray:
+    """Count the queries of each agent in one step-by-step run against a target row."""
+    state = algorithm.start(problem, coalition, random_state)
+    counts = np.zeros(problem.k, dtype=np.int64)
+    while (query := state.next_query()) is not None:
+        agent, x = query
+        counts[agent] += 1
+        state.update(x, int(problem.H[target, x]))
+    return counts
+
+
 class TreeAlgorithm(QueryAlgorithm):
     """A deterministic algorithm, given by its query tree on each coalition."""
 
     def __init__(self, assignment: OwnerRule = "first") -> None:
-        if not callable(assignment) and assignment not in ("first", "uniform", "least_loaded"):
-            raise InvalidInputError(
-                "assignment must be 'first', 'uniform', 'least_loaded' or a callable, "
-                f"got {assignment!r}"
-            )
-        self.assignment = assignment
+        self.assignment = check_rule(assignment)
 
     @abstractmethod
     def _build(self, restriction: Restriction, m: int) -> QueryTree:
         """Build the tree of a restricted problem; ``m`` is the size of the full pool."""
 
-    def tree(self, problem: PoolProblem, coalition: Iterable[int] | None = None) -> QueryTree:
+    def tree(self, problem: PoolProblem, coalition: Members = None) -> QueryTree:
         """The query tree over rows and columns of ``problem.restrict(coalition).problem``."""
         return self._built(problem, coalition)[1]
 
-    def cost_matrix(
-        self, problem: PoolProblem, coalition: Iterable[int] | None = None
-    ) -> NDArray[Any]:
+    def cost_matrix(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Exact cost of every target, from the tree."""
         restriction, tree = self._built(problem, coalition)
         small = restriction.problem
-        shares = tree.shares(small.owner_mask, self._rule(restriction), small.is_exact)
+        shares = owner_shares(tree, small.owner_mask, self._rule(restriction), small.is_exact)
         return full_costs(problem, restriction, tree.costs(shares))
 
     def start(
-        self,
-        problem: PoolProblem,
-        coalition: Iterable[int] | None = None,
-        random_state: RandomState = None,
+        self, problem: PoolProblem, coalition: Members = None, random_state: RandomState = None
     ) -> TreeState:
         """Begin a run that follows the tree."""
         restriction, tree = self._built(problem, coalition)
@@ -142,8 +141,8 @@ class TreeAlgorithm(QueryAlgorithm):
 
         return restricted
 
-    def _built(self, problem: PoolProblem, coalition: Iterable[int] | None) -> _Built:
-        members = problem.everybody if coalition is None else problem.check_coalition(coalition)
+    def _built(self, problem: PoolProblem, coalition: Members) -> _Built:
+        members = problem.check_coalition(coalition)
         known = _TREES.setdefault(self, WeakKeyDictionary()).setdefault(problem, {})
         if members not in known:
             restriction = problem.restrict(members)

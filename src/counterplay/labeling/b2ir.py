@@ -2,23 +2,38 @@
 
 Agents who would lose by joining first label their own pool alone; then the joint algorithm runs and
 their answers are fed to it for free. Everybody pays the smaller of two numbers: what joining costs
-and what staying alone costs. Source: Alg. alg:basic2ir, Thm. thm:ir, spec 06, sections 3.5, 3.11.
+and what staying alone costs. Who would lose is computed exactly or, where trees cannot be built,
+from sampled targets: putting an agent into the set by mistake keeps everybody's guarantee and only
+raises the total, leaving one out breaks it, so that test is one-sided.
+Source: Algorithm 6.1, Theorem 6.3 and Proposition 6.C, see docs/theory/06-labeling.md.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.seeds import RandomState, spawn
-from counterplay.core.validation import IntArray
+from counterplay.core.report import Report
+from counterplay.core.seeds import RandomState, generator, spawn
+from counterplay.core.validation import (
+    FloatArray,
+    check_choice,
+    check_open_fraction,
+    check_positive_int,
+)
 from counterplay.errors import InvalidInputError
-from counterplay.labeling.algorithm import QueryAlgorithm, StagedState, State, expected
-from counterplay.labeling.model import Coalition, PoolProblem
+from counterplay.labeling.algorithm import QueryAlgorithm, StagedState, State, run_costs
+from counterplay.labeling.bounds import monte_carlo_width
+from counterplay.labeling.model import Coalition, Members, PoolProblem
 from counterplay.labeling.report import greater
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class B2IR(QueryAlgorithm):
@@ -33,15 +48,15 @@ class B2IR(QueryAlgorithm):
         The query algorithm everybody would run alone, or one per agent. On unions the one with the
         smallest total is used.
     infer:
-        Also feed labels for free that all answers so far imply (``B2IRPlus``). Never more queries,
-        for any agent and target. Off by default: the literal algorithm of the chapter.
+        Also feed labels for free that all answers so far imply. Never more queries, for any agent
+        and target, but planning replays every target. Off by default: the literal Algorithm 6.1.
     violators:
         The agents who label alone first, when they are known (for example from
         ``safe_violators_mc``); None: computed exactly.
 
     Notes
     -----
-    Guarantee (Thm. ``thm:ir``): agent i expects ``min(joint_i, alone_i)`` queries, and the total is
+    Guarantee (Theorem 6.3): agent i expects ``min(joint_i, alone_i)`` queries, and the total is
     at most the joint baseline's.
 
     Examples
@@ -50,11 +65,8 @@ class B2IR(QueryAlgorithm):
     >>> problem = instances.gbs_violation_7x6()
     >>> print(GBS().expected_costs(problem).sum(), B2IR(GBS()).expected_costs(problem).sum())
     2053/527 1597/527
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, chapter
-    "Incentives in Collaborative Active Learning", Algorithm alg:basic2ir.
+    >>> print(B2IR(GBS(), infer=True).expected_costs(problem).sum())
+    1097/527
     """
 
     def __init__(
@@ -83,11 +95,9 @@ class B2IR(QueryAlgorithm):
         options = [self.own_baseline(i) for i in range(problem.k)]
         return min(options, key=lambda option: option.expected_costs(problem, coalition).sum())
 
-    def must_stay_alone(
-        self, problem: PoolProblem, coalition: Iterable[int] | None = None
-    ) -> tuple[int, ...]:
+    def must_stay_alone(self, problem: PoolProblem, coalition: Members = None) -> tuple[int, ...]:
         """The set S: agents whose joint cost exceeds their cost alone."""
-        members = problem.everybody if coalition is None else problem.check_coalition(coalition)
+        members = problem.check_coalition(coalition)
         if self.violators is not None:
             return tuple(i for i in self.violators if i in members)
         joint = self.joint_baseline(problem, members).expected_costs(problem, members)
@@ -96,11 +106,9 @@ class B2IR(QueryAlgorithm):
             alone[i] = self.own_baseline(i).expected_costs(problem, (i,))[i]
         return tuple(int(i) for i in np.flatnonzero(greater(joint, alone)))
 
-    def cost_matrix(
-        self, problem: PoolProblem, coalition: Iterable[int] | None = None
-    ) -> NDArray[Any]:
+    def cost_matrix(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Joint costs, with the columns of S replaced by their costs alone."""
-        members = problem.everybody if coalition is None else problem.check_coalition(coalition)
+        members = problem.check_coalition(coalition)
         if self.infer:
             return _replayed_costs(self, problem, members)
         costs = self.joint_baseline(problem, members).cost_matrix(problem, members)
@@ -115,13 +123,10 @@ class B2IR(QueryAlgorithm):
         return costs
 
     def start(
-        self,
-        problem: PoolProblem,
-        coalition: Iterable[int] | None = None,
-        random_state: RandomState = None,
+        self, problem: PoolProblem, coalition: Members = None, random_state: RandomState = None
     ) -> B2IRState:
         """Begin a run: first the agents of S alone, then everybody."""
-        members = problem.everybody if coalition is None else problem.check_coalition(coalition)
+        members = problem.check_coalition(coalition)
         first = self.must_stay_alone(problem, members)
         streams = spawn(random_state, len(first) + 1)
         solo = [
@@ -133,28 +138,6 @@ class B2IR(QueryAlgorithm):
 
     def __repr__(self) -> str:
         return f"B2IR({self.baseline!r}, infer={self.infer})"
-
-
-class B2IRPlus(B2IR):
-    """B2IR that also uses every label implied by what anybody has answered.
-
-    Examples
-    --------
-    >>> from counterplay.labeling import GBS, instances
-    >>> print(B2IRPlus(GBS(tie_break=[8])).expected_costs(instances.gbs_counterexample(6))[1])
-    5/8
-    """
-
-    def __init__(
-        self,
-        baseline: QueryAlgorithm | Sequence[QueryAlgorithm],
-        *,
-        violators: Iterable[int] | None = None,
-    ) -> None:
-        super().__init__(baseline, infer=True, violators=violators)
-
-    def __repr__(self) -> str:
-        return f"B2IRPlus({self.baseline!r})"
 
 
 class B2IRState(StagedState):
@@ -172,7 +155,6 @@ class B2IRState(StagedState):
         self._solo, self._joint, self._infer = solo, joint, infer
         self._own: dict[tuple[int, int], int] = {}  # labels that agents of S found alone
         self._alone = {agent for agent, _ in solo}
-        self.free: list[tuple[int, int, int, str]] = []  # agent, column, label, source
         self._advance()
 
     def _note(self, agent: int, x: int, y: int) -> None:
@@ -194,37 +176,17 @@ class B2IRState(StagedState):
             known = self._known(*query)
             if known is None:
                 return
-            label, source = known
-            self.free.append((*query, label, source))
-            self._current().update(query[1], label)
+            self._current().update(query[1], known)
 
     def _remember_pool(self, agent: int, state: State) -> None:
         row = self.problem.H[state.rows[0]]
         for x in self.problem.agents[agent]:
             self._own[agent, int(x)] = int(row[x])
 
-    def _known(self, agent: int, x: int) -> tuple[int, str] | None:
+    def _known(self, agent: int, x: int) -> int | None:
         if not self._solo and agent in self._alone:
-            return self._own[agent, x], "known"
-        label = self._implied(x) if self._infer else None
-        return None if label is None else (label, "inferred")
-
-
-def run_costs(
-    algorithm: QueryAlgorithm,
-    problem: PoolProblem,
-    target: int,
-    coalition: Iterable[int] | None = None,
-    random_state: RandomState = None,
-) -> IntArray:
-    """Count the queries of each agent in one step-by-step run against a target row."""
-    state = algorithm.start(problem, coalition, random_state)
-    counts = np.zeros(problem.k, dtype=np.int64)
-    while (query := state.next_query()) is not None:
-        agent, x = query
-        counts[agent] += 1
-        state.update(x, int(problem.H[target, x]))
-    return counts
+            return self._own[agent, x]
+        return self._implied(x) if self._infer else None
 
 
 def _replayed_costs(algorithm: B2IR, problem: PoolProblem, members: Coalition) -> NDArray[Any]:
@@ -241,6 +203,94 @@ def _replayed_costs(algorithm: B2IR, problem: PoolProblem, members: Coalition) -
     return np.array(rows)
 
 
-def total_cost(algorithm: QueryAlgorithm, problem: PoolProblem) -> Any:
-    """Expected queries of everybody together."""
-    return expected(problem, algorithm.cost_matrix(problem)).sum()
+@dataclass(frozen=True, eq=False)
+class SafeViolators(Report):
+    """Agents who label alone first, with the evidence.
+
+    Attributes
+    ----------
+    violators:
+        The set S for ``B2IR(baseline, violators=...)``.
+    mean:
+        Estimated joint-minus-alone cost of each agent.
+    width:
+        Width of its one-sided bound.
+    delta:
+        Allowed probability that somebody who loses by joining is left out.
+    """
+
+    violators: tuple[int, ...]
+    mean: FloatArray
+    width: FloatArray
+    delta: float
+
+    def summary(self) -> str:
+        """The decision per agent as text."""
+        lines = [
+            f"  agent {i + 1}: joining changes the cost by {mean:+.3f} (<= {mean + width:+.3f})"
+            f" -> {'labels alone first' if i in self.violators else 'joins at once'}"
+            for i, (mean, width) in enumerate(zip(self.mean, self.width))
+        ]
+        return "\n".join([f"with confidence {1 - self.delta:g}:", *lines])
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per agent."""
+        import pandas as pd
+
+        alone = [i in self.violators for i in range(self.mean.size)]
+        return pd.DataFrame({"mean": self.mean, "width": self.width, "alone_first": alone})
+
+
+def safe_violators_mc(
+    problem: PoolProblem,
+    baseline: QueryAlgorithm,
+    *,
+    n_targets: int = 500,
+    delta: float = 0.05,
+    bound: Literal["hoeffding", "bernstein"] = "hoeffding",
+    random_state: RandomState = None,
+) -> SafeViolators:
+    """Estimate B2IR's set S from ``n_targets`` targets drawn from the prior.
+
+    With probability at least ``1 - delta`` nobody who would lose is left out, so ``B2IR`` with the
+    returned set is individually rational.
+
+    Examples
+    --------
+    >>> from counterplay.labeling import GBS, instances
+    >>> problem = instances.gbs_violation_7x6()
+    >>> safe_violators_mc(problem, GBS(), n_targets=200, random_state=0).violators
+    (0, 1)
+    """
+    M = check_positive_int(n_targets, "n_targets")
+    delta = check_open_fraction(delta, "delta")
+    check_choice(bound, "bound", ("hoeffding", "bernstein"))
+    rng = generator(random_state)
+    prior = problem.prior.astype(np.float64)
+    targets = rng.choice(problem.N, size=M, p=prior / prior.sum())
+    D = _differences(problem, baseline, targets, rng)
+    sizes = np.array([pool.size for pool in problem.agents], dtype=np.float64)
+    if bound == "hoeffding":
+        width = np.array([monte_carlo_width(int(n), problem.k, M, delta) for n in sizes])
+    else:  # Maurer and Pontil (2009), for values in an interval of length 2 |X_i|
+        log_term = math.log(2 * problem.k / delta)
+        spread = D.var(axis=0, ddof=1) if M > 1 else np.full(problem.k, np.inf)
+        width = np.sqrt(2 * spread * log_term / M) + 14 * sizes * log_term / (3 * max(1, M - 1))
+    mean = D.mean(axis=0)
+    out = np.flatnonzero(mean + width > 0)
+    return SafeViolators(tuple(int(i) for i in out), mean, width, delta)
+
+
+def _differences(
+    problem: PoolProblem, baseline: QueryAlgorithm, targets: np.ndarray, rng: np.random.Generator
+) -> FloatArray:
+    """Joint minus alone cost of each agent for each sampled target, by running the protocol."""
+    unique, inverse = np.unique(targets, return_inverse=True)
+    if not baseline.deterministic:
+        unique, inverse = targets, np.arange(targets.size)
+    rows = np.empty((unique.size, problem.k))
+    for r, (target, stream) in enumerate(zip(unique, spawn(rng, unique.size))):
+        rows[r] = run_costs(baseline, problem, int(target), None, stream)
+        for i in range(problem.k):
+            rows[r, i] -= run_costs(baseline, problem, int(target), (i,), stream)[i]
+    return rows[inverse]

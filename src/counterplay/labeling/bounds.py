@@ -1,4 +1,7 @@
-"""Guarantees of joint labelling campaigns as functions. Source: spec 06, sections 3 and 4.2."""
+"""Guarantees of joint labelling campaigns as functions.
+
+Source: docs/theory/06-labeling.md, "Results".
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from counterplay.core.validation import (
 
 
 def gbs_queries(optimum: float, smallest_prior: float) -> float:
-    """Most expected queries of GBS: 4 Q* ln(1 / min prior) (Lemma lemma:gbs; Dasgupta 2004).
+    """Most expected queries of GBS: 4 Q* ln(1 / min prior) (Lemma 6.1; Dasgupta 2004).
 
     Examples
     --------
@@ -27,7 +30,7 @@ def gbs_queries(optimum: float, smallest_prior: float) -> float:
 def sir_total(ir_total: float, eps: float, m: int, largest_partial: float) -> float:
     """Expected total of the SIR mixture: at most (1 - eps/m) Q(IR) + eps/m * max Q(O_i).
 
-    With ``largest_partial <= m`` it is at most Q(IR) + eps (Lemma lmm:partsir).
+    With ``largest_partial <= m`` it is at most Q(IR) + eps (Lemma 6.2).
 
     Examples
     --------
@@ -53,31 +56,36 @@ def sir_slack(eps: float, k: int, m: int, gap: float) -> float:
     return share * check_real(gap, "gap", low=0.0)
 
 
-def counterexample_joint(n: int) -> float:
-    """Agent 1's expected queries under joint GBS on ``gbs_counterexample(n)``; about n/4 + 11/8.
+def counterexample_joint(n: int, delta: float = 0.0) -> float:
+    """Agent 1's expected queries under joint GBS on ``gbs_counterexample(n, delta)``.
+
+    About n/4 + 11/8: every level adds a quarter of a query (Proposition 6.B).
 
     Examples
     --------
     >>> round(counterexample_joint(40), 4)
     11.375
     """
-    n = check_int(n, "n", low=3)
-    middle = math.fsum((level + 1) / (2 * 3.0**level) + level / 3.0**level for level in range(1, n))
-    last = (n + 1) / (4 * 3.0 ** (n - 1)) + (n - 1) / (2 * 3.0 ** (n - 1))
-    return n / 4 + middle + last
+    n, delta = check_int(n, "n", low=3), _check_delta(delta)
+    return n / 4 + 11 / 8 - 7 / (8 * 3.0 ** (n - 1)) + 2 * delta * (n - 2)
 
 
-def counterexample_alone(n: int) -> float:
-    """Agent 1's expected queries alone on ``gbs_counterexample(n)``; tends to 8/3.
+def counterexample_alone(n: int, delta: float = 0.0) -> float:
+    """Agent 1's expected queries alone on ``gbs_counterexample(n, delta)``; tends to 8/3 + 2 delta.
+
+    Source: Proposition 6.B.
 
     Examples
     --------
     >>> round(counterexample_alone(40), 4)
     2.6667
     """
-    n = check_int(n, "n", low=3)
-    middle = math.fsum((6 * level + 7) / (4 * 3.0**level) for level in range(2, n))
-    return 7 / 4 + middle + (6 * n + 1) / (8 * 3.0 ** (n - 1))
+    n, delta = check_int(n, "n", low=3), _check_delta(delta)
+    return 8 / 3 - 9 / (8 * 3.0 ** (n - 1)) + 2 * delta
+
+
+def _check_delta(delta: float) -> float:
+    return check_real(delta, "delta", low=0.0, high=1 / 24, open_high=True)
 
 
 def monte_carlo_width(pool_size: int, k: int, n_targets: int, delta: float) -> float:

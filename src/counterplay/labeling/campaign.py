@@ -1,7 +1,8 @@
 """Plan a joint labelling campaign from what people have: a pool, owners, and some models.
 
 The plan says what each party would need alone and together, certifies that nobody loses (or that
-everybody gains), and starts a session that asks real labelers. Source: spec 06, section 9.
+everybody gains), and starts a session that asks real labelers.
+Source: docs/theory/06-labeling.md, "Sessions with people".
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.validation import check_choice
+from counterplay.core.report import Report
+from counterplay.core.validation import IntArray, check_choice
 from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm, TreeAlgorithm
-from counterplay.labeling.assumptions import check_assumption2
+from counterplay.labeling.answers import assumption
 from counterplay.labeling.b2ir import B2IR
 from counterplay.labeling.gbs import GBS
-from counterplay.labeling.mixture import Mixture, sir_mixture
+from counterplay.labeling.mixture import ProtocolMixture, check_assumption2, sir_mixture
 from counterplay.labeling.model import PoolProblem
 from counterplay.labeling.report import IncentiveReport, incentive_report
-from counterplay.labeling.session import LabelingSession, assumption
+from counterplay.labeling.session import LabelingSession
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class CampaignPlan:
+class CampaignPlan(Report):
     """Who labels what, what it costs everybody, and the certificate.
 
     Attributes
@@ -61,9 +63,7 @@ class CampaignPlan:
 
     def resume(self, text: str) -> LabelingSession:
         """Continue a session saved with ``to_json``."""
-        session = self.start()
-        session.replay(text)
-        return session
+        return LabelingSession.from_json(text, self.problem, self.protocol, classes=self.classes)
 
     def summary(self) -> str:
         """The plan as text."""
@@ -91,7 +91,7 @@ class CampaignPlan:
         from counterplay.labeling.drawing import draw_tree
 
         protocol = self.protocol
-        if isinstance(protocol, Mixture):
+        if isinstance(protocol, ProtocolMixture):
             protocol = protocol.components[0]
         return draw_tree(self.problem, protocol, ax=ax)
 
@@ -113,12 +113,14 @@ def plan_campaign(
     Parameters
     ----------
     pool:
-        Features of the points, one row each.
+        Features of the points, one row each; models are asked to predict exactly this object, so
+        frames stay frames and sparse matrices sparse.
     owners:
         One owner per row (any values), or one list of row numbers per party (overlaps allowed).
     hypotheses:
         Fitted classifiers (a committee), ``"halfspaces"`` (two features), ``"thresholds"`` (one
-        feature), a ``FiniteClass`` on the pool, or a matrix of labelings.
+        feature), ``"stumps"`` (one of the features, one cut, either side), a ``FiniteClass`` on the
+        pool, or a matrix of labelings.
     weights:
         Prior weight of each hypothesis; equal by default.
     baseline:
@@ -128,8 +130,10 @@ def plan_campaign(
         queries in total; raises ``NotStrictlyImprovable`` when that is impossible.
     eps:
         Extra queries allowed for ``"sir"``.
-    agent_names, point_ids:
-        Names for reports.
+    agent_names:
+        Names of the parties for reports.
+    point_ids:
+        Names of the points for reports.
 
     Examples
     --------
@@ -139,10 +143,9 @@ def plan_campaign(
     (True, 3.0, 4.375)
     """
     check_choice(incentive, "incentive", ("ir", "sir"))
-    X = np.asarray(pool)
-    X = X[:, None] if X.ndim == 1 else X
-    names, columns = _owners(owners, len(X))
-    labelings, classes = _labelings(hypotheses, X)
+    n = int(np.shape(pool)[0])
+    names, columns = _owners(owners, n)
+    labelings, classes = _labelings(hypotheses, pool, n)
     problem = PoolProblem.from_labelings(
         labelings,
         weights,
@@ -157,47 +160,71 @@ def plan_campaign(
     return CampaignPlan(problem, protocol, report, check_assumption2(problem).failing, classes)
 
 
-def _owners(owners: Any, n: int) -> tuple[list[str], list[NDArray[np.int64]]]:
+def _owners(owners: Any, n: int) -> tuple[list[str], list[IntArray]]:
     if len(owners) and all(np.ndim(entry) == 1 for entry in owners):
         pools = [np.asarray(entry, dtype=np.int64) for entry in owners]
         return [f"party {i + 1}" for i in range(len(pools))], pools
+    import pandas as pd
+
     labels = np.asarray(owners)
     if labels.shape != (n,):
         raise InvalidInputError(
             f"owners must name one owner for each of the {n} points, got shape {labels.shape}"
         )
+    missing = np.flatnonzero(pd.isna(labels))
+    if missing.size:
+        raise InvalidInputError(
+            f"row {missing[0]} has no owner; give every row an owner or drop it"
+        )
+    if labels.dtype == object:  # owners of different kinds cannot be sorted
+        labels = np.array([str(label) for label in labels])
     values = np.unique(labels)
     numeric = values.dtype.kind in "iuf"
     names = [f"party {value}" if numeric else str(value) for value in values]
     return names, [np.flatnonzero(labels == value) for value in values]
 
 
-def _labelings(hypotheses: Any, X: NDArray[Any]) -> tuple[NDArray[Any], tuple[Any, ...]]:
+def _labelings(hypotheses: Any, pool: Any, n: int) -> tuple[NDArray[Any], tuple[Any, ...]]:
     """The labelings as codes 0, 1, ... and the labels people use."""
     if isinstance(hypotheses, str):
-        check_choice(hypotheses, "hypotheses", ("halfspaces", "thresholds"))
-        build = FiniteClass.halfspaces_2d if hypotheses == "halfspaces" else FiniteClass.thresholds
-        if X.shape[1] != (2 if hypotheses == "halfspaces" else 1):
-            raise InvalidInputError(f"{hypotheses} do not fit a pool with {X.shape[1]} features")
-        return build(X if hypotheses == "halfspaces" else X[:, 0]).labels, (0, 1)
+        return _listed(hypotheses, np.asarray(pool)).labels, (0, 1)
     if isinstance(hypotheses, FiniteClass):
         return hypotheses.labels, (0, 1)
     members = list(hypotheses) if not isinstance(hypotheses, np.ndarray) else None
     if members and all(hasattr(member, "predict") for member in members):
-        rows = np.stack([np.asarray(member.predict(X)) for member in members])
-        values, codes = np.unique(rows, return_inverse=True)
-        known = np.unique(np.concatenate([np.asarray(m.classes_) for m in members]))
-        if not np.isin(values, known).all():
-            raise InvalidInputError("a hypothesis predicts a label that it was not trained on")
-        position = np.searchsorted(known, values)
-        return position[codes].reshape(rows.shape), tuple(known.tolist())
+        return _predicted(members, pool)
     matrix = np.asarray(hypotheses)
-    if matrix.ndim != 2 or matrix.shape[1] != len(X):
+    if matrix.ndim != 2 or matrix.shape[1] != n:
         raise InvalidInputError(
-            "hypotheses must be fitted classifiers, 'halfspaces', 'thresholds', a FiniteClass or a "
-            f"matrix with one column per point, got {type(hypotheses).__name__}"
+            "hypotheses must be fitted classifiers, 'halfspaces', 'thresholds', 'stumps', a "
+            "FiniteClass or a matrix with one column per point, got "
+            f"{type(hypotheses).__name__}"
         )
     values = np.unique(matrix)
     if np.isin(values, (0, 1)).all():
         return matrix, (0, 1)
     return np.searchsorted(values, matrix), tuple(values.tolist())
+
+
+def _listed(name: str, pool: NDArray[Any]) -> FiniteClass:
+    """A class of labelings by its name."""
+    check_choice(name, "hypotheses", ("halfspaces", "thresholds", "stumps"))
+    X = pool[:, None] if pool.ndim == 1 else pool
+    if name == "stumps":
+        rows = [FiniteClass.thresholds(column, direction="both").labels for column in X.T]
+        return FiniteClass.from_matrix(np.vstack(rows)).deduplicated().unique
+    if X.shape[1] != (2 if name == "halfspaces" else 1):
+        raise InvalidInputError(f"{name} do not fit a pool with {X.shape[1]} features")
+    return FiniteClass.halfspaces_2d(X) if name == "halfspaces" else FiniteClass.thresholds(X[:, 0])
+
+
+def _predicted(members: list[Any], pool: Any) -> tuple[NDArray[Any], tuple[Any, ...]]:
+    """What fitted classifiers say about the pool, and the labels they know."""
+    X = pool if hasattr(pool, "shape") and len(pool.shape) == 2 else np.asarray(pool)
+    X = X[:, None] if len(X.shape) == 1 else X
+    rows = np.stack([np.asarray(member.predict(X)) for member in members])
+    trained = [np.asarray(m.classes_) for m in members if hasattr(m, "classes_")]
+    known = np.unique(np.concatenate(trained)) if len(trained) == len(members) else np.unique(rows)
+    if not np.isin(rows, known).all():
+        raise InvalidInputError("a hypothesis predicts a label that it was not trained on")
+    return np.searchsorted(known, rows), tuple(known.tolist())

@@ -1,8 +1,8 @@
 """Which coalitions would form? Costs of all coalitions, stable ones, and the core.
 
 For few agents every coalition's protocol can be evaluated. A coalition is stable when no member
-would rather be alone and no outsider would rather come in. Source: spec 06, section 3.9 (the game
-reading of section 2.4).
+would rather be alone and no outsider would rather come in.
+Source: docs/theory/06-labeling.md, "Setting", "Incentives".
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
+from counterplay.core.programs import minimize_linear
+from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray
 from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm
@@ -30,7 +31,7 @@ _MOST_AGENTS = 12
 
 
 @dataclass(frozen=True, eq=False)
-class CoalitionTable:
+class CoalitionTable(Report):
     """Expected costs in every coalition, and what follows.
 
     Attributes
@@ -44,7 +45,7 @@ class CoalitionTable:
 
     Examples
     --------
-    >>> from counterplay.labeling import GBS, compute_equilibria, instances
+    >>> from counterplay.labeling import GBS, instances
     >>> table = compute_equilibria(instances.threshold_example(), GBS(tie_break=[1, 3, 6]))
     >>> table.stable, table.core_is_empty
     (((0, 1),), False)
@@ -77,21 +78,27 @@ class CoalitionTable:
     def least_core(self) -> tuple[float, FloatArray]:
         """Smallest e such that costs can be shared with no coalition over its total by more than e.
 
-        Returns e (the core is empty iff e > 0) and such a sharing of the grand total.
+        Returns e (the core is empty iff e > 0) and such a sharing of the grand total. An agent
+        without others has e = 0.
         """
         k = len(self.names)
         grand = tuple(range(k))
         proper = [c for c in self.costs if c != grand]
+        if not proper:
+            return 0.0, np.array([self.total(grand)])
         A = np.zeros((len(proper), k + 1))
         for r, coalition in enumerate(proper):
             A[r, list(coalition)], A[r, -1] = 1.0, -1.0
-        b = [self.total(coalition) for coalition in proper]
-        everybody = np.array([[*np.ones(k), 0.0]])
-        result = linprog(
-            [*np.zeros(k), 1.0], A, b, everybody, [self.total(grand)],
-            [(None, None)] * (k + 1), method="highs",
-        )  # fmt: skip
-        return float(result.x[-1]), result.x[:-1]
+        solved = minimize_linear(
+            [*np.zeros(k), 1.0],
+            A_ub=A,
+            b_ub=[self.total(coalition) for coalition in proper],
+            A_eq=np.array([[*np.ones(k), 0.0]]),
+            b_eq=[self.total(grand)],
+            bounds=(None, None),
+            what="the least core",
+        )
+        return float(solved.point[-1]), solved.point[:-1]
 
     @property
     def core_is_empty(self) -> bool:
@@ -113,17 +120,16 @@ class CoalitionTable:
         """One row per coalition: costs of the members, total, stability."""
         import pandas as pd
 
-        rows = []
-        for coalition, costs in self.costs.items():
-            inside = {self.names[i]: float(costs[i]) for i in coalition}
-            rows.append(
-                {
-                    "coalition": coalition,
-                    **inside,
-                    "total": self.total(coalition),
-                    "stable": coalition in self.stable,
-                }
-            )
+        stable = self.stable
+        rows = [
+            {
+                "coalition": coalition,
+                **{self.names[i]: float(costs[i]) for i in coalition},
+                "total": self.total(coalition),
+                "stable": coalition in stable,
+            }
+            for coalition, costs in self.costs.items()
+        ]
         return pd.DataFrame(rows).set_index("coalition")
 
 

@@ -15,7 +15,7 @@ from counterplay.labeling.algorithm import QueryAlgorithm, TreeAlgorithm
 from counterplay.labeling.b2ir import B2IR
 from counterplay.labeling.model import PoolProblem
 from counterplay.labeling.partial_sir import PrunedPartialSIR
-from counterplay.labeling.tree import LEAF, QueryTree
+from counterplay.labeling.tree import LEAF, QueryTree, owner_shares
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,7 +113,7 @@ def _picture(problem: PoolProblem, algorithm: QueryAlgorithm, target: int | None
     if not isinstance(wrapped, TreeAlgorithm):
         raise InvalidInputError(f"only tree algorithms can be drawn, got {algorithm!r}")
     tree = wrapped.tree(problem)
-    owner = tree.shares(problem.owner_mask, wrapped.assignment).argmax(axis=1)
+    owner = owner_shares(tree, problem.owner_mask, wrapped.assignment).argmax(axis=1)
     free = np.isin(owner, alone) & (tree.point != LEAF)
     return _Picture(tree, np.arange(problem.m), problem.H, owner.astype(np.int64), free)
 

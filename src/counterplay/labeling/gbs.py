@@ -2,7 +2,8 @@
 
 Both side masses are summed directly, never as total minus the other side: small masses next to
 large ones would be lost, and with them the right tree. Values within a relative tolerance of the
-best are ties and are decided by an explicit order. Source: Lemma lemma:gbs, spec 06, section 3.1.
+best are ties and are decided by an explicit order.
+Source: Lemma 6.1, see docs/theory/06-labeling.md, "Generalized binary search".
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_c
 from counterplay.core.weights import Weights
 from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import TreeAlgorithm
-from counterplay.labeling.model import LabelMatrix, PoolProblem, Restriction, row_words
+from counterplay.labeling.model import (
+    LabelMatrix,
+    Restriction,
+    column_order,
+    row_words,
+)
 from counterplay.labeling.tree import LEAF, OwnerRule, QueryTree, TreeBuilder
 
 RTOL = 1e-12  # values this close to the best, relatively, count as ties
@@ -51,7 +57,7 @@ class GBS(TreeAlgorithm):
 
     Notes
     -----
-    Guarantee (Dasgupta 2004, Thm. 3): ``Q(GBS) <= 4 Q* ln(1 / min_h prior(h))``.
+    Guarantee (Lemma 6.1; Dasgupta 2004, Theorem 3): ``Q(GBS) <= 4 Q* ln(1 / min_h prior(h))``.
 
     Examples
     --------
@@ -95,16 +101,10 @@ class GBS(TreeAlgorithm):
     def _order(self, m: int) -> IntArray:
         if isinstance(self.tie_break, str):
             return generator(self.random_state).permutation(m).astype(np.int64)
-        first = np.asarray(self.tie_break, dtype=np.int64)
-        if first.ndim != 1 or np.unique(first).size != first.size:
-            raise InvalidInputError("tie_break must list different columns, best first")
-        if first.size and (first.min() < 0 or first.max() >= m):
-            raise InvalidInputError(f"tie_break must list columns from 0 to {m - 1}")
-        rest = np.setdiff1d(np.arange(m), first)
-        return np.concatenate([first, rest]).astype(np.int64)
+        return column_order(self.tie_break, m, "tie_break")
 
     def _build(self, restriction: Restriction, m: int) -> QueryTree:
-        problem, order = restriction.problem, self._restricted_order(restriction, m)
+        problem, order = restriction.problem, restriction.in_order(self.preference(m))
         order = order[distinct_splits(problem.H[:, order])]
         H = np.ascontiguousarray(problem.H[:, order])
         if problem.is_exact:
@@ -116,25 +116,6 @@ class GBS(TreeAlgorithm):
             tree = QueryTree(*_build_stack(H, masses, problem.n_classes, RTOL))
         point = np.where(tree.point == LEAF, LEAF, order[tree.point])
         return replace(tree, point=point)
-
-    def choose(self, problem: PoolProblem, weights: Weights, columns: IntArray) -> int | None:
-        """The next column among ``columns`` under other weights, or None when none splits.
-
-        This is one greedy step without a tree: for very large pools, and for posteriors that no
-        tree knows, such as the noise-tolerant one.
-        """
-        alive = np.flatnonzero(weights > 0)
-        ordered = self.preference(problem.m)
-        ordered = ordered[np.isin(ordered, columns)]
-        masses = label_masses(problem.H[np.ix_(alive, ordered)], weights[alive], problem.n_classes)
-        best = best_split(masses)
-        return None if best is None else int(ordered[best])
-
-    def _restricted_order(self, restriction: Restriction, m: int) -> IntArray:
-        position = np.full(m, -1, dtype=np.int64)
-        position[restriction.columns] = np.arange(restriction.columns.size)
-        order = position[self.preference(m)]
-        return order[order >= 0]
 
 
 def best_split(masses: NDArray[Any]) -> int | None:
@@ -157,17 +138,18 @@ def smaller_sides(masses: NDArray[Any]) -> NDArray[Any]:
     return rest
 
 
-def label_masses(rows: LabelMatrix, weights: Weights, n_classes: int) -> NDArray[Any]:
+def label_masses(rows: NDArray[Any], weights: Weights, n_classes: int) -> NDArray[Any]:
     """Mass of each label at each column, every side summed on its own, ``(n_classes, columns)``."""
+    m = rows.shape[1]
     if weights.dtype != object:
-        return np.stack([weights @ (rows == y) for y in range(n_classes)])
-    masses = np.zeros((n_classes, rows.shape[1]), dtype=object)
+        cells = (rows.astype(np.int64) + n_classes * np.arange(m)).ravel()  # one per column, label
+        masses = np.bincount(cells, np.repeat(weights, m), minlength=n_classes * m)
+        return masses.reshape(m, n_classes).T
+    exact = np.zeros((n_classes, m), dtype=object)
     for y in range(n_classes):
         side = rows == y
-        masses[y] = [
-            weights[side[:, j]].sum() if side[:, j].any() else 0 for j in range(rows.shape[1])
-        ]
-    return masses
+        exact[y] = [weights[side[:, j]].sum() if side[:, j].any() else 0 for j in range(m)]
+    return exact
 
 
 def distinct_splits(H: LabelMatrix) -> BoolArray:
@@ -194,8 +176,12 @@ def check_masses(weights: Weights) -> FloatArray:
 def _build_stack(
     H: LabelMatrix, weights: FloatArray, n_classes: int, rtol: float
 ) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
+    """Node by node, depth first; returns the arrays of a ``QueryTree``.
+
+    The caller guarantees that every label in ``H`` is below ``n_classes``.
+    """
     n, m = H.shape
-    size = 2 * n
+    size = 2 * n  # a tree with n leaves whose inner nodes all split has fewer than 2 n nodes
     point = np.full(size, -1, dtype=np.int64)
     children = np.full((size, n_classes), -1, dtype=np.int64)
     lo, hi = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
@@ -209,11 +195,13 @@ def _build_stack(
         a, b = lo[node], hi[node]
         if b - a == 1:
             continue
+        # the mass of every label at every column that still split the parent
         masses[:, : columns.size] = 0.0
         for r in range(a, b):
             row, w = rows[r], weights[rows[r]]
             for j in range(columns.size):
                 masses[H[row, columns[j]], j] += w
+        # keep the columns that split here; their score is the mass beside the largest label
         top, n_active = 0.0, 0
         for j in range(columns.size):
             largest = 0
@@ -226,17 +214,19 @@ def _build_stack(
                     rest += masses[y, j]
             if rest > 0.0:
                 active[n_active] = columns[j]
-                masses[0, n_active] = rest
+                masses[0, n_active] = rest  # n_active <= j: this entry is not needed any more
                 n_active += 1
                 top = max(top, rest)
         if n_active == 0:
             continue
+        # the first column, in the order of preference, that is as good as the best
         chosen = active[0]
         for j in range(n_active):
             if masses[0, j] >= top * (1.0 - rtol):
                 chosen = active[j]
                 break
         kept = active[:n_active].copy()
+        # sort the rows of the node by their label there; each label becomes a child
         point[node] = chosen
         start = a
         for y in range(n_classes):

@@ -1,4 +1,7 @@
-"""Worked examples and hard instances of joint labelling campaigns. Source: spec 06, section 4."""
+"""Worked examples and hard instances of joint labelling campaigns.
+
+Source: docs/theory/06-labeling.md, "Results".
+"""
 
 from __future__ import annotations
 

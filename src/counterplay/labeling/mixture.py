@@ -1,28 +1,29 @@
-"""Strictly better for everybody: an IR protocol, mixed rarely with protocols that favour one agent.
+"""Strictly better for everybody: when that is possible, and the mixtures that reach it.
 
-The thesis draws the favouring protocols with tiny fixed probabilities; since all costs are known
-exactly, a linear program finds the weights with the largest smallest gain.
-Source: Lemma lmm:partsir, spec 06, section 3.7.
+An IR protocol is mixed rarely with protocols that favour one agent. Lemma 6.2 draws them with tiny
+fixed probabilities; since all costs are known exactly, a linear program finds the weights with the
+largest smallest gain. Two checkable conditions say beforehand who can gain.
+Source: Lemma 6.2, Assumptions 6.1 and 6.2, see docs/theory/06-labeling.md, "Mixtures".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
+from counterplay.core.programs import Status, minimize_linear
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_choice, check_real
-from counterplay.errors import ConvergenceError, InfeasibleError, InvalidInputError
+from counterplay.errors import InfeasibleError, InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm, State, TreeAlgorithm, expected
-from counterplay.labeling.assumptions import check_assumption1, check_assumption2
 from counterplay.labeling.b2ir import B2IR
-from counterplay.labeling.model import PoolProblem
+from counterplay.labeling.model import Members, PoolProblem, merge_rows
 from counterplay.labeling.optimal_tree import OptimalTree
 from counterplay.labeling.partial_sir import OptPartialSIR, PrunedPartialSIR
 from counterplay.labeling.report import alone_costs
@@ -36,7 +37,7 @@ class NotStrictlyImprovable(InfeasibleError):
         self.agents = tuple(agents)
 
 
-class Mixture(QueryAlgorithm):
+class ProtocolMixture(QueryAlgorithm):
     """Draw one protocol before the first query, then follow it.
 
     Parameters
@@ -48,8 +49,9 @@ class Mixture(QueryAlgorithm):
 
     Examples
     --------
-    >>> from counterplay.labeling import GBS, FixedOrderScan, instances
-    >>> half = Mixture([GBS(), FixedOrderScan()], [Fraction(1, 2), Fraction(1, 2)])
+    >>> from counterplay.labeling import GBS, instances
+    >>> from counterplay.labeling.lab import FixedOrderScan
+    >>> half = ProtocolMixture([GBS(), FixedOrderScan()], [Fraction(1, 2), Fraction(1, 2)])
     >>> print(half.expected_costs(instances.identical_pools(k=1))[0])
     59/16
     """
@@ -71,18 +73,13 @@ class Mixture(QueryAlgorithm):
         return rng.choice(len(self.components), size=size, p=probabilities / probabilities.sum())
 
     def start(
-        self,
-        problem: PoolProblem,
-        coalition: Iterable[int] | None = None,
-        random_state: RandomState = None,
+        self, problem: PoolProblem, coalition: Members = None, random_state: RandomState = None
     ) -> State:
         """Commit to a component before any label is seen, then begin its run."""
         rng = generator(random_state)
         return self.components[int(self.draw(rng))].start(problem, coalition, rng)
 
-    def cost_matrix(
-        self, problem: PoolProblem, coalition: Iterable[int] | None = None
-    ) -> NDArray[Any]:
+    def cost_matrix(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Weighted sum of the components' cost matrices."""
         kind = object if problem.is_exact else np.float64
         total = np.zeros((problem.N, problem.k), dtype=kind)
@@ -97,8 +94,8 @@ class Mixture(QueryAlgorithm):
         return f"{type(self).__name__}({parts})"
 
 
-class SIRMixture(Mixture):
-    """The thesis' mixture: IR with probability 1 - eps/m, favour agent i with eps/(k m) each.
+class SIRMixture(ProtocolMixture):
+    """The mixture of Lemma 6.2: IR with probability 1 - eps/m, favour agent i with eps/(k m) each.
 
     Use it when every party must gain strictly and a little more work in total is acceptable.
 
@@ -115,7 +112,7 @@ class SIRMixture(Mixture):
 
     Notes
     -----
-    Guarantee (Lemma ``lmm:partsir``): SIR, and the total is at most that of ``ir`` plus ``eps``.
+    Guarantee (Lemma 6.2): SIR, and the total is at most that of ``ir`` plus ``eps``.
 
     Examples
     --------
@@ -126,11 +123,6 @@ class SIRMixture(Mixture):
     >>> report = incentive_report(mixture, gbs, problem)
     >>> report.is_sir, [str(slack) for slack in report.slack]
     (True, ['1/360', '1/480'])
-
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, Lemma
-    lmm:partsir.
     """
 
     def __init__(
@@ -161,12 +153,13 @@ def sir_mixture(
     ...
     counterplay.labeling.mixture.NotStrictlyImprovable: agent 1, agent 2 cannot gain strictly ...
     """
-    optimal = isinstance(baseline, OptimalTree)
-    check = (
-        check_assumption1(problem, baseline)
-        if isinstance(baseline, OptimalTree)
-        else (check_assumption2(problem))
-    )
+    if isinstance(baseline, OptimalTree):
+        check = check_assumption1(problem, baseline)
+        ir: QueryAlgorithm = baseline
+        partial: list[QueryAlgorithm] = [OptPartialSIR(i, baseline) for i in range(problem.k)]
+    else:
+        check = check_assumption2(problem)
+        ir, partial = B2IR(baseline), [PrunedPartialSIR(baseline, i) for i in range(problem.k)]
     if not check and not allow_weak:
         names = ", ".join(problem.name(i) for i in check.failing)
         raise NotStrictlyImprovable(
@@ -174,12 +167,7 @@ def sir_mixture(
             "allow_weak=True",
             check.failing,
         )
-    if optimal:
-        assert isinstance(baseline, OptimalTree)
-        partial: list[QueryAlgorithm] = [OptPartialSIR(i, baseline) for i in range(problem.k)]
-        return SIRMixture(baseline, partial, eps, problem.m)
-    pruned = [PrunedPartialSIR(baseline, i) for i in range(problem.k)]
-    return SIRMixture(B2IR(baseline), pruned, eps, problem.m)
+    return SIRMixture(ir, partial, eps, problem.m)
 
 
 @dataclass(frozen=True)
@@ -196,7 +184,7 @@ class OptimalMixture:
         Expected queries of everybody.
     """
 
-    mixture: Mixture
+    mixture: ProtocolMixture
     smallest_slack: float
     total: float
 
@@ -215,7 +203,8 @@ def optimal_mixture(
 
     Examples
     --------
-    >>> from counterplay.labeling import GBS, B2IR, PrunedPartialSIR, instances
+    >>> from counterplay.labeling import B2IR, GBS, instances
+    >>> from counterplay.labeling.lab import PrunedPartialSIR
     >>> problem, gbs = instances.gbs_counterexample(10), GBS(tie_break=[12])
     >>> parts = [B2IR(gbs), PrunedPartialSIR(gbs, 0), PrunedPartialSIR(gbs, 1)]
     >>> round(optimal_mixture(parts, gbs, problem).smallest_slack, 6)
@@ -229,23 +218,103 @@ def optimal_mixture(
     unit = np.ones(problem.k) if measure == "absolute" else np.maximum(alone, 1e-300)
     total = Q.sum(axis=0)
     n = Q.shape[1]
+    solve = partial(
+        minimize_linear,
+        A_eq=np.array([[*np.ones(n), 0.0]]),
+        b_eq=[1.0],
+        bounds=[(0, None)] * n + [(None, None)],
+        infeasible="no mixture of these protocols is within the allowed total",
+    )
+    # largest s such that everybody's weighted cost plus s units is at most the cost alone
     A = np.block([[Q, unit[:, None]], [total[None, :], np.zeros((1, 1))]])
     b = np.concatenate([alone, [total[0] + eps]])
-    simplex = np.array([[*np.ones(n), 0.0]])
-    bounds = [(0, None)] * n + [(None, None)]
-    first = linprog([*np.zeros(n), -1.0], A, b, simplex, [1.0], bounds, method="highs")
-    _solved(first)
-    best = -float(first.fun)
-    A2, b2 = np.vstack([A, [*np.zeros(n), -1.0]]), np.append(b, -best + 1e-9)
-    second = linprog([*total, 0.0], A2, b2, simplex, [1.0], bounds, method="highs")
-    weights = (second if second.status == 0 else first).x[:n].clip(0)
+    first = solve([*np.zeros(n), -1.0], A_ub=A, b_ub=b)
+    best = -first.value
+    # among these the smallest total; should rounding leave none, the first solution is as good
+    allowed: tuple[Status, ...] = ("infeasible",)
+    A, b = np.vstack([A, [*np.zeros(n), -1.0]]), np.append(b, -best + 1e-9)
+    second = solve([*total, 0.0], A_ub=A, b_ub=b, allow=allowed)
+    weights = (first if second.x is None else second).point[:n].clip(0)
     weights /= weights.sum()
-    mixture = Mixture(components, weights.tolist())
+    mixture = ProtocolMixture(components, weights.tolist())
     return OptimalMixture(mixture, best, float(total @ weights))
 
 
-def _solved(result: Any) -> None:
-    if result.status == 2:
-        raise InfeasibleError("no mixture of these protocols is within the allowed total")
-    if result.status != 0:
-        raise ConvergenceError(f"the linear program stopped: {result.message}")
+@dataclass(frozen=True)
+class AssumptionCheck:
+    """Whether a condition holds, per agent.
+
+    Attributes
+    ----------
+    holds:
+        One truth value per agent.
+    evidence:
+        Assumption 6.1: the gap in expected queries. Assumption 6.2: a labeling (row) that proves
+        it, or None.
+    """
+
+    holds: tuple[bool, ...]
+    evidence: tuple[Any, ...]
+
+    def __bool__(self) -> bool:
+        return all(self.holds)
+
+    @property
+    def failing(self) -> tuple[int, ...]:
+        """Agents for whom the condition fails."""
+        return tuple(i for i, holds in enumerate(self.holds) if not holds)
+
+
+def check_assumption1(problem: PoolProblem, optimal: OptimalTree | None = None) -> AssumptionCheck:
+    """Do the others' labels lower the *optimal* number of queries of each agent? Small instances.
+
+    This is Assumption 6.1.
+
+    Examples
+    --------
+    >>> from counterplay.labeling import instances
+    >>> [str(gap) for gap in check_assumption1(instances.correlated_pairs()).evidence]
+    ['1/6', '1/6']
+    """
+    solver = OptimalTree() if optimal is None else optimal
+    gaps = []
+    for i in range(problem.k):
+        alone = solver.expected_costs(problem, (i,))[i]
+        after = expected(problem, OptPartialSIR(i, solver).cost_matrix(problem))[i]
+        gaps.append(alone - after)
+    tolerance = 0 if problem.is_exact else 1e-12
+    return AssumptionCheck(tuple(bool(gap > tolerance) for gap in gaps), tuple(gaps))
+
+
+def check_assumption2(problem: PoolProblem) -> AssumptionCheck:
+    """Does some labeling of the others rule out a labeling of each agent's pool? Any prior.
+
+    This is Assumption 6.2. It fails for agent i iff the class is a full product across the cut.
+
+    Examples
+    --------
+    >>> from counterplay.labeling import instances
+    >>> check_assumption2(instances.weak_pruning_trap()).holds
+    (True, True)
+    >>> check_assumption2(instances.correlated_pairs()).holds
+    (False, False)
+    """
+    holds, witnesses = [], []
+    for i in range(problem.k):
+        witness = _witness(problem, i)
+        holds.append(witness is not None)
+        witnesses.append(witness)
+    return AssumptionCheck(tuple(holds), tuple(witnesses))
+
+
+def _witness(problem: PoolProblem, agent: int) -> int | None:
+    own = problem.n_labelings(problem.agents[agent])
+    others = [j for j in problem.everybody if j != agent]
+    if not others:
+        return None
+    groups = merge_rows(problem.H[:, problem.union(others)], problem.weights)[2]
+    mine = merge_rows(problem.H[:, problem.agents[agent]], problem.weights)[2]
+    pairs = np.unique(np.stack([groups, mine]), axis=1)  # own labelings seen with each group
+    sizes = np.bincount(pairs[0])
+    small = np.flatnonzero(sizes < own)
+    return None if small.size == 0 else int(np.flatnonzero(groups == small[0])[0])

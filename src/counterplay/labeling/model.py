@@ -2,7 +2,8 @@
 
 A problem is a matrix of labelings (one row per hypothesis, one column per pool point), a weight per
 row, and the columns each agent owns. Rows are distinct: equal labelings are merged, their weights
-added. Every label complexity is computed from this object alone. Source: spec 06, section 2.1.
+added. Every label complexity is computed from this object alone.
+Source: docs/theory/06-labeling.md, "Setting".
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
 from counterplay.core.version_space import VersionSpace
 from counterplay.core.weights import Weights, check_weights
-from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.errors import InvalidInputError
 
 LabelMatrix: TypeAlias = NDArray[np.uint8]
 Coalition: TypeAlias = tuple[int, ...]
+Members: TypeAlias = Iterable[int] | None
+"""Agents that work together; None is everybody."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +47,10 @@ class PoolProblem:
         For each agent the columns it owns; overlaps are allowed, every column has an owner.
     n_classes:
         How many labels there are; 2 unless told otherwise.
-    point_ids, agent_names:
-        Names for reports.
+    point_ids:
+        Names of the points for reports.
+    agent_names:
+        Names of the agents for reports.
 
     Examples
     --------
@@ -181,14 +186,16 @@ class PoolProblem:
         members = self.check_coalition(coalition)
         return np.flatnonzero(self.owner_mask[list(members)].any(axis=0)).astype(np.int64)
 
-    def check_coalition(self, coalition: Iterable[int]) -> Coalition:
-        """Return the coalition as a sorted tuple of agents."""
+    def check_coalition(self, coalition: Members) -> Coalition:
+        """Return the coalition as a sorted tuple of agents; None is everybody."""
+        if coalition is None:
+            return self.everybody
         members = tuple(sorted({check_int(i, "agent", low=0, high=self.k - 1) for i in coalition}))
         if not members:
             raise InvalidInputError("a coalition needs at least one agent")
         return members
 
-    def restrict(self, coalition: Iterable[int]) -> Restriction:
+    def restrict(self, coalition: Members) -> Restriction:
         """The problem as a coalition sees it: its points only, equal rows merged."""
         members = self.check_coalition(coalition)
         columns = self.union(members)
@@ -203,19 +210,14 @@ class PoolProblem:
         """How many different labelings the given columns have."""
         return len(merge_rows(self.H[:, np.asarray(columns, dtype=np.int64)], self.weights)[0])
 
-    @cached_property
-    def trivial(self) -> tuple[int, ...]:
-        """Agents whose labels are known from the start; they can never be strictly better off."""
-        return tuple(i for i in range(self.k) if self.n_labelings(self.agents[i]) == 1)
-
-    def entropy(self, coalition: Iterable[int] | None = None) -> float:
+    def entropy(self, coalition: Members = None) -> float:
         """Entropy in bits of the labels of a coalition's points."""
         problem = self if coalition is None else self.restrict(coalition).problem
         p: FloatArray = problem.prior.astype(np.float64)
         p = p[p > 0]
         return float(max(0.0, -(p * np.log2(p)).sum()))
 
-    def query_floor(self, coalition: Iterable[int] | None = None) -> float:
+    def query_floor(self, coalition: Members = None) -> float:
         """Fewest expected queries of any protocol that finds the labels of a coalition's points.
 
         An answer that can be one of L labels carries at most log2 L bits, so the floor is the
@@ -240,22 +242,6 @@ class PoolProblem:
         """A fresh version space over the labelings, with the weights as masses."""
         return VersionSpace(self.N, self.weights, exact=self.is_exact)
 
-    def posterior(self, points: Sequence[int], labels: Sequence[int]) -> PoolProblem:
-        """The problem after the given labels were seen."""
-        keep = np.ones(self.N, dtype=np.bool_)
-        for x, y in zip(points, labels):
-            keep &= self.H[:, x] == y
-        if not keep.any():
-            raise NotRealizableError("the labels contradict every possible labeling")
-        return PoolProblem(
-            self.H[keep],
-            self.weights[keep],
-            self.agents,
-            self.n_classes,
-            self.point_ids,
-            self.agent_names,
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class Restriction:
@@ -278,6 +264,13 @@ class Restriction:
     columns: IntArray
     inverse: IntArray
 
+    def in_order(self, order: IntArray) -> IntArray:
+        """Restricted columns in the order in which ``order`` lists the full ones."""
+        position = np.full(order.size, -1, dtype=np.int64)
+        position[self.columns] = np.arange(self.columns.size)
+        restricted = position[order]
+        return restricted[restricted >= 0]
+
 
 def merge_rows(H: LabelMatrix, weights: Weights) -> tuple[LabelMatrix, Weights, IntArray]:
     """Merge equal rows in order of first occurrence; return rows, summed weights, inverse map."""
@@ -288,6 +281,16 @@ def merge_rows(H: LabelMatrix, weights: Weights) -> tuple[LabelMatrix, Weights, 
     else:
         merged = np.bincount(inverse, weights=weights, minlength=first.size)
     return np.ascontiguousarray(H[first]), merged, inverse
+
+
+def column_order(first: ArrayLike, m: int, name: str) -> IntArray:
+    """All columns 0 to m - 1, those listed in ``first`` before the others."""
+    columns = np.asarray(first, dtype=np.int64)
+    if columns.ndim != 1 or np.unique(columns).size != columns.size:
+        raise InvalidInputError(f"{name} must list different columns, best first")
+    if columns.size and (columns.min() < 0 or columns.max() >= m):
+        raise InvalidInputError(f"{name} must list columns from 0 to {m - 1}")
+    return np.concatenate([columns, np.setdiff1d(np.arange(m), columns)]).astype(np.int64)
 
 
 def row_words(H: LabelMatrix) -> Words:

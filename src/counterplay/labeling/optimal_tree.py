@@ -1,7 +1,8 @@
 """The query tree with the least expected depth, by branch and bound over version spaces.
 
 Finding it is NP-hard, so this is for small instances: as a reference, and because an optimal joint
-tree is individually rational for every baseline. Source: Thm. thm:opt-ir, spec 06, section 3.2.
+tree is individually rational for every baseline.
+Source: Theorem 6.1, see docs/theory/06-labeling.md, "Optimal trees".
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class OptimalTree(TreeAlgorithm):
     Notes
     -----
     For every optimal tree, every owner rule and every agent i, the expected number of queries of i
-    is at most the optimum alone (Thm. ``thm:opt-ir``): the joint optimum is individually rational
+    is at most the optimum alone (Theorem 6.1): the joint optimum is individually rational
     for any baseline.
 
     Examples
@@ -125,11 +126,6 @@ class _Solver:
         self.known: dict[int, Any] = {}
         self.floor: dict[int, Any] = {}
         self.masses: dict[int, Any] = {}
-
-    @property
-    def states(self) -> int:
-        """Sets of rows that have been looked at."""
-        return len(self.floor)
 
     def optimum(self) -> Any:
         """Cost of the best tree, times the total mass."""

@@ -2,13 +2,13 @@
 
 All others label first; what their labels say about the chosen agent's pool saves her queries. With
 an efficient baseline her own tree is pruned by it, not planned anew: re-planning may cost her more
-than staying alone. Source: Sec. subsec:sir-opt, subsec:sir-apprx, Lemma lemma:OiIsI-Part-SIR,
-spec 06, section 3.6 and traps T2, T3.
+than staying alone. Source: Lemma 6.3, see docs/theory/06-labeling.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,58 @@ from counterplay.core.validation import BoolArray, IntArray, check_int
 from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm, StagedState, State, TreeAlgorithm
 from counterplay.labeling.b2ir import B2IR
-from counterplay.labeling.model import PoolProblem, merge_rows
+from counterplay.labeling.model import Coalition, Members, PoolProblem, merge_rows
 from counterplay.labeling.optimal_tree import OptimalTree
 from counterplay.labeling.report import greater
 from counterplay.labeling.tree import LEAF
 
 
-class PrunedPartialSIR(QueryAlgorithm):
+class PartialSIR(QueryAlgorithm):
+    """A protocol that favours one agent: the others label first, then she uses what they found."""
+
+    def __init__(self, agent: int) -> None:
+        self.agent = check_int(agent, "agent", low=0)
+
+    @abstractmethod
+    def _others_run(self) -> QueryAlgorithm:
+        """What the others run."""
+
+    @abstractmethod
+    def _own_run(self, problem: PoolProblem, rows: IntArray, stream: RandomState) -> State:
+        """Agent i's run, given the rows that the others' labels leave."""
+
+    @abstractmethod
+    def _own_column(self, problem: PoolProblem, others: Coalition) -> IntArray:
+        """Agent i's cost for every target."""
+
+    def _others(self, problem: PoolProblem) -> Coalition:
+        check_int(self.agent, "agent", low=0, high=problem.k - 1)
+        return tuple(j for j in problem.everybody if j != self.agent)
+
+    def cost_matrix(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
+        """Costs of the others from their run, of agent i from hers."""
+        _whole(problem, coalition)
+        others = self._others(problem)
+        own = self._own_column(problem, others)
+        if not others:
+            return own[:, None]
+        costs = self._others_run().cost_matrix(problem, others)
+        costs = costs.astype(np.result_type(costs, own)) if costs.dtype != object else costs
+        costs[:, self.agent] = own
+        return costs
+
+    def start(
+        self, problem: PoolProblem, coalition: Members = None, random_state: RandomState = None
+    ) -> State:
+        """Begin a run: the others first, then agent i."""
+        _whole(problem, coalition)
+        others = self._others(problem)
+        first, second = spawn(random_state, 2)
+        before = self._others_run().start(problem, others, first) if others else None
+        return _TwoStageState(problem, before, lambda rows: self._own_run(problem, rows, second))
+
+
+class PrunedPartialSIR(PartialSIR):
     """The others run B2IR; then agent i walks her own tree, skipping labels that are implied.
 
     Use it as an ingredient of ``SIRMixture``, which draws one of these protocols rarely.
@@ -43,7 +88,7 @@ class PrunedPartialSIR(QueryAlgorithm):
 
     Notes
     -----
-    Guarantee (Lemma ``lemma:OiIsI-Part-SIR``): if the other pools can say anything about agent i's
+    Guarantee (Lemma 6.3): if the other pools can say anything about agent i's
     labels (``check_assumption2``), she expects strictly fewer queries than alone, by at least the
     smallest prior probability; nobody else expects more than alone; the total is at most the size
     of the pool. Otherwise she expects exactly as many as alone.
@@ -54,39 +99,17 @@ class PrunedPartialSIR(QueryAlgorithm):
     >>> print(PrunedPartialSIR(GBS(), agent=0).expected_costs(instances.weak_pruning_trap())[0])
     13/7
 
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, section
-    subsec:sir-apprx.
     """
 
     def __init__(self, baseline: TreeAlgorithm, agent: int, *, replan: bool = False) -> None:
         if not isinstance(baseline, TreeAlgorithm):
             raise InvalidInputError(f"baseline must be a tree algorithm, got {baseline!r}")
+        super().__init__(agent)
         self.baseline = baseline
-        self.agent = check_int(agent, "agent", low=0)
         self.replan = replan
 
-    def _others(self, problem: PoolProblem) -> tuple[int, ...]:
-        check_int(self.agent, "agent", low=0, high=problem.k - 1)
-        return tuple(j for j in problem.everybody if j != self.agent)
-
-    def cost_matrix(
-        self, problem: PoolProblem, coalition: Iterable[int] | None = None
-    ) -> NDArray[Any]:
-        """Costs of the others from B2IR, of agent i from her pruned tree."""
-        _whole(problem, coalition)
-        others = self._others(problem)
-        own, _ = self._own_costs(problem, others)
-        if not others:
-            return own[:, None]
-        costs = B2IR(self.baseline).cost_matrix(problem, others)
-        costs = costs.astype(np.result_type(costs, own)) if costs.dtype != object else costs
-        costs[:, self.agent] = own
-        return costs
-
     def _own_costs(
-        self, problem: PoolProblem, others: tuple[int, ...]
+        self, problem: PoolProblem, others: Coalition
     ) -> tuple[IntArray, list[PoolProblem | None]]:
         """Agent i's cost for every target, and the problem she plans anew on per group of targets
         (same labels on the others' points); None where she follows her pruned tree.
@@ -121,7 +144,7 @@ class PrunedPartialSIR(QueryAlgorithm):
         return pruned
 
     def _walk(
-        self, problem: PoolProblem, others: tuple[int, ...]
+        self, problem: PoolProblem, others: Coalition
     ) -> Iterator[tuple[int, IntArray, BoolArray]]:
         """Yield each inner node of her tree, its rows, and which of them pay for its question:
         those whose group (same labels on the others' points) still has two labels there.
@@ -140,31 +163,23 @@ class PrunedPartialSIR(QueryAlgorithm):
                 if child != LEAF:
                     rows_of[int(child)] = rows[labels == label]
 
-    def start(
-        self,
-        problem: PoolProblem,
-        coalition: Iterable[int] | None = None,
-        random_state: RandomState = None,
-    ) -> State:
-        """Begin a run: the others first, then agent i."""
-        _whole(problem, coalition)
+    def _others_run(self) -> QueryAlgorithm:
+        return B2IR(self.baseline)
+
+    def _own_run(self, problem: PoolProblem, rows: IntArray, stream: RandomState) -> State:
         others = self._others(problem)
-        first, second = spawn(random_state, 2)
-        before = B2IR(self.baseline).start(problem, others, first) if others else None
-        plans, groups = self._own_costs(problem, others)[1], _groups(problem, others)
+        plan = self._own_costs(problem, others)[1][int(_groups(problem, others)[rows[0]])]
+        return self.baseline.start(problem if plan is None else plan, (self.agent,), stream)
 
-        def own(rows: IntArray) -> State:
-            plan = plans[int(groups[rows[0]])]
-            return self.baseline.start(problem if plan is None else plan, (self.agent,), second)
-
-        return _TwoStageState(problem, before, own)
+    def _own_column(self, problem: PoolProblem, others: Coalition) -> IntArray:
+        return self._own_costs(problem, others)[0]
 
     def __repr__(self) -> str:
         more = ", replan=True" if self.replan else ""
         return f"PrunedPartialSIR({self.baseline!r}, agent={self.agent}{more})"
 
 
-class OptPartialSIR(QueryAlgorithm):
+class OptPartialSIR(PartialSIR):
     """An optimal tree for the others, then an optimal tree for agent i given their labels.
 
     Use it on small instances as the counterpart of ``PrunedPartialSIR`` for optimal baselines.
@@ -187,47 +202,24 @@ class OptPartialSIR(QueryAlgorithm):
     >>> print(OptPartialSIR(agent=0).expected_costs(instances.correlated_pairs())[0])
     3/2
 
-    References
-    ----------
-    Han Shao, Trustworthy Machine Learning under Social and Adversarial Data Sources, 2024, section
-    subsec:sir-opt.
     """
 
     def __init__(self, agent: int, optimal: OptimalTree | None = None) -> None:
-        self.agent = check_int(agent, "agent", low=0)
+        super().__init__(agent)
         self.optimal = OptimalTree() if optimal is None else optimal
 
-    def cost_matrix(
-        self, problem: PoolProblem, coalition: Iterable[int] | None = None
-    ) -> NDArray[Any]:
-        """Costs of the others from their tree, of agent i from one tree per group of targets."""
-        _whole(problem, coalition)
-        others = tuple(j for j in problem.everybody if j != self.agent)
+    def _others_run(self) -> QueryAlgorithm:
+        return self.optimal
+
+    def _own_run(self, problem: PoolProblem, rows: IntArray, stream: RandomState) -> State:
+        return self.optimal.start(_rows_only(problem, rows), (self.agent,), stream)
+
+    def _own_column(self, problem: PoolProblem, others: Coalition) -> IntArray:
         own = np.zeros(problem.N, dtype=np.int64)
         for rows in _rows_by_group(_groups(problem, others)):
             small = _rows_only(problem, rows)
             own[rows] = self.optimal.cost_matrix(small, (self.agent,))[:, self.agent]
-        if not others:
-            return own[:, None]
-        costs = self.optimal.cost_matrix(problem, others)
-        costs[:, self.agent] = own
-        return costs
-
-    def start(
-        self,
-        problem: PoolProblem,
-        coalition: Iterable[int] | None = None,
-        random_state: RandomState = None,
-    ) -> State:
-        """Begin a run: the others first; agent i's tree is planned from their labels."""
-        _whole(problem, coalition)
-        others = tuple(j for j in problem.everybody if j != self.agent)
-        first = self.optimal.start(problem, others, random_state) if others else None
-
-        def own(rows: IntArray) -> State:
-            return self.optimal.start(_rows_only(problem, rows), (self.agent,))
-
-        return _TwoStageState(problem, first, own)
+        return own
 
     def __repr__(self) -> str:
         return f"OptPartialSIR(agent={self.agent})"
@@ -262,12 +254,12 @@ class _TwoStageState(StagedState):
             self._second.update(query[1], label)
 
 
-def _whole(problem: PoolProblem, coalition: Iterable[int] | None) -> None:
+def _whole(problem: PoolProblem, coalition: Members) -> None:
     if coalition is not None and problem.check_coalition(coalition) != problem.everybody:
         raise InvalidInputError("partially SIR protocols are defined for the coalition of all")
 
 
-def _groups(problem: PoolProblem, others: tuple[int, ...]) -> IntArray:
+def _groups(problem: PoolProblem, others: Coalition) -> IntArray:
     """Number the rows by their labels on the others' points."""
     if not others:
         return np.zeros(problem.N, dtype=np.int64)

@@ -2,7 +2,8 @@
 
 Individually rational (IR): nobody expects more queries than alone; strictly so (SIR): everybody
 expects fewer. Read as a game with actions "join" and "stay out", IR means that all joining is a
-Nash equilibrium, SIR that it is a strict one. Source: eq. eq:def-incentive, spec 06, section 2.4.
+Nash equilibrium, SIR that it is a strict one.
+Source: docs/theory/06-labeling.md, "Setting", "Incentives".
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.core.figures import PALETTE, axes_or_new
+from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.labeling.algorithm import QueryAlgorithm, expected
 from counterplay.labeling.model import PoolProblem
@@ -26,13 +28,15 @@ _TOL = 1e-12  # relative tolerance of comparisons in floating point
 
 
 @dataclass(frozen=True, eq=False)
-class IncentiveReport:
+class IncentiveReport(Report):
     """Expected queries alone and in a protocol, and what follows from comparing them.
 
     Attributes
     ----------
-    baseline_cost, protocol_cost:
-        Expected queries of each agent alone with its baseline, and in the protocol.
+    baseline_cost:
+        Expected queries of each agent alone with its baseline.
+    protocol_cost:
+        Expected queries of each agent in the protocol.
     expost_worse:
         Probability of a target for which the agent makes more queries than alone. IR holds in
         expectation only, so this may be positive.
@@ -78,10 +82,6 @@ class IncentiveReport:
     def is_sir(self) -> bool:
         """Everybody expects strictly fewer queries than alone."""
         return bool(greater(self.baseline_cost, self.protocol_cost).all())
-
-    def is_partially_sir(self, agent: int) -> bool:
-        """``agent`` expects strictly fewer queries and nobody expects more."""
-        return self.is_ir and bool(greater(self.baseline_cost, self.protocol_cost)[agent])
 
     def summary(self) -> str:
         """The comparison as text."""
@@ -156,8 +156,7 @@ def incentive_report(
     prior = problem.prior if true_prior is None else np.asarray(true_prior)
     worse = greater(joint, alone)
     if true_prior is None:
-        average = expected
-        together, by_itself = average(problem, joint), average(problem, alone)
+        together, by_itself = expected(problem, joint), expected(problem, alone)
     else:
         together, by_itself = prior @ joint, prior @ alone
     chance = np.array([prior[worse[:, i]].sum() for i in range(problem.k)])

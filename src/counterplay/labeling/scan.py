@@ -1,12 +1,12 @@
 """Baselines that do not look ahead: a fixed order, and a random one.
 
 Both ask only points whose label is not implied yet. A point that is implied stays implied, so the
-random baseline is a scan of a uniformly random order. Source: spec 06, section 3.3.
+random baseline is a scan of a uniformly random order.
+Source: Proposition 6.A, see docs/theory/06-labeling.md, "Scan and random queries".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -15,17 +15,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.seeds import RandomState, generator, spawn
 from counterplay.core.validation import IntArray, check_positive_int
-from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm, TreeAlgorithm, TreeState
-from counterplay.labeling.model import PoolProblem, Restriction
-from counterplay.labeling.tree import OwnerRule, QueryTree, TreeBuilder, full_costs
+from counterplay.labeling.model import Members, PoolProblem, Restriction, column_order
+from counterplay.labeling.tree import (
+    OwnerRule,
+    QueryTree,
+    TreeBuilder,
+    check_rule,
+    column_shares,
+    full_costs,
+)
 
 
 class FixedOrderScan(TreeAlgorithm):
     """Ask the points in a fixed order, skipping labels that are already implied.
 
-    Use it as a control: it is individually rational for every single target, so only adaptive
-    baselines can make a party worse off by joining.
+    Use it as a control: it is individually rational for every single target (Proposition 6.A), so
+    only adaptive baselines can make a party worse off by joining.
 
     Parameters
     ----------
@@ -39,10 +45,6 @@ class FixedOrderScan(TreeAlgorithm):
     >>> from counterplay.labeling import instances
     >>> print(FixedOrderScan().expected_costs(instances.identical_pools(k=1))[0])
     35/8
-
-    References
-    ----------
-    Spec 06, section 3.3.
     """
 
     def __init__(self, order: ArrayLike | None = None, *, assignment: OwnerRule = "first") -> None:
@@ -50,11 +52,8 @@ class FixedOrderScan(TreeAlgorithm):
         self.order = order
 
     def _build(self, restriction: Restriction, m: int) -> QueryTree:
-        columns = _full_order(self.order, m)
-        position = np.full(m, -1, dtype=np.int64)
-        position[restriction.columns] = np.arange(restriction.columns.size)
-        order = position[columns]
-        return scan_tree(restriction.problem, order[order >= 0])
+        columns = column_order(() if self.order is None else self.order, m, "order")
+        return scan_tree(restriction.problem, restriction.in_order(columns))
 
 
 class RandomQuery(QueryAlgorithm):
@@ -76,10 +75,6 @@ class RandomQuery(QueryAlgorithm):
     >>> from counterplay.labeling import instances
     >>> print(RandomQuery().expected_costs(instances.threshold_example()).sum())
     15/7
-
-    References
-    ----------
-    Spec 06, section 3.3.
     """
 
     deterministic: ClassVar[bool] = False
@@ -94,26 +89,20 @@ class RandomQuery(QueryAlgorithm):
     ) -> None:
         self.n_orders = check_positive_int(n_orders, "n_orders")
         self.max_states = check_positive_int(max_states, "max_states")
-        self.assignment = assignment
+        self.assignment = check_rule(assignment)
         self.random_state = random_state
 
     def start(
-        self,
-        problem: PoolProblem,
-        coalition: Iterable[int] | None = None,
-        random_state: RandomState = None,
+        self, problem: PoolProblem, coalition: Members = None, random_state: RandomState = None
     ) -> TreeState:
         """Draw an order and scan it."""
         rng = generator(random_state)
         scan = FixedOrderScan(rng.permutation(problem.m), assignment=self.assignment)
         return scan.start(problem, coalition, rng)
 
-    def cost_matrix(
-        self, problem: PoolProblem, coalition: Iterable[int] | None = None
-    ) -> NDArray[Any]:
+    def cost_matrix(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Exact expectation when there are few version spaces, else the mean of random orders."""
-        members = problem.everybody if coalition is None else problem.check_coalition(coalition)
-        restriction = problem.restrict(members)
+        restriction = problem.restrict(coalition)
         if self.assignment in ("first", "uniform"):
             exact = self._exact(restriction.problem)
             if exact is not None:
@@ -121,12 +110,13 @@ class RandomQuery(QueryAlgorithm):
         total = np.zeros((problem.N, problem.k))
         for rng in spawn(self.random_state, self.n_orders):
             scan = FixedOrderScan(rng.permutation(problem.m), assignment=self.assignment)
-            total += scan.cost_matrix(problem, members).astype(np.float64)
+            total += scan.cost_matrix(problem, restriction.members).astype(np.float64)
         return total / self.n_orders
 
     def _exact(self, problem: PoolProblem) -> NDArray[Any] | None:
         """Solve ``C(V) = mean over splitting x of (share of x + C(V and label))``."""
-        share = _shares(problem, uniform=self.assignment == "uniform")
+        uniform, kind = self.assignment == "uniform", object if problem.is_exact else np.float64
+        share = column_shares(problem.owner_mask, uniform=uniform, exact=problem.is_exact)
         states = _reachable(problem, self.max_states)
         if states is None:
             return None
@@ -135,15 +125,14 @@ class RandomQuery(QueryAlgorithm):
             rows = np.flatnonzero(mask)
             here = problem.H[rows]
             columns = np.flatnonzero((here != here[0]).any(axis=0))
-            value = np.zeros((rows.size, problem.k), dtype=share.dtype)
+            value = np.zeros((rows.size, problem.k), dtype=kind)
             for x in columns:
                 value += share[x]
                 for label in np.unique(here[:, x]):
                     part = mask & (problem.H[:, x] == label)
                     value[here[:, x] == label] += costs[part.tobytes()]
-            one: Any = Fraction(1, columns.size) if problem.is_exact and columns.size else 1.0
             if columns.size:
-                value = value * one if problem.is_exact else value / columns.size
+                value = value / (Fraction(columns.size) if problem.is_exact else columns.size)
             costs[mask.tobytes()] = value
         return costs[np.ones(problem.N, dtype=np.bool_).tobytes()]
 
@@ -165,33 +154,6 @@ def scan_tree(problem: PoolProblem, order: IntArray) -> QueryTree:
                 break
             position += 1
     return builder.finish()
-
-
-def _full_order(order: ArrayLike | None, m: int) -> IntArray:
-    if order is None:
-        return np.arange(m, dtype=np.int64)
-    first = np.asarray(order, dtype=np.int64)
-    if first.ndim != 1 or np.unique(first).size != first.size:
-        raise InvalidInputError("order must list different columns")
-    if first.size and (first.min() < 0 or first.max() >= m):
-        raise InvalidInputError(f"order must list columns from 0 to {m - 1}")
-    return np.concatenate([first, np.setdiff1d(np.arange(m), first)]).astype(np.int64)
-
-
-def _shares(problem: PoolProblem, *, uniform: bool) -> NDArray[Any]:
-    owners = problem.owner_mask
-    if not uniform:
-        shares = np.zeros((problem.m, problem.k), dtype=object if problem.is_exact else np.float64)
-        shares[np.arange(problem.m), owners.argmax(axis=0)] = 1
-        return shares
-    counts = owners.sum(axis=0)
-    if not problem.is_exact:
-        split: NDArray[Any] = (owners / counts).T
-        return split
-    exact = np.zeros((problem.m, problem.k), dtype=object)
-    for x in range(problem.m):
-        exact[x, owners[:, x]] = Fraction(1, int(counts[x]))
-    return exact
 
 
 def _reachable(problem: PoolProblem, limit: int) -> dict[bytes, NDArray[np.bool_]] | None:

@@ -2,7 +2,7 @@
 
 Neither package is needed: the two classes follow their calling conventions. The committee's
 predictions on the pool are computed once; each query then costs one weighted count.
-Source: spec 06, section 8.
+Source: docs/theory/06-labeling.md, "Generalized binary search".
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterplay.core.validation import FloatArray, IntArray, check_positive_int
 from counterplay.core.weights import check_weights
 from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.labeling.gbs import label_masses, smaller_sides
 
 
 class CommitteeSplitStrategy:
@@ -82,16 +83,14 @@ class CommitteeSplitStrategy:
         return_utilities: bool = False,
     ) -> Any:
         """Indices of the next points to label, best first; optionally their split masses."""
+        import pandas as pd
+
         n = check_positive_int(batch_size, "batch_size")
         H, classes = self._predictions(X)
-        labels = (
-            np.asarray(y, dtype=np.float64)
-            if np.asarray(y).dtype.kind != "O"
-            else np.asarray([np.nan if v is None else v for v in np.asarray(y)], dtype=np.float64)
-        )
+        labels = np.asarray(y, dtype=object)
         if labels.shape != (H.shape[1],):
             raise InvalidInputError(f"y must have length {H.shape[1]}, got shape {labels.shape}")
-        missing = np.isnan(labels)
+        missing = pd.isna(labels)
         wrong = (classes[H[:, ~missing]] != labels[~missing]).sum(axis=1)
         utilities = self._split_masses(H, classes, wrong)
         allowed = missing.copy()
@@ -155,7 +154,4 @@ class CommitteeSplitStrategy:
             raise NotRealizableError(
                 "the labels contradict every committee member; pass tolerance > 0 to go on"
             )
-        w = w / w.sum()
-        masses = np.stack([w @ (code == H) for code in range(classes.size)])
-        rest: FloatArray = np.sort(masses, axis=0)[:-1].sum(axis=0)
-        return rest
+        return smaller_sides(label_masses(H, w / w.sum(), classes.size))

@@ -3,7 +3,8 @@
 A deterministic query algorithm on a coalition is a tree: an inner node asks one point, each leaf
 is one labeling of the coalition's points. Nodes are numbered so that parents come before children,
 rows of a node are a slice of one permutation, and nothing is recursive, because trees can be as
-deep as the pool is large. Source: spec 06, section 2.2.
+deep as the pool is large.
+Source: docs/theory/06-labeling.md, "Setting".
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ class QueryTree:
         Column asked at each node; -1 at a leaf.
     children:
         Child of each node per label, ``(nodes, n_classes)``; -1 where no row goes.
-    lo, hi:
-        Rows of the node: ``rows[lo:hi]``.
+    lo:
+        First of the node's rows in ``rows``.
+    hi:
+        One past the last of them: the node has ``rows[lo:hi]``.
     rows:
         A permutation of the rows of the problem.
 
@@ -96,10 +99,6 @@ class QueryTree:
             node = int(self.children[node, y])
         return asked
 
-    def shares(self, owner_mask: BoolArray, rule: OwnerRule, exact: bool = False) -> NDArray[Any]:
-        """How much of each node's query every agent pays, ``(nodes, k)``."""
-        return owner_shares(self, owner_mask, rule, exact)
-
     def costs(self, shares: NDArray[Any]) -> NDArray[Any]:
         """Sum the shares along the path of every row: the cost matrix, ``(rows, k)``."""
         down = _down if shares.dtype != object else _down.py_func
@@ -117,41 +116,54 @@ def _down(children: IntArray, shares: NDArray[Any]) -> NDArray[Any]:
     """For every node the sum of the shares of its proper ancestors."""
     total = np.zeros_like(shares)
     for node in range(children.shape[0]):
+        # parents come before children, so the sum of this node is complete here
         for child in children[node]:
             if child >= 0:
                 total[child] = total[node] + shares[node]
     return total
 
 
+def check_rule(rule: OwnerRule) -> OwnerRule:
+    """Return the owner rule: a known name or a callable."""
+    if not callable(rule):
+        check_choice(rule, "assignment", ("first", "uniform", "least_loaded"))
+    return rule
+
+
 def owner_shares(
     tree: QueryTree, owner_mask: BoolArray, rule: OwnerRule, exact: bool = False
 ) -> NDArray[Any]:
-    """Decide who answers at every node; fractional shares when owners are drawn uniformly."""
+    """How much of each node's query every agent pays, ``(nodes, k)``; fractions if uniform."""
     k = owner_mask.shape[0]
     inner = np.flatnonzero(tree.point != LEAF)
-    owners = owner_mask[:, tree.point[inner]].T
-    if isinstance(rule, str):
-        check_choice(rule, "assignment", ("first", "uniform", "least_loaded"))
-    if rule == "uniform":
-        shares: NDArray[Any] = np.zeros((tree.n_nodes, k), dtype=object if exact else np.float64)
-        counts = owners.sum(axis=1)
-        if exact:
-            for node, row, count in zip(inner, owners, counts):
-                shares[node, row] = Fraction(1, int(count))
-        else:
-            shares[inner] = owners / counts[:, None]
+    if rule in ("first", "uniform"):
+        fixed = column_shares(owner_mask, uniform=rule == "uniform", exact=exact)
+        shares: NDArray[Any] = np.zeros((tree.n_nodes, k), dtype=fixed.dtype)
+        shares[inner] = fixed[tree.point[inner]]
         return shares
     shares = np.zeros((tree.n_nodes, k), dtype=np.int32)
-    if rule == "first":
-        shares[inner, owners.argmax(axis=1)] = 1
-        return shares
     loads = np.zeros((tree.n_nodes, k), dtype=np.int64)
-    for node, row in zip(inner, owners):
-        agent = choose_owner(np.flatnonzero(row).tolist(), loads[node], int(tree.point[node]), rule)
+    for node in inner:
+        point = int(tree.point[node])
+        owners = np.flatnonzero(owner_mask[:, point]).tolist()
+        agent = choose_owner(owners, loads[node], point, rule)
         shares[node, agent] = 1
         kids = tree.children[node]
         loads[kids[kids != LEAF]] = loads[node] + shares[node]
     return shares
+
+
+def column_shares(owner_mask: BoolArray, *, uniform: bool, exact: bool) -> NDArray[Any]:
+    """How much of each column's query every agent pays: the first owner all, or all the same."""
+    owners = owner_mask.T
+    if not uniform:
+        shares = np.zeros(owners.shape, dtype=np.int32)
+        shares[np.arange(len(owners)), owners.argmax(axis=1)] = 1
+        return shares
+    counts = owners.sum(axis=1)
+    one = np.array([Fraction(1, int(n)) for n in counts], dtype=object) if exact else 1.0 / counts
+    split: NDArray[Any] = owners * one[:, None]
+    return split
 
 
 def choose_owner(owners: Sequence[int], loads: IntArray, point: int, rule: OwnerRule) -> int:

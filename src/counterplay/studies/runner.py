@@ -78,9 +78,10 @@ def run_studies(
         Base seed; the seed of a cell is derived from study, parameters and this.
     jobs:
         Worker processes; all cores when None.
-    backend, address:
-        ``"joblib"`` on this machine, or ``"ray"`` with the address of a cluster (None: start one
-        here).
+    backend:
+        ``"joblib"`` on this machine, or ``"ray"``.
+    address:
+        Address of a Ray cluster; None: start one here.
     fresh:
         Recompute: forget the stored cells of these studies at this scale, and stale ones.
     refresh:

@@ -1,6 +1,6 @@
 """Studies of the invariance area: where augmentation helps, is not enough, or hurts.
 
-Source: spec 11 section 5 (experiments E1 to E7), and real images and tables.
+Source: docs/theory/11-invariance.md, and real images and tables.
 """
 
 from counterplay.studies.invariance.adaptive import ADAPTIVE

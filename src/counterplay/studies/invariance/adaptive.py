@@ -1,4 +1,7 @@
-"""Adapting to unknown invariance. Source: spec 11 section 5, E4."""
+"""Adapting to unknown invariance.
+
+Source: docs/theory/11-invariance.md, "Proposition J.1 and Theorem J.1: unknown invariance".
+"""
 
 from __future__ import annotations
 
@@ -32,13 +35,13 @@ def adaptive_grid(scale: Scale) -> Sequence[Params]:
 
 def adaptive_cell(params: Params, seed: int) -> Record:
     """Errors of four learners on one random instance, and the chosen level."""
-    from counterplay.invariance import (
+    from counterplay.invariance import instances
+    from counterplay.invariance.lab import (
         ERM,
         AdaptiveRelaxed,
         ErmInv,
         OneInclusionInvariant,
         OneInclusionRelaxed,
-        instances,
     )
 
     rng = np.random.default_rng(seed)

@@ -1,4 +1,7 @@
-"""The agnostic rate d / eps^2. Source: spec 11 section 5, E6."""
+"""The agnostic rate d / eps^2.
+
+Source: docs/theory/11-invariance.md, "Theorem 11.8: the agnostic setting".
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,8 @@ def agnostic_cell(params: Params, seed: int) -> Record:
 
 def _memory(d: int, gamma: float, M: int, m: int, rng: np.random.Generator) -> dict[str, float]:
     """Error of ERM and of ERM-INV above the best hypothesis, mean of ten instances."""
-    from counterplay.invariance import ERM, ErmInv, instances
+    from counterplay.invariance import instances
+    from counterplay.invariance.lab import ERM, ErmInv
 
     plain, lookup = [], []
     for _ in range(10):

@@ -1,4 +1,7 @@
-"""Benign data: worst-case optimal is not best on average. Source: spec 11 section 5, E1 (note)."""
+"""Benign data: worst-case optimal is not best on average.
+
+Source: docs/theory/11-invariance.md, "Measured".
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def _halfspaces() -> tuple[Any, Any]:
 
 def benign_cell(params: Params, seed: int) -> Record:
     """Errors on natural points of ten orbits, for a random invariant halfspace."""
-    from counterplay.invariance import (
+    from counterplay.invariance.lab import (
         DA,
         ERM,
         ErmInv,

@@ -1,4 +1,4 @@
-"""Real boards with an exact symmetry. Source: spec 11 section 5, E5."""
+"""Real boards with an exact symmetry. Source: docs/theory/11-invariance.md, "Measured"."""
 
 from __future__ import annotations
 
@@ -37,9 +37,8 @@ def boards_cell(params: Params, seed: int) -> Record:
         ErmInvClassifier,
         OrbitVoteClassifier,
         groups,
-        one_hot_boards,
-        tic_tac_toe_endgames,
     )
+    from counterplay.invariance.lab import one_hot_boards, tic_tac_toe_endgames
 
     X, y = tic_tac_toe_endgames()
     X, group = one_hot_boards(X), groups.d4((3, 3, 3))

@@ -1,4 +1,7 @@
-"""Digits on coloured backgrounds: the birds, half real. Source: spec 11 section 5, E3."""
+"""Digits on coloured backgrounds: the birds, half real.
+
+Source: docs/theory/11-invariance.md, "Example 11.5: birds".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which dimension matters. Source: spec 11 section 5, E7."""
+"""Which dimension matters.
+
+Source: docs/theory/11-invariance.md, "Dimensions of the constructions".
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ def dimension_grid(scale: Scale) -> Sequence[Params]:
 
 def dimension_cell(params: Params, seed: int) -> Record:
     """All dimensions of one construction, and what theory says."""
-    from counterplay.invariance import dim, instances, mu, vcao, vcdim, vco
+    from counterplay.invariance import instances
+    from counterplay.invariance.lab import dim, mu, vcao, vcdim, vco
 
     makers: dict[str, Callable[[], Any]] = {
         "subsets": lambda: instances.example_vco0(2),
@@ -59,7 +63,8 @@ def _three_orbits() -> Any:
     """All labelings of five points in three orbits, listed."""
     from dataclasses import replace
 
-    from counterplay.invariance import FiniteProblem, instances
+    from counterplay.invariance import instances
+    from counterplay.invariance.lab import FiniteProblem
 
     case = instances.da_helps(5, EPS, random_state=0)
     group: Any = case.group
@@ -71,7 +76,8 @@ def _supplemented() -> Any:
     """Two constant hypotheses on three pairs, and everything that is constant on no pair."""
     from dataclasses import replace
 
-    from counterplay.invariance import FiniteProblem, instances
+    from counterplay.invariance import instances
+    from counterplay.invariance.lab import FiniteProblem
 
     rows = np.array([[0] * 6, [1] * 6], dtype=np.uint8)
     pairs = FiniteProblem(rows, np.repeat(np.arange(3), 2))

@@ -1,4 +1,7 @@
-"""Knowing the group helps. Source: spec 11 section 5, E2."""
+"""Knowing the group helps.
+
+Source: docs/theory/11-invariance.md, "Theorem 11.3: knowing the group helps".
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ def helps_grid(scale: Scale) -> Sequence[Params]:
 
 def helps_cell(params: Params, seed: int) -> Record:
     """Mean errors of ERM and augmentation over random groups."""
-    from counterplay.invariance import DA, ERM, instances
+    from counterplay.invariance import instances
+    from counterplay.invariance.lab import DA, ERM
 
     rng = np.random.default_rng(seed)
     erm: list[float] = []

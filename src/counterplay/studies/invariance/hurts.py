@@ -1,4 +1,4 @@
-"""Augmentation can hurt: birds. Source: spec 11 section 5, E3."""
+"""Augmentation can hurt: birds. Source: docs/theory/11-invariance.md, "Example 11.5: birds"."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ def birds_grid(scale: Scale) -> Sequence[Params]:
 @lru_cache(maxsize=8)
 def _orbit_only(K: int) -> Any:
     """The optimal orbit-only learner of K birds; its programs are solved once per process."""
-    from counterplay.invariance import OrbitOnlyOptimal, instances
+    from counterplay.invariance import instances
+    from counterplay.invariance.lab import OrbitOnlyOptimal
 
     return OrbitOnlyOptimal(instances.background_birds(K, random_state=0).problem)
 
 
 def birds_cell(params: Params, seed: int) -> Record:
     """Mean errors on random birds, and the value of the orbit game on all of them (K <= 8)."""
-    from counterplay.invariance import DA, ERM, ErmInv, instances, mu_of
+    from counterplay.invariance import instances
+    from counterplay.invariance.lab import DA, ERM, ErmInv, mu_of
 
     K, n = integer(params, "K"), integer(params, "n")
     rng = np.random.default_rng(seed)

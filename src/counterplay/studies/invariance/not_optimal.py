@@ -1,4 +1,7 @@
-"""Augmentation helps but is not optimal. Source: spec 11 section 5, E1."""
+"""Augmentation helps but is not optimal.
+
+Source: docs/theory/11-invariance.md, "Theorem 11.2: augmentation is not optimal".
+"""
 
 from __future__ import annotations
 
@@ -36,13 +39,13 @@ def proper_grid(scale: Scale) -> Sequence[Params]:
 
 def proper_cell(params: Params, seed: int) -> Record:
     """Mean error of all learners over a few random instances; one-inclusion on the first two."""
-    from counterplay.invariance import (
+    from counterplay.invariance import instances
+    from counterplay.invariance.lab import (
         DA,
         ERM,
         ErmInv,
         OneInclusionInvariant,
         OneInclusionRelaxed,
-        instances,
     )
 
     d, m = integer(params, "d"), integer(params, "m")

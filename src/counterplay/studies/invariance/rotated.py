@@ -1,4 +1,4 @@
-"""Rotated digits: upright training images, test images turned at random. Source: issue, W10."""
+"""Rotated digits: upright training images, test images turned at random."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A real table: pairs of wines, swapped columns and flipped signs. Source: spec 11 section 9."""
+"""A real table: pairs of wines, swapped columns and flipped signs.
+
+Source: docs/theory/11-invariance.md, "Measured".
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import numpy as np
 from counterplay.core.figures import THEORY, panels
 from counterplay.labeling import B2IR, GBS, OptimalTree, bounds, instances, sir_mixture
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_most, equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,8 +56,7 @@ def _cell(params: Params, seed: int) -> Record:
 
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
-    n = frame["n"].to_numpy(dtype=float)
-    expected = np.array([bounds.counterexample_joint(int(v)) for v in n]) + 0.02 * n - 0.04
+    expected = [bounds.counterexample_joint(int(n), float(DELTA)) for n in frame["n"]]
     error = float(np.abs(frame["joint"] - expected).max())
     large = frame[frame["n"] >= 6]
     excess = float((frame["b2ir"] - frame["alone"]).max())
@@ -66,15 +66,14 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
         for row in solved.itertuples()
     ]
     return [
-        Verdict("06.02", "Joint GBS costs agent 1 what the closed form says, at every size.",
-                f"largest error {error:.1e}", "0", error < 1e-9),
-        Verdict("06.06", "Joining hurts agent 1 from six levels on, more with every level.",
-                f"{int((large['joint'] > large['alone']).sum())} of {len(large)} sizes", "all",
-                bool((large["joint"] > large["alone"]).all())),
-        Verdict("06.11", "B2IR never costs agent 1 more than staying alone.",
-                f"largest excess {excess:.1e}", "<= 0", excess <= 1e-12),
-        Verdict("06.10", "GBS stays below 4 Q* ln(1/min prior).",
-                f"largest ratio {max(ratios):.3f}", "<= 1", max(ratios) <= 1),
+        equals("06.02", "Joint GBS costs agent 1 what the closed form says, at every size.",
+               error, 0, what="largest error", tolerance=1e-9),
+        equals("06.06", "Joining hurts agent 1 from six levels on, more with every level.",
+               int((large["joint"] > large["alone"]).sum()), len(large), what="sizes"),
+        at_most("06.11", "B2IR never costs agent 1 more than staying alone.",
+                excess, 0, what="largest excess", slack=1e-12),
+        at_most("06.10", "GBS stays below 4 Q* ln(1/min prior).",
+                max(ratios), 1, what="largest ratio"),
     ]  # fmt: skip
 
 
@@ -85,9 +84,10 @@ def _figure(frame: pd.DataFrame) -> Figure:
     figure, (left, right) = panels(2)
     frame = frame.sort_values("n")
     n = frame["n"].to_numpy(dtype=float)
-    left.plot(n, n / 4 + 11 / 8 + 0.02 * n - 0.04, label="theory, n/4 + 11/8 + shift", **THEORY)
-    left.axhline(8 / 3 + 0.02, **{**THEORY, "linestyle": ":"})
-    left.axhline(5 / 2, **{**THEORY, "linestyle": ":"})
+    joint = [bounds.counterexample_joint(int(v), float(DELTA)) for v in n]
+    alone = [bounds.counterexample_alone(int(v), float(DELTA)) for v in n]
+    left.plot(n, joint, label="theory, about n/4", **THEORY)
+    left.plot(n, alone, **{**THEORY, "linestyle": ":"})
     for column, label, marker in (
         ("joint", "joint GBS", "o"),
         ("alone", "alone", "s"),
@@ -101,7 +101,7 @@ def _figure(frame: pd.DataFrame) -> Figure:
              title="Greedy joint labelling loads agent 1")  # fmt: skip
     left.legend()
     solved = frame.dropna(subset=["optimum"])
-    bound = 4 * np.log(1 / solved["smallest_prior"])
+    bound = [bounds.gbs_queries(1.0, prior) for prior in solved["smallest_prior"]]
     right.plot(solved["n"], bound, label="bound 4 ln(1/min prior)", **THEORY)
     right.plot(solved["n"], solved["total_joint"] / solved["optimum"], "o", label="GBS / optimum")
     right.set(xlabel="levels n of the instance", ylabel="total queries / optimum", yscale="log",

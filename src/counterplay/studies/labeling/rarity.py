@@ -11,6 +11,7 @@ from counterplay.core.seeds import generator
 from counterplay.core.stats import clopper_pearson
 from counterplay.labeling import B2IR, GBS, PoolProblem, incentive_report, instances
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,11 +96,10 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     total, fixed = int(frame["trials"].sum()), int(frame["repaired"].sum())
     hidden = frame[(frame["kind"] == "embedded") & (frame["skew"] == 1)]
     return [
-        Verdict("06.11", "B2IR is individually rational on every instance.",
-                f"{fixed} of {total}", "all", fixed == total),
-        Verdict("06.07", "The violation survives permuted points and flipped labels.",
-                f"{int(hidden['violations'].sum())} of {int(hidden['trials'].sum())}", "all",
-                int(hidden["violations"].sum()) == int(hidden["trials"].sum())),
+        equals("06.11", "B2IR is individually rational on every instance.", fixed, total,
+               what="instances"),
+        equals("06.07", "The violation survives permuted points and flipped labels.",
+               int(hidden["violations"].sum()), int(hidden["trials"].sum()), what="instances"),
     ]  # fmt: skip
 
 

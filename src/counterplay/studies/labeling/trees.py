@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from counterplay.core.figures import panels
-from counterplay.labeling import B2IR, GBS, PrunedPartialSIR, draw_tree, instances
+from counterplay.labeling import B2IR, GBS, instances
+from counterplay.labeling.lab import PrunedPartialSIR, draw_tree
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import equals
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
 
-FIGURE_ORDER = [1, 3, 6]  # the thesis' figure asks 0.5 first, then 0.3 or 0.7
+FIGURE_ORDER = [1, 3, 6]  # Example 6.1 asks 0.5 first, then 0.3 or 0.7
 
 
 def _grid(scale: Scale) -> list[Params]:
@@ -47,13 +49,10 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
         Verdict("06.01", "Four thresholds: two questions alone, one each together.",
                 f"{joint['cost_1']:g} and {joint['cost_2']:g}", "1 and 1",
                 bool(joint["cost_1"] == joint["cost_2"] == 1 and joint["alone_1"] == 2)),
-        Verdict("06.11", "The agent whom joining would hurt pays what it pays alone.",
-                f"{safe['cost_1']:.3f} instead of {safe['joint_1']:.3f}",
-                f"{safe['alone_1']:.3f}",
-                bool(abs(safe["cost_1"] - min(safe["alone_1"], safe["joint_1"])) < 1e-12)),
-        Verdict("06.15", "A pruned tree saves the favoured agent queries.",
-                f"{pruned['cost_1']:.3f} of {pruned['alone_1']:.3f}", "13/7 of 2",
-                bool(abs(pruned["cost_1"] - 13 / 7) < 1e-12)),
+        equals("06.11", "The agent whom joining would hurt pays what it pays alone.",
+               safe["cost_1"], min(safe["alone_1"], safe["joint_1"]), tolerance=1e-12),
+        equals("06.15", "A pruned tree saves the favoured agent queries: 13/7 of 2.",
+               pruned["cost_1"], 13 / 7, tolerance=1e-12),
     ]  # fmt: skip
 
 

@@ -1,59 +1,12 @@
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from counterplay.core.finite_class import FiniteClass
 from counterplay.errors import InvalidInputError, NotRealizableError
-from counterplay.labeling import GBS, CommitteeSplitStrategy, PoolProblem, bounds, hypotheses
-
-
-def rows(cls: FiniteClass) -> set[bytes]:
-    return {row.tobytes() for row in cls.labels}
-
-
-@pytest.mark.claim("06.25")
-def test_planar_halfspaces() -> None:
-    rng = np.random.default_rng(0)
-    for m in (1, 2, 5, 50, 100):
-        found = hypotheses.enumerate_halfspaces_2d(rng.normal(size=(m, 2)))
-        assert len(found) == len(rows(found)) == bounds.halfspace_labelings(m)
-    for m in (3, 5, 8):
-        X = rng.normal(size=(m, 2))
-        exact, by_lp = hypotheses.enumerate_halfspaces_2d(X), hypotheses.enumerate_halfspaces_lp(X)
-        assert rows(exact) == rows(by_lp)
-    grid = np.array([[0, 0], [1, 0], [2, 0], [0, 1], [1, 1], [1, 1]], dtype=float)
-    exact, by_lp = (
-        hypotheses.enumerate_halfspaces_2d(grid),
-        hypotheses.enumerate_halfspaces_lp(grid),
-    )
-    assert rows(exact) == rows(by_lp)
-
-
-def unit_time(m: int) -> float:
-    X = np.random.default_rng(1).normal(size=(m, 2))
-    problem = PoolProblem.from_class(FiniteClass.halfspaces_2d(X), [np.arange(m)])
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        costs = GBS().cost_matrix(problem)
-        seconds.append(time.perf_counter() - start)
-    return min(seconds) / (problem.m * problem.N * float(costs.sum(axis=1).mean()))
-
-
-@pytest.mark.claim("06.30")
-def test_time_grows_like_rows_times_columns_times_depth() -> None:
-    unit_time(20)  # compile
-    assert unit_time(200) < 3 * unit_time(50)
-
-
-def test_other_sources() -> None:
-    X = np.random.default_rng(2).normal(size=(6, 2))
-    assert len(hypotheses.stumps(X)) <= 2 * 2 * 7
-    assert rows(hypotheses.stumps(X)) <= rows(hypotheses.enumerate_halfspaces_2d(X))
+from counterplay.labeling import CommitteeSplitStrategy
 
 
 def committee_and_pool() -> tuple[list[object], np.ndarray, np.ndarray]:
@@ -148,3 +101,16 @@ def test_modal_loop() -> None:
     )
     index = learner.query(X)[0]
     assert 0 <= int(index[0]) < 200
+
+
+def test_l7_labels_may_be_words() -> None:
+    from sklearn.tree import DecisionTreeClassifier
+
+    members, X, y = committee_and_pool()
+    words = np.array(["no", "yes"])
+    speaking = [DecisionTreeClassifier(max_depth=2).fit(X, words[m.predict(X)]) for m in members]
+    known = np.full(len(X), None, dtype=object)
+    strategy = CommitteeSplitStrategy(speaking, tolerance=0.1)
+    first = int(strategy.query(X, known)[0])
+    known[first] = words[y[first]]
+    assert int(strategy.query(X, known)[0]) != first

@@ -1,0 +1,113 @@
+"""For researchers: problems on finite pools, learners with certificates, dimensions, exact answers.
+
+The finite problems in which the theorems are sharp: hypothesis classes, transformation sets on
+pools of points, the learners that are optimal (one-inclusion graphs) and those that are not (plain
+augmentation), the dimensions that decide how much data is needed, and small boards to try it on.
+"""
+
+from counterplay.invariance.adaptive import AdaptiveAgnostic, AdaptiveRelaxed, KnownEta
+from counterplay.invariance.advisor import Advice, InvarianceAdvisor
+from counterplay.invariance.baselines import DA, ERM, ErmInv
+from counterplay.invariance.boards import one_hot_boards, tic_tac_toe_endgames
+from counterplay.invariance.booster import ConfidenceBooster
+from counterplay.invariance.classes import ExplicitClass, HypothesisClass
+from counterplay.invariance.compression import AgnosticCompression, AlphaBoostCompression
+from counterplay.invariance.dimensions import OrbitCube, dim, vcao, vcdim, vco, vco_eta, vco_eta_sup
+from counterplay.invariance.errors import (
+    ConflictingOrbitLabelsError,
+    IdentityMissingError,
+    InfiniteOrbitError,
+    NotAGroupError,
+    SampleTooSmallError,
+    ShapeError,
+)
+from counterplay.invariance.explanation import OneInclusionView
+from counterplay.invariance.geometric_classes import (
+    FittedCommittee,
+    Halfspaces2D,
+    Intervals1D,
+    Thresholds1D,
+)
+from counterplay.invariance.implicit_classes import AllLabelings, BalancedSubsets, BlockConstants
+from counterplay.invariance.model import (
+    FiniteDistribution,
+    FiniteProblem,
+    Regime,
+    classify_regime,
+)
+from counterplay.invariance.one_inclusion import (
+    CertifiedPredictions,
+    OneInclusionEta,
+    OneInclusionInvariant,
+    OneInclusionRelaxed,
+)
+from counterplay.invariance.orbit_only import MuResult, OrbitOnlyOptimal, mu, mu_of
+from counterplay.invariance.theory_lab import TheoryReport, theory_lab
+from counterplay.invariance.tie_rules import TieRule, WeightedSample
+from counterplay.invariance.transformations import (
+    AbstractOrbits,
+    CoordinatePermutationGroup,
+    MapSet,
+    SignFlipGroup,
+    TrivialGroup,
+)
+
+__all__ = [
+    "DA",
+    "ERM",
+    "AbstractOrbits",
+    "AdaptiveAgnostic",
+    "AdaptiveRelaxed",
+    "Advice",
+    "AgnosticCompression",
+    "AllLabelings",
+    "AlphaBoostCompression",
+    "BalancedSubsets",
+    "BlockConstants",
+    "CertifiedPredictions",
+    "ConfidenceBooster",
+    "ConflictingOrbitLabelsError",
+    "CoordinatePermutationGroup",
+    "ErmInv",
+    "ExplicitClass",
+    "FiniteDistribution",
+    "FiniteProblem",
+    "FittedCommittee",
+    "Halfspaces2D",
+    "HypothesisClass",
+    "IdentityMissingError",
+    "InfiniteOrbitError",
+    "Intervals1D",
+    "InvarianceAdvisor",
+    "KnownEta",
+    "MapSet",
+    "MuResult",
+    "NotAGroupError",
+    "OneInclusionEta",
+    "OneInclusionInvariant",
+    "OneInclusionRelaxed",
+    "OneInclusionView",
+    "OrbitCube",
+    "OrbitOnlyOptimal",
+    "Regime",
+    "SampleTooSmallError",
+    "ShapeError",
+    "SignFlipGroup",
+    "TheoryReport",
+    "Thresholds1D",
+    "TieRule",
+    "TrivialGroup",
+    "WeightedSample",
+    "classify_regime",
+    "dim",
+    "mu",
+    "mu_of",
+    "one_hot_boards",
+    "theory_lab",
+    "tic_tac_toe_endgames",
+    "vcao",
+    "vcdim",
+    "vco",
+    "vco_eta",
+    "vco_eta_sup",
+]
