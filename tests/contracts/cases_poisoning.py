@@ -137,11 +137,6 @@ CASES = {
         "make": lambda: lab.CircleERM([[3.0, 0.0, 0.0]], random_state=0),
         "run": lambda c: c.fit(SPHERES.S.X, SPHERES.S.y).predict(SPHERES.S.X),
     },
-    "BlockMajority": {
-        "make": lambda: lab.BlockMajority(lab.OrderedERM(LINE), 1, random_state=0),
-        "run": finite,
-        "bad": {"t = 0": lambda: lab.BlockMajority(lab.OrderedERM(LINE), 0)},
-    },
     "SubsampleERM": {
         "make": lambda: lab.SubsampleERM(lab.OrderedERM(LINE), 1, 0.5, random_state=0),
         "run": finite,
@@ -157,11 +152,6 @@ CASES = {
                 lab.OrderedERM(LINE), 1, 1, lab.FiniteProjector(LINE)
             )
         },
-    },
-    "HashPartitionAggregation": {
-        "make": lambda: lab.HashPartitionAggregation(lab.MinClosedInterval(), 3),
-        "run": line_learner,
-        "bad": {"no blocks": lambda: lab.HashPartitionAggregation(lab.MinClosedInterval(), 0)},
     },
     "FiniteProjector": {"make": lambda: lab.FiniteProjector(LINE)},
     "ThresholdProjector": {"make": lambda: lab.ThresholdProjector([0.0, 1.0])},
@@ -265,16 +255,6 @@ CASES = {
             "h_star": p.IntervalTarget([0.5, 1.0]),
             "S": p.LabelledSet(X1, Y1),
             "n_points": 11,
-        }
-    },
-    "certified_upper_rate": {
-        "args": lambda: {
-            "learner": lab.BlockMajority(lab.MaxOpenInterval(), 1),
-            "S": p.LabelledSet(np.linspace(0.01, 0.99, 44), np.zeros(44)),
-            "X_test": X1,
-            "truth": np.zeros(10),
-            "n_permutations": 2,
-            "random_state": 0,
         }
     },
     "choose_n_partitions": {

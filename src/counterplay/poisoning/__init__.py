@@ -13,7 +13,7 @@ numbers in ``bounds``.
 
 from counterplay.poisoning import bounds, instances, lab
 from counterplay.poisoning.batched_mlp import BatchedMLPClassifier
-from counterplay.poisoning.block_majority_classifier import BlockMajorityClassifier
+from counterplay.poisoning.block_majority import BlockMajorityClassifier
 from counterplay.poisoning.certificates import CertifiedAccuracy
 from counterplay.poisoning.engine import attackable_rate
 from counterplay.poisoning.errors import BlockFailureWarning, GlobalFeaturesWarning

@@ -224,7 +224,8 @@ def attackable_rate(
         Seed of the coins.
     certificate:
         Function ``(fitted, h_star, S, X_test, budget)`` that returns True where no poison can
-        succeed. Default: the learner's own ``certified`` method, or no certificate.
+        succeed. Default: the learner's own ``certified`` or ``certify`` method, or
+        no certificate.
     n_jobs:
         Workers of joblib over test points.
 
@@ -346,6 +347,9 @@ def _certified(
         safe = certificate(fitted, h_star, S, points, budget)
     elif hasattr(fitted, "certified"):
         safe = fitted.certified(h_star, S, points, budget)
+    elif hasattr(fitted, "certify") and budget is not None:
+        right = _labels(fitted, points) == np.asarray(h_star(points))
+        safe = right & (fitted.certify(points) >= budget)
     else:
         safe = np.zeros(len(points))
     return np.asarray(safe, dtype=np.bool_)

@@ -19,11 +19,6 @@ from counterplay.poisoning.attackers import (
     SphereReflectionAttacker,
     SqueezePairAttacker,
 )
-from counterplay.poisoning.block_majority import (
-    BlockMajority,
-    HashPartitionAggregation,
-    SubsampleERM,
-)
 from counterplay.poisoning.brute_force import brute_force_region
 from counterplay.poisoning.circle_erm import CircleERM, CircleTarget
 from counterplay.poisoning.closure import ClosureLearner
@@ -49,7 +44,7 @@ from counterplay.poisoning.intervals import (
 from counterplay.poisoning.line_region import LineRegion
 from counterplay.poisoning.model import Attacker, BatchLearner, LinearTarget, TableTarget
 from counterplay.poisoning.ordered_erm import OrderedERM, worst_case_region
-from counterplay.poisoning.partition_curve import PartitionCurve
+from counterplay.poisoning.partition_classifier import PartitionCurve
 from counterplay.poisoning.projected_majority import (
     FiniteProjector,
     HalfspaceProjector,
@@ -59,15 +54,14 @@ from counterplay.poisoning.projected_majority import (
 )
 from counterplay.poisoning.report import PoisoningReport
 from counterplay.poisoning.separation import separable
+from counterplay.poisoning.subsample import SubsampleERM
 from counterplay.poisoning.tree_order import CallableTreeOrderLearner, TreeOrderLearner
-from counterplay.poisoning.upper_rate import certified_upper_rate
 
 __all__ = [
     "AcrossBoundaryAttacker",
     "AttackReport",
     "Attacker",
     "BatchLearner",
-    "BlockMajority",
     "BudgetError",
     "CallableTreeOrderLearner",
     "ChainReflectionAttacker",
@@ -83,7 +77,6 @@ __all__ = [
     "GapCuttingAttacker",
     "HalfspaceProjector",
     "HardMarginSVM",
-    "HashPartitionAggregation",
     "HollowStarAttacker",
     "IntervalProjector",
     "LineRegion",
@@ -110,7 +103,6 @@ __all__ = [
     "TreeOrderLearner",
     "UnitDiscScaler",
     "brute_force_region",
-    "certified_upper_rate",
     "disagreement_rate",
     "disagreement_region",
     "gap_costs",

@@ -186,7 +186,7 @@ def fresh(learner: Any, seed: int | None = None) -> Any:
     estimator = clone(learner)
     if seed is not None:
         coins = {
-            name: seed % (2**32)
+            name: seed if name == "random_state" and is_randomised(learner) else seed % 2**32
             for name in estimator.get_params()
             if name == "random_state" or name.endswith("__random_state")
         }
@@ -196,9 +196,7 @@ def fresh(learner: Any, seed: int | None = None) -> Any:
 
 def is_randomised(learner: Any) -> bool:
     """Whether the fit depends on coins the attacker does not know."""
-    if isinstance(learner, BatchLearner):
-        return learner.randomised
-    return False
+    return bool(getattr(learner, "randomised", False))
 
 
 def training_set(X: ArrayLike, y: ArrayLike) -> LabelledSet:

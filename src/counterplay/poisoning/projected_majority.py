@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.programs import minimize_linear
-from counterplay.core.seeds import RandomState
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.stats import Interval
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -25,11 +26,11 @@ from counterplay.core.validation import (
 )
 from counterplay.core.votes import majority, minority_counts
 from counterplay.poisoning import bounds
-from counterplay.poisoning.block_majority import BINARY, fit_random_blocks
+from counterplay.poisoning.clean_rate import CleanTrial, block_vote_rate
 from counterplay.poisoning.errors import ProjectionFailed
 from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, column
 from counterplay.poisoning.ordered_erm import as_class
-from counterplay.poisoning.voting import collect_votes
+from counterplay.poisoning.voting import BINARY, collect_votes, fit_random_blocks
 
 
 class Projector(Protocol):
@@ -255,11 +256,6 @@ class ProjectedMajority(BatchLearner):
         """The number of blocks, 10 k_p t + 1."""
         return 10 * self.k_p * self.t + 1
 
-    @property
-    def tolerated(self) -> int:
-        """Clean blocks that may be wrong at a point without the answer being wrong: 9t."""
-        return 9 * self.t
-
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the blocks, take the vote on the reference points, project."""
         S = LabelledSet(np.asarray(X), np.asarray(y))
@@ -279,3 +275,25 @@ class ProjectedMajority(BatchLearner):
     def sample_size(self, eps: float, delta: float, d: int) -> int:
         """Rows that suffice for attackable rate eps with probability 1 - delta."""
         return bounds.projected_majority_sample_size(self.t, d, self.k_p, eps, delta)
+
+    def certified_upper_rate(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_test: ArrayLike,
+        y_test: ArrayLike,
+        *,
+        n_permutations: int = 200,
+        confidence: float = 0.95,
+    ) -> Interval:
+        """Upper bound on the rate of test points that t added rows can make wrong.
+
+        The test points must be among the reference points of the projector. The answer is wrong
+        only where more than 9t clean blocks are wrong.
+        """
+        S = LabelledSet(np.asarray(X), np.asarray(y))
+        trial = CleanTrial(self.base, S.X, S.y, np.asarray(X_test), np.asarray(y_test))
+        return block_vote_rate(
+            trial, n_blocks=self.n_blocks, budget=self.t, tolerated=9 * self.t,
+            draws=n_permutations, rng=generator(self.random_state), confidence=confidence,
+        )  # fmt: skip

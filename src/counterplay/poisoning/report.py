@@ -21,13 +21,12 @@ from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import Interval, clopper_pearson
 from counterplay.core.validation import BoolArray, IntArray, check_int, check_real
 from counterplay.errors import InvalidInputError
+from counterplay.poisoning.attackers.practical import PipelineAttack
 from counterplay.poisoning.partition_classifier import PartitionClassifier
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-_STEPS = (1.001, 1.2, 1.5, 2.0)
 
 
 @dataclass(frozen=True)
@@ -222,7 +221,9 @@ def poisoning_report(
     pool = np.setdiff1d(held, test)
     model = clone(pipeline).fit(points[train], truth[train])
     right = np.asarray(model.predict(points[test])) == truth[test]
-    attack = _Attack(pipeline, teacher, points[train], truth[train], points[pool], truth[pool], t)
+    attack = PipelineAttack(
+        pipeline, teacher, points[train], truth[train], points[pool], truth[pool], t
+    )
     found = [attack(points[i], truth[i]) if ok else None for i, ok in zip(test, right)]
     empty = (points[:0], truth[:0])
     guard = _guard(pipeline, model, n_partitions, t).fit(points[train], truth[train])
@@ -257,71 +258,3 @@ def _guard(pipeline: Any, model: Any, n_partitions: int | None, t: int) -> Parti
         guarded: PartitionClassifier = clone(pipeline)
         return guarded
     return PartitionClassifier(clone(pipeline), n_partitions or 10 * t + 1)
-
-
-@dataclass(frozen=True)
-class _Attack:
-    """Tries steps across the teacher's boundary and true rows of other classes."""
-
-    pipeline: Any
-    teacher: Any
-    X: NDArray[Any]
-    y: NDArray[Any]
-    pool: NDArray[Any]
-    pool_labels: NDArray[Any]
-    budget: int
-    n_nearest: int = 3
-
-    def __call__(self, x0: NDArray[Any], truth: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        for rows, labels in self._proposals(x0, truth):
-            both = np.vstack([self.X, rows]), np.concatenate([self.y, labels])
-            try:
-                model = clone(self.pipeline).fit(*both)
-            except ValueError:
-                continue
-            if np.asarray(model.predict(x0[None]))[0] != truth:
-                return rows, labels
-        return None
-
-    def _proposals(self, x0: NDArray[Any], truth: Any) -> Any:
-        crossings = [
-            self._crossing(x0, truth, end) for end in self._others(self.X, self.y, x0, truth)
-        ]
-        for step in _STEPS:
-            for crossing in crossings:
-                stretch = step * (1 + 0.02 * np.arange(self.budget))
-                rows = x0 + stretch[:, None] * (crossing - x0)
-                labels = np.asarray(self.teacher(rows))
-                clean = labels != truth
-                if clean.any():
-                    yield rows[clean], labels[clean]
-        near = self._others(
-            self.pool, self.pool_labels, x0, truth, max(self.n_nearest, self.budget)
-        )
-        if len(near):
-            labels = np.asarray(self.teacher(near))
-            yield near[: self.budget], labels[: self.budget]
-            for i in range(len(near)):
-                yield (
-                    np.repeat(near[i : i + 1], self.budget, axis=0),
-                    np.repeat(labels[i], self.budget),
-                )
-
-    def _others(
-        self, X: NDArray[Any], y: NDArray[Any], x0: NDArray[Any], truth: Any, n: int | None = None
-    ) -> NDArray[Any]:
-        other = X[y != truth]
-        order = np.argsort(np.linalg.norm(other - x0, axis=1), kind="stable")
-        nearest: NDArray[Any] = other[order[: n or self.n_nearest]]
-        return nearest
-
-    def _crossing(self, x0: NDArray[Any], truth: Any, end: NDArray[Any]) -> NDArray[Any]:
-        """First point towards ``end`` with another label, by bisection on 32 points at a time."""
-        low, high = 0.0, 1.0
-        for _ in range(3):
-            shares = np.linspace(low, high, 33)
-            labels = np.asarray(self.teacher(x0 + shares[:, None] * (end - x0)))
-            first = int(np.argmax(labels != truth)) if (labels != truth).any() else 32
-            low, high = shares[max(first - 1, 0)], shares[first]
-        crossing: NDArray[Any] = x0 + high * (end - x0)
-        return crossing

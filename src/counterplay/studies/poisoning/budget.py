@@ -13,21 +13,26 @@ from sklearn.svm import SVC
 
 from counterplay.core.figures import PALETTE, figure_style, panels
 from counterplay.core.stats import Interval, clopper_pearson
-from counterplay.poisoning import IntervalTarget, LabelledSet, attackable_rate, bounds
+from counterplay.poisoning import (
+    BlockMajorityClassifier,
+    IntervalTarget,
+    LabelledSet,
+    PartitionClassifier,
+    attackable_rate,
+    bounds,
+)
 from counterplay.poisoning.lab import (
     AcrossBoundaryAttacker,
-    BlockMajority,
     GapCuttingAttacker,
     HalfspaceProjector,
-    HashPartitionAggregation,
     IntervalProjector,
     LinearTarget,
     MaxOpenInterval,
     ProjectedMajority,
     SubsampleERM,
-    certified_upper_rate,
     open_interval_rate,
 )
+from counterplay.poisoning.model import fresh
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -36,7 +41,7 @@ if TYPE_CHECKING:
 
 LEARNERS = ("plain", "block", "projected", "subsample", "hash")
 NAMES = {
-    "plain": "plain", "block": "BlockMajority", "projected": "ProjectedMajority",
+    "plain": "plain", "block": "block majority", "projected": "ProjectedMajority",
     "subsample": "SubsampleERM, eps = 0.3", "hash": "hash partition (DPA)",
 }  # fmt: skip
 BASES = ("longest interval", "SVM, digits 3 or 8", "SVM, two components")
@@ -110,14 +115,14 @@ def _problem(base: str, seed: int) -> tuple[Any, Any, LabelledSet, Any, list[Any
 def _learner(params: Params, base: Any, reference: Any) -> Any:
     t, name = int(params["t"] or 1), params["learner"]
     if name == "block":
-        return BlockMajority(base, t)
+        return BlockMajorityClassifier(base, t)
     if name == "projected":
         if params["base"] == BASES[0]:
             return ProjectedMajority(base, t, 3, IntervalProjector(reference))
         return ProjectedMajority(base, t, 4, HalfspaceProjector(reference))
     if name == "subsample":
         return SubsampleERM(base, t, EPS)
-    return base if name == "plain" else HashPartitionAggregation(base, 10 * t + 1)
+    return base if name == "plain" else PartitionClassifier(base, 10 * t + 1)
 
 
 def _cell(params: Params, seed: int) -> Record:
@@ -149,10 +154,13 @@ def _upper(
         value = open_interval_rate(S.X, t) if params["base"] == BASES[0] else 1.0
         return Interval(value, value, value, 0.95)
     if params["learner"] == "hash":
-        safe = learner.fit(S.X, S.y).certified(target, S, test, t)
-        return clopper_pearson(int((~safe).sum()), len(test))
+        curve = learner.fit(S.X, S.y).certified_accuracy(test, truth)
+        return clopper_pearson(len(test) - round(curve.at(t) * len(test)), len(test))
     draws = int(params["draws"] or 1)
-    return certified_upper_rate(learner, S, test, truth, n_permutations=draws, random_state=seed)
+    span: Interval = fresh(learner, seed).certified_upper_rate(
+        S.X, S.y, test, truth, n_permutations=draws
+    )
+    return span
 
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
