@@ -287,6 +287,7 @@ CASES = {
     "bounds.star_sample_size": {"args": {"s": 2, "eps": 0.1, "delta": 0.1}},
     # bounds
     "bounds.closed_interval_error": {"args": {"p": 0.6, "m": 50}},
+    "bounds.open_interval_error": {"args": {"margin": 0.2, "m": 50}},
     "bounds.largest_gap_error": {"args": {"m": 50}},
     "bounds.tree_order_sample_size": {"args": {"eps": 0.1, "delta": 0.1}},
     "bounds.closure_sample_size": {"args": {"d": 4, "eps": 0.1, "delta": 0.1}},

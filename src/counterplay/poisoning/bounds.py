@@ -33,6 +33,21 @@ def closed_interval_error(p: float, m: int) -> float:
     return 2 * (1 - (1 - mass) ** (n + 1)) / (n + 1) - mass * (1 - mass) ** n
 
 
+def open_interval_error(margin: float, m: int) -> float:
+    """Expected error of MaxOpenInterval for a target with positives (uniform data).
+
+    ``margin`` is the mass on either side of the target; the answer ends at the next negative on
+    each side, or at the end of the range.
+
+    Examples
+    --------
+    >>> round(open_interval_error(0.2, 50), 4)
+    0.0392
+    """
+    side, n = check_fraction(margin, "margin"), check_int(m, "m", low=0)
+    return 2 * (1 - (1 - side) ** (n + 1)) / (n + 1)
+
+
 def largest_gap_error(m: int) -> float:
     """Expected error of MaxOpenInterval when nothing is positive (uniform data): H_{m+1}/(m+1).
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.figures import PALETTE, THEORY, panels
+from counterplay.core.stats import Interval
 from counterplay.studies.poisoning.plane_pictures import chords, picture
 from counterplay.studies.poisoning.plane_problems import chain_cell, disc_cell
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_most, covers, equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,42 +47,25 @@ def _cell(params: Params, seed: int) -> Record:
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     dyadic = frame[(frame.learner == "dyadic") & (frame["where"] == "disc")]
-    broken, over = int(dyadic.broken.sum()), int(dyadic.over.sum())
+    flipped = "certified points of the dyadic learner that an attack flipped"
+    ordered = "disorder of error, attacked and not certified for the dyadic learner"
+    bound = "data sets whose mass left open by the certificate exceeds 2 e' log(64/gamma)"
+    disorder = max((dyadic.error - dyadic.lower).max(), (dyadic.lower - dyadic.upper).max())
     found = [
-        Verdict(
-            "10.22",
-            "no certified point of the dyadic learner was flipped by an attack",
-            f"{broken} flipped",
-            "0",
-            broken == 0,
-        ),
-        Verdict(
-            "10.22",
-            "error, attacked and not certified are ordered for the dyadic learner",
-            f"largest upper bound {dyadic.upper.max():.3f}",
-            "error <= lower <= upper",
-            bool((dyadic.error <= dyadic.lower).all() and (dyadic.lower <= dyadic.upper).all()),
-        ),
-        Verdict(
-            "10.22",
-            "mass that the certificate leaves open, against 2 e' log(64/gamma) on every data set",
-            f"{over} above; means at most {(dyadic.upper / dyadic.bound).max():.2f} of it",
-            "never above",
-            over == 0,
-        ),
+        equals("10.22", flipped, int(dyadic.broken.sum()), 0),
+        at_most("10.22", ordered, disorder, 0, what="largest difference"),
+        equals("10.22", bound, int(dyadic.over.sum()), 0),
     ]
-    chain = frame[frame["where"] == "chain"]
-    for row in chain[chain.learner == "dyadic"].itertuples():
-        found.append(
-            Verdict(
-                "10.20",
-                f"dyadic learner on the chain with {2 * int(row.m)} points: attackable rate",
-                f"{row.lower:.3f} [{row.low:.3f}, {row.high:.3f}]",
-                f"{row.bound:.4f}",
-                bool(row.low <= row.bound <= row.high),
-            )
+    chain = frame[(frame["where"] == "chain") & (frame.learner == "dyadic")]
+    return found + [
+        covers(
+            "10.20",
+            f"dyadic learner on the chain with {2 * int(row.m)} points: attackable rate",
+            Interval(row.lower, row.low, row.high),
+            row.bound,
         )
-    return found
+        for row in chain.itertuples()
+    ]
 
 
 def _curves(frame: pd.DataFrame) -> Figure:
@@ -90,22 +75,21 @@ def _curves(frame: pd.DataFrame) -> Figure:
     classifier. Two clean points move the SVM far beyond its error, and nothing bounds the
     damage from above."""
     disc = frame[frame["where"] == "disc"]
-    with figure_style():
-        figure, (left, right) = panels(2, width=5.2, height=4.4)
-        _rates(left, disc[disc.gamma == GAMMA].sort_values("m"), "m")
-        sizes = sorted(disc.m.unique())
-        left.set_xscale("log")
-        left.set_xticks(sizes, [str(m) for m in sizes])
-        left.set(xlabel="training rows m", ylabel="fraction of points", title=f"gamma = {GAMMA}")
-        part = disc[disc.m == SIZE].sort_values("gamma", ascending=False)
-        _rates(right, part.assign(log=np.log2(1 / part.gamma)), "log")
-        right.set(xlabel="log2(1/gamma)", ylabel="fraction of points", title=f"m = {SIZE}")
-        for ax in (left, right):
-            ax.minorticks_off()
-            ax.set_yscale("symlog", linthresh=1e-4)
-            ax.set_ylim(0, 3)
-        left.legend(fontsize=7, loc="lower left")
-        return figure
+    figure, (left, right) = panels(2, width=5.2, height=4.4)
+    _rates(left, disc[disc.gamma == GAMMA].sort_values("m"), "m")
+    sizes = sorted(disc.m.unique())
+    left.set_xscale("log")
+    left.set_xticks(sizes, [str(m) for m in sizes])
+    left.set(xlabel="training rows m", ylabel="fraction of points", title=f"gamma = {GAMMA}")
+    part = disc[disc.m == SIZE].sort_values("gamma", ascending=False)
+    _rates(right, part.assign(log=np.log2(1 / part.gamma)), "log")
+    right.set(xlabel="log2(1/gamma)", ylabel="fraction of points", title=f"m = {SIZE}")
+    for ax in (left, right):
+        ax.minorticks_off()
+        ax.set_yscale("symlog", linthresh=1e-4)
+        ax.set_ylim(0, 3)
+    left.legend(fontsize=7, loc="lower left")
+    return figure
 
 
 def _rates(ax: Axes, part: pd.DataFrame, x: str) -> None:
@@ -124,25 +108,24 @@ def _chain(frame: pd.DataFrame) -> Figure:
     learner leaves open. Runs in which the exact SVM refuses an answer (the margin is below 64-bit
     numbers) are left out."""
     chain = frame[frame["where"] == "chain"].sort_values("m")
-    with figure_style():
-        figure, (ax,) = panels(1, width=6.4, height=4.0)
-        for i, name in enumerate(("dyadic", "svm")):
-            part = chain[chain.learner == name]
-            bars = [part.lower - part.low, part.high - part.lower]
-            label = {"dyadic": "dyadic: attacked", "svm": "SVM: attacked"}[name]
-            ax.errorbar(part.m + 0.06 * (2 * i - 1), part.lower, bars, fmt="os"[i], capsize=3,
-                        color=PALETTE[i], label=label)  # fmt: skip
-            for row in part[part.refused > 0].itertuples():
-                text = f"{row.refused / row.runs:.0%} refused"
-                ax.annotate(text, (row.m + 0.1, row.lower), fontsize=7)
-        dyadic = chain[chain.learner == "dyadic"]
-        ax.plot(dyadic.m, dyadic.upper, "v-", color=PALETTE[0], label="dyadic: certificate")
-        ax.plot(dyadic.m, dyadic.bound, label="any learner: (1/2)(1 - 1/2m)^m", **THEORY)
-        ax.set_xticks([1, 2, 3, 4])
-        ax.set(xlabel="training rows m (chain of 2m points)", ylabel="fraction of points")
-        ax.set_ylim(0, 1.05)
-        ax.legend(fontsize=8, loc="upper left", ncols=2)
-        return figure
+    figure, (ax,) = panels(1, width=6.4, height=4.0)
+    for i, name in enumerate(("dyadic", "svm")):
+        part = chain[chain.learner == name]
+        bars = [part.lower - part.low, part.high - part.lower]
+        label = {"dyadic": "dyadic: attacked", "svm": "SVM: attacked"}[name]
+        ax.errorbar(part.m + 0.06 * (2 * i - 1), part.lower, bars, fmt="os"[i], capsize=3,
+                    color=PALETTE[i], label=label)  # fmt: skip
+        for row in part[part.refused > 0].itertuples():
+            text = f"{row.refused / row.runs:.0%} refused"
+            ax.annotate(text, (row.m + 0.1, row.lower), fontsize=7)
+    dyadic = chain[chain.learner == "dyadic"]
+    ax.plot(dyadic.m, dyadic.upper, "v-", color=PALETTE[0], label="dyadic: certificate")
+    ax.plot(dyadic.m, dyadic.bound, label="any learner: (1/2)(1 - 1/2m)^m", **THEORY)
+    ax.set_xticks([1, 2, 3, 4])
+    ax.set(xlabel="training rows m (chain of 2m points)", ylabel="fraction of points")
+    ax.set_ylim(0, 1.05)
+    ax.legend(fontsize=8, loc="upper left", ncols=2)
+    return figure
 
 
 PLANE = Study(
