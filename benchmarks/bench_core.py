@@ -17,17 +17,12 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import maximum_flow
 
-from counterplay.core.dimensions import (
-    hollow_star_number,
-    littlestone_dimension,
-    star_number,
-    vc_dimension,
-    vcao,
-    vco,
-)
+from counterplay.core.dimensions import littlestone_dimension, vc_dimension
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.inclusion import OneInclusionGraph
 from counterplay.core.online import SOA, Halving
+from counterplay.invariance.inclusion import OneInclusionGraph
+from counterplay.invariance.orbit_shattering import group_vcao, group_vco
+from counterplay.poisoning.stars import hollow_star_number, star_number
 
 
 @dataclass
@@ -53,7 +48,7 @@ def timed(function: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def halving_trap(r: int, k: int) -> FiniteClass:
-    """The halving trap (Proposition 3.D): |H| grows geometrically, the Littlestone dimension stays 2."""
+    """Proposition 3.D: |H| grows geometrically, the Littlestone dimension stays 2."""
     sets: list[list[int]] = [[], [0], [1], [0, 1]]
     points = 2
     for _ in range(r):
@@ -150,7 +145,7 @@ def dimension_rows() -> list[Row]:
     tree, ours = timed(lambda: littlestone_dimension(line))
     plain, theirs = timed(lambda: littlestone_with_ints(line))
     assert tree.value == plain == 7
-    rows.append(Row("Littlestone, thresholds", "127 points", "7 (bar: < 10 ms)", ours, theirs))
+    rows.append(Row("Littlestone, thresholds", "127 points", "7", ours, theirs))
     for r, k in ((40, 4), (20, 2), (40, 8)):
         trap = halving_trap(r, k)
         _ = trap.columns, trap.column_ints
@@ -158,7 +153,7 @@ def dimension_rows() -> list[Row]:
         plain, theirs = timed(lambda trap=trap: littlestone_with_ints(trap))
         assert tree.value == plain == 2
         size = f"|H|={len(trap)}, k={k}, r={r}"
-        rows.append(Row("Littlestone, halving trap", size, "2 (bar: < 60 s)", ours, theirs))
+        rows.append(Row("Littlestone, halving trap", size, "2", ours, theirs))
     rng = np.random.default_rng(0)
     for m in (12, 25, 40):
         cls = FiniteClass.halfspaces_2d(rng.normal(size=(m, 2)))
@@ -171,7 +166,11 @@ def dimension_rows() -> list[Row]:
     pool = np.vstack([base @ np.linalg.matrix_power(turn, r).T for r in range(4)])
     cls, orbits = FiniteClass.halfspaces_2d(pool), np.tile(np.arange(5), 4)
     dims, ours = timed(
-        lambda: (vc_dimension(cls).value, vcao(cls, orbits).value, vco(cls, orbits).value)
+        lambda: (
+            vc_dimension(cls).value,
+            group_vcao(cls, orbits).value,
+            group_vco(cls, orbits).value,
+        )
     )
     assert dims == (3, 3, 1)
     rows.append(Row("VC, VCao, VCo, rotations", f"|H|={len(cls)}, 5 orbits", str(dims), ours, None))
@@ -236,7 +235,7 @@ def warm_up() -> None:
     small = FiniteClass.intervals(range(4))
     for function in (vc_dimension, littlestone_dimension, star_number, hollow_star_number):
         function(small)
-    vcao(small, [0, 0, 1, 1])
+    group_vcao(small, [0, 0, 1, 1])
     OneInclusionGraph(small).orient()
     FiniteClass.halfspaces_2d(np.random.default_rng(0).normal(size=(4, 2)))
     SOA(small).predict(0)

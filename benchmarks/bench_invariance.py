@@ -26,7 +26,6 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from counterplay.core.dimensions.deep_search import find_shattered
-from counterplay.core.inclusion import OneInclusionGraph
 from counterplay.core.stats import mean_interval
 from counterplay.invariance import (
     AugmentedClassifier,
@@ -35,7 +34,7 @@ from counterplay.invariance import (
     OrbitKernelClassifier,
     groups,
 )
-from counterplay.invariance.lab import FiniteProblem, vcao, vcdim, vco
+from counterplay.invariance.lab import FiniteProblem, OneInclusionGraph, vcao, vcdim, vco
 
 SPLITS = range(2000, 2020)  # used for nothing but reporting
 NO_CONFLICTS = np.zeros((0, 0), dtype=np.bool_)

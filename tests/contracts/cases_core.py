@@ -7,23 +7,13 @@ import numpy as np
 
 from counterplay.core.dimensions import (
     LittlestoneSolver,
-    hollow_star_number,
     littlestone_dimension,
-    orbit_ids,
-    orbit_labels,
-    projection_number,
-    projection_value,
-    star_number,
     vc_dimension,
-    vcao,
-    vco,
 )
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.halfspaces import halfspaces_2d, halfspaces_lp
-from counterplay.core.inclusion import OneInclusionGraph
 from counterplay.core.online import (
     SOA,
-    BlumMansour,
     Doubling,
     ExploreThenCommit,
     FollowLazyLeader,
@@ -34,7 +24,6 @@ from counterplay.core.online import (
     MaximalCouplingSampler,
     ScalarLearner,
     ShrinkingDartboard,
-    blum_mansour_bound,
     maximal_coupling,
 )
 from counterplay.core.stats import (
@@ -118,53 +107,6 @@ DIMENSIONS = {
         "no_example": "shown by vc_dimension",
         "no_frame": "a certificate, not a table",
     },
-    "dimensions.vcao": {
-        "args": {"cls": LINE, "orbits": [0, 0, 1, 1, 2]},
-        "bad": {"too few orbits": lambda: vcao(LINE, [0, 1])},
-    },
-    "dimensions.vco": {
-        "args": {"cls": LINE, "orbits": [0, 0, 1, 1, 2]},
-        "bad": {"too few orbits": lambda: vco(LINE, [0, 1])},
-        "no_example": "shown by vcao",
-        "no_frame": "a certificate, not a table",
-    },
-    "dimensions.orbit_ids": {
-        "args": {"orbits": ["b", "a", "b"], "n_points": 3},
-        "bad": {"wrong length": lambda: orbit_ids([0, 1], 3)},
-        "no_example": "shown by orbit_labels",
-    },
-    "dimensions.orbit_labels": {
-        "args": {"cls": LINE, "orbits": [0, 0, 1, 1, 2]},
-        "bad": {"wrong length": lambda: orbit_labels(LINE, [0, 1])},
-    },
-    "dimensions.OrbitShattering": {
-        "make": lambda: vcao(LINE, [0, 0, 1, 1, 2]),
-        "no_example": "shown by vcao",
-        "no_frame": "a certificate, not a table",
-    },
-    "dimensions.star_number": {"args": {"cls": LINE}},
-    "dimensions.StarSet": {
-        "make": lambda: star_number(LINE),
-        "no_example": "shown by star_number",
-        "no_frame": "a certificate, not a table",
-    },
-    "dimensions.hollow_star_number": {"args": {"cls": LINE}},
-    "dimensions.HollowStar": {
-        "make": lambda: hollow_star_number(LINE),
-        "no_example": "shown by hollow_star_number",
-        "no_frame": "a certificate, not a table",
-    },
-    "dimensions.projection_number": {"args": {"cls": LINE}},
-    "dimensions.ProjectionNumber": {
-        "make": lambda: projection_number(LINE),
-        "no_example": "shown by projection_number",
-        "no_frame": "a certificate, not a table",
-    },
-    "dimensions.projection_value": {
-        "args": {"cls": LINE, "points": [0, 1], "labels": [1, 0]},
-        "bad": {"no points": lambda: projection_value(LINE, [], [])},
-        "no_example": "the value behind projection_number",
-    },
 }
 
 CLASSES = {
@@ -206,34 +148,6 @@ CLASSES = {
     "halfspaces.halfspaces_lp": {
         "args": {"points": SQUARE},
         "bad": {"NaN": lambda: halfspaces_lp([[0.0, math.nan]])},
-    },
-}
-
-SMALL_GRAPH = OneInclusionGraph(LINE)
-INCLUSION = {
-    "inclusion.OneInclusionGraph": {
-        "make": lambda: OneInclusionGraph(LINE),
-        "run": lambda graph: (graph.edges, graph.orient().head, graph.predict(0, [0, 0, 0, 1, 1])),
-        "bad": {
-            "no rows": lambda: OneInclusionGraph(np.zeros((0, 2))),
-            "equal keys": lambda: OneInclusionGraph(LINE, keys=[0, 0, 1, 2, 3]),
-            "wrong number of labels": lambda: SMALL_GRAPH.predict(0, [0, 1]),
-        },
-    },
-    "inclusion.Orientation": {
-        "make": lambda: OneInclusionGraph(LINE).orient(),
-        "no_example": "returned by OneInclusionGraph.orient",
-    },
-    "inclusion.FractionalOrientation": {
-        "make": lambda: OneInclusionGraph(LINE).orient_fractional(),
-        "no_example": "returned by OneInclusionGraph.orient_fractional",
-    },
-    "inclusion.Prediction": {
-        "make": lambda: SMALL_GRAPH.predict(0, [0, 0, 0, 1, 1]),
-        "no_example": "returned by OneInclusionGraph.predict",
-    },
-    "inclusion.peel_orientation": {
-        "args": {"n_vertices": 3, "first": np.array([0, 1]), "second": np.array([1, 2])}
     },
 }
 
@@ -341,25 +255,9 @@ CASES = {
     **ONLINE,
     **DIMENSIONS,
     **CLASSES,
-    **INCLUSION,
     **VOTES,
     **COPYABLE,
     **STATS,
-    "online.BlumMansour": {
-        "make": lambda: BlumMansour(3, random_state=0),
-        "run": lambda learner: (
-            [(learner.act(), learner.update(loss)) for loss in LOSSES] + [learner.probs()]
-        ),
-        "bad": {
-            "no actions": lambda: BlumMansour(0),
-            "wrong number of gains": lambda: BlumMansour(3).update([0.1, 0.2]),
-            "NaN gain": lambda: BlumMansour(2).update([0.1, math.nan]),
-        },
-    },
-    "online.blum_mansour_bound": {
-        "args": {"n_actions": 3, "rounds": 100},
-        "bad": {"no rounds": lambda: blum_mansour_bound(3, 0)},
-    },
     "online.LazyChain": {
         "make": lambda: ShrinkingDartboard().chain(LOSSES),
         "run": lambda chain: (chain.expected_switches, chain.sample(3, random_state=0)),

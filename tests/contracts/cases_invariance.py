@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
+from counterplay.core.finite_class import FiniteClass
 from counterplay.invariance import (
     AugmentedClassifier,
     CanonicalClassifier,
@@ -19,6 +20,7 @@ from counterplay.invariance import (
     check_sample_invariant,
     groups,
     instances,
+    lab,
 )
 from counterplay.invariance.lab import (
     DA,
@@ -337,4 +339,57 @@ INSTANCES = {
     "instances.nongroup_funnel": {"args": {"n": 3}},
 }
 
-CASES = {**LEARNERS, **WRAPPERS, **GROUPS, **MODEL, **BOUNDS, **INSTANCES}
+FIVE = FiniteClass.thresholds(range(5))
+SMALL_GRAPH = lab.OneInclusionGraph(FIVE)
+LAB = {
+    "OneInclusionGraph": {
+        "make": lambda: lab.OneInclusionGraph(FIVE),
+        "run": lambda graph: (graph.edges, graph.orient().head, graph.predict(0, [0, 0, 0, 1, 1])),
+        "bad": {
+            "no rows": lambda: lab.OneInclusionGraph(np.zeros((0, 2))),
+            "equal keys": lambda: lab.OneInclusionGraph(FIVE, keys=[0, 0, 1, 2, 3]),
+            "wrong number of labels": lambda: SMALL_GRAPH.predict(0, [0, 1]),
+        },
+    },
+    "Orientation": {
+        "make": lambda: lab.OneInclusionGraph(FIVE).orient(),
+        "no_example": "returned by OneInclusionGraph.orient",
+    },
+    "FractionalOrientation": {
+        "make": lambda: lab.OneInclusionGraph(FIVE).orient_fractional(),
+        "no_example": "returned by OneInclusionGraph.orient_fractional",
+    },
+    "Prediction": {
+        "make": lambda: SMALL_GRAPH.predict(0, [0, 0, 0, 1, 1]),
+        "no_example": "returned by OneInclusionGraph.predict",
+    },
+    "peel_orientation": {
+        "args": {"n_vertices": 3, "first": np.array([0, 1]), "second": np.array([1, 2])}
+    },
+    "group_vcao": {
+        "args": {"cls": FIVE, "orbits": [0, 0, 1, 1, 2]},
+        "bad": {"too few orbits": lambda: lab.group_vcao(FIVE, [0, 1])},
+    },
+    "group_vco": {
+        "args": {"cls": FIVE, "orbits": [0, 0, 1, 1, 2]},
+        "bad": {"too few orbits": lambda: lab.group_vco(FIVE, [0, 1])},
+        "no_example": "shown by group_vcao",
+        "no_frame": "a certificate, not a table",
+    },
+    "orbit_ids": {
+        "args": {"orbits": ["b", "a", "b"], "n_points": 3},
+        "bad": {"wrong length": lambda: lab.orbit_ids([0, 1], 3)},
+        "no_example": "shown by orbit_labels",
+    },
+    "orbit_labels": {
+        "args": {"cls": FIVE, "orbits": [0, 0, 1, 1, 2]},
+        "bad": {"wrong length": lambda: lab.orbit_labels(FIVE, [0, 1])},
+    },
+    "OrbitShattering": {
+        "make": lambda: lab.group_vcao(FIVE, [0, 0, 1, 1, 2]),
+        "no_example": "shown by group_vcao",
+        "no_frame": "a certificate, not a table",
+    },
+}
+
+CASES = {**LEARNERS, **WRAPPERS, **GROUPS, **MODEL, **BOUNDS, **INSTANCES, **LAB}

@@ -321,4 +321,28 @@ CASES = {
     "instances.margin_half_sphere": {"args": {"n": 10, "m_plus": 3, "random_state": 0}},
     "instances.singletons_and_zero": {"args": {"k": 6, "m": 2, "random_state": 0}},
     "instances.circles_on_spheres": {"args": {"m": 20, "t": 2, "random_state": 0}},
+    # lab
+    "star_number": {"args": {"cls": LINE}},
+    "StarSet": {
+        "make": lambda: p.lab.star_number(LINE),
+        "no_example": "shown by star_number",
+        "no_frame": "a certificate, not a table",
+    },
+    "hollow_star_number": {"args": {"cls": LINE}},
+    "HollowStar": {
+        "make": lambda: p.lab.hollow_star_number(LINE),
+        "no_example": "shown by hollow_star_number",
+        "no_frame": "a certificate, not a table",
+    },
+    "projection_number": {"args": {"cls": LINE}},
+    "ProjectionNumber": {
+        "make": lambda: p.lab.projection_number(LINE),
+        "no_example": "shown by projection_number",
+        "no_frame": "a certificate, not a table",
+    },
+    "projection_value": {
+        "args": {"cls": LINE, "points": [0, 1], "labels": [1, 0]},
+        "bad": {"no points": lambda: p.lab.projection_value(LINE, [], [])},
+        "no_example": "the value behind projection_number",
+    },
 }

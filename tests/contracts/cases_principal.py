@@ -19,6 +19,7 @@ from counterplay.principal import (
     StableMechanism,
     UnbiasedForecaster,
     audit,
+    bounds,
     compare_forecasters,
     design_contract,
     design_disclosure,
@@ -39,6 +40,7 @@ from counterplay.principal.lab import (
     BestResponseMechanism,
     BestResponseRule,
     Bins,
+    BlumMansour,
     ClassifierForecaster,
     CommonPriorAgent,
     ConstantForecaster,
@@ -82,6 +84,7 @@ from counterplay.principal.lab import (
 STATES = np.random.default_rng(0).integers(0, 2, 30)
 COIN = LinearContractGame([[0, 0], [0, 1]], [0, 0.25])
 FAIR = [0.5, 0.5]
+GAINS = np.random.default_rng(0).random((12, 3))
 JUDGE = prosecutor_game()
 THREE = DisclosureGame([[1, 0, 0], [0, 1, 0], [0.2, 0.2, 1]], [0.0, 0.3, 1.0])
 PAY = ContractGame([[0, 0], [0, 1]], [0.0, 1.0], [0.0, 0.25])
@@ -215,7 +218,7 @@ FORECASTERS = {
         "no_example": "shown by compare_forecasters",
     },
     "solve_minimax": {"args": {"gain": jump, "n": 2, "tol": 0.01}},
-    "Mixture": {
+    "ForecastLottery": {
         "make": lambda: solve_minimax(jump, 2, 0.01),
         "no_example": "shown by solve_minimax",
     },
@@ -420,6 +423,17 @@ MECHANISMS = {
 }
 
 AGENTS = {
+    "BlumMansour": {
+        "make": lambda: BlumMansour(3, random_state=0),
+        "run": lambda learner: (
+            [(learner.act(), learner.observe(gain)) for gain in GAINS] + [learner.probs()]
+        ),
+        "bad": {
+            "no actions": lambda: BlumMansour(0),
+            "wrong number of gains": lambda: BlumMansour(3).observe([0.1, 0.2]),
+            "NaN gain": lambda: BlumMansour(2).observe([0.1, np.nan]),
+        },
+    },
     "FollowRecommendation": {"make": FollowRecommendation, "run": replay},
     "CommonPriorAgent": {
         "make": lambda: CommonPriorAgent([0.3, 0.7]),
@@ -447,8 +461,8 @@ AGENTS = {
 }
 
 FUNCTIONS = {
-    "br": {"args": {"U": [[0.0, 0.1]], "V": [[0.5, 0.2]]}},
     "best_response": {"args": RESPONSE, "bad": {"sums to 1.1": UNEVEN}},
+    "best_responses": {"args": {"U": [[0.0, 0.0, -1.0]], "V": [[0.1, 0.5, 1.0]]}},
     "eps_ball": {
         "args": {**RESPONSE, "eps": 0.1},
         "bad": {"eps -1": lambda: eps_ball(COIN, 0.5, FAIR, -1.0)},
@@ -485,42 +499,46 @@ FUNCTIONS = {
 }
 
 INSTANCES = {
-    "no_stable_policy_instance": {
+    "instances.no_stable_policy_instance": {
         "args": {"scale": 0.5},
         "bad": {"scale 1": lambda: no_stable_policy_instance(1.0)},
     },
-    "secret_information_instance": {
+    "instances.secret_information_instance": {
         "args": {"T": 20, "first_state": "H", "random_state": 0},
         "bad": {"first state X": lambda: secret_information_instance(5, "X")},
     },
-    "reactive_mechanism": {"args": lambda: {"game": secret_information_instance(2).game}},
-    "near_tie_contract": {
+    "instances.reactive_mechanism": {"args": lambda: {"game": secret_information_instance(2).game}},
+    "instances.near_tie_contract": {
         "args": {"T": 20, "random_state": 0},
         "bad": {"no rounds": lambda: near_tie_contract(0)},
     },
-    "oracle_bug_instances": {"args": {}},
-    "prosecutor_game": {"args": {}},
-    "random_contract_game": {
+    "instances.oracle_bug_instances": {"args": {}},
+    "instances.prosecutor_game": {"args": {}},
+    "instances.random_contract_game": {
         "args": {"n_actions": 3, "n_states": 2, "random_state": 0},
         "bad": {"no actions": lambda: random_contract_game(0, 2)},
     },
-    "random_persuasion_game": {
+    "instances.random_persuasion_game": {
         "args": {"n": 3, "random_state": 0},
         "bad": {"n = 0": lambda: random_persuasion_game(0)},
     },
-    "Instance": {
+    "instances.ContractInstance": {
         "make": lambda: near_tie_contract(20, random_state=0),
         "no_example": "shown by near_tie_contract",
     },
-    "OracleBug": {
+    "instances.OracleBug": {
         "make": lambda: oracle_bug_instances()[0],
         "no_example": "shown by oracle_bug_instances",
     },
 }
-INSTANCES["instances.ContractInstance"] = INSTANCES["Instance"]
 
 BOUNDS = {
+    "bounds.blum_mansour_bound": {
+        "args": {"n_actions": 3, "rounds": 100},
+        "bad": {"no rounds": lambda: bounds.blum_mansour_bound(3, 0)},
+    },
     "bounds.linear_contract_tuning": {"args": {"horizon": 100}},
+    "bounds.linear_contract_loss": {"args": {"n_actions": 2, "beta": 0.1, "delta": 0.02}},
     "bounds.linear_contract_rate": {"args": {}},
     "bounds.bias_bound": {"args": {"Q": 100.0, "start": 50.0, "n_rates": 5, "delta": 0.05}},
     "bounds.bias_level": {"args": {"start": 50.0, "n_rates": 5, "delta": 0.05}},
@@ -555,7 +573,8 @@ BOUNDS = {
     "bounds.secret_information_regret": {"args": {"first_state": "M"}},
     "bounds.balance_threshold": {"args": {"horizon": 100}},
     "bounds.persuasion_tuning": {"args": {"horizon": 100, "discretization": "logit"}},
-    "bounds.staircase_policies": {"args": {"n_extreme": 3, "parts": 100}},
+    "bounds.staircase_policies": {"args": {"n": 3, "parts": 100}},
+    "bounds.stabilised_loss": {"args": {"beta": 0.02, "C": 0.5}},
     "bounds.optimistic_excess": {"args": {"eps": 0.1, "c1": 1.0, "C": 0.5}},
 }
 

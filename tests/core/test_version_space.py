@@ -36,7 +36,7 @@ def test_elimination_times_rebuild_every_round(
     assert set(vs.alive) == snapshots[-1] == set(np.flatnonzero(vs.mask))
     for t, members in enumerate(snapshots):
         assert set(vs.at_round(t)) == members
-    for tau in range(1, T + 1):  # the convention of spec 02 section 2.2
+    for tau in range(1, T + 1):
         assert set(np.flatnonzero(vs.elim_time > tau)) == snapshots[tau - 1]
         first = [
             min([s for s in range(1, T + 1) if h not in snapshots[s - 1]], default=T + 1)

@@ -9,8 +9,8 @@ import pytest
 
 from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.inclusion import OneInclusionGraph
 from counterplay.invariance import groups, instances
+from counterplay.invariance.inclusion import OneInclusionGraph
 from counterplay.invariance.lab import (
     DA,
     ERM,

@@ -7,12 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from counterplay.core.dimensions import (
-    hollow_star_number,
-    projection_number,
-    projection_value,
-    vc_dimension,
-)
+from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.poisoning import LabelledSet, attackable_rate, bounds, instances
 from counterplay.poisoning.bounds import expectation_to_tail, optimal_pac_constant
@@ -24,6 +19,9 @@ from counterplay.poisoning.lab import (
     OrderedERM,
     TableTarget,
     TreeOrderLearner,
+    hollow_star_number,
+    projection_number,
+    projection_value,
     separable,
 )
 from poisoning.problems import random_class

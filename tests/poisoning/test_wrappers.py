@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 from sklearn.svm import SVC
 
-from counterplay.core.dimensions import hollow_star_number, projection_number
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.votes import random_blocks
 from counterplay.errors import InvalidInputError
@@ -34,6 +33,8 @@ from counterplay.poisoning.lab import (
     SubsampleERM,
     ThresholdProjector,
     TooFewSamplesError,
+    hollow_star_number,
+    projection_number,
 )
 from counterplay.poisoning.projected_majority import clear_points
 

@@ -35,7 +35,7 @@ def test_obedient_agent_supports_everything(instance):
     assert report.deviation_rate == 0.0
     assert report.secret_p_value == 1.0
     assert report.aligned
-    assert report.guarantees() == ("stable mechanism (thm:stable)",)
+    assert report.guarantees() == ("stable mechanism (Theorem 7.2)",)
     assert "stable mechanism" in report.summary()
     assert report.bias.sum() == pytest.approx(log.alpha["choice"])
 
@@ -48,7 +48,7 @@ def test_secret_information_is_found_and_nothing_else():
     assert report.no_negative_regret
     assert not report.no_secret_information
     assert report.secret_p_value <= 0.01
-    assert "stable mechanism (thm:stable)" not in report.guarantees()
+    assert "stable mechanism (Theorem 7.2)" not in report.guarantees()
     frame = report.to_frame().set_index("assumption")
     assert not frame.loc["no secret information", "supported"]
 
@@ -150,10 +150,10 @@ def test_p3_theorems_are_named_only_for_their_mechanisms(instance):
     obedient, states = FollowRecommendation(), instance.states[:400]
     oracle = LinearContractOracle(instance.game, [0.3, 0.6], horizon=400)
     stable = played(StableMechanism(oracle, random_state=0), obedient, states)
-    assert audit(stable).guarantees() == ("stable mechanism (thm:stable)",)
+    assert audit(stable).guarantees() == ("stable mechanism (Theorem 7.2)",)
     general = BestResponseMechanism(instance.game, [0.3, 0.6], random_state=0)
     assert audit(played(general, obedient, states)).guarantees() == (
-        "best-response mechanism (thm:general)",
+        "best-response mechanism (Theorem 7.5)",
     )
     constant = ConstantMechanism(instance.game, 0.6, random_state=0)
     report = audit(played(constant, obedient, states))

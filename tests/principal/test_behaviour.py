@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterplay.errors import InvalidInputError
-from counterplay.principal import ContextualSwapAgent
+from counterplay.principal import ContextualSwapAgent, LinearContractGame
 from counterplay.principal.instances import (
     prosecutor_game,
     random_contract_game,
@@ -18,7 +18,6 @@ from counterplay.principal.lab import (
     ConstantMechanism,
     FiniteGame,
     ForecastBestResponseAgent,
-    LinearContractGame,
     SecretInfoAgent,
     SpitefulAgent,
     Stage,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counterplay.errors import InvalidInputError
+from counterplay.errors import AssumptionWarning, InfeasibleError, InvalidInputError
 from counterplay.principal import design_contract, design_disclosure
 from counterplay.principal.lab import SpitefulAgent, best_response, is_stable
 
@@ -60,3 +60,18 @@ def test_bad_histories_are_refused():
         design_contract([[0, 0], [0, 1]], [0, 0.25], [0, 1, 2])
     with pytest.raises(InvalidInputError, match="non-empty"):
         design_disclosure([[1, 0], [0, 1]], [0, 1], np.array([], dtype=int))
+
+
+def test_strategies_that_are_never_best_can_be_pruned_as_the_message_says():
+    u, v, history = [[1, 0], [0.4, 0.4], [0, 1]], [0, 1, 1], np.arange(60) % 2
+    with pytest.raises(InvalidInputError, match="prune=True"):
+        design_disclosure(u, v, history)
+    with pytest.warns(AssumptionWarning, match="never strictly best"):
+        design = design_disclosure(u, v, history, prune=True)
+    assert design.stable
+
+
+def test_a_tie_in_some_state_is_named():
+    u, v = [[1, 0, 0], [0, 1, 1], [0.2, 0.2, 1]], [0.0, 0.3, 1.0]
+    with pytest.raises(InfeasibleError, match="equally good for the Agent"):
+        design_disclosure(u, v, np.arange(60) % 3)

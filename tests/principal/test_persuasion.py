@@ -206,7 +206,7 @@ def test_staircase_count_bounds_the_outputs():
 
 
 def test_uninformative_scheme_when_one_strategy_has_both_ends():
-    # the middle strategy is worth most, so both extreme points around 0.5 carry it (trap T6)
+    # the middle strategy is worth most, so both extreme points around 0.5 carry it
     game = PersuasionGame([[1.0, 0.0], [0.7, 0.7], [0.0, 1.0]], [0.0, 1.0, 0.2])
     geometry = PersuasionGeometry(game)
     for scheme in (geometry.optimal_scheme(0.5), StabilizedPersuasion(geometry, 0.01).scheme(0.5)):

@@ -2,7 +2,7 @@
 
 One object serves all areas: version spaces, query trees, combinatorial dimensions, one-inclusion
 graphs and induced classes are computed from the same bit-packed label matrix. An infinite class
-enters through its trace on a finite list of points. Source: specs 02, 03, 06, 10, 11, section 2.
+enters through its trace on a finite list of points.
 """
 
 from __future__ import annotations
@@ -483,7 +483,7 @@ class FiniteClass:
         """The class of strategic labels: 1 at x if a point of the closed neighbourhood N[x] is 1.
 
         ``adjacency`` is a square 0/1 matrix (dense or sparse); arc x -> z means x can move to z.
-        The diagonal is added here. Source: spec 03 section 2, "bag view".
+        The diagonal is added here (docs/theory/03-strategic-infinite.md, "Dimensions").
         """
         matrix = sparse.csr_array(adjacency).astype(np.bool_)
         if matrix.shape != (self.n_points, self.n_points):

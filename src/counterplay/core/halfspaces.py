@@ -5,7 +5,7 @@ two of the points, with the points on that line split at one place. The side of 
 in floating point where rounding cannot matter and with integers of any size where it can, so
 collinear and repeated points are handled as they are, without jitter. General position gives
 m (m - 1) + 2 labelings. Any dimension: one feasibility LP per candidate labeling.
-Source: spec 06 section 3.9, spec 11 section 2.4.
+Source: "Number of planar halfspaces", see docs/theory/06-labeling.md.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linprog
 
 from counterplay.core.bits import Words, unique_rows, unpack_rows
+from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import BoolArray, FloatArray, check_float_array
 from counterplay.errors import InvalidInputError
 
@@ -85,14 +85,15 @@ def _separable(x: FloatArray, labels: BoolArray) -> bool:
         return True
     sign = np.where(labels, -1.0, 1.0)
     constraints = sign[:, None] * np.column_stack([x, np.ones(len(x))])
-    result = linprog(
+    solved = minimize_linear(
         np.zeros(x.shape[1] + 1),
         A_ub=constraints,
         b_ub=-np.ones(len(x)),
         bounds=(None, None),
-        method="highs",
+        what="the separation program",
+        allow=("infeasible",),
     )
-    return bool(result.status == 0)
+    return solved.status == "optimal"
 
 
 def _pair_labelings(distinct: FloatArray) -> Words:
@@ -157,6 +158,11 @@ def _settle(pairs: Words, unsure: NDArray[np.int64], exact: NDArray[Any], m: int
 
 @njit(cache=True)
 def _integer_pairs(x, y, width):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Per pair i < j, as bit sets: points left of the line, on it up to i, on it after i.
+
+    The points are sorted, so those on the line appear in its order. Coordinates are below 2^30:
+    the products fit into 64 bits.
+    """
     m = x.size
     pairs = np.zeros((m * (m - 1) // 2, 3, width), dtype=np.uint64)
     row = 0
@@ -176,6 +182,7 @@ def _integer_pairs(x, y, width):  # type: ignore[no-untyped-def]  # compiled by 
 
 @njit(cache=True)
 def _float_pairs(x, y, width):  # type: ignore[no-untyped-def]  # compiled by numba
+    """As ``_integer_pairs``, and the (row, i, j, p) whose side rounding could have changed."""
     m = x.size
     pairs = np.zeros((m * (m - 1) // 2, 3, width), dtype=np.uint64)
     unsure = np.empty((1024, 4), dtype=np.int64)
@@ -192,6 +199,7 @@ def _float_pairs(x, y, width):  # type: ignore[no-untyped-def]  # compiled by nu
                 if p == j:
                     pairs[row, 2, p >> 6] |= bit
                     continue
+                # The sign of the determinant is certain when it exceeds its own rounding error.
                 first = dx * (y[p] - y[i])
                 second = dy * (x[p] - x[i])
                 cross = first - second
@@ -200,6 +208,7 @@ def _float_pairs(x, y, width):  # type: ignore[no-untyped-def]  # compiled by nu
                     if cross > 0:
                         pairs[row, 0, p >> 6] |= bit
                     continue
+                # Left to exact integers; the list doubles when it is full.
                 if count == unsure.shape[0]:
                     larger = np.empty((2 * count, 4), dtype=np.int64)
                     larger[:count] = unsure

@@ -7,7 +7,6 @@ exception that says what it means, unless the caller asks to be told instead (``
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -38,10 +37,14 @@ class Solution:
     status:
         ``"optimal"``, or what the caller allowed: ``"infeasible"``, ``"unbounded"``, ``"limit"``
         (time limit; ``x`` is the best found so far, or None).
-    x, value:
-        Minimiser and minimum; None and NaN if there is none.
-    upper_duals, equal_duals:
-        Derivatives of the minimum by the right-hand sides (linear programs only).
+    x:
+        Minimiser; None if there is none.
+    value:
+        Minimum; NaN if there is none.
+    upper_duals:
+        Derivatives of the minimum by ``b_ub`` (not for mixed-integer programs).
+    equal_duals:
+        Derivatives of the minimum by ``b_eq`` (linear programs only).
     bound:
         Proven lower bound of the minimum (mixed-integer programs; equals ``value`` if optimal).
 
@@ -80,7 +83,7 @@ def minimize_linear(
     what: str = "the linear program",
     infeasible: str | None = None,
     unbounded: str | None = None,
-    allow: Collection[Status] = (),
+    allow: tuple[Status, ...] = (),
 ) -> Solution:
     """Minimise ``cost @ x`` subject to ``A_ub x <= b_ub``, ``A_eq x = b_eq`` and bounds.
 
@@ -154,7 +157,7 @@ def minimize_integer(
     gap: float | None = None,
     what: str = "the mixed-integer program",
     infeasible: str | None = None,
-    allow: Collection[Status] = (),
+    allow: tuple[Status, ...] = (),
 ) -> Solution:
     """Minimise ``cost @ x`` subject to ``low <= rows x <= high``, some of ``x`` being integers.
 
@@ -268,7 +271,7 @@ def _checked(
     what: str,
     infeasible: str | None,
     unbounded: str | None,
-    allow: Collection[Status],
+    allow: tuple[Status, ...],
 ) -> Status:
     """Return the status, or raise what it means for the caller."""
     unknown = set(allow) - set(_STATUS.values())

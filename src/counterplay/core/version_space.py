@@ -2,8 +2,8 @@
 
 A version space only shrinks, so one elimination time per hypothesis stores its whole history:
 ``VS_t`` is reconstructed for every past round t in O(n). Masses are summed side by side, never as
-total minus the other side, which would lose small masses. Source: spec 02 section 2.2, spec 06
-sections 2.1 and 3.1 (T4).
+total minus the other side, which would lose small masses.
+Source: "Numerics of GBS", see docs/theory/06-labeling.md.
 """
 
 from __future__ import annotations

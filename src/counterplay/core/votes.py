@@ -3,7 +3,8 @@
 Random blocks have equal sizes and drop the remainder. Content-hash blocks depend on the row itself
 and nothing else: not on its position, the other rows, the dtype or the sign of a zero. Inserting or
 deleting a row therefore changes one block, and changes at most one vote. Ties are decided by an
-explicit rule that the certificates know about. Source: spec 10 section 3.9.
+explicit rule that the certificates know about.
+Source: "Votes with certificates", see docs/theory/10-poisoning.md.
 """
 
 from __future__ import annotations

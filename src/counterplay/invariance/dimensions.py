@@ -17,15 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.dimensions import OrbitShattering, Shattering, vc_dimension
-from counterplay.core.dimensions import vcao as group_vcao
-from counterplay.core.dimensions import vco as group_vco
+from counterplay.core.dimensions import Shattering, vc_dimension
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import Interval, mean_interval
 from counterplay.core.validation import BoolArray, IntArray, check_int, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.classes import HypothesisClass, as_hypotheses, budget
 from counterplay.invariance.model import FiniteDistribution, FiniteProblem, as_problem
+from counterplay.invariance.orbit_shattering import OrbitShattering, group_vcao, group_vco
 from counterplay.invariance.transformations import TransformationSet
 
 

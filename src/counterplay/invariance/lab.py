@@ -29,6 +29,13 @@ from counterplay.invariance.geometric_classes import (
     Thresholds1D,
 )
 from counterplay.invariance.implicit_classes import AllLabelings, BalancedSubsets, BlockConstants
+from counterplay.invariance.inclusion import (
+    FractionalOrientation,
+    OneInclusionGraph,
+    Orientation,
+    Prediction,
+    peel_orientation,
+)
 from counterplay.invariance.model import (
     FiniteDistribution,
     FiniteProblem,
@@ -42,6 +49,13 @@ from counterplay.invariance.one_inclusion import (
     OneInclusionRelaxed,
 )
 from counterplay.invariance.orbit_only import MuResult, OrbitOnlyOptimal, mu, mu_of
+from counterplay.invariance.orbit_shattering import (
+    OrbitShattering,
+    group_vcao,
+    group_vco,
+    orbit_ids,
+    orbit_labels,
+)
 from counterplay.invariance.theory_lab import TheoryReport, theory_lab
 from counterplay.invariance.tie_rules import TieRule, WeightedSample
 from counterplay.invariance.transformations import (
@@ -73,6 +87,7 @@ __all__ = [
     "FiniteDistribution",
     "FiniteProblem",
     "FittedCommittee",
+    "FractionalOrientation",
     "Halfspaces2D",
     "HypothesisClass",
     "IdentityMissingError",
@@ -84,11 +99,15 @@ __all__ = [
     "MuResult",
     "NotAGroupError",
     "OneInclusionEta",
+    "OneInclusionGraph",
     "OneInclusionInvariant",
     "OneInclusionRelaxed",
     "OneInclusionView",
     "OrbitCube",
     "OrbitOnlyOptimal",
+    "OrbitShattering",
+    "Orientation",
+    "Prediction",
     "Regime",
     "SampleTooSmallError",
     "ShapeError",
@@ -100,9 +119,14 @@ __all__ = [
     "WeightedSample",
     "classify_regime",
     "dim",
+    "group_vcao",
+    "group_vco",
     "mu",
     "mu_of",
     "one_hot_boards",
+    "orbit_ids",
+    "orbit_labels",
+    "peel_orientation",
     "theory_lab",
     "tic_tac_toe_endgames",
     "vcao",

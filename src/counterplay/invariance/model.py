@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.dimensions import orbit_labels
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
@@ -30,6 +29,7 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.errors import ConflictingOrbitLabelsError, ShapeError
+from counterplay.invariance.orbit_shattering import orbit_labels
 from counterplay.invariance.transformations import AbstractOrbits, MapSet, TransformationSet
 
 SettingName = Literal["invariant", "relaxed", "agnostic"]

@@ -20,12 +20,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.inclusion import OneInclusionGraph
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_real
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.invariance.classes import as_hypotheses, budget
 from counterplay.invariance.explanation import OneInclusionView
+from counterplay.invariance.inclusion import OneInclusionGraph
 from counterplay.invariance.learner import Learner
 
 Kind = Literal["forced", "oriented", "arbitrary"]

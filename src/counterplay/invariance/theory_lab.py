@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from counterplay.core.dimensions import OrbitShattering, Shattering
+from counterplay.core.dimensions import Shattering
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
@@ -25,6 +25,7 @@ from counterplay.invariance.dimensions import OrbitCube, dim, vcao, vcdim, vco
 from counterplay.invariance.model import FiniteDistribution, FiniteProblem, as_problem
 from counterplay.invariance.one_inclusion import OneInclusionRelaxed
 from counterplay.invariance.orbit_only import MuResult, OrbitOnlyOptimal, mu
+from counterplay.invariance.orbit_shattering import OrbitShattering
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,7 +2,8 @@
 
 Learners that no clean row can steer (closures, tree orders, dyadic directions) and those that can
 be steered anywhere; wrappers for a known budget with their projectors; one attacker per
-construction; regions by brute force and in closed form; what the functions of the face return.
+construction; regions by brute force and in closed form; hollow star, star and projection numbers;
+what the functions of the face return.
 """
 
 from counterplay.poisoning.attackers import (
@@ -54,6 +55,15 @@ from counterplay.poisoning.projected_majority import (
 )
 from counterplay.poisoning.report import PoisoningReport
 from counterplay.poisoning.separation import separable
+from counterplay.poisoning.stars import (
+    HollowStar,
+    ProjectionNumber,
+    StarSet,
+    hollow_star_number,
+    projection_number,
+    projection_value,
+    star_number,
+)
 from counterplay.poisoning.subsample import SubsampleERM
 from counterplay.poisoning.tree_order import CallableTreeOrderLearner, TreeOrderLearner
 
@@ -77,6 +87,7 @@ __all__ = [
     "GapCuttingAttacker",
     "HalfspaceProjector",
     "HardMarginSVM",
+    "HollowStar",
     "HollowStarAttacker",
     "IntervalProjector",
     "LineRegion",
@@ -94,8 +105,10 @@ __all__ = [
     "PoolGreedyAttacker",
     "ProjectedMajority",
     "ProjectionFailed",
+    "ProjectionNumber",
     "SphereReflectionAttacker",
     "SqueezePairAttacker",
+    "StarSet",
     "SubsampleERM",
     "TableTarget",
     "ThresholdProjector",
@@ -106,7 +119,11 @@ __all__ = [
     "disagreement_rate",
     "disagreement_region",
     "gap_costs",
+    "hollow_star_number",
     "open_interval_rate",
+    "projection_number",
+    "projection_value",
     "separable",
+    "star_number",
     "worst_case_region",
 ]

@@ -3,7 +3,7 @@
 An Agent sees the policy and the recommendation, acts, and then learns the state. Mechanisms never
 look at his actions, so a whole game can be replayed for any Agent after the policies are known;
 ``replay`` does that at once, ``begin``/``act``/``observe`` round by round, with the same numbers.
-Source: sec:behavior; spec 07, section A10.
+Source: "Agents" and Proposition 7.I, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from counterplay.core.online.blum_mansour import contextual_probabilities, mixed_action, sample
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray, IntArray, check_float_array, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.principal.behaviour import Stage
+from counterplay.principal.blum_mansour import contextual_probabilities, mixed_action, sample
+from counterplay.principal.bounds import balance_threshold
 from counterplay.principal.events import FunctionFamily
 from counterplay.principal.forecaster import UnbiasedForecaster
 from counterplay.principal.games import PrincipalAgentGame
@@ -173,7 +174,7 @@ class ContextualSwapAgent(Agent):
 
 
 class SpitefulAgent(Agent):
-    """Low regret, but breaks near-ties against the Principal [ours].
+    """Low regret, but breaks near-ties against the Principal (ours).
 
     In each context he looks at the actions whose cumulative utility is within ``B sqrt(n)`` of the
     best and plays the one with the smallest cumulative Principal utility. He is the test of
@@ -269,7 +270,7 @@ class ForecastBestResponseAgent(Agent):
 
 
 class SecretInfoAgent(ContextualSwapAgent):
-    """Knows the future and uses it only where no regret test can see it (alg:L1, repaired).
+    """Knows the future and uses it only where no regret test can see it (Algorithm F.2, repaired).
 
     Made for :func:`secret_information_instance`: states M = 0 and H = 1, actions shirk = 0 and
     work = 1. He shirks in round 1. If the first state is M he then works exactly on M as long as
@@ -281,7 +282,7 @@ class SecretInfoAgent(ContextualSwapAgent):
     ----------
     check_first_round:
         Whether round 1 must already be the required offer. The printed pseudo-code does not check
-        it, and then a reactive mechanism has no regret (spec 07, trap T4).
+        it, and then a reactive mechanism has no regret (Proposition 7.1, repaired).
     """
 
     def __init__(self, *, check_first_round: bool = True, random_state: RandomState = None) -> None:
@@ -303,9 +304,8 @@ class SecretInfoAgent(ContextualSwapAgent):
         if not self.check_first_round:
             kept[0] = True
         walk = np.abs(np.cumsum(np.where(stage.y == 0, 1, -1)))
-        T = len(stage)
-        threshold = math.sqrt(12 * T * math.log(2 * (1 + math.log2(T)) ** 2))
-        balanced = np.concatenate([[True], walk[:-1] <= threshold])  # states known before round t
+        calm = walk[:-1] <= balance_threshold(len(stage))  # states known before the round
+        balanced = np.concatenate([[True], calm])
         secret = np.logical_and.accumulate(kept & balanced)
         works_on_h = 0.0 if stage.y[0] == 0 else 0.2
         informed = np.where(stage.y[:, None] == 0, 1, (uniforms < works_on_h).astype(np.int64))
@@ -316,6 +316,7 @@ class SecretInfoAgent(ContextualSwapAgent):
 
 @njit(cache=True)
 def _draw(mixed: FloatArray, sizes: IntArray, uniforms: FloatArray) -> IntArray:
+    """Draw every replicate's action of every round from the mixed action of the round."""
     rounds, replicates = uniforms.shape
     actions = np.empty((rounds, replicates), dtype=np.int64)
     for t in range(rounds):
@@ -326,9 +327,11 @@ def _draw(mixed: FloatArray, sizes: IntArray, uniforms: FloatArray) -> IntArray:
 
 @njit(cache=True)
 def _spite(own: FloatArray, hers: FloatArray, n: int, visits: float, B: float) -> int:
+    """The action that hurt her most so far, among those within B sqrt(visits) of his best."""
     top = own[0]
     for a in range(1, n):
         top = max(top, own[a])
+    # His best action is always a candidate, so one is chosen.
     chosen = -1
     for a in range(n):
         if own[a] >= top - B * math.sqrt(visits) and (chosen < 0 or hers[a] < hers[chosen]):
@@ -340,6 +343,7 @@ def _spite(own: FloatArray, hers: FloatArray, n: int, visits: float, B: float) -
 def _spiteful(
     contexts: IntArray, sizes: IntArray, gains: FloatArray, values: FloatArray, B: float
 ) -> IntArray:
+    """Play all rounds; contexts are codes < ``len(sizes)``, sizes <= ``gains.shape[1]``."""
     rounds, n_max = gains.shape
     own = np.zeros((sizes.shape[0], n_max))
     hers = np.zeros((sizes.shape[0], n_max))
@@ -348,6 +352,7 @@ def _spiteful(
     for t in range(rounds):
         k = contexts[t]
         actions[t] = _spite(own[k], hers[k], sizes[k], visits[k], B)
+        # The state is revealed: he learns what every action would have given to both.
         for a in range(sizes[k]):
             own[k, a] += gains[t, a]
             hers[k, a] += values[t, a]

@@ -4,7 +4,7 @@ From policies, recommendations, actions and states alone one can see whether the
 rationally (swap regret), whether he used information the Principal did not have, and whether his
 deviations were harmless (alignment). Limits are shares of what was at stake. A theorem is named
 only where the log comes from a mechanism that it is about.
-Source: sec:behavior, asp:alignment, thm:stable, thm:general; spec 07, section 9.3.
+Source: Assumptions 7.1, 7.2 and F.1, Theorems 7.2 and 7.5, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -28,7 +29,7 @@ from counterplay.core.validation import (
 from counterplay.errors import InvalidInputError
 from counterplay.principal.behaviour import Behaviour, Stage, behaviour, conditional_bias
 from counterplay.principal.games import PrincipalAgentGame, check_codes, check_forecasts
-from counterplay.principal.mechanism import Kind
+from counterplay.principal.mechanisms import Kind
 from counterplay.principal.transcript import ContractTranscript
 
 if TYPE_CHECKING:
@@ -39,16 +40,20 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class AuditReport:
+class AuditReport(Report):
     """What a log supports.
 
     Attributes
     ----------
-    rounds, behaviours:
-        Length of the log and the measured quantities, one entry per replicate of the Agent.
-    stakes, principal_stakes:
-        Largest minus smallest utility over the actions of a round, mean over the rounds, for the
-        Agent and for the Principal: what could be won or lost.
+    rounds:
+        Length of the log.
+    behaviours:
+        The measured quantities, one entry per replicate of the Agent.
+    stakes:
+        What could be won or lost by the Agent: largest minus smallest utility over the actions of a
+        round, mean over the rounds.
+    principal_stakes:
+        The same for the Principal.
     swap_limit:
         Largest regret that counts as none: the stakes times ``4 sqrt(contexts n ln n / T)``, what a
         learner without swap regret stays below, but never more than ``tolerance`` of the stakes.
@@ -58,9 +63,10 @@ class AuditReport:
     alignment_M2:
         Smallest M2 with M1 = 1 such that the Agent's deviations cost the Principal at most
         ``M1 * gap + M2``.
-    deviation_rate, deviation_cost:
-        Share of the rounds in which he did not follow the recommendation, and what that cost the
-        Principal per round; means over the replicates.
+    deviation_rate:
+        Share of the rounds in which he did not follow the recommendation; mean over the replicates.
+    deviation_cost:
+        What that cost the Principal per round; mean over the replicates.
     bias:
         Bias of the forecasts per (policy, recommendation), or None if the log has no forecasts.
     level:
@@ -122,10 +128,10 @@ class AuditReport:
         A log that does not say which mechanism made the offers supports no theorem.
         """
         if self.mechanism == "stable" and self.rational and self.no_secret_information:
-            return ("stable mechanism (thm:stable)",)
+            return ("stable mechanism (Theorem 7.2)",)
         aligned = self.no_negative_regret and self.aligned
         if self.mechanism == "best-response" and self.rational and aligned:
-            return ("best-response mechanism (thm:general)",)
+            return ("best-response mechanism (Theorem 7.5)",)
         return ()
 
     def summary(self) -> str:

@@ -1,7 +1,7 @@
 """Forecasters people use instead: full calibration, averages, a fixed guess, a fitted classifier.
 
 All of them plug into the same mechanisms, so that the comparison is about the forecasts only.
-Source: spec 07, section A11.
+Source: "Mechanisms", see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -42,7 +42,13 @@ class NetCalibratedForecaster(UnbiasedForecaster):
         Resolution of the net, one over an integer.
     max_events:
         Largest accepted number of net points.
-    horizon, tolerance, max_evaluations, random_state:
+    horizon:
+        As in :class:`UnbiasedForecaster`.
+    tolerance:
+        As in :class:`UnbiasedForecaster`.
+    max_evaluations:
+        As in :class:`UnbiasedForecaster`.
+    random_state:
         As in :class:`UnbiasedForecaster`.
 
     Examples

@@ -2,7 +2,7 @@
 
 All of it is computed from the counts N[(policy, recommendation), action, state]. The first three
 are linked by an identity: gap = swap regret + negative regret.
-Source: asp:no-internal-reg, asp:no-sec-info, asp:alignment, asp:no-correlation; spec 07, 2.7.
+Source: Assumptions 7.1, 7.2, F.1 and F.2, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.principal.games import PrincipalAgentGame, check_codes, check_states
@@ -127,7 +128,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Behaviour:
+class Behaviour(Report):
     """Behavioural quantities of one Agent on one stage, averages over the rounds.
 
     Attributes
@@ -142,8 +143,14 @@ class Behaviour:
         nb: how far his utility and the Principal's are from what independent actions would give.
     kappa:
         Largest b_k sqrt(n_k) over the contexts; bounded when actions carry no secret information.
-    n_k, b_k, b_agent, b_principal:
-        Rounds and deviations of every context.
+    n_k:
+        Rounds of every context.
+    b_k:
+        Deviation from independence of every context: the larger one of the next two.
+    b_agent:
+        Deviation of his utility.
+    b_principal:
+        Deviation of hers.
     """
 
     swap_regret: float
@@ -236,7 +243,7 @@ def _from_counts(N: FloatArray, U: FloatArray, V: FloatArray) -> Behaviour:
 def conditional_bias(
     forecasts: FloatArray, states: IntArray, ids: IntArray
 ) -> tuple[IntArray, FloatArray]:
-    """Bias of one event family: ids that occurred and alpha of each (def:cal).
+    """Bias of one event family: ids that occurred and alpha of each (Definition 7.2).
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Every guarantee of the chapter as a number: rates, tunings, event counts, lower bounds.
 
 Where the thesis prints a constant or a factor that does not follow from its own proof, the
-corrected one is used here; docs/errata/07.md lists them.
-Source: thm:forecast-bias, thm:stable, thm:linear, thm:bayes-discrete, thm:general, lem:lb-easy.
+corrected one is used here; docs/theory/07-principal.md, "Errata", lists them.
+Source: Propositions 7.A to 7.F, Theorems 7.1 to 7.5, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TUNINGS: tuple[Tuning, ...] = ("balanced", "thesis")
 def linear_contract_tuning(horizon: int, tuning: Tuning = "balanced") -> tuple[float, float]:
     """Return (beta, delta) for linear contracts; delta is one over an integer.
 
-    ``"balanced"``: both T^(-1/5), for regret of order T^(-1/5) [ours]. ``"thesis"``: T^(-1/4) and
+    ``"balanced"``: both T^(-1/5), for regret of order T^(-1/5) (ours). ``"thesis"``: T^(-1/4) and
     T^(-1/8), for regret of order T^(-1/8).
 
     Examples
@@ -48,6 +48,18 @@ def linear_contract_rate(tuning: Tuning = "balanced") -> float:
     """
     check_choice(tuning, "tuning", TUNINGS)
     return -0.2 if tuning == "balanced" else -0.125
+
+
+def linear_contract_loss(n_actions: int, beta: float, delta: float) -> float:
+    """Most that the stable linear contract loses against the tempting one: n (beta + delta).
+
+    Examples
+    --------
+    >>> round(linear_contract_loss(2, 0.1, 0.02), 2)
+    0.24
+    """
+    width = check_real(beta, "beta", low=0.0) + check_real(delta, "delta", low=0.0)
+    return check_positive_int(n_actions, "n_actions") * width
 
 
 def bias_bound(Q: float, start: float, n_rates: int, delta: float) -> float:
@@ -131,7 +143,7 @@ def stable_regret_rate(
     horizon: int,
     swap_regret: float | None = None,
 ) -> float:
-    """Order of the policy regret of the stable mechanism, without logarithms (thm:stable).
+    """Order of the policy regret of the stable mechanism, without logarithms (Theorem 7.2).
 
     ``c + gamma + |Y| sqrt(|P0||A|/T) + (e + |Y| sqrt(|P_O||A|/T)) / beta
     + (e + |Y| sqrt(|A|/T)) / eps``, where e is the Agent's swap regret, ``sqrt(|P_O|/T)`` if None.
@@ -173,7 +185,7 @@ def general_regret_bound(
     M1: float,
     M2: float,
 ) -> float:
-    """Policy regret of the best-response mechanism under Alignment (thm:general, repaired).
+    """Policy regret of the best-response mechanism under Alignment (Theorem 7.5, repaired).
 
     ``alpha(E4) + max alpha(E3) + 2 (M1 (swap + negative) + M2)``; the print lacks the factor 2.
 
@@ -221,7 +233,7 @@ def persuasion_tuning(
 ) -> tuple[float, float, float]:
     """Return (beta, x, eps) for persuasion, before beta is clipped below C / 4.
 
-    ``"thesis"`` (rounding): beta = x = T^(-1/10), eps = T^(-1/5). ``"balanced"`` [ours]: rounding
+    ``"thesis"`` (rounding): beta = x = T^(-1/10), eps = T^(-1/5). ``"balanced"`` (ours): rounding
     uses the staircase count and beta = x = eps = T^(-1/8); the logit grid has beta = x = T^(-1/7)
     and eps = T^(-1/4).
 
@@ -240,25 +252,39 @@ def persuasion_tuning(
     return T ** (-1 / 7), T ** (-1 / 7), T**-0.25
 
 
-def staircase_policies(n_extreme: int, parts: int) -> int:
-    """Most rounded persuasion schemes that can ever be returned: (K - 1)(2 / delta + 2) [ours].
+def staircase_policies(n: int, parts: int, *, as_printed: bool = False) -> int:
+    """Most rounded persuasion schemes that can ever be returned: (n - 1)(2 / delta + 2) (ours).
 
-    ``n_extreme`` is the number K of extreme points, ``parts`` is 1 / delta. The thesis counts
-    n^2 / delta^2.
+    ``n`` is the number of extreme points, ``parts`` is 1 / delta. As printed: n^2 / delta^2, with
+    the number n of strategies.
 
     Examples
     --------
-    >>> staircase_policies(2, 1600)
-    3202
+    >>> staircase_policies(2, 1600), staircase_policies(2, 1600, as_printed=True)
+    (3202, 10240000)
     """
-    segments = check_positive_int(n_extreme, "n_extreme") - 1
-    return segments * (2 * check_positive_int(parts, "parts") + 2)
+    number, whole = check_positive_int(n, "n"), check_positive_int(parts, "parts")
+    return (number * whole) ** 2 if as_printed else (number - 1) * (2 * whole + 2)
+
+
+def stabilised_loss(beta: float, C: float) -> float:
+    """Most value that persuasion loses when its posteriors stay beta off the edges: 3 beta / C.
+
+    ``C`` is the length of the shortest interval of beliefs with one best strategy.
+
+    Examples
+    --------
+    >>> round(stabilised_loss(0.02, 0.5), 3)
+    0.12
+    """
+    width = check_real(C, "C", low=0.0, high=1.0, open_low=True)
+    return 3 * check_real(beta, "beta", low=0.0) / width
 
 
 def optimistic_excess(eps: float, c1: float, C: float, *, as_printed: bool = False) -> float:
     """How much an eps-best response can raise the persuasion value above v*.
 
-    ``eps / (c1 C)`` [ours]; as printed (lmm:tech4) ``2 sqrt((1 + 1/C) eps / (c1 C))``.
+    ``eps / (c1 C)`` (ours); as printed (Lemma F.8) ``2 sqrt((1 + 1/C) eps / (c1 C))``.
 
     Examples
     --------
@@ -273,3 +299,19 @@ def optimistic_excess(eps: float, c1: float, C: float, *, as_printed: bool = Fal
     if as_printed:
         return 2 * math.sqrt((1 + 1 / C) * eps / (c1 * C))
     return eps / (c1 * C)
+
+
+def blum_mansour_bound(n_actions: int, rounds: int, width: float = 2.0) -> float:
+    """Largest expected swap regret (a sum over rounds): ``width * sqrt(n T ln n)``, for every T.
+
+    It bounds the regret of the mixed actions. The rows use the rate ``2 sqrt(n ln n / t) / width``,
+    so the horizon need not be known.
+
+    Examples
+    --------
+    >>> round(blum_mansour_bound(3, 10_000, width=1.0), 1)
+    181.5
+    """
+    n = check_positive_int(n_actions, "n_actions")
+    total = check_positive_int(rounds, "rounds")
+    return check_real(width, "width", low=0.0) * math.sqrt(n * total * math.log(n))

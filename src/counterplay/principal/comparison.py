@@ -1,6 +1,6 @@
 """Bias of several forecasters on the same outcome series and the same events.
 
-Source: def:cal; spec 07, sections 2.4 and A11.
+Source: Definition 7.2, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import FloatArray, check_positive_int
 from counterplay.errors import InvalidInputError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class BiasComparison:
+class BiasComparison(Report):
     """Bias of every forecaster on every event.
 
     ``frame`` has one row per forecaster and event: ``forecaster``, ``family``, ``event``, ``n``,

@@ -4,7 +4,7 @@ For every action the cheapest payments that make it the Agent's best by a margin
 program; the Principal takes the action that leaves her most. Payments are rounded to a grid, which
 costs part of the margin.
 Source: the standard program of optimal contracts (Dütting, Roughgarden, Talgam-Cohen 2019); margins
-and rounding are ours, for the stable mechanism of thm:stable.
+and rounding are ours, for the stable mechanism of Theorem 7.2.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 
+from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import FloatArray, IntArray, check_float_array, check_real
-from counterplay.errors import ConvergenceError, InvalidInputError
+from counterplay.errors import InvalidInputError
 from counterplay.principal.games import (
     PrincipalAgentGame,
     check_forecasts,
     check_utility_range,
     smallest_cost_gap,
 )
-from counterplay.principal.kernels import TOL, respond
+from counterplay.principal.kernels import TOL
 from counterplay.principal.responses import OracleSpec
-from counterplay.principal.rules import PolicyRule
+from counterplay.principal.rules import GrowingRule
 
-_INFEASIBLE = 2  # status of linprog
 _EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
@@ -135,25 +134,22 @@ def optimal_payments(
     for a in range(len(F)):
         others = np.arange(len(F)) != a
         # his utility of a is at least that of every other action, plus the margin
-        solved = linprog(
+        solved = minimize_linear(
             F[a],
             A_ub=F[others] - F[a],
             b_ub=game.costs[others] - game.costs[a] - gap,
             bounds=(0.0, 1.0),
-            method="highs",
             options=_EXACT,
+            what=f"the payment program of action {a}",
+            allow=("infeasible",),
         )
-        if solved.status == 0:
+        if solved.x is not None:
             payments[a] = np.clip(solved.x, 0.0, 1.0)
-        elif solved.status != _INFEASIBLE:
-            raise ConvergenceError(
-                f"the payment program of action {a} was not solved: {solved.message}"
-            )
     value = (F * (game.outcome_value - payments)).sum(axis=1)
     return payments, np.where(np.isnan(value), -np.inf, value)
 
 
-class ContractLPOracle(PolicyRule):
+class ContractLPOracle(GrowingRule):
     """Near-optimal stable contracts with a payment for every outcome.
 
     Parameters
@@ -182,7 +178,6 @@ class ContractLPOracle(PolicyRule):
     """
 
     game: ContractGame
-    n_policies = None
 
     def __init__(self, game: ContractGame, P0: Any, *, margin: float, parts: int = 100) -> None:
         if not isinstance(game, ContractGame):
@@ -198,8 +193,6 @@ class ContractLPOracle(PolicyRule):
         self.eps = beta
         self.spec = OracleSpec(None, beta, beta, 0.0, None)
         self.max_actions = int(game.costs.size)
-        self.policies: list[tuple[float, ...]] = []
-        self._index: dict[tuple[float, ...], int] = {}
         self._memory: dict[bytes, tuple[int, int]] = {}
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
@@ -216,12 +209,7 @@ class ContractLPOracle(PolicyRule):
         payments, value = optimal_payments(self.game, forecast, margin=self.margin)
         chosen = payments[int(np.argmax(value >= value.max() - TOL))]
         rounded = tuple((np.rint(chosen * self.parts) / self.parts).tolist())
-        index = self._index.setdefault(rounded, len(self.policies))
-        if index == len(self.policies):
-            self.policies.append(rounded)
-        own = self.game.agent_utility(rounded) @ forecast
-        hers = self.game.principal_utility(rounded) @ forecast
-        return index, int(respond(own, hers, own.size, TOL))
+        return self._answered(self._number(rounded), forecast)
 
     def __repr__(self) -> str:
         return f"ContractLPOracle(margin={self.margin:.4g}, parts={self.parts})"

@@ -3,7 +3,7 @@
 The mechanism is run over the past, its next forecast is today's, and the stable policy for it is
 the answer. The regret so far is measured against a modelled Agent, because a log of states cannot
 show how he would have reacted to other policies.
-Source: thm:linear, thm:bayes-discrete; spec 07, section 9.
+Source: Theorems 7.3 and 7.4, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray
 from counterplay.principal.agents import Agent, ContextualSwapAgent
@@ -22,7 +23,7 @@ from counterplay.principal.finite_oracle import FiniteStableOracle
 from counterplay.principal.games import LinearContractGame, PrincipalAgentGame, check_states
 from counterplay.principal.linear_contracts import LinearContractOracle
 from counterplay.principal.mechanisms import StableMechanism
-from counterplay.principal.obedience import disclosure_library, largest_margin
+from counterplay.principal.obedience import disclosure_library, positive_margin
 from counterplay.principal.persuasion import DisclosureGame, PersuasionGame
 from counterplay.principal.persuasion_oracle import PersuasionOracle
 from counterplay.principal.repeated_contract import RepeatedContract
@@ -36,13 +37,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Design:
+class Design(Report):
     """Today's policy, and how the mechanism has done so far.
 
     Attributes
     ----------
-    policy, recommendation, forecast:
-        What to offer today, which action to recommend with it, and the forecast behind it.
+    game:
+        The stage game.
+    policy:
+        What to offer today.
+    recommendation:
+        Which action to recommend with it.
+    forecast:
+        The forecast behind it.
     stable:
         Whether the policy is stable under the forecast with the oracle's margins.
     transcript:
@@ -119,8 +126,10 @@ def design_contract(
 
     Parameters
     ----------
-    values, costs:
-        ``values[a, y]`` and ``costs[a]`` in [0, 1], see :class:`LinearContractGame`.
+    values:
+        ``values[a, y]`` in [0, 1], see :class:`LinearContractGame`.
+    costs:
+        ``costs[a]`` in [0, 1].
     history:
         States of the past rounds, oldest first.
     benchmark:
@@ -153,6 +162,7 @@ def design_disclosure(
     history: ArrayLike,
     *,
     benchmark: Any = None,
+    prune: bool = False,
     agent: Agent | None = None,
     replicates: int = 10,
     random_state: RandomState = 0,
@@ -164,14 +174,23 @@ def design_disclosure(
 
     Parameters
     ----------
-    u, v:
-        ``u[s, y]`` in [0, 1] for the Agent; ``v[s]`` or ``v[s, y]`` in [0, 1] for the Principal.
+    u:
+        ``u[s, y]`` in [0, 1] for the Agent.
+    v:
+        ``v[s]`` or ``v[s, y]`` in [0, 1] for the Principal.
     history:
         States of the past rounds, oldest first.
     benchmark:
         Fixed schemes to compare with; default a small menu.
-    agent, replicates, random_state:
-        As in :func:`design_contract`.
+    prune:
+        Leave out strategies that are never strictly best (two states with a state-independent
+        ``v``; elsewhere they do no harm); by default they are refused.
+    agent:
+        Model of the counterparty; default a learner without swap regret.
+    replicates:
+        Replicates of the modelled Agent.
+    random_state:
+        Seed.
 
     Examples
     --------
@@ -185,10 +204,10 @@ def design_disclosure(
     oracle: PolicyRule
     horizon = np.size(history) + 1
     if np.ndim(v) == 1 and np.ndim(u) == 2 and np.shape(u)[1] == 2:
-        oracle = PersuasionOracle(PersuasionGame(u, v), benchmark, horizon=horizon)
+        oracle = PersuasionOracle(PersuasionGame(u, v), benchmark, horizon=horizon, prune=prune)
     else:
         game = DisclosureGame(u, v)
-        margin, x = largest_margin(game) / 2, 0.1
+        margin, x = positive_margin(game) / 2, 0.1
         library = disclosure_library(game, margin=margin)
         menu = dict.fromkeys((game.no_disclosure(), game.full_disclosure()))
         P0 = tuple(menu) if benchmark is None else benchmark

@@ -3,7 +3,7 @@
 An event is a 0/1 function of the forecast (and, if you like, of a context known before it). All
 events come in families that partition the simplex, so a family is a function from forecasts to
 ids, and exactly one event per family is active in every round.
-Source: def:cal, thm:stable, thm:general; spec 07, section 2.4.
+Source: Definition 7.2, Theorems 7.2 and 7.5, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Stable policies from a finite list, or the proof that there is none.
 
-Source: def:stabilized, lem:impossstable; spec 07, section A9 [ours].
+Source: Definition 7.4, Proposition F.1, "Programs for other games", see
+docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -46,12 +47,18 @@ class FiniteStableOracle(PolicyRule):
     game:
         Any game; for a :class:`FiniteGame` the list defaults to all its policies and the benchmark
         to its ``p0_idx``.
-    eps, beta, gamma:
-        Optimistic ball, utility margin of the Agent, tolerated loss of the Principal.
+    eps:
+        Optimistic ball of the benchmark.
+    beta:
+        Utility margin of the Agent.
+    gamma:
+        Tolerated loss of the Principal.
     c:
         Largest accepted loss; None accepts any, then regret bounds use the measured loss.
-    policies, P0:
-        The list of policies and the benchmark set.
+    policies:
+        The list of policies.
+    P0:
+        The benchmark set.
 
     Examples
     --------

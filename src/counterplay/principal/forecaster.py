@@ -3,8 +3,8 @@
 Full calibration asks for unbiasedness on exponentially many events. Decisions only ask for it on
 the events "this forecast makes me do that". The forecaster keeps a potential over those events and
 answers every round with a forecast (or a lottery over a few forecasts) that no outcome can exploit.
-Source: thm:forecast-bias (Noarov, Ramalingam, Roth, Xie 2023) with the explicit construction of
-spec 07, section A2 [ours].
+Source: Noarov, Ramalingam, Roth, Xie (2023); the explicit construction is ours: Proposition 7.A,
+see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import inspect
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -37,7 +38,7 @@ from counterplay.errors import (
 )
 from counterplay.principal.events import Always, EventFamilies, EventFamily, Events, MostLikely
 from counterplay.principal.games import check_forecasts, check_states
-from counterplay.principal.minimax import METHODS, Method, Mixture, solve_minimax
+from counterplay.principal.minimax import METHODS, ForecastLottery, Method, solve_minimax
 from counterplay.principal.potential import Potential, n_rates_for
 
 if TYPE_CHECKING:
@@ -114,16 +115,23 @@ class Forecaster(ABC):
 
 
 @dataclass(frozen=True)
-class ForecastCertificate:
+class ForecastCertificate(Report):
     """What a run of :class:`UnbiasedForecaster` guarantees about itself.
 
     Attributes
     ----------
-    rounds, events:
-        Rounds played and events visited.
-    start, potential, gap_total, budget:
-        K, the potential now, the sum of the minimax gaps, and the bound ``K + sum of tolerances``
-        on the expected potential.
+    rounds:
+        Rounds played.
+    events:
+        Events visited.
+    start:
+        The potential before the first round, K.
+    potential:
+        The potential now.
+    gap_total:
+        The sum of the minimax gaps.
+    budget:
+        The bound ``K + sum of tolerances`` on the expected potential.
     worst_gap:
         Largest gap divided by its tolerance; at most 1 when every round was solved.
     worst_ratio:
@@ -160,6 +168,12 @@ class ForecastCertificate:
             f"largest bias / bound {self.worst_ratio:.3g} (bounds hold with probability "
             f"{1 - self.delta:g})"
         )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the numbers as one row."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(self)])
 
 
 class UnbiasedForecaster(Forecaster):
@@ -199,7 +213,7 @@ class UnbiasedForecaster(Forecaster):
 
     Notes
     -----
-    Guarantee (spec 07, A2): with probability at least 1 - delta, for all events and outcomes,
+    Guarantee (Proposition 7.A): with probability at least 1 - delta, for all events and outcomes,
     ``|R| <= min_k (eta_k Q + L / eta_k)`` with ``L = ln((1 + tolerance) K G / delta)``, that is at
     most ``max(4 L, 2.13 sqrt(Q L))``, where Q is at most the number of rounds the event was active
     and ``K = 2 |outcomes| |events|``.
@@ -295,7 +309,7 @@ class UnbiasedForecaster(Forecaster):
             self._base = self.base.started(n, self.events_, self.horizon, self._rng)
         self._seeds = np.full((1, n), 1.0 / n)
         self._support = np.empty((0, n))
-        self._mixture: Mixture | None = None
+        self._mixture: ForecastLottery | None = None
         self._drawn: FloatArray | None = None
         self._context: Any = None
         self._cache: dict[bytes, Sequence[int]] = {}
@@ -330,7 +344,7 @@ class UnbiasedForecaster(Forecaster):
                 self._cached_rows[key] = rows
         return self.potential_.gain(rows)
 
-    def mixture(self, context: Any = None) -> Mixture:
+    def mixture(self, context: Any = None) -> ForecastLottery:
         """Return the distribution of the coming forecast together with its gap."""
         self._prepare()
         if self._mixture is None:

@@ -2,7 +2,7 @@
 
 A game knows, for every policy, what each Agent action is worth to both sides in each state of
 nature. Everything else (responses, stability, regret) is computed from those tables.
-Source: sec:model-cali, sec:linear-contract; spec 07, section 2.1.
+Source: "Setting", see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -106,9 +106,10 @@ class FiniteGame(PrincipalAgentGame):
 
     Parameters
     ----------
-    U, V:
-        Utilities of the Agent and of the Principal, arrays (policies, actions, states) with
-        entries in [-1, 1].
+    U:
+        Utilities of the Agent, an array (policies, actions, states) with entries in [-1, 1].
+    V:
+        Utilities of the Principal, of the same shape.
     p0_idx:
         Indices of the benchmark policies; all policies if None.
 
@@ -164,7 +165,9 @@ class LinearContractGame(PrincipalAgentGame):
         ``values[a, y]`` in [0, 1]: what action a is worth in state y.
     costs:
         ``costs[a]`` in [0, 1], pairwise different.
-    action_names, state_names:
+    action_names:
+        Optional labels for reports.
+    state_names:
         Optional labels for reports.
 
     Examples
@@ -177,7 +180,7 @@ class LinearContractGame(PrincipalAgentGame):
 
     References
     ----------
-    Definition "Linear contract" and sec:linear-contract of the thesis.
+    "Linear contracts", see docs/theory/07-principal.md.
     """
 
     value_range = (0.0, 1.0)

@@ -1,12 +1,12 @@
 """Worked examples and hard instances of the chapter, with the states they are played on.
 
-Source: lem:impossstable, lem:lb-easy, lem:lb-hard, alg:L1, sec:bayes; spec 07, section 4.
+Source: Propositions F.1, 7.1 and 7.2, Algorithm F.2, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -18,23 +18,14 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
-from counterplay.principal.games import FiniteGame, LinearContractGame, PrincipalAgentGame
+from counterplay.principal.games import FiniteGame, LinearContractGame
 from counterplay.principal.mechanisms import ScriptedMechanism
 from counterplay.principal.persuasion import PersuasionGame
 
 
 @dataclass(frozen=True)
-class Instance:
-    """A game, its benchmark policies, and a state sequence (None where any will do)."""
-
-    game: PrincipalAgentGame
-    benchmark: tuple[Any, ...]
-    states: IntArray | None = None
-
-
-@dataclass(frozen=True)
-class ContractInstance(Instance):
-    """An :class:`Instance` with linear contracts and states."""
+class ContractInstance:
+    """A game of linear contracts, its benchmark shares, and a state sequence."""
 
     game: LinearContractGame
     benchmark: tuple[float, ...]
@@ -104,7 +95,7 @@ def secret_information_instance(
 def reactive_mechanism(game: LinearContractGame) -> ScriptedMechanism:
     """Offer (0.5, work) in round 1, then 0.5 after a first state M and 0.6 after H.
 
-    It defeats the printed Algorithm L, which forgets to check round 1 (spec 07, trap T4).
+    It defeats the printed Algorithm L, which forgets to check round 1 (Proposition 7.1, repaired).
 
     Examples
     --------
@@ -126,7 +117,7 @@ def _react(past: IntArray) -> tuple[int, int]:
 def near_tie_contract(
     T: int = 1000, *, step: float = 0.05, random_state: RandomState = None
 ) -> ContractInstance:
-    """Shirk or work on a fair coin; the best contract 1/2 is an exact tie [ours].
+    """Shirk or work on a fair coin; the best contract 1/2 is an exact tie (ours).
 
     Whoever offers it trusts the Agent to break ties kindly; 0.55 would have been safe.
 
@@ -150,7 +141,7 @@ def near_tie_contract(
 
 
 def oracle_bug_instances() -> tuple[OracleBug, OracleBug]:
-    """Two instances on which the printed linear-contract oracle loses more than it promises [ours].
+    """Two instances on which the printed linear-contract oracle loses more than it promises (ours).
 
     In both, work yields 1 at cost 1/2 and beta = 0.1. (i) the tempting contract 0.48 passes the
     one-sided test although the Agent shirks there. (ii) at 0.475 work is exactly at the edge of
@@ -184,7 +175,7 @@ def random_contract_game(
 
 
 def prosecutor_game() -> PersuasionGame:
-    """The prosecutor and the judge: convict only if guilt is at least even (sec:bayes).
+    """The prosecutor and the judge: convict only if guilt is at least even.
 
     State 1 is guilty. At prior 0.3 the prosecutor gets convictions with probability 0.6.
 

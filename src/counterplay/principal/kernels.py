@@ -2,7 +2,7 @@
 batch size, and one tolerance rule for every comparison.
 
 Near-best responses and separated actions are exact complements: an action is *separated* when
-U <= U* - margin + tol and *near* otherwise (traps T1 and T2 of spec 07).
+U <= U* - margin + tol and *near* otherwise (Theorem 7.3, repaired).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def respond(U: FloatArray, V: FloatArray, n: int, tol: float) -> int:
     top = U[0]
     for a in range(1, n):
         top = max(top, U[a])
+    # Among the Agent's best actions, the most the Principal can get, and the first that gives it.
     best = -np.inf
     for a in range(n):
         if U[a] >= top - tol:
@@ -53,6 +54,7 @@ def optimistic(U: FloatArray, V: FloatArray, n: int, eps: float, tol: float) -> 
     top = U[0]
     for a in range(1, n):
         top = max(top, U[a])
+    # As in ``respond``, but over the open ball; its second half keeps exact ties in when eps = 0.
     best = -np.inf
     for a in range(n):
         if U[a] > top - eps + tol or U[a] >= top - tol:
@@ -77,6 +79,7 @@ def stable(
     for a in range(1, n):
         top = max(top, U[a])
     for a in range(n):
+        # Separated by beta: he would pay for it. Only near actions can hurt.
         if a == star or U[a] <= top - beta + tol:
             continue
         if V[a] < V[star] - gamma - tol:
@@ -115,7 +118,7 @@ def benchmark_responses(
     values = np.empty(n_policies)
     hopeful_values = np.empty(n_policies)
     for p in range(n_policies):
-        n = sizes[p]
+        n = sizes[p]  # the tables are padded: only the first n actions exist under p
         responses[p] = respond(u[p], v[p], n, tol)
         values[p] = v[p, responses[p]]
         hopeful[p] = optimistic(u[p], v[p], n, eps, tol)
@@ -147,6 +150,7 @@ def linear_oracle(
         p = grid[i]
         if p < optimist - tol:
             continue
+        # Expected utilities at share p, from the expected values f of the actions.
         for a in range(n):
             U[a] = p * f[a] - costs[a]
             V[a] = (1.0 - p) * f[a]
@@ -176,6 +180,7 @@ def finite_oracle(
         n = sizes[p]
         if not stable(u[p], v[p], n, beta, gamma, False, tol):
             continue
+        # He will answer with his best response: that is what the stable policy is worth.
         star = respond(u[p], v[p], n, tol)
         if v[p, star] > best + tol:
             chosen, response, best = p, star, v[p, star]

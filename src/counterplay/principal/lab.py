@@ -21,6 +21,7 @@ from counterplay.principal.baselines import (
     NetCalibratedForecaster,
 )
 from counterplay.principal.behaviour import Behaviour, Stage, behaviour, conditional_bias
+from counterplay.principal.blum_mansour import BlumMansour
 from counterplay.principal.comparison import BiasComparison
 from counterplay.principal.contract_lp import optimal_payments
 from counterplay.principal.design import Design
@@ -38,14 +39,16 @@ from counterplay.principal.finite_oracle import FiniteStableOracle, NoStablePoli
 from counterplay.principal.forecaster import ForecastCertificate, Forecaster
 from counterplay.principal.games import FiniteGame, PrincipalAgentGame
 from counterplay.principal.linear_contracts import contract_grid, tie_points
-from counterplay.principal.mechanism import Mechanism, NatureView, Offer
 from counterplay.principal.mechanisms import (
     BestResponseMechanism,
     ConstantMechanism,
     ForecastMechanism,
+    Mechanism,
+    NatureView,
+    Offer,
     ScriptedMechanism,
 )
-from counterplay.principal.minimax import Mixture, solve_minimax
+from counterplay.principal.minimax import ForecastLottery, solve_minimax
 from counterplay.principal.obedience import (
     ObedienceOracle,
     ObedienceSolution,
@@ -83,6 +86,7 @@ __all__ = [
     "BestResponseRule",
     "BiasComparison",
     "Bins",
+    "BlumMansour",
     "ClassifierForecaster",
     "CommonPriorAgent",
     "ConstantForecaster",
@@ -99,11 +103,11 @@ __all__ = [
     "FiniteStableOracle",
     "ForecastBestResponseAgent",
     "ForecastCertificate",
+    "ForecastLottery",
     "ForecastMechanism",
     "Forecaster",
     "KGRule",
     "Mechanism",
-    "Mixture",
     "MostLikely",
     "NatureView",
     "NetCalibratedForecaster",

@@ -3,8 +3,8 @@
 The tempting contract sits just below the share at which the Agent changes his mind. The oracle
 moves up on a grid until every near-best action is worth exactly the same to the Principal.
 The printed oracle accepts a contract whose near-best actions are *better* for her, and then gets
-the bad one; the test here is two-sided (spec 07, traps T1 to T3).
-Source: alg:linear-oracle, thm:linear; spec 07, section A4.
+the bad one; the test here is two-sided (Theorem 7.3, repaired).
+Source: Algorithm 7.3 and Theorem 7.3, repaired, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
-from counterplay.principal.bounds import Tuning, linear_contract_tuning
+from counterplay.principal.bounds import Tuning, linear_contract_loss, linear_contract_tuning
 from counterplay.principal.games import LinearContractGame, check_forecasts
 from counterplay.principal.kernels import TOL, linear_oracle
 from counterplay.principal.responses import OracleSpec
@@ -35,8 +35,10 @@ class LinearContractOracle(PolicyRule):
         A :class:`LinearContractGame`.
     P0:
         Benchmark contracts, numbers in [0, 1].
-    beta, delta:
-        Stability and discretisation. Give both, or give ``horizon``.
+    beta:
+        Stability. Give it together with ``delta``, or give ``horizon``.
+    delta:
+        Discretisation.
     horizon:
         Number of rounds T; sets ``beta`` and ``delta`` by ``tuning``.
     tuning:
@@ -50,7 +52,7 @@ class LinearContractOracle(PolicyRule):
     -----
     (n (beta + delta), thr, thr, 0)-optimal stable with ``thr = cost_gap * beta / 2`` and n actions;
     the share exceeds the tempting one by at most n (beta + delta); at most floor(1/delta) + 2
-    contracts are ever offered (thm:linear with the repaired test).
+    contracts are ever offered (Theorem 7.3 with the repaired test).
 
     Examples
     --------
@@ -64,8 +66,8 @@ class LinearContractOracle(PolicyRule):
 
     References
     ----------
-    Theorem thm:linear of the thesis; Collina, Roth, Shao, "Efficient prior-free mechanisms for
-    no-regret agents" (2024).
+    Theorem 7.3 in docs/theory/07-principal.md; Collina, Roth, Shao, "Efficient prior-free
+    mechanisms for no-regret agents" (2024).
     """
 
     game: LinearContractGame
@@ -98,7 +100,7 @@ class LinearContractOracle(PolicyRule):
         self.max_actions = int(game.costs.size)
         # The closed ball contains an action exactly at U* - margin; the open one does not.
         self.eps = self.margin + 2 * TOL if as_printed else self.margin
-        loss = self.max_actions * (self.beta + self.delta)
+        loss = linear_contract_loss(self.max_actions, self.beta, self.delta)
         self.spec = OracleSpec(loss, self.margin, self.margin, 0.0, self.n_policies)
         self._shares = np.array(self.benchmark)
 
@@ -106,10 +108,6 @@ class LinearContractOracle(PolicyRule):
         """Return the index of the smallest stable contract from the tempting one up."""
         _, init, _, _ = self.benchmark_decisions(forecast)
         return self._stabilise(forecast, init)
-
-    def optimistic_contract(self, forecast: ArrayLike) -> float:
-        """Return the tempting contract: the benchmark that is best against an optimistic Agent."""
-        return float(self._shares[self.benchmark_decisions(self._check(forecast))[1]])
 
     def _stabilise(self, forecast: FloatArray, init: int) -> tuple[int, int]:
         f = (self.game.values * forecast).sum(axis=1)
@@ -148,7 +146,7 @@ def contract_grid(delta: float) -> FloatArray:
 
 
 def tie_points(game: LinearContractGame, forecast: ArrayLike) -> FloatArray:
-    """Contracts at which the Agent has more than one best response (lem:ties: at most n - 1).
+    """Contracts at which the Agent has more than one best response (Lemma F.1: at most n - 1).
 
     They are the breakpoints in [0, 1] of the upper envelope of the lines ``p f(a) - c(a)``. A
     breakpoint within 1e-9 above 1 counts as 1.

@@ -1,25 +1,110 @@
 """Mechanisms: forecast, choose a policy, recommend the best response, never look at the Agent.
 
-Source: alg:general-stable, alg:general; spec 07, sections 2.6, A3, A8.
+A mechanism is the learner of a repeated contract. Per round it discloses an offer (a policy and a
+recommendation, from a forecast), the Agent acts, the state is revealed: ``act`` returns the offer,
+``observe`` takes the state. No mechanism reads the Agent's actions, so its side of a game can be
+replayed against any Agent.
+Source: Algorithms 7.2 and F.1, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import FloatArray, IntArray, check_int
 from counterplay.errors import InvalidInputError
-from counterplay.principal.decision_events import DecisionEvents
 from counterplay.principal.events import Events
 from counterplay.principal.forecaster import Forecaster, UnbiasedForecaster
 from counterplay.principal.games import PrincipalAgentGame
-from counterplay.principal.mechanism import Kind, Mechanism, NatureView, Offer
-from counterplay.principal.responses import best_response
-from counterplay.principal.rules import BestResponseRule, PolicyRule
+from counterplay.principal.responses import OracleSpec, best_response
+from counterplay.principal.rules import BestResponseRule, DecisionEvents, PolicyRule
+
+Kind: TypeAlias = Literal["stable", "best-response", "other"]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What the Principal discloses in a round, and the forecast behind it (None without one).
+
+    ``benchmark_responses`` are the Agent's best responses to all benchmark policies;
+    ``optimistic`` is the optimistic pair (benchmark index, action).
+    """
+
+    policy: Any
+    policy_index: int
+    recommendation: int
+    forecast: FloatArray | None = None
+    optimistic: tuple[int, int] | None = None
+    benchmark_responses: IntArray | None = None
+
+
+@dataclass(frozen=True)
+class NatureView:
+    """What an adaptive Nature may use: the past states and the distribution of the offer.
+
+    ``points``, ``weights`` describe the forecast lottery (never the draw); ``gains`` is the mean
+    gain vector of an :class:`UnbiasedForecaster`, whose argmin is its worst state; ``offers`` lists
+    (probability, policy index, recommendation).
+    """
+
+    round: int
+    history: IntArray
+    points: FloatArray | None
+    weights: FloatArray | None
+    gains: FloatArray | None
+    offers: tuple[tuple[float, int, int], ...]
+
+
+Nature: TypeAlias = Callable[[NatureView], int]
+
+
+class Mechanism(Learner):
+    """Base class of mechanisms: ``begin``, then ``act`` and ``observe`` in every round.
+
+    Attributes
+    ----------
+    game:
+        The stage game.
+    benchmark:
+        The benchmark policies P0.
+    spec:
+        The guarantee of the policy oracle, if any.
+    kind:
+        Which theorem applies.
+    """
+
+    game: PrincipalAgentGame
+    benchmark: tuple[Any, ...]
+    spec: OracleSpec | None = None
+    kind: Kind = "other"
+
+    @property
+    @abstractmethod
+    def policies(self) -> Sequence[Any]:
+        """Policies that can be offered; indices refer to this list."""
+
+    @abstractmethod
+    def begin(self, rounds: int) -> None:
+        """Forget everything; a new game of ``rounds`` rounds starts."""
+
+    @abstractmethod
+    def act(self, seen: Any = None) -> Offer:
+        """Return the offer of this round; repeated calls return the same one."""
+
+    @abstractmethod
+    def observe(self, feedback: int) -> None:
+        """Learn the state and close the round."""
+
+    @abstractmethod
+    def view(self, history: IntArray) -> NatureView:
+        """Return what Nature may know before it chooses the state of this round."""
 
 
 class ForecastMechanism(Mechanism):
@@ -111,13 +196,13 @@ class StableMechanism(ForecastMechanism):
     oracle:
         A rule with a guarantee ``spec``.
     forecaster:
-        Default: :class:`UnbiasedForecaster` on the events E1, E2, E3 of thm:stable.
+        Default: :class:`UnbiasedForecaster` on the events E1, E2, E3 of Theorem 7.2.
     random_state:
         None, an int or a numpy Generator.
 
     Notes
     -----
-    Every transcript satisfies the inequality of thm:stable with explicit constants, see
+    Every transcript satisfies the inequality of Theorem 7.2 with explicit constants, see
     :meth:`ContractTranscript.regret_bounds`.
 
     Examples
@@ -135,7 +220,7 @@ class StableMechanism(ForecastMechanism):
 
     References
     ----------
-    Theorem thm:stable of the thesis.
+    Theorem 7.2, see docs/theory/07-principal.md.
     """
 
     kind: Kind = "stable"
@@ -157,10 +242,10 @@ class StableMechanism(ForecastMechanism):
 
 
 class BestResponseMechanism(ForecastMechanism):
-    """Play the best benchmark policy for the forecast, as if it were a common prior (alg:general).
+    """Play the best policy for the forecast, as if it were a common prior (Algorithm F.1).
 
     Needs no oracle, but an Agent whose near-ties do not hurt the Principal (Alignment); the
-    forecaster is unbiased on the events E3 and E4 of thm:general.
+    forecaster is unbiased on the events E3 and E4 of Theorem 7.5.
 
     Parameters
     ----------

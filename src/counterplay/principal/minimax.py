@@ -10,7 +10,8 @@ program) and the analytic centre is the next forecast. The linear program is its
 adding a cut adds a column, so it is kept alive and re-optimised by a few pivots. Analytic centres
 cut the set of outcomes well in every direction: tolerances a thousand times below the default need
 tens of cuts, where centres of balls get stuck in slivers.
-Source: spec 07, section A2 (``solve_minimax``); the analytic centres are ours.
+Source: the forecaster of Proposition 7.A, see docs/theory/07-principal.md; the analytic centres are
+ours.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _EPS = 1e-11
 
 
 @dataclass(frozen=True)
-class Mixture:
+class ForecastLottery:
     """A finite distribution over forecasts with its certificate.
 
     ``gap`` is recomputed from the points; ``evaluations`` counts the forecasts looked at.
@@ -55,7 +56,7 @@ def solve_minimax(
     near: bool = False,
     method: Method = "auto",
     max_evaluations: int = 400,
-) -> Mixture:
+) -> ForecastLottery:
     """Find a distribution over forecasts of ``n`` outcomes whose gap is at most ``tol``.
 
     Parameters
@@ -91,7 +92,7 @@ def solve_minimax(
         g = gain(seeds[0])
         gap = float(g @ seeds[0] - g.min())
         if gap <= tol:
-            return Mixture(seeds[:1].copy(), np.ones(1), gap, tried)
+            return ForecastLottery(seeds[:1].copy(), np.ones(1), gap, tried)
     if chosen == "bisection":
         return _bisect(gain, tol, tried, seeds[:1] if near and seeds is not None else seeds)
     if chosen == "hedge":
@@ -119,7 +120,7 @@ class _Side:
         return float(self.g[1] - self.g[0])
 
 
-def _bisect(gain: Gain, tol: float, evaluations: int, seeds: FloatArray | None) -> Mixture:
+def _bisect(gain: Gain, tol: float, evaluations: int, seeds: FloatArray | None) -> ForecastLottery:
     """Two outcomes: bracket a change of sign of g_1 - g_0 from - to +, then halve the bracket."""
     tried = [0.5] if seeds is None or not len(seeds) else seeds[:, 1].tolist()
     sides = [_side(gain, mu) for mu in tried]
@@ -142,13 +143,13 @@ def _bisect(gain: Gain, tol: float, evaluations: int, seeds: FloatArray | None) 
         middle = _side(gain, mu)
         evaluations += 1
         if middle.slope == 0.0:
-            return Mixture(middle.point[None, :], np.ones(1), 0.0, evaluations)
+            return ForecastLottery(middle.point[None, :], np.ones(1), 0.0, evaluations)
         if middle.slope < 0.0:
             low = middle
         else:
             high = middle
     points, weights = np.array([low.point, high.point]), np.array([weight, 1.0 - weight])
-    return Mixture(
+    return ForecastLottery(
         points, weights, mixture_gap(points, weights, np.array([low.g, high.g])), evaluations
     )
 
@@ -190,24 +191,24 @@ def _search(gain: Gain, start: _Side) -> tuple[_Side | None, _Side | None, int]:
         here, step = there, min(2.0 * step, 0.5)
 
 
-def _near_end(gain: Gain, tol: float, end: _Side, evaluations: int) -> Mixture:
+def _near_end(gain: Gain, tol: float, end: _Side, evaluations: int) -> ForecastLottery:
     """No change of sign up to the end: stay as far from it as the tolerance allows."""
     if end.slope == 0.0 or tol <= 0.0:
-        return Mixture(end.point[None, :], np.ones(1), 0.0, evaluations)
+        return ForecastLottery(end.point[None, :], np.ones(1), 0.0, evaluations)
     room = min(0.999 * tol / abs(end.slope), 0.5)
     inner = _side(gain, end.mu - room if end.mu > 0.5 else end.mu + room)
     gap = float(inner.g @ inner.point - inner.g.min())
     if gap <= tol:
-        return Mixture(inner.point[None, :], np.ones(1), gap, evaluations + 1)
-    return Mixture(end.point[None, :], np.ones(1), 0.0, evaluations + 1)
+        return ForecastLottery(inner.point[None, :], np.ones(1), gap, evaluations + 1)
+    return ForecastLottery(end.point[None, :], np.ones(1), 0.0, evaluations + 1)
 
 
-def _hedge(gain: Gain, n: int, tol: float, limit: int, evaluations: int) -> Mixture:
+def _hedge(gain: Gain, n: int, tol: float, limit: int, evaluations: int) -> ForecastLottery:
     """Nature plays Hedge over the outcomes on losses g; the forecaster answers with its mean."""
     points, gains = np.empty((limit, n)), np.empty((limit, n))
     total = np.zeros(n)
     scale = 0.0
-    best: Mixture | None = None
+    best: ForecastLottery | None = None
     for s in range(limit):
         rate = np.sqrt(8 * np.log(n) / (s + 1)) / max(scale, 1e-300)
         log_weights = -rate * (total - total.min())
@@ -218,25 +219,27 @@ def _hedge(gain: Gain, n: int, tol: float, limit: int, evaluations: int) -> Mixt
         weights = np.full(s + 1, 1.0 / (s + 1))
         gap = mixture_gap(points[: s + 1], weights, gains[: s + 1])
         if best is None or gap < best.gap:
-            best = Mixture(points[: s + 1].copy(), weights, gap, evaluations + s + 1)
+            best = ForecastLottery(points[: s + 1].copy(), weights, gap, evaluations + s + 1)
         if gap <= tol:
             break
     assert best is not None
     return best
 
 
-def _cutting_planes(gain: Gain, n: int, tol: float, limit: int, seeds: FloatArray) -> Mixture:
+def _cutting_planes(
+    gain: Gain, n: int, tol: float, limit: int, seeds: FloatArray
+) -> ForecastLottery:
     """More than two outcomes: centres of the set of outcomes that no cut has excluded."""
     points, gains = np.empty((limit, n)), np.empty((limit, n))
     game = _CentreGame(n, limit)
-    best: Mixture | None = None
+    best: ForecastLottery | None = None
     for count in range(limit):
         point = seeds[count] if count < len(seeds) else game.centre()
         g = gain(point)
         points[count], gains[count] = point, g
         gap = float(g @ point - g.min())
         if best is None or gap < best.gap:
-            best = Mixture(point[None, :].copy(), np.ones(1), gap, count + 1)
+            best = ForecastLottery(point[None, :].copy(), np.ones(1), gap, count + 1)
         if gap <= tol:
             break
         multipliers = game.add(point, g)
@@ -246,11 +249,11 @@ def _cutting_planes(gain: Gain, n: int, tol: float, limit: int, seeds: FloatArra
         weights = multipliers[support] / multipliers[support].sum()
         gap = mixture_gap(points[support], weights, gains[support])
         if gap < best.gap:
-            best = Mixture(points[support], weights, gap, count + 1)
+            best = ForecastLottery(points[support], weights, gap, count + 1)
         if gap <= tol:
             break
     assert best is not None
-    return Mixture(best.points, best.weights, best.gap, count + 1)
+    return ForecastLottery(best.points, best.weights, best.gap, count + 1)
 
 
 class _CentreGame:
@@ -304,6 +307,7 @@ def _analytic_centre(rows: FloatArray, size: int, start: FloatArray) -> FloatArr
         hessian = np.zeros((n, n))
         sides = np.zeros((n, 2))
         sides[:, 1] = 1.0
+        # Gradient (first column of sides) and negative Hessian of the sum of the log slacks at y.
         for s in range(size):
             slack[s] = 0.0
             for j in range(n):
@@ -316,6 +320,7 @@ def _analytic_centre(rows: FloatArray, size: int, start: FloatArray) -> FloatArr
                 if scaled != 0.0:
                     for k in range(n):
                         hessian[j, k] += scaled * (rows[s, k] - _SHIFT) / slack[s]
+        # Newton step with sum zero: the price of the constraint sum(y) = 1 is subtracted.
         solved = np.linalg.solve(hessian, sides)
         price = solved[:, 0].sum() / solved[:, 1].sum()
         decrement = 0.0
@@ -324,6 +329,7 @@ def _analytic_centre(rows: FloatArray, size: int, start: FloatArray) -> FloatArr
             decrement += step[j] * sides[j, 0]
         if decrement < 1e-3:
             break
+        # Full steps near the centre, damped ones before; never more than 9/10 of the way to a cut.
         length = 1.0 if decrement < 0.25 else 1.0 / (1.0 + math.sqrt(decrement))
         for s in range(size):
             change = 0.0
@@ -359,6 +365,7 @@ def _pivot(
     n = basis.shape[0]
     for _ in range(40 * n + 200):
         w = _prices(basis, inverse)
+        # Entering variable: the largest reduced cost, rows of the game first, then slacks.
         entering = 0
         best = _EPS
         found = False
@@ -373,6 +380,7 @@ def _pivot(
                 best, entering, found = -w[j], -1 - j, True
         if not found:
             return
+        # Its column in the current basis.
         column = np.zeros(n)
         for i in range(n):
             if entering >= 0:
@@ -380,6 +388,7 @@ def _pivot(
                     column[i] += inverse[i, j] * rows[entering, j]
             else:
                 column[i] = inverse[i, -1 - entering]
+        # Ratio test: the basic variable that reaches zero first leaves.
         leaving = -1
         ratio = np.inf
         for i in range(n):
@@ -395,6 +404,7 @@ def _pivot(
 
 @njit(cache=True)
 def _exchange(inverse: FloatArray, levels: FloatArray, column: FloatArray, leaving: int) -> None:
+    """Gauss-Jordan step: the column of the entering variable becomes a unit vector."""
     n = levels.shape[0]
     factor = 1.0 / column[leaving]
     for j in range(n):

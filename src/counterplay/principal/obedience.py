@@ -3,38 +3,43 @@
 Recommend a strategy by a signal; the Agent obeys if, after each signal, no other strategy is
 better. Asking for a margin makes obedience strictly better, which is stability: deviating on
 signals of total probability q costs the Agent at least margin * q and the Principal at most q.
-Source: Kamenica and Gentzkow (2011), Bergemann and Morris (2016); stability as in lmm:bayes-stable;
-the margins and the log-grid of forecasts are ours.
+Source: Kamenica and Gentzkow (2011), Bergemann and Morris (2016); Lemma F.5;
+margins and log-grid of forecasts are ours: Proposition 7.H, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 from scipy.sparse import csr_matrix, hstack, vstack
 
+from counterplay.core.programs import minimize_linear
+from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_real
-from counterplay.errors import ConvergenceError, InfeasibleError, InvalidInputError
+from counterplay.errors import InfeasibleError, InvalidInputError
 from counterplay.principal.games import check_forecasts
-from counterplay.principal.kernels import TOL, respond
 from counterplay.principal.persuasion import DisclosureGame, Scheme
 from counterplay.principal.responses import OracleSpec
-from counterplay.principal.rules import PolicyRule
+from counterplay.principal.rules import GrowingRule
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
-class ObedienceSolution:
+class ObedienceSolution(Report):
     """Optimal obedient disclosure at one prior.
 
     Attributes
     ----------
-    value, agent_value:
-        Expected utilities of the Principal and of the Agent.
+    value:
+        Expected utility of the Principal.
+    agent_value:
+        Expected utility of the Agent.
     scheme:
         Probability of every recommendation in every state.
     margin:
@@ -53,6 +58,14 @@ class ObedienceSolution:
             f"obedience margin {self.margin:g}"
         )
 
+    def to_frame(self) -> pd.DataFrame:
+        """Return the probability of every recommendation (rows) in every state (columns)."""
+        import pandas as pd
+
+        frame = pd.DataFrame(self.scheme.matrix).add_prefix("state ")
+        frame.index.name = "recommendation"
+        return frame
+
 
 def obedience_lp(
     u: ArrayLike, v: ArrayLike, prior: ArrayLike, *, margin: float = 0.0, slack: float = 0.0
@@ -61,8 +74,10 @@ def obedience_lp(
 
     Parameters
     ----------
-    u, v:
-        Utilities ``[strategy, state]`` of the Agent and of the Principal.
+    u:
+        Utilities ``[strategy, state]`` of the Agent.
+    v:
+        Utilities ``[strategy, state]`` of the Principal.
     prior:
         Probabilities of the states.
     margin:
@@ -104,7 +119,7 @@ def solve_obedience(
     )
     cost = np.concatenate([-game.v.ravel(), np.zeros(extra)])
     large = n * m > 400  # then interior points are several times faster than the simplex method
-    solved = linprog(
+    solved = minimize_linear(
         cost,
         A_ub=A_ub,
         b_ub=b_ub,
@@ -112,14 +127,11 @@ def solve_obedience(
         b_eq=pi,
         method="highs-ipm" if large else "highs",
         options={"presolve": not large},
+        what="the obedience program",
+        infeasible=f"no disclosure gives the Agent a margin of {gap:g} after every signal; "
+        "ask for less",
     )
-    if solved.status == 2:
-        raise InfeasibleError(
-            f"no disclosure gives the Agent a margin of {gap:g} after every signal; ask for less"
-        )
-    if solved.status != 0:
-        raise ConvergenceError(f"the obedience program was not solved: {solved.message}")
-    joint = np.maximum(solved.x[: n * m].reshape(n, m), 0.0)
+    joint = np.maximum(solved.point[: n * m].reshape(n, m), 0.0)
     return ObedienceSolution(
         value=float((joint * game.v).sum()),
         agent_value=float((joint * game.u).sum()),
@@ -151,7 +163,7 @@ def _scheme(joint: FloatArray) -> Scheme:
     return Scheme(np.where(total > 0, joint / np.where(total > 0, total, 1.0), default))
 
 
-class ObedienceOracle(PolicyRule):
+class ObedienceOracle(GrowingRule):
     """Stable disclosure for more than two states: the obedience program with a margin.
 
     Parameters
@@ -186,7 +198,6 @@ class ObedienceOracle(PolicyRule):
     """
 
     game: DisclosureGame
-    n_policies = None
 
     def __init__(
         self,
@@ -201,12 +212,7 @@ class ObedienceOracle(PolicyRule):
             raise InvalidInputError("ObedienceOracle needs a DisclosureGame")
         disclosures = (game.no_disclosure(), game.full_disclosure())
         super().__init__(game, tuple(dict.fromkeys(disclosures)) if P0 is None else P0)
-        most = largest_margin(game)
-        if most <= 0.0:
-            raise InfeasibleError(
-                "in some state two strategies are equally good for the Agent, so no disclosure has "
-                "an obedience margin in all forecasts; remove one of them"
-            )
+        most = positive_margin(game)
         self.margin = check_real(
             most / 2 if margin is None else margin, "margin", low=0.0, high=most, open_low=True
         )
@@ -216,10 +222,8 @@ class ObedienceOracle(PolicyRule):
         self.spec = OracleSpec(None, self.eps, beta, self.x, None)
         self.step = math.log1p(self.margin / 2)
         self.floor = self.margin * self.x / (16 * game.n_states)
-        self.policies: list[Scheme] = []
         self.max_actions = game.n_strategies ** min(game.n_strategies, game.n_states)
         self._cells: dict[tuple[int, ...], int] = {}
-        self._index: dict[Scheme, int] = {}
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
         """Return the index of the scheme of the forecast's cell and the best response to it."""
@@ -228,19 +232,12 @@ class ObedienceOracle(PolicyRule):
         index = self._cells.get(cell)
         if index is None:
             index = self._cells[cell] = self._solve(cell)
-        scheme = self.policies[index]
-        own = self.game.agent_utility(scheme) @ forecast
-        hers = self.game.principal_utility(scheme) @ forecast
-        return index, int(respond(own, hers, own.size, TOL))
+        return self._answered(index, forecast)
 
     def _solve(self, cell: tuple[int, ...]) -> int:
         weights = np.exp(self.step * np.array(cell, dtype=np.float64))
         centre = weights / weights.sum()
-        solution = solve_obedience(self.game, centre, self.margin)
-        index = self._index.setdefault(solution.scheme, len(self.policies))
-        if index == len(self.policies):
-            self.policies.append(solution.scheme)
-        return index
+        return self._number(solve_obedience(self.game, centre, self.margin).scheme)
 
     def __repr__(self) -> str:
         return f"ObedienceOracle(margin={self.margin:.4g}, x={self.x:g})"
@@ -261,6 +258,17 @@ def largest_margin(game: DisclosureGame) -> float:
         return 1.0
     ordered = np.sort(game.u, axis=0)
     return float((ordered[-1] - ordered[-2]).min())
+
+
+def positive_margin(game: DisclosureGame) -> float:
+    """Return :func:`largest_margin`; raise if two strategies tie for the best in some state."""
+    most = largest_margin(game)
+    if most <= 0.0:
+        raise InfeasibleError(
+            "in some state two strategies are equally good for the Agent, so no disclosure has an "
+            "obedience margin in all forecasts; remove one of them"
+        )
+    return most
 
 
 def disclosure_library(
@@ -286,7 +294,7 @@ def disclosure_library(
     >>> len(disclosure_library(DisclosureGame(u=[[1, 0], [0, 1]], v=[0, 1]), margin=0.1))
     5
     """
-    gap = largest_margin(game) / 2 if margin is None else margin
+    gap = positive_margin(game) / 2 if margin is None else margin
     schemes = [game.full_disclosure()]
     for counts in _compositions(parts, game.n_states):
         prior = 0.98 * np.array(counts) / parts + 0.02 / game.n_states

@@ -3,7 +3,7 @@
 A policy is a signal scheme, the probability of every signal in every state; an action of the Agent
 is a map from the signals in use to strategies. The geometry of the binary case (which strategy is
 best at which belief, and the concave closure of her value) gives the classical optimal scheme.
-Source: sec:bayes; spec 07, sections 2.1 and A5, traps T6, T7, T14.
+Source: "Geometry of persuasion", see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -247,17 +247,20 @@ class PersuasionGeometry:
     ----------
     game:
         A :class:`PersuasionGame`. Every strategy must be strictly best at some belief
-        (asp-bayes:interval).
+        (Assumption 7.3).
     prune:
         Drop strategies that never are, with a warning, instead of raising.
 
     Attributes
     ----------
-    strategies, edges:
-        Strategies in the order of the beliefs at which they are best, and the interval ends
-        0 = e_0 < e_1 < ... < e_n = 1.
-    C, c1:
-        Smallest interval length and smallest difference of neighbouring slopes.
+    strategies:
+        Strategies in the order of the beliefs at which they are best.
+    edges:
+        The interval ends 0 = e_0 < e_1 < ... < e_n = 1.
+    C:
+        Smallest interval length.
+    c1:
+        Smallest difference of neighbouring slopes.
     extreme:
         Points (mu, value, strategy) of the concave closure v*, as three arrays.
 
@@ -382,11 +385,11 @@ def upper_hull(
 def split_scheme(
     game: PersuasionGame, hull: tuple[FloatArray, FloatArray, IntArray], mu: float
 ) -> Scheme:
-    """Scheme whose posteriors are the two hull points around ``mu`` (eq:signal, with limits)."""
+    """Scheme whose posteriors are the two hull points around ``mu`` (equation 7.5, with limits)."""
     k, chance = split_chances(hull, mu)
     low, high = int(hull[2][k]), int(hull[2][k + 1])
     matrix = np.zeros((game.n_strategies, 2))
-    if low == high:  # both posteriors carry the same strategy: nothing to reveal (trap T6)
+    if low == high:  # both posteriors carry the same strategy: nothing to reveal
         matrix[low] = 1.0
     else:
         matrix[low], matrix[high] = chance, 1.0 - chance

@@ -3,8 +3,8 @@
 The classical optimal scheme leaves the Agent exactly indifferent. Moving every posterior by beta
 into the interval of its strategy costs at most 3 beta / C and makes obedience strictly better. A
 finite menu comes from rounding the probabilities (thesis) or from snapping the prior to a grid in
-log-odds, where Bayes' rule is a shift [ours].
-Source: lmm:bayes-alt, thm:bayes-discrete; spec 07, sections A6 and A7, traps T6 to T8.
+log-odds, where Bayes' rule is a shift (ours).
+Source: Lemma 7.5, Theorem 7.4, Propositions 7.C to 7.E, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from counterplay.principal.bounds import (
     Tuning,
     optimistic_excess,
     persuasion_tuning,
+    stabilised_loss,
     staircase_policies,
 )
 from counterplay.principal.kernels import TOL, respond
@@ -32,7 +33,7 @@ from counterplay.principal.persuasion import (
     upper_hull,
 )
 from counterplay.principal.responses import OracleSpec
-from counterplay.principal.rules import PolicyRule
+from counterplay.principal.rules import GrowingRule, PolicyRule
 
 Discretization = Literal["rounding", "logit"]
 
@@ -50,7 +51,7 @@ class StabilizedPersuasion:
     Notes
     -----
     For all x in [0, 1]: (3 beta / C + eps / (c1 C), eps, x c1 beta, x)-optimal stable. The thesis
-    has a term of order sqrt(eps) instead of eps / (c1 C) (lmm:bayes-alt).
+    has a term of order sqrt(eps) instead of eps / (c1 C) (Lemma 7.5).
 
     Examples
     --------
@@ -116,10 +117,14 @@ class PersuasionOracle(PolicyRule):
     discretization:
         ``"logit"`` (default): prior snapped to a grid of spacing 4 beta in log-odds, no loss from
         rounding and O(log(1/beta)/beta) schemes. ``"rounding"``: as in the thesis.
-    x, eps:
-        Free parameters of the guarantee; default from ``horizon``, else x = beta and eps = beta.
-    horizon, tuning:
+    x:
+        Free parameter of the guarantee; default from ``horizon``, else beta.
+    eps:
+        Free parameter of the guarantee; default from ``horizon``, else beta.
+    horizon:
         Sets beta, x and eps, see :func:`counterplay.principal.bounds.persuasion_tuning`.
+    tuning:
+        Which of its tunings.
 
     Notes
     -----
@@ -138,7 +143,7 @@ class PersuasionOracle(PolicyRule):
 
     References
     ----------
-    Theorem thm:bayes-discrete of the thesis.
+    Theorem 7.4, see docs/theory/07-principal.md.
     """
 
     game: PersuasionGame
@@ -191,7 +196,8 @@ class PersuasionOracle(PolicyRule):
         excess = optimistic_excess(self.eps, c1, C)
         if self.discretization == "rounding":
             root = math.sqrt(self.delta)
-            loss, harm = 3 * beta / C + excess + 2 * root, max(self.x, root + self.delta / 2)
+            loss = stabilised_loss(beta, C) + excess + 2 * root
+            harm = max(self.x, root + self.delta / 2)
         else:
             loss, harm = 3.5 * beta / C + beta / 2 + excess, self.x
         return OracleSpec(loss, self.eps, self.x * c1 * beta / 2, harm, self.n_policies)
@@ -250,7 +256,7 @@ class PersuasionOracle(PolicyRule):
         return f"PersuasionOracle(beta={self.beta:.4g}, discretization={self.discretization!r})"
 
 
-class KGRule(PolicyRule):
+class KGRule(GrowingRule):
     """Baseline: the classical optimal scheme for the forecast (unstable).
 
     It leaves the Agent indifferent at the posteriors, so a spiteful tie-break loses everything.
@@ -264,24 +270,16 @@ class KGRule(PolicyRule):
     """
 
     game: PersuasionGame
-    n_policies = None
 
     def __init__(self, game: PersuasionGame, P0: Any = None, *, prune: bool = False) -> None:
         self.geometry = PersuasionGeometry(game, prune=prune)
         super().__init__(game, benchmark_schemes(self.geometry) if P0 is None else P0)
-        self.policies: list[Scheme] = []
-        self._index: dict[Scheme, int] = {}
         self.max_actions = game.n_strategies**2
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
         """Return the index of the optimal scheme and the best response to it."""
         scheme = self.geometry.optimal_scheme(float(forecast[1]))
-        index = self._index.setdefault(scheme, len(self.policies))
-        if index == len(self.policies):
-            self.policies.append(scheme)
-        own = self.game.agent_utility(scheme) @ forecast
-        hers = self.game.principal_utility(scheme) @ forecast
-        return index, int(respond(own, hers, own.size, TOL))
+        return self._answered(self._number(scheme), forecast)
 
 
 def benchmark_schemes(geometry: PersuasionGeometry, n: int = 9) -> tuple[Scheme, ...]:

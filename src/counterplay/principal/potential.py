@@ -4,7 +4,7 @@ Every event keeps, per outcome, the signed sum R of its residuals and the sum Q 
 ``Phi = sum_events weight * sum_{j,sign,k} exp(sign eta_k R_j - eta_k^2 Q_j) / G`` over a grid of
 learning rates ``eta_k = 2^-k``. Because ``exp(z - z^2) <= 1 + z`` for z >= -1/2, a forecast with a
 small minimax gap keeps the expected potential small, and a small potential bounds every |R|.
-Source: spec 07, section A2 [ours].
+Source: Proposition 7.A, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -155,6 +155,10 @@ def _update(
     weight: FloatArray,
     rates: FloatArray,
 ) -> bool:
+    """Add a residual to the rows, then recompute their weights W and their share of Phi.
+
+    Rows are indices below ``len(R)``; returns whether an exponent had to be cut.
+    """
     overflow = False
     for row in rows:
         n[row] += 1.0
@@ -162,6 +166,8 @@ def _update(
         for j in range(residual.shape[0]):
             R[row, j] += residual[j]
             Q[row, j] += residual[j] * residual[j]
+            # exp(+-eta R - eta^2 Q) over all rates: their sum is the potential of (event, outcome),
+            # the rate-weighted difference of the signs its pull on the next forecast.
             pull = 0.0
             size = 0.0
             for eta in rates:

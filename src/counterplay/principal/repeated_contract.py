@@ -18,7 +18,7 @@ from counterplay.core.validation import IntArray, check_int, check_positive_int
 from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.principal.agents import Agent
 from counterplay.principal.games import PrincipalAgentGame, check_states
-from counterplay.principal.mechanism import Mechanism, Nature, NatureView, Offer
+from counterplay.principal.mechanisms import Mechanism, Nature, NatureView, Offer
 from counterplay.principal.transcript import ContractTranscript, answered
 
 

@@ -2,8 +2,8 @@
 
 Ties are broken deterministically, because the forecaster's events are defined by these functions.
 Near-best responses form the *open* ball around the best utility; the closed ball of the thesis
-overlaps the separation test on grids (spec 07, trap T2).
-Source: eq:brr, eq:brp, Definitions "Stable Policy" and def:stabilized; spec 07, sections 2.2, 2.3.
+overlaps the separation test on grids (Theorem 7.3, repaired).
+Source: equations (7.1) and (7.2), Definitions 7.3 and 7.4, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -60,8 +60,12 @@ def best_response(
 
     Parameters
     ----------
-    game, policy, forecast:
-        The stage game, one of its policies, and probabilities of the states.
+    game:
+        The stage game.
+    policy:
+        One of its policies.
+    forecast:
+        Probabilities of the states.
     tol:
         Differences up to ``tol`` count as ties.
 
@@ -167,11 +171,19 @@ def is_stable(
 
     Parameters
     ----------
-    beta, gamma:
-        Utility margin of the Agent and tolerated loss of the Principal.
+    game:
+        The stage game.
+    policy:
+        One of its policies.
+    forecast:
+        Probabilities of the states.
+    beta:
+        Utility margin of the Agent.
+    gamma:
+        Tolerated loss of the Principal.
     two_sided:
         Also forbid near-best actions that are better for the Principal by more than ``gamma``;
-        this is what the linear-contract oracle needs (spec 07, trap T1).
+        this is what the linear-contract oracle needs (Theorem 7.3, repaired).
 
     Examples
     --------
@@ -188,7 +200,7 @@ def is_stable(
 def optimality_loss(
     game: PrincipalAgentGame, policy: Any, forecast: ArrayLike, P0: Sequence[Any], eps: float
 ) -> float:
-    """The smallest c for which ``policy`` is c-optimal under ``forecast`` (def:stabilized).
+    """The smallest c for which ``policy`` is c-optimal under ``forecast`` (Definition 7.4).
 
     It compares the policy, answered by a best response, with the best benchmark policy answered
     optimistically within ``eps``.
@@ -210,7 +222,9 @@ def _expected(
 ) -> tuple[FloatArray, FloatArray]:
     pi = check_forecasts(forecast, game.n_states)
     if len(pi) != 1:
-        raise InvalidInputError("give one forecast; use PrincipalAgentGame.UV and br for batches")
+        raise InvalidInputError(
+            "give one forecast at a time; for batches use best_responses(*game.UV(...))"
+        )
     U, V = game.UV([game.check_policy(policy)], pi)
     return U[0, 0], V[0, 0]
 

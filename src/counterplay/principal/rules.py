@@ -1,4 +1,8 @@
-"""Rules that turn a forecast into a policy: the common shape of oracles and baselines."""
+"""Rules that turn a forecast into a policy: the common shape of oracles and baselines.
+
+The forecasts behind a rule must be unbiased on its :class:`DecisionEvents`.
+Source: Theorems 7.2 and 7.5, see docs/theory/07-principal.md.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,9 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.errors import InvalidInputError
+from counterplay.principal.events import Events
 from counterplay.principal.games import PrincipalAgentGame, check_forecasts
-from counterplay.principal.kernels import TOL, benchmark_responses
+from counterplay.principal.kernels import TOL, benchmark_responses, respond
 from counterplay.principal.responses import OracleSpec
 
 
@@ -24,14 +29,20 @@ class PolicyRule(ABC):
 
     Attributes
     ----------
-    game, benchmark, policies:
-        The stage game, the benchmark policies P0, and the policies the rule can return.
+    game:
+        The stage game.
+    benchmark:
+        The benchmark policies P0.
+    policies:
+        The policies the rule can return.
     spec:
         The guarantee (c, eps, beta, gamma), or None if the rule has none.
     eps:
         Width of the optimistic ball behind the event family E2.
-    n_policies, max_actions:
-        Number of possible outputs (None if not known in advance) and of actions per policy.
+    n_policies:
+        Number of possible outputs; None if not known in advance.
+    max_actions:
+        Largest number of actions under a policy.
     """
 
     spec: OracleSpec | None = None
@@ -78,8 +89,31 @@ class PolicyRule(ABC):
         return np.asarray(pi[0])
 
 
+class GrowingRule(PolicyRule):
+    """A rule that computes its policies; each is numbered when it is first returned."""
+
+    n_policies = None
+
+    def __init__(self, game: PrincipalAgentGame, P0: Any) -> None:
+        super().__init__(game, P0)
+        self.policies: list[Any] = []
+        self._index: dict[Any, int] = {}
+
+    def _number(self, policy: Any) -> int:
+        index = self._index.setdefault(policy, len(self.policies))
+        if index == len(self.policies):
+            self.policies.append(policy)
+        return index
+
+    def _answered(self, index: int, forecast: FloatArray) -> tuple[int, int]:
+        """Return the policy with the Agent's best response to it."""
+        own = self.game.agent_utility(self.policies[index]) @ forecast
+        hers = self.game.principal_utility(self.policies[index]) @ forecast
+        return index, int(respond(own, hers, own.size, TOL))
+
+
 class BestResponseRule(PolicyRule):
-    """The benchmark policy that is best if the Agent best responds to the forecast (alg:general).
+    """The benchmark policy that is best if the Agent best responds to the forecast (Algorithm F.1).
 
     It tends to sit on a tie of the Agent, so it needs an Agent who breaks near-ties kindly.
     """
@@ -101,8 +135,10 @@ class OptimisticRule(BestResponseRule):
 
     Parameters
     ----------
-    game, P0:
-        The stage game and the benchmark policies.
+    game:
+        The stage game.
+    P0:
+        The benchmark policies.
     eps:
         How far from optimal the Agent is hoped to go in the Principal's favour.
 
@@ -123,3 +159,56 @@ class OptimisticRule(BestResponseRule):
         """Return the index of the optimistic policy and the best response to it."""
         _, init, _, responses = self.benchmark_decisions(forecast)
         return init, int(responses[init])
+
+
+class DecisionEvents(Events):
+    """What a rule chooses, what it hopes for, how its benchmarks would be answered.
+
+    E1 (or E4): the offered policy and recommendation. E2: the optimistic pair. E3[p0]: the best
+    response to benchmark policy p0.
+    """
+
+    context_free = True
+
+    def __init__(self, rule: PolicyRule, *, optimistic: bool, choice: bool = True) -> None:
+        self.rule, self.optimistic, self.choice = rule, optimistic, choice
+        P, A = len(rule.benchmark), max(rule.max_actions, int(rule.benchmark_sizes.max()))
+        self._actions, self._choice_offset = A, (2 if optimistic else 1) * P * A
+        self.n_families = P + int(optimistic) + int(choice)
+        outputs = rule.n_policies if choice else 0
+        self.n_events = None if outputs is None else self._choice_offset + outputs * A
+        self._offsets = (np.arange(P) * A).tolist()
+
+    def active(self, forecast: FloatArray, context: Any = None) -> list[int]:
+        """Return the ids of the families E3, E2 (if used) and E1 or E4 (if used)."""
+        _, init, action, responses = self.rule.benchmark_decisions(forecast)
+        ids = [offset + a for offset, a in zip(self._offsets, responses.tolist())]
+        if self.optimistic:
+            ids.append(len(self._offsets) * self._actions + init * self._actions + action)
+        if self.choice:
+            p, r = self.rule.decide(forecast)
+            ids.append(self._choice_offset + p * self._actions + r)
+        return ids
+
+    def _locate(self, event: int) -> tuple[str, Any, int]:
+        P, A = len(self.rule.benchmark), self._actions
+        if event < P * A:
+            return "E3", self.rule.benchmark[event // A], event % A
+        if event < self._choice_offset:
+            return "E2", self.rule.benchmark[event // A - P], event % A
+        index = (event - self._choice_offset) // A
+        return "E1" if self.optimistic else "E4", self.rule.policies[index], event % A
+
+    def __repr__(self) -> str:
+        return f"DecisionEvents({self.rule!r})"
+
+    def family(self, event: int) -> str:
+        """Return E1, E2, E4, or E3 with its benchmark policy."""
+        name, policy, _ = self._locate(event)
+        return f"E3[{self.rule.game.policy_label(policy)}]" if name == "E3" else name
+
+    def label(self, event: int) -> str:
+        """Return the family, the policy and the action."""
+        name, policy, action = self._locate(event)
+        game = self.rule.game
+        return f"{name}: ({game.policy_label(policy)}, {game.action_label(policy, action)})"

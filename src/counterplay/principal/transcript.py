@@ -3,7 +3,7 @@
 The transcript holds the realised game and the counterfactual games in which a benchmark policy was
 offered in every round and the Agent reacted to that. Policy regret compares the two; the bound is
 the inequality of the theorem, evaluated on this very transcript.
-Source: Definition "Principal's Regret", thm:stable-appendix, thm:general; spec 07, 2.5 to 2.7, A3.
+Source: Definition 7.1, Proposition 7.B, Theorem 7.5, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from counterplay.errors import InformationError, InvalidInputError
 from counterplay.principal.agents import Agent
 from counterplay.principal.behaviour import Behaviour, Stage, behaviour, conditional_bias
 from counterplay.principal.games import PrincipalAgentGame
-from counterplay.principal.mechanism import Kind
+from counterplay.principal.mechanisms import Kind
 from counterplay.principal.responses import OracleSpec
 
 if TYPE_CHECKING:
@@ -180,8 +180,8 @@ class ContractTranscript(Transcript):
     def regret_bounds(self) -> pd.DataFrame:
         """Regret and bound against every benchmark policy, term by term.
 
-        For a stable mechanism this is the inequality of thm:stable with its constants; for the
-        best-response mechanism that of thm:general with the smallest M2 for M1 = 1. Both are
+        For a stable mechanism this is the inequality of Theorem 7.2 with its constants; for the
+        best-response mechanism that of Theorem 7.5 with the smallest M2 for M1 = 1. Both are
         deterministic: ``regret <= bound`` on every transcript.
         """
         if self.fixed_recommendation is not None:
@@ -255,7 +255,7 @@ class ContractTranscript(Transcript):
 
     @cached_property
     def alignment_excess(self) -> tuple[FloatArray, FloatArray]:
-        """What the Principal lost by deviations, and the Agent's utility gap (asp:alignment).
+        """What the Principal lost by deviations, and the Agent's utility gap (Assumption F.1).
 
         Entry 0 is the realised game (V of the recommendations minus V of the actions), entry 1 + j
         the game of benchmark policy j (V of the actions minus V of the recommendations).

@@ -9,40 +9,12 @@ from counterplay.core.dimensions.littlestone import (
     MistakeTree,
     littlestone_dimension,
 )
-from counterplay.core.dimensions.orbits import (
-    OrbitShattering,
-    orbit_ids,
-    orbit_labels,
-    vcao,
-    vco,
-)
-from counterplay.core.dimensions.star import (
-    HollowStar,
-    ProjectionNumber,
-    StarSet,
-    hollow_star_number,
-    projection_number,
-    projection_value,
-    star_number,
-)
 from counterplay.core.dimensions.vc import Shattering, vc_dimension
 
 __all__ = [
-    "HollowStar",
     "LittlestoneSolver",
     "MistakeTree",
-    "OrbitShattering",
-    "ProjectionNumber",
     "Shattering",
-    "StarSet",
-    "hollow_star_number",
     "littlestone_dimension",
-    "orbit_ids",
-    "orbit_labels",
-    "projection_number",
-    "projection_value",
-    "star_number",
     "vc_dimension",
-    "vcao",
-    "vco",
 ]

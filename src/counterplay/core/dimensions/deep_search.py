@@ -14,8 +14,9 @@ exclude each other share one place on the circle. Where sets of the size exist, 
 this restriction finds one sooner, so a part of the time is spent on that first, unless random sets
 miss far too many labelings.
 
-Members must be defined everywhere (no 2). Source: spec 11 section 3.1; the order is the cycle lemma
-of Dvoretzky and Motzkin (1947).
+Members must be defined everywhere (no 2).
+Source: Proposition 11.J, see docs/theory/11-invariance.md; the order is the cycle lemma of
+Dvoretzky and Motzkin (1947).
 """
 
 from __future__ import annotations
@@ -202,6 +203,7 @@ def _search(values, words, apart, stop, size, n_sorted, first, left, start):  # 
     pointer = np.zeros(n_sorted + 1, dtype=np.int64)
     k = 0
     while k >= 0 and first[0] > start and left[0] > 0:
+        # Deep enough: the points that are left are searched on bit sets of the cells.
         if k == n_sorted:
             found = _below(
                 values, words, apart, stop, size, k, perm[k], bounds[k], chosen, pointer[k], left
@@ -217,6 +219,7 @@ def _search(values, words, apart, stop, size, n_sorted, first, left, start):  # 
         pointer[k] += 1
         if not _allowed(apart, chosen, k, position):
             continue
+        # A cell with fewer than 2^(points to come) rows cannot show all their labelings.
         smallest = _sort_rows(
             values[position], perm[k], bounds[k], 1 << k, perm[k + 1], bounds[k + 1]
         )
@@ -230,6 +233,7 @@ def _search(values, words, apart, stop, size, n_sorted, first, left, start):  # 
 
 @njit(cache=True, nogil=True)
 def _allowed(apart, chosen, k, x):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Whether x has no conflict with the first k chosen points."""
     if apart.size > 0:
         for i in range(k):
             if apart[chosen[i], x]:
@@ -242,6 +246,7 @@ def _sort_rows(column, perm, bounds, cells, new_perm, new_bounds):  # type: igno
     """Split every cell by the column; return the size of the smallest new cell."""
     smallest = perm.size
     for cell in range(cells):
+        # Label 0 from the front, label 1 from the back of the cell's stretch.
         low, high = bounds[cell], bounds[cell + 1]
         fill = low
         top = high
@@ -282,9 +287,11 @@ def _below(values, words, apart, stop, size, k, perm, bounds, chosen, start, lef
         for cell in range(cells):
             sizes[2 * cell + 1] = counts[cell, x]
             sizes[2 * cell] = bounds[cell + 1] - bounds[cell] - counts[cell, x]
+        # Every half needs one row for each labeling of the points to come.
         if sizes.min() < 1 << (size - k - 1):
             continue
         chosen[k] = x
+        # The smallest cells decide for nearly all further points; the others are looked at last.
         smallest_cells(sizes, picked)
         used = gather(words, perm, bounds, bits, picked, x, sizes, inside, total)
         found = _four_more(
@@ -302,6 +309,7 @@ def _four_more(values, apart, stop, size, k, chosen, inside, total, width, bits,
     work = workspace(total.size, width, values.shape[0])
     end = stop[k + 3]
     for y in range(chosen[k - 1] + 1, stop[k]):
+        # y must split all picked cells; z the tightest halves of them.
         if not _allowed(apart, chosen, k, y) or not halve(inside, total, y, end, need, work):
             continue
         if left[0] <= 0:
@@ -312,6 +320,7 @@ def _four_more(values, apart, stop, size, k, chosen, inside, total, width, bits,
                 continue
             chosen[k + 1] = z
             left[0] -= end - z
+            # Columns that split the smaller sides are the only candidates for u and v.
             m = splitting(work, z + 1, end, need // 4)
             for i in range(m - 1):
                 u = work.kept[i]
@@ -321,6 +330,7 @@ def _four_more(values, apart, stop, size, k, chosen, inside, total, width, bits,
                     v = work.kept[j]
                     if splitting_together(work, u, v, need // 8):
                         chosen[k + 2], chosen[k + 3] = u, v
+                        # The small cells do not object: ask all cells, then search on.
                         last = chosen[k - 1 : k + 4]
                         if not enough_everywhere(bits, bounds, last, need // 8):
                             continue
@@ -335,11 +345,13 @@ def _complete(values, apart, stop, chosen, k, size):  # type: ignore[no-untyped-
     """Exact search on all rows: extend k chosen points by later ones."""
     n_rows = values.shape[1]
     codes = np.zeros((size - k + 1, n_rows), dtype=np.int64)
+    # The labels of the chosen points as the binary number of the row's cell.
     for i in range(k):
         column = values[chosen[i]]
         for row in range(n_rows):
             codes[0, row] = 2 * codes[0, row] + column[row]
     empty = np.zeros(0, dtype=np.int64)
+    # Conflicts of the last two points were not looked at yet.
     for i in range(k - 2, k):
         if not _allowed(apart, chosen, i, chosen[i]):
             return empty
@@ -369,5 +381,6 @@ def _complete(values, apart, stop, chosen, k, size):  # type: ignore[no-untyped-
 
 @njit(cache=True, nogil=True)
 def _counts_reach(codes, k, need):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Whether every labeling of k points has ``need`` rows."""
     counts = np.bincount(codes, minlength=1 << k)
     return counts.min() >= need

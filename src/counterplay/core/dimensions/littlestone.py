@@ -4,7 +4,8 @@
 parts that both shatter depth d - 1. Asking for one depth at a time keeps the recursion as shallow
 as the dimension itself (the plain definition descends once per hypothesis). A part with fewer
 than 2^(d-1) members cannot do it, the smaller part is tried first, equal splits are tried once,
-and what is known about a set is remembered. Source: spec 03 section 3.1.
+and what is known about a set is remembered.
+Source: "Dimensions", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from numba import njit
 @njit(cache=True)
 def popcount_word(word):  # type: ignore[no-untyped-def]  # compiled by numba
     """Number of set bits of one 64-bit word."""
+    # Sums of 2, then 4, then 8 neighbouring bits; the product adds the eight bytes at the top.
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + (
         (word >> np.uint64(2)) & np.uint64(0x3333333333333333)
@@ -24,6 +25,7 @@ def popcount_word(word):  # type: ignore[no-untyped-def]  # compiled by numba
 
 @njit(cache=True)
 def _splits_bitsets(one, zero, cells, order):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Whether a column has both labels in every cell; small cells first, they refute soonest."""
     for cell in order:
         seen1 = np.uint64(0)
         seen0 = np.uint64(0)
@@ -40,6 +42,7 @@ def _splits_bitsets(one, zero, cells, order):  # type: ignore[no-untyped-def]  #
 
 @njit(cache=True)
 def _first_row(words):  # type: ignore[no-untyped-def]  # compiled by numba
+    """The lowest row of a bit set."""
     for w in range(words.size):
         for bit in range(64):
             if words[w] >> np.uint64(bit) & np.uint64(1):
@@ -65,6 +68,7 @@ def search_bitsets(ones, zeros, apart, limit, budget):  # type: ignore[no-untype
     steps = 0
     k = 0
     while k >= 0 and best.size < limit:
+        # Even all candidates that are left would not beat the best set: go back.
         if k + count[k] - pointer[k] <= best.size:
             k -= 1
             continue
@@ -74,6 +78,7 @@ def search_bitsets(ones, zeros, apart, limit, budget):  # type: ignore[no-untype
         x = cand[k, pointer[k]]
         pointer[k] += 1
         chosen[k] = x
+        # Split every cell by the label of x: cell c becomes the cells 2 c and 2 c + 1.
         n_new = 2 << k
         new = cells[n_new : 2 * n_new]
         for cell in range(1 << k):
@@ -92,6 +97,7 @@ def search_bitsets(ones, zeros, apart, limit, budget):  # type: ignore[no-untype
             continue  # too few rows in a group to shatter more than the best set
         order = np.argsort(sizes[:n_new])
         found = 0
+        # Only later candidates that split every cell can extend this set or any set below it.
         for index in range(pointer[k], count[k]):
             if k + 1 + found + count[k] - index <= best.size:
                 found = 0
@@ -110,6 +116,7 @@ def search_bitsets(ones, zeros, apart, limit, budget):  # type: ignore[no-untype
 
 @njit(cache=True)
 def _splits_lists(column, perm, bounds, order):  # type: ignore[no-untyped-def]  # compiled by numba
+    """As ``_splits_bitsets``, with the rows of cell c in perm[bounds[c] : bounds[c + 1]]."""
     for cell in order:
         seen0 = False
         seen1 = False
@@ -163,6 +170,7 @@ def search_lists(values, apart, limit, budget):  # type: ignore[no-untyped-def] 
     steps = 0
     k = 0
     while k >= 0 and best.size < limit:
+        # Even all candidates that are left would not beat the best set: go back.
         if k + count[k] - pointer[k] <= best.size:
             k -= 1
             continue
@@ -173,6 +181,7 @@ def search_lists(values, apart, limit, budget):  # type: ignore[no-untyped-def] 
         pointer[k] += 1
         chosen[k] = x
         cells = 1 << k
+        # Split every cell by the label of x; rows without a label (2) leave.
         smallest = _partition(values[x], perm[k], bounds[k], cells, perm[k + 1], bounds[k + 1])
         if k + 1 > best.size:
             best = chosen[: k + 1].copy()
@@ -182,6 +191,7 @@ def search_lists(values, apart, limit, budget):  # type: ignore[no-untyped-def] 
         sizes = np.diff(bounds[k + 1, : 2 * cells + 1])
         order = np.argsort(sizes)
         found = 0
+        # Only later candidates that split every cell can extend this set or any set below it.
         for index in range(pointer[k], count[k]):
             if k + 1 + found + count[k] - index <= best.size:
                 found = 0

@@ -65,6 +65,7 @@ def _transpose(block):  # type: ignore[no-untyped-def]  # compiled by numba
     j = 32
     while j != 0:
         shift = np.uint64(j)
+        # Swap the off-diagonal j x j blocks, then go on inside the blocks with half the size.
         for start in range(0, 64, 2 * j):
             for r in range(start, start + j):
                 swap = ((block[r] >> shift) ^ block[r + j]) & mask
@@ -150,6 +151,7 @@ def halve(inside, total, y, end, need, work):  # type: ignore[no-untyped-def]  #
     The columns after y and before ``end`` are copied into the tightest halves.
     """
     half, half_size = work.half, work.half_size
+    # Rows of cell p with label 0 and 1 of y; both halves must still have room for all labelings.
     for p in range(total.size):
         ones = np.int64(0)
         for w in range(half.shape[1]):
@@ -163,6 +165,7 @@ def halve(inside, total, y, end, need, work):  # type: ignore[no-untyped-def]  #
         half_size[2 * p], half_size[2 * p + 1] = total[p] - ones, ones
         if ones < need or total[p] - ones < need:
             return False
+    # Only the tightest halves are kept: they refute most of the columns that come later.
     smallest_cells(half_size, work.tight)
     work.count[y + 1 : end] = 0
     for q in range(work.tight.size):
@@ -189,6 +192,7 @@ def smaller_sides(work, z, need):  # type: ignore[no-untyped-def]  # compiled by
         bad |= np.uint64(least < few)
     if bad:
         return False
+    # The side with the fewer rows: the ones of z, or what is left of the half without them.
     for w in range(np.uint64(work.side.shape[0])):
         for q in range(n):
             flip = _ZERO - np.uint64(work.count[z, q] > work.side_size[q])
@@ -243,6 +247,7 @@ def splitting_together(work, u, v, need):  # type: ignore[no-untyped-def]  # com
                 both += popcount_word(with_u & with_v)
                 ones_u += popcount_word(with_u)
                 ones_v += popcount_word(with_v)
+        # By inclusion and exclusion the four cells follow from three counts.
         neither = np.int64(work.side_size[q]) - ones_u - ones_v + both
         if both < need or ones_u - both < need or ones_v - both < need or neither < need:
             return False
@@ -260,6 +265,7 @@ def enough_everywhere(bits, bounds, points, need):  # type: ignore[no-untyped-de
                 word = ~np.uint64(0)
                 if n - 64 * w < 64:
                     word = (np.uint64(1) << np.uint64(n - 64 * w)) - np.uint64(1)
+                # Rows of this cell that give exactly these labels to the points.
                 for t in range(points.size):
                     column = bits[cell, w, points[t]]
                     word &= column if (labels >> t) & 1 else ~column

@@ -6,7 +6,7 @@ give to the current set, and a point extends it if it splits every group. Rows t
 (value 2) at a point leave the search below it, which is how orbits with a non-constant label are
 handled. Where that takes too long (random labels have billions of shattered sets), the question "is
 there one more point?" is decided by :mod:`counterplay.core.dimensions.deep_search`.
-Source: spec 03 section 3.1, spec 11 sections 2.3 and 3.1.
+Source: Proposition 11.J, see docs/theory/11-invariance.md.
 """
 
 from __future__ import annotations

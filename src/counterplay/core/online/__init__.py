@@ -3,10 +3,8 @@
 Over K experts with one loss per expert and round (see ``ScalarLearner``): Hedge and its lazy
 relatives; ``reset``, ``act``, ``update`` in a stream, ``marginals``, ``chain``, ``sample`` on a
 loss sequence that is fixed in advance. Over finite classes, with cheap copies: Halving and SOA.
-Without swap regret, from gains: BlumMansour.
 """
 
-from counterplay.core.online.blum_mansour import BlumMansour, blum_mansour_bound
 from counterplay.core.online.chain import LazyChain
 from counterplay.core.online.coupling import MaximalCouplingSampler, maximal_coupling
 from counterplay.core.online.doubling import Doubling
@@ -21,7 +19,6 @@ from counterplay.core.online.soa import SOA
 
 __all__ = [
     "SOA",
-    "BlumMansour",
     "Doubling",
     "ExploreThenCommit",
     "FollowLazyLeader",
@@ -33,6 +30,5 @@ __all__ = [
     "MaximalCouplingSampler",
     "ScalarLearner",
     "ShrinkingDartboard",
-    "blum_mansour_bound",
     "maximal_coupling",
 ]

@@ -3,7 +3,7 @@
 On losses that are fixed in advance, every learner built on exponential weights has deterministic
 probabilities; only the draws are random. Keeping the law apart from the draws gives expectations
 without simulation, and thousands of replicates that share one weight path.
-Source: spec 09, sections 2 and 3.1.
+Source: Proposition 9.C, see docs/theory/09-tradeoff.md.
 """
 
 from __future__ import annotations
@@ -156,6 +156,7 @@ def _walk(
     for i in range(rounds):
         row = cumulative[i]
         for r in range(n_rep):
+            # Leave with the chance not to keep; the second uniform number draws the new expert.
             if uniforms[i, r, 0] >= keep[i, current[r]]:
                 current[r] = _first_above(row, uniforms[i, r, 1] * row[-1])
             paths[r, i] = current[r]
@@ -163,6 +164,7 @@ def _walk(
 
 @njit(cache=True)
 def _first_above(cumulative: FloatArray, target: float) -> int:
+    """Bisection for the first index whose cumulative weight exceeds the target."""
     low, high = 0, cumulative.size - 1
     while low < high:
         middle = (low + high) // 2

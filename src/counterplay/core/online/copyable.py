@@ -2,7 +2,8 @@
 
 Reductions in strategic classification keep many copies of one learner and feed them different
 examples, so learners must be cheap to copy, hashable by what they will do next, and must change
-only when they err. Source: spec 03 section 2.
+only when they err.
+Source: "Standard learners as experts", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations

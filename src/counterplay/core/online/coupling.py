@@ -2,7 +2,8 @@
 
 From one round to the next the expert is kept with probability ``min(1, new / old)`` and otherwise
 drawn from what was gained. The switch probability is the total variation distance of the two
-distributions, and no sampling with these marginals can do with less. Source: spec 09, section 3.4.
+distributions, and no sampling with these marginals can do with less.
+Source: Proposition 9.F, see docs/theory/09-tradeoff.md.
 """
 
 from __future__ import annotations
@@ -122,6 +123,7 @@ def _couple(marginals: FloatArray, keep: FloatArray, redraw: FloatArray) -> None
     for i in range(1, rounds):
         gained = 0.0
         for h in range(n_experts):
+            # Keep what fits under the new probability; fresh draws go where it has grown.
             old, new = marginals[i - 1, h], marginals[i, h]
             keep[i, h] = min(1.0, new / old) if old > 0.0 else 1.0
             redraw[i, h] = max(0.0, new - old)
@@ -138,6 +140,7 @@ def coupled_draw(
     previous: FloatArray, current: FloatArray, last: int, keep: float, draw: float
 ) -> int:
     """Move expert ``last`` from one distribution to the next, given two uniform numbers."""
+    # Keep with probability min(1, new / old), without dividing.
     if keep * previous[last] < current[last]:
         return last
     gained = np.maximum(0.0, current - previous)

@@ -1,7 +1,8 @@
 """The doubling trick: a learner tuned for a known horizon becomes one for every horizon.
 
 The learner is restarted on blocks of 1, 2, 4, ... rounds, each time tuned for the block. Its regret
-is then of the right order after every number of rounds. Source: spec 09, section 3.5.
+is then of the right order after every number of rounds.
+Source: Proposition 9.J, see docs/theory/09-tradeoff.md.
 """
 
 from __future__ import annotations

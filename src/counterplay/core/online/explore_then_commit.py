@@ -1,7 +1,7 @@
 """Explore then commit: watch for a while, then play the best expert so far for ever.
 
 Enough when the losses are independent draws from a fixed distribution, hopeless when they are not.
-Source: introduction of the chapter (the i.i.d. remark); spec 09, section 3.11.
+Source: "Learners of cumulative losses", see docs/theory/09-tradeoff.md.
 """
 
 from __future__ import annotations

@@ -64,6 +64,8 @@ def advance(
     cumulative: FloatArray, weights: FloatArray, loss: FloatArray, step: float, reach: float
 ) -> None:
     """Add one loss vector; ``reach`` bounds the absolute value of ``step * loss``."""
+    # One factor per round: a polynomial for small steps, its 16th power (four squarings) for larger
+    # ones, and from the cumulative losses for very large ones.
     if reach <= _SMALL:
         for h in range(loss.size):
             cumulative[h] += loss[h]
@@ -97,6 +99,7 @@ def fixed_step_marginals(
     cumulative, weights = np.zeros(n_experts), np.ones(n_experts)
     outside = np.zeros(n_experts)
     for t in range(rounds):
+        # Products of many factors drift; from time to time start again from the sums.
         if t % REBUILD == 0:
             rebuild(cumulative, weights, step)
         total = 0.0

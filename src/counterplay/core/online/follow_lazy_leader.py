@@ -2,7 +2,7 @@
 
 The leader changes rarely because a single draw of the noise serves all rounds. The number of
 switches is small on average and wildly spread: either none or almost one per round.
-Source: Kalai and Vempala 2005; spec 09, section 3.2.
+Source: Kalai and Vempala (2005); Proposition 9.D, see docs/theory/09-tradeoff.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Both depend on the cumulative losses only. The plain version is easily fooled by alternating
 losses; fresh exponential noise in every round makes it as good as Hedge, and as restless.
-Source: Kalai and Vempala 2005; spec 09, section 3.11.
+Source: Kalai and Vempala (2005); "Learners of cumulative losses", see
+docs/theory/09-tradeoff.md.
 """
 
 from __future__ import annotations

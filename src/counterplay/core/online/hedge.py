@@ -2,7 +2,8 @@
 
 Each expert's probability falls exponentially in its cumulative loss. The expert is drawn afresh in
 every round, so the played expert changes often; the lazy variants are in ``shrinking_dartboard``
-and ``coupling``. Source: Littlestone and Warmuth 1989; spec 09, sections 3.5 and 3.11.
+and ``coupling``.
+Source: Littlestone and Warmuth (1989); "Anytime learners", see docs/theory/09-tradeoff.md.
 """
 
 from __future__ import annotations

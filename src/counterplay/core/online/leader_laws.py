@@ -2,7 +2,7 @@
 
 The chance that an expert leads is an integral of a product of K - 1 linear factors, piecewise a
 polynomial, which Gauss quadrature with K/2 + 1 nodes integrates exactly.
-Source: spec 09, section 3.2; the substitution that makes the integrand polynomial is ours.
+Source: Proposition 9.E (ours), see docs/theory/09-tradeoff.md.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def _gauss(K: int) -> tuple[FloatArray, FloatArray]:
 @njit(cache=True)
 def _add_leave_one_out(factors: FloatArray, weight: float, out: FloatArray) -> None:
     """Add ``weight * prod_{j != h} factors[j]`` to ``out[h]`` for every h."""
+    # Products of all factors before h, then of all after h: no division by a factor near zero.
     left = np.empty(factors.size)
     running = weight
     for h in range(factors.size):
@@ -89,6 +90,7 @@ def _exponential_law(
     before: FloatArray, eps: float, nodes: FloatArray, weights: FloatArray, law: FloatArray
 ) -> None:
     for i in range(before.shape[0]):
+        # Substituting s = exp(-eps t) turns the head starts into the polynomial of the docstring.
         share = np.exp(-eps * (before[i] - before[i].min()))
         for q in range(nodes.size):
             _add_leave_one_out(1.0 - nodes[q] * share, weights[q], law[i])

@@ -3,7 +3,7 @@
 Streaming: ``reset``, then in every round ``act`` (whom to play) and ``update`` (all losses).
 Batch, on losses fixed in advance: ``marginals`` (exact probabilities), ``chain`` (exact law of the
 path) and ``sample`` (many paths at once). One path of ``sample`` agrees with streaming.
-Source: spec 09, section 3 (common protocol).
+Source: "Setting", see docs/theory/09-tradeoff.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The weight of an expert only shrinks. The learner keeps its expert with exactly the share of weight
 that is left, and draws afresh otherwise; the marginal law stays that of exponential weights.
-Source: Geulen, Voecking and Winkler 2010; spec 09, section 3.1.
+Source: Geulen, Voecking and Winkler (2010); Proposition 9.C, see docs/theory/09-tradeoff.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Beyond calibration: unbiased where decisions change, for any number of states.
 
-Source: thm:forecast-bias; spec 07, experiment X2.
+Source: Proposition 7.A, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.principal import (
     FollowRecommendation,
     LinearContractOracle,
@@ -24,6 +24,7 @@ from counterplay.principal.bounds import decision_events, net_events
 from counterplay.principal.instances import random_contract_game
 from counterplay.principal.lab import Forecaster, NetCalibratedForecaster
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_most
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 NET_LIMIT = 100_000
 ETA = 0.1
 SHOWN = 12
+EVENTS = decision_events(11, 5, 3)  # 11 contracts, 5 benchmarks, 3 actions
 
 
 def grid(scale: Scale) -> Sequence[Params]:
@@ -85,7 +87,7 @@ def cell(params: Params, seed: int) -> Record:
         "evaluations": certificate.evaluations,
         "ratio": certificate.worst_ratio,
         "gap": certificate.worst_gap,
-        "events": net_events(n, ETA) if net else decision_events(11, 5, 3),
+        "events": net_events(n, ETA) if net else EVENTS,
         **shown,
     }
 
@@ -103,67 +105,72 @@ def verdicts(frame: pd.DataFrame) -> Sequence[Verdict]:
     ours = frame[frame["forecaster"] == "decisions"]
     work = ours.groupby("n_states")["evaluations"].mean()
     return [
-        Verdict(
+        at_most(
             "07.12",
-            "Every minimax gap is within tolerance and every bias within its bound.",
-            f"largest gap {ours['gap'].max():.3f}, largest bias {ours['ratio'].max():.3f}",
-            "<= 1 and <= 1",
-            bool(ours["gap"].max() <= 1.0 and ours["ratio"].max() <= 1.0),
+            "Every minimax gap is within tolerance.",
+            ours["gap"].max(),
+            1.0,
+            what="largest gap / tolerance",
         ),
-        Verdict(
+        at_most(
+            "07.12",
+            "Every bias is within its bound.",
+            ours["ratio"].max(),
+            1.0,
+            what="largest bias / bound",
+        ),
+        at_most(
             "07.12",
             "The number of events stays the same when states are added, and each round looks at "
             "a handful of forecasts.",
-            f"{work.max():.1f} forecasts per round at most, {int(ours['events'].max())} events",
-            "<= 40 and 63",
-            bool(work.max() <= 40 and ours["events"].max() == 63),
+            work.max(),
+            40,
+            what=f"{EVENTS} events; largest mean number of forecasts per round",
         ),
     ]
 
 
 def events_figure(frame: pd.DataFrame) -> Figure:
-    """Left: events that must be unbiased, 63 for decisions, exponentially many for calibration
+    """Left: events that must be unbiased: few for decisions, exponentially many for calibration
     (dashed). Right: largest bias on decision events, divided by the square root of the rounds the
     event was active; calibration pays for events nobody uses."""
-    with figure_style():
-        figure, axes = panels(2, width=4.6, height=3.8)
-        states = np.arange(2, frame["n_states"].max() + 1)
-        nets = [net_events(int(n), ETA) for n in states]
-        axes[0].plot(states, nets, **THEORY, label="calibration, 0.1-net")
-        axes[0].plot(states, np.full(states.size, 63), color=PALETTE[0], label="decision events")
-        axes[0].set_yscale("log")
-        axes[0].set_ylabel("number of events")
-        axes[0].legend(loc="upper left", fontsize=8)
-        for i, (name, label) in enumerate((("decisions", "decision events"), ("net", "0.1-net"))):
-            rows = frame[frame["forecaster"] == name]
-            mean = rows.groupby("n_states")["scaled_bias"].mean()
-            axes[1].plot(mean.index, mean, "o-", color=PALETTE[i], label=label)
-        axes[1].set_ylabel("largest bias / $\\sqrt{n_E}$")
-        axes[1].set_ylim(bottom=0)
-        axes[1].legend(fontsize=8)
-        for axis in axes:
-            axis.set_xlabel("number of states")
+    figure, axes = panels(2, width=4.6, height=3.8)
+    states = np.arange(2, frame["n_states"].max() + 1)
+    nets = [net_events(int(n), ETA) for n in states]
+    axes[0].plot(states, nets, **THEORY, label="calibration, 0.1-net")
+    axes[0].plot(states, np.full(states.size, EVENTS), color=PALETTE[0], label="decision events")
+    axes[0].set_yscale("log")
+    axes[0].set_ylabel("number of events")
+    axes[0].legend(loc="upper left", fontsize=8)
+    for i, (name, label) in enumerate((("decisions", "decision events"), ("net", "0.1-net"))):
+        rows = frame[frame["forecaster"] == name]
+        mean = rows.groupby("n_states")["scaled_bias"].mean()
+        axes[1].plot(mean.index, mean, "o-", color=PALETTE[i], label=label)
+    axes[1].set_ylabel("largest bias / $\\sqrt{n_E}$")
+    axes[1].set_ylim(bottom=0)
+    axes[1].legend(fontsize=8)
+    for axis in axes:
+        axis.set_xlabel("number of states")
     return figure
 
 
 def scatter_figure(frame: pd.DataFrame) -> Figure:
     """Bias of a sample of events of every run, from rare to frequent, against the rounds they were
     active. The dashed line is the square root: rare events have small bias."""
-    with figure_style():
-        figure, (axis,) = panels(1)
-        ours = frame[frame["forecaster"] == "decisions"]
-        for i, (n, rows) in enumerate(ours.groupby("n_states")):
-            x = np.concatenate([rows[f"n_{k}"] for k in range(SHOWN)])
-            y = np.concatenate([rows[f"bias_{k}"] for k in range(SHOWN)])
-            axis.plot(x, np.maximum(y, 0.3), "o", color=PALETTE[i % len(PALETTE)], label=f"{n}")
-        grid_n = np.geomspace(1, ours[f"n_{SHOWN - 1}"].max(), 30)
-        axis.plot(grid_n, np.sqrt(grid_n), **THEORY)
-        axis.annotate("$\\sqrt{n_E}$", (grid_n[-1], np.sqrt(grid_n[-1])), ha="right", va="bottom")
-        axis.set_xscale("log")
-        axis.set_yscale("log")
-        axis.set_xlabel("rounds the event was active, $n_E$")
-        axis.set_ylabel("summed bias (l1 norm)")
-        axis.legend(title="states", fontsize=8)
+    figure, (axis,) = panels(1)
+    ours = frame[frame["forecaster"] == "decisions"]
+    for i, (n, rows) in enumerate(ours.groupby("n_states")):
+        x = np.concatenate([rows[f"n_{k}"] for k in range(SHOWN)])
+        y = np.concatenate([rows[f"bias_{k}"] for k in range(SHOWN)])
+        axis.plot(x, np.maximum(y, 0.3), "o", color=PALETTE[i % len(PALETTE)], label=f"{n}")
+    grid_n = np.geomspace(1, ours[f"n_{SHOWN - 1}"].max(), 30)
+    axis.plot(grid_n, np.sqrt(grid_n), **THEORY)
+    axis.annotate("$\\sqrt{n_E}$", (grid_n[-1], np.sqrt(grid_n[-1])), ha="right", va="bottom")
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xlabel("rounds the event was active, $n_E$")
+    axis.set_ylabel("summed bias (l1 norm)")
+    axis.legend(title="states", fontsize=8)
     return figure
 
 

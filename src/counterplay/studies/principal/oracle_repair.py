@@ -1,6 +1,6 @@
 """The linear-contract oracle as printed and as repaired, on random contract games.
 
-Source: thm:linear; spec 07, section A4 and traps T1 to T3.
+Source: Theorem 7.3, repaired, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.stats import clopper_pearson
 from counterplay.principal import LinearContractGame, LinearContractOracle
+from counterplay.principal.bounds import linear_contract_loss
 from counterplay.principal.lab import is_stable
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_least, equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +48,7 @@ def cell(params: Params, seed: int) -> Record:
         oracle = LinearContractOracle(
             game, np.minimum(shares, 1.0), beta, delta, as_printed=params["oracle"] == "printed"
         )
-        allowed = game.costs.size * (beta + delta)
+        allowed = linear_contract_loss(game.costs.size, beta, delta)
         for pi in rng.dirichlet(np.ones(game.n_states), size=5):
             loss, fine = _loss(oracle, game, pi)
             counts["instances"] += 1
@@ -78,20 +80,20 @@ def verdicts(frame: pd.DataFrame) -> Sequence[Verdict]:
     share = clopper_pearson(int(printed["loss_violations"]), int(printed["instances"]))
     worst = frame.groupby("oracle")["worst_ratio"].max()
     return [
-        Verdict(
+        equals(
             "07.04",
             "The repaired oracle never loses more than n (beta + delta) and is always stable.",
-            f"{int(fixed['loss_violations'] + fixed['stability_violations'])} violations in "
-            f"{int(fixed['instances'])}, largest loss {worst['repaired']:.2f} of the bound",
-            "0 violations",
-            bool(fixed["loss_violations"] + fixed["stability_violations"] == 0),
+            fixed["loss_violations"] + fixed["stability_violations"],
+            0,
+            what=f"largest loss {worst['repaired']:.2f} of the bound; violations in "
+            f"{int(fixed['instances'])}:",
         ),
-        Verdict(
+        at_least(
             "07.05",
             "The printed oracle breaks its theorem on random instances.",
-            f"share of violations {share}, largest loss {worst['printed']:.1f} times the bound",
-            "> 0",
-            bool(printed["loss_violations"] > 0),
+            printed["loss_violations"],
+            1,
+            what=f"largest loss {worst['printed']:.1f} times the bound; share {share}, violations",
         ),
     ]
 
@@ -100,19 +102,18 @@ def loss_figure(frame: pd.DataFrame) -> Figure:
     """Largest loss of the linear-contract oracle, as a multiple of what the theorem allows. The
     printed stability test accepts contracts at which the Agent shirks; the two-sided test does
     not."""
-    with figure_style():
-        figure, (axis,) = panels(1)
-        worst = frame.groupby(["oracle", "step"])["worst_ratio"].max().unstack("oracle")
-        worst = worst.sort_index(ascending=False)
-        x = np.arange(len(worst))
-        for i, name in enumerate(("printed", "repaired")):
-            bars = axis.bar(x + 0.4 * i - 0.2, worst[name], 0.38, color=PALETTE[1 - i], label=name)
-            axis.bar_label(bars, fmt="%.2f", fontsize=8, padding=1)
-        axis.axhline(1.0, **THEORY, label="allowed by the theorem")
-        axis.set_xticks(x, [f"{step:g}" for step in worst.index])
-        axis.set_xlabel("step of the benchmark contracts")
-        axis.set_ylabel("largest loss / allowed loss")
-        axis.legend()
+    figure, (axis,) = panels(1)
+    worst = frame.groupby(["oracle", "step"])["worst_ratio"].max().unstack("oracle")
+    worst = worst.sort_index(ascending=False)
+    x = np.arange(len(worst))
+    for i, name in enumerate(("printed", "repaired")):
+        bars = axis.bar(x + 0.4 * i - 0.2, worst[name], 0.38, color=PALETTE[1 - i], label=name)
+        axis.bar_label(bars, fmt="%.2f", fontsize=8, padding=1)
+    axis.axhline(1.0, **THEORY, label="allowed by the theorem")
+    axis.set_xticks(x, [f"{step:g}" for step in worst.index])
+    axis.set_xlabel("step of the benchmark contracts")
+    axis.set_ylabel("largest loss / allowed loss")
+    axis.legend()
     return figure
 
 

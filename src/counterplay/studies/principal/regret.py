@@ -1,6 +1,6 @@
 """Policy regret against the number of rounds: stable rules, unstable rules, kind and unkind Agents.
 
-Source: thm:stable, thm:linear; spec 07, experiment X1 and section 4.4.
+Source: Theorems 7.2 and 7.3, "Near-ties cost", see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.stats import mean_interval
 from counterplay.principal import (
     ContextualSwapAgent,
@@ -20,6 +20,7 @@ from counterplay.principal import (
     StableMechanism,
     play,
 )
+from counterplay.principal.bounds import TUNINGS, linear_contract_rate
 from counterplay.principal.instances import near_tie_contract, random_contract_game
 from counterplay.principal.lab import (
     BestResponseMechanism,
@@ -29,6 +30,7 @@ from counterplay.principal.lab import (
     SpitefulAgent,
 )
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_least, at_most
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,19 +111,27 @@ def verdicts(frame: pd.DataFrame) -> Sequence[Verdict]:
     spite = longest.set_index("rule")["regret_spiteful"]
     unstable, stable = spite.loc[["best-response"]].mean(), spite.loc[["stable"]].mean()
     return [
-        Verdict(
+        at_least(
             "07.19",
             "On every stable transcript the regret is below the bound of the theorem.",
-            f"smallest slack {slack.min():.3g} in {slack.size} transcripts",
-            ">= 0",
-            bool((slack >= -1e-12).all()),
+            slack.min(),
+            0.0,
+            what=f"smallest slack in {slack.size} transcripts",
+            slack=1e-12,
         ),
-        Verdict(
+        at_least(
             "07.21",
-            "A spiteful Agent costs the best-response rule far more than the stable rule.",
-            f"{unstable:.3f} against {stable:.3f} per round at T = {frame['T'].max()}",
-            "> 0.12 against < 0.10",
-            bool(unstable > 0.12 and stable < 0.10),
+            "A spiteful Agent costs the best-response rule a lot.",
+            unstable,
+            0.12,
+            what=f"regret per round at T = {frame['T'].max()}",
+        ),
+        at_most(
+            "07.21",
+            "The same Agent costs the stable rule less.",
+            stable,
+            0.10,
+            what=f"regret per round at T = {frame['T'].max()}",
         ),
     ]
 
@@ -130,49 +140,46 @@ def regret_figure(frame: pd.DataFrame) -> Figure:
     """Policy regret per round on the near-tie contract. Against an Agent who breaks near-ties
     against the Principal the unstable rules get stuck and the stable ones do not; dashed lines are
     the rates of the theorem for the two tunings, up to a constant."""
-    with figure_style():
-        figure, axes = panels(2, width=4.6, height=3.9)
-        near = frame[frame["game"] == "near-tie"]
-        for axis, agent, title in (
-            (axes[0], "spiteful", "spiteful Agent"),
-            (axes[1], "learner", "learning Agent"),
-        ):
-            for i, rule in enumerate(RULES):
-                rows = near[near["rule"] == rule]
-                T, mean, half = _means(rows, f"regret_{agent}")
-                axis.errorbar(
-                    T, mean, half, fmt="o-", color=PALETTE[i], label=NAMES[rule], capsize=2
-                )
-            axis.axhline(0.0, color="black", linewidth=0.6)
-            axis.set_xscale("log", base=2)
-            axis.set_xlabel("rounds T")
-            axis.set_title(title)
-        start, top = float(near["T"].min()), 0.12
-        grid_T = np.geomspace(start, near["T"].max(), 30)
-        for rate, name in ((-1 / 5, "$T^{-1/5}$"), (-1 / 8, "$T^{-1/8}$")):
-            curve = top * (grid_T / start) ** rate
-            axes[0].plot(grid_T, curve, **THEORY)
-            axes[0].annotate(name, (grid_T[-1], curve[-1]), fontsize=8, va="bottom")
-        axes[0].set_ylabel("policy regret per round")
-        axes[1].set_ylim(top=0.12)
-        axes[1].legend(fontsize=8, loc="upper right")
+    figure, axes = panels(2, width=4.6, height=3.9)
+    near = frame[frame["game"] == "near-tie"]
+    for axis, agent, title in (
+        (axes[0], "spiteful", "spiteful Agent"),
+        (axes[1], "learner", "learning Agent"),
+    ):
+        for i, rule in enumerate(RULES):
+            rows = near[near["rule"] == rule]
+            T, mean, half = _means(rows, f"regret_{agent}")
+            axis.errorbar(T, mean, half, fmt="o-", color=PALETTE[i], label=NAMES[rule], capsize=2)
+        axis.axhline(0.0, color="black", linewidth=0.6)
+        axis.set_xscale("log", base=2)
+        axis.set_xlabel("rounds T")
+        axis.set_title(title)
+    start, top = float(near["T"].min()), 0.12
+    grid_T = np.geomspace(start, near["T"].max(), 30)
+    for tuning, name in zip(TUNINGS, ("$T^{-1/5}$", "$T^{-1/8}$")):
+        rate = linear_contract_rate(tuning)
+        curve = top * (grid_T / start) ** rate
+        axes[0].plot(grid_T, curve, **THEORY)
+        axes[0].annotate(name, (grid_T[-1], curve[-1]), fontsize=8, va="bottom")
+    axes[0].set_ylabel("policy regret per round")
+    axes[1].set_ylim(top=0.12)
+    axes[1].legend(fontsize=8, loc="upper right")
     return figure
 
 
 def random_figure(frame: pd.DataFrame) -> Figure:
     """Policy regret per round on random contract games with four actions and four states, averaged
     over the games, against the spiteful Agent."""
-    with figure_style():
-        figure, (axis,) = panels(1)
-        rows = frame[frame["game"] == "random"]
-        for i, rule in enumerate(RULES):
-            T, mean, half = _means(rows[rows["rule"] == rule], "regret_spiteful")
-            axis.errorbar(T, mean, half, fmt="o-", color=PALETTE[i], label=NAMES[rule], capsize=2)
-        axis.axhline(0.0, color="black", linewidth=0.6)
-        axis.set_xscale("log", base=2)
-        axis.set_xlabel("rounds T")
-        axis.set_ylabel("policy regret per round")
-        axis.legend(fontsize=8)
+    figure, (axis,) = panels(1)
+    rows = frame[frame["game"] == "random"]
+    for i, rule in enumerate(RULES):
+        T, mean, half = _means(rows[rows["rule"] == rule], "regret_spiteful")
+        axis.errorbar(T, mean, half, fmt="o-", color=PALETTE[i], label=NAMES[rule], capsize=2)
+    axis.axhline(0.0, color="black", linewidth=0.6)
+    axis.set_xscale("log", base=2)
+    axis.set_xlabel("rounds T")
+    axis.set_ylabel("policy regret per round")
+    axis.legend(fontsize=8)
     return figure
 
 

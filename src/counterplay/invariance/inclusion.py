@@ -5,7 +5,7 @@ towards the true labeling is a mistake when that point is the test point; predic
 the tail therefore makes at most in-degree(truth) leave-one-out mistakes. Orientations depend on
 the set of points only, never on which point is asked for or on the order of the data: columns are
 sorted by the keys of the points and rows as numbers before anything is computed.
-Source: Lemma lmm:1-inclusion, spec 11 sections 3.3, 7.1 and 7.3.
+Source: Lemma 11.1 and "One-inclusion graph", see docs/theory/11-invariance.md.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.optimize import linprog
 from scipy.sparse.csgraph import connected_components, maximum_flow
 
 from counterplay.core.bits import Words, as_indices, pack_rows, unique_rows
 from counterplay.core.finite_class import FiniteClass
+from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
-from counterplay.errors import ConvergenceError, InvalidInputError
+from counterplay.errors import InvalidInputError
 
 Method = Literal["flow", "peel"]
 
@@ -314,6 +314,7 @@ def peel_orientation(n_vertices: int, first: IntArray, second: IntArray) -> IntA
 
 @njit(cache=True)
 def _peel(n, starts, incident, other, n_edges):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Remove a vertex of smallest degree again and again; its edges then point to it."""
     head = np.full(n_edges, -1, dtype=np.int64)
     degree = np.diff(starts)
     removed = np.zeros(n, dtype=np.bool_)
@@ -376,12 +377,14 @@ def _fractional(n: int, zero_end: IntArray, one_end: IntArray) -> FractionalOrie
     ).tocsr()
     constant = np.bincount(zero_end, minlength=n).astype(np.float64)
     bounds = np.column_stack([np.zeros(m + 1), np.append(np.ones(m), np.inf)])
-    result = linprog(
-        np.append(np.zeros(m), 1.0), A_ub=matrix, b_ub=-constant, bounds=bounds, method="highs"
+    solved = minimize_linear(
+        np.append(np.zeros(m), 1.0),
+        A_ub=matrix,
+        b_ub=-constant,
+        bounds=bounds,
+        what="the orientation program",
     )
-    if result.status != 0:
-        raise ConvergenceError(f"the orientation program was not solved: {result.message}")
-    toward_one: FloatArray = np.clip(result.x[:m], 0.0, 1.0)
+    toward_one: FloatArray = np.clip(solved.point[:m], 0.0, 1.0)
     indegree: FloatArray = np.zeros(n, dtype=np.float64)
     np.add.at(indegree, one_end, toward_one)
     np.add.at(indegree, zero_end, 1.0 - toward_one)

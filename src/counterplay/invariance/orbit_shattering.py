@@ -1,8 +1,9 @@
 """Orbit dimensions: VC dimension with at most one point per orbit, and on orbits as a whole.
 
-``vcao`` counts shattered sets with points from different orbits; ``vco`` counts sets of orbits
-that are shattered by hypotheses constant on each of them. Always vco <= vcao <= VC dimension.
-Source: Defs. def:vcao and def:vco, spec 11 sections 2.3 and 3.1.
+For the orbits of a group, which partition the points. VCao counts shattered sets with points from
+different orbits; VCo counts sets of orbits that are shattered by hypotheses constant on each of
+them. Always VCo <= VCao <= VC dimension.
+Source: Definitions 11.4 and 11.5, see docs/theory/11-invariance.md.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from counterplay.errors import InvalidInputError
 class OrbitShattering(Shattering):
     """A largest set of points in different orbits, or of orbits, that is shattered.
 
-    For ``vcao`` the ``points`` are points; for ``vco`` they are orbit numbers as in
+    For VCao the ``points`` are points; for VCo they are orbit numbers as in
     :func:`orbit_ids`.
     """
 
@@ -73,7 +74,9 @@ def orbit_labels(cls: FiniteClass, orbits: ArrayLike) -> Values:
     return labels
 
 
-def vcao(cls: FiniteClass, orbits: ArrayLike, *, budget: int | None = None) -> OrbitShattering:
+def group_vcao(
+    cls: FiniteClass, orbits: ArrayLike, *, budget: int | None = None
+) -> OrbitShattering:
     """Largest shattered set with at most one point per orbit (VCao).
 
     Examples
@@ -81,7 +84,7 @@ def vcao(cls: FiniteClass, orbits: ArrayLike, *, budget: int | None = None) -> O
     Two orbits of two points and all labelings: VC dimension 4, but only two orbits.
 
     >>> cls = FiniteClass.all_labelings(4)
-    >>> vcao(cls, [0, 0, 1, 1]).value, vco(cls, [0, 0, 1, 1]).value
+    >>> group_vcao(cls, [0, 0, 1, 1]).value, group_vco(cls, [0, 0, 1, 1]).value
     (2, 2)
     """
     ids = orbit_ids(orbits, cls.n_points)
@@ -89,7 +92,7 @@ def vcao(cls: FiniteClass, orbits: ArrayLike, *, budget: int | None = None) -> O
     return OrbitShattering(found.points, found.witnesses, found.exact)
 
 
-def vco(cls: FiniteClass, orbits: ArrayLike, *, budget: int | None = None) -> OrbitShattering:
+def group_vco(cls: FiniteClass, orbits: ArrayLike, *, budget: int | None = None) -> OrbitShattering:
     """Largest set of orbits shattered by hypotheses that are constant on each of them (VCo)."""
     found = vc_dimension(orbit_labels(cls, orbits), budget=budget)
     return OrbitShattering(found.points, found.witnesses, found.exact, whole_orbits=True)

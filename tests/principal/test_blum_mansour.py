@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counterplay.core.online import BlumMansour, blum_mansour_bound
-from counterplay.core.online.blum_mansour import contextual_probabilities, stationary
 from counterplay.errors import InvalidInputError
+from counterplay.principal.blum_mansour import BlumMansour, contextual_probabilities, stationary
+from counterplay.principal.bounds import blum_mansour_bound
 
 
 def swap_regret(mixed, gains):
@@ -18,7 +18,7 @@ def play(learner, gains):
     mixed = []
     for row in gains:
         mixed.append(learner.probs())
-        learner.update(row)
+        learner.observe(row)
     return np.array(mixed)
 
 
@@ -50,7 +50,7 @@ def test_adaptive_adversary(n):
         q = learner.probs()
         row = np.ones(n)
         row[q.argmax()] = -1.0
-        learner.update(row)
+        learner.observe(row)
         mixed.append(q)
         gains.append(row)
     assert swap_regret(np.array(mixed), np.array(gains)) <= blum_mansour_bound(n, T)
@@ -59,7 +59,7 @@ def test_adaptive_adversary(n):
 def test_mixed_action_is_a_fixed_point_of_the_rows():
     learner = BlumMansour(4)
     for row in np.random.default_rng(0).uniform(-1, 1, size=(50, 4)):
-        learner.update(row)
+        learner.observe(row)
     rate = 2 * np.sqrt(4 * np.log(4) / 51) / 2
     rows = np.exp(rate * learner._gains)
     rows /= rows.sum(axis=1, keepdims=True)
@@ -90,7 +90,7 @@ def test_contexts_are_separate_learners():
 def test_actions_follow_the_probabilities():
     learner = BlumMansour(3, random_state=0)
     for _ in range(30):
-        learner.update([1.0, 0.0, -1.0])
+        learner.observe([1.0, 0.0, -1.0])
     q = learner.probs()
     counts = np.zeros(3)
     for _ in range(4000):
@@ -102,11 +102,11 @@ def test_actions_follow_the_probabilities():
 
 def test_single_action_and_bad_gains():
     learner = BlumMansour(1)
-    learner.update([0.3])
+    learner.observe([0.3])
     assert learner.probs().tolist() == [1.0]
     with pytest.raises(InvalidInputError, match="one entry per action"):
-        BlumMansour(2).update([0.1])
+        BlumMansour(2).observe([0.1])
     with pytest.raises(InvalidInputError, match="finite"):
-        BlumMansour(2).update([0.1, np.nan])
+        BlumMansour(2).observe([0.1, np.nan])
     with pytest.raises(InvalidInputError, match="width"):
         BlumMansour(2, width=0.0)

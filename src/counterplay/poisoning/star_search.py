@@ -19,6 +19,7 @@ def _change(column, wrong_label, element, hits, owner, alone, sign):  # type: ig
     for row in range(column.size):
         if column[row] != wrong_label:
             continue
+        # The row erred at one element alone: that element loses it (or gets it back below).
         if hits[row] == 1:
             alone[owner[row]] -= 1
         hits[row] += sign
@@ -47,6 +48,7 @@ def _fits(column, wrong_label, hits, owner, alone, lost, touched):  # type: igno
             if lost[name] == alone[name]:
                 fine = False
                 break
+    # Leave the counters as they were for the next question.
     for index in range(count):
         lost[touched[index]] = 0
     return fresh and fine
@@ -92,6 +94,7 @@ def search_star_bitsets(ones, zeros, columns, limit, budget):  # type: ignore[no
     for center in range(n_rows):
         if best.size >= limit:
             break
+        # Errors are counted from this center: where rows differ from it.
         for x in range(n_points):
             differ[x] = zeros[x] if columns[x, center] else ones[x]
             agree[x] = ones[x] if columns[x, center] else zeros[x]
@@ -119,6 +122,8 @@ def search_star_bitsets(ones, zeros, columns, limit, budget):  # type: ignore[no
             if k + 1 > best.size:
                 best = chosen[: k + 1].copy()
                 best_center = center
+            # Rows hit nowhere, or only at point i, stay so if they agree at x; rows hit nowhere
+            # that differ at x are the witnesses of x.
             old = sets[k * (k + 1) // 2 :]
             new = sets[(k + 1) * (k + 2) // 2 :]
             for w in range(width):
@@ -196,6 +201,7 @@ def search_star(columns, budget):  # type: ignore[no-untyped-def]  # compiled by
                 larger[: stack.size] = stack
                 stack = larger
             fill = start
+            # Later candidates that still fit are put on the stack for the next level.
             for index in range(begin[k], end[k]):
                 if k + 1 + fill - start + end[k] - index <= best.size:
                     fill = start
@@ -266,6 +272,7 @@ def search_hollow(columns, budget):  # type: ignore[no-untyped-def]  # compiled 
             fresh_node = False
             count[k] = 0
             pointer[k] = 0
+            # All rows err somewhere: the set is unrealizable. Otherwise branch on the hardest row.
             uncovered = np.sum(hits == 0)
             if uncovered == 0:
                 if k > best.size:
@@ -281,6 +288,7 @@ def search_hollow(columns, budget):  # type: ignore[no-untyped-def]  # compiled 
                         count[k] += 1
                 order = np.argsort(errors[: count[k]])
                 cand[k, : count[k]] = cand[k, : count[k]][order]
+        # All branches of this node are done: lift its bans, go back, ban what led here.
         if pointer[k] >= count[k]:
             for index in range(count[k]):
                 banned[cand[k, index]] = False

@@ -3,17 +3,19 @@
 One exponential-weights row per action; row i is fed the gains scaled by the probability of playing
 i, and the learner plays the stationary distribution of the matrix of rows. Its swap regret is then
 the sum of the rows' external regrets.
-Source: Blum and Mansour (2007), "From external to internal regret"; spec 07, section A10.
+Source: Blum and Mansour (2007); Proposition 7.I, see docs/theory/07-principal.md.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -28,23 +30,7 @@ from counterplay.errors import InvalidInputError
 _FLOOR = 1e-14
 
 
-def blum_mansour_bound(n_actions: int, rounds: int, width: float = 2.0) -> float:
-    """Largest expected swap regret (a sum over rounds): ``width * sqrt(n T ln n)``, for every T.
-
-    It bounds the regret of the mixed actions. The rows use the rate ``2 sqrt(n ln n / t) / width``,
-    so the horizon need not be known.
-
-    Examples
-    --------
-    >>> round(blum_mansour_bound(3, 10_000, width=1.0), 1)
-    181.5
-    """
-    n = check_positive_int(n_actions, "n_actions")
-    total = check_positive_int(rounds, "rounds")
-    return check_real(width, "width", low=0.0) * math.sqrt(n * total * math.log(n))
-
-
-class BlumMansour:
+class BlumMansour(Learner):
     """Learner without swap regret over a finite set of actions, with full information.
 
     Use it whenever a player should be rational action by action: "on the rounds where I played
@@ -62,14 +48,14 @@ class BlumMansour:
     Notes
     -----
     For gains chosen by any adversary, the swap regret of the probabilities played in T rounds is
-    at most ``width * sqrt(n T ln n)``, see :func:`blum_mansour_bound`.
+    at most ``width * sqrt(n T ln n)``, see ``bounds.blum_mansour_bound``.
 
     Examples
     --------
     >>> import numpy as np
     >>> learner = BlumMansour(2, width=1.0)
     >>> for t in range(200):
-    ...     learner.update([0.0, 1.0])          # the second action is always better
+    ...     learner.observe([0.0, 1.0])         # the second action is always better
     >>> round(float(learner.probs()[1]), 3)
     1.0
 
@@ -93,15 +79,15 @@ class BlumMansour:
         """Return the probabilities of the coming round."""
         return self._mixed.copy()
 
-    def act(self) -> int:
+    def act(self, seen: Any = None) -> int:
         """Return the action of this round; asking twice gives the same answer."""
         if self._choice < 0:
             self._choice = int(sample(self._mixed, self.n_actions, self._rng.random()))
         return self._choice
 
-    def update(self, gains: ArrayLike) -> None:
+    def observe(self, feedback: ArrayLike) -> None:
         """Learn the gains of all actions in the round that was just played."""
-        gain = check_float_array(gains, "gains", ndim=1)
+        gain = check_float_array(feedback, "gains", ndim=1)
         if gain.size != self.n_actions:
             raise InvalidInputError(
                 f"gains must have one entry per action ({self.n_actions}), got {gain.size}"
@@ -124,8 +110,9 @@ def stationary(rows: FloatArray) -> FloatArray:
     """
     n = rows.shape[0]
     a = rows.copy()
+    # Take the states out of the chain from the last one down; what passed through k goes directly.
     for k in range(n - 1, 0, -1):
-        leaving = 0.0
+        leaving = 0.0  # chance to go from k to a state that is still there
         for j in range(k):
             leaving += a[k, j]
         for i in range(k):
@@ -133,6 +120,7 @@ def stationary(rows: FloatArray) -> FloatArray:
         for i in range(k):
             for j in range(k):
                 a[i, j] += a[i, k] * a[k, j]
+    # Put them back: the weight of k is what flows in from the states before it.
     q = np.empty(n)
     q[0] = 1.0
     total = 1.0
@@ -154,6 +142,8 @@ def mixed_action(gains: FloatArray, n: int, rounds: int, width: float) -> FloatA
     rate = 2.0 * math.sqrt(n * math.log(n) / (rounds + 1.0)) / width
     rows = np.empty((n, n))
     for i in range(n):
+        # Row i: exponential weights on the gains of the rounds, weighted by playing i. The largest
+        # exponent is made 0, so that nothing overflows.
         top = gains[i, 0]
         for j in range(1, n):
             top = max(top, gains[i, j])
@@ -198,6 +188,7 @@ def contextual_probabilities(
         q = mixed_action(total[k], n, visits[k], width)
         for i in range(n):
             mixed[t, i] = q[i]
+            # Row i of this context is charged with the share of the round in which i was played.
             for j in range(n):
                 total[k, i, j] += q[i] * gains[t, j]
         visits[k] += 1

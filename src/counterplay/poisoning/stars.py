@@ -5,7 +5,7 @@ nowhere else among the points. Hollow star: a labelled set that no hypothesis re
 each labelling with one label flipped is realised, in other words a smallest contradiction that is
 as large as possible. Both families are closed under dropping points (hollow: until realisable), so
 a depth-first search with counters "rows that err at exactly one chosen point" is exact.
-Source: spec 10 section 3.10.
+Source: Proposition 10.F, see docs/theory/10-poisoning.md.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 
 from counterplay.core.bits import pack_rows, unique_rows
-from counterplay.core.dimensions.star_search import search_hollow, search_star, search_star_bitsets
 from counterplay.core.finite_class import FiniteClass
+from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import BoolArray, IntArray, check_positive_int
 from counterplay.errors import InvalidInputError
+from counterplay.poisoning.star_search import search_hollow, search_star, search_star_bitsets
 
 _BITSET_STAR = 64  # larger stars are searched with counters instead of bit sets
 
@@ -194,7 +194,7 @@ def projection_number(cls: FiniteClass, *, budget: int | None = None) -> Project
 
     Whenever fewer than 1/k_p of some voters err at each point of a set, some hypothesis agrees
     with the majority on that whole set. The identity with the hollow star number is linear
-    programming duality (spec 10 section 3.10).
+    programming duality (Proposition 10.F).
 
     Examples
     --------
@@ -214,15 +214,14 @@ def projection_value(cls: FiniteClass, points: ArrayLike, labels: ArrayLike) -> 
     if index.size == 0:
         raise InvalidInputError("points must not be empty")
     n = len(cls)
-    result = linprog(
+    return minimize_linear(
         np.append(np.zeros(n), 1.0),
         A_ub=np.column_stack([wrong.T.astype(np.float64), -np.ones(index.size)]),
         b_ub=np.zeros(index.size),
         A_eq=np.append(np.ones(n), 0.0)[None, :],
         b_eq=[1.0],
-        method="highs",
-    )
-    return float(result.fun)
+        what="the program of the projection value",
+    ).value
 
 
 def _distinct(cls: FiniteClass) -> tuple[BoolArray, IntArray]:

@@ -10,8 +10,8 @@ from hypothesis.extra import numpy as hnp
 
 from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.inclusion import OneInclusionGraph, peel_orientation
 from counterplay.errors import InvalidInputError
+from counterplay.invariance.inclusion import OneInclusionGraph, peel_orientation
 
 matrices = hnp.arrays(bool, st.tuples(st.integers(1, 10), st.integers(1, 5)))
 

@@ -1,0 +1,15 @@
+"""Dimensions by definition, for tiny classes."""
+
+from itertools import combinations
+
+import numpy as np
+
+
+def brute_vc(values: np.ndarray, allowed: object = lambda points: True) -> int:
+    best = 0
+    for k in range(1, values.shape[1] + 1):
+        for points in combinations(range(values.shape[1]), k):
+            patterns = {tuple(row) for row in values[:, points].tolist() if 2 not in row}
+            if len(patterns) == 2**k and allowed(points):  # type: ignore[operator]
+                best = k
+    return best
