@@ -178,7 +178,7 @@ class HalfspaceProjector:
             return np.zeros(n)
         found = minimize_linear(
             np.zeros(n), A_ub=rows, b_ub=-np.ones(len(rows)), bounds=(None, None),
-            what="the half-space", allow=["infeasible"],
+            what="the half-space", allow=("infeasible",),
         )  # fmt: skip
         if found.status == "infeasible":
             raise ProjectionFailed(

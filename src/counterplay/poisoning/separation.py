@@ -83,7 +83,7 @@ def _separator(positive: FloatArray, negative: FloatArray) -> list[Fraction]:
 def _proposal(cost: FloatArray, **program: Any) -> FloatArray | None:
     """Point of a linear program; None if there is none, or if the solver gives up."""
     try:
-        return minimize_linear(cost, options=_PRECISE, allow=["infeasible"], **program).x
+        return minimize_linear(cost, options=_PRECISE, allow=("infeasible",), **program).x
     except ConvergenceError:
         return None
 
