@@ -226,7 +226,8 @@ class PartitionClassifier(VotingClassifier):
         return np.where(lead < self.min_lead, -1, radius).astype(np.int64), labels
 
     def _scores(self, X: ArrayLike) -> FloatArray:
-        return collect_scores(self.models_, self._points(X), self.classes_, self.n_jobs)
+        points = self._points(X)
+        return collect_scores(self.models_, points, self.classes_, self.n_jobs)
 
     def election(self, X: ArrayLike) -> RunOff:
         """Both rounds of the run-off, whatever ``aggregation`` is."""

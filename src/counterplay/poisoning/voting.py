@@ -312,7 +312,8 @@ class VotingClassifier(ClassifierMixin, BaseEstimator):
 
     def votes(self, X: ArrayLike) -> IntArray:
         """Class positions voted for, shape (models, points); -1 where a model abstains."""
-        return collect_votes(self.models_, self._points(X), self.classes_, self.n_jobs)
+        points = self._points(X)
+        return collect_votes(self.models_, points, self.classes_, self.n_jobs)
 
     def vote(self, X: ArrayLike) -> Vote:
         """Counts and winners; ties go to the first class."""
