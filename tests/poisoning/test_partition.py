@@ -163,8 +163,11 @@ def test_hash_aggregation_certificate_in_the_engine() -> None:
     test = rng.random((60, 1))
     safe = learner.certify(test) >= 1
     pool = np.linspace(0.01, 0.99, 60)
-    for row in pool:
-        again = PartitionClassifier(MaxOpenInterval(), 7).fit(np.append(X, row), np.zeros(41, int))
+    assert learner.classes_.tolist() == [0, 1]  # the base answers 1 although no row has that label
+    for row, label in itertools.product(pool, (0, 1)):
+        again = PartitionClassifier(MaxOpenInterval(), 7).fit(
+            np.append(X, row), np.append(np.zeros(40, int), label)
+        )
         assert np.array_equal(again.predict(test)[safe], learner.predict(test)[safe])
     report = attackable_rate(learner, IntervalTarget(), S, test, budget=1)
     assert np.array_equal(report.certified, safe & (learner.predict(test) == 0))

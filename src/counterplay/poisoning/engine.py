@@ -148,21 +148,9 @@ class AttackReport(Report):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Bars: error, attacked, not certified, with exact intervals."""
-        from counterplay.core.figures import PALETTE, axes_or_new
-
-        axes = axes_or_new(ax)
-        names = ["err", "atk_lower", "atk_upper"]
-        spans = [self.interval(name) for name in names]
-        heights = [span.estimate for span in spans]
-        bars = [
-            [s.estimate - s.low for s in spans],
-            [s.high - s.estimate for s in spans],
-        ]
         labels = ["wrong without\npoison", "flipped by\na real attack", "not certified\nsafe"]
-        axes.bar(labels, heights, color=PALETTE[:3], yerr=bars, capsize=4)
-        axes.set_ylabel("fraction of test points")
-        axes.set_ylim(0, 1)
-        return axes
+        spans = [self.interval(name) for name in ("err", "atk_lower", "atk_upper")]
+        return rate_bars(ax, dict(zip(labels, spans)))
 
     def plot_exposure(self, distance: ArrayLike, ax: Axes | None = None) -> Axes:
         """Scatter of the poison needed over the distance of each point to the boundary.
@@ -184,6 +172,18 @@ class AttackReport(Report):
         axes.set(xlabel="distance to the boundary", ylabel="rows of the winning poison")
         axes.legend(fontsize=8)
         return axes
+
+
+def rate_bars(ax: Axes | None, spans: dict[str, Interval]) -> Axes:
+    """Draw named rates as bars with their intervals; bars beyond the third repeat its colour."""
+    from counterplay.core.figures import PALETTE, axes_or_new
+
+    axes, values = axes_or_new(ax), spans.values()
+    bars = [[s.estimate - s.low for s in values], [s.high - s.estimate for s in values]]
+    colors = [PALETTE[min(i, 2)] for i in range(len(spans))]
+    axes.bar(list(spans), [s.estimate for s in values], yerr=bars, color=colors, capsize=4)
+    axes.set(ylabel="fraction of test rows", ylim=(0, 1))
+    return axes
 
 
 def attackable_rate(

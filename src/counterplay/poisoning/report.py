@@ -22,6 +22,7 @@ from counterplay.core.stats import Interval, clopper_pearson
 from counterplay.core.validation import BoolArray, IntArray, check_int, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning.attackers.practical import PipelineAttack
+from counterplay.poisoning.engine import rate_bars
 from counterplay.poisoning.partition_classifier import PartitionClassifier
 
 if TYPE_CHECKING:
@@ -138,27 +139,15 @@ class PoisoningReport(Report):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Bars: error, attacked, not certified, with exact intervals."""
-        from counterplay.core.figures import PALETTE, axes_or_new
-
-        axes = axes_or_new(ax)
-        spans = [self.interval(n) for n in ("error", "attackable_lower", "attackable_upper")]
-        spans.append(self.guarded)
-        names = [
-            "wrong without\npoison",
-            "wrong under\nattack",
-            "not certified",
-            "not certified,\nguarded",
-        ]
-        axes.bar(
-            names,
-            [s.estimate for s in spans],
-            yerr=[[s.estimate - s.low for s in spans], [s.high - s.estimate for s in spans]],
-            color=[PALETTE[i] for i in (0, 1, 2, 2)],
-            capsize=4,
+        return rate_bars(
+            ax,
+            {
+                "wrong without\npoison": self.interval("error"),
+                "wrong under\nattack": self.interval("attackable_lower"),
+                "not certified": self.interval("attackable_upper"),
+                "not certified,\nguarded": self.guarded,
+            },
         )
-        axes.set_ylabel("fraction of test rows")
-        axes.set_ylim(0, 1)
-        return axes
 
 
 def poisoning_report(
