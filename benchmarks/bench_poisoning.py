@@ -24,12 +24,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from counterplay.poisoning import (
-    CertifiedAccuracy,
-    DyadicDirectionLearner,
-    HardMarginSVM,
-    PartitionClassifier,
-)
+from counterplay.poisoning import CertifiedAccuracy, PartitionClassifier
+from counterplay.poisoning.lab import DyadicDirectionLearner, HardMarginSVM
 
 BUDGETS = (0, 1, 2, 5, 8, 10, 12, 15, 20)
 ART_SETTING = {"rate": 0.01, "penalty": 0.0, "smoothing": 0.2, "unit": 1}

@@ -7,14 +7,14 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from counterplay import poisoning as p
 from counterplay.core.finite_class import FiniteClass
-from counterplay.poisoning import instances
+from counterplay.poisoning import bounds, instances, lab
 from counterplay.poisoning.chain import Chain
 
 LINE = FiniteClass.thresholds(range(8))
 X1 = np.linspace(0.05, 0.95, 10)
 Y1 = (X1 > 0.5).astype(int)
 PLANE = np.array([[0.1, 0.6], [-0.3, 0.4], [0.2, -0.5], [-0.4, -0.2]])
-HALF = p.LinearTarget([0.0, 1.0], 0.0)
+HALF = lab.LinearTarget([0.0, 1.0], 0.0)
 S1 = p.LabelledSet(X1, np.zeros(10))
 S2 = p.LabelledSet(PLANE, [1, 1, 0, 0])
 
@@ -50,7 +50,12 @@ def attack(game):
 
 def report():
     return p.attackable_rate(
-        p.MaxOpenInterval(), p.IntervalTarget(), S1, [[0.33], [0.62]], [p.GapCuttingAttacker()], 30
+        lab.MaxOpenInterval(),
+        p.IntervalTarget(),
+        S1,
+        [[0.33], [0.62]],
+        [lab.GapCuttingAttacker()],
+        30,
     )
 
 
@@ -73,7 +78,9 @@ MARGIN = instances.margin_half_sphere(30, 3, random_state=0)
 SPHERES = instances.circles_on_spheres(40, 8, 1, 1, 0)
 STAR = instances.hollow_star_singletons(6, 2, 5, 0)
 GAPS = instances.interval_example(8, random_state=0)
-DYADIC = instances.PoisoningGame("plane", HALF, S2, np.array([[0.0, 0.05]]), p.DyadicPathAttacker())
+DYADIC = instances.PoisoningGame(
+    "plane", HALF, S2, np.array([[0.0, 0.05]]), lab.DyadicPathAttacker()
+)
 
 CASES = {
     # estimators
@@ -81,11 +88,11 @@ CASES = {
     "BlockMajorityClassifier": {"make": lambda: p.BlockMajorityClassifier(random_state=0)},
     "BatchedMLPClassifier": {"make": lambda: p.BatchedMLPClassifier(random_state=0)},
     # learners
-    "MinClosedInterval": {"make": p.MinClosedInterval, "run": line_learner},
+    "MinClosedInterval": {"make": lab.MinClosedInterval, "run": line_learner},
     "MaxOpenInterval": {
-        "make": p.MaxOpenInterval,
+        "make": lab.MaxOpenInterval,
         "run": line_learner,
-        "bad": {"outside [0, 1]": lambda: p.MaxOpenInterval().fit([2.0], [0])},
+        "bad": {"outside [0, 1]": lambda: lab.MaxOpenInterval().fit([2.0], [0])},
     },
     "UnionOfIntervals": {
         "make": p.UnionOfIntervals,
@@ -93,84 +100,74 @@ CASES = {
         "bad": {"both labels": lambda: p.UnionOfIntervals().fit([0.5, 0.5], [0, 1])},
     },
     "OrderedERM": {
-        "make": lambda: p.OrderedERM(LINE),
+        "make": lambda: lab.OrderedERM(LINE),
         "run": finite,
-        "bad": {"bad order": lambda: p.OrderedERM(LINE, [0, 0])},
+        "bad": {"bad order": lambda: lab.OrderedERM(LINE, [0, 0])},
     },
     "TreeOrderLearner": {
-        "make": lambda: p.TreeOrderLearner(LINE, 0),
+        "make": lambda: lab.TreeOrderLearner(LINE, 0),
         "run": finite,
-        "bad": {"VC dimension 2": lambda: p.TreeOrderLearner(FiniteClass.all_labelings(2))},
+        "bad": {"VC dimension 2": lambda: lab.TreeOrderLearner(FiniteClass.all_labelings(2))},
     },
     "CallableTreeOrderLearner": {
-        "make": lambda: p.TreeOrderLearner.from_callable(above, zero),
+        "make": lambda: lab.TreeOrderLearner.from_callable(above, zero),
         "run": line_learner,
     },
     "ClosureLearner": {
-        "make": lambda: p.ClosureLearner("intervals"),
+        "make": lambda: lab.ClosureLearner("intervals"),
         "run": line_learner,
-        "bad": {"unknown family": lambda: p.ClosureLearner("circles")},
+        "bad": {"unknown family": lambda: lab.ClosureLearner("circles")},
     },
     "CoverLearner": {
-        "make": lambda: p.CoverLearner(0.02, random_state=0),
+        "make": lambda: lab.CoverLearner(0.02, random_state=0),
         "run": plane,
-        "bad": {"gamma = 0": lambda: p.CoverLearner(0.0)},
+        "bad": {"gamma = 0": lambda: lab.CoverLearner(0.0)},
     },
     "DyadicDirectionLearner": {
-        "make": p.DyadicDirectionLearner,
+        "make": lab.DyadicDirectionLearner,
         "run": plane,
-        "bad": {"outside": lambda: p.DyadicDirectionLearner().fit([[3.0, 0.0]], [1])},
+        "bad": {"outside": lambda: lab.DyadicDirectionLearner().fit([[3.0, 0.0]], [1])},
     },
     "HardMarginSVM": {
-        "make": p.HardMarginSVM,
+        "make": lab.HardMarginSVM,
         "run": plane,
-        "bad": {"not separable": lambda: p.HardMarginSVM().fit([[0.0], [1.0], [2.0]], [0, 1, 0])},
+        "bad": {"not separable": lambda: lab.HardMarginSVM().fit([[0.0], [1.0], [2.0]], [0, 1, 0])},
     },
     "CircleERM": {
-        "make": lambda: p.CircleERM([[3.0, 0.0, 0.0]], random_state=0),
+        "make": lambda: lab.CircleERM([[3.0, 0.0, 0.0]], random_state=0),
         "run": lambda c: c.fit(SPHERES.S.X, SPHERES.S.y).predict(SPHERES.S.X),
     },
-    "BlockMajority": {
-        "make": lambda: p.BlockMajority(p.OrderedERM(LINE), 1, random_state=0),
-        "run": finite,
-        "bad": {"t = 0": lambda: p.BlockMajority(p.OrderedERM(LINE), 0)},
-    },
     "SubsampleERM": {
-        "make": lambda: p.SubsampleERM(p.OrderedERM(LINE), 1, 0.5, random_state=0),
+        "make": lambda: lab.SubsampleERM(lab.OrderedERM(LINE), 1, 0.5, random_state=0),
         "run": finite,
-        "bad": {"eps = 2": lambda: p.SubsampleERM(p.OrderedERM(LINE), 1, 2.0)},
+        "bad": {"eps = 2": lambda: lab.SubsampleERM(lab.OrderedERM(LINE), 1, 2.0)},
     },
     "ProjectedMajority": {
-        "make": lambda: p.ProjectedMajority(
-            p.OrderedERM(LINE), 1, 2, p.FiniteProjector(LINE), random_state=0
+        "make": lambda: lab.ProjectedMajority(
+            lab.OrderedERM(LINE), 1, 2, lab.FiniteProjector(LINE), random_state=0
         ),
         "run": finite,
         "bad": {
-            "k_p = 1": lambda: p.ProjectedMajority(
-                p.OrderedERM(LINE), 1, 1, p.FiniteProjector(LINE)
+            "k_p = 1": lambda: lab.ProjectedMajority(
+                lab.OrderedERM(LINE), 1, 1, lab.FiniteProjector(LINE)
             )
         },
     },
-    "HashPartitionAggregation": {
-        "make": lambda: p.HashPartitionAggregation(p.MinClosedInterval(), 3),
-        "run": line_learner,
-        "bad": {"no blocks": lambda: p.HashPartitionAggregation(p.MinClosedInterval(), 0)},
-    },
-    "FiniteProjector": {"make": lambda: p.FiniteProjector(LINE)},
-    "ThresholdProjector": {"make": lambda: p.ThresholdProjector([0.0, 1.0])},
-    "IntervalProjector": {"make": lambda: p.IntervalProjector([0.0, 1.0])},
-    "HalfspaceProjector": {"make": lambda: p.HalfspaceProjector(PLANE)},
+    "FiniteProjector": {"make": lambda: lab.FiniteProjector(LINE)},
+    "ThresholdProjector": {"make": lambda: lab.ThresholdProjector([0.0, 1.0])},
+    "IntervalProjector": {"make": lambda: lab.IntervalProjector([0.0, 1.0])},
+    "HalfspaceProjector": {"make": lambda: lab.HalfspaceProjector(PLANE)},
     "UnitDiscScaler": {
-        "make": p.UnitDiscScaler,
+        "make": lab.UnitDiscScaler,
         "run": lambda s: s.transform(PLANE),
-        "bad": {"radius 0": lambda: p.UnitDiscScaler(radius=0.0)},
+        "bad": {"radius 0": lambda: lab.UnitDiscScaler(radius=0.0)},
     },
     # targets and sets
     "LabelledSet": {
         "make": lambda: S2,
         "bad": {"label 2": lambda: p.LabelledSet([[0.0]], [2])},
     },
-    "TableTarget": {"make": lambda: p.TableTarget([0, 1]), "run": lambda t: t([1, 0])},
+    "TableTarget": {"make": lambda: lab.TableTarget([0, 1]), "run": lambda t: t([1, 0])},
     "IntervalTarget": {
         "make": lambda: p.IntervalTarget([0.2, 0.5]),
         "run": lambda t: t(X1),
@@ -179,32 +176,32 @@ CASES = {
     "LinearTarget": {"make": lambda: HALF, "run": lambda t: t(PLANE)},
     "CircleTarget": {"make": lambda: SPHERES.target, "run": lambda t: t(SPHERES.S.X)},
     # attackers
-    "EmptyAttacker": {"make": p.EmptyAttacker, "run": attack(GAPS)},
-    "GapCuttingAttacker": {"make": p.GapCuttingAttacker, "run": attack(GAPS)},
+    "EmptyAttacker": {"make": lab.EmptyAttacker, "run": attack(GAPS)},
+    "GapCuttingAttacker": {"make": lab.GapCuttingAttacker, "run": attack(GAPS)},
     "HollowStarAttacker": {"make": lambda: STAR.attacker, "run": attack(STAR)},
     "SphereReflectionAttacker": {
-        "make": lambda: p.SphereReflectionAttacker(1e-6),
+        "make": lambda: lab.SphereReflectionAttacker(1e-6),
         "run": attack(CIRCLES),
-        "bad": {"eta = 1": lambda: p.SphereReflectionAttacker(1.0)},
+        "bad": {"eta = 1": lambda: lab.SphereReflectionAttacker(1.0)},
     },
     "ChainReflectionAttacker": {
-        "make": lambda: p.ChainReflectionAttacker(Chain(2, (0.0, 0.0), 0.3, 1)),
+        "make": lambda: lab.ChainReflectionAttacker(Chain(2, (0.0, 0.0), 0.3, 1)),
         "run": lambda a: attack(CHAIN)(CHAIN.attacker),
     },
-    "OnePointSVMAttacker": {"make": p.OnePointSVMAttacker, "run": attack(SVM)},
+    "OnePointSVMAttacker": {"make": lab.OnePointSVMAttacker, "run": attack(SVM)},
     "MarginReflectionAttacker": {"make": lambda: MARGIN.attacker, "run": attack(MARGIN)},
     "CircleReflectionAttacker": {"make": lambda: SPHERES.attacker, "run": attack(SPHERES)},
-    "DyadicPathAttacker": {"make": p.DyadicPathAttacker, "run": attack(DYADIC)},
-    "SqueezePairAttacker": {"make": p.SqueezePairAttacker, "run": attack(DYADIC)},
+    "DyadicPathAttacker": {"make": lab.DyadicPathAttacker, "run": attack(DYADIC)},
+    "SqueezePairAttacker": {"make": lab.SqueezePairAttacker, "run": attack(DYADIC)},
     "AcrossBoundaryAttacker": {
-        "make": p.AcrossBoundaryAttacker,
+        "make": lab.AcrossBoundaryAttacker,
         "run": attack(DYADIC),
-        "bad": {"step 1": lambda: p.AcrossBoundaryAttacker(1.0)},
+        "bad": {"step 1": lambda: lab.AcrossBoundaryAttacker(1.0)},
     },
     "PoolGreedyAttacker": {
-        "make": lambda: p.PoolGreedyAttacker(p.HardMarginSVM(), PLANE, [1, 1, 0, 0]),
+        "make": lambda: lab.PoolGreedyAttacker(lab.HardMarginSVM(), PLANE, [1, 1, 0, 0]),
         "run": attack(DYADIC),
-        "bad": {"empty pool": lambda: p.PoolGreedyAttacker(p.HardMarginSVM(), PLANE[:0], [])},
+        "bad": {"empty pool": lambda: lab.PoolGreedyAttacker(lab.HardMarginSVM(), PLANE[:0], [])},
     },
     # results
     "AttackReport": {"make": report},
@@ -213,56 +210,51 @@ CASES = {
         "bad": {"lengths": lambda: p.CertifiedAccuracy(np.array([1]), np.array([True, False]))},
     },
     "PartitionCurve": {
-        "make": lambda: p.PartitionCurve(np.array([5]), np.array([0.9]), np.array([0.5]), 2)
+        "make": lambda: lab.PartitionCurve(np.array([5]), np.array([0.9]), np.array([0.5]), 2)
     },
     "PoisoningReport": {"make": exposure},
     # functions
     "attackable_rate": {
         "args": lambda: {
-            "learner": p.MinClosedInterval(),
+            "learner": lab.MinClosedInterval(),
             "h_star": p.IntervalTarget([0.3, 0.7]),
             "S": p.LabelledSet(X1, p.IntervalTarget([0.3, 0.7])(X1)),
             "X_test": X1,
         }
     },
     "brute_force_region": {
-        "args": lambda: {"learner": p.OrderedERM(LINE), "h_star": LINE.labels[3], "S_idx": [0]},
-        "bad": {"too many": lambda: p.brute_force_region(p.OrderedERM(LINE), np.zeros(60), [0])},
+        "args": lambda: {"learner": lab.OrderedERM(LINE), "h_star": LINE.labels[3], "S_idx": [0]},
+        "bad": {
+            "too many": lambda: lab.brute_force_region(lab.OrderedERM(LINE), np.zeros(60), [0])
+        },
     },
     "worst_case_region": {"args": {"H": LINE, "h_star": LINE.labels[3], "S_idx": [0]}},
     "disagreement_region": {
         "args": {"H": LINE, "S": p.LabelledSet([0], [0])},
-        "bad": {"unknown": lambda: p.disagreement_region("circles", S1, X1)},
+        "bad": {"unknown": lambda: lab.disagreement_region("circles", S1, X1)},
     },
     "disagreement_rate": {"args": {"H": LINE, "S": p.LabelledSet([0], [0])}},
     "separable": {"args": {"X": PLANE, "y": [1, 1, 0, 0]}},
     "gap_costs": {
         "args": {"gaps": [0.5, 0.3, 0.2]},
-        "bad": {"zero gap": lambda: p.gap_costs([0.5, 0.0])},
+        "bad": {"zero gap": lambda: lab.gap_costs([0.5, 0.0])},
     },
     "open_interval_rate": {"args": {"X": X1, "budget": 2}},
     "LineRegion": {
         "make": lambda: p.line_region(
-            p.MinClosedInterval(), p.IntervalTarget([0.5, 1.0]), p.LabelledSet(X1, Y1), n_points=11
+            lab.MinClosedInterval(),
+            p.IntervalTarget([0.5, 1.0]),
+            p.LabelledSet(X1, Y1),
+            n_points=11,
         ),
         "no_example": "returned by line_region",
     },
     "line_region": {
         "args": lambda: {
-            "learner": p.MinClosedInterval(),
+            "learner": lab.MinClosedInterval(),
             "h_star": p.IntervalTarget([0.5, 1.0]),
             "S": p.LabelledSet(X1, Y1),
             "n_points": 11,
-        }
-    },
-    "certified_upper_rate": {
-        "args": lambda: {
-            "learner": p.BlockMajority(p.MaxOpenInterval(), 1),
-            "S": p.LabelledSet(np.linspace(0.01, 0.99, 44), np.zeros(44)),
-            "X_test": X1,
-            "truth": np.zeros(10),
-            "n_permutations": 2,
-            "random_state": 0,
         }
     },
     "choose_n_partitions": {
@@ -287,14 +279,15 @@ CASES = {
             )
         },
     },
-    "optimal_pac_constant": {
+    "bounds.optimal_pac_constant": {
         "args": {"rate": lambda m: 1 / m},
-        "bad": {"increasing": lambda: p.optimal_pac_constant(lambda m: 1 - 1 / m)},
+        "bad": {"increasing": lambda: bounds.optimal_pac_constant(lambda m: 1 - 1 / m)},
     },
-    "expectation_to_tail": {"args": {"c": 0.25}},
-    "star_sample_size": {"args": {"s": 2, "eps": 0.1, "delta": 0.1}},
+    "bounds.expectation_to_tail": {"args": {"c": 0.25}},
+    "bounds.star_sample_size": {"args": {"s": 2, "eps": 0.1, "delta": 0.1}},
     # bounds
     "bounds.closed_interval_error": {"args": {"p": 0.6, "m": 50}},
+    "bounds.open_interval_error": {"args": {"margin": 0.2, "m": 50}},
     "bounds.largest_gap_error": {"args": {"m": 50}},
     "bounds.tree_order_sample_size": {"args": {"eps": 0.1, "delta": 0.1}},
     "bounds.closure_sample_size": {"args": {"d": 4, "eps": 0.1, "delta": 0.1}},

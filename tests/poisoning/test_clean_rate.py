@@ -7,20 +7,17 @@ import pytest
 from scipy.special import rel_entr
 
 from counterplay.core.stats import Interval, clopper_pearson
-from counterplay.poisoning import (
-    BlockMajority,
+from counterplay.poisoning import BlockMajorityClassifier, LabelledSet, bounds
+from counterplay.poisoning.clean_rate import chernoff_interval, crossed_interval
+from counterplay.poisoning.lab import (
+    BatchLearner,
     IntervalProjector,
-    LabelledSet,
-    Learner,
     MaxOpenInterval,
     ProjectedMajority,
     SubsampleERM,
     TooFewSamplesError,
-    bounds,
-    certified_upper_rate,
     open_interval_rate,
 )
-from counterplay.poisoning.clean_rate import chernoff_interval, crossed_interval
 
 
 @pytest.mark.claim("10.29")
@@ -30,10 +27,9 @@ def test_certified_rate_of_blocks_beats_the_plain_learner() -> None:
     S = LabelledSet(X, np.zeros(1000))
     test = np.linspace(0, 1, 1001)
     for t, draws in ((1, 320), (5, 120)):
-        rate = certified_upper_rate(
-            BlockMajority(MaxOpenInterval(), t), S, test, np.zeros(1001), n_permutations=draws,
-            random_state=0,
-        )  # fmt: skip
+        rate = BlockMajorityClassifier(MaxOpenInterval(), t, random_state=0).certified_upper_rate(
+            S.X, S.y, test, np.zeros(1001), n_permutations=draws
+        )
         assert rate.high < open_interval_rate(X, t)
         assert rate.estimate <= 0.0005  # the prototype: .000 and .0001
 
@@ -43,19 +39,21 @@ def test_certified_rates_of_the_other_wrappers() -> None:
     rng = np.random.default_rng(9)
     S = LabelledSet(rng.random(1240), np.zeros(1240))
     test = np.linspace(0, 1, 201)
-    projected = ProjectedMajority(MaxOpenInterval(), 1, 3, IntervalProjector(test))
-    rate = certified_upper_rate(projected, S, test, np.zeros(201), random_state=0)
+    projector = IntervalProjector(test)
+    projected = ProjectedMajority(MaxOpenInterval(), 1, 3, projector, random_state=0)
+    rate = projected.certified_upper_rate(S.X, S.y, test, np.zeros(201))
     assert rate.high < 0.02
-    subsample = SubsampleERM(MaxOpenInterval(), 2, 0.3)
-    span = certified_upper_rate(subsample, S, test, np.zeros(201), random_state=0)
+    subsample = SubsampleERM(MaxOpenInterval(), 2, 0.3, random_state=0)
+    span = subsample.certified_upper_rate(S.X, S.y, test, np.zeros(201))
     drawn = 1 - (1240 / 1242) ** bounds.subsample_size(1242, 2, 0.3)
     assert drawn <= 0.1
     assert drawn < span.low < span.estimate < span.high
     expected = bounds.largest_gap_error(bounds.subsample_size(1242, 2, 0.3))
     assert expected in Interval(expected, *_base_error(span, drawn))
     with pytest.raises(TooFewSamplesError):
-        certified_upper_rate(SubsampleERM(MaxOpenInterval(), 90, 0.3), LabelledSet([0.1], [0]),
-                             test, np.zeros(201))  # fmt: skip
+        SubsampleERM(MaxOpenInterval(), 90, 0.3).certified_upper_rate(
+            [0.1], [0], test, np.zeros(201)
+        )
 
 
 def _base_error(span: Interval, drawn: float) -> tuple[float, float]:
@@ -63,7 +61,7 @@ def _base_error(span: Interval, drawn: float) -> tuple[float, float]:
     return (span.low - drawn) / (1 - drawn), (span.high - drawn) / (1 - drawn)
 
 
-class LuckyDraw(Learner):
+class LuckyDraw(BatchLearner):
     """Wrong on a quarter of the points, at all of them at once or not at all: one row decides."""
 
     def fit(self, X, y):
@@ -85,10 +83,10 @@ def test_interval_of_a_rate_covers_although_points_share_the_draw() -> None:
     covered, naive = 0, 0
     for seed in range(300):
         rng = np.random.default_rng(seed)
-        span = certified_upper_rate(
-            SubsampleERM(LuckyDraw(), t, eps), S, rng.random((n, 1)), np.zeros(n),
-            n_permutations=draws, random_state=rng,
-        )  # fmt: skip
+        test = rng.random((n, 1))
+        span = SubsampleERM(LuckyDraw(), t, eps, random_state=rng).certified_upper_rate(
+            S.X, S.y, test, np.zeros(n), n_permutations=draws
+        )
         covered += truth in span
         base = (span.estimate - drawn) / (1 - drawn)
         pairs = clopper_pearson(round(base * n * draws), n * draws)

@@ -8,23 +8,21 @@ from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 
 from counterplay.errors import InvalidInputError
-from counterplay.poisoning import (
+from counterplay.poisoning import LabelledSet, attackable_rate, instances
+from counterplay.poisoning.lab import (
     AcrossBoundaryAttacker,
+    BatchLearner,
     BudgetError,
-    LabelledSet,
-    Learner,
     LinearTarget,
     MaxOpenInterval,
     NotCleanError,
     PoolGreedyAttacker,
     TableTarget,
-    attackable_rate,
-    instances,
 )
 from counterplay.poisoning.model import Attacker
 
 
-class CoinLearner(Learner):
+class CoinLearner(BatchLearner):
     """The coin decides which of two one-row poisons it falls for."""
 
     randomised = True

@@ -8,20 +8,16 @@ import numpy as np
 import pytest
 
 from counterplay.core.finite_class import FiniteClass
-from counterplay.errors import InvalidInputError
-from counterplay.poisoning import (
+from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.poisoning import LabelledSet, attackable_rate, bounds, instances
+from counterplay.poisoning.lab import (
     ClosureLearner,
-    LabelledSet,
-    NotRealizableError,
     OrderedERM,
     TableTarget,
     TreeOrderLearner,
-    attackable_rate,
-    bounds,
     brute_force_region,
     disagreement_rate,
     disagreement_region,
-    instances,
     separable,
     worst_case_region,
 )

@@ -9,27 +9,25 @@ import pytest
 
 from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
-from counterplay.poisoning import (
+from counterplay.poisoning import LabelledSet, attackable_rate, bounds, instances
+from counterplay.poisoning.bounds import expectation_to_tail, optimal_pac_constant
+from counterplay.poisoning.lab import (
+    BatchLearner,
     ClosureLearner,
     HardMarginSVM,
     HollowStarAttacker,
-    LabelledSet,
-    Learner,
     OrderedERM,
     TableTarget,
     TreeOrderLearner,
-    attackable_rate,
-    bounds,
-    expectation_to_tail,
-    instances,
-    optimal_pac_constant,
+    hollow_star_number,
+    projection_number,
+    projection_value,
     separable,
 )
-from counterplay.poisoning.lab import hollow_star_number, projection_number, projection_value
 from poisoning.problems import random_class
 
 
-class RandomSingleton(Learner):
+class RandomSingleton(BatchLearner):
     """A consistent proper learner that breaks ties at random."""
 
     randomised = True

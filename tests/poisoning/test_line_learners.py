@@ -5,23 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counterplay.errors import InvalidInputError
+from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.poisoning import (
-    ClosureLearner,
-    GapCuttingAttacker,
-    HardMarginSVM,
     IntervalTarget,
     LabelledSet,
-    MaxOpenInterval,
-    MinClosedInterval,
-    NotRealizableError,
-    OutOfDomainError,
     UnionOfIntervals,
     attackable_rate,
     bounds,
+    line_region,
+)
+from counterplay.poisoning.lab import (
+    ClosureLearner,
+    GapCuttingAttacker,
+    HardMarginSVM,
+    MaxOpenInterval,
+    MinClosedInterval,
+    OutOfDomainError,
     brute_force_region,
     gap_costs,
-    line_region,
     open_interval_rate,
 )
 

@@ -6,19 +6,17 @@ import numpy as np
 import pytest
 
 from counterplay.core.finite_class import FiniteClass
-from counterplay.poisoning import (
+from counterplay.poisoning import LabelledSet, PartitionClassifier, UnionOfIntervals
+from counterplay.poisoning.lab import (
     ClosureLearner,
     CoverLearner,
     DyadicDirectionLearner,
     HardMarginSVM,
-    HashPartitionAggregation,
-    LabelledSet,
     LinearTarget,
     MaxOpenInterval,
     MinClosedInterval,
     OrderedERM,
     TreeOrderLearner,
-    UnionOfIntervals,
     brute_force_region,
     disagreement_region,
 )
@@ -50,7 +48,7 @@ def finite_problem(name: str, rng: np.random.Generator):
     learners = {
         "MinClosedInterval": MinClosedInterval(),
         "MaxOpenInterval": MaxOpenInterval(),
-        "HashPartitionAggregation": HashPartitionAggregation(MaxOpenInterval(), 3),
+        "PartitionClassifier": PartitionClassifier(MaxOpenInterval(), 3),
     }
     if name == "UnionOfIntervals":
         U = FiniteClass.unions_of_intervals(range(7), 2)
@@ -64,7 +62,7 @@ def finite_problem(name: str, rng: np.random.Generator):
     "name",
     ["OrderedERM", "ClosureLearner", "TreeOrderLearner", "UnionOfIntervals", "MinClosedInterval",
      "MaxOpenInterval", "DyadicDirectionLearner", "HardMarginSVM", "CoverLearner",
-     "HashPartitionAggregation"],
+     "PartitionClassifier"],
 )  # fmt: skip
 def test_attackable_regions_shrink_with_clean_data(name: str) -> None:
     rng = np.random.default_rng(8)

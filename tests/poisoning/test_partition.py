@@ -25,10 +25,8 @@ from counterplay.poisoning import (
     BatchedMLPClassifier,
     BlockFailureWarning,
     BlockMajorityClassifier,
-    HashPartitionAggregation,
     IntervalTarget,
     LabelledSet,
-    MaxOpenInterval,
     PartitionClassifier,
     attackable_rate,
     choose_n_partitions,
@@ -39,6 +37,7 @@ from counterplay.poisoning.certificates import (
     partition_radius,
     spread_parts,
 )
+from counterplay.poisoning.lab import MaxOpenInterval
 
 
 def small_problem(seed: int, n: int = 60, classes: int = 3):
@@ -160,12 +159,15 @@ def test_hash_aggregation_certificate_in_the_engine() -> None:
     rng = np.random.default_rng(1)
     X = rng.random(40)
     S = LabelledSet(X, np.zeros(40))
-    learner = HashPartitionAggregation(MaxOpenInterval(), 7).fit(S.X, S.y)
+    learner = PartitionClassifier(MaxOpenInterval(), 7).fit(S.X, S.y)
     test = rng.random((60, 1))
-    safe = learner.certified_budget(test) >= 1
+    safe = learner.certify(test) >= 1
     pool = np.linspace(0.01, 0.99, 60)
-    for row in pool:
-        again = HashPartitionAggregation(MaxOpenInterval(), 7).fit(np.append(X, row), np.zeros(41))
+    assert learner.classes_.tolist() == [0, 1]  # the base answers 1 although no row has that label
+    for row, label in itertools.product(pool, (0, 1)):
+        again = PartitionClassifier(MaxOpenInterval(), 7).fit(
+            np.append(X, row), np.append(np.zeros(40, int), label)
+        )
         assert np.array_equal(again.predict(test)[safe], learner.predict(test)[safe])
     report = attackable_rate(learner, IntervalTarget(), S, test, budget=1)
     assert np.array_equal(report.certified, safe & (learner.predict(test) == 0))

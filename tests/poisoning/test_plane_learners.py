@@ -9,23 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterplay.errors import AssumptionWarning, InvalidInputError
-from counterplay.poisoning import (
-    CoverLearner,
-    DyadicDirectionLearner,
-    DyadicPathAttacker,
-    GapCuttingAttacker,
-    IntervalTarget,
-    LabelledSet,
-    LinearTarget,
-    MaxOpenInterval,
-    NotCleanError,
-    NotRealizableError,
-    OutOfDomainError,
-    UnitDiscScaler,
-    attackable_rate,
-    bounds,
-)
+from counterplay.errors import AssumptionWarning, InvalidInputError, NotRealizableError
+from counterplay.poisoning import IntervalTarget, LabelledSet, attackable_rate, bounds
 from counterplay.poisoning.dyadic import (
     LEVELS,
     TWO_PI,
@@ -36,6 +21,17 @@ from counterplay.poisoning.dyadic import (
     exact,
 )
 from counterplay.poisoning.hulls import hull_points
+from counterplay.poisoning.lab import (
+    CoverLearner,
+    DyadicDirectionLearner,
+    DyadicPathAttacker,
+    GapCuttingAttacker,
+    LinearTarget,
+    MaxOpenInterval,
+    NotCleanError,
+    OutOfDomainError,
+    UnitDiscScaler,
+)
 from counterplay.poisoning.model import check_clean
 from poisoning.problems import disc, shortest
 
@@ -48,7 +44,7 @@ def half_plane(beta: float, b: float) -> LinearTarget:
 
 
 def grid_search(positive, negative) -> float:
-    """alg:linear2d to the letter: existence of a direction by a fine scan of the half interval."""
+    """Algorithm 10.1 to the letter: a direction exists by a fine scan of the half interval."""
 
     def consistent(beta: np.ndarray) -> np.ndarray:
         u = np.vstack([np.cos(beta), np.sin(beta)])

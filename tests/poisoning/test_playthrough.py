@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from counterplay.core.transcript import Transcript
-from counterplay.poisoning import MaxOpenInterval, MinClosedInterval, attackable_rate
+from counterplay.poisoning import attackable_rate
 from counterplay.poisoning.instances import interval_example
+from counterplay.poisoning.lab import MaxOpenInterval, MinClosedInterval
 
 FOLDER = Path(__file__).parent.parent / "playthroughs"
 

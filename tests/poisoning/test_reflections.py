@@ -6,18 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Perceptron
 
-from counterplay.poisoning import (
-    CircleERM,
-    DyadicDirectionLearner,
-    HardMarginSVM,
-    LabelledSet,
-    LinearTarget,
-    MarginReflectionAttacker,
-    NotCleanError,
-    SphereReflectionAttacker,
-    bounds,
-    instances,
-)
+from counterplay.poisoning import LabelledSet, bounds, instances
 from counterplay.poisoning.attackers.reflection import reflect_through_axis
 from counterplay.poisoning.chain import (
     Chain,
@@ -25,6 +14,15 @@ from counterplay.poisoning.chain import (
     chain_angles,
     local_chain,
     reflect_chain,
+)
+from counterplay.poisoning.lab import (
+    CircleERM,
+    DyadicDirectionLearner,
+    HardMarginSVM,
+    LinearTarget,
+    MarginReflectionAttacker,
+    NotCleanError,
+    SphereReflectionAttacker,
 )
 
 
@@ -171,7 +169,7 @@ def test_reflected_chain_is_the_chain_of_the_mirrored_world(m: int, s: int) -> N
 
 
 def _tie_broken(model, x0: np.ndarray, rng: np.random.Generator) -> int:
-    """Prediction with exact ties of symmetric learners decided by a coin (trap T7)."""
+    """Prediction with exact ties of symmetric learners decided by a coin."""
     if hasattr(model, "decision_function"):
         value = float(np.ravel(model.decision_function(x0[None]))[0])
         if abs(value) < 1e-6:

@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 
 from counterplay.core.halfspaces import halfspaces_2d
-from counterplay.errors import ConvergenceError
-from counterplay.poisoning import (
-    HardMarginSVM,
-    NotRealizableError,
-    NumericallyDegenerateError,
-    separable,
-)
+from counterplay.errors import ConvergenceError, NotRealizableError
+from counterplay.poisoning.lab import HardMarginSVM, NumericallyDegenerateError, separable
 
 THIN = np.array([[0, 0], [1e6, 0], [0, 1e-9], [1e6, 1e-9]])
 

@@ -6,15 +6,9 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from counterplay.poisoning import (
-    HardMarginSVM,
-    LabelledSet,
-    LinearTarget,
-    NotRealizableError,
-    SqueezePairAttacker,
-    attackable_rate,
-    instances,
-)
+from counterplay.errors import NotRealizableError
+from counterplay.poisoning import LabelledSet, attackable_rate, instances
+from counterplay.poisoning.lab import HardMarginSVM, LinearTarget, SqueezePairAttacker
 from poisoning.problems import disc, shortest
 
 

@@ -258,8 +258,10 @@ def _train(weights: _Weights, batch: _Batch, steps: int, rate: float, alpha: flo
 @njit(cache=True, error_model="numpy")
 def _adam(w, g, m, v, scale):  # type: ignore[no-untyped-def]  # compiled by numba
     for i in range(w.size):
+        # Moving averages of the gradient and its square; ``scale`` carries their start-up bias.
         m[i] += np.float32(0.1) * (g[i] - m[i])
         v[i] += np.float32(0.01) * (g[i] * g[i] - v[i])
+        # A step against the mean gradient, in units of its usual size.
         w[i] -= scale * m[i] / (np.sqrt(v[i]) + np.float32(1e-8))
 
 

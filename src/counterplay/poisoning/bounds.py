@@ -1,7 +1,7 @@
 """Every guarantee of the chapter as a function that returns the number.
 
 ``log`` is base 2 and ``ln`` natural, as in the source; sample sizes are rounded up.
-Source: spec 10, sections 3.2 to 3.11.
+Source: docs/theory/10-poisoning.md (statements and proofs).
 """
 
 from __future__ import annotations
@@ -31,6 +31,21 @@ def closed_interval_error(p: float, m: int) -> float:
     """
     mass, n = check_fraction(p, "p"), check_int(m, "m", low=0)
     return 2 * (1 - (1 - mass) ** (n + 1)) / (n + 1) - mass * (1 - mass) ** n
+
+
+def open_interval_error(margin: float, m: int) -> float:
+    """Expected error of MaxOpenInterval for a target with positives (uniform data).
+
+    ``margin`` is the mass on either side of the target; the answer ends at the next negative on
+    each side, or at the end of the range.
+
+    Examples
+    --------
+    >>> round(open_interval_error(0.2, 50), 4)
+    0.0392
+    """
+    side, n = check_fraction(margin, "margin"), check_int(m, "m", low=0)
+    return 2 * (1 - (1 - side) ** (n + 1)) / (n + 1)
 
 
 def largest_gap_error(m: int) -> float:

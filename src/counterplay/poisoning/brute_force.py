@@ -1,6 +1,7 @@
 """The exact attackable region on a small finite domain, by trying every clean poison set.
 
-The reference for every closed form and certificate of this area. Source: spec 10 section 3.1.
+The reference for every closed form and certificate of this area. Source:
+docs/theory/10-poisoning.md, "Ordered and worst ERM".
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def brute_force_region(
     Examples
     --------
     >>> from counterplay.core.finite_class import FiniteClass
-    >>> from counterplay.poisoning import OrderedERM
+    >>> from counterplay.poisoning.lab import OrderedERM
     >>> brute_force_region(OrderedERM(FiniteClass.singletons(4)), [0, 0, 0, 1], [0])
     array([False,  True,  True,  True])
     """

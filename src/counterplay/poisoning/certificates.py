@@ -2,9 +2,9 @@
 
 Deep partition aggregation: one row touches one block, one block is one vote. Finite aggregation:
 every row belongs to one of k d parts, every model is trained on d parts; the damage of a row is
-counted per part, which certifies more at small budgets. Source: spec 10, section 3.9 (d); Wang,
-Levine and Feizi (2022), "Improved certified defenses against data poisoning with (deterministic)
-finite aggregation".
+counted per part, which certifies more at small budgets.
+Source: docs/theory/10-poisoning.md, Propositions 10.I and 10.J; Wang, Levine and Feizi (2022),
+"Improved certified defenses against data poisoning with (deterministic) finite aggregation".
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.report import Report
 from counterplay.core.stats import Interval, clopper_pearson
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
 from counterplay.core.votes import Vote
@@ -123,7 +124,7 @@ def surviving_parts(uses: NDArray[np.float32], damage: IntArray, slack: IntArray
 
 
 @dataclass(frozen=True)
-class CertifiedAccuracy:
+class CertifiedAccuracy(Report):
     """Fraction of predictions that are right and provably stay so, by number of planted rows.
 
     Parameters

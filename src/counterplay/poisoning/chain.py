@@ -2,7 +2,8 @@
 
 Angles grow by a factor 7 per step, so the first ones are far below rounding in world coordinates;
 everything exact happens in local coordinates (v1 along the boundary, v2 away from it).
-Source: App. appx:lb_linear, spec 10 section 4.4 and trap T8.
+Source: docs/theory/10-poisoning.md, "Theorem 10.2: half-spaces are not robustly learnable"
+(appendix I.2 of the thesis).
 """
 
 from __future__ import annotations

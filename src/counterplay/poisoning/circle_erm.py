@@ -1,7 +1,8 @@
 """CircleERM: circles on unit spheres, the class behind the lower bound with t poison points.
 
 On each sphere a circle {x : <x, q> = 1/2} carries label s and the rest the other label; the origin
-is 0. Two points of the circle leave at most two candidates for q. Source: spec 10, section 4.8.
+is 0. Two points of the circle leave at most two candidates for q. Source:
+docs/theory/10-poisoning.md, "Theorem 10.10: the budgeted lower bound".
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_float_array
+from counterplay.errors import NotRealizableError
 from counterplay.poisoning.attackers.reflection import nearest_center
-from counterplay.poisoning.errors import NotRealizableError
-from counterplay.poisoning.model import LabelledSet, Labels, Learner
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels
 
 _ON = 1e-9
 
@@ -25,8 +26,12 @@ class CircleTarget:
 
     Parameters
     ----------
-    centers, q, s:
-        Centres of the spheres, unit vectors to the circles' poles, labels of the circles.
+    centers:
+        Centres of the spheres.
+    q:
+        Unit vectors to the poles of the circles.
+    s:
+        Labels of the circles.
 
     Examples
     --------
@@ -54,7 +59,7 @@ class CircleTarget:
         return f"CircleTarget({len(self.s)} spheres)"
 
 
-class CircleERM(Learner):
+class CircleERM(BatchLearner):
     """A consistent circle per sphere, chosen at random among the candidates.
 
     Parameters

@@ -2,18 +2,18 @@
 
 A rate of a randomised wrapper is estimated from a table: one row per draw (a permutation, a
 subsample), one column per test point. Entries of a row share the draw and entries of a column the
-point, so they are not independent trials, however many there are. Source: Sec. sec:finite, spec 10
-section 3.9; Hoeffding (1963), "Probability inequalities for sums of bounded random variables",
-section 5.
+point, so they are not independent trials, however many there are.
+Source: docs/theory/10-poisoning.md, "Proposition 10.H: upper rates from clean data"; Hoeffding
+(1963), "Probability inequalities for sums of bounded random variables", section 5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import rel_entr
 
@@ -27,6 +27,8 @@ from counterplay.core.validation import (
 )
 from counterplay.core.votes import random_blocks
 from counterplay.errors import InvalidInputError
+from counterplay.poisoning.errors import TooFewSamplesError
+from counterplay.poisoning.voting import collect_votes, fit_blocks
 
 
 def chernoff_interval(mean: float, trials: int, confidence: float = 0.95) -> Interval:
@@ -73,31 +75,54 @@ def crossed_interval(table: ArrayLike, confidence: float = 0.95) -> Interval:
     return chernoff_interval(float(values.mean()), min(values.shape), confidence)
 
 
-def clean_block_hits(
-    wrong: Callable[[list[IntArray]], BoolArray],
-    n_rows: int,
+@dataclass(frozen=True)
+class CleanTrial:
+    """A base model, clean rows and test rows: which models err at which test rows?"""
+
+    base: Any
+    X: NDArray[Any]
+    y: NDArray[Any]
+    X_test: NDArray[Any]
+    y_test: NDArray[Any]
+    n_jobs: int | None = None
+
+    def wrong(self, blocks: list[IntArray], rng: np.random.Generator) -> BoolArray:
+        """Fit one model per block; blocks by test rows, whether the model is not right there."""
+        seeds = [int(s) for s in rng.integers(2**31, size=len(blocks))]
+        models = fit_blocks(self.base, self.X, self.y, blocks, seeds, self.n_jobs)
+        classes = np.unique(np.concatenate([self.y, self.y_test]))
+        votes = collect_votes(models, self.X_test, classes, self.n_jobs)
+        wrong: BoolArray = votes != np.searchsorted(classes, self.y_test)[None, :]
+        return wrong
+
+
+def block_vote_rate(
+    trial: CleanTrial,
+    *,
     n_blocks: int,
     budget: int,
     tolerated: int,
     draws: int,
     rng: np.random.Generator,
-) -> BoolArray:
-    """Draws by points: whether more clean blocks are wrong than the vote tolerates.
+    confidence: float = 0.95,
+) -> Interval:
+    """Rate of test rows at which more clean blocks are wrong than a vote tolerates.
 
     Whatever is added, the clean blocks are disjoint random parts of the clean rows. The added rows
     may make every block one row longer. An attacker chooses the length that suits him; being wrong
     in one of two independent draws, one of each length, is at least as likely as either.
-
-    ``wrong`` tells for a list of blocks which of their models err at which points.
     """
-    length = n_rows // n_blocks
-    lengths = [length] + ([length + 1] if (n_rows + budget) // n_blocks > length else [])
+    m = len(trial.y)
+    if m < n_blocks:
+        raise TooFewSamplesError(f"{m} rows cannot fill {n_blocks} blocks; lower t or add rows")
+    length = m // n_blocks
+    lengths = [length] + ([length + 1] if (m + budget) // n_blocks > length else [])
     found: list[Any] = []
-    for _ in range(draws):
+    for _ in range(check_positive_int(draws, "n_permutations")):
         hit: Any = False
         for size in lengths:
-            parts = [size] * min(n_blocks, n_rows // size)
-            blocks = list(random_blocks(n_rows, sizes=parts, random_state=rng))
-            hit = hit | (wrong(blocks).sum(axis=0) > tolerated)
+            parts = [size] * min(n_blocks, m // size)
+            blocks = list(random_blocks(m, sizes=parts, random_state=rng))
+            hit = hit | (trial.wrong(blocks, rng).sum(axis=0) > tolerated)
         found.append(hit)
-    return np.asarray(found, dtype=np.bool_)
+    return crossed_interval(np.asarray(found, dtype=np.bool_), confidence)

@@ -2,7 +2,7 @@
 
 A positive answer is always right and clean data only add to it, so nothing can be flipped that was
 right. For intersection-closed classes the answer is the smallest member that contains the
-positives, and few rows suffice. Source: Sec. sec:examples, spec 10 section 3.4.
+positives, and few rows suffice. Source: docs/theory/10-poisoning.md, "Proposition 10.C: closure".
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, FloatArray, check_choice
-from counterplay.poisoning.errors import NotRealizableError
-from counterplay.poisoning.model import LabelledSet, Labels, Learner, Target, training_set
+from counterplay.errors import NotRealizableError
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, Target, training_set
 from counterplay.poisoning.ordered_erm import as_class
 
 Family = Literal["boxes", "intervals", "conjunctions", "subspaces"]
 _FAMILIES: tuple[Family, ...] = ("boxes", "intervals", "conjunctions", "subspaces")
 
 
-class ClosureLearner(Learner):
+class ClosureLearner(BatchLearner):
     """The closure of the positives: robust for intersection-closed classes.
 
     Use it for rule-like models: ranges, boxes, conjunctions, or any finite list of rules.

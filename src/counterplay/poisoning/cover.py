@@ -2,7 +2,8 @@
 
 The printed learner uses balls of diameter gamma. Such a ball can hold a margin point and reach
 across the boundary, so an attacker who ignores the margin can plant the other label in it. Cells of
-diameter gamma/2 cannot, and the attack is gone. Source: spec 10, section 3.7 and traps T1, T2.
+diameter gamma/2 cannot, and the attack is gone. Source: docs/theory/10-poisoning.md, "Theorem 10.3
+and Proposition 10.G: the cover learner, repaired".
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.poisoning import bounds
-from counterplay.poisoning.model import LabelledSet, Labels, Learner, LinearTarget, Target
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, LinearTarget, Target
 
 Mode = Literal["free_attacker", "margin_attacker"]
 
 
-class CoverLearner(Learner):
+class CoverLearner(BatchLearner):
     """Remember one label per grid cell; unseen cells get a coin.
 
     Parameters

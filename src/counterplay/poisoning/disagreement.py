@@ -1,7 +1,8 @@
 """ERM with a finite star number: where consistent hypotheses can disagree at all.
 
 The region of disagreement bounds the attackable region of every ERM. It is small after
-``(21 s + 16 ln(3/delta))/eps`` rows when the star number s is finite. Source: spec 10, section 3.6.
+``(21 s + 16 ln(3/delta))/eps`` rows when the star number s is finite. Source:
+docs/theory/10-poisoning.md, "Star number".
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, FloatArray, check_choice
-from counterplay.poisoning.errors import NotRealizableError
+from counterplay.errors import NotRealizableError
 from counterplay.poisoning.model import LabelledSet, column
 from counterplay.poisoning.separation import separable
 

@@ -5,7 +5,7 @@ The directions consistent with the data form an arc. The learner returns the coa
 the answer along the dyadic path to that direction: few candidates, hence a certificate. Which way
 the search turns is decided exactly, by a pair of rows that a direction gets wrong, so that rows
 which differ in the last bit cannot push it off the path.
-Source: alg:linear2d, thm:lin2d, spec 10 section 3.8.
+Source: Algorithm 10.1; docs/theory/10-poisoning.md, "Theorem 10.4: the dyadic direction".
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -26,13 +27,13 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
-from counterplay.errors import InvalidInputError
-from counterplay.poisoning.errors import NotRealizableError, OutOfDomainError
+from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.poisoning.errors import OutOfDomainError
 from counterplay.poisoning.hulls import hull_points
 from counterplay.poisoning.model import (
+    BatchLearner,
     LabelledSet,
     Labels,
-    Learner,
     LinearTarget,
     Target,
     check_clean,
@@ -79,7 +80,7 @@ class UnitDiscScaler:
         return f"UnitDiscScaler(center={self.center.tolist()}, radius={self.radius:g})"
 
 
-class DyadicDirectionLearner(Learner):
+class DyadicDirectionLearner(BatchLearner):
     """Half-planes in the unit disc, robust to clean-label attack.
 
     Parameters
@@ -409,8 +410,6 @@ def overlap(positive: FloatArray, negative: FloatArray) -> float:
     >>> overlap(np.array([[0.0, 1.0], [0.0, -0.5]]), np.array([[1.0, 0.0], [-0.25, 0.0]]))
     0.25
     """
-    from scipy.optimize import linprog
-
     gaps = []
     for axis in (0, 1):
         other, one = 1 - axis, np.ones
@@ -422,12 +421,12 @@ def overlap(positive: FloatArray, negative: FloatArray) -> float:
                 ]
             )
             sides = sign * np.concatenate([positive[:, axis], -negative[:, axis]])
-            found = linprog(
+            found = minimize_linear(
                 [0.0, 0.0, -1.0],
                 A_ub=rows,
                 b_ub=sides,
                 bounds=[(-1, 1), (None, None), (None, None)],
                 options={"primal_feasibility_tolerance": 1e-10},
             )
-            gaps.append(-float(found.fun))
+            gaps.append(-found.value)
     return -max(gaps)

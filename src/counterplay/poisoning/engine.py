@@ -2,7 +2,8 @@
 
 A failed attack proves nothing and a certificate may be loose, so a report always carries both. For
 learners with hidden coins the attacker commits before the coins fall: the rate is the maximum over
-attackers of a mean over coins, never a mean of maxima. Source: spec 10, sections 2.6 and 3.1.
+attackers of a mean over coins, never a mean of maxima. Source: docs/theory/10-poisoning.md,
+"Setting" (Definition 10.1).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.report import Report
 from counterplay.core.seeds import derive_seed
 from counterplay.core.stats import Interval, clopper_pearson
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
@@ -36,7 +38,7 @@ Certificate = Callable[[Any, Target, LabelledSet, Any, "int | None"], ArrayLike]
 
 
 @dataclass(frozen=True)
-class AttackReport:
+class AttackReport(Report):
     """What attacks achieved and what certificates exclude, per test point.
 
     Attributes
@@ -58,7 +60,8 @@ class AttackReport:
 
     Examples
     --------
-    >>> from counterplay.poisoning import GapCuttingAttacker, IntervalTarget, MaxOpenInterval
+    >>> from counterplay.poisoning import IntervalTarget
+    >>> from counterplay.poisoning.lab import GapCuttingAttacker, MaxOpenInterval
     >>> S = LabelledSet(np.linspace(0, 1, 9), np.zeros(9, int))
     >>> report = attackable_rate(MaxOpenInterval(), IntervalTarget(), S, [[0.35], [0.62]],
     ...                          [GapCuttingAttacker()])
@@ -145,21 +148,9 @@ class AttackReport:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Bars: error, attacked, not certified, with exact intervals."""
-        from counterplay.core.figures import PALETTE, axes_or_new
-
-        axes = axes_or_new(ax)
-        names = ["err", "atk_lower", "atk_upper"]
-        spans = [self.interval(name) for name in names]
-        heights = [span.estimate for span in spans]
-        bars = [
-            [s.estimate - s.low for s in spans],
-            [s.high - s.estimate for s in spans],
-        ]
         labels = ["wrong without\npoison", "flipped by\na real attack", "not certified\nsafe"]
-        axes.bar(labels, heights, color=PALETTE[:3], yerr=bars, capsize=4)
-        axes.set_ylabel("fraction of test points")
-        axes.set_ylim(0, 1)
-        return axes
+        spans = [self.interval(name) for name in ("err", "atk_lower", "atk_upper")]
+        return rate_bars(ax, dict(zip(labels, spans)))
 
     def plot_exposure(self, distance: ArrayLike, ax: Axes | None = None) -> Axes:
         """Scatter of the poison needed over the distance of each point to the boundary.
@@ -181,6 +172,18 @@ class AttackReport:
         axes.set(xlabel="distance to the boundary", ylabel="rows of the winning poison")
         axes.legend(fontsize=8)
         return axes
+
+
+def rate_bars(ax: Axes | None, spans: dict[str, Interval]) -> Axes:
+    """Draw named rates as bars with their intervals; bars beyond the third repeat its colour."""
+    from counterplay.core.figures import PALETTE, axes_or_new
+
+    axes, values = axes_or_new(ax), spans.values()
+    bars = [[s.estimate - s.low for s in values], [s.high - s.estimate for s in values]]
+    colors = [PALETTE[min(i, 2)] for i in range(len(spans))]
+    axes.bar(list(spans), [s.estimate for s in values], yerr=bars, color=colors, capsize=4)
+    axes.set(ylabel="fraction of test rows", ylim=(0, 1))
+    return axes
 
 
 def attackable_rate(
@@ -205,8 +208,10 @@ def attackable_rate(
         the training set plus the poison, with everything inside it (scaling, search, ...).
     h_star:
         The true labelling function; poison must agree with it.
-    S, X_test:
-        Clean training set and test points.
+    S:
+        Clean training set.
+    X_test:
+        Test points.
     attackers:
         Tried in order; without coins the first success ends the search.
     budget:
@@ -219,13 +224,15 @@ def attackable_rate(
         Seed of the coins.
     certificate:
         Function ``(fitted, h_star, S, X_test, budget)`` that returns True where no poison can
-        succeed. Default: the learner's own ``certified`` method, or no certificate.
+        succeed. Default: the learner's own ``certified`` or ``certify`` method, or
+        no certificate.
     n_jobs:
         Workers of joblib over test points.
 
     Examples
     --------
-    >>> from counterplay.poisoning import IntervalTarget, MinClosedInterval
+    >>> from counterplay.poisoning import IntervalTarget
+    >>> from counterplay.poisoning.lab import MinClosedInterval
     >>> S = LabelledSet(np.linspace(0.05, 0.95, 10), np.repeat([0, 1, 0], [3, 4, 3]))
     >>> report = attackable_rate(MinClosedInterval(), IntervalTarget([0.3, 0.7]), S,
     ...                          np.linspace(0, 1, 101))
@@ -340,6 +347,9 @@ def _certified(
         safe = certificate(fitted, h_star, S, points, budget)
     elif hasattr(fitted, "certified"):
         safe = fitted.certified(h_star, S, points, budget)
+    elif hasattr(fitted, "certify") and budget is not None:
+        right = _labels(fitted, points) == np.asarray(h_star(points))
+        safe = right & (fitted.certify(points) >= budget)
     else:
         safe = np.zeros(len(points))
     return np.asarray(safe, dtype=np.bool_)

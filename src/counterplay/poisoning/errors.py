@@ -9,7 +9,6 @@ from counterplay.errors import (
     AssumptionWarning,
     CounterplayWarning,
     InvalidInputError,
-    NotRealizableError,
 )
 
 __all__ = [
@@ -17,7 +16,6 @@ __all__ = [
     "BudgetError",
     "GlobalFeaturesWarning",
     "NotCleanError",
-    "NotRealizableError",
     "NumericallyDegenerateError",
     "OutOfDomainError",
     "ProjectionFailed",

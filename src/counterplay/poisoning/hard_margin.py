@@ -3,7 +3,7 @@
 The widest margin is the shortest vector between the two convex hulls. Wolfe's active-set method
 finds it in finitely many steps from linear searches over the points; the result is checked against
 every row and against its own dual. libsvm with a huge C is not exact when the margin is tiny.
-Source: spec 10, section 3.12 and trap T7.
+Source: docs/theory/10-poisoning.md, "Theorem 10.6: one point breaks the SVM".
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from counterplay.core.validation import FloatArray, check_real
-from counterplay.errors import ConvergenceError
-from counterplay.poisoning.errors import NotRealizableError
-from counterplay.poisoning.model import Labels, Learner, training_set
+from counterplay.errors import ConvergenceError, NotRealizableError
+from counterplay.poisoning.model import BatchLearner, Labels, training_set
 from counterplay.poisoning.separation import separable
 
 
-class HardMarginSVM(Learner):
+class HardMarginSVM(BatchLearner):
     """The linear classifier with the largest margin, solved to optimality.
 
     Parameters

@@ -60,6 +60,7 @@ def _support(points, u):  # type: ignore[no-untyped-def]  # compiled by numba
     for i in range(n):
         x, y = points[i, 0], points[i, 1]
         for j in range(k):
+            # The farthest point in direction u_j; the first one on ties.
             value = x * u[j, 0] + y * u[j, 1]
             if value > best[j]:
                 best[j] = value
@@ -76,11 +77,12 @@ def _not_inside(points, corners, edge, rounding):  # type: ignore[no-untyped-def
         x, y = points[i, 0], points[i, 1]
         inside = True
         for j in range(k):
+            # Surely left of the edge only if the cross product exceeds what rounding can make.
             side = edge[j, 0] * (y - corners[j, 1]) - edge[j, 1] * (x - corners[j, 0])
             if side <= rounding:
                 inside = False
                 break
-        if not inside:
+        if not inside:  # keep in doubt: a dropped corner would be an error, a kept row is not
             rows[count] = i
             count += 1
     return rows[:count]
@@ -97,10 +99,11 @@ def _chain(points):  # type: ignore[no-untyped-def]  # compiled by numba
         for i in range(n):
             while top > 1:
                 a, b = stack[top - 2], stack[top - 1]
+                # Cross product (b - a) x (i - a): its sign says on which side of a to b lies i.
                 first = (points[b, 0] - points[a, 0]) * (points[i, 1] - points[a, 1])
                 second = (points[b, 1] - points[a, 1]) * (points[i, 0] - points[a, 0])
                 if sign * (first - second) >= -1e-15 * (abs(first) + abs(second)) - 1e-280:
-                    break
+                    break  # a turn outwards, or too close to call: b stays
                 top -= 1  # b is on the inner side of the segment from a to i
             stack[top] = i
             top += 1

@@ -1,6 +1,6 @@
 """Hard instances and worked examples: target, training set, test points and the attacker.
 
-Source: spec 10, section 4.
+Source: docs/theory/10-poisoning.md, "Results".
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ def margin_half_sphere(
 ) -> PoisoningGame:
     """Half-spaces with a margin in high dimension: no learner is safe.
 
-    The geometric margin of the construction is gamma / sqrt(2), not gamma (trap T4).
+    The geometric margin of the construction is gamma / sqrt(2), not gamma (Theorem 10.7, "Margin").
 
     Examples
     --------

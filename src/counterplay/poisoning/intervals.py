@@ -2,7 +2,7 @@
 
 The smallest closed interval around the positives can only be improved by clean data. The longest
 open interval can be steered into any gap: cut every longer gap with correct negatives. Source:
-Example eg:interval, spec 10 section 3.2.
+docs/theory/10-poisoning.md, "Example 10.1: same error, different exposure".
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
-from counterplay.errors import InvalidInputError
-from counterplay.poisoning.errors import NotRealizableError, OutOfDomainError
+from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.poisoning.errors import OutOfDomainError
 from counterplay.poisoning.model import (
     Attacker,
+    BatchLearner,
     IntervalTarget,
     LabelledSet,
     Labels,
-    Learner,
     Points,
     Target,
     column,
@@ -30,7 +30,7 @@ from counterplay.poisoning.model import (
 _MOST = 10_000_000  # cuts an attacker makes
 
 
-class MinClosedInterval(Learner):
+class MinClosedInterval(BatchLearner):
     """The smallest closed interval that contains the positives (A_1).
 
     Clean data only enlarge it, and never beyond the target, so a point can be flipped exactly
@@ -82,7 +82,7 @@ class MinClosedInterval(Learner):
         return safe
 
 
-class MaxOpenInterval(Learner):
+class MaxOpenInterval(BatchLearner):
     """The longest open interval of [0, 1] that is consistent (A_2).
 
     With positives it reaches to the next negatives (or ends); without, it is the longest gap,

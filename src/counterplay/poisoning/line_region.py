@@ -1,8 +1,8 @@
 """The attackable region of a rule on the line, drawn over the range of the feature.
 
 For learners with an exact certificate (intervals, thresholds, unions of intervals) nothing is
-simulated: every point of a fine grid is either provably safe or can be flipped. Source: spec 10,
-section 9 (c).
+simulated: every point of a fine grid is either provably safe or can be flipped. Source:
+docs/theory/10-poisoning.md, "Intervals"; Propositions 10.C and 10.D.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, FloatArray, check_positive_int, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning.model import LabelledSet, Labels, Target, column, fresh
@@ -22,17 +23,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LineRegion:
+class LineRegion(Report):
     """Where a learner on the line is right, and where clean rows could flip it.
 
     Attributes
     ----------
-    points, truth, predicted:
-        The grid, the target's labels and the learner's.
+    points:
+        The grid.
+    truth:
+        The target's labels.
+    predicted:
+        The learner's labels.
     attackable:
         Whether the certificate leaves the point open (exact for the interval learners).
-    rows, labels:
+    rows:
         The training points.
+    labels:
+        Their labels.
     """
 
     points: FloatArray
@@ -104,10 +111,16 @@ def line_region(
     learner:
         A learner with a ``certified`` method, such as :class:`MinClosedInterval`,
         :class:`MaxOpenInterval`, :class:`UnionOfIntervals` or ``ClosureLearner("intervals")``.
-    h_star, S:
-        Target and training rows.
-    low, high, n_points:
-        The grid.
+    h_star:
+        The target.
+    S:
+        Training rows.
+    low:
+        First point of the grid.
+    high:
+        Last point of the grid.
+    n_points:
+        Size of the grid.
 
     Examples
     --------

@@ -2,7 +2,8 @@
 
 An attacker sees the training set, the target and one test point, and adds *correctly labelled*
 rows so that the retrained model errs at that point. The base class checks that every poison row
-is clean and that the budget is kept, so no attack can win by cheating. Source: spec 10, section 2.
+is clean and that the budget is kept, so no attack can win by cheating. Source:
+docs/theory/10-poisoning.md, "Setting".
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.validation import BoolArray, check_float_array, check_int, check_labels01
-from counterplay.errors import InvalidInputError
-from counterplay.poisoning.errors import BudgetError, NotCleanError, NotRealizableError
+from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.poisoning.errors import BudgetError, NotCleanError
 
 Labels: TypeAlias = NDArray[np.uint8]
 Points: TypeAlias = NDArray[Any]
@@ -132,7 +133,7 @@ def first_conflict(X: ArrayLike, y: ArrayLike) -> tuple[int, int] | None:
     return int(here[labels[here] == 0][0]), int(here[labels[here] == 1][0])
 
 
-class Learner(ABC):
+class BatchLearner(ABC):
     """What every learner of this area can do: ``fit(X, y)``, then ``predict(X)``.
 
     ``randomised`` learners have a ``random_state`` parameter; :meth:`with_coins` gives a copy
@@ -178,14 +179,14 @@ def _short(value: Any) -> str:
 
 def fresh(learner: Any, seed: int | None = None) -> Any:
     """Return an unfitted copy of a learner or scikit-learn estimator, with coins from ``seed``."""
-    if isinstance(learner, Learner):
+    if isinstance(learner, BatchLearner):
         return learner.with_coins(seed) if seed is not None else copy.copy(learner)
     from sklearn.base import clone
 
     estimator = clone(learner)
     if seed is not None:
         coins = {
-            name: seed % (2**32)
+            name: seed if name == "random_state" and is_randomised(learner) else seed % 2**32
             for name in estimator.get_params()
             if name == "random_state" or name.endswith("__random_state")
         }
@@ -195,9 +196,7 @@ def fresh(learner: Any, seed: int | None = None) -> Any:
 
 def is_randomised(learner: Any) -> bool:
     """Whether the fit depends on coins the attacker does not know."""
-    if isinstance(learner, Learner):
-        return learner.randomised
-    return False
+    return bool(getattr(learner, "randomised", False))
 
 
 def training_set(X: ArrayLike, y: ArrayLike) -> LabelledSet:
@@ -347,8 +346,10 @@ class LinearTarget:
 
     Parameters
     ----------
-    w, b:
-        Normal and offset.
+    w:
+        Normal.
+    b:
+        Offset.
     tolerance:
         Rows with ``|<w, x> + b|`` up to it count as boundary, that is positive.
 

@@ -2,7 +2,7 @@
 
 A point x can be flipped iff some consistent h errs at x and every consistent g before h errs
 somewhere where h does not: one clean row there removes g and spares h. The smallest poison for h is
-a minimum hitting set. Source: spec 10, section 3.1.
+a minimum hitting set. Source: docs/theory/10-poisoning.md, "Proposition 10.E: ordered ERM".
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.bits import pack_rows, unpack_rows
 from counterplay.core.finite_class import FiniteClass
+from counterplay.core.programs import minimize_integer
 from counterplay.core.validation import BoolArray, IntArray
-from counterplay.errors import InvalidInputError
-from counterplay.poisoning.errors import NotRealizableError
-from counterplay.poisoning.model import LabelledSet, Labels, Learner, Target
+from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, Target
 
 
 def as_class(H: FiniteClass | ArrayLike) -> FiniteClass:
@@ -26,7 +26,7 @@ def as_class(H: FiniteClass | ArrayLike) -> FiniteClass:
     return cls.deduplicated().unique
 
 
-class OrderedERM(Learner):
+class OrderedERM(BatchLearner):
     """Return the first hypothesis, in a fixed order, that is consistent with the data.
 
     Use it for any finite list of rules with a preference order, or as the exact model of a
@@ -135,16 +135,10 @@ def _hitting_set(sets: BoolArray, *, exact: bool) -> IntArray:
     if sets.shape[0] == 0:
         return np.zeros(0, dtype=np.int64)
     if exact:
-        from scipy.optimize import Bounds, LinearConstraint, milp
-
-        k = sets.shape[1]
-        solution = milp(
-            np.ones(k),
-            constraints=LinearConstraint(sets.astype(np.float64), lb=1),
-            integrality=np.ones(k),
-            bounds=Bounds(0, 1),
+        solution = minimize_integer(
+            np.ones(sets.shape[1]), rows=sets.astype(np.float64), low=1, what="the hitting set"
         )
-        return np.flatnonzero(np.round(solution.x) > 0).astype(np.int64)
+        return np.flatnonzero(np.round(solution.point) > 0).astype(np.int64)
     chosen, left = [], sets
     while left.shape[0]:
         column = int(left.sum(axis=0).argmax())

@@ -1,16 +1,18 @@
 """PartitionClassifier: a drop-in classifier by hash blocks and a vote, with certified predictions.
 
-A planted row reaches one block and changes one vote. Source: spec 10, sections 3.9 and 9.
+A planted row reaches one block and changes one vote. Source: docs/theory/10-poisoning.md, "Votes
+with certificates".
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
 
+from counterplay.core.report import Report
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -27,15 +29,17 @@ from counterplay.poisoning.certificates import (
     partition_radius,
     spread_parts,
 )
-from counterplay.poisoning.partition_curve import PartitionCurve
 from counterplay.poisoning.run_off import (
     RunOff,
     run_off,
     run_off_radius,
     run_off_spread_radius,
 )
-from counterplay.poisoning.voting import collect_scores, count_votes
-from counterplay.poisoning.voting_classifier import VotingClassifier
+from counterplay.poisoning.voting import VotingClassifier, collect_scores, count_votes
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 Changes = Literal["inserted", "inserted_or_removed", "replaced"]
 
@@ -50,7 +54,8 @@ class PartitionClassifier(VotingClassifier):
     Parameters
     ----------
     estimator:
-        Any scikit-learn classifier; default: one nearest neighbour. Blocks in which it cannot be
+        Any scikit-learn classifier, or a learner of :mod:`~counterplay.poisoning.lab`; default:
+        one nearest neighbour. Blocks in which it cannot be
         fitted abstain (``n_failed_`` counts them), blocks with one class vote for that class.
     n_partitions:
         Number of blocks, or ``"auto"``: the best certified accuracy at ``budget`` on a held-out
@@ -141,7 +146,8 @@ class PartitionClassifier(VotingClassifier):
         points, labels = self._validated(X, y)
         check_int(self.min_lead, "min_lead", low=0)
         check_choice(self.aggregation, "aggregation", ("plurality", "runoff"))
-        order = np.lexsort((labels, *points.T[::-1]))  # the row order must not matter
+        columns = points.reshape(len(points), -1).T[::-1]
+        order = np.lexsort((labels, *columns))  # the row order must not matter
         points, labels = points[order], labels[order]
         self.n_partitions_ = self._count(points, labels)
         d = positive(self.spread, "spread")
@@ -156,7 +162,7 @@ class PartitionClassifier(VotingClassifier):
             self.design_ = spread_parts(self.n_partitions_, d)
             users = self.design_[parts.block]  # models that see each row
             blocks = [np.flatnonzero((users == i).any(axis=1)) for i in range(len(parts))]
-        self._fit_models(self.estimator, points, labels, blocks, self._seed())
+        self._fit_models(points, labels, blocks, self._seed())
         return self
 
     def _seed(self) -> int:
@@ -220,7 +226,7 @@ class PartitionClassifier(VotingClassifier):
         return np.where(lead < self.min_lead, -1, radius).astype(np.int64), labels
 
     def _scores(self, X: ArrayLike) -> FloatArray:
-        points = validate_data(self, X, reset=False, dtype=np.float64)
+        points = self._points(X)
         return collect_scores(self.models_, points, self.classes_, self.n_jobs)
 
     def election(self, X: ArrayLike) -> RunOff:
@@ -312,3 +318,64 @@ def _default_candidates(rows: int, budget: int) -> tuple[int, ...]:
     sizes = {least * factor for factor in (1, 2, 3, 5, 9, 15, 25)}
     fitting = sorted(size | 1 for size in sizes if size <= max(least, rows // 4))
     return tuple(dict.fromkeys(fitting))
+
+
+@dataclass(frozen=True)
+class PartitionCurve(Report):
+    """Accuracy and certified accuracy for several numbers of blocks.
+
+    Examples
+    --------
+    >>> PartitionCurve(np.array([5, 25]), np.array([0.9, 0.8]), np.array([0.1, 0.6]), 3).best
+    25
+    """
+
+    n_partitions: IntArray
+    accuracy: FloatArray
+    certified: FloatArray
+    budget: int
+
+    def __post_init__(self) -> None:
+        for name in ("n_partitions", "accuracy", "certified"):
+            array = np.array(getattr(self, name))
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @property
+    def best(self) -> int:
+        """Number of blocks with the best certified accuracy; ties: accuracy, then fewer."""
+        order = np.lexsort((self.n_partitions, -self.accuracy, -self.certified))
+        return int(self.n_partitions[order[0]])
+
+    def summary(self) -> str:
+        """One sentence with the choice."""
+        i = int(np.flatnonzero(self.n_partitions == self.best)[0])
+        return (
+            f"{self.best} blocks: certified accuracy {self.certified[i]:.3f} against "
+            f"{self.budget} planted rows, accuracy {self.accuracy[i]:.3f}"
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per number of blocks."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "n_partitions": self.n_partitions,
+                "accuracy": self.accuracy,
+                "certified": self.certified,
+            }
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw both curves over the number of blocks."""
+        from counterplay.core.figures import axes_or_new
+
+        axes = axes_or_new(ax)
+        axes.plot(self.n_partitions, self.accuracy, "o-", label="accuracy")
+        name = f"certified against {self.budget} rows"
+        axes.plot(self.n_partitions, self.certified, "s-", label=name)
+        axes.set_xlabel("number of blocks")
+        axes.set_ylabel("fraction of held-out rows")
+        axes.legend()
+        return axes

@@ -1,8 +1,8 @@
 """ProjectedMajority: a proper answer that equals the majority wherever the vote is clear.
 
 With 10 k_p t + 1 blocks, k_p the projection number, some hypothesis of the class agrees with the
-majority at every point where fewer than 1/k_p of the blocks disagree. Source: alg:propertproj,
-spec 10 section 3.9.
+majority at every point where fewer than 1/k_p of the blocks disagree. Source: Algorithm 10.3;
+docs/theory/10-poisoning.md, "Theorem 10.9: projected majority".
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.seeds import RandomState
+from counterplay.core.programs import minimize_linear
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.stats import Interval
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -25,11 +26,11 @@ from counterplay.core.validation import (
 )
 from counterplay.core.votes import majority, minority_counts
 from counterplay.poisoning import bounds
-from counterplay.poisoning.block_majority import BINARY, fit_random_blocks
+from counterplay.poisoning.clean_rate import CleanTrial, block_vote_rate
 from counterplay.poisoning.errors import ProjectionFailed
-from counterplay.poisoning.model import LabelledSet, Labels, Learner, column
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, column
 from counterplay.poisoning.ordered_erm import as_class
-from counterplay.poisoning.voting import collect_votes
+from counterplay.poisoning.voting import BINARY, collect_votes, fit_random_blocks
 
 
 class Projector(Protocol):
@@ -173,15 +174,17 @@ class HalfspaceProjector:
         sign = np.where(labels[mask] == 1, -1.0, 1.0)
         rows = sign[:, None] * np.column_stack([self.points[mask], np.ones(int(mask.sum()))])
         n = rows.shape[1]
-        result = linprog(
-            np.zeros(n), A_ub=rows, b_ub=-np.ones(len(rows)), bounds=(None, None), method="highs"
-        )
-        if len(rows) and result.status != 0:
+        if not len(rows):
+            return np.zeros(n)
+        found = minimize_linear(
+            np.zeros(n), A_ub=rows, b_ub=-np.ones(len(rows)), bounds=(None, None),
+            what="the half-space", allow=("infeasible",),
+        )  # fmt: skip
+        if found.status == "infeasible":
             raise ProjectionFailed(
                 f"no half-space agrees with the majority for k={k}; use k_p = n + 2 = {n + 1}"
             )
-        plane: FloatArray = np.zeros(n) if len(rows) == 0 else np.asarray(result.x)
-        return plane
+        return found.point
 
     def predict(self, plane: FloatArray, X: ArrayLike) -> Labels:
         """Label 1 on and above the hyperplane."""
@@ -205,7 +208,7 @@ def clear_points(votes: ArrayLike, k: int) -> BoolArray:
     return clear
 
 
-class ProjectedMajority(Learner):
+class ProjectedMajority(BatchLearner):
     """Majority of 10 k_p t + 1 blocks, projected back into the class (proper).
 
     Parameters
@@ -229,7 +232,7 @@ class ProjectedMajority(Learner):
 
     Examples
     --------
-    >>> from counterplay.poisoning import OrderedERM
+    >>> from counterplay.poisoning.lab import OrderedERM
     >>> line = FiniteClass.thresholds(range(60))
     >>> X = np.random.default_rng(0).integers(60, size=630)
     >>> learner = ProjectedMajority(OrderedERM(line), 1, 2, FiniteProjector(line), random_state=0)
@@ -253,11 +256,6 @@ class ProjectedMajority(Learner):
         """The number of blocks, 10 k_p t + 1."""
         return 10 * self.k_p * self.t + 1
 
-    @property
-    def tolerated(self) -> int:
-        """Clean blocks that may be wrong at a point without the answer being wrong: 9t."""
-        return 9 * self.t
-
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the blocks, take the vote on the reference points, project."""
         S = LabelledSet(np.asarray(X), np.asarray(y))
@@ -277,3 +275,25 @@ class ProjectedMajority(Learner):
     def sample_size(self, eps: float, delta: float, d: int) -> int:
         """Rows that suffice for attackable rate eps with probability 1 - delta."""
         return bounds.projected_majority_sample_size(self.t, d, self.k_p, eps, delta)
+
+    def certified_upper_rate(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_test: ArrayLike,
+        y_test: ArrayLike,
+        *,
+        n_permutations: int = 200,
+        confidence: float = 0.95,
+    ) -> Interval:
+        """Upper bound on the rate of test points that t added rows can make wrong.
+
+        The test points must be among the reference points of the projector. The answer is wrong
+        only where more than 9t clean blocks are wrong.
+        """
+        S = LabelledSet(np.asarray(X), np.asarray(y))
+        trial = CleanTrial(self.base, S.X, S.y, np.asarray(X_test), np.asarray(y_test))
+        return block_vote_rate(
+            trial, n_blocks=self.n_blocks, budget=self.t, tolerated=9 * self.t,
+            draws=n_permutations, rng=generator(self.random_state), confidence=confidence,
+        )  # fmt: skip

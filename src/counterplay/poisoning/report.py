@@ -3,7 +3,7 @@
 Attacks are real: rows labelled by a teacher or taken from held-out data are added, the whole
 pipeline is refitted, and the decision is looked at. The upper bound is what a certificate excludes;
 a model without a certificate has upper bound 1, and the report shows what a guarded version of the
-same model could promise. Source: spec 10, section 9.
+same model could promise. Source: docs/theory/10-poisoning.md, "Setting".
 """
 
 from __future__ import annotations
@@ -16,32 +16,38 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import Interval, clopper_pearson
 from counterplay.core.validation import BoolArray, IntArray, check_int, check_real
 from counterplay.errors import InvalidInputError
+from counterplay.poisoning.attackers.practical import PipelineAttack
+from counterplay.poisoning.engine import rate_bars
 from counterplay.poisoning.partition_classifier import PartitionClassifier
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-_STEPS = (1.001, 1.2, 1.5, 2.0)
-
 
 @dataclass(frozen=True)
-class PoisoningReport:
+class PoisoningReport(Report):
     """How exposed a pipeline is to correctly labelled extra rows.
 
     Attributes
     ----------
     rows:
         Positions of the test rows in the given data.
-    clean_correct, flipped, certified:
-        Per test row: right without poison; made wrong by a real attack (or wrong already);
-        certified safe.
-    poison, poison_labels:
-        The rows that flip each test row (empty if none were found), and their labels.
+    clean_correct:
+        Which test rows are right without poison.
+    flipped:
+        Which test rows a real attack makes wrong, or that are wrong already.
+    certified:
+        Which test rows are certified safe.
+    poison:
+        The rows that flip each test row; empty if none were found.
+    poison_labels:
+        Their labels.
     guarded:
         Upper bound for the same model inside a PartitionClassifier.
 
@@ -133,27 +139,15 @@ class PoisoningReport:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Bars: error, attacked, not certified, with exact intervals."""
-        from counterplay.core.figures import PALETTE, axes_or_new
-
-        axes = axes_or_new(ax)
-        spans = [self.interval(n) for n in ("error", "attackable_lower", "attackable_upper")]
-        spans.append(self.guarded)
-        names = [
-            "wrong without\npoison",
-            "wrong under\nattack",
-            "not certified",
-            "not certified,\nguarded",
-        ]
-        axes.bar(
-            names,
-            [s.estimate for s in spans],
-            yerr=[[s.estimate - s.low for s in spans], [s.high - s.estimate for s in spans]],
-            color=[PALETTE[i] for i in (0, 1, 2, 2)],
-            capsize=4,
+        return rate_bars(
+            ax,
+            {
+                "wrong without\npoison": self.interval("error"),
+                "wrong under\nattack": self.interval("attackable_lower"),
+                "not certified": self.interval("attackable_upper"),
+                "not certified,\nguarded": self.guarded,
+            },
         )
-        axes.set_ylabel("fraction of test rows")
-        axes.set_ylim(0, 1)
-        return axes
 
 
 def poisoning_report(
@@ -174,8 +168,10 @@ def poisoning_report(
     ----------
     pipeline:
         Any scikit-learn classifier. It is refitted with every poison, with all its steps.
-    X, y:
-        The data. A part is held out as test rows; the rest is for training.
+    X:
+        The rows. A part is held out as test rows; the rest is for training.
+    y:
+        Their labels.
     budget:
         Rows an attacker may add.
     labeler:
@@ -214,7 +210,9 @@ def poisoning_report(
     pool = np.setdiff1d(held, test)
     model = clone(pipeline).fit(points[train], truth[train])
     right = np.asarray(model.predict(points[test])) == truth[test]
-    attack = _Attack(pipeline, teacher, points[train], truth[train], points[pool], truth[pool], t)
+    attack = PipelineAttack(
+        pipeline, teacher, points[train], truth[train], points[pool], truth[pool], t
+    )
     found = [attack(points[i], truth[i]) if ok else None for i, ok in zip(test, right)]
     empty = (points[:0], truth[:0])
     guard = _guard(pipeline, model, n_partitions, t).fit(points[train], truth[train])
@@ -249,71 +247,3 @@ def _guard(pipeline: Any, model: Any, n_partitions: int | None, t: int) -> Parti
         guarded: PartitionClassifier = clone(pipeline)
         return guarded
     return PartitionClassifier(clone(pipeline), n_partitions or 10 * t + 1)
-
-
-@dataclass(frozen=True)
-class _Attack:
-    """Tries steps across the teacher's boundary and true rows of other classes."""
-
-    pipeline: Any
-    teacher: Any
-    X: NDArray[Any]
-    y: NDArray[Any]
-    pool: NDArray[Any]
-    pool_labels: NDArray[Any]
-    budget: int
-    n_nearest: int = 3
-
-    def __call__(self, x0: NDArray[Any], truth: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        for rows, labels in self._proposals(x0, truth):
-            both = np.vstack([self.X, rows]), np.concatenate([self.y, labels])
-            try:
-                model = clone(self.pipeline).fit(*both)
-            except ValueError:
-                continue
-            if np.asarray(model.predict(x0[None]))[0] != truth:
-                return rows, labels
-        return None
-
-    def _proposals(self, x0: NDArray[Any], truth: Any) -> Any:
-        crossings = [
-            self._crossing(x0, truth, end) for end in self._others(self.X, self.y, x0, truth)
-        ]
-        for step in _STEPS:
-            for crossing in crossings:
-                stretch = step * (1 + 0.02 * np.arange(self.budget))
-                rows = x0 + stretch[:, None] * (crossing - x0)
-                labels = np.asarray(self.teacher(rows))
-                clean = labels != truth
-                if clean.any():
-                    yield rows[clean], labels[clean]
-        near = self._others(
-            self.pool, self.pool_labels, x0, truth, max(self.n_nearest, self.budget)
-        )
-        if len(near):
-            labels = np.asarray(self.teacher(near))
-            yield near[: self.budget], labels[: self.budget]
-            for i in range(len(near)):
-                yield (
-                    np.repeat(near[i : i + 1], self.budget, axis=0),
-                    np.repeat(labels[i], self.budget),
-                )
-
-    def _others(
-        self, X: NDArray[Any], y: NDArray[Any], x0: NDArray[Any], truth: Any, n: int | None = None
-    ) -> NDArray[Any]:
-        other = X[y != truth]
-        order = np.argsort(np.linalg.norm(other - x0, axis=1), kind="stable")
-        nearest: NDArray[Any] = other[order[: n or self.n_nearest]]
-        return nearest
-
-    def _crossing(self, x0: NDArray[Any], truth: Any, end: NDArray[Any]) -> NDArray[Any]:
-        """First point towards ``end`` with another label, by bisection on 32 points at a time."""
-        low, high = 0.0, 1.0
-        for _ in range(3):
-            shares = np.linspace(low, high, 33)
-            labels = np.asarray(self.teacher(x0 + shares[:, None] * (end - x0)))
-            first = int(np.argmax(labels != truth)) if (labels != truth).any() else 32
-            low, high = shares[max(first - 1, 0)], shares[first]
-        crossing: NDArray[Any] = x0 + high * (end - x0)
-        return crossing

@@ -29,9 +29,10 @@ class RunOff:
 
     Attributes
     ----------
-    winner, rival:
-        Positions of the two finalists; the winner first. Ties go to the first class, in both
-        rounds.
+    winner:
+        Position of the finalist that wins. Ties go to the first class, in both rounds.
+    rival:
+        Position of the other finalist.
     counts:
         Votes of the first round, shape (points, classes).
     lead:

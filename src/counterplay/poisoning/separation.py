@@ -1,18 +1,21 @@
 """Does a hyperplane strictly separate two sets of points? Answered exactly, or not at all.
 
 A linear program proposes a separator, or weights of a common point of the two convex hulls;
-rational arithmetic on the rows as given confirms one or the other. Source: spec 10, section 3.12.
+rational arithmetic on the rows as given confirms one or the other. Source:
+docs/theory/10-poisoning.md, "Theorem 10.6: one point breaks the SVM".
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import FloatArray
-from counterplay.errors import InvalidInputError
+from counterplay.errors import ConvergenceError, InvalidInputError
 from counterplay.poisoning.errors import NumericallyDegenerateError
 
 _PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -59,8 +62,6 @@ def _scaled(
 
 def _separator(positive: FloatArray, negative: FloatArray) -> list[Fraction]:
     """Normal with the largest slack of the scaled problem, in the units of the rows."""
-    from scipy.optimize import linprog
-
     up, down, half = _scaled(positive, negative)
     n = up.shape[1]
     rows = np.vstack(
@@ -69,16 +70,22 @@ def _separator(positive: FloatArray, negative: FloatArray) -> list[Fraction]:
             np.column_stack([down, np.ones(len(down)), np.ones(len(down))]),
         ]
     )
-    result = linprog(  # <w, x> + b >= slack for positives, <= -slack for negatives
+    found = _proposal(  # <w, x> + b >= slack for positives, <= -slack for negatives
         np.append(np.zeros(n + 1), -1.0),
         A_ub=rows,
         b_ub=np.zeros(len(rows)),
         bounds=[(-1, 1)] * n + [(None, None), (None, 1.0)],
-        method="highs",
-        options=_PRECISE,
     )
-    w = np.zeros(n) if result.x is None else result.x[:n]
+    w = np.zeros(n) if found is None else found[:n]
     return [Fraction(a) / Fraction(b) for a, b in zip(w.tolist(), half.tolist())]
+
+
+def _proposal(cost: FloatArray, **program: Any) -> FloatArray | None:
+    """Point of a linear program; None if there is none, or if the solver gives up."""
+    try:
+        return minimize_linear(cost, options=_PRECISE, allow=("infeasible",), **program).x
+    except ConvergenceError:
+        return None
 
 
 def _separates(w: list[Fraction], positive: FloatArray, negative: FloatArray) -> bool:
@@ -91,11 +98,9 @@ def _separates(w: list[Fraction], positive: FloatArray, negative: FloatArray) ->
 
 def _share_a_point(positive: FloatArray, negative: FloatArray) -> bool:
     """Whether exact convex weights on the rows chosen by a linear program give a common point."""
-    from scipy.optimize import linprog
-
     up, down, _ = _scaled(positive, negative)
     ones, zeros = np.ones, np.zeros
-    result = linprog(
+    found = _proposal(
         zeros(len(up) + len(down)),
         A_eq=np.vstack(
             [
@@ -105,12 +110,10 @@ def _share_a_point(positive: FloatArray, negative: FloatArray) -> bool:
             ]
         ),
         b_eq=np.append(zeros(up.shape[1]), [1.0, 1.0]),
-        method="highs",
-        options=_PRECISE,
     )
-    if result.x is None:
+    if found is None:
         return False
-    used = np.flatnonzero(result.x > 0)
+    used = np.flatnonzero(found > 0)
     first, second = used[used < len(up)], used[used >= len(up)] - len(up)
     columns = [[*row, 1.0, 0.0] for row in positive[first].tolist()]
     columns += [[*(-x for x in row), 0.0, 1.0] for row in negative[second].tolist()]

@@ -2,7 +2,8 @@
 
 With a reference f in the class, "every hypothesis that flips x' also flips x" orders the points
 like a tree, and the flipped points of any hypothesis form a chain. Flip what the data force, only:
-clean data can only bring the answer closer to the target. Source: alg:vc1, spec 10 section 3.3.
+clean data can only bring the answer closer to the target. Source: Algorithm I.1;
+docs/theory/10-poisoning.md, "Theorem 10.11 and Proposition 10.B: VC dimension 1".
 """
 
 from __future__ import annotations
@@ -16,15 +17,14 @@ from numpy.typing import ArrayLike
 from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, check_labels01
-from counterplay.errors import InvalidInputError
-from counterplay.poisoning.errors import NotRealizableError
-from counterplay.poisoning.model import LabelledSet, Labels, Learner, Target
+from counterplay.errors import InvalidInputError, NotRealizableError
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, Target
 from counterplay.poisoning.ordered_erm import as_class
 
 Order = Callable[[Any, Any], Any]
 
 
-class TreeOrderLearner(Learner):
+class TreeOrderLearner(BatchLearner):
     """Robust learner for classes of VC dimension 1; improper in general.
 
     Parameters
@@ -120,7 +120,7 @@ class TreeOrderLearner(Learner):
         return safe
 
 
-class CallableTreeOrderLearner(Learner):
+class CallableTreeOrderLearner(BatchLearner):
     """TreeOrderLearner on an infinite domain, from an order and a reference.
 
     Examples

@@ -1,7 +1,8 @@
 """UnionOfIntervals: hulls of maximal runs of positives on the line, with the exact region.
 
 Here the attackable rate exceeds the error: two positives around an unseen inner gap bridge it. The
-exact region has a closed form. Source: App. appx:unionintvls, spec 10 section 3.5.
+exact region has a closed form. Source: docs/theory/10-poisoning.md, "Theorem 10.12 and Proposition
+10.D: unions of intervals" (appendix I.1.2 of the thesis).
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from numpy.typing import ArrayLike
 from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning.model import (
+    BatchLearner,
     IntervalTarget,
     LabelledSet,
     Labels,
-    Learner,
     Target,
     column,
     training_set,
 )
 
 
-class UnionOfIntervals(Learner):
+class UnionOfIntervals(BatchLearner):
     """Union of the hulls of maximal runs of consecutive positives; no need to know k.
 
     Notes

@@ -1,4 +1,4 @@
-"""Fit one model per block and collect votes; shared by all wrappers of this area.
+"""One model per block and a vote; shared by all wrappers of this area.
 
 A contaminated block may be unlearnable and must not stop the others: whatever its model raises, the
 block abstains, at fitting as a whole and at prediction for the rows that cannot be predicted. A
@@ -10,19 +10,31 @@ changes, so it cannot be stopped by them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from counterplay.core.seeds import RandomState, derive_seed, generator
 from counterplay.core.validation import FloatArray, IntArray
-from counterplay.poisoning.errors import BlockFailureWarning
-from counterplay.poisoning.model import Learner, fresh
+from counterplay.core.votes import Vote, random_blocks
+from counterplay.poisoning.errors import (
+    BlockFailureWarning,
+    GlobalFeaturesWarning,
+    TooFewSamplesError,
+)
+from counterplay.poisoning.global_features import sign_of_global_features
+from counterplay.poisoning.model import BatchLearner, LabelledSet, as_points, fresh
 
 ABSTAIN = -1
+BINARY = np.array([0, 1], dtype=np.uint8)
+_CHUNK = 4_000_000
 
 
 class Constant:
@@ -81,12 +93,26 @@ def fit_blocks(
 def _fit(base: Any, X: NDArray[Any], y: NDArray[Any], seed: int) -> Any:
     if len(y) == 0:
         return None
-    if (y == y[0]).all() and not isinstance(base, Learner):  # our learners have a rule for it
+    if (y == y[0]).all() and not isinstance(base, BatchLearner):  # our learners have a rule for it
         return Constant(y[0])
     try:
         return fresh(base, seed).fit(X, y)
     except Exception as error:
         return Failed(error)
+
+
+def fit_random_blocks(
+    base: Any, S: LabelledSet, n_blocks: int, random_state: RandomState
+) -> list[Any]:
+    """Models of equal random blocks, the remainder dropped."""
+    if len(S) < n_blocks:
+        raise TooFewSamplesError(
+            f"{len(S)} rows cannot fill {n_blocks} blocks; lower t or add rows"
+        )
+    rng = generator(random_state)
+    blocks = list(random_blocks(len(S), n_blocks, random_state=rng))
+    seeds = [int(s) for s in rng.integers(2**31, size=n_blocks)]
+    return fit_blocks(base, S.X, S.y, blocks, seeds)
 
 
 def collect_votes(
@@ -190,3 +216,121 @@ def count_votes(votes: IntArray, n_classes: int) -> IntArray:
     for c in range(n_classes):
         counts[:, c] = (votes == c).sum(axis=0)
     return counts
+
+
+class NearestRow(ClassifierMixin, BaseEstimator):
+    """Label of the training row at the smallest Euclidean distance; ties go to the first row.
+
+    Without an index: partition ensembles hold a few dozen rows per model; building a search
+    structure and checking every call costs more than the distances.
+
+    Examples
+    --------
+    >>> NearestRow().fit([[0.0], [1.0]], ["a", "b"]).predict([[0.4], [0.6]]).tolist()
+    ['a', 'b']
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Store the rows."""
+        self.rows_: FloatArray = np.asarray(X, dtype=np.float64)
+        self.labels_: NDArray[Any] = np.asarray(y)
+        self.squares_: FloatArray = np.einsum("ij,ij->i", self.rows_, self.rows_)
+        self.classes_ = np.unique(self.labels_)
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label of the nearest row."""
+        nearest = [distance.argmin(axis=1) for distance in self._distances(X)]
+        labels: NDArray[Any] = (
+            self.labels_[np.concatenate(nearest)] if nearest else self.labels_[:0]
+        )
+        return labels
+
+    def class_scores(self, X: ArrayLike) -> FloatArray:
+        """Minus the squared distance to the nearest row of each class, up to a common term."""
+        own = [np.flatnonzero(self.labels_ == c) for c in self.classes_]
+        parts = [
+            np.column_stack([-distance[:, rows].min(axis=1) for rows in own])
+            for distance in self._distances(X)
+        ]
+        return np.concatenate(parts) if parts else np.zeros((0, len(own)))
+
+    def _distances(self, X: ArrayLike) -> Iterator[FloatArray]:
+        """Squared distances to all rows, less the square of the point, in bounded pieces."""
+        points = np.asarray(X, dtype=np.float64)
+        step = max(1, _CHUNK // len(self.rows_))
+        for i in range(0, len(points), step):
+            yield self.squares_ - 2 * (points[i : i + step] @ self.rows_.T)
+
+
+class VotingClassifier(ClassifierMixin, BaseEstimator):
+    """What both classifiers share once ``models_`` are fitted.
+
+    Around a :class:`BatchLearner` the rows may be positions, and the labels are 0 and 1 even if
+    only one of them is there: such learners may answer with a label that they have not seen.
+    """
+
+    estimator: Any
+    n_jobs: int | None
+
+    def _validated(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        if isinstance(self.estimator, BatchLearner):
+            S = LabelledSet(np.asarray(X), np.asarray(y))
+            self.classes_ = BINARY
+            return S.X, S.y
+        points, labels = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(labels)
+        self.classes_, encoded = np.unique(labels, return_inverse=True)
+        if (sign := sign_of_global_features(points)) is not None:
+            warnings.warn(
+                f"{sign}; if a step fitted on all rows made these features, one planted row "
+                "reaches every block and no certificate covers that: pass raw rows and put the "
+                "step into a pipeline as estimator",
+                GlobalFeaturesWarning,
+                stacklevel=3,
+            )
+        return points, encoded.reshape(-1)
+
+    def _points(self, X: ArrayLike) -> NDArray[Any]:
+        check_is_fitted(self)
+        if isinstance(self.estimator, BatchLearner):
+            return as_points(X)
+        points: NDArray[Any] = validate_data(self, X, reset=False, dtype=np.float64)
+        return points
+
+    def _base(self) -> Any:
+        return NearestRow() if self.estimator is None else self.estimator
+
+    def _fit_models(
+        self, X: NDArray[Any], y: NDArray[Any], blocks: list[IntArray], seed: int
+    ) -> None:
+        seeds = [derive_seed("block", seed, i) % 2**31 for i in range(len(blocks))]
+        labels = self.classes_[y]  # no codes: a new label must not rename those of a block
+        self.models_ = fit_blocks(self._base(), X, labels, blocks, seeds, self.n_jobs)
+        self.n_empty_ = sum(model is None for model in self.models_)
+        self.n_failed_ = sum(isinstance(model, Failed) for model in self.models_)
+
+    def votes(self, X: ArrayLike) -> IntArray:
+        """Class positions voted for, shape (models, points); -1 where a model abstains."""
+        points = self._points(X)
+        return collect_votes(self.models_, points, self.classes_, self.n_jobs)
+
+    def vote(self, X: ArrayLike) -> Vote:
+        """Counts and winners; ties go to the first class."""
+        counts = count_votes(self.votes(X), len(self.classes_))
+        return Vote(counts.argmax(axis=1).astype(np.int64), counts, self.classes_)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the class with most votes, the first one on ties."""
+        return self.vote(X).labels
+
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Vote shares per class; equal where all models abstain."""
+        counts = self.vote(X).counts.astype(np.float64)
+        counts[counts.sum(axis=1) == 0] = 1.0
+        shares: FloatArray = counts / counts.sum(axis=1, keepdims=True)
+        return shares
+
+    def vote_margin(self, X: ArrayLike) -> IntArray:
+        """Votes for the winner minus votes for the strongest other class."""
+        return self.vote(X).gap

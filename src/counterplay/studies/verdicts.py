@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.stats import Interval
 from counterplay.errors import InvalidInputError
 from counterplay.studies.study import Verdict
 
@@ -48,6 +49,17 @@ def equals(
     shown = f"{what} {measured:.6g}".strip()
     wanted = f"{expected:.6g}" + (f" +- {tolerance:g}" if tolerance else "")
     return Verdict(claim, statement, shown, wanted, bool(abs(measured - expected) <= tolerance))
+
+
+def covers(claim: str, statement: str, measured: Interval, expected: float) -> Verdict:
+    """The interval of the measured number contains the expected one.
+
+    Examples
+    --------
+    >>> covers("10.20", "Nobody beats a coin.", Interval(0.48, 0.41, 0.55), 0.5).holds
+    True
+    """
+    return Verdict(claim, statement, str(measured), f"{expected:.4g}", expected in measured)
 
 
 def slope(

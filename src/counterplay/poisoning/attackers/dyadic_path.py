@@ -1,6 +1,6 @@
 """The constructive attack on DyadicDirectionLearner: two or four points on the target boundary.
 
-Source: spec 10, section 3.8.
+Source: docs/theory/10-poisoning.md, "Theorem 10.5: with margin".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DyadicPathAttacker(Attacker):
 
     Examples
     --------
-    >>> from counterplay.poisoning import DyadicDirectionLearner
+    >>> from counterplay.poisoning.lab import DyadicDirectionLearner
     >>> target = LinearTarget([np.cos(1.0), np.sin(1.0)], 0.0)
     >>> S = LabelledSet([[0.5, 0.5], [-0.5, -0.5]], [1, 0])
     >>> poison = DyadicPathAttacker().attack(target, S, [0.6, -0.3])

@@ -1,6 +1,6 @@
 """The attack on consistent proper learners: reveal everything but two points of a hollow star.
 
-Source: thm:hollow, spec 10 section 4.2.
+Source: docs/theory/10-poisoning.md, "Theorem 10.13: hollow stars".
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ class HollowStarAttacker(Attacker):
 
     Parameters
     ----------
-    points, labels:
-        A minimal unrealizable labelled set (positions or coordinates); the target differs from the
-        labels at exactly one of the points.
+    points:
+        A minimal set (positions or coordinates) that no hypothesis labels with ``labels``.
+    labels:
+        The labels; the target differs from them at exactly one of the points.
 
     Examples
     --------
     >>> from counterplay.core.finite_class import FiniteClass
-    >>> from counterplay.poisoning import OrderedERM, TableTarget
+    >>> from counterplay.poisoning.lab import OrderedERM, TableTarget
     >>> attacker = HollowStarAttacker(np.arange(6), np.zeros(6, int))
     >>> S = LabelledSet([1, 3], [0, 0])
     >>> both = S + attacker.attack(TableTarget(np.eye(6, dtype=int)[5]), S, 2)

@@ -2,7 +2,8 @@
 
 Each attacker mirrors the training rows through the test point and flips their labels. The poisoned
 set could as well have come from the mirrored world, in which the test point has the other label:
-any learner errs with probability one half. Source: spec 10, sections 4.3, 4.4, 4.6 and 4.8.
+any learner errs with probability one half. Source: docs/theory/10-poisoning.md, Theorems 10.2, 10.7
+and 10.10.
 """
 
 from __future__ import annotations

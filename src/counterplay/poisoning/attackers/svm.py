@@ -1,6 +1,6 @@
 """Attacks on the support vector machine: one clean point, or a pair that dictates the separator.
 
-Source: thm:linSVM, spec 10 sections 3.12 and 4.5.
+Source: docs/theory/10-poisoning.md, "Theorem 10.6: one point breaks the SVM".
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SqueezePairAttacker(Attacker):
 
     Examples
     --------
-    >>> from counterplay.poisoning import HardMarginSVM
+    >>> from counterplay.poisoning.lab import HardMarginSVM
     >>> S = LabelledSet([[-0.8, 0.0], [0.8, 0.0]], [0, 1])
     >>> target = LinearTarget([1.0, 0.0], 0.0)
     >>> poison = SqueezePairAttacker().attack(target, S, [0.1, 0.9], budget=2)

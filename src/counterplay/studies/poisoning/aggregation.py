@@ -10,12 +10,13 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
-from counterplay.core.stats import mean_interval
+from counterplay.core.figures import PALETTE, THEORY, panels
+from counterplay.core.stats import Interval, mean_interval
 from counterplay.core.validation import FloatArray
 from counterplay.poisoning import PartitionClassifier
 from counterplay.poisoning.certificates import partition_radius
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,34 +66,21 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     fine, single = frame[frame.spread == best], frame[frame.spread == 1]
     sharper = mean_interval((fine.vote - fine.loose).to_numpy(), 0.95)
     second = mean_interval((single.final - single.vote).to_numpy(), 0.95)
+    where = f"digits, {BLOCKS} blocks"
+    mean = "mean certified accuracy over budgets"
+    rule = f"{where}, d = {best}: the sharper certificate against the plain one, same votes"
+    more = f"{where}: finite aggregation (d = {best}) against one part per model, {mean}"
+    again = f"{where}: run-off against plurality, one part per model, {mean}"
     return [
-        Verdict(
-            "10.39",
-            f"digits, {BLOCKS} blocks, d = {best}: the sharper certificate against the plain one, "
-            "same votes, mean over budgets",
-            f"{sharper.estimate:+.4f} [{sharper.low:+.4f}, {sharper.high:+.4f}], "
-            f"{int(frame.below.sum())} radii smaller",
-            "> 0, no radius smaller",
-            bool(sharper.low > 0 and frame.below.sum() == 0),
-        ),
-        Verdict(
-            "10.39",
-            f"digits, {BLOCKS} blocks: finite aggregation (d = {best}) against one part per model, "
-            "mean certified accuracy over budgets",
-            f"{gain.estimate:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}] over {len(wide)} splits",
-            "> 0",
-            bool(gain.low > 0),
-        ),
-        Verdict(
-            "10.44",
-            f"digits, {BLOCKS} blocks: run-off against plurality, one part per model, mean "
-            "certified accuracy over budgets",
-            f"{second.estimate:+.4f} [{second.low:+.4f}, {second.high:+.4f}] over {len(wide)} "
-            "splits",
-            "> 0",
-            bool(second.low > 0),
-        ),
+        _gain("10.39", f"{rule}, {mean}", sharper),
+        equals("10.39", f"{rule}: radii that became smaller", int(frame.below.sum()), 0),
+        _gain("10.39", more, gain),
+        _gain("10.44", again, second),
     ]
+
+
+def _gain(claim: str, statement: str, span: Interval) -> Verdict:
+    return Verdict(claim, statement, str(span), "> 0", bool(span.low > 0))
 
 
 def _figure(frame: pd.DataFrame) -> Figure:
@@ -101,25 +89,24 @@ def _figure(frame: pd.DataFrame) -> Figure:
     intervals). Finite aggregation: d times as many models, each row in d of them, and the damage of
     a planted row is counted part by part. Run-off (dotted): the two leading classes meet again, and
     every model chooses between them."""
-    with figure_style():
-        figure, (left, right) = panels(2, width=5.0)
-        base = _curves(frame, 1, "vote")
-        for i, d in enumerate(sorted(frame.spread.unique())):
-            for rule, style, suffix in (("vote", "-", ""), ("final", ":", ", run-off")):
-                table, name = _curves(frame, d, rule), f"d = {d}{suffix}"
-                left.plot(RADII, table.mean(axis=0), style, color=PALETTE[i], label=name)
-                if (d, rule) == (1, "vote"):
-                    continue
-                spans = [mean_interval(column, 0.95) for column in (table - base).T]
-                low, high = [s.low for s in spans], [s.high for s in spans]
-                right.plot(RADII, [s.estimate for s in spans], style, color=PALETTE[i], label=name)
-                right.fill_between(RADII, low, high, color=PALETTE[i], alpha=0.1, linewidth=0)
-        right.axhline(0, **THEORY)
-        left.set(xlabel="planted rows t", ylabel="certified accuracy", ylim=(0, 1.02))
-        right.set(xlabel="planted rows t", ylabel="gain in certified accuracy")
-        left.legend(fontsize=8)
-        right.legend(fontsize=8)
-        return figure
+    figure, (left, right) = panels(2, width=5.0)
+    base = _curves(frame, 1, "vote")
+    for i, d in enumerate(sorted(frame.spread.unique())):
+        for rule, style, suffix in (("vote", "-", ""), ("final", ":", ", run-off")):
+            table, name = _curves(frame, d, rule), f"d = {d}{suffix}"
+            left.plot(RADII, table.mean(axis=0), style, color=PALETTE[i], label=name)
+            if (d, rule) == (1, "vote"):
+                continue
+            spans = [mean_interval(column, 0.95) for column in (table - base).T]
+            low, high = [s.low for s in spans], [s.high for s in spans]
+            right.plot(RADII, [s.estimate for s in spans], style, color=PALETTE[i], label=name)
+            right.fill_between(RADII, low, high, color=PALETTE[i], alpha=0.1, linewidth=0)
+    right.axhline(0, **THEORY)
+    left.set(xlabel="planted rows t", ylabel="certified accuracy", ylim=(0, 1.02))
+    right.set(xlabel="planted rows t", ylabel="gain in certified accuracy")
+    left.legend(fontsize=8)
+    right.legend(fontsize=8)
+    return figure
 
 
 def _curves(frame: pd.DataFrame, d: int, rule: str) -> FloatArray:

@@ -11,27 +11,30 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.svm import SVC
 
-from counterplay.core.figures import PALETTE, figure_style, panels
+from counterplay.core.figures import PALETTE, panels
 from counterplay.core.stats import Interval, clopper_pearson
 from counterplay.poisoning import (
-    AcrossBoundaryAttacker,
-    BlockMajority,
-    GapCuttingAttacker,
-    HalfspaceProjector,
-    HashPartitionAggregation,
-    IntervalProjector,
+    BlockMajorityClassifier,
     IntervalTarget,
     LabelledSet,
+    PartitionClassifier,
+    attackable_rate,
+    bounds,
+)
+from counterplay.poisoning.lab import (
+    AcrossBoundaryAttacker,
+    GapCuttingAttacker,
+    HalfspaceProjector,
+    IntervalProjector,
     LinearTarget,
     MaxOpenInterval,
     ProjectedMajority,
     SubsampleERM,
-    attackable_rate,
-    bounds,
-    certified_upper_rate,
     open_interval_rate,
 )
+from counterplay.poisoning.model import fresh
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_most, equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 
 LEARNERS = ("plain", "block", "projected", "subsample", "hash")
 NAMES = {
-    "plain": "plain", "block": "BlockMajority", "projected": "ProjectedMajority",
+    "plain": "plain", "block": "block majority", "projected": "ProjectedMajority",
     "subsample": "SubsampleERM, eps = 0.3", "hash": "hash partition (DPA)",
 }  # fmt: skip
 BASES = ("longest interval", "SVM, digits 3 or 8", "SVM, two components")
@@ -113,14 +116,14 @@ def _problem(base: str, seed: int) -> tuple[Any, Any, LabelledSet, Any, list[Any
 def _learner(params: Params, base: Any, reference: Any) -> Any:
     t, name = int(params["t"] or 1), params["learner"]
     if name == "block":
-        return BlockMajority(base, t)
+        return BlockMajorityClassifier(base, t)
     if name == "projected":
         if params["base"] == BASES[0]:
             return ProjectedMajority(base, t, 3, IntervalProjector(reference))
         return ProjectedMajority(base, t, 4, HalfspaceProjector(reference))
     if name == "subsample":
         return SubsampleERM(base, t, EPS)
-    return base if name == "plain" else HashPartitionAggregation(base, 10 * t + 1)
+    return base if name == "plain" else PartitionClassifier(base, 10 * t + 1)
 
 
 def _cell(params: Params, seed: int) -> Record:
@@ -152,58 +155,40 @@ def _upper(
         value = open_interval_rate(S.X, t) if params["base"] == BASES[0] else 1.0
         return Interval(value, value, value, 0.95)
     if params["learner"] == "hash":
-        safe = learner.fit(S.X, S.y).certified(target, S, test, t)
-        return clopper_pearson(int((~safe).sum()), len(test))
+        curve = learner.fit(S.X, S.y).certified_accuracy(test, truth)
+        return clopper_pearson(len(test) - round(curve.at(t) * len(test)), len(test))
     draws = int(params["draws"] or 1)
-    return certified_upper_rate(learner, S, test, truth, n_permutations=draws, random_state=seed)
+    span: Interval = fresh(learner, seed).certified_upper_rate(
+        S.X, S.y, test, truth, n_permutations=draws
+    )
+    return span
 
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     line = frame[frame.base == BASES[0]]
     plain = line[line.learner == "plain"].set_index("t").upper
-    found = []
-    for row in line[(line.learner == "block") & (line.t <= 5)].itertuples():  # 10: blocks of 9 rows
-        found.append(
-            Verdict(
-                "10.29",
-                f"block majority of the longest interval, t = {row.t}: certified rate",
-                f"{row.upper:.4f} (at most {row.upper_high:.4f})",
-                f"below the plain learner's exact rate {plain[row.t]:.4f}",
-                bool(row.upper_high < plain[row.t]),
-            )
-        )
-    hashed = frame[frame.learner == "hash"]
-    found.append(
+    found = [
         Verdict(
-            "10.34",
-            "certified predictions of hash partitions that a real attack flipped, all bases",
-            f"{int(hashed.broken.sum())} of {int((hashed.attacks * (1 - hashed.upper)).sum())}",
-            "0",
-            int(hashed.broken.sum()) == 0,
+            "10.29",
+            f"block majority of the longest interval, t = {row.t}: certified rate",
+            f"{row.upper:.4f} (at most {row.upper_high:.4f})",
+            f"below the plain learner's exact rate {plain[row.t]:.4f}",
+            bool(row.upper_high < plain[row.t]),
         )
-    )
-    beyond = frame.lower_low > frame.upper_high
-    slack = frame.upper_high - frame.lower
-    found.append(
-        Verdict(
-            "10.45",
-            "rates that real attacks reach beyond the certified rate, all learners and bases",
-            f"{int(beyond.sum())} of {len(frame)} (closest: {slack.min():+.3f} below)",
-            "0",
-            not bool(beyond.any()),
-        )
-    )
-    part = frame[frame.learner == "subsample"]
-    found.append(
-        Verdict(
-            "10.32",
-            "chance that the subsample contains poison, all bases and budgets",
-            f"at most {part.drawn.max():.4f}",
-            f"<= eps/3 = {EPS / 3:.3f}",
-            bool((part.drawn <= EPS / 3).all()),
-        )
-    )
-    return found
+        for row in line[(line.learner == "block") & (line.t <= 5)].itertuples()  # 10: 9 rows each
+    ]
+    broken = int(frame[frame.learner == "hash"].broken.sum())
+    flipped = "certified predictions of hash partitions that a real attack flipped, all bases"
+    beyond = int((frame.lower_low > frame.upper_high).sum())
+    reached = "rates that real attacks reach beyond the certified rate, all learners and bases"
+    drawn = frame[frame.learner == "subsample"].drawn.max()
+    chance = "chance that the subsample contains poison, all bases and budgets (eps/3)"
+    return [
+        *found,
+        equals("10.34", flipped, broken, 0),
+        equals("10.45", reached, beyond, 0, what=f"of {len(frame)}:"),
+        at_most("10.32", chance, drawn, EPS / 3, what="largest"),
+    ]
 
 
 def _figure(frame: pd.DataFrame) -> Figure:
@@ -214,33 +199,32 @@ def _figure(frame: pd.DataFrame) -> Figure:
     SVM on digits 3 and 8, 200 rows, with all 64 pixels and with two principal components. The
     projected majority needs 10 k_p t + 1 blocks, with 64 pixels 661 for t = 1, and is left out
     there. Votes of blocks of a few rows mean little: see the largest budgets."""
-    with figure_style():
-        figure, axes = panels(3, width=4.2, height=4.4)
-        for ax, base in zip(axes, BASES):
-            part = frame[frame.base == base]
-            budgets = sorted(part.t.unique())
-            for i, name in enumerate(LEARNERS):
-                own = part[part.learner == name].sort_values("t")
-                if own.empty:
-                    continue
-                place = np.searchsorted(budgets, own.t) + 0.13 * (i - 2)
-                bars = [own.lower - own.lower_low, own.lower_high - own.lower]
-                ax.errorbar(place, own.lower, bars, fmt="o", color=PALETTE[i], elinewidth=0.8,
-                            label=NAMES[name])  # fmt: skip
-                ax.errorbar(place + 0.04, own.upper, [0 * own.upper, own.upper_high - own.upper],
-                            fmt="v", color=PALETTE[i], markerfacecolor="none", markersize=7,
-                            elinewidth=0.8)  # fmt: skip
-            ax.set_xticks(range(len(budgets)), [str(t) for t in budgets])
-            ax.set_xlim(-0.6, len(budgets) - 0.4)
-            ax.set_yscale("symlog", linthresh=1e-2)
-            ax.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
-            ax.set_ylim(-0.001, 1.5)
-            ax.set(xlabel="poison budget t (rows)", title=base)
-        axes[0].set_ylabel("fraction of points")
-        axes[0].plot([], [], "v", color="black", markerfacecolor="none", label="certified: at most")
-        handles, names = axes[0].get_legend_handles_labels()
-        figure.legend(handles, names, fontsize=8, loc="outside upper center", ncols=6)
-        return figure
+    figure, axes = panels(3, width=4.2, height=4.4)
+    for ax, base in zip(axes, BASES):
+        part = frame[frame.base == base]
+        budgets = sorted(part.t.unique())
+        for i, name in enumerate(LEARNERS):
+            own = part[part.learner == name].sort_values("t")
+            if own.empty:
+                continue
+            place = np.searchsorted(budgets, own.t) + 0.13 * (i - 2)
+            bars = [own.lower - own.lower_low, own.lower_high - own.lower]
+            ax.errorbar(place, own.lower, bars, fmt="o", color=PALETTE[i], elinewidth=0.8,
+                        label=NAMES[name])  # fmt: skip
+            ax.errorbar(place + 0.04, own.upper, [0 * own.upper, own.upper_high - own.upper],
+                        fmt="v", color=PALETTE[i], markerfacecolor="none", markersize=7,
+                        elinewidth=0.8)  # fmt: skip
+        ax.set_xticks(range(len(budgets)), [str(t) for t in budgets])
+        ax.set_xlim(-0.6, len(budgets) - 0.4)
+        ax.set_yscale("symlog", linthresh=1e-2)
+        ax.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
+        ax.set_ylim(-0.001, 1.5)
+        ax.set(xlabel="poison budget t (rows)", title=base)
+    axes[0].set_ylabel("fraction of points")
+    axes[0].plot([], [], "v", color="black", markerfacecolor="none", label="certified: at most")
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, fontsize=8, loc="outside upper center", ncols=6)
+    return figure
 
 
 BUDGET = Study(

@@ -9,12 +9,14 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Perceptron
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
-from counterplay.core.stats import clopper_pearson
-from counterplay.poisoning import CircleERM, DyadicDirectionLearner, HardMarginSVM, bounds
+from counterplay.core.figures import PALETTE, THEORY, panels
+from counterplay.core.stats import Interval, clopper_pearson
+from counterplay.poisoning import bounds
 from counterplay.poisoning.chain import axis_point, local_chain, reflect_chain
 from counterplay.poisoning.instances import circles_on_spheres, convex_chain, tangent_circles
+from counterplay.poisoning.lab import CircleERM, DyadicDirectionLearner, HardMarginSVM
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import covers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +96,7 @@ def _cell(params: Params, seed: int) -> Record:
         answer = int(model.predict(x0[None])[0])
         if hasattr(model, "decision_function"):
             value = float(np.ravel(model.decision_function(x0[None]))[0])
-            answer = int(rng.integers(2)) if abs(value) < 1e-6 else answer  # exact ties (trap T7)
+            answer = int(rng.integers(2)) if abs(value) < 1e-6 else answer  # exact ties
         attacks += 1
         wrong += answer != int(game.target(x0[None])[0])
     span = clopper_pearson(wrong, attacks, 0.9999)
@@ -103,12 +105,11 @@ def _cell(params: Params, seed: int) -> Record:
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     return [
-        Verdict(
+        covers(
             "10.20",
             f"{row.learner} on {row.game}: error at attacked points",
-            f"{row.wrong:.3f} [{row.low:.3f}, {row.high:.3f}]",
-            "1/2",
-            bool(row.low <= 0.5 <= row.high),
+            Interval(row.wrong, row.low, row.high),
+            1 / 2,
         )
         for row in frame.itertuples()
     ]
@@ -117,19 +118,18 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
 def _bars(frame: pd.DataFrame) -> Figure:
     """Error at the attacked points, for every learner and construction, with 99.99 % intervals: the
     poisoned sets of two worlds look the same, so nobody does better than a coin."""
-    with figure_style():
-        figure, (axes,) = panels(1, width=7.4, height=4.4)
-        for i, game in enumerate(LEARNERS):
-            part = frame[frame.game == game]
-            place = part.index.to_numpy()
-            bars = [part.wrong - part.low, part.high - part.wrong]
-            axes.bar(place, part.wrong, yerr=bars, capsize=3, color=PALETTE[i], label=game)
-        axes.axhline(0.5, label="any learner", **THEORY)
-        axes.set_xticks(frame.index.to_numpy(), frame.learner.tolist(), rotation=35, ha="right")
-        axes.set_ylabel("error at attacked points")
-        axes.set_ylim(0, 1)
-        axes.legend(fontsize=8, ncols=2)
-        return figure
+    figure, (axes,) = panels(1, width=7.4, height=4.4)
+    for i, game in enumerate(LEARNERS):
+        part = frame[frame.game == game]
+        place = part.index.to_numpy()
+        bars = [part.wrong - part.low, part.high - part.wrong]
+        axes.bar(place, part.wrong, yerr=bars, capsize=3, color=PALETTE[i], label=game)
+    axes.axhline(0.5, label="any learner", **THEORY)
+    axes.set_xticks(frame.index.to_numpy(), frame.learner.tolist(), rotation=35, ha="right")
+    axes.set_ylabel("error at attacked points")
+    axes.set_ylim(0, 1)
+    axes.legend(fontsize=8, ncols=2)
+    return figure
 
 
 def _chain(frame: pd.DataFrame) -> Figure:
@@ -140,27 +140,24 @@ def _chain(frame: pd.DataFrame) -> Figure:
     chain = local_chain(m)
     mirrored = reflect_chain(chain[1:], m, i)
     z = axis_point(m, i)
-    with figure_style():
-        figure, (axes,) = panels(1, width=7.0)
-        axes.axhline(0, label="boundary of the target", **THEORY)
-        axes.plot(
-            chain[1:, 0], np.cbrt(chain[1:, 1]), "o-", color=PALETTE[0], label="chain, label s"
-        )
-        axes.plot(
-            mirrored[:, 0],
-            np.cbrt(mirrored[:, 1]),
-            "s-",
-            color=PALETTE[1],
-            label="reflected, label 1-s",
-        )
-        axes.plot(
-            [z, chain[i, 0]], [0, np.cbrt(chain[i, 1])], color=PALETTE[2], label="reflection line"
-        )
-        x0 = chain[i, 0], np.cbrt(chain[i, 1])
-        axes.plot(*x0, "o", markersize=13, markerfacecolor="none", color="black", label="attacked")
-        axes.set(xlabel="along the boundary", ylabel="cube root of the height")
-        axes.legend(fontsize=8)
-        return figure
+    figure, (axes,) = panels(1, width=7.0)
+    axes.axhline(0, label="boundary of the target", **THEORY)
+    axes.plot(chain[1:, 0], np.cbrt(chain[1:, 1]), "o-", color=PALETTE[0], label="chain, label s")
+    axes.plot(
+        mirrored[:, 0],
+        np.cbrt(mirrored[:, 1]),
+        "s-",
+        color=PALETTE[1],
+        label="reflected, label 1-s",
+    )
+    axes.plot(
+        [z, chain[i, 0]], [0, np.cbrt(chain[i, 1])], color=PALETTE[2], label="reflection line"
+    )
+    x0 = chain[i, 0], np.cbrt(chain[i, 1])
+    axes.plot(*x0, "o", markersize=13, markerfacecolor="none", color="black", label="attacked")
+    axes.set(xlabel="along the boundary", ylabel="cube root of the height")
+    axes.legend(fontsize=8)
+    return figure
 
 
 ESCAPE = Study(

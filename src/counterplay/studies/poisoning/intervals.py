@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
-from counterplay.core.stats import mean_interval
+from counterplay.core.figures import PALETTE, THEORY, panels
+from counterplay.core.stats import Interval, mean_interval
 from counterplay.core.validation import FloatArray
-from counterplay.poisoning import MaxOpenInterval, bounds, gap_costs
+from counterplay.poisoning import bounds
+from counterplay.poisoning.lab import MaxOpenInterval, gap_costs
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_least, covers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,16 +48,10 @@ def _cell(params: Params, seed: int) -> Record:
     first, second = mean_interval(closed, 0.9999), mean_interval(longest, 0.9999)
     third = mean_interval(around, 0.9999)
     record: dict[str, float] = {
-        "closed": first.estimate,
-        "closed_low": first.low,
-        "closed_high": first.high,
-        "open_error": second.estimate,
-        "around": third.estimate,
-        "around_low": third.low,
-        "around_high": third.high,
-        "open_low": second.low,
-        "open_high": second.high,
-    }
+        "closed": first.estimate, "closed_low": first.low, "closed_high": first.high,
+        "open_error": second.estimate, "open_low": second.low, "open_high": second.high,
+        "around": third.estimate, "around_low": third.low, "around_high": third.high,
+    }  # fmt: skip
     return record | {f"rate_{t}": float(np.mean(rates[t])) for t in BUDGETS}
 
 
@@ -66,55 +62,33 @@ def _open_error(x: FloatArray) -> float:
     return learner.high_ - learner.low_ + HIGH - LOW - 2 * overlap
 
 
-def _around_theory(m: int) -> float:
-    """Mean distance from the target to the next negative (or end), both sides together."""
-    return float(2 * (1 - (1 - LOW) ** (m + 1)) / (m + 1))
-
-
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     found = []
     for row in frame.itertuples():
-        expected = bounds.closed_interval_error(HIGH - LOW, int(row.m))
-        found.append(
-            Verdict(
+        m = int(row.m)
+        found += [
+            covers(
                 "10.06",
-                f"smallest closed interval, m = {row.m}: attackable rate equals the error",
-                f"{row.closed:.4g} [{row.closed_low:.4g}, {row.closed_high:.4g}]",
-                f"{expected:.4g}",
-                bool(row.closed_low <= expected <= row.closed_high),
-            )
-        )
-        gap = bounds.largest_gap_error(int(row.m))
-        found.append(
-            Verdict(
+                f"smallest closed interval, m = {m}: attackable rate equals the error",
+                Interval(row.closed, row.closed_low, row.closed_high),
+                bounds.closed_interval_error(HIGH - LOW, m),
+            ),
+            covers(
                 "10.08",
-                f"longest open interval, m = {row.m}: error without poison",
-                f"{row.open_error:.4g} [{row.open_low:.4g}, {row.open_high:.4g}]",
-                f"{gap:.4g} (attackable: 1)",
-                bool(row.open_low <= gap <= row.open_high),
-            )
-        )
-        wide = _around_theory(int(row.m))
-        found.append(
-            Verdict(
+                f"longest open interval, m = {m}: error without poison (attackable: 1)",
+                Interval(row.open_error, row.open_low, row.open_high),
+                bounds.largest_gap_error(m),
+            ),
+            covers(
                 "10.09",
-                f"longest open interval, target with positives, m = {row.m}: error = attackable",
-                f"{row.around:.4g} [{row.around_low:.4g}, {row.around_high:.4g}]",
-                f"{wide:.4g}",
-                bool(row.around_low <= wide <= row.around_high),
-            )
-        )
-    rates = frame[[f"rate_{t}" for t in BUDGETS]].to_numpy()
-    found.append(
-        Verdict(
-            "10.09",
-            "the attackable rate of the longest interval rises with the budget",
-            f"smallest step {np.diff(rates, axis=1).min():.3g}",
-            ">= 0",
-            bool((np.diff(rates, axis=1) >= 0).all()),
-        )
-    )
-    return found
+                f"longest open interval, target with positives, m = {m}: error = attackable",
+                Interval(row.around, row.around_low, row.around_high),
+                bounds.open_interval_error(LOW, m),
+            ),
+        ]
+    steps = np.diff(frame[[f"rate_{t}" for t in BUDGETS]].to_numpy(), axis=1)
+    rising = "the attackable rate of the longest interval rises with the budget"
+    return [*found, at_least("10.09", rising, steps.min(), 0, what="smallest step")]
 
 
 def _figure(frame: pd.DataFrame) -> Figure:
@@ -122,36 +96,33 @@ def _figure(frame: pd.DataFrame) -> Figure:
     neither can be attacked beyond its error; open: empty target, where the smallest closed interval
     never errs and the longest open one can be attacked everywhere). Right: how the attackable rate
     of the latter grows with the number of correctly labelled rows."""
-    with figure_style():
-        figure, (left, right) = panels(2, width=5.2)
-        m = frame.m.to_numpy()
-        left.plot(
-            m, frame.closed, "o", color=PALETTE[0], label="smallest closed: error = attackable"
-        )
-        left.plot(m, frame.around, "s", color=PALETTE[1], label="longest open: error = attackable")
-        left.plot(m, frame.open_error, "s", color=PALETTE[1], markerfacecolor="none",
-                  label="longest open, empty target: error")  # fmt: skip
-        left.plot(m, np.ones(len(m)), "s-", color=PALETTE[3], markerfacecolor="none",
-                  label="longest open, empty target: attackable")  # fmt: skip
-        line = np.unique(np.geomspace(m.min(), m.max(), 60).astype(int))
-        left.plot(line, [bounds.closed_interval_error(0.6, int(n)) for n in line], **THEORY)
-        left.plot(line, [_around_theory(int(n)) for n in line], **THEORY)
-        left.plot(line, [bounds.largest_gap_error(int(n)) for n in line], label="theory", **THEORY)
-        left.set(xscale="log", yscale="log", xlabel="training rows m", ylabel="mass of points")
-        left.set_ylim(3e-4, 3)
-        left.legend(fontsize=7, loc="lower left")
-        for i, size in enumerate((100, 1000)):
-            row = frame[frame.m == size].iloc[0]
-            right.plot(BUDGETS, [row[f"rate_{t}"] for t in BUDGETS], "o-", color=PALETTE[i],
-                       label=f"m = {size}")  # fmt: skip
-        right.axhline(1, **THEORY)
-        right.set_xscale("symlog")
-        right.set_xlim(-0.2, 130)
-        right.set_xticks(BUDGETS, [str(t) for t in BUDGETS])
-        right.set(xlabel="poison budget t (rows)", ylabel="attackable rate, longest open")
-        right.set_ylim(0, 1.05)
-        right.legend()
-        return figure
+    figure, (left, right) = panels(2, width=5.2)
+    m = frame.m.to_numpy()
+    left.plot(m, frame.closed, "o", color=PALETTE[0], label="smallest closed: error = attackable")
+    left.plot(m, frame.around, "s", color=PALETTE[1], label="longest open: error = attackable")
+    left.plot(m, frame.open_error, "s", color=PALETTE[1], markerfacecolor="none",
+              label="longest open, empty target: error")  # fmt: skip
+    left.plot(m, np.ones(len(m)), "s-", color=PALETTE[3], markerfacecolor="none",
+              label="longest open, empty target: attackable")  # fmt: skip
+    line = np.unique(np.geomspace(m.min(), m.max(), 60).astype(int))
+    left.plot(line, [bounds.closed_interval_error(HIGH - LOW, int(n)) for n in line], **THEORY)
+    left.plot(line, [bounds.open_interval_error(LOW, int(n)) for n in line], **THEORY)
+    left.plot(line, [bounds.largest_gap_error(int(n)) for n in line], label="theory", **THEORY)
+    left.set(xscale="log", yscale="log", xlabel="training rows m", ylabel="mass of points")
+    left.set_ylim(3e-4, 3)
+    left.legend(fontsize=7, loc="lower left")
+    for i, size in enumerate((100, 1000)):
+        row = frame[frame.m == size].iloc[0]
+        right.plot(BUDGETS, [row[f"rate_{t}"] for t in BUDGETS], "o-", color=PALETTE[i],
+                   label=f"m = {size}")  # fmt: skip
+    right.axhline(1, **THEORY)
+    right.set_xscale("symlog")
+    right.set_xlim(-0.2, 130)
+    right.set_xticks(BUDGETS, [str(t) for t in BUDGETS])
+    right.set(xlabel="poison budget t (rows)", ylabel="attackable rate, longest open")
+    right.set_ylim(0, 1.05)
+    right.legend()
+    return figure
 
 
 INTERVALS = Study(

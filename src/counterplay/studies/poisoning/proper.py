@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, THEORY, figure_style, panels
+from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.stats import mean_interval
-from counterplay.poisoning import OrderedERM, TreeOrderLearner, bounds
+from counterplay.core.stats import Interval, mean_interval
+from counterplay.poisoning import bounds
 from counterplay.poisoning.instances import hollow_star_singletons
+from counterplay.poisoning.lab import OrderedERM, TreeOrderLearner
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_least, at_most, covers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,24 +53,16 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     for row in frame.itertuples():
         k = int(row.k)
         exact = bounds.hollow_star_rate(k, (k - 1) // 2)
-        found.append(
-            Verdict(
-                "10.14",
-                f"proper learner on {k} singletons: mean attackable rate",
-                f"{row.proper:.3f} [{row.proper_low:.3f}, {row.proper_high:.3f}]",
-                f"{exact:.3f}, at least 0.25",
-                bool(row.proper_low <= exact <= row.proper_high and exact >= 0.25),
-            )
-        )
-        found.append(
-            Verdict(
-                "10.15",
-                f"TreeOrderLearner on {k} singletons: worst attackable rate",
-                f"{row.improper_worst:.4f}",
-                f"<= 1/(k-1) = {1 / (k - 1):.4f}",
-                bool(row.improper_worst <= 1 / (k - 1) + 1e-12),
-            )
-        )
+        mean, worst = "mean attackable rate", "worst attackable rate"
+        span = Interval(row.proper, row.proper_low, row.proper_high)
+        found += [
+            covers("10.14", f"proper learner on {k} singletons: {mean}", span, exact),
+            at_least("10.14", f"proper learner on {k} singletons: exact rate", exact, 1 / 4),
+            at_most(
+                "10.15", f"TreeOrderLearner on {k} singletons: {worst}", row.improper_worst,
+                1 / (k - 1), slack=1e-12,
+            ),
+        ]  # fmt: skip
     return found
 
 
@@ -76,21 +70,20 @@ def _figure(frame: pd.DataFrame) -> Figure:
     """Singletons on k points, (k-1)/2 rows: a consistent proper learner can be fooled at more than
     a quarter of the points however large k is; the improper TreeOrderLearner at one point at
     most."""
-    with figure_style():
-        figure, (axes,) = panels(1)
-        k = frame.k.to_numpy()
-        bars = [frame.proper - frame.proper_low, frame.proper_high - frame.proper]
-        axes.errorbar(
-            k, frame.proper, yerr=bars, fmt="o", color=PALETTE[1], label="proper (first consistent)"
-        )
-        axes.plot(k, frame.improper, "s", color=PALETTE[0], label="TreeOrderLearner (improper)")
-        axes.axhline(0.25, label="any proper learner: at least 1/4", **THEORY)
-        line = np.linspace(k.min(), k.max(), 100)
-        axes.plot(line, 1 / (line - 1), color=PALETTE[0], linestyle=":", label="1/(k-1)")
-        axes.set(xscale="log", yscale="log", xlabel="points k", ylabel="attackable rate")
-        axes.set_ylim(top=1)
-        axes.legend(fontsize=8, loc="lower left")
-        return figure
+    figure, (axes,) = panels(1)
+    k = frame.k.to_numpy()
+    bars = [frame.proper - frame.proper_low, frame.proper_high - frame.proper]
+    axes.errorbar(
+        k, frame.proper, yerr=bars, fmt="o", color=PALETTE[1], label="proper (first consistent)"
+    )
+    axes.plot(k, frame.improper, "s", color=PALETTE[0], label="TreeOrderLearner (improper)")
+    axes.axhline(0.25, label="any proper learner: at least 1/4", **THEORY)
+    line = np.linspace(k.min(), k.max(), 100)
+    axes.plot(line, 1 / (line - 1), color=PALETTE[0], linestyle=":", label="1/(k-1)")
+    axes.set(xscale="log", yscale="log", xlabel="points k", ylabel="attackable rate")
+    axes.set_ylim(top=1)
+    axes.legend(fontsize=8, loc="lower left")
+    return figure
 
 
 PROPER = Study(

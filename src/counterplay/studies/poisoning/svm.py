@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, figure_style, panels
+from counterplay.core.figures import PALETTE, panels
 from counterplay.core.stats import clopper_pearson
-from counterplay.poisoning import HardMarginSVM
+from counterplay.poisoning import bounds
 from counterplay.poisoning.instances import svm_half_sphere
+from counterplay.poisoning.lab import HardMarginSVM
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-# Attack success measured with an independent solver, 60 runs each (spec 10, section 4.5).
+# Attack success measured with an independent solver, 60 runs each; see
+# docs/theory/10-poisoning.md, "Theorem 10.6: one point breaks the SVM".
 REFERENCE = {
     (3, 1): 0.60, (3, 5): 0.33, (3, 20): 0.12, (3, 100): 0.0, (3, 400): 0.0,
     (10, 1): 1.0, (10, 5): 0.92, (10, 20): 0.78, (10, 100): 0.48, (10, 400): 0.40,
@@ -76,36 +77,35 @@ def _figure(frame: pd.DataFrame) -> Figure:
     """How often one correctly labelled point flips the hard-margin SVM, by dimension and number of
     positive rows; in brackets and as contours the error without poison. The theorem speaks of sizes
     left of the dashed line, max(1, e^(n/128)/96): the effect is much stronger than the bound."""
-    with figure_style():
-        figure, (axes,) = panels(1, width=6.4, height=4.2)
-        axes.grid(False)
-        table = frame.pivot(index="n", columns="m_plus", values="attacked")
-        errors = frame.pivot(index="n", columns="m_plus", values="error")
-        image = axes.imshow(
-            table.to_numpy(), vmin=0, vmax=1, cmap="cividis", aspect="auto", origin="lower"
-        )
-        for i, n in enumerate(table.index):
-            for j, m in enumerate(table.columns):
-                value = table.loc[n, m]
-                text = f"{value:.2f}\n({errors.loc[n, m]:.2f})"
-                color = "white" if value < 0.5 else "black"
-                axes.text(j + 0.08, i, text, ha="left", va="center", color=color, fontsize=9)
-        axes.set_xticks(range(len(table.columns)), [str(c) for c in table.columns])
-        axes.set_yticks(range(len(table.index)), [str(n) for n in table.index])
-        frontier = [max(exp(n / 128) / 96, 1.0) for n in table.index]
-        place = np.interp(
-            np.log(frontier), np.log(table.columns.to_numpy(float)), range(len(table.columns))
-        )
-        axes.plot(place, range(len(table.index)), "--", color=PALETTE[1], linewidth=2,
-                  label="the theorem speaks of sizes left of this")  # fmt: skip
-        for level, color in ((0.1, PALETTE[3]), (0.02, "white")):
-            axes.contour(errors.to_numpy(), levels=[level], colors=[color], linewidths=1.5)
-            axes.plot([], [], color=PALETTE[3] if level == 0.1 else "#bbbbbb",
-                      label=f"error without poison {level:g}")  # fmt: skip
-        figure.legend(fontsize=8, loc="outside upper center", ncols=3)
-        axes.set(xlabel="positive training rows m+", ylabel="dimension n")
-        figure.colorbar(image, ax=axes, label="flipped by one clean point")
-        return figure
+    figure, (axes,) = panels(1, width=6.4, height=4.2)
+    axes.grid(False)
+    table = frame.pivot(index="n", columns="m_plus", values="attacked")
+    errors = frame.pivot(index="n", columns="m_plus", values="error")
+    image = axes.imshow(
+        table.to_numpy(), vmin=0, vmax=1, cmap="cividis", aspect="auto", origin="lower"
+    )
+    for i, n in enumerate(table.index):
+        for j, m in enumerate(table.columns):
+            value = table.loc[n, m]
+            text = f"{value:.2f}\n({errors.loc[n, m]:.2f})"
+            color = "white" if value < 0.5 else "black"
+            axes.text(j + 0.08, i, text, ha="left", va="center", color=color, fontsize=9)
+    axes.set_xticks(range(len(table.columns)), [str(c) for c in table.columns])
+    axes.set_yticks(range(len(table.index)), [str(n) for n in table.index])
+    frontier = [bounds.one_point_svm_size(n, 1 / 8) for n in table.index]
+    place = np.interp(
+        np.log(frontier), np.log(table.columns.to_numpy(float)), range(len(table.columns))
+    )
+    axes.plot(place, range(len(table.index)), "--", color=PALETTE[1], linewidth=2,
+              label="the theorem speaks of sizes left of this")  # fmt: skip
+    for level, color in ((0.1, PALETTE[3]), (0.02, "white")):
+        axes.contour(errors.to_numpy(), levels=[level], colors=[color], linewidths=1.5)
+        axes.plot([], [], color=PALETTE[3] if level == 0.1 else "#bbbbbb",
+                  label=f"error without poison {level:g}")  # fmt: skip
+    figure.legend(fontsize=8, loc="outside upper center", ncols=3)
+    axes.set(xlabel="positive training rows m+", ylabel="dimension n")
+    figure.colorbar(image, ax=axes, label="flipped by one clean point")
+    return figure
 
 
 SVM = Study(
