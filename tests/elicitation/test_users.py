@@ -91,7 +91,7 @@ def test_repetition_makes_the_guaranteed_procedure_as_good_as_exact_answers() ->
 
 @pytest.mark.claim("08.16")
 def test_refinement_helps_even_if_the_threshold_wavers() -> None:
-    """Mean ratio error falls by far, as for e = 0.05 in the spec (0.45 e to 0.08 e)."""
+    """Mean ratio error falls by far, as measured for e = 0.05 (0.45 e to 0.08 e)."""
     rng = np.random.default_rng(0)
     coarse_errors, fine_errors = [], []
     values = np.array([[1.0, 0.0], [0.0, 1.0]])
