@@ -34,7 +34,7 @@ $(VENV)/slow: $(VENV)/dev
 demo: $(VENV)/base ## run the quick studies of all areas and write build/report.html
 	$(BIN)/counterplay report --run --refresh --scale quick --jobs $(JOBS)
 
-test: $(VENV)/dev lint docs ## lint, build the site, then run all tests, doctests and examples with coverage
+test: $(VENV)/dev lint ## lint, then run all tests (they build the site, too), doctests and examples with coverage
 	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --require-claims \
 	  --cov --cov-report=term:skip-covered
 

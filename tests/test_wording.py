@@ -115,3 +115,25 @@ def test_grouped_parameters_are_recognised() -> None:
         '    Returns\n    -------\n    x, y : float\n    """\n'
     )
     assert grouped_parameters("x.py", code) == ["x.py: f: a, b:"]
+
+
+def without_heading(name: str, text: str) -> list[str]:
+    """Return the docstrings whose examples the site would show as quotations."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            before, prompt, _ = (ast.get_docstring(node) or "").partition(">>>")
+            if prompt and not re.search(r"^Examples\n-+$", before, re.M):
+                found.append(f"{name}: {getattr(node, 'name', 'module')}")
+    return found
+
+
+def test_g2_examples_have_their_heading() -> None:
+    found = [
+        entry
+        for name, text in texts()
+        if name.startswith("src/") and name.endswith(".py")
+        for entry in without_heading(name, text)
+    ]
+    assert not found, listing(found)
+    assert without_heading("x.py", '"""Text.\n\n>>> 1 + 1\n2\n"""') == ["x.py: module"]
