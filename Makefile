@@ -34,7 +34,7 @@ $(VENV)/slow: $(VENV)/dev
 demo: $(VENV)/base ## run the quick studies of all areas and write build/report.html
 	$(BIN)/counterplay report --run --refresh --scale quick --jobs $(JOBS)
 
-test: $(VENV)/dev lint ## lint, then run all tests (they build the site, too), doctests and examples with coverage
+test: $(VENV)/dev lint ## lint, then run all tests, doctests and examples with coverage; builds the site, too
 	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --require-claims \
 	  --cov --cov-report=term:skip-covered
 
