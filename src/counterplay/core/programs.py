@@ -26,6 +26,12 @@ FEASIBILITY = 1e-7
 """How far HiGHS lets a solution violate a constraint; smaller differences carry no meaning."""
 
 _STATUS: dict[int, Status] = {0: "optimal", 1: "limit", 2: "infeasible", 3: "unbounded"}
+_OTHER_WAYS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("highs-ds", {"presolve": False}),
+    ("highs-ipm", {}),
+    ("highs-ipm", {"presolve": False}),
+)
+"""What is tried on badly scaled programs before the solver is said to have failed."""
 
 
 @dataclass(frozen=True)
@@ -128,10 +134,14 @@ def minimize_linear(
     """
     from scipy.optimize import linprog
 
-    result = linprog(
-        np.asarray(cost, dtype=np.float64), A_ub=A_ub, b_ub=b_ub, A_eq=A_eq, b_eq=b_eq,
-        bounds=bounds, method=method, options=options,
-    )  # fmt: skip
+    objective = np.asarray(cost, dtype=np.float64)
+    for chosen, settings in ((method, options), *_OTHER_WAYS):
+        result = linprog(
+            objective, A_ub=A_ub, b_ub=b_ub, A_eq=A_eq, b_eq=b_eq, bounds=bounds, method=chosen,
+            options=settings,
+        )  # fmt: skip
+        if result.status in _STATUS:  # otherwise HiGHS gave up without an answer
+            break
     status = _checked(result, what, infeasible, unbounded, allow)
     if status != "optimal":
         return Solution(status, None, float("nan"))
