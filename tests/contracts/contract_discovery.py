@@ -19,23 +19,11 @@ from typing import Any
 
 import numpy as np
 
+import counterplay
 from counterplay.errors import CounterplayError, MissingDependencyError
 
 FOLDER = Path(__file__).parent
-AREAS = (
-    "strategic",
-    "contribution",
-    "defection",
-    "labeling",
-    "principal",
-    "elicitation",
-    "tradeoff",
-    "poisoning",
-    "invariance",
-    "federated",
-    "datasets",
-    "core",
-)
+AREAS = (*counterplay.AREAS, "federated", "datasets", "core")
 CASE_KEYS = {
     "make", "run", "data", "args", "bad", "check_estimator", "restore", "may_be_negative",
     "may_be_nan", "no_example", "no_frame", "no_case", "no_json", "no_pickle", "no_plot", "mutable",

@@ -117,7 +117,7 @@ def test_thresholds_and_sites() -> None:
     assert simulator.eps.tolist() == [0.1, 0.2, 0.3]
     trained = set(simulator.data.index[simulator.data.index > 0].tolist())
     assert all(site[row] >= 0 for row in trained)
-    never = DefectionSimulator("linear", X, y, site, threshold=0.0, test_size=0.0)
+    never = DefectionSimulator("linear", X, y, site, threshold=0.0, test=0.0)
     out = never.compare(["fedavg"], rounds=5, random_state=0)
     assert np.isnan(out.to_frame().loc[0, "population_accuracy"])
 
@@ -194,7 +194,7 @@ X4, Y4, S4 = np.eye(4), [0, 1, 0, 1], [0, 0, 1, 1]
         ({"threshold": -0.1}, "negative"),
         ({"threshold": {0: 0.1}}, "no entry for site 1"),
         ({"threshold": [0.1, 0.2, 0.3]}, "one per site"),
-        ({"test_size": 0.95}, "test_size"),
+        ({"test": 0.95}, "test must be"),
         ({"test": (X4, [0, 1, 2, 0])}, "does not occur"),
     ],
 )
@@ -215,13 +215,13 @@ def test_bad_input_gets_a_sentence(change: dict[str, Any], text: str) -> None:
     ],
 )
 def test_bad_rules_get_a_sentence(rules: Any, text: str) -> None:
-    simulator = DefectionSimulator("linear", X4, Y4, S4, threshold=0.1, test_size=0.0)
+    simulator = DefectionSimulator("linear", X4, Y4, S4, threshold=0.1, test=0.0)
     with pytest.raises(InvalidInputError, match=text):
         simulator.compare(rules, rounds=3)
 
 
 def test_labels_may_name_their_rule() -> None:
-    simulator = DefectionSimulator("linear", X4, Y4, S4, threshold=0.1, test_size=0.0)
+    simulator = DefectionSimulator("linear", X4, Y4, S4, threshold=0.1, test=0.0)
     rules = {"small step": {"rule": "safe_step", "step_size": 0.1}, "safe_step": {}}
     result = simulator.compare(rules, rounds=3, random_state=0)
     assert [p.title for p in result.plans] == ["small step", "SafeStep"]
