@@ -1,17 +1,17 @@
-"""The CIFAR-10 experiment: table, figures and verdicts from the numbers that a GPU run has written.
+"""Table, figures and verdicts of the CIFAR-10 experiment, from the file of ``gpu_defection.py``.
 
-``benchmarks/gpu_defection.py`` writes one JSON file; nothing is computed here but means and
-intervals. Source: Figures 5.2, 5.3 and 5.7, see docs/theory/05-defection.md.
+Nothing is computed here but means and intervals. Source: Figures 5.2, 5.3 and 5.7, see
+docs/theory/05-defection.md.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gpu_defection import FORMAT, METHODS
 from scipy import stats
 
 from counterplay.core.figures import PALETTE, panels
@@ -19,25 +19,18 @@ from counterplay.core.stats import mean_interval
 from counterplay.errors import InvalidInputError
 from counterplay.studies.defection.digits import four_panels
 from counterplay.studies.study import Verdict
+from counterplay.studies.verdicts import at_least, equals
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FORMAT = "counterplay-defection-cifar10-1"
-METHODS = {
-    "fedavg": "FedAvg",
-    "mw_fed": "MW-FED",
-    "ada_gd_naive": "ADA-GD naive",
-    "ada_gd": "ADA-GD",
-    "safe_step": "SafeStep",
-}
 MAIN = {"fedavg": 0.1, "mw_fed": 0.1, "ada_gd": 0.02, "safe_step": 0.1}
 """Rules of the main figures with their step sizes; ADA-GD stops at once with larger ones."""
 
 
-def load_cifar10_results(path: str | os.PathLike[str]) -> dict[str, Any]:
+def load_results(path: str | Path) -> dict[str, Any]:
     """Read the file that the GPU script wrote."""
     data: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
     if data.get("format") != FORMAT:
@@ -45,12 +38,12 @@ def load_cifar10_results(path: str | os.PathLike[str]) -> dict[str, Any]:
     return data
 
 
-def cifar10_table(path: str | os.PathLike[str]) -> pd.DataFrame:
+def table(data: dict[str, Any]) -> pd.DataFrame:
     """Return one row per cell: means over seeds, with half-widths of 95 % intervals."""
     import pandas as pd
 
     rows = []
-    for cell in load_cifar10_results(path)["cells"]:
+    for cell in data["cells"]:
         row = {name: cell[name] for name in ("eps", "own", "local_steps", "step_size")}
         row = {"rule": METHODS[cell["method"]], **row}
         row["departures"] = float(np.mean(cell["defections"]))
@@ -86,44 +79,29 @@ def telling_target(data: dict[str, Any]) -> float:
     return min((eps for eps, fall in falls.items() if fall >= 0.1), default=max(falls))
 
 
-def cifar10_verdicts(path: str | os.PathLike[str], eps: float = 1.25) -> list[Verdict]:
+def verdicts(data: dict[str, Any], eps: float = 1.25) -> list[Verdict]:
     """FedAvg falls from its peak as in the source; SafeStep loses nobody in any cell."""
-    data = load_cifar10_results(path)
     (plain,) = pick(data, method="fedavg", eps=eps)
     (safe,) = pick(data, method="safe_step", eps=eps)
     fall = mean_interval(np.array(plain["peak"]) - np.array(plain["average"]))
     gain = mean_interval(np.array(safe["worst"]) - np.array(plain["worst"]))
-    lost = sum(sum(c["defections"]) for c in data["cells"] if c["method"] == "safe_step")
-    anchored = sum(sum(c["defections"]) for c in data["cells"] if c["method"] == "ada_gd")
-    runs = sum(len(c["defections"]) for c in data["cells"] if c["method"] == "safe_step")
+    runs = [c["defections"] for c in data["cells"] if c["method"] in ("safe_step", "ada_gd")]
+    from_to = f"{np.mean(plain['peak']):.3f} to {np.mean(plain['average']):.3f}"
     return [
-        Verdict(
-            "05.24",
-            f"On CIFAR-10 FedAvg falls by at least 10 points from its peak at target {eps:g}.",
-            f"{np.mean(plain['peak']):.3f} to {np.mean(plain['average']):.3f}, fall {fall}",
-            ">= 0.10 (the thesis reports about 46 % to 22 %)",
-            fall.low >= 0.10,
-        ),
-        Verdict(
-            "05.24",
-            "On CIFAR-10 SafeStep and anchored ADA-GD lose nobody.",
-            f"{lost} departures in {runs} runs of SafeStep, {anchored} under ADA-GD",
-            "0",
-            lost == 0 and anchored == 0,
-        ),
-        Verdict(
-            "05.24",
-            "On CIFAR-10 the worst device is at least 30 points better under SafeStep.",
-            f"gain {gain}",
-            ">= 0.30",
-            gain.low >= 0.30,
-        ),
-    ]
+        at_least("05.24",
+                 f"On CIFAR-10 FedAvg falls by at least 10 points from its peak at target {eps:g} "
+                 "(the thesis reports about 46 % to 22 %).",
+                 fall.low, 0.10, what=f"{from_to}; fall, 95 % from"),
+        equals("05.24", "On CIFAR-10 SafeStep and anchored ADA-GD lose nobody.",
+               sum(map(sum, runs)), 0.0, what=f"{sum(map(len, runs))} runs, departures"),
+        at_least("05.24",
+                 "On CIFAR-10 the worst device is at least 30 points better under SafeStep.",
+                 gain.low, 0.30, what="gain, 95 % from"),
+    ]  # fmt: skip
 
 
-def cifar10_figures(path: str | os.PathLike[str]) -> dict[str, Figure]:
+def figures(data: dict[str, Any]) -> dict[str, Figure]:
     """Return the figures of the experiment, as far as their cells were run."""
-    data = load_cifar10_results(path)
     return {
         "timeline": _timeline(data, telling_target(data)),
         "devices": _devices(data),
