@@ -5,11 +5,7 @@ given rule; tests of minimal heterogeneity; the pieces of the losses; and the cl
 only receive. What runs the rules (reports, stacks, spans) is in ``counterplay.federated``.
 """
 
-from counterplay.defection.adversaries import (
-    adversarial_alpha,
-    bad_region_linear,
-    repair_against,
-)
+from counterplay.defection.adversaries import adversarial_alpha, bad_region_linear, repair_against
 from counterplay.defection.agents import (
     AgentPool,
     AgentView,
@@ -34,15 +30,9 @@ from counterplay.defection.heterogeneity import (
     search_dependence,
 )
 from counterplay.defection.landing import Landing
-from counterplay.defection.pictures import intersection_figure
 from counterplay.defection.problem import FederatedProblem, local_updates, population_loss
 from counterplay.defection.simulation_result import SimulationResult
-from counterplay.defection.smoothing import (
-    huber_tau,
-    huber_tau_slope,
-    psi_tau,
-    psi_tau_slope,
-)
+from counterplay.defection.smoothing import huber_tau, huber_tau_slope, psi_tau, psi_tau_slope
 from counterplay.defection.split import HeterogeneousSplit
 from counterplay.defection.transcript import FederationTranscript, in_target
 from counterplay.federated.history import RoundEvent, RoundGauge, most_parallel
@@ -91,7 +81,6 @@ __all__ = [
     "huber_tau",
     "huber_tau_slope",
     "in_target",
-    "intersection_figure",
     "landing_step",
     "local_updates",
     "most_parallel",

@@ -107,7 +107,7 @@ class DefectionSimulator:
         if len(self.classes) < 2:
             raise InvalidInputError("y has one class only; there is nothing to learn")
         self.sites, owner = check_sites(site, len(rows))
-        self.eps = _thresholds(threshold, self.sites)
+        self.eps = check_thresholds(threshold, self.sites)
         held_out = np.zeros(len(rows), dtype=bool)
         if not isinstance(test, tuple) and check_real(test, "test", low=0.0, high=0.9) > 0:
             held_out = _hold_out(owner, test, generator(random_state))
@@ -258,7 +258,7 @@ def check_sites(site: ArrayLike, rows: int) -> tuple[NDArray[Any], NDArray[np.in
     return sites, owner
 
 
-def _thresholds(threshold: Any, sites: NDArray[Any]) -> FloatArray:
+def check_thresholds(threshold: Any, sites: NDArray[Any]) -> FloatArray:
     """Return one threshold per site."""
     if isinstance(threshold, Mapping):
         missing = [s for s in sites.tolist() if s not in threshold]
