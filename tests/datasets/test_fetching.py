@@ -1,4 +1,4 @@
-"""Order of search, downloads with checksums, messages."""
+"""Order of search, downloads with checksums, messages, and the list of what there is."""
 
 from __future__ import annotations
 
@@ -172,18 +172,3 @@ def test_list_says_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert listed["cifar10"].where.startswith("https://www.cs.toronto.edu/")
     assert listed["heloc"].where == "missing: COUNTERPLAY_DATA/heloc_fico.parquet"
     assert len(listed) == len(fetching.BUNDLED) + len(catalogue.CATALOGUE) == 25
-
-
-def test_catalogue_is_complete() -> None:
-    for name, entry in catalogue.CATALOGUE.items():
-        assert name == entry.name
-        assert entry.title.endswith(".")
-        assert entry.source
-        assert entry.licence
-        if len(entry.target_names) == 2:
-            assert entry.label_1, f"{name} does not say what label 1 means"
-        for remote in entry.remotes:
-            checked = remote.sha256 or all(member.sha256 for member in remote.extract)
-            assert checked, f"{name}: a download without any checksum"
-            for digest in (remote.sha256, *(member.sha256 for member in remote.extract)):
-                assert digest is None or (len(digest) == 64 and int(digest, 16) >= 0)
