@@ -1,8 +1,8 @@
-"""The one door to linear, mixed-integer and quadratic programs.
+"""The one door to linear and mixed-integer programs.
 
-Every program of the library is solved here, by HiGHS (linear, mixed-integer) or Clarabel
-(quadratic), with one policy: a status other than "optimal" is never used silently. It is an
-exception that says what it means, unless the caller asks to be told instead (``allow``).
+Every such program of the library is solved here, by HiGHS, with one policy: a status other than
+"optimal" is never used silently. It is an exception that says what it means, unless the caller
+asks to be told instead (``allow``).
 """
 
 from __future__ import annotations
@@ -14,12 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.validation import FloatArray
-from counterplay.errors import (
-    ConvergenceError,
-    InfeasibleError,
-    InvalidInputError,
-    MissingDependencyError,
-)
+from counterplay.errors import ConvergenceError, InfeasibleError, InvalidInputError
 
 Status: TypeAlias = Literal["optimal", "infeasible", "unbounded", "limit"]
 FEASIBILITY = 1e-7
@@ -248,62 +243,6 @@ def minimize_integer(
     value = float("nan") if result.fun is None else float(result.fun)
     bound = getattr(result, "mip_dual_bound", None)
     return Solution(status, x, value, bound=value if bound is None else float(bound))
-
-
-def minimize_quadratic(
-    P: Any,
-    q: ArrayLike,
-    *,
-    A_ub: Any = None,
-    b_ub: ArrayLike | None = None,
-    what: str = "the quadratic program",
-    infeasible: str | None = None,
-) -> Solution:
-    """Minimise ``x P x / 2 + q x`` subject to ``A_ub x <= b_ub``, for positive semidefinite P.
-
-    Parameters
-    ----------
-    P:
-        Symmetric positive semidefinite matrix, dense or sparse.
-    q:
-        Linear part.
-    A_ub:
-        Rows of the inequalities, dense or sparse.
-    b_ub:
-        Right-hand sides of the inequalities.
-    what:
-        How messages call the program.
-    infeasible:
-        The sentence for users when no point satisfies the constraints.
-
-    Examples
-    --------
-    >>> from pytest import importorskip
-    >>> _ = importorskip("clarabel")
-    >>> point = minimize_quadratic([[2.0]], [0.0], A_ub=[[-1.0]], b_ub=[-1.0]).point
-    >>> round(float(point[0]), 6)
-    1.0
-    """
-    try:
-        import clarabel
-    except ImportError:
-        raise MissingDependencyError.for_extra("clarabel", "convex") from None
-    from scipy import sparse
-
-    linear = np.asarray(q, dtype=np.float64)
-    rows = sparse.csc_matrix((0, linear.size) if A_ub is None else A_ub)
-    sides = np.zeros(0) if b_ub is None else np.asarray(b_ub, dtype=np.float64)
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    upper = sparse.triu(sparse.csc_matrix(P), format="csc")
-    cones = [clarabel.NonnegativeConeT(sides.size)]
-    solved = clarabel.DefaultSolver(upper, linear, rows, sides, cones, settings).solve()
-    text = str(solved.status)
-    if "PrimalInfeasible" in text:
-        raise InfeasibleError(infeasible or f"{what} has no solution")
-    if text not in ("Solved", "AlmostSolved"):
-        raise ConvergenceError(f"{what} was not solved: {text}")
-    return Solution("optimal", np.asarray(solved.x), float(solved.obj_val), -np.asarray(solved.z))
 
 
 def _checked(result: Any, what: str, infeasible: str | None, allow: tuple[Status, ...]) -> Status:

@@ -1,4 +1,4 @@
-"""The report: what is on the page, that it needs nothing else, and how it looks in a browser."""
+"""What is on the page, that it needs nothing else, and how it looks in a browser."""
 
 from __future__ import annotations
 
@@ -152,26 +152,6 @@ def test_an_empty_report_says_so(report: Report):
     page = render_html(dataclasses.replace(report, areas=()))
     assert "No area is installed" in page
     Elements(page)
-
-
-def test_full_results_are_shown_once_they_are_complete(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.syspath_prepend(str(SAMPLE))
-    monkeypatch.setattr(registry, "GROUP", "sample.studies")
-    entries = registry.select(["sample/walk"])
-    with Store(tmp_path / "s.sqlite") as store:
-        run_studies(entries, store, jobs=1, scale="full", progress=False)
-        shown = build_report(entries, store).areas[0].results[0]
-        quick = build_report(entries, store, scale="quick").areas[0].results[0]
-        monkeypatch.setattr(
-            "counterplay.studies.plan.study_fingerprint", lambda cell, data: "edited"
-        )
-        (stale,) = build_report(entries, store).missing
-    assert (shown.scale, len(shown.frame)) == ("full", 24)
-    assert shown.command == "counterplay run sample/walk --scale full"
-    assert (quick.scale, len(quick.frame)) == ("quick", 12)
-    assert len(stale.incomplete.stale) == 12
 
 
 def test_text_is_escaped_and_backticks_are_code():
