@@ -12,15 +12,13 @@ from counterplay.core.validation import FloatArray
 from counterplay.defection import ADAGD, FedAvg, FederationGame, SafeStep, Server, instances, play
 from counterplay.defection.bounds import adagd_step_size
 from counterplay.defection.lab import (
-    Decision,
-    Reports,
-    RuleState,
     adversarial_alpha,
     bad_region_linear,
     check_span,
     in_target,
     repair_against,
 )
+from counterplay.federated import Decision, Reports, RuleState
 
 EPS = 1 / 16
 

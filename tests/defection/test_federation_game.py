@@ -22,15 +22,10 @@ from counterplay.defection import (
     instances,
     play,
 )
-from counterplay.defection.lab import (
-    FederatedProblem,
-    NumpyStack,
-    ReportNoise,
-    Reports,
-    RuleState,
-    check_span,
-)
+from counterplay.defection.lab import FederatedProblem, ReportNoise, check_span
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
+from counterplay.federated import Reports, RuleState
+from counterplay.federated.stack import NumpyStack
 from defection.problems import linear_losses, setting
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -18,7 +18,8 @@ from counterplay.defection import (
     instances,
     play,
 )
-from counterplay.defection.lab import Decision, IrrationalAgent, Reports, RuleState, in_target
+from counterplay.defection.lab import IrrationalAgent, in_target
+from counterplay.federated import Decision, Reports, RuleState
 
 
 @pytest.mark.claim("05.12")
