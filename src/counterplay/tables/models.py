@@ -77,6 +77,11 @@ class FittedModel:
             ``sample_weight``, ``groups``, ``extra``: as in `Table.of`.
         """
         table = Table.of(X, y, columns=self.names, what=what, **given)
+        if self.names is not None and table.container in ("texts", "arrays"):
+            raise InvalidInputError(
+                f"the model was fitted on the columns {listed(self.names)}; "
+                f"{what} holds {table.container}"
+            )
         width = _first_attribute(self.model, "n_features_in_")
         if self.names is None and table.container in ("table", "matrix"):
             if width is not None and table.width != int(width):
