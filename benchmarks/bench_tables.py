@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
-from counterplay.tables import FittedModel, Schema, encode_rows, row_digests
+from counterplay.tables import FittedModel, Schema
+from counterplay.tables.encoding import encode_rows, row_digests
 
 
 def seconds(call: Callable[[], object], repeat: int = 3) -> float:

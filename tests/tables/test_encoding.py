@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from counterplay.errors import InvalidInputError
-from counterplay.tables import (
-    Schema,
+from counterplay.tables import Schema, fingerprint, hash_blocks
+from counterplay.tables.encoding import (
     blocks_of,
     encode_cell,
     encode_identity,
     encode_rows,
-    fingerprint,
-    hash_blocks,
     row_digests,
 )
 

@@ -8,7 +8,8 @@ import pytest
 from scipy import sparse
 
 from counterplay.errors import InvalidInputError
-from counterplay.tables import Table, check_groups, check_weights, column_kind, match_columns
+from counterplay.tables import Table
+from counterplay.tables.table import check_groups, check_weights, column_kind, match_columns
 
 
 def test_a_frame_keeps_names_kinds_index_and_missing_values(people: pd.DataFrame) -> None:

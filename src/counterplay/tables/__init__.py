@@ -10,45 +10,21 @@ their defects.
 
 from __future__ import annotations
 
-from counterplay.tables.casting import Column
-from counterplay.tables.encoding import (
-    Fingerprint,
-    blocks_of,
-    encode_cell,
-    encode_identity,
-    encode_rows,
-    fingerprint,
-    hash_blocks,
-    row_digests,
-)
+from counterplay.tables.encoding import Fingerprint, fingerprint, hash_blocks
 from counterplay.tables.files import TableFile, read_table
-from counterplay.tables.labels import Labels, as_labels
-from counterplay.tables.models import FittedModel, model_names
-from counterplay.tables.schema import Cast, Rejected, Schema
-from counterplay.tables.table import Table, check_groups, check_weights, column_kind, match_columns
+from counterplay.tables.labels import Labels
+from counterplay.tables.models import FittedModel
+from counterplay.tables.schema import Schema
+from counterplay.tables.table import Table
 
 __all__ = [
-    "Cast",
-    "Column",
     "Fingerprint",
     "FittedModel",
     "Labels",
-    "Rejected",
     "Schema",
     "Table",
     "TableFile",
-    "as_labels",
-    "blocks_of",
-    "check_groups",
-    "check_weights",
-    "column_kind",
-    "encode_cell",
-    "encode_identity",
-    "encode_rows",
     "fingerprint",
     "hash_blocks",
-    "match_columns",
-    "model_names",
     "read_table",
-    "row_digests",
 ]

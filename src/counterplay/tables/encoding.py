@@ -225,7 +225,21 @@ class Fingerprint:
 
 
 def fingerprint(X: Any, *, schema: Schema | None = None) -> Fingerprint:
-    """Return the fingerprint of a table: of its schema and its rows in order."""
+    """Return the fingerprint of a table: of its schema and its rows in order.
+
+    Parameters
+    ----------
+    X
+        The table, in any container.
+    schema
+        Frozen schema; inferred by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> fingerprint(np.eye(2)) == fingerprint(np.eye(2, dtype=np.int8))
+    True
+    """
     frozen = Schema.infer(X) if schema is None else schema
     cast = frozen.cast(Table.of(X).rows)
     digests = row_digests(encode_rows(cast))

@@ -57,6 +57,18 @@ def read_table(path: str | Path) -> TableFile:
 
     Raises an error of one sentence that names the file and the line for what cannot be read: a
     broken row, two columns of one name, an archive that unpacks to too much.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "people.csv")
+    ...     _ = path.write_text("name;debt\\nann;1,5\\nbob;2,0\\n")
+    ...     table = read_table(path)
+    >>> table.notes
+    ('columns are separated by semicolons', 'numbers are written with a decimal comma')
+    >>> table.frame["debt"].tolist()
+    [1.5, 2.0]
     """
     file = Path(path)
     if not file.is_file():
