@@ -30,7 +30,7 @@ AREAS = (
 )
 """The games of the library, in the order of its guide and reports."""
 
-_SUBPACKAGES = (*AREAS, "federated", "datasets", "errors", "testing")
+_SUBPACKAGES = (*AREAS, "federated", "tables", "datasets", "errors", "testing")
 
 __all__ = [*_SUBPACKAGES]
 

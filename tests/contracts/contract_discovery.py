@@ -23,7 +23,7 @@ import counterplay
 from counterplay.errors import CounterplayError, MissingDependencyError
 
 FOLDER = Path(__file__).parent
-AREAS = (*counterplay.AREAS, "federated", "datasets", "core")
+AREAS = (*counterplay.AREAS, "federated", "tables", "datasets", "core")
 CASE_KEYS = {
     "make", "run", "data", "args", "bad", "check_estimator", "restore", "may_be_negative",
     "may_be_nan", "no_example", "no_frame", "no_case", "no_json", "no_pickle", "no_plot", "mutable",
