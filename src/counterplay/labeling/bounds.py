@@ -59,7 +59,7 @@ def sir_slack(eps: float, k: int, m: int, gap: float) -> float:
 def pruned_queries(alone: float, smallest_prior: float) -> float:
     """Most expected queries of the agent whom a pruned protocol favours: a_i - min prior.
 
-    Where the class is no full product across the cut (Lemma 6.3, sharpened); else exactly ``alone``.
+    If the class is no full product across the cut; else exactly ``alone`` (Lemma 6.3, sharpened).
 
     Examples
     --------
@@ -126,7 +126,7 @@ def empirical_bernstein_width(
 
     Examples
     --------
-    >>> round(empirical_bernstein_width(pool_size=5, k=2, n_targets=1000, delta=0.05, variance=1), 3)
+    >>> round(empirical_bernstein_width(5, k=2, n_targets=1000, delta=0.05, variance=1.0), 3)
     0.196
     """
     size, k = check_positive_int(pool_size, "pool_size"), check_positive_int(k, "k")

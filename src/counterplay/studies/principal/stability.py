@@ -87,9 +87,7 @@ def cell(params: Params, seed: int) -> Record:
         "allowed": menu_allowed,
         "menu": int(oracle.n_policies or 0),
         "menu_seen": visited,
-        "thesis_menu": bounds.staircase_policies(
-            game.n_strategies, oracle.parts, as_printed=True
-        ),
+        "thesis_menu": bounds.staircase_policies(game.n_strategies, oracle.parts, as_printed=True),
         "regret": transcript.policy_regret,
         "value": float(transcript.principal_values.mean()),
         "value_unstable": float(unstable.principal_values.mean()),
