@@ -17,7 +17,6 @@ import numpy as np
 from counterplay.core.validation import FloatArray, check_choice, check_fraction, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.principal import bounds
-from counterplay.principal.kernels import TOL, respond
 from counterplay.principal.persuasion import (
     PersuasionGame,
     PersuasionGeometry,
@@ -174,7 +173,6 @@ class PersuasionOracle(PolicyRule):
         self.delta = 1.0 / self.parts
         self.policies: list[Scheme] = []
         self._index: dict[tuple[int, ...], int] = {}
-        self._tables: list[tuple[FloatArray, FloatArray]] = []
         self.max_actions = game.n_strategies**2
         self.n_policies = self._count()
         self.spec = self._guarantee()
@@ -199,21 +197,14 @@ class PersuasionOracle(PolicyRule):
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
         """Return the index of the scheme and the best response map (not always obedience)."""
-        index = self._locate(float(forecast[1]))
-        U, V = self._tables[index]
-        own, hers = U @ forecast, V @ forecast
-        return index, int(respond(own, hers, own.size, TOL))
+        return self._answered(self._locate(float(forecast[1])), forecast)
 
     def _locate(self, mu: float) -> int:
         key = self._rounded_key(mu) if self.discretization == "rounding" else self._logit_key(mu)
         index = self._index.get(key)
         if index is None:
             index = self._index[key] = len(self.policies)
-            scheme = self._build(key)
-            self.policies.append(scheme)
-            self._tables.append(
-                (self.game.agent_utility(scheme), self.game.principal_utility(scheme))
-            )
+            self.policies.append(self._build(key))
         return index
 
     def _rounded_key(self, mu: float) -> tuple[int, ...]:

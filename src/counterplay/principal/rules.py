@@ -83,6 +83,12 @@ class PolicyRule(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(benchmarks={len(self.benchmark)})"
 
+    def _answered(self, index: int, forecast: FloatArray) -> tuple[int, int]:
+        """Return the policy with the Agent's best response to it."""
+        own = self.game.agent_utility(self.policies[index]) @ forecast
+        hers = self.game.principal_utility(self.policies[index]) @ forecast
+        return index, int(respond(own, hers, own.size, TOL))
+
     def _check_length(self, forecast: FloatArray) -> None:
         """Refuse a forecast of the wrong length before it enters compiled code."""
         if forecast.shape != (self.game.n_states,):
@@ -112,12 +118,6 @@ class GrowingRule(PolicyRule):
         if index == len(self.policies):
             self.policies.append(policy)
         return index
-
-    def _answered(self, index: int, forecast: FloatArray) -> tuple[int, int]:
-        """Return the policy with the Agent's best response to it."""
-        own = self.game.agent_utility(self.policies[index]) @ forecast
-        hers = self.game.principal_utility(self.policies[index]) @ forecast
-        return index, int(respond(own, hers, own.size, TOL))
 
 
 class BestResponseRule(PolicyRule):
