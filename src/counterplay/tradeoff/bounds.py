@@ -198,15 +198,14 @@ def lazy_hedge_secondary(T: int, K: int, threshold: float) -> float:
 def doubling_regret(m: int, K: int) -> float:
     """Regret of ``Doubling(ShrinkingDartboard())`` after any ``m`` rounds.
 
-    ``6.83 sqrt(m ln K) + 8 ln K``; the second term pays for the first, short blocks.
+    ``6.83 sqrt(m ln K)`` (Proposition 9.J).
 
     Examples
     --------
     >>> round(doubling_regret(100, 10), 1)
-    122.0
+    103.6
     """
-    log = _log(K)
-    return DOUBLING * math.sqrt(check_positive_int(m, "m") * log) + 8 * log
+    return DOUBLING * math.sqrt(check_positive_int(m, "m") * _log(K))
 
 
 def doubling_switches(m: int, K: int) -> float:
@@ -239,16 +238,15 @@ def coupling_secondary(threshold: float, total_variation: float) -> float:
 def deactivation_sleeping(active_rounds: int, K: int, B: int) -> float:
     """Sleeping regret of ``DeactivationLearner`` to an expert active in the first rounds.
 
-    ``6.83 sqrt(ln K T_h B) + 8 B ln K + B`` (Equation 9.1, with the doubling learner; Theorem 9.6).
+    ``6.83 sqrt(ln K T_h B) + B`` (Equation 9.1, with the doubling learner; Theorem 9.6).
 
     Examples
     --------
     >>> round(deactivation_sleeping(active_rounds=10_000, K=10, B=100))
-    12304
+    10462
     """
     rounds, length = check_int(active_rounds, "active_rounds", low=0), check_positive_int(B, "B")
-    log = _log(K)
-    return DOUBLING * math.sqrt(log * rounds * length) + 8 * length * log + length
+    return DOUBLING * math.sqrt(_log(K) * rounds * length) + length
 
 
 def deactivation_secondary(
@@ -276,7 +274,7 @@ def restart_sleeping(active_rounds: ArrayLike, K: int, B: int) -> float:
     Examples
     --------
     >>> round(restart_sleeping([5_000, 5_000], K=10, B=100))
-    18538
+    14854
     """
     rounds = check_float_array(active_rounds, "active_rounds", ndim=1)
     return sum(deactivation_sleeping(int(n), K, B) for n in rounds)

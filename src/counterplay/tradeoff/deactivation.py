@@ -58,7 +58,7 @@ class DeactivationLearner(WatchedLearner):
     Notes
     -----
     For every expert, active in ``T_h`` rounds: sleeping regret at most
-    ``6.83 sqrt(ln K T_h B) + 8 B ln K + B``. With ``s`` switches of its own choice and ``D`` rounds
+    ``6.83 sqrt(ln K T_h B) + B``. With ``s`` switches of its own choice and ``D`` rounds
     in which somebody is switched off: secondary regret at most
     ``threshold (s + D + 1) + D (1 - c)``. Both for losses fixed in advance.
 
