@@ -34,7 +34,7 @@ def rule(L1: Any, L2: Any) -> Any:
 
 def live() -> to.ChampionChallenger:
     return to.ChampionChallenger(
-        n_models=K, horizon=T, harm_rate=C, burst=2.0, review_every=40, random_state=0
+        n_models=K, horizon=T, budget=to.HarmBudget(C, 2.0), review_every=40, random_state=0
     )
 
 
@@ -199,11 +199,10 @@ CASES: dict[str, dict[str, Any]] = {
             "unknown policy": lambda: to.ChampionChallenger(
                 n_models=2,
                 horizon=99,
-                harm_rate=0.1,
-                burst=1.0,
+                budget=to.HarmBudget(0.1, 1.0),
                 policy="bold",  # type: ignore[arg-type]  # deliberately wrong
             ),
-            "no models": lambda: to.ChampionChallenger(horizon=9, harm_rate=0.1, burst=1.0),
+            "no models": lambda: to.ChampionChallenger(horizon=9, budget=to.HarmBudget(0.1, 1.0)),
             "loss above one": lambda: live().step([0.0, 0.0, 2.0], [0.0, 0.0, 0.0]),
         },
     },
