@@ -171,7 +171,7 @@ def test_fibonacci_factor_is_real_and_one_swap_removes_it(d: int) -> None:
     thesis = SharedBases(instance.values, kind="thesis", complement=axes)
     result = answered_by(PreferenceElicitor(thesis), user)
     regret = (worth.max() - worth[result.index]) / instance.eps
-    assert regret == pytest.approx(0.72 * bounds.fibonacci_factor(d), rel=0.01)
+    assert regret == pytest.approx(bounds.fibonacci_regret(d, 1.0), rel=0.01)
     better = SharedBases(instance.values, kind="barycentric", C=2.0, complement=axes)
     repaired = answered_by(PreferenceElicitor(better), user)
     assert better.basis(repaired.estimate.benchmark_index).swaps == 1

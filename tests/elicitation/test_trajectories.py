@@ -210,31 +210,31 @@ def best_time(function: object, repeats: int) -> float:
 
 
 @pytest.mark.claim("08.21")
-def test_expand_and_compress_is_fast_and_grows_at_most_linearly() -> None:
-    """The flow decomposition here is joined, not cut off path by path, so it only falls behind
-    from about a hundred states on; cut off path by path it was slower from 50 on."""
-    times, flow_times = {}, {}
+def test_the_time_of_expand_and_compress_grows_at_most_linearly_in_the_states() -> None:
+    times = {}
     for n in (50, 100, 200, 400):
         mdp = instances.sparse_mdp(n_states=n, horizon=50, successors=30)
         policy = plan(mdp, np.ones((1, 5))).policies[0]
         expand_and_compress(mdp, policy)
         times[n] = best_time(lambda m=mdp, p=policy: expand_and_compress(m, p), 7)
-        if n in (200, 400):
-            flow_times[n] = best_time(
-                lambda m=mdp, p=policy: flow_decomposition(policy_flow(m, p)).compressed(), 4
-            )
     for n in (50, 100, 200):
         assert times[2 * n] / times[n] < 2.6
-    assert flow_times[200] > times[200]
-    assert flow_times[400] > times[400]
 
 
 @pytest.mark.claim("08.21")
-@pytest.mark.parametrize("successors", [5, 10])
-def test_flow_decomposition_stays_within_five_times_of_expand_and_compress(successors: int) -> None:
+@pytest.mark.parametrize(
+    ("successors", "least", "most"), [(5, 0.0, 3.0), (10, 0.0, 5.0), (30, 1.0, 10.0)]
+)
+def test_expanding_takes_a_few_plans_and_flows_fall_behind_on_dense_graphs_only(
+    successors: int, least: float, most: float
+) -> None:
     mdp = instances.sparse_mdp(n_states=200, horizon=50, successors=successors)
-    policy = plan(mdp, np.ones((1, 5))).policies[0]
+    directions = np.random.default_rng(0).random((12, 5))
+    policy = plan(mdp, directions).policies[0]
     expand_and_compress(mdp, policy)
+    flow_decomposition(policy_flow(mdp, policy)).compressed()
+    planning = best_time(lambda: plan(mdp, directions), 7)
     expand = best_time(lambda: expand_and_compress(mdp, policy), 7)
     flow = best_time(lambda: flow_decomposition(policy_flow(mdp, policy)).compressed(), 5)
-    assert flow < 5 * expand
+    assert expand < 12 * planning
+    assert least < flow / expand < most

@@ -96,7 +96,7 @@ def test_sleeping_regret_bound_on_random_instances() -> None:
         grid, K = learner.grid, learner.K
         late = len(run.activity.resets) if learner.oracle.granularity == "round" else 0
         limit = [
-            bounds.reactivation_sleeping(grid.T, K, grid.B, int(n), late)
+            bounds.reactivation_sleeping(grid.rounds, K, grid.B, int(n), late)
             for n in run.active.sum(axis=0)
         ]
         ratios.append((run.sleeping_regret(clip=False) / limit).max())
@@ -192,7 +192,7 @@ def test_secondary_bound_on_random_instances(seed: int) -> None:
     grid, oracle = learner.grid, learner.oracle
     D = len({event.off_from // grid.B for event in run.activity.events})
     bound = bounds.reactivation_secondary(
-        grid.T, learner.K, grid.B, oracle.threshold, oracle.c, D, len(run.activity.resets) - 1
+        grid.rounds, learner.K, grid.B, oracle.threshold, oracle.c, D, len(run.activity.resets) - 1
     )
     assert run.secondary_regret(clip=False) <= bound
     assert run.guarantees["secondary regret"] == pytest.approx(bound)
@@ -252,11 +252,11 @@ def test_adanormalhedge_keeps_its_bound() -> None:
     ratios = []
     for seed in range(80):
         l1, l2, other = random_instance(seed)
-        learner = AdaNormalHedge(other.T, other.K, B=other.grid.B, oracle=other.oracle)
+        learner = AdaNormalHedge(other.horizon, other.K, B=other.grid.B, oracle=other.oracle)
         run = play(learner, LossStream(l1, l2, replicates=0), fast=True)
         late = len(run.activity.resets) if other.oracle.granularity == "round" else 0
         limit = [
-            bounds.adanormalhedge_sleeping(other.T, other.K, other.grid.B, int(n), late)
+            bounds.adanormalhedge_sleeping(other.horizon, other.K, other.grid.B, int(n), late)
             for n in run.active.sum(axis=0)
         ]
         ratios.append((run.sleeping_regret(clip=False) / limit).max())

@@ -219,7 +219,8 @@ def _warnings(shared: SharedBases, measured: _Measured, certificate: float) -> l
     error = getattr(getattr(shared.oracle, "mdp", None), "value_error", 0.0)
     if error:
         notes.append(
-            f"values were estimated from samples and may be off by {error:.3g} in each objective; "
-            "add twice this times the sum of the weights to the regret"
+            f"values were estimated from samples and may be off by {error:.3g} in each objective "
+            "(more if something rarer was missed); add twice this times the sum of the weights to "
+            "the regret"
         )
     return notes
