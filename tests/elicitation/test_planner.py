@@ -187,3 +187,16 @@ def test_doing_nothing_is_worth_nothing() -> None:
 def test_bad_policies_are_refused(policy: np.ndarray, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         policy_value(instances.random_mdp(0), policy)
+
+
+@pytest.mark.parametrize("action", [-5, 1, 99, 10**6])
+def test_actions_of_states_that_are_never_reached_do_not_index_memory(action: int) -> None:
+    """They may be anything, so they are replaced before a compiled loop sees them."""
+    transitions, rewards = np.zeros((2, 1, 2)), np.zeros((2, 1, 1))
+    transitions[0, 0, 0], rewards[0] = 1.0, 0.5
+    mask = np.array([[True], [False]])
+    mdp = MultiObjectiveMDP(transitions, rewards, H=2, action_mask=mask)
+    policy = np.array([[0, action], [0, action]])
+    assert policy_value(mdp, policy).tolist() == [1.0]
+    assert value_to_go(mdp, policy)[:, 1, 0].tolist() == [0.0, 0.0, 0.0]
+    assert occupancy(mdp, policy).sum() == 2.0

@@ -135,10 +135,12 @@ def _distribution(
 
     The largest exponent is taken out first; if every weight is zero the active share equally.
     """
+    # the largest exponent among the active
     most = 0.0
     for h in range(regret.size):
         if active[h]:
             most = max(most, max(0.0, regret[h] + 1) ** 2 / (3 * (scale[h] + 1)))
+    # weights: zero while asleep
     total, count = 0.0, 0
     for h in range(regret.size):
         probs[h] = 0.0
@@ -148,6 +150,7 @@ def _distribution(
             down = max(0.0, regret[h] - 1) ** 2 / (3 * (scale[h] + 1))
             probs[h] = math.exp(up - most) - math.exp(down - most)
             total += probs[h]
+    # normalise
     for h in range(regret.size):
         if total > 0.0:
             probs[h] /= total
@@ -176,6 +179,6 @@ def _charge(
 @njit(cache=True)
 def _run_epochs(pseudo: FloatArray, active: BoolArray, marginals: FloatArray) -> None:
     regret, scale = np.zeros(pseudo.shape[1]), np.zeros(pseudo.shape[1])
-    for m in range(pseudo.shape[0]):
+    for m in range(pseudo.shape[0]):  # play the epoch, then learn from it
         _distribution(regret, scale, active[m], marginals[m])
         _charge(pseudo[m], active[m], marginals[m], regret, scale)

@@ -492,15 +492,17 @@ def _judge(
     events = [(0, 0, 0, 0.0, 0)]  # one row tells the compiler the type of the list
     events.clear()
     for t in range(T):
+        # who may be played is known before the losses of the round
         active[t] = on
         off[:] = False
         none_left = _observe(losses[t], c, limit, t, acts[t], level, since, caught, excess, on, off)
         if none_left and emptied < 0:
             emptied = t
+        # who was switched off, with the interval that gave the reason
         for h in range(K):
             if off[h]:
                 events.append((caught[h, 0], h, caught[h, 1], excess[h], t + 1))
                 caught[h] = -1
-        if acts[t] == 2:
+        if acts[t] == 2:  # a reset gives everybody a fresh start
             _switch_on(level, caught, on)
     return events, emptied

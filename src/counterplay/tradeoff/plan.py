@@ -204,6 +204,7 @@ def epoch_averages(
 
 @njit(cache=True)
 def _epoch_sums(losses: FloatArray, starts: IntArray, out: FloatArray) -> None:
+    """Add up the losses of every epoch; the last one may be shorter."""
     T, K = losses.shape
     for e in range(starts.size):
         end = starts[e + 1] if e + 1 < starts.size else T
@@ -216,6 +217,7 @@ def _epoch_sums(losses: FloatArray, starts: IntArray, out: FloatArray) -> None:
 def _pseudo_epoch_sums(
     losses: FloatArray, active: BoolArray, starts: IntArray, out: FloatArray
 ) -> None:
+    """The same with the pseudo loss 1 for inactive experts."""
     T, K = losses.shape
     for e in range(starts.size):
         end = starts[e + 1] if e + 1 < starts.size else T

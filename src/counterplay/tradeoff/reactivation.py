@@ -405,6 +405,7 @@ def _run_epochs(
     keep: FloatArray,
     potential: FloatArray,
 ) -> int:
+    """Fill in the law of all epochs and the potential; return the number of histories."""
     epochs, K = pseudo.shape
     log_base = math.log(base)
     table, shares = np.zeros((K, K)), np.zeros(K)
