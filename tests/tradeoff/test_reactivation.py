@@ -18,7 +18,7 @@ from counterplay.tradeoff import (
     instances,
     play,
 )
-from counterplay.tradeoff.lab import AdaNormalHedge, RestartAtReset
+from counterplay.tradeoff.lab import AdaNormalHedge
 
 Maker = Callable[..., tuple[np.ndarray, np.ndarray]]
 
@@ -261,27 +261,6 @@ def test_adanormalhedge_keeps_its_bound() -> None:
         ]
         ratios.append((run.sleeping_regret(clip=False) / limit).max())
     assert max(ratios) <= 1
-
-
-def test_baselines_on_burst() -> None:
-    """Restarting loses what was learned; AdaNormalHedge keeps it but switches more."""
-    T, K, alpha = 2**15, 8, 0.4
-    game = instances.burst(T, alpha, K, 7)
-    oracle = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
-    runs = {
-        cls.__name__: play(
-            cls(T, K, alpha, oracle=oracle), LossStream(game.l1, game.l2, replicates=0), fast=True
-        )
-        for cls in (ReactivationLearner, RestartAtReset, AdaNormalHedge)
-    }
-    regret = {name: run.sleeping_regret(clip=False).max() for name, run in runs.items()}
-    assert regret["AdaNormalHedge"] < regret["ReactivationLearner"] < regret["RestartAtReset"]
-    segments = np.diff([*game.meta["resets"], T])
-    rounds = runs["RestartAtReset"].active[:, 0]
-    edges = [*game.meta["resets"], T]
-    lived = [int(rounds[a:b].sum()) for a, b in zip(edges, edges[1:])]
-    assert len(lived) == len(segments)
-    assert regret["RestartAtReset"] <= bounds.restart_sleeping(lived, K, round(T**alpha))
 
 
 @pytest.mark.parametrize("eta", [0.5, 1.01, float("nan")])

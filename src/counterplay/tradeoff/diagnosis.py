@@ -65,11 +65,7 @@ class ImpossibilityReport(Report):
     @property
     def needed_alpha(self) -> float:
         """The exponent ``alpha`` with ``T**alpha`` equal to the needed budget."""
-        return (
-            math.log(max(1.0, self.needed_budget)) / math.log(self.rounds)
-            if self.rounds > 1
-            else 0.0
-        )
+        return math.log(max(1.0, self.needed_budget)) / math.log(max(2, self.rounds))
 
     def promise(self, budget: float | None = None) -> float:
         """Return what ``EpochLearner`` guarantees for both regrets with the given budget."""

@@ -20,7 +20,7 @@ from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, FloatArray, check_positive_int
 from counterplay.errors import InvalidInputError, ProtocolError
-from counterplay.tradeoff.model import check_active, check_loss_matrix, check_losses
+from counterplay.tradeoff.model import check_loss_matrix, check_losses
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan
 from counterplay.tradeoff.stored import fresh_twin, require, same_kinds
@@ -227,8 +227,3 @@ class BicriteriaLearner(Stateful, Learner):
     def _check_running(self) -> None:
         if self.rounds >= self.horizon:
             raise ProtocolError(f"all {self.horizon} rounds are over; call reset to start again")
-
-
-def outside_activity(active: ArrayLike, rounds: int, K: int) -> OracleRun:
-    """Wrap an activity mask that comes from outside."""
-    return OracleRun(check_active(active, rounds, K), (), (0,))

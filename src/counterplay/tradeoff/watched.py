@@ -20,8 +20,8 @@ from counterplay.core.online.chain import Int32Array, pick
 from counterplay.core.online.coupling import coupled_draw
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
 from counterplay.errors import InvalidInputError
-from counterplay.tradeoff.learner import BicriteriaLearner, outside_activity
-from counterplay.tradeoff.model import EpochGrid, EpochRule, empty_message
+from counterplay.tradeoff.learner import BicriteriaLearner
+from counterplay.tradeoff.model import EpochGrid, EpochRule, check_active, empty_message
 from counterplay.tradeoff.oracle import CusumOracle, Deactivation, Granularity, OracleRun
 from counterplay.tradeoff.plan import Plan, epoch_averages
 from counterplay.tradeoff.stored import inside, require, same_params
@@ -165,7 +165,7 @@ class WatchedLearner(BicriteriaLearner):
         if active is not None:
             if self.oracle is not None:
                 raise InvalidInputError("pass active only to a learner without an oracle")
-            return outside_activity(active, *l2.shape)
+            return OracleRun(check_active(active, *l2.shape), (), (0,))
         if self.oracle is None:
             return OracleRun(np.ones(l2.shape, dtype=bool), (), (0,))
         return self.oracle.judge(l2, B=B, granularity=granularity)
@@ -318,7 +318,11 @@ def map_history(
     """Return all maps of a complete run and the rounds from which they are valid."""
     K = active.shape[1]
     changes = np.flatnonzero((active[1:] != active[:-1]).any(axis=1)) + 1
-    scores = fallback_scores(changes, l1, l2, fallback, c, np.array(resets))
+    scores = np.zeros((changes.size, K))  # what the fallback minimises, before each change
+    if fallback == "best_primary":
+        _sums_before(l1, changes, scores)
+    elif fallback == "min_cusum":
+        _levels_before(l2, c, np.array(resets), changes, scores)
     standin = np.arange(K, dtype=np.int32)
     starts, maps = [0], [next_map(standin, active[0], np.zeros(K))]
     for t, score in zip(changes, scores):
@@ -327,23 +331,6 @@ def map_history(
             starts.append(int(t))
             maps.append(new)
     return np.array(starts), np.array(maps)
-
-
-def fallback_scores(
-    rounds: IntArray,
-    l1: FloatArray,
-    l2: FloatArray,
-    fallback: Fallback,
-    c: float,
-    resets: IntArray,
-) -> FloatArray:
-    """Return what the fallback minimises, before each of the given rounds."""
-    out = np.zeros((rounds.size, l1.shape[1]))
-    if fallback == "best_primary":
-        _sums_before(l1, rounds, out)
-    elif fallback == "min_cusum":
-        _levels_before(l2, c, resets, rounds, out)
-    return out
 
 
 @njit(cache=True)
