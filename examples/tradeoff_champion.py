@@ -69,8 +69,7 @@ def flu() -> ChampionChallenger:
     live = ChampionChallenger(
         n_models=len(stream.models),
         horizon=len(l1),
-        harm_rate=stream.rate,
-        burst=burst,
+        budget=HarmBudget(stream.rate, burst),
         policy="adaptive",
         random_state=0,
     )

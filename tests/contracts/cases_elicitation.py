@@ -227,6 +227,7 @@ CASES: dict[str, dict[str, Any]] = {
     "bounds.benchmark_share": {"args": {"k": 5}},
     "bounds.certificate": {"args": {"coefficients": [1.0, 1.5], "errors": [0.1, 0.2]}},
     "bounds.fibonacci_factor": {"args": {"d": 8}},
+    "bounds.fibonacci_regret": {"args": {"d": 8, "eps": 0.01}},
     "bounds.flow_paths": {"args": {"n_edges": 100, "n_vertices": 20}},
     "bounds.ratio_error": {"args": {"alpha_hat": 1.5, "eps_over_x": 0.01}},
     "bounds.ratio_error_thesis": {"args": {"k": 3, "eps": 0.01, "best_value": 1.0}},

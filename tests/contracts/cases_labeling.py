@@ -206,9 +206,13 @@ CASES: dict[str, dict[str, Any]] = {
     "bounds.gbs_queries": {"args": {"optimum": 3.0, "smallest_prior": 0.1}},
     "bounds.sir_total": {"args": {"ir_total": 4.0, "eps": 0.5, "m": 9, "largest_partial": 9.0}},
     "bounds.sir_slack": {"args": {"eps": 0.5, "k": 2, "m": 9, "gap": 0.1}},
+    "bounds.pruned_queries": {"args": {"alone": 2.0, "smallest_prior": 0.125}},
     "bounds.counterexample_joint": {"args": {"n": 6, "delta": 0.01}},
     "bounds.counterexample_alone": {"args": {"n": 6, "delta": 0.01}},
     "bounds.monte_carlo_width": {"args": {"pool_size": 5, "k": 2, "n_targets": 100, "delta": 0.05}},
+    "bounds.empirical_bernstein_width": {
+        "args": {"pool_size": 5, "k": 2, "n_targets": 100, "delta": 0.05, "variance": 1.0}
+    },
     "bounds.halfspace_labelings": {"args": {"m": 10}},
     "instances.threshold_example": {"args": {"five": True}},
     "instances.gbs_counterexample": {

@@ -504,12 +504,12 @@ INSTANCES = {
         "bad": {"scale 1": lambda: no_stable_policy_instance(1.0)},
     },
     "instances.secret_information_instance": {
-        "args": {"T": 20, "first_state": "H", "random_state": 0},
+        "args": {"rounds": 20, "first_state": "H", "random_state": 0},
         "bad": {"first state X": lambda: secret_information_instance(5, "X")},
     },
     "instances.reactive_mechanism": {"args": lambda: {"game": secret_information_instance(2).game}},
     "instances.near_tie_contract": {
-        "args": {"T": 20, "random_state": 0},
+        "args": {"rounds": 20, "random_state": 0},
         "bad": {"no rounds": lambda: near_tie_contract(0)},
     },
     "instances.oracle_bug_instances": {"args": {}},
@@ -537,10 +537,11 @@ BOUNDS = {
         "args": {"n_actions": 3, "rounds": 100},
         "bad": {"no rounds": lambda: bounds.blum_mansour_bound(3, 0)},
     },
+    "bounds.contextual_swap_regret": {"args": {"n_contexts": 4, "n_actions": 3, "rounds": 100}},
     "bounds.linear_contract_tuning": {"args": {"horizon": 100}},
     "bounds.linear_contract_loss": {"args": {"n_actions": 2, "beta": 0.1, "delta": 0.02}},
     "bounds.linear_contract_rate": {"args": {}},
-    "bounds.bias_bound": {"args": {"Q": 100.0, "start": 50.0, "n_rates": 5, "delta": 0.05}},
+    "bounds.bias_bound": {"args": {"Q": 100.0, "level": 9.0, "n_rates": 5}},
     "bounds.bias_level": {"args": {"start": 50.0, "n_rates": 5, "delta": 0.05}},
     "bounds.bias_bound_simple": {"args": {"n_active": 100.0, "level": 5.0}},
     "bounds.decision_events": {"args": {"n_output": 11, "n_benchmark": 5, "n_actions": 3}},
@@ -574,7 +575,10 @@ BOUNDS = {
     "bounds.balance_threshold": {"args": {"horizon": 100}},
     "bounds.persuasion_tuning": {"args": {"horizon": 100, "discretization": "logit"}},
     "bounds.staircase_policies": {"args": {"n": 3, "parts": 100}},
+    "bounds.log_odds_policies": {"args": {"beta": 0.02, "C": 0.5}},
     "bounds.stabilised_loss": {"args": {"beta": 0.02, "C": 0.5}},
+    "bounds.rounded_loss": {"args": {"beta": 0.02, "C": 0.5, "delta": 1e-4}},
+    "bounds.log_odds_loss": {"args": {"beta": 0.02, "C": 0.5}},
     "bounds.optimistic_excess": {"args": {"eps": 0.1, "c1": 1.0, "C": 0.5}},
 }
 

@@ -34,7 +34,7 @@ def rule(L1: Any, L2: Any) -> Any:
 
 def live() -> to.ChampionChallenger:
     return to.ChampionChallenger(
-        n_models=K, horizon=T, harm_rate=C, burst=2.0, review_every=40, random_state=0
+        n_models=K, horizon=T, budget=to.HarmBudget(C, 2.0), review_every=40, random_state=0
     )
 
 
@@ -121,13 +121,13 @@ for case in LEARNERS.values():
 
 BOUNDS: dict[str, dict[str, Any]] = {
     "adanormalhedge_sleeping": {
-        "T": 1000, "K": 4, "B": 5, "active_rounds": 500, "late_segments": 2,
+        "rounds": 1000, "K": 4, "B": 5, "active_rounds": 500, "late_segments": 2,
     },
-    "balanced_epochs": {"T": 1000, "K": 5, "threshold": 10.0},
+    "balanced_epochs": {"rounds": 1000, "K": 5, "threshold": 10.0},
     "binomial_minimum": {"E": 10, "K": 3},
     "burst_pair_minimax": {"m": 60},
     "coupling_secondary": {"threshold": 4.0, "total_variation": 2.5},
-    "cumulative_trap": {"T": 10**6, "alpha": 0.8},
+    "cumulative_trap": {"rounds": 10**6, "alpha": 0.8},
     "dartboard_loss": {"best": 20.0, "K": 4, "eta": 0.1},
     "dartboard_redraws": {"best": 20.0, "K": 4, "eta": 0.1},
     "dartboard_regret": {"E": 100, "K": 4},
@@ -137,47 +137,50 @@ BOUNDS: dict[str, dict[str, Any]] = {
     "decreasing_hedge_regret": {"m": 100, "K": 4},
     "doubling_regret": {"m": 100, "K": 4},
     "doubling_switches": {"m": 100, "K": 4},
-    "epoch_primary": {"T": 1000, "K": 4, "B": 10},
-    "epoch_secondary": {"T": 1000, "K": 4, "B": 10, "threshold": 5.0},
-    "hedge_regret": {"T": 1000, "K": 4},
-    "impossibility_average": {"T": 1000},
-    "impossibility_worst": {"T": 1000},
+    "epoch_primary": {"rounds": 1000, "K": 4, "B": 10},
+    "epoch_secondary": {"rounds": 1000, "K": 4, "B": 10, "threshold": 5.0},
+    "hedge_regret": {"rounds": 1000, "K": 4},
+    "impossibility_average": {"rounds": 1000},
+    "impossibility_leader": {"rounds": 1000},
+    "impossibility_worst": {"rounds": 1000},
     "ladder_secondary": {
         "lengths": [10.0, 90.0], "excess": [0.5, 0.1], "sleeping": [5.0, -10.0]
     },
     "ladder_target": {"K": 4, "ratio": 5.0},
-    "lazy_hedge_primary": {"T": 1000, "K": 4, "threshold": 5.0},
-    "lazy_hedge_rate": {"T": 1000, "K": 4, "threshold": 5.0},
-    "lazy_hedge_secondary": {"T": 1000, "K": 4, "threshold": 5.0},
+    "lazy_hedge_primary": {"rounds": 1000, "K": 4, "threshold": 5.0},
+    "lazy_hedge_rate": {"rounds": 1000, "K": 4, "threshold": 5.0},
+    "lazy_hedge_secondary": {"rounds": 1000, "K": 4, "threshold": 5.0},
     "lazy_leader_loss": {"best": 20.0, "K": 4, "eps": 0.1},
     "lazy_leader_switches": {"loss": 30.0, "eps": 0.1},
     "minimum_constant": {"E": 100, "K": 4},
     "reactivation_draws": {"E": 100, "K": 4, "deactivations": 2, "resets": 1},
     "reactivation_epochs": {"K": 10},
     "reactivation_secondary": {
-        "T": 1000, "K": 4, "B": 5, "threshold": 4.0, "c": 0.2, "deactivations": 2, "resets": 1,
+        "rounds": 1000, "K": 4, "B": 5, "threshold": 4.0, "c": 0.2, "deactivations": 2, "resets": 1,
     },
-    "reactivation_sleeping": {"T": 1000, "K": 4, "B": 5, "active_rounds": 500, "late_segments": 2},
+    "reactivation_sleeping": {
+        "rounds": 1000, "K": 4, "B": 5, "active_rounds": 500, "late_segments": 2,
+    },
     "restart_sleeping": {"active_rounds": [100, 200], "K": 4, "B": 5},
     "stint_secondary": {
         "threshold": 4.0, "c": 0.2, "switches": 3, "resets": 1, "deactivations": 2,
     },
-    "switch_tax": {"T": 1000, "K": 4, "B": 10, "delta": 0.5},
+    "switch_tax": {"rounds": 1000, "K": 4, "B": 10, "delta": 0.5},
 }  # fmt: skip
 INSTANCES: dict[str, dict[str, Any]] = {
     "adaptive_switch_tax": {
-        "T": 100, "alpha": 0.5, "K": 3, "c": 0.2, "delta": 0.5, "random_state": 0,
+        "rounds": 100, "alpha": 0.5, "K": 3, "c": 0.2, "delta": 0.5, "random_state": 0,
     },
-    "burst": {"T": 4096, "alpha": 0.4, "K": 4, "N": 1},
-    "burst_pair": {"T": 400, "alpha": 0.5},
-    "calm": {"T": 400, "alpha": 0.5, "K": 3, "random_state": 0},
+    "burst": {"rounds": 4096, "alpha": 0.4, "K": 4, "N": 1},
+    "burst_pair": {"rounds": 400, "alpha": 0.5},
+    "calm": {"rounds": 400, "alpha": 0.5, "K": 3, "random_state": 0},
     "classification_losses": {"a": 0.5, "b": 0.25},
-    "cumulative_trap": {"T": 2000, "alpha": 0.5, "c": 0.5, "world": 2, "random_state": 0},
-    "deactivation_ladder": {"T": 4096, "alpha": 0.3, "K": 3},
-    "impossibility_worlds": {"T": 100},
-    "prefix_star": {"T": 1000, "alpha": 0.4, "K": 3, "T_h": 200},
-    "random_bounded": {"T": 60, "K": 3, "c": 0.3, "threshold": 2.0, "random_state": 0},
-    "staggered": {"T": 1000, "alpha": 0.3, "K": 4},
+    "cumulative_trap": {"rounds": 2000, "alpha": 0.5, "c": 0.5, "world": 2, "random_state": 0},
+    "deactivation_ladder": {"rounds": 4096, "alpha": 0.3, "K": 3},
+    "impossibility_worlds": {"rounds": 100},
+    "prefix_star": {"rounds": 1000, "alpha": 0.4, "K": 3, "T_h": 200},
+    "random_bounded": {"rounds": 60, "K": 3, "c": 0.3, "threshold": 2.0, "random_state": 0},
+    "staggered": {"rounds": 1000, "alpha": 0.3, "K": 4},
 }  # fmt: skip
 
 CASES: dict[str, dict[str, Any]] = {
@@ -199,11 +202,10 @@ CASES: dict[str, dict[str, Any]] = {
             "unknown policy": lambda: to.ChampionChallenger(
                 n_models=2,
                 horizon=99,
-                harm_rate=0.1,
-                burst=1.0,
+                budget=to.HarmBudget(0.1, 1.0),
                 policy="bold",  # type: ignore[arg-type]  # deliberately wrong
             ),
-            "no models": lambda: to.ChampionChallenger(horizon=9, harm_rate=0.1, burst=1.0),
+            "no models": lambda: to.ChampionChallenger(horizon=9, budget=to.HarmBudget(0.1, 1.0)),
             "loss above one": lambda: live().step([0.0, 0.0, 2.0], [0.0, 0.0, 0.0]),
         },
     },
@@ -277,7 +279,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "burst_pair_phases": {"args": {"m": 60.0}},
     "burst_threshold": {
-        "args": {"T": 100, "delta": 0.5, "alpha": 0.5},
+        "args": {"rounds": 100, "delta": 0.5, "alpha": 0.5},
         "bad": {"delta above one": lambda: lab.burst_threshold(100, 2.0, 0.5)},
     },
     "check_stint_budget": {

@@ -77,7 +77,6 @@ PROCESS_CASES: dict[str, dict[str, Any]] = {
     },
     "WeightedTrajectorySet": {"make": lambda: expand_and_compress(MDP, POLICY)},
     "add_do_nothing": {"args": lambda: {"mdp": MultiObjectiveMDP(np.ones((1, 1, 1)), [[[1.0]]])}},
-    "compressed_support": {"args": {"mdp": MDP, "policy": POLICY}},
     "enumerate_support": {
         "args": {"mdp": MDP, "policy": POLICY},
         "bad": {"too many": lambda: enumerate_support(MDP, POLICY, limit=3)},

@@ -1,4 +1,4 @@
-"""Catalogues, oracles and baselines."""
+"""Catalogues."""
 
 from __future__ import annotations
 
@@ -10,19 +10,12 @@ import pandas as pd
 import pytest
 
 from counterplay.elicitation import (
-    CallableOracle,
     Catalogue,
     LinearPreferenceUser,
     PolytopeElicitor,
     answered_by,
 )
 from counterplay.elicitation.lab import (
-    PointSetOracle,
-    PolytopeOracle,
-    bradley_terry,
-    equal_weights,
-    pareto_scan,
-    random_comparisons,
     undominated,
 )
 from counterplay.errors import InvalidInputError, UnknownNameError
@@ -97,70 +90,6 @@ def test_undominated_agrees_with_the_definition() -> None:
             assert (i in kept) == (not beaten and not (copy and i not in kept))
 
 
-def test_oracles_agree_on_the_same_set() -> None:
-    rng = np.random.default_rng(1)
-    points = rng.random((30, 3))
-    table = PointSetOracle(points)
-    planner = CallableOracle(
-        lambda w: (int((points @ w).argmax()), points[int((points @ w).argmax())]), 3, table.scale
-    )
-    W = rng.normal(size=(40, 3))
-    a, b = table.argmax(W)[1], planner.argmax(W)[1]
-    assert a == pytest.approx(b, abs=1e-12)
-    assert ((a * W).sum(axis=1) >= 0).all()
-    assert table.n_calls == planner.n_calls == 40
-
-
-def test_polytope_oracle_maximises() -> None:
-    rng = np.random.default_rng(2)
-    A, b = rng.random((6, 3)), np.ones(6)
-    oracle = PolytopeOracle(A, b)
-    feasible = rng.dirichlet(np.ones(3), size=2000) / (A @ np.eye(3)).max()
-    inside = feasible[(feasible @ A.T <= b).all(axis=1)]
-    for w in rng.normal(size=(20, 3)):
-        value = oracle.argmax(w)[1][0]
-        assert (A @ value <= b + 1e-7).all()
-        assert value @ w >= (inside @ w).max() - 1e-9
-
-
-def test_ties_go_to_the_lowest_row() -> None:
-    assert PointSetOracle([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).argmax([[1.0, 0.0]])[0] == [0]
-
-
-@pytest.mark.filterwarnings("ignore::counterplay.errors.AssumptionWarning")
-def test_baselines_recommend_but_lose_more_than_the_questionnaire() -> None:
-    losses: dict[str, list[float]] = {name: [] for name in ("equal", "random", "logistic", "ours")}
-    for seed in range(15):
-        rng = np.random.default_rng(seed)
-        items = np.abs(rng.normal(size=(500, 4)))
-        items /= np.linalg.norm(items, axis=1, keepdims=True)
-        w = rng.dirichlet(np.ones(4))
-        oracle, user = PointSetOracle(items), LinearPreferenceUser(w, 1e-3)
-        elicitor = PolytopeElicitor(items, random_state=0)
-        for _ in range(6):
-            query = elicitor.ask()
-            elicitor.tell(user.compare(query.first, query.second))
-        values = {
-            "equal": equal_weights(oracle).value,
-            "random": random_comparisons(oracle, user, 6, seed).value,
-            "logistic": bradley_terry(oracle, user, 6, random_state=seed).value,
-            "ours": items[elicitor.best_guess()],
-        }
-        best = (items @ w).max()
-        for name, value in values.items():
-            losses[name].append(1 - value @ w / best)
-    means = {name: np.mean(values) for name, values in losses.items()}
-    assert means["ours"] < min(means["equal"], means["random"], means["logistic"])
-
-
-def test_pareto_scan_finds_the_best_with_one_question_per_rival() -> None:
-    items = np.random.default_rng(0).random((200, 3))
-    user = LinearPreferenceUser([1.0, 0.5, 0.2], 0.0)
-    found = pareto_scan(items, user)
-    assert found.n_queries == len(undominated(items)) - 1
-    assert found.value @ user.w == pytest.approx((items @ user.w).max())
-
-
 DATA = os.environ.get("COUNTERPLAY_DATA", "")
 
 
@@ -187,9 +116,3 @@ def test_real_laptops() -> None:
         assert 1 - worth[result.index] / worth.max() <= result.regret_certificate + 1e-9
         counts.append(result.n_queries)
     assert np.median(counts) <= 12
-
-
-def test_a_bare_data_frame_is_refused_with_the_way_out() -> None:
-    frame = pd.DataFrame({"km": [1.0, 2.0], "price": [3.0, 4.0]})
-    with pytest.raises(InvalidInputError, match=r"give Catalogue\(frame, benefits="):
-        PolytopeElicitor(frame).ask()

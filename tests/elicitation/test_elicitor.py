@@ -14,12 +14,11 @@ from counterplay.elicitation import (
     PreferenceElicitor,
     answered_by,
     bounds,
-    elicit_many,
     instances,
     plan,
 )
 from counterplay.elicitation.comparisons import Answer, Option
-from counterplay.elicitation.lab import SharedBases, estimate_ratios
+from counterplay.elicitation.lab import estimate_ratios
 from counterplay.errors import (
     AssumptionWarning,
     ContradictionError,
@@ -192,31 +191,6 @@ def test_saved_state_of_another_model_is_refused() -> None:
     del damaged["answers"][0]["first"]
     with pytest.raises(InvalidInputError, match="damaged"):
         PreferenceElicitor.from_json(json.dumps(damaged), instances.random_mdp(1, k=3))
-
-
-@pytest.mark.claim("08.24")
-def test_hundred_users_share_bases() -> None:
-    rng = np.random.default_rng(0)
-    mdp = instances.random_mdp(0)
-    weights = rng.dirichlet(np.ones(4), size=100)
-    users = [LinearPreferenceUser(w / np.linalg.norm(w), 0.01) for w in weights]
-    shared = SharedBases(mdp, kind="thesis")
-    results, _ = elicit_many(shared, users)
-    certificates = 2 * 3 * len(shared._coefficients)  # 2(d-1) directions once per benchmark
-    assert shared.oracle.n_calls - certificates <= bounds.shared_oracle_calls(4, 4, 100)
-    alone = answered_by(PreferenceElicitor(mdp, basis="thesis"), users[7])
-    assert alone.estimate.w_hat.tolist() == results[7].estimate.w_hat.tolist()
-
-
-@pytest.mark.claim("08.24")
-def test_oracle_calls_per_extra_user_are_one() -> None:
-    mdp = instances.random_mdp(0)
-    shared = SharedBases(mdp)
-    user = LinearPreferenceUser([0.9, 0.5, 0.3, 0.2], 0.01)
-    answered_by(PreferenceElicitor(shared), user)
-    before = shared.oracle.n_calls
-    answered_by(PreferenceElicitor(shared), user)
-    assert shared.oracle.n_calls == before + 1
 
 
 def test_questions_stay_below_the_bound() -> None:

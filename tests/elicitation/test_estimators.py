@@ -20,16 +20,12 @@ from counterplay.elicitation.lab import (
     PointSetOracle,
     SharedBases,
     basis_policies,
-    estimate_precision,
-    estimate_ratios,
     nonnegative_preference,
     ratio_matrix,
-    refine_ratios,
     solve_preference,
     truncated_preference,
     truncation_delta,
     truncation_dimension,
-    zone_ratio,
 )
 from counterplay.errors import InvalidInputError
 from elicitation.problems import unit
@@ -156,28 +152,6 @@ def test_linear_bound_on_point_sets() -> None:
         assert regret <= result.regret_certificate * (points @ w).max() + 1e-9
 
 
-@pytest.mark.claim("08.12")
-@pytest.mark.parametrize("d", range(5, 14))
-def test_fibonacci_factor_is_real_and_one_swap_removes_it(d: int) -> None:
-    instance = instances.fibonacci(d)
-    assert instance.values.min() >= 0
-    assert instance.values.max() <= 1
-    worth = instance.values @ instance.w
-    user = LinearPreferenceUser(instance.w, instance.eps)
-
-    def axes(values: np.ndarray) -> np.ndarray:
-        return np.eye(values.shape[1])[len(values) :]
-
-    thesis = SharedBases(instance.values, kind="thesis", complement=axes)
-    result = answered_by(PreferenceElicitor(thesis), user)
-    regret = (worth.max() - worth[result.index]) / instance.eps
-    assert regret == pytest.approx(0.72 * bounds.fibonacci_factor(d), rel=0.01)
-    better = SharedBases(instance.values, kind="barycentric", C=2.0, complement=axes)
-    repaired = answered_by(PreferenceElicitor(better), user)
-    assert better.basis(repaired.estimate.benchmark_index).swaps == 1
-    assert worth[repaired.index] == worth.max()
-
-
 @pytest.mark.claim("08.13")
 @pytest.mark.parametrize("eps", [1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9])
 def test_truncated_estimator_pays_the_cube_root(eps: float) -> None:
@@ -247,93 +221,6 @@ def test_dropping_thin_directions_costs_what_the_lemma_says() -> None:
     assert truncated >= 20
 
 
-@pytest.mark.claim("08.15")
-def test_precision_bracket_contains_eps_over_x_and_ignores_scale() -> None:
-    rng = np.random.default_rng(5)
-    for _ in range(100):
-        value, w = rng.random(3) + 0.1, unit(rng, 3)
-        x = float(value @ w)
-        eps = x * 10 ** rng.uniform(-4, -0.01)
-        found = estimate_precision(value, LinearPreferenceUser(w, eps))
-        assert found.low <= eps / x + 1e-12
-        assert found.high >= eps / x - 1e-12
-        assert found.high - found.low <= 0.5 * found.low + 1e-15
-        scaled = estimate_precision(value, LinearPreferenceUser(7 * w, 7 * eps))
-        assert (scaled.low, scaled.high, scaled.n_queries) == (
-            found.low,
-            found.high,
-            found.n_queries,
-        )
-
-
-@pytest.mark.claim("08.15")
-def test_scaling_weights_and_precision_together_changes_no_output() -> None:
-    mdp = instances.random_mdp(2)
-    w = unit(np.random.default_rng(8), 4)
-    small, large = (
-        answered_by(PreferenceElicitor(mdp, precision=True), LinearPreferenceUser(c * w, c * 0.01))
-        for c in (1.0, 7.0)
-    )
-    assert small.n_queries == large.n_queries
-    assert small.estimate.w_hat.tolist() == large.estimate.w_hat.tolist()
-
-
-def test_precision_is_none_if_the_benchmark_is_worth_nothing() -> None:
-    assert estimate_precision([0.1, 0.1], LinearPreferenceUser([1.0, 1.0], 5.0)) is None
-
-
-@pytest.mark.claim("08.16")
-@pytest.mark.parametrize(
-    ("alpha", "branch"), [(0.5, "both below 1"), (1.6, "both above 1"), (1.02, "across 1")]
-)
-def test_refinement_reaches_far_below_the_precision(alpha: float, branch: str) -> None:
-    values = np.array([[1.0, 0.0], [0.0, 1.0]])
-    user = LinearPreferenceUser([1.0, alpha], 0.1)
-    coarse = estimate_ratios(values, user)
-    fine = refine_ratios(values, user, coarse, extra_queries=40)
-    assert abs(fine.alpha_hat[0] - alpha) <= 1e-10
-    assert abs(fine.alpha_hat[0] - alpha) <= fine.errors[0] + 1e-15
-
-
-@pytest.mark.claim("08.16")
-def test_refinement_without_a_lower_end_uses_the_precision() -> None:
-    values = np.array([[1.0, 0.0], [0.0, 1.0]])
-    user = LinearPreferenceUser([1.0, 0.05], 0.1)  # 0.05 cannot be told from nothing
-    coarse = estimate_ratios(values, user)
-    precision = estimate_precision(values[0], user, rel_tol=1e-12, max_iter=60)
-    fine = refine_ratios(
-        values, user, coarse, extra_queries=45, precision=(precision.low, precision.high)
-    )
-    assert abs(fine.alpha_hat[0] - 0.05) <= 1e-10
-
-
-@pytest.mark.claim("08.16")
-def test_refined_procedure_has_no_regret_at_coarse_precision() -> None:
-    rng = np.random.default_rng(9)
-    for seed in range(8):
-        mdp = instances.random_mdp(seed)
-        w = unit(rng, 4)
-        result = answered_by(
-            PreferenceElicitor(mdp, refine=40, precision=True), LinearPreferenceUser(w, 0.1)
-        )
-        assert plan(mdp, w).scalar_values[0] - result.value @ w == pytest.approx(0.0, abs=1e-9)
-
-
-def test_zone_formulas_invert_the_boundaries() -> None:
-    rng = np.random.default_rng(10)
-    for _ in range(3000):
-        alpha, e = rng.uniform(0.05, 6), rng.uniform(1e-3, 0.4)
-        low = alpha - e if alpha - e <= 1 else alpha / (1 + e)
-        high = alpha + e if alpha + e <= 1 else alpha / (1 - e)
-        if low <= 0:
-            continue
-        found, precision = zone_ratio(low, high)
-        assert found == pytest.approx(alpha, abs=1e-9)
-        assert precision == pytest.approx(e, abs=1e-9)
-        assert zone_ratio(None, high, e)[0] == pytest.approx(alpha, abs=1e-9)
-        assert zone_ratio(low, None, e)[0] == pytest.approx(alpha, abs=1e-9)
-
-
 def test_toy_of_the_appendix_has_the_stated_errors_and_its_feasible_variant_is_flat() -> None:
     for eta in (0.4, 0.1, 0.01, 0.001):
         toy = instances.epsilon_toy(eta, feasible=False)
@@ -362,18 +249,6 @@ def test_nonnegative_projection() -> None:
         best = plan(mdp, w).scalar_values[0]
         assert best - result.value @ w <= result.regret_certificate * best + 1e-9
     assert nonnegative_preference([[1.0, 0.0], [1.0, 1.0]], [0.5], [0.1]) is None
-
-
-def test_truncated_elicitor_with_auto_delta_runs_and_its_certificate_holds() -> None:
-    rng = np.random.default_rng(12)
-    for seed in range(5):
-        mdp = instances.random_mdp(seed)
-        w = unit(rng, 4)
-        result = answered_by(
-            PreferenceElicitor(mdp, estimator="truncated"), LinearPreferenceUser(w, 1e-3)
-        )
-        best = plan(mdp, w).scalar_values[0]
-        assert best - result.value @ w <= result.regret_certificate * best + 1e-9
 
 
 def test_rules_for_delta() -> None:

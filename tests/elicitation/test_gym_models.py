@@ -104,10 +104,13 @@ def test_randomness_is_noticed() -> None:
         MultiObjectiveMDP.from_gymnasium(RandomWalk(), 5, costs=[1])
 
 
-def test_sampled_result_carries_a_note() -> None:
+@pytest.mark.claim("08.34")
+def test_a_result_from_samples_states_the_error_and_its_proviso() -> None:
     mdp = MultiObjectiveMDP.from_gymnasium(RandomWalk(), 5, costs=[1], samples=2000, random_state=0)
     result = answered_by(PreferenceElicitor(mdp), LinearPreferenceUser([1.0, 0.2], 0.01))
-    assert any("estimated from samples" in note for note in result.notes)
+    (note,) = [note for note in result.notes if "estimated from samples" in note]
+    assert f"{mdp.value_error:.3g}" in note
+    assert "something rarer was missed" in note
 
 
 def test_deep_sea_treasure() -> None:

@@ -1,4 +1,4 @@
-"""Planner, policies and values."""
+"""The planner."""
 
 from __future__ import annotations
 
@@ -9,14 +9,8 @@ import pytest
 
 from counterplay.elicitation import MultiObjectiveMDP, instances, plan
 from counterplay.elicitation.lab import (
-    PolicyMixture,
-    do_nothing_policy,
-    enumerate_support,
-    occupancy,
     policy_value,
-    value_to_go,
 )
-from counterplay.errors import InvalidInputError
 
 
 def scalar_dynamic_programming(mdp: MultiObjectiveMDP, w: np.ndarray) -> float:
@@ -119,7 +113,7 @@ def test_batches_larger_than_one_chunk_agree_with_single_directions() -> None:
 
 @pytest.mark.parametrize("m", [2, 16, 17, 40])
 @pytest.mark.parametrize(("n_states", "n_actions"), [(5, 3), (16, 2), (35, 4), (6, 130)])
-def test_lanes_give_the_same_numbers_as_one_direction(
+def test_side_by_side_gives_the_same_numbers_as_one_direction(
     m: int, n_states: int, n_actions: int
 ) -> None:
     """Bit for bit, whatever fits into sixteen lanes or one byte and whatever does not."""
@@ -133,57 +127,3 @@ def test_lanes_give_the_same_numbers_as_one_direction(
         assert alone.policies[0].tolist() == together.policies[i].tolist()
         assert alone.values[0].tolist() == together.values[i].tolist()
         assert alone.scalar_values[0] == together.scalar_values[i]
-
-
-@pytest.mark.claim("08.02")
-@pytest.mark.parametrize("seed", range(3))
-def test_three_ways_to_compute_a_value_agree(seed: int) -> None:
-    mdp = instances.random_mdp(seed, n_states=4, k=3, horizon=4, successors=3)
-    policy = plan(mdp, [[1.0, 0.7, 0.4]]).policies[0]
-    every = enumerate_support(mdp, policy)
-    assert len(every) == 81
-    assert every.weights.sum() == pytest.approx(1.0, abs=1e-12)
-    forward = policy_value(mdp, policy)
-    assert value_to_go(mdp, policy)[0, mdp.s0] == pytest.approx(forward, abs=1e-12)
-    assert every.value == pytest.approx(forward, abs=1e-12)
-    by_occupancy = np.einsum("tsa,sak->k", occupancy(mdp, policy), mdp.R)
-    assert by_occupancy == pytest.approx(forward, abs=1e-12)
-
-
-@pytest.mark.claim("08.02")
-def test_values_of_stochastic_policies_agree() -> None:
-    mdp = instances.random_mdp(7, n_states=4, k=2, horizon=3)
-    policy = np.random.default_rng(0).random((3, 4, mdp.n_actions)) * mdp.action_mask
-    policy /= policy.sum(axis=2, keepdims=True)
-    forward = policy_value(mdp, policy)
-    assert value_to_go(mdp, policy)[0, mdp.s0] == pytest.approx(forward, abs=1e-12)
-    assert enumerate_support(mdp, policy).value == pytest.approx(forward, abs=1e-12)
-
-
-def test_mixtures_are_drawn_once_not_per_step() -> None:
-    mdp = instances.stationarity()
-    cash_in = np.ones((3, 2), dtype=int)
-    mixture = PolicyMixture([0.5, 0.5], [cash_in, do_nothing_policy(mdp)])
-    assert policy_value(mdp, mixture)[0] == pytest.approx(0.5, abs=1e-12)
-    per_step = np.zeros((3, 2, 3))
-    per_step[:, 0, 1] = per_step[:, 0, 2] = 0.5
-    per_step[:, 1, 0] = 1.0
-    assert policy_value(mdp, per_step)[0] == pytest.approx(0.875, abs=1e-12)
-
-
-def test_doing_nothing_is_worth_nothing() -> None:
-    mdp = instances.random_mdp(0)
-    assert policy_value(mdp, do_nothing_policy(mdp)).tolist() == [0.0] * 4
-
-
-@pytest.mark.parametrize(
-    ("policy", "words"),
-    [
-        (np.full((6, 10), 9), "unavailable action 9"),
-        (np.zeros((5, 10), dtype=int), "integer array"),
-        (np.full((6, 10, 5), 0.2), "unavailable action"),
-    ],
-)
-def test_bad_policies_are_refused(policy: np.ndarray, words: str) -> None:
-    with pytest.raises(InvalidInputError, match=words):
-        policy_value(instances.random_mdp(0), policy)

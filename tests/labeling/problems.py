@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 
+from counterplay.core.finite_class import FiniteClass
 from counterplay.labeling import GBS, LabelingSession, PoolProblem, instances
 
 
@@ -82,3 +83,8 @@ def answer_all(session: LabelingSession, truth: np.ndarray) -> list[tuple[int, i
         asked.append((query.agent, query.point))
         session.tell(truth[query.point])
     return asked
+
+
+def label_rows(cls: FiniteClass) -> set[bytes]:
+    """The labelings of a class, for comparisons."""
+    return {row.tobytes() for row in cls.labels}

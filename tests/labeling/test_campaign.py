@@ -7,8 +7,8 @@ import pytest
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.errors import InvalidInputError
-from counterplay.labeling import bounds, plan_campaign
-from labeling.problems import answer_all
+from counterplay.labeling import plan_campaign
+from labeling.problems import answer_all, label_rows
 
 
 def test_campaign_from_owners_matrix_and_multiclass_committee() -> None:
@@ -66,34 +66,17 @@ def test_three_cellars_on_wine() -> None:
     assert np.array_equal(session.labels, truth)
 
 
-def rows(cls: FiniteClass) -> set[bytes]:
-    return {row.tobytes() for row in cls.labels}
-
-
-@pytest.mark.claim("06.25")
-def test_planar_halfspaces() -> None:
-    rng = np.random.default_rng(0)
-    for m in (1, 2, 5, 50, 100):
-        found = FiniteClass.halfspaces_2d(rng.normal(size=(m, 2)))
-        assert len(found) == len(rows(found)) == bounds.halfspace_labelings(m)
-    for m in (3, 5, 8):
-        X = rng.normal(size=(m, 2))
-        assert rows(FiniteClass.halfspaces_2d(X)) == rows(FiniteClass.halfspaces_lp(X))
-    grid = np.array([[0, 0], [1, 0], [2, 0], [0, 1], [1, 1], [1, 1]], dtype=float)
-    assert rows(FiniteClass.halfspaces_2d(grid)) == rows(FiniteClass.halfspaces_lp(grid))
-
-
 def test_stumps_are_halfspaces() -> None:
     X = np.random.default_rng(2).normal(size=(6, 2))
     plan = plan_campaign(X, owners=[0, 0, 0, 1, 1, 1], hypotheses="stumps")
     assert 2 < plan.problem.N <= 2 * 2 * 7
     stumps = {row.astype(bool).tobytes() for row in plan.problem.H}
-    assert stumps <= rows(FiniteClass.halfspaces_2d(X))
+    assert stumps <= label_rows(FiniteClass.halfspaces_2d(X))
     small = [[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]
     assert plan_campaign(small, owners=[0, 1, 1], hypotheses="stumps").problem.N == 8
 
 
-def test_l7_frames_stay_frames_and_models_need_no_classes() -> None:
+def test_frames_stay_frames_and_models_need_no_classes() -> None:
     import pandas as pd
     from sklearn.compose import make_column_transformer
     from sklearn.pipeline import make_pipeline
@@ -119,7 +102,7 @@ def test_l7_frames_stay_frames_and_models_need_no_classes() -> None:
     assert plan_campaign(frame, owners=owners, hypotheses=silent).problem.N == plan.problem.N
 
 
-def test_l7_every_row_needs_an_owner() -> None:
+def test_every_row_needs_an_owner() -> None:
     for owners in (["a", None, "b"], [0.0, np.nan, 1.0]):
         with pytest.raises(InvalidInputError, match="row 1 has no owner"):
             plan_campaign(np.arange(3.0), owners=owners, hypotheses="thresholds")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import time
-from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -69,15 +68,6 @@ def test_cost_of_joining_grows_by_a_quarter_per_level(n: int) -> None:
 
     assert joint(2 * n) - joint(n) == pytest.approx(n / 4, abs=1e-3)
     assert abs(alone(2 * n) - alone(n)) < 1e-3
-
-
-@pytest.mark.claim("06.22")
-def test_identical_pools_share_evenly() -> None:
-    problem = instances.identical_pools(k=4, m=7)
-    assert GBS(assignment="uniform").expected_costs(problem).tolist() == [Fraction(3, 4)] * 4
-    assert GBS().expected_costs(problem).tolist() == [3, 0, 0, 0]
-    loads = GBS(assignment="least_loaded").cost_matrix(problem)
-    assert (loads.max(axis=1) - loads.min(axis=1) <= 1).all()
 
 
 @pytest.mark.claim("06.23")

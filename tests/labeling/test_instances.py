@@ -36,6 +36,15 @@ def test_counterexample_closed_forms(n: int) -> None:
     assert bounds.counterexample_alone(n) == pytest.approx(float(closed_alone(n)), rel=1e-14)
 
 
+@pytest.mark.claim("06.01")
+def test_five_thresholds() -> None:
+    """The variant of the errata: the others' labels leave agent 1 nothing to ask."""
+    problem, gbs = instances.threshold_example(five=True), GBS()
+    alone = [gbs.expected_costs(problem, (i,))[i] for i in (0, 1)]
+    assert alone == [2, Fraction(12, 5)]
+    assert PrunedPartialSIR(gbs, 0).expected_costs(problem)[0] == 0
+
+
 @pytest.mark.claim("06.02")
 @pytest.mark.parametrize("n", [34, 35, 36, 37])
 def test_weights_beyond_machine_integers_stay_exact(n: int) -> None:

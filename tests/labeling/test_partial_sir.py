@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counterplay.labeling import GBS, PoolProblem, instances
+from counterplay.labeling import GBS, PoolProblem, bounds, instances
 from counterplay.labeling.algorithm import run_costs
 from counterplay.labeling.lab import PrunedPartialSIR, check_assumption2
 from counterplay.labeling.report import alone_costs
@@ -28,7 +28,9 @@ def test_pruning_helps_exactly_when_the_class_is_no_product() -> None:
             assert costs.sum() <= problem.m
             if report.holds[i]:
                 helped += 1
-                assert costs[i] <= limits[i] - min(problem.prior)
+                smallest = float(min(problem.prior))
+                assert float(costs[i]) <= bounds.pruned_queries(float(limits[i]), smallest) + 1e-12
+                assert costs[i] < limits[i]
             else:
                 unhelped += 1
                 assert costs[i] == limits[i]

@@ -126,7 +126,7 @@ def coin_flip_session(seed: int) -> tuple[LabelingSession, np.ndarray]:
     return session, flips
 
 
-def test_l2_certainty_is_named_as_an_assumption() -> None:
+def test_certainty_is_named_as_an_assumption() -> None:
     """Coin flips contradict nothing, so 1.0 can only be a statement under the assumption."""
     wrong = 0.0
     for seed in range(50):
@@ -143,7 +143,7 @@ def test_l2_certainty_is_named_as_an_assumption() -> None:
     assert "assumed, not tested: one of the 5 labelings is right" in plan.summary()
 
 
-def test_l3_leaving_the_protocol_is_said() -> None:
+def test_leaving_the_protocol_is_said() -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, size=(12, 40))
     problem = PoolProblem.from_labelings(labels, agents=[np.arange(20), np.arange(20, 40)])
@@ -186,7 +186,7 @@ def resumed_on(problem: PoolProblem, state: Any) -> LabelingSession:
     return LabelingSession.from_json(text, problem, GBS())
 
 
-def test_l6_sessions_of_another_problem_are_refused() -> None:
+def test_sessions_of_another_problem_are_refused() -> None:
     problem, state = noisy_state()
     resumed = resumed_on(problem, state)
     assert json.loads(resumed.to_json()) == state
@@ -204,7 +204,7 @@ def test_l6_sessions_of_another_problem_are_refused() -> None:
             resumed_on(other, state)
 
 
-def test_l6_every_entry_of_a_saved_session_is_checked() -> None:
+def test_every_entry_of_a_saved_session_is_checked() -> None:
     problem, state = noisy_state()
     noise, (_, agent, point, _) = state["events"][:2]
 
@@ -244,7 +244,7 @@ def test_l6_every_entry_of_a_saved_session_is_checked() -> None:
             resumed_on(problem, text)
 
 
-def test_l6_answers_that_the_protocol_does_not_ask_for_are_refused() -> None:
+def test_answers_that_the_protocol_does_not_ask_for_are_refused() -> None:
     problem = instances.threshold_example()
     session = LabelingSession(problem, GBS(), seed=2)
     answer_all(session, problem.H[0])
@@ -257,7 +257,7 @@ def test_l6_answers_that_the_protocol_does_not_ask_for_are_refused() -> None:
     assert np.array_equal(resumed_on(problem, state).labels, problem.H[0])
 
 
-def test_l4_retraction_keeps_the_other_answers() -> None:
+def test_retraction_keeps_the_other_answers() -> None:
     """One wrong answer of many is taken back: nobody is asked again for what he has answered."""
     rng = np.random.default_rng(2)
     asked_again = changed = 0

@@ -64,7 +64,7 @@ def test_strategy_conventions_and_errors() -> None:
         strategy.query(X, [np.nan])
 
 
-def test_l5_modal_strategy_uses_the_labels_so_far() -> None:
+def test_modal_strategy_uses_the_labels_so_far() -> None:
     """The next point splits the members that agree with the learner's training labels."""
     members, X, _ = committee_and_pool()
     predictions = np.stack([member.predict(X) for member in members])
@@ -103,7 +103,7 @@ def test_modal_loop() -> None:
     assert 0 <= int(index[0]) < 200
 
 
-def test_l7_labels_may_be_words() -> None:
+def test_labels_may_be_words() -> None:
     from sklearn.tree import DecisionTreeClassifier
 
     members, X, y = committee_and_pool()

@@ -110,7 +110,7 @@ def bare_log(actions, states, policy=0.1, recommendation=0):
     }
 
 
-def test_p3_limits_are_shares_of_the_stakes():
+def test_limits_are_shares_of_the_stakes():
     """Working at a commission of 0.1 earns 0.002 or 0.01 and costs 0.04: always the worst action.
 
     Per round he loses all that was at stake, 0.04 minus the mean payment, although that is little
@@ -130,7 +130,7 @@ def test_p3_limits_are_shares_of_the_stakes():
         assert rests.swap_regret == 0.0
 
 
-def test_p3_alignment_is_judged_by_the_stakes_too():
+def test_alignment_is_judged_by_the_stakes_too():
     """The Principal loses all she could lose, a utility of 0.0045 per round."""
     game = LinearContractGame([[0, 0], [0.009, 0.009]], [0, 0.0045])
     report = audit(bare_log([0] * 500, [0, 1] * 250, policy=0.5, recommendation=1), game)
@@ -139,14 +139,14 @@ def test_p3_alignment_is_judged_by_the_stakes_too():
     assert not report.aligned
 
 
-def test_p3_nothing_at_stake_is_said():
+def test_nothing_at_stake_is_said():
     game = LinearContractGame([[0, 0], [0.5, 0.5]], [0, 0.25])
     report = audit(bare_log([0, 1] * 100, [0, 1] * 100, policy=0.5), game)
     assert report.stakes == 0.0
     assert "nothing was at stake" in report.summary()
 
 
-def test_p3_theorems_are_named_only_for_their_mechanisms(instance):
+def test_theorems_are_named_only_for_their_mechanisms(instance):
     obedient, states = FollowRecommendation(), instance.states[:400]
     oracle = LinearContractOracle(instance.game, [0.3, 0.6], horizon=400)
     stable = played(StableMechanism(oracle, random_state=0), obedient, states)
@@ -174,7 +174,7 @@ def test_p3_theorems_are_named_only_for_their_mechanisms(instance):
 
 @pytest.mark.parametrize("column", ["state", "action", "recommendation"])
 @pytest.mark.parametrize("bad", [0.5, 1.5, np.nan, np.inf, None, -1.0, 1e300, pd.NA])
-def test_p4_codes_are_never_truncated(column, bad):
+def test_codes_are_never_truncated(column, bad):
     game = LinearContractGame([[0, 0], [0, 1]], [0, 0.25])
     log = bare_log([0, 1, 0, 1], [0, 1, 1, 0])
     log[column] = [0, 1, bad, 0]
@@ -183,7 +183,7 @@ def test_p4_codes_are_never_truncated(column, bad):
             audit(table, game)
 
 
-def test_p4_names_of_the_game_are_understood():
+def test_names_of_the_game_are_understood():
     game = LinearContractGame(
         [[0, 0], [0, 1]], [0, 0.25], action_names=["rest", "work"], state_names=["dry", "wet"]
     )
@@ -202,7 +202,7 @@ def test_p4_names_of_the_game_are_understood():
         audit(names.assign(state=["dry"] * 3 + ["rain"] * 47), game)
 
 
-def test_p4_all_replicates_count(instance):
+def test_all_replicates_count(instance):
     """Replicate 0 follows the recommendation, replicate 1 does the opposite."""
     states = instance.states[:300]
     mechanism = ConstantMechanism(instance.game, 0.9, recommendation=1, random_state=0)
@@ -221,7 +221,7 @@ def test_p4_all_replicates_count(instance):
     assert len(audit(many, permutations=9).behaviours) == many.actions.shape[1] == 5
 
 
-def test_p4_replicates_that_repeat_each_other_do_not_look_informed():
+def test_replicates_that_repeat_each_other_do_not_look_informed():
     """The same actions five times are no more evidence than once."""
     game = LinearContractGame([[0, 0], [0, 1]], [0, 0.25])
     rng = np.random.default_rng(2)

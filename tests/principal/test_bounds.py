@@ -13,7 +13,7 @@ def test_bias_bound_has_the_simple_form():
             rates = 12
             L = bounds.bias_level(start, rates, 0.05)
             if Q == 0 or 2.0**-rates <= np.sqrt(L / Q):
-                bound = bounds.bias_bound(Q, start, rates, 0.05)
+                bound = bounds.bias_bound(Q, L, rates)
                 assert bound <= bounds.bias_bound_simple(Q, L) + 1e-9
 
 

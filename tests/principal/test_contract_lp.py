@@ -87,7 +87,7 @@ def cheapest_by_vertices(game, forecast, action, margin):
     return min(found, default=None)
 
 
-def test_p1_rare_differences_are_implementable():
+def test_rare_differences_are_implementable():
     """Action 1 differs in a state of chance 0.005; a payment of 0.2 covers its cost of 0.001."""
     game = ContractGame([[0, 1], [1, 1]], [0.0, 1.0], [0.0, 0.001])
     payments, value = optimal_payments(game, [0.005, 0.995])
@@ -98,7 +98,7 @@ def test_p1_rare_differences_are_implementable():
     assert np.isnan(payments[1]).all()
 
 
-def test_p1_payments_agree_with_exact_arithmetic():
+def test_payments_agree_with_exact_arithmetic():
     rng = np.random.default_rng(4)
     implementable = 0
     for _ in range(60):

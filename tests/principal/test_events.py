@@ -4,19 +4,17 @@ import numpy as np
 import pytest
 
 from counterplay.errors import InvalidInputError
-from counterplay.principal import Decision, LinearContractOracle, StableMechanism
-from counterplay.principal.instances import random_contract_game
+from counterplay.principal import (
+    Decision,
+)
+from counterplay.principal.bounds import net_events
 from counterplay.principal.lab import (
     Always,
-    BestResponseMechanism,
     Bins,
     Context,
     EventFamilies,
     MostLikely,
     NetPoint,
-    best_response,
-    optimistic_pair,
-    principal_best_response,
 )
 
 
@@ -58,24 +56,22 @@ def test_bin_edges_and_labels():
         Decision([[0, 1], [1, 0]], actions=["a"])
 
 
-def test_decision_events_are_those_of_the_theorems():
-    game = random_contract_game(3, 4, random_state=0)
-    P0 = (0.2, 0.5, 0.8)
-    oracle = LinearContractOracle(game, P0, beta=0.1, delta=0.2)
-    stable, general = StableMechanism(oracle).events(), BestResponseMechanism(game, P0).events()
-    assert stable.n_families == len(P0) + 2
-    assert stable.n_events == (6 + 2 * 3) * 3
-    assert general.n_families == len(P0) + 1
+@pytest.mark.parametrize(("n", "count"), [(2, 11), (3, 66), (5, 1001), (10, 92378)])
+def test_number_of_net_points(n, count):
+    assert net_events(n, 0.1) == count == NetPoint(0.1).n_events(n)
+    if n <= 3:
+        family = NetPoint(0.1)
+        rng = np.random.default_rng(0)
+        seen = {family.key(x, None) for x in rng.dirichlet(np.full(n, 0.7), size=20_000)}
+        assert len(seen) == count
+
+
+def test_nearest_net_point():
+    family = NetPoint(0.25)
     rng = np.random.default_rng(0)
-    for x in rng.dirichlet(np.ones(4), size=100):
-        names = [stable.label(event) for event in stable.active(x)]
-        policy, action = oracle.recommend(x)
-        index, hoped = optimistic_pair(game, P0, x, oracle.margin)
-        expected = [f"E3: ({p}, {best_response(game, p, x)})" for p in P0]
-        expected.append(f"E2: ({P0[index]}, {hoped})")
-        expected.append(f"E1: ({policy:.4g}, {action})")
-        assert names == expected
-        star = P0[principal_best_response(game, P0, x)]
-        last = general.label(general.active(x)[-1])
-        assert last == f"E4: ({star}, {best_response(game, star, x)})"
-        assert stable.family(stable.active(x)[0]) == "E3[0.2]"
+    points = [(a, b, 4 - a - b) for a in range(5) for b in range(5 - a)]
+    for x in rng.dirichlet(np.ones(3), size=300):
+        distances = [max(abs(x - np.array(point) / 4)) for point in points]
+        found = np.array(family.key(x, None)) / 4
+        assert max(abs(x - found)) == pytest.approx(min(distances))
+    assert family.describe((1, 1, 2)) == "(0.25, 0.25, 0.5)"

@@ -7,60 +7,25 @@ import pytest
 from sklearn.base import clone
 
 from counterplay.core.stats import loglog_slope
-from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError, UnknownNameError
+from counterplay.errors import InvalidInputError, ProtocolError, UnknownNameError
 from counterplay.principal import (
     Decision,
     FollowRecommendation,
     LinearContractOracle,
-    RepeatedContract,
     StableMechanism,
     UnbiasedForecaster,
-    play,
 )
 from counterplay.principal.bounds import bias_bound, bias_bound_simple, bias_level
-from counterplay.principal.instances import near_tie_contract, random_contract_game
+from counterplay.principal.instances import near_tie_contract
 from counterplay.principal.lab import (
     Always,
     Bins,
     Context,
     EmpiricalMeanForecaster,
-    EventFamilies,
     MostLikely,
-    gap_adversary,
 )
 from counterplay.principal.minimax import mixture_gap
-from principal.games import played
-
-
-def contract_events(n_states, seed=0):
-    game = random_contract_game(3, n_states, random_state=seed)
-    oracle = LinearContractOracle(game, np.linspace(0.1, 0.9, 5), beta=0.1, delta=0.1)
-    return StableMechanism(oracle).events()
-
-
-def outcome(kind, t, n, rng, forecaster):
-    """The next outcome of a sequence; the adversary sees the lottery, never the draw."""
-    if kind == "adversarial":
-        mixture = forecaster.mixture()
-        gains = mixture.weights @ np.array([forecaster.gain(x) for x in mixture.points])
-        return int(np.argmin(gains))
-    if kind == "periodic":
-        return (t // 7) % n
-    tilt = 0.0 if kind == "iid" else 0.5 + 0.5 * math.sin(t / 100)
-    weights = np.linspace(1, 3, n) * (1 - tilt) + np.linspace(3, 0.5, n) * tilt
-    return int(rng.choice(n, p=weights / weights.sum()))
-
-
-def run(kind, n, T, seed, **options):
-    forecaster = UnbiasedForecaster(
-        n, events=contract_events(n, seed), horizon=T, random_state=seed, **options
-    )
-    rng = np.random.default_rng(1000 + seed)
-    for t in range(T):
-        y = outcome(kind, t, n, rng, forecaster)
-        forecaster.predict_one()
-        forecaster.learn_one(y)
-    return forecaster
+from principal.games import contract_events, outcome, played, run
 
 
 @pytest.mark.claim("07.12")
@@ -88,9 +53,10 @@ def test_every_gap_and_every_bias_is_within_its_bound(n, kind):
     assert forecaster.potential_.start == start
     rates = forecaster.potential_.rates.size
     assert rates == math.ceil(math.log2(math.sqrt(T))) + 1
+    level = bias_level(start, rates, 0.05, tolerance=forecaster.tolerance)
     for event, total in sums.items():
         for j in range(n):
-            assert abs(total[j]) <= bias_bound(squares[event][j], start, rates, 0.05)
+            assert abs(total[j]) <= bias_bound(squares[event][j], level, rates)
     report = forecaster.bias_report()
     assert (report["alpha"] <= report["bound"]).all()
     assert report["n"].sum() == T * forecaster.events_.n_families
@@ -113,33 +79,6 @@ def test_potential_stays_within_the_budget(kind):
     assert inside >= 0.95 * 50
 
 
-@pytest.mark.claim("07.12")
-def test_potential_is_the_sum_it_claims_to_be():
-    forecaster = run("iid", 3, 150, 1)
-    potential = forecaster.potential_
-    rows = potential.size
-    total = 2.0 * 3 * (63 - rows)  # events never visited
-    for i in range(rows):
-        for j in range(3):
-            for sign in (1, -1):
-                terms = [
-                    math.exp(sign * eta * potential.R[i, j] - eta**2 * potential.Q[i, j])
-                    for eta in potential.rates
-                ]
-                total += float(np.mean(terms))
-    assert potential.value() == pytest.approx(total)
-    i, j = 0, 1
-    pull = [
-        eta
-        * (
-            math.exp(eta * potential.R[i, j] - eta**2 * potential.Q[i, j])
-            - math.exp(-eta * potential.R[i, j] - eta**2 * potential.Q[i, j])
-        )
-        for eta in potential.rates
-    ]
-    assert potential.W[i, j] == pytest.approx(np.mean(pull))
-
-
 @pytest.mark.claim("07.13")
 def test_rare_events_have_small_bias():
     T = 20_000
@@ -155,7 +94,7 @@ def test_rare_events_have_small_bias():
             R, n = R + x - np.eye(2)[y], n + 1
         forecaster.learn_one(y)
     assert 150 < n < 250
-    L = bias_level(2 * 2 * 4, forecaster.potential_.rates.size, 0.05)
+    L = bias_level(2 * 2 * 4, forecaster.potential_.rates.size, 0.05, tolerance=0.1)
     assert np.abs(R).max() <= bias_bound_simple(n, L)
     assert bias_bound_simple(n, L) < 0.75 * math.sqrt(T)
     report = forecaster.bias_report().set_index("event")
@@ -177,21 +116,6 @@ def test_bias_falls_like_a_square_root():
     assert loglog_slope(rounds, totals).estimate <= -0.4
 
 
-@pytest.mark.claim("07.15")
-@pytest.mark.parametrize("n", [2, 3])
-def test_lazy_rows_give_the_same_numbers(n):
-    outcomes = np.random.default_rng(0).integers(0, n, 300)
-    made = []
-    for allocation in ("lazy", "dense"):
-        forecaster = UnbiasedForecaster(
-            n, events=contract_events(n), horizon=300, allocation=allocation, random_state=4
-        )
-        made.append(forecaster.forecast_sequence(outcomes))
-        visited = (forecaster.potential_.n[: forecaster.potential_.size] > 0).sum()
-        assert (visited < forecaster.potential_.size) == (allocation == "dense")
-    assert np.array_equal(made[0], made[1])
-
-
 @pytest.mark.claim("07.16")
 def test_two_solvers_on_the_same_forecaster_state():
     forecaster = run("drifting", 2, 400, 0)
@@ -207,36 +131,6 @@ def test_two_solvers_on_the_same_forecaster_state():
     )
     hedged.forecast_sequence(np.arange(100) % 2)
     assert hedged.certificate().holds
-
-
-@pytest.mark.claim("07.33")
-@pytest.mark.parametrize("kind", ["iid", "periodic"])
-def test_bounds_without_a_number_of_events(kind):
-    def leading(forecast, context):
-        return tuple(np.round(forecast * 4).astype(int).tolist())
-
-    T = 800
-    forecaster = UnbiasedForecaster(3, events=[leading], horizon=T, random_state=0)
-    rng = np.random.default_rng(0)
-    for t in range(T):
-        y = outcome(kind, t, 3, rng, forecaster)
-        forecaster.predict_one()
-        forecaster.learn_one(y)
-    potential = forecaster.potential_
-    assert forecaster.events_.n_events is None
-    assert potential.start == 2 * 3
-    weights = potential.weight[: potential.size]
-    assert weights == pytest.approx([1 / ((i + 1) * (i + 2)) for i in range(potential.size)])
-    assert weights.sum() <= 1.0
-    G = potential.rates.size
-    for i in range(potential.size):
-        L = math.log(forecaster.budget_ * G / (0.05 * weights[i]))
-        price = math.log((i + 1) * (i + 2))
-        assert math.log(forecaster.budget_ * G / 0.05) + price == pytest.approx(L)
-        for j in range(3):
-            best = min(eta * potential.Q[i, j] + L / eta for eta in potential.rates)
-            assert abs(potential.R[i, j]) <= best
-    assert forecaster.certificate().holds
 
 
 def test_streaming_without_a_horizon_keeps_its_bounds():
@@ -358,25 +252,3 @@ def test_outcomes_and_reports_are_checked():
         forecaster.learn_one(2)
     with pytest.raises(InvalidInputError, match="contexts must have 3 entries"):
         forecaster.forecast_sequence([0, 1, 0], contexts=[1])
-
-
-def test_far_beyond_the_horizon_a_clipped_potential_warns():
-    forecaster = UnbiasedForecaster(
-        2, events=EventFamilies([Always()], 2), horizon=4, random_state=0, max_evaluations=1
-    )
-    forecaster._prepare()
-    forecaster.potential_.update([0], np.array([0.5, -0.5]))
-    forecaster.potential_.R[0] = 3000.0
-    with pytest.warns(AssumptionWarning, match="clipped at 700"):
-        forecaster.learn_one(0)
-
-
-def test_gap_adversary_is_a_nature(coin):
-    mechanism = StableMechanism(
-        LinearContractOracle(coin, [0.3, 0.6], beta=0.2, delta=0.1), random_state=0
-    )
-    game = RepeatedContract(coin, FollowRecommendation(), gap_adversary(0))
-    transcript = play(mechanism, game, rounds=200)
-    assert mechanism.forecaster_.certificate().holds
-    assert set(transcript.columns["y"].tolist()) <= {0, 1}
-    assert len(transcript) == 200

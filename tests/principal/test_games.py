@@ -146,14 +146,6 @@ def test_nearly_equal_costs_warn():
         LinearContractGame([[0.0], [1.0]], [0.0, 1e-8])
 
 
-def test_dominated_strategies_can_be_pruned():
-    game = PersuasionGame([[1, 0], [0, 1], [0.4, 0.4]], [0, 1, 0.5])
-    with pytest.warns(AssumptionWarning, match="dropped strategies"):
-        geometry = PersuasionGeometry(game, prune=True)
-    assert geometry.strategies.tolist() == [0, 1]
-    assert geometry.v_star(0.3) == pytest.approx(0.6)
-
-
 def test_long_form_of_contracts_is_reduced():
     short = LinearContractGame.from_outcomes([[0, 1], [1, 2]], [0.0, 0.25, 1.0], [0.0, 0.3])
     assert short.values.tolist() == [[0.0, 0.25], [0.25, 1.0]]
@@ -164,23 +156,3 @@ def test_long_form_of_contracts_is_reduced():
         assert long.principal_utility(long.linear(share)) == pytest.approx(
             short.principal_utility(share)
         )
-
-
-def test_response_maps_of_a_scheme(coin):
-    game = prosecutor_game()
-    scheme = Scheme([[4 / 7, 0], [3 / 7, 1]])
-    assert game.n_actions(scheme) == 4
-    U, V = game.UV([scheme], [0.7, 0.3])
-    by_hand = []
-    for first in range(2):
-        for second in range(2):
-            u = sum(
-                pi
-                * (scheme.matrix[0, y] * game.u[first, y] + scheme.matrix[1, y] * game.u[second, y])
-                for y, pi in enumerate((0.7, 0.3))
-            )
-            by_hand.append(u)
-    assert U[0, 0] == pytest.approx(by_hand)
-    assert V[0, 0] == pytest.approx([0.0, 0.6, 0.4, 1.0])
-    assert game.action_label(scheme, 1) == "Acquit->Acquit, Convict->Convict"
-    assert game.n_actions(game.no_disclosure()) == 2

@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counterplay.errors import InvalidInputError
 from counterplay.principal import ContextualSwapAgent, LinearContractOracle, StableMechanism
 from counterplay.principal.bounds import balance_threshold, secret_information_regret
 from counterplay.principal.instances import (
@@ -132,25 +131,6 @@ def test_values_of_the_secret_paths():
         transcript = played(mechanism, agent, instance.states)
         assert transcript.principal_values.mean() == pytest.approx(worth, abs=0.02)
         assert transcript.stage.agent_values(transcript["a"]).mean() == pytest.approx(0.0, abs=0.02)
-
-
-def test_secret_agent_returns_to_learning_when_the_states_get_unbalanced():
-    states = np.zeros(T, dtype=np.int64)  # only M: far from balanced
-    game = secret_information_instance(2, random_state=0).game
-    mechanism = ConstantMechanism(game, 0.5, recommendation=1, random_state=0)
-    transcript = played(mechanism, SecretInfoAgent(random_state=0), states, replicates=20)
-    stop = int(balance_threshold(T)) + 1
-    assert (transcript["a"][1:stop] == 1).all()
-    assert (transcript["a"][stop + 1 : stop + 50] == 0).any()
-
-
-def test_secret_agent_refuses_other_games_and_steps():
-    game = random_contract_game(3, 2, random_state=0)
-    mechanism = ConstantMechanism(game, 0.5, random_state=0)
-    with pytest.raises(InvalidInputError, match="two states and two actions"):
-        played(mechanism, SecretInfoAgent(), [0, 1])
-    with pytest.raises(InvalidInputError, match="knows the future"):
-        SecretInfoAgent().act(0, 0, 0.5)
 
 
 def test_random_games_are_legal():

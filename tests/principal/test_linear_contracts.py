@@ -9,8 +9,6 @@ from counterplay.principal import LinearContractGame, LinearContractOracle
 from counterplay.principal.instances import no_stable_policy_instance, oracle_bug_instances
 from counterplay.principal.kernels import TOL
 from counterplay.principal.lab import (
-    OptimisticRule,
-    best_response,
     contract_grid,
     is_stable,
     tie_points,
@@ -59,7 +57,7 @@ def exact_ties(values, costs):
     return found
 
 
-def test_p2_a_tie_at_one_is_not_lost_by_rounding():
+def test_a_tie_at_one_is_not_lost_by_rounding():
     game = LinearContractGame([[0.3, 1], [0.7, 1]], [0.05, 0.25])
     assert tie_points(game, (0.5, 0.5)).tolist() == [1.0]
     rng, at_one = np.random.default_rng(3), 0
@@ -205,9 +203,3 @@ def test_continuum_escapes_where_two_contracts_cannot():
     assert 0.25 < p < 0.32
     assert a == 1
     assert is_stable(game, p, [1.0], oracle.margin, 0.0)
-
-
-def test_optimistic_rule_sits_where_the_agent_shirks(coin):
-    rule = OptimisticRule(coin, [0.4, 0.5, 0.6], eps=0.06)
-    assert rule([0.5, 0.5]) == 0.4
-    assert best_response(coin, 0.4, [0.5, 0.5]) == 0

@@ -52,8 +52,8 @@ def shipped(T: int, K: int, B: int, oracle: CusumOracle) -> dict[str, Bicriteria
     """Every learner of the area, by name, for an instance with the given watchdog."""
     again = oracle.clone()
     again.resets = int(-(-T // (4 * B)) * B)
-    common: dict[str, Any] = {"T": T, "K": K, "B": B, "random_state": 1}
-    per_round: dict[str, Any] = {"T": T, "K": K, "B": 1, "random_state": 1}
+    common: dict[str, Any] = {"horizon": T, "K": K, "B": B, "random_state": 1}
+    per_round: dict[str, Any] = {"horizon": T, "K": K, "B": 1, "random_state": 1}
     return {
         "hedge": EpochLearner(**per_round, learner=Hedge()),
         "hedge-epochs": EpochLearner(**common, learner=Hedge()),

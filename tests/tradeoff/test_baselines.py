@@ -9,8 +9,15 @@ import pytest
 
 from counterplay.core.online import Hedge, ShrinkingDartboard
 from counterplay.errors import InvalidInputError
-from counterplay.tradeoff import LossStream, play
-from counterplay.tradeoff.lab import CumulativeLossLearner
+from counterplay.tradeoff import (
+    CusumOracle,
+    LossStream,
+    ReactivationLearner,
+    bounds,
+    instances,
+    play,
+)
+from counterplay.tradeoff.lab import AdaNormalHedge, CumulativeLossLearner, RestartAtReset
 
 
 @pytest.mark.claim("09.26")
@@ -54,3 +61,24 @@ def test_a_rule_of_cumulative_losses_is_accepted_and_equals_hedge() -> None:
         CumulativeLossLearner(rule, 200, 3, random_state=0), LossStream(l1, l1, c=0.5), fast=True
     )
     assert np.allclose(run.P, Hedge().marginals(l1), atol=1e-12)
+
+
+def test_baselines_on_burst() -> None:
+    """Restarting loses what was learned; AdaNormalHedge keeps it but switches more."""
+    T, K, alpha = 2**15, 8, 0.4
+    game = instances.burst(T, alpha, K, 7)
+    oracle = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
+    runs = {
+        cls.__name__: play(
+            cls(T, K, alpha, oracle=oracle), LossStream(game.l1, game.l2, replicates=0), fast=True
+        )
+        for cls in (ReactivationLearner, RestartAtReset, AdaNormalHedge)
+    }
+    regret = {name: run.sleeping_regret(clip=False).max() for name, run in runs.items()}
+    assert regret["AdaNormalHedge"] < regret["ReactivationLearner"] < regret["RestartAtReset"]
+    segments = np.diff([*game.meta["resets"], T])
+    rounds = runs["RestartAtReset"].active[:, 0]
+    edges = [*game.meta["resets"], T]
+    lived = [int(rounds[a:b].sum()) for a, b in zip(edges, edges[1:])]
+    assert len(lived) == len(segments)
+    assert regret["RestartAtReset"] <= bounds.restart_sleeping(lived, K, round(T**alpha))

@@ -42,7 +42,7 @@ def play(live: ChampionChallenger, error: np.ndarray, harm: np.ndarray) -> np.nd
 def test_harm_keeps_its_bound_on_every_path(seed: int, policy: str) -> None:
     error, harm = stream(seed)
     live = ChampionChallenger(
-        n_models=4, horizon=1200, harm_rate=0.1, burst=5.0 + seed, random_state=seed,
+        n_models=4, horizon=1200, budget=HarmBudget(0.1, 5.0 + seed), random_state=seed,
         policy=policy,  # type: ignore[arg-type]  # parametrised
     )  # fmt: skip
     path = play(live, error, harm)
@@ -58,7 +58,7 @@ def test_harm_keeps_its_bound_on_every_path(seed: int, policy: str) -> None:
 
 def test_report_agrees_with_brute_force() -> None:
     error, harm = stream(3)
-    live = ChampionChallenger(n_models=4, horizon=1200, harm_rate=0.1, burst=8.0, random_state=0)
+    live = ChampionChallenger(n_models=4, horizon=1200, budget=HarmBudget(0.1, 8.0), random_state=0)
     allowed = []
     path = []
     for a, b in zip(error, harm):
@@ -90,7 +90,7 @@ def test_adaptive_policy_finds_the_best_allowed_model_faster() -> None:
         for seed in range(6):
             error, harm = stream(seed)
             live = ChampionChallenger(
-                n_models=4, horizon=1200, harm_rate=0.1, burst=8.0, random_state=seed,
+                n_models=4, horizon=1200, budget=HarmBudget(0.1, 8.0), random_state=seed,
                 policy=policy,  # type: ignore[arg-type]  # literals
             )  # fmt: skip
             play(live, error, harm)
@@ -108,8 +108,7 @@ def test_restored_stream_continues_exactly(policy: str) -> None:
     live = ChampionChallenger(
         n_models=4,
         horizon=1200,
-        harm_rate=0.1,
-        burst=8.0,
+        budget=HarmBudget(0.1, 8.0),
         random_state=0,
         policy=policy,  # type: ignore[arg-type]  # parametrised
     )
@@ -127,7 +126,9 @@ def test_restored_stream_continues_exactly(policy: str) -> None:
 @pytest.mark.claim("09.35")
 def test_state_does_not_grow_with_the_stream() -> None:
     rng = np.random.default_rng(0)
-    live = ChampionChallenger(n_models=3, horizon=8000, harm_rate=0.1, burst=20.0, random_state=0)
+    live = ChampionChallenger(
+        n_models=3, horizon=8000, budget=HarmBudget(0.1, 20.0), random_state=0
+    )
     sizes = {}
     for t in range(8000):
         live.step(primary=rng.random(3) * [0.5, 0.4, 0.3], secondary=rng.random(3) * 0.2)
@@ -181,7 +182,7 @@ def test_around_river_models() -> None:
 
 
 def test_nobody_left_is_said_plainly() -> None:
-    live = ChampionChallenger(n_models=2, horizon=200, harm_rate=0.1, burst=2.0, random_state=0)
+    live = ChampionChallenger(n_models=2, horizon=200, budget=HarmBudget(0.1, 2.0), random_state=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(200):
@@ -196,7 +197,7 @@ def test_nobody_left_is_said_plainly() -> None:
 def test_e4_no_bound_once_nobody_is_left(policy: str) -> None:
     """E4: harm grows by 0.4 a round whoever is live, so no finite number can bound it."""
     live = ChampionChallenger(
-        n_models=2, horizon=200, harm_rate=0.1, burst=2.0, random_state=0,
+        n_models=2, horizon=200, budget=HarmBudget(0.1, 2.0), random_state=0,
         policy=policy,  # type: ignore[arg-type]  # parametrised
     )  # fmt: skip
     harm = np.array([0.5, 0.6])
@@ -222,7 +223,7 @@ def test_e4_no_bound_once_nobody_is_left(policy: str) -> None:
 
 def test_dashboard_has_three_readable_panels(tmp_path: Path) -> None:
     error, harm = stream(2)
-    live = ChampionChallenger(n_models=4, horizon=1200, harm_rate=0.1, burst=8.0, random_state=0)
+    live = ChampionChallenger(n_models=4, horizon=1200, budget=HarmBudget(0.1, 8.0), random_state=0)
     fresh = live.report()
     assert fresh.dashboard().axes
     play(live, error, harm)
@@ -237,18 +238,11 @@ def test_dashboard_has_three_readable_panels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"horizon": 100, "harm_rate": 0.1, "burst": 1.0}, "models or n_models"),
-        ({"n_models": 2, "horizon": 100}, "harm_rate and burst"),
-        ({"n_models": 2, "horizon": 100, "harm_rate": 0.1}, "harm_rate and burst"),
-        ({"n_models": 2, "horizon": 100, "harm_rate": 1.5, "burst": 1.0}, "rate must be"),
-        ({"n_models": 2, "horizon": 100, "harm_rate": 0.1, "burst": -1.0}, "burst must be"),
-        ({"n_models": 0, "horizon": 100, "harm_rate": 0.1, "burst": 1.0}, "n_models"),
-        ({"n_models": 50, "horizon": 20, "harm_rate": 0.1, "burst": 1.0}, "horizon too short"),
+        ({"horizon": 100, "budget": HarmBudget(0.1, 1.0)}, "models or n_models"),
+        ({"n_models": 2, "horizon": 100}, "HarmBudget"),
+        ({"n_models": 0, "horizon": 100, "budget": HarmBudget(0.1, 1.0)}, "n_models"),
+        ({"n_models": 50, "horizon": 20, "budget": HarmBudget(0.1, 1.0)}, "horizon too short"),
         ({"models": [1], "n_models": 2, "horizon": 9, "budget": HarmBudget(0.1, 1)}, "1 models"),
-        (
-            {"n_models": 2, "horizon": 9, "harm_rate": 0.1, "budget": HarmBudget(0.1, 1)},
-            "not both",
-        ),
         ({"n_models": 2, "horizon": 9, "budget": 0.1}, "HarmBudget"),
         (
             {"n_models": 2, "horizon": 90, "budget": HarmBudget(0.1, 1), "review_every": 0},
@@ -261,8 +255,14 @@ def test_bad_parameters_are_refused(arguments: dict[str, object], message: str) 
         ChampionChallenger(**arguments)  # type: ignore[arg-type]  # deliberately wrong
 
 
+@pytest.mark.parametrize(("rate", "burst"), [(1.5, 1.0), (0.1, -1.0), (float("nan"), 1.0)])
+def test_impossible_budgets_are_refused(rate: float, burst: float) -> None:
+    with pytest.raises(InvalidInputError, match=r"rate must be|burst must be"):
+        HarmBudget(rate, burst)
+
+
 def test_bad_steps_are_refused_and_change_nothing() -> None:
-    live = ChampionChallenger(n_models=2, horizon=60, harm_rate=0.1, burst=2.0, random_state=0)
+    live = ChampionChallenger(n_models=2, horizon=60, budget=HarmBudget(0.1, 2.0), random_state=0)
     live.step([0.1, 0.2], [0.1, 0.1])
     before = live.to_json()
     with pytest.raises(InvalidInputError, match=r"expert 1 is 1\.20"):

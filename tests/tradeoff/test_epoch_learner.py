@@ -145,9 +145,9 @@ def test_bad_parameters_are_refused() -> None:
         EpochLearner(100, 3)
     with pytest.raises(InvalidInputError, match="needs threshold"):
         EpochLearner(100, 3, B="balanced")
-    with pytest.raises(InvalidInputError, match="between 1 and T=100"):
+    with pytest.raises(InvalidInputError, match="between 1 and 100 rounds"):
         EpochLearner(100, 3, B=101)
-    with pytest.raises(InvalidInputError, match="between 1 and T=100"):
+    with pytest.raises(InvalidInputError, match="between 1 and 100 rounds"):
         EpochLearner(100, 3, B=0)
     with pytest.raises(InvalidInputError, match="threshold"):
         LazyHedge(100, 3)

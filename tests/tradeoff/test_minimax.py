@@ -139,7 +139,7 @@ def test_brute_force_linear_program_and_budget_agree() -> None:
     m = game.meta["m"]
     assert m == 100
     loud = np.arange(2 * m + 1)  # rounds spent on the bursting expert
-    l1 = 0.75 * game.T - loud / 2
+    l1 = 0.75 * game.rounds - loud / 2
     regret = np.maximum(l1 - game.l1.sum(axis=0).min(), loud / 4)
     assert regret.min() == pytest.approx(m / 6, abs=1 / 4)
     assert regret[round(2 * m / 3)] == regret.min()
@@ -155,7 +155,7 @@ def test_every_learner_pays(
 ) -> None:
     game = instances.burst_pair(2000, 0.6, delta=0.25)
     budget = game.meta["m"] / 4  # m is rounded, so this may exceed delta * T**alpha a little
-    learner = learners(game.T, 2, 10, CusumOracle(0.0, budget))[learner_name]
+    learner = learners(game.rounds, 2, 10, CusumOracle(0.0, budget))[learner_name]
     run = play(learner, LossStream(game.l1, game.l2, c=game.c, replicates=0), fast=True)
     worst = max(run.primary_regret(clip=False), run.secondary_regret(clip=False))
     assert worst >= bounds.burst_pair_minimax(game.meta["m"]) - 1

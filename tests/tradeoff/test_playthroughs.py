@@ -14,6 +14,7 @@ from counterplay.tradeoff import (
     ChampionChallenger,
     CusumOracle,
     EpochLearner,
+    HarmBudget,
     LossStream,
     ReactivationLearner,
     instances,
@@ -45,7 +46,7 @@ def reactivation() -> str:
 
 def champion() -> str:
     rng = np.random.default_rng(2)
-    live = ChampionChallenger(n_models=3, horizon=200, harm_rate=0.1, burst=2.0, random_state=2)
+    live = ChampionChallenger(n_models=3, horizon=200, budget=HarmBudget(0.1, 2.0), random_state=2)
     lines = []
     for t in range(200):
         error, harm = rng.integers(0, 11, 3) / 10, np.array([0.05, 0.1, 0.2 if t % 90 > 60 else 0])

@@ -20,6 +20,7 @@ from counterplay.tradeoff import (
     CusumOracle,
     DeactivationLearner,
     EpochLearner,
+    HarmBudget,
     ReactivationLearner,
 )
 from counterplay.tradeoff.lab import AdaNormalHedge, Losses, RestartOnDeactivation
@@ -29,7 +30,7 @@ WRONG = ("false", None, -1, 10**6, 1.5, math.nan, {}, [], [1], 1e300)
 
 def played(policy: str = "guaranteed", rounds: int = 130, **options: Any) -> ChampionChallenger:
     live = ChampionChallenger(
-        n_models=3, horizon=400, harm_rate=0.1, burst=4.0, review_every=60,
+        n_models=3, horizon=400, budget=HarmBudget(0.1, 4.0), review_every=60,
         policy=policy, **{"random_state": 0, **options},  # type: ignore[arg-type]  # a literal
     )  # fmt: skip
     rng = np.random.default_rng(1)
@@ -179,7 +180,7 @@ def test_round_trip_after_every_decision(policy: str) -> None:
     for seed in range(2):
         rng = np.random.default_rng(seed)
         live = ChampionChallenger(
-            n_models=3, horizon=150, harm_rate=0.1, burst=3.0, review_every=40,
+            n_models=3, horizon=150, budget=HarmBudget(0.1, 3.0), review_every=40,
             policy=policy, random_state=np.random.default_rng(seed),  # type: ignore[arg-type]
         )  # fmt: skip
         for t in range(150):

@@ -51,7 +51,7 @@ def test_user_story_with_calibration_runs_as_written() -> None:
     l2[:, 0] = np.minimum(l2[:, 0], 0.08)
     budget = required_budget(l2[:180], c=0.08)
     watchdog = CusumOracle(c=0.08, threshold=budget.quantile(0.8), resets="quarterly")
-    learner = ReactivationLearner(K=12, T=720, B="balanced", oracle=watchdog)
+    learner = ReactivationLearner(horizon=720, K=12, B="balanced", oracle=watchdog)
     if 91 % learner.grid.B:
         with pytest.warns(match="multiples of the epoch length"):
             result = play(learner, LossStream(l1[180:], l2[180:]), fast=True)

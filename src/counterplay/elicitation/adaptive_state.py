@@ -17,7 +17,11 @@ from counterplay.core.validation import FloatArray, IntArray
 from counterplay.elicitation import bounds
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query
 from counterplay.elicitation.contradictions import fewest_to_set_aside, smallest_conflict
-from counterplay.elicitation.guaranteed_procedure import ProcedureSettings, guaranteed_procedure
+from counterplay.elicitation.guaranteed_procedure import (
+    ProcedureSettings,
+    guaranteed_procedure,
+    sampling_notes,
+)
 from counterplay.elicitation.informative import Choice, most_informative
 from counterplay.elicitation.option_pool import Certificate, OptionPool, clean
 from counterplay.elicitation.results import Contradiction, ElicitationResult
@@ -355,10 +359,4 @@ def _notes(state: AdaptiveState, regret: float, ended: bool) -> tuple[str, ...]:
         )
     if not state.consistent.exact:
         notes.append("some answers were left out of the certificate to keep it fast")
-    error = getattr(getattr(state.shared.oracle, "mdp", None), "value_error", 0.0)
-    if error:
-        notes.append(
-            f"values were estimated from samples and may be off by {error:.3g} in each "
-            "objective; add twice this times the sum of the weights to the regret"
-        )
-    return tuple(notes)
+    return (*notes, *sampling_notes(state.shared))

@@ -24,7 +24,6 @@ from counterplay.core.validation import (
 )
 from counterplay.elicitation.catalogue import undominated
 from counterplay.elicitation.comparisons import Answer, Option, User
-from counterplay.elicitation.compress import compress
 from counterplay.elicitation.mdp import MultiObjectiveMDP
 from counterplay.elicitation.oracles import LinearOracle
 from counterplay.elicitation.policies import check_policy
@@ -102,28 +101,6 @@ def enumerate_support(
     return WeightedTrajectorySet(states, actions, weights, returns, mdp)
 
 
-def compressed_support(mdp: MultiObjectiveMDP, policy: ArrayLike) -> WeightedTrajectorySet:
-    """Return the enumerated support compressed to at most k+1 trajectories.
-
-    Examples
-    --------
-    >>> from counterplay.elicitation import instances, plan
-    >>> mdp = instances.random_mdp(0, n_states=4, k=2, horizon=4)
-    >>> policy = plan(mdp, [[1.0, 1.0]]).policies[0]
-    >>> len(enumerate_support(mdp, policy)), len(compressed_support(mdp, policy))
-    (209, 3)
-    """
-    full = enumerate_support(mdp, policy)
-    kept = compress(full.returns, full.weights)
-    return WeightedTrajectorySet(
-        full.states[kept.indices],
-        full.actions[kept.indices],
-        kept.weights,
-        full.returns[kept.indices],
-        mdp,
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class BaselineResult:
     """Recommendation of a baseline: weights, item, value and the questions it used.
@@ -167,15 +144,10 @@ def random_comparisons(
     >>> found.n_queries
     20
     """
-    rng = generator(random_state)
-    _, values = oracle.argmax(rng.dirichlet(np.ones(oracle.k), size=2 * n_queries))
-    rows = []
-    for i in range(n_queries):
-        difference = values[2 * i] - values[2 * i + 1]
-        answer = user.compare(Option(values[2 * i]), Option(values[2 * i + 1]))
-        if answer is not Answer.INDISTINGUISHABLE and np.abs(difference).max() > 0:
-            rows.append(difference if answer is Answer.FIRST else -difference)
-    return _planned(oracle, _chebyshev_weights(np.array(rows), oracle.k), n_queries)
+    differences, labels = _random_answers(oracle, user, n_queries, random_state)
+    told = (labels != 0.5) & (np.abs(differences).max(axis=1) > 0)
+    rows = np.sign(labels - 0.5)[told, None] * differences[told]
+    return _planned(oracle, _chebyshev_weights(rows, oracle.k), n_queries)
 
 
 def bradley_terry(
@@ -197,15 +169,7 @@ def bradley_terry(
     >>> int(found.weights.argmax())
     0
     """
-    rng = generator(random_state)
-    _, values = oracle.argmax(rng.dirichlet(np.ones(oracle.k), size=2 * n_queries))
-    differences = values[0::2] - values[1::2]
-    labels = np.array(
-        [
-            _label(user.compare(Option(values[2 * i]), Option(values[2 * i + 1])))
-            for i in range(n_queries)
-        ]
-    )
+    differences, labels = _random_answers(oracle, user, n_queries, random_state)
     return _planned(oracle, logistic_weights(differences, labels, ridge), n_queries)
 
 
@@ -258,8 +222,18 @@ def _planned(oracle: LinearOracle, weights: FloatArray, n_queries: int) -> Basel
     return BaselineResult(weights, items[0], values[0], n_queries)
 
 
-def _label(answer: Answer) -> float:
-    return {Answer.FIRST: 1.0, Answer.SECOND: 0.0, Answer.INDISTINGUISHABLE: 0.5}[answer]
+def _random_answers(
+    oracle: LinearOracle, user: User, n_queries: int, random_state: RandomState
+) -> tuple[FloatArray, FloatArray]:
+    """Differences of random optimal options, and the answers: 1 first, 0 second, 1/2 same."""
+    rng = generator(random_state)
+    _, values = oracle.argmax(rng.dirichlet(np.ones(oracle.k), size=2 * n_queries))
+    labels = {Answer.FIRST: 1.0, Answer.SECOND: 0.0, Answer.INDISTINGUISHABLE: 0.5}
+    said = [
+        labels[user.compare(Option(first), Option(second))]
+        for first, second in zip(values[0::2], values[1::2])
+    ]
+    return values[0::2] - values[1::2], np.array(said)
 
 
 def _chebyshev_weights(rows: FloatArray, k: int) -> FloatArray:

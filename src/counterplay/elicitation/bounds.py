@@ -19,6 +19,9 @@ from counterplay.core.validation import (
     check_same_shape,
 )
 
+FIBONACCI_SHARE = 0.72
+"""Share of the Fibonacci factor that the instance of Proposition 8.G really loses."""
+
 
 def benchmark_share(k: int) -> float:
     """Share of the best value the benchmark has at least, if ``eps <= v*/(2k)``: 1/(2k).
@@ -195,6 +198,17 @@ def fibonacci_factor(d: int) -> int:
     for _ in range(check_int(d, "d", low=1) - 1):
         a, b = b, a + b
     return b - 1
+
+
+def fibonacci_regret(d: int, eps: float) -> float:
+    """Regret of the thesis' basis on the Fibonacci instance: 0.72 (F(d+1) - 1) eps (Prop. 8.G).
+
+    Examples
+    --------
+    >>> round(fibonacci_regret(8, 1e-4), 6)
+    0.002376
+    """
+    return FIBONACCI_SHARE * fibonacci_factor(d) * check_real(eps, "eps", low=0.0)
 
 
 def truncated_gap(

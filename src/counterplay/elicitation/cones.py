@@ -89,6 +89,7 @@ class Cone:
 
 @njit(cache=True)
 def _count_bits(word):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Number of ones: sums of neighbouring 1, 2 and 4 bits, then all bytes by one product."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + (
         (word >> np.uint64(2)) & np.uint64(0x3333333333333333)

@@ -279,7 +279,7 @@ def _join_span(
 @njit(cache=True)
 def _layer(indptr, indices, data, tails, actions, chance, n_states, n_actions):  # type: ignore[no-untyped-def]  # compiled by numba
     """Edges of one time: origin, action, successor, flow; and what arrives at each state."""
-    size = 0
+    size = 0  # how many edges there will be
     for i in range(tails.size):
         row = tails[i] * n_actions + actions[i]
         size += indptr[row + 1] - indptr[row]
@@ -287,6 +287,7 @@ def _layer(indptr, indices, data, tails, actions, chance, n_states, n_actions): 
     successor, flow = np.empty(size, np.int32), np.empty(size)
     arrival = np.zeros(n_states)
     edge = 0
+    # the probability of a tail splits over its successors
     for i in range(tails.size):
         row = tails[i] * n_actions + actions[i]
         for entry in range(indptr[row], indptr[row + 1]):
@@ -302,6 +303,7 @@ def _layer(indptr, indices, data, tails, actions, chance, n_states, n_actions): 
 def _begins(states, n_states):  # type: ignore[no-untyped-def]  # compiled by numba
     """Where each state begins when the pieces are sorted by state."""
     first = np.zeros(n_states + 1, np.int64)
+    # count, then add up
     for state in states:
         first[np.int64(state) + 1] += 1
     for state in range(n_states):

@@ -26,8 +26,7 @@ from counterplay.elicitation.estimators import (
     truncation_delta,
 )
 from counterplay.elicitation.precision import PrecisionEstimate, precision_procedure
-from counterplay.elicitation.ratios import RatioEstimates, ratio_procedure
-from counterplay.elicitation.refinement import refine_procedure
+from counterplay.elicitation.ratios import RatioEstimates, ratio_procedure, refine_procedure
 from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.shared_bases import SharedBases
 from counterplay.errors import AssumptionWarning, ContradictionError
@@ -216,10 +215,16 @@ def _warnings(shared: SharedBases, measured: _Measured, certificate: float) -> l
         warnings.warn(notes[-1], AssumptionWarning, stacklevel=2)
     elif certificate >= 1.0 and measured.basis.d > 1:
         notes.append("the person's precision is too coarse for these options: no useful guarantee")
+    return notes + sampling_notes(shared)
+
+
+def sampling_notes(shared: SharedBases) -> list[str]:
+    """What a person should know about values that were estimated from samples."""
     error = getattr(getattr(shared.oracle, "mdp", None), "value_error", 0.0)
-    if error:
-        notes.append(
-            f"values were estimated from samples and may be off by {error:.3g} in each objective; "
-            "add twice this times the sum of the weights to the regret"
-        )
-    return notes
+    if not error:
+        return []
+    return [
+        f"values were estimated from samples and may be off by {error:.3g} in each objective "
+        "(more if something rarer was missed); add twice this times the sum of the weights to the "
+        "regret"
+    ]

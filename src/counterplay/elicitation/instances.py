@@ -24,6 +24,7 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
+from counterplay.elicitation.bounds import FIBONACCI_SHARE
 from counterplay.elicitation.mdp import MultiObjectiveMDP, add_do_nothing
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def fibonacci(d: int = 8, eps: float = 1e-4) -> ValueInstance:
     alpha = g - 0.9 * eps * np.sign(c)
     w = np.full(k, 0.01)
     w[0] = 1.0
-    regret = 0.72 * eps * float(np.abs(c).sum())
+    regret = FIBONACCI_SHARE * eps * float(np.abs(c).sum())
     values = np.zeros((n + 2, k))
     values[0, 0] = 1.0
     values[1 : n + 1, 0] = alpha - 0.01 * lower.sum(axis=1)

@@ -8,7 +8,6 @@ flows and the compression behind trajectory sets; oracles; what people do withou
 from counterplay.elicitation.baselines import (
     BaselineResult,
     bradley_terry,
-    compressed_support,
     enumerate_support,
     equal_weights,
     logistic_weights,
@@ -51,8 +50,7 @@ from counterplay.elicitation.policies import (
     value_to_go,
 )
 from counterplay.elicitation.precision import estimate_precision
-from counterplay.elicitation.ratios import estimate_ratios
-from counterplay.elicitation.refinement import refine_ratios, zone_ratio
+from counterplay.elicitation.ratios import estimate_ratios, refine_ratios, zone_ratio
 from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.shared_bases import SharedBases
 from counterplay.elicitation.trajectories import WeightedTrajectorySet
@@ -75,7 +73,6 @@ __all__ = [
     "basis_policies",
     "bradley_terry",
     "c4_compress",
-    "compressed_support",
     "do_nothing_policy",
     "enumerate_support",
     "equal_weights",

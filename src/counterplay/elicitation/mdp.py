@@ -226,8 +226,9 @@ class MultiObjectiveMDP:
         Notes
         -----
         With samples, ``|V_estimated - V| <= value_error`` holds for all policies and objectives at
-        once with probability ``confidence``, provided no random step has more different outcomes
-        than the largest number seen for any step.
+        once with probability ``confidence``, provided that nothing rarer was missed: no random step
+        has more different outcomes than the largest number seen for any step, and no reward varies
+        more than was seen.
 
         Examples
         --------

@@ -98,7 +98,8 @@ def check_policy(mdp: MultiObjectiveMDP, policy: ArrayLike) -> Policy:
     if np.issubdtype(array.dtype, np.integer) and array.shape in {(n_states,), (mdp.H, n_states)}:
         full = np.broadcast_to(array, (mdp.H, n_states))
         _check_actions(mdp, full)
-        return np.ascontiguousarray(full, dtype=action_dtype(mdp))
+        inside = np.where(mdp.action_mask.any(axis=1), full, 0)  # compiled loops index with it
+        return np.ascontiguousarray(inside, dtype=action_dtype(mdp))
     shapes = {(n_states, n_actions), (mdp.H, n_states, n_actions)}
     if np.issubdtype(array.dtype, np.floating) and array.shape in shapes:
         full = np.broadcast_to(array, (mdp.H, n_states, n_actions))
@@ -193,7 +194,7 @@ def occupancy(mdp: MultiObjectiveMDP, policy: ArrayLike) -> FloatArray:
     state[mdp.s0] = 1.0
     for t in range(mdp.H):
         if checked.ndim == 2:
-            measure[t, np.arange(n), np.maximum(checked[t], 0)] = state
+            measure[t, np.arange(n), checked[t]] = state
         else:
             measure[t] = state[:, None] * checked[t]
         state = mdp.P.T @ measure[t].ravel()
@@ -206,15 +207,18 @@ def _occupancy_value(mdp: MultiObjectiveMDP, policy: Policy) -> FloatArray:
 
 @njit(cache=True)
 def _backward_values(indptr, indices, data, rewards, policy, n_actions):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Values (H+1, S, k) from every time and state on."""
     horizon, n = policy.shape
     k = rewards.shape[1]
-    values = np.zeros((horizon + 1, n, k))
+    values = np.zeros((horizon + 1, n, k))  # nothing is paid after the horizon
     for t in range(horizon - 1, -1, -1):
         later = values[t + 1]
         for s in range(n):
+            # what the action of the policy pays now
             row = np.uint64(s * n_actions + policy[t, s])
             for j in range(k):
                 values[t, s, j] = rewards[row, j]
+            # plus what its successors are worth later
             for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])):
                 weight = data[entry]
                 successor = indices[entry]
@@ -225,6 +229,7 @@ def _backward_values(indptr, indices, data, rewards, policy, n_actions):  # type
 
 @njit(cache=True, nogil=True)
 def _forward_values(indptr, indices, data, rewards, policies, s0, n_actions):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Values (m, k): rewards times how often each state and action is expected to occur."""
     m, horizon, n = policies.shape
     k = rewards.shape[1]
     values = np.zeros((m, k))
@@ -239,6 +244,7 @@ def _forward_values(indptr, indices, data, rewards, policies, s0, n_actions):  #
         for t in range(horizon):
             following[:] = 0.0
             for s in range(n):
+                # visits are added to their action when the policy changes it
                 row = np.uint64(s * n_actions + policies[i, t, s])
                 if row != row_of[s]:
                     visits[row_of[s]] += held[s]
@@ -247,11 +253,13 @@ def _forward_values(indptr, indices, data, rewards, policies, s0, n_actions):  #
                 if weight == 0.0:
                     continue
                 held[s] += weight
+                # the probability of the state moves on to its successors
                 for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])):
                     following[indices[entry]] += weight * data[entry]
             current, following = following, current
         for s in range(n):
             visits[row_of[s]] += held[s]
+        # each expected visit pays the reward of its state and action
         for pair in range(visits.size):
             weight = visits[pair]
             if weight != 0.0:

@@ -136,8 +136,8 @@ class TreeAlgorithm(QueryAlgorithm):
         def restricted(owners: list[int], loads: IntArray, point: int) -> int:
             full = np.zeros(max(members) + 1, dtype=np.int64)
             full[list(members)] = loads
-            agent = rule([members[i] for i in owners], full, int(columns[point]))
-            return members.index(agent) if agent in members else -1
+            mine = [members[i] for i in owners]
+            return members.index(choose_owner(mine, full, int(columns[point]), rule))
 
         return restricted
 

@@ -10,7 +10,6 @@ Source: Algorithm 6.1, Theorem 6.3 and Proposition 6.C, see docs/theory/06-label
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,8 +26,8 @@ from counterplay.core.validation import (
     check_positive_int,
 )
 from counterplay.errors import InvalidInputError
+from counterplay.labeling import bounds
 from counterplay.labeling.algorithm import QueryAlgorithm, StagedState, State, run_costs
-from counterplay.labeling.bounds import monte_carlo_width
 from counterplay.labeling.model import Coalition, Members, PoolProblem
 from counterplay.labeling.report import greater
 
@@ -269,14 +268,16 @@ def safe_violators_mc(
     prior = problem.prior.astype(np.float64)
     targets = rng.choice(problem.N, size=M, p=prior / prior.sum())
     D = _differences(problem, baseline, targets, rng)
-    sizes = np.array([pool.size for pool in problem.agents], dtype=np.float64)
+    sizes = [int(pool.size) for pool in problem.agents]
     if bound == "hoeffding":
-        width = np.array([monte_carlo_width(int(n), problem.k, M, delta) for n in sizes])
-    else:  # Maurer and Pontil (2009), for values in an interval of length 2 |X_i|
-        log_term = math.log(2 * problem.k / delta)
-        spread = D.var(axis=0, ddof=1) if M > 1 else np.full(problem.k, np.inf)
-        width = np.sqrt(2 * spread * log_term / M) + 14 * sizes * log_term / (3 * max(1, M - 1))
-    mean = D.mean(axis=0)
+        widths = [bounds.monte_carlo_width(n, problem.k, M, delta) for n in sizes]
+    else:
+        spread = D.var(axis=0, ddof=1) if M > 1 else np.zeros(problem.k)
+        widths = [
+            bounds.empirical_bernstein_width(n, problem.k, M, delta, float(v))
+            for n, v in zip(sizes, spread)
+        ]
+    mean, width = D.mean(axis=0), np.array(widths)
     out = np.flatnonzero(mean + width > 0)
     return SafeViolators(tuple(int(i) for i in out), mean, width, delta)
 

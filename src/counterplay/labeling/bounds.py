@@ -56,6 +56,20 @@ def sir_slack(eps: float, k: int, m: int, gap: float) -> float:
     return share * check_real(gap, "gap", low=0.0)
 
 
+def pruned_queries(alone: float, smallest_prior: float) -> float:
+    """Most expected queries of the agent whom a pruned protocol favours: a_i - min prior.
+
+    If the class is no full product across the cut; else exactly ``alone`` (Lemma 6.3, sharpened).
+
+    Examples
+    --------
+    >>> pruned_queries(2.0, 1 / 8)
+    1.875
+    """
+    smallest = check_real(smallest_prior, "smallest_prior", low=0.0, high=1.0, open_low=True)
+    return check_real(alone, "alone", low=0.0) - smallest
+
+
 def counterexample_joint(n: int, delta: float = 0.0) -> float:
     """Agent 1's expected queries under joint GBS on ``gbs_counterexample(n, delta)``.
 
@@ -100,6 +114,28 @@ def monte_carlo_width(pool_size: int, k: int, n_targets: int, delta: float) -> f
     ratio = k / check_open_fraction(delta, "delta")
     targets = check_positive_int(n_targets, "n_targets")
     return check_positive_int(pool_size, "pool_size") * math.sqrt(2.0 * math.log(ratio) / targets)
+
+
+def empirical_bernstein_width(
+    pool_size: int, k: int, n_targets: int, delta: float, variance: float
+) -> float:
+    """Width of the other bound of ``safe_violators_mc``, for a sample of the given variance.
+
+    ``sqrt(2 V ln(2 k / delta) / M) + 14 |X_i| ln(2 k / delta) / (3 (M - 1))``: Maurer and Pontil
+    (2009) for differences in an interval of length 2 |X_i|; infinite for a single target.
+
+    Examples
+    --------
+    >>> round(empirical_bernstein_width(5, k=2, n_targets=1000, delta=0.05, variance=1.0), 3)
+    0.196
+    """
+    size, k = check_positive_int(pool_size, "pool_size"), check_positive_int(k, "k")
+    log = math.log(2 * k / check_open_fraction(delta, "delta"))
+    M = check_positive_int(n_targets, "n_targets")
+    if M == 1:
+        return math.inf
+    spread = math.sqrt(2 * check_real(variance, "variance", low=0.0) * log / M)
+    return spread + 14 * size * log / (3 * (M - 1))
 
 
 def halfspace_labelings(m: int) -> int:

@@ -101,6 +101,8 @@ class QueryTree:
 
     def costs(self, shares: NDArray[Any]) -> NDArray[Any]:
         """Sum the shares along the path of every row: the cost matrix, ``(rows, k)``."""
+        if len(shares) != self.n_nodes or self.children.max(initial=LEAF) >= self.n_nodes:
+            raise InvalidInputError(f"shares and children must have {self.n_nodes} nodes")
         down = _down if shares.dtype != object else _down.py_func
         total = down(self.children, shares)
         costs = np.empty((self.rows.size, shares.shape[1]), dtype=shares.dtype)

@@ -9,7 +9,6 @@ Source: Assumptions 7.1, 7.2 and F.1, Theorems 7.2 and 7.5, see docs/theory/07-p
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import InvalidInputError
 from counterplay.principal.behaviour import Behaviour, Stage, behaviour, conditional_bias
+from counterplay.principal.bounds import contextual_swap_regret
 from counterplay.principal.games import PrincipalAgentGame, check_codes, check_forecasts
 from counterplay.principal.mechanisms import Kind
 from counterplay.principal.transcript import ContractTranscript
@@ -255,7 +255,7 @@ def audit(
     measured = tuple(behaviour(stage, column) for column in actions.T)
     stakes, principal_stakes = stage.stakes
     n = int(stage.context_sizes.max())
-    learner = 4 * math.sqrt(stage.n_contexts * n * math.log(max(n, 2)) / len(stage))
+    learner = contextual_swap_regret(stage.n_contexts, n, len(stage), drawn=True)
     limit = stakes * min(learner, check_fraction(tolerance, "tolerance"))
     obeyed = float(stage.principal_values(stage.r).mean())
     cost = obeyed - float(stage.principal_values(actions).mean())

@@ -97,17 +97,9 @@ class NetCalibratedForecaster(UnbiasedForecaster):
 
     def started(
         self, n_outcomes: int, events: Events, horizon: int | None, random_state: RandomState
-    ) -> NetCalibratedForecaster:
+    ) -> Self:
         """Return a fresh forecaster; the mechanism's events are replaced by the net."""
-        fresh = NetCalibratedForecaster(
-            n_outcomes,
-            eta=self.eta,
-            max_events=self.max_events,
-            horizon=self.horizon if self.horizon is not None else horizon,
-            tolerance=self.tolerance,
-            max_evaluations=self.max_evaluations,
-            random_state=random_state if self.random_state is None else self.random_state,
-        )
+        fresh = self._fresh(n_outcomes, horizon, random_state)
         fresh._prepare()
         return fresh
 
@@ -115,27 +107,23 @@ class NetCalibratedForecaster(UnbiasedForecaster):
 class _PointForecaster(Forecaster):
     """A forecaster without randomness: one point per round."""
 
-    n_outcomes: int | None
-
     def started(
         self, n_outcomes: int, events: Events, horizon: int | None, random_state: RandomState
     ) -> Self:
         """Return a fresh copy for ``n_outcomes`` outcomes."""
-        fresh = type(self)(**{**self.get_params(), "n_outcomes": n_outcomes})
+        fresh = self._fresh(n_outcomes, horizon, random_state)
         fresh._reset()
         return fresh
 
     def _reset(self) -> None:
         if self.n_outcomes is None:
             raise InvalidInputError("set n_outcomes to use the forecaster on its own")
-        check_positive_int(self.n_outcomes, "n_outcomes")
+        self._n = check_positive_int(self.n_outcomes, "n_outcomes")
         self.rounds_ = 0
 
-    def _ready(self) -> int:
+    def _ready(self) -> None:
         if not hasattr(self, "rounds_"):
             self._reset()
-        assert self.n_outcomes is not None
-        return int(self.n_outcomes)
 
     def _point(self, context: Any) -> FloatArray:
         raise NotImplementedError
@@ -154,8 +142,8 @@ class _PointForecaster(Forecaster):
 
     def learn_one(self, y: int) -> Self:
         """Learn the outcome of the round."""
-        outcome = check_int(y, "outcome", low=0, high=self._ready() - 1)
-        self._learn(outcome)
+        self._ready()
+        self._learn(check_int(y, "outcome", low=0, high=self._n - 1))
         self.rounds_ += 1
         return self
 
@@ -177,9 +165,7 @@ class EmpiricalMeanForecaster(_PointForecaster):
     def _reset(self) -> None:
         super()._reset()
         check_real(self.prior_weight, "prior_weight", low=0.0, open_low=True)
-        self._counts = np.full(
-            int(self.n_outcomes or 1), self.prior_weight / (self.n_outcomes or 1)
-        )
+        self._counts = np.full(self._n, self.prior_weight / self._n)
 
     def _point(self, context: Any) -> FloatArray:
         return np.asarray(self._counts / self._counts.sum())
@@ -204,8 +190,7 @@ class EWMAForecaster(_PointForecaster):
     def _reset(self) -> None:
         super()._reset()
         check_open_fraction(self.decay, "decay")
-        n = int(self.n_outcomes or 1)
-        self._mean = np.full(n, 1.0 / n)
+        self._mean = np.full(self._n, 1.0 / self._n)
 
     def _point(self, context: Any) -> FloatArray:
         return self._mean.copy()
@@ -232,13 +217,12 @@ class ConstantForecaster(_PointForecaster):
 
     def _reset(self) -> None:
         super()._reset()
-        n = int(self.n_outcomes or 1)
         if self.probabilities is None:
-            self._fixed = np.full(n, 1.0 / n)
+            self._fixed = np.full(self._n, 1.0 / self._n)
             return
         self._fixed = check_probabilities(self.probabilities, "probabilities")
-        if self._fixed.shape != (n,):
-            raise InvalidInputError(f"probabilities must have {n} entries")
+        if self._fixed.shape != (self._n,):
+            raise InvalidInputError(f"probabilities must have {self._n} entries")
 
     def _point(self, context: Any) -> FloatArray:
         return self._fixed.copy()
@@ -286,7 +270,7 @@ class ClassifierForecaster(_PointForecaster):
         from sklearn.base import clone
 
         self._model = clone(self.classifier)
-        self._past = np.zeros((int(self.memory), int(self.n_outcomes or 1)))
+        self._past = np.zeros((int(self.memory), self._n))
         self._features: FloatArray | None = None
 
     def _inputs(self, context: Any) -> FloatArray:
@@ -296,14 +280,13 @@ class ClassifierForecaster(_PointForecaster):
 
     def _point(self, context: Any) -> FloatArray:
         self._features = self._inputs(context)
-        n = int(self.n_outcomes or 1)
         if self.rounds_ == 0:
-            return np.full(n, 1.0 / n)
+            return np.full(self._n, 1.0 / self._n)
         return np.asarray(self._model.predict_proba(self._features)[0], dtype=np.float64)
 
     def _learn(self, y: int) -> None:
         features = self._inputs(None) if self._features is None else self._features
-        self._model.partial_fit(features, [y], classes=np.arange(int(self.n_outcomes or 1)))
+        self._model.partial_fit(features, [y], classes=np.arange(self._n))
         self._past = np.roll(self._past, 1, axis=0)
         self._past[0] = 0.0
         self._past[0, y] = 1.0

@@ -62,34 +62,43 @@ def linear_contract_loss(n_actions: int, beta: float, delta: float) -> float:
     return check_positive_int(n_actions, "n_actions") * width
 
 
-def bias_bound(Q: float, start: float, n_rates: int, delta: float) -> float:
-    """High-probability bound on |R| of one event and outcome: min_k (eta_k Q + L / eta_k).
+def bias_level(
+    start: float, n_rates: int, delta: float, *, tolerance: float = 1.0, weight: float = 1.0
+) -> float:
+    """Return L = ln((1 + tolerance) K G / (delta weight)), the logarithm in :func:`bias_bound`.
 
-    ``start`` is K = 2 |Y| |E|, ``L = ln(2 K G / delta)`` and ``eta_k = 2^-k`` for k = 1..G. It is
-    at most ``max(4 L, 2.13 sqrt(Q L))`` as long as the smallest rate reaches sqrt(L / Q).
-
-    Examples
-    --------
-    >>> round(bias_bound(Q=1000, start=378, n_rates=7, delta=0.05), 1)
-    217.6
-    """
-    check_real(Q, "Q", low=0.0)
-    G = check_positive_int(n_rates, "n_rates")
-    L = bias_level(start, G, delta)
-    return min(2.0**-k * Q + L * 2.0**k for k in range(1, G + 1))
-
-
-def bias_level(start: float, n_rates: int, delta: float) -> float:
-    """Return L = ln(2 K G / delta), the logarithm in :func:`bias_bound`.
+    ``start`` is K = 2 |Y| sum of weights, ``n_rates`` is G. ``tolerance`` is the gap allowed per
+    round as a multiple of K / T. ``weight`` is 1 if the number of events is known and
+    ``1 / (i (i + 1))`` for the i-th visited event otherwise.
 
     Examples
     --------
     >>> round(bias_level(start=378, n_rates=7, delta=0.05), 2)
     11.57
+    >>> round(bias_level(start=378, n_rates=7, delta=0.05, tolerance=0.1), 2)
+    10.97
     """
     K = check_real(start, "start", low=0.0, open_low=True)
     G = check_positive_int(n_rates, "n_rates")
-    return math.log(2 * K * G / check_open_fraction(delta, "delta"))
+    share = check_real(weight, "weight", low=0.0, high=1.0, open_low=True)
+    budget = (1 + check_real(tolerance, "tolerance", low=0.0)) * K
+    return math.log(budget * G / (check_open_fraction(delta, "delta") * share))
+
+
+def bias_bound(Q: float, level: float, n_rates: int) -> float:
+    """High-probability bound on |R| of one event and outcome: min_k (eta_k Q + L / eta_k).
+
+    ``level`` is L (:func:`bias_level`) and ``eta_k = 2^-k`` for k = 1..G. It is at most
+    ``max(4 L, 2.13 sqrt(Q L))`` as long as the smallest rate reaches sqrt(L / Q).
+
+    Examples
+    --------
+    >>> round(bias_bound(Q=1000, level=bias_level(378, 7, 0.05), n_rates=7), 1)
+    217.6
+    """
+    check_real(Q, "Q", low=0.0)
+    G, L = check_positive_int(n_rates, "n_rates"), check_real(level, "level", low=0.0)
+    return min(2.0**-k * Q + L * 2.0**k for k in range(1, G + 1))
 
 
 def bias_bound_simple(n_active: float, level: float) -> float:
@@ -253,7 +262,7 @@ def persuasion_tuning(
 
 
 def staircase_policies(n: int, parts: int, *, as_printed: bool = False) -> int:
-    """Most rounded persuasion schemes that can ever be returned: (n - 1)(2 / delta + 2) (ours).
+    """Most rounded persuasion schemes that can ever be returned: (n - 1)(2 / delta + 1) (ours).
 
     ``n`` is the number of extreme points, ``parts`` is 1 / delta. As printed: n^2 / delta^2, with
     the number n of strategies.
@@ -261,24 +270,69 @@ def staircase_policies(n: int, parts: int, *, as_printed: bool = False) -> int:
     Examples
     --------
     >>> staircase_policies(2, 1600), staircase_policies(2, 1600, as_printed=True)
-    (3202, 10240000)
+    (3201, 10240000)
     """
     number, whole = check_positive_int(n, "n"), check_positive_int(parts, "parts")
-    return (number * whole) ** 2 if as_printed else (number - 1) * (2 * whole + 2)
+    return (number * whole) ** 2 if as_printed else (number - 1) * (2 * whole + 1)
+
+
+def log_odds_policies(beta: float, C: float) -> int:
+    """Schemes on the log-odds grid of spacing 4 beta, and the two without information (ours).
+
+    The grid covers the priors from beta C to 1 - beta C, so there are about
+    ``ln(1 / (beta C)) / (2 beta)``.
+
+    Examples
+    --------
+    >>> log_odds_policies(0.02, 0.5)
+    117
+    """
+    width = check_real(C, "C", low=0.0, high=1.0, open_low=True)
+    spacing = 4 * check_real(beta, "beta", low=0.0, open_low=True)
+    edge = beta * width
+    return 2 * round(math.log((1 - edge) / edge) / spacing) + 3
 
 
 def stabilised_loss(beta: float, C: float) -> float:
-    """Most value that persuasion loses when its posteriors stay beta off the edges: 3 beta / C.
+    """Most value that persuasion loses when its posteriors stay beta off the edges: beta / C.
 
-    ``C`` is the length of the shortest interval of beliefs with one best strategy.
+    ``C`` is the length of the shortest interval of beliefs with one best strategy. Proposition 7.C
+    (ours); the print has 3 beta / C.
 
     Examples
     --------
     >>> round(stabilised_loss(0.02, 0.5), 3)
-    0.12
+    0.04
     """
     width = check_real(C, "C", low=0.0, high=1.0, open_low=True)
-    return 3 * check_real(beta, "beta", low=0.0) / width
+    return check_real(beta, "beta", low=0.0) / width
+
+
+def rounded_loss(beta: float, C: float, delta: float) -> float:
+    """Most value that stabilised persuasion loses when rounded: beta / C + 2 sqrt(delta).
+
+    ``delta`` is the step of the rounding, at most beta^2 / 16 (Theorem 7.4, repaired).
+
+    Examples
+    --------
+    >>> round(rounded_loss(0.02, 0.5, 1 / 40_000), 3)
+    0.05
+    """
+    step = check_real(delta, "delta", low=0.0, high=1.0)
+    return stabilised_loss(beta, C) + 2 * math.sqrt(step)
+
+
+def log_odds_loss(beta: float, C: float) -> float:
+    """Most value that stabilised persuasion loses on the log-odds grid: 2 beta / C.
+
+    Proposition 7.E (ours).
+
+    Examples
+    --------
+    >>> round(log_odds_loss(0.02, 0.5), 3)
+    0.08
+    """
+    return 2 * stabilised_loss(beta, C)
 
 
 def optimistic_excess(eps: float, c1: float, C: float, *, as_printed: bool = False) -> float:
@@ -315,3 +369,21 @@ def blum_mansour_bound(n_actions: int, rounds: int, width: float = 2.0) -> float
     n = check_positive_int(n_actions, "n_actions")
     total = check_positive_int(rounds, "rounds")
     return check_real(width, "width", low=0.0) * math.sqrt(n * total * math.log(n))
+
+
+def contextual_swap_regret(
+    n_contexts: int, n_actions: int, rounds: int, *, drawn: bool = False
+) -> float:
+    """Swap regret per round of one Blum-Mansour copy per context: 2 sqrt(contexts n ln n / T).
+
+    For mixed actions and gains in [-1, 1] (Proposition 7.I). Actions drawn from them stay below
+    twice as much on average; that is measured, not proved.
+
+    Examples
+    --------
+    >>> round(contextual_swap_regret(4, 3, 600), 3)
+    0.296
+    """
+    copies = check_positive_int(n_contexts, "n_contexts")
+    per_round = blum_mansour_bound(n_actions, copies * rounds) / rounds
+    return 2 * per_round if drawn else per_round

@@ -15,11 +15,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.programs import PRECISE, minimize_linear
-from counterplay.core.validation import FloatArray, IntArray, check_float_array, check_real
+from counterplay.core.validation import (
+    FloatArray,
+    check_float_array,
+    check_positive_int,
+    check_real,
+)
 from counterplay.errors import InvalidInputError
 from counterplay.principal.games import (
     PrincipalAgentGame,
     check_forecasts,
+    check_outcomes,
     check_utility_range,
     smallest_cost_gap,
 )
@@ -55,19 +61,14 @@ class ContractGame(PrincipalAgentGame):
     value_range = (-1.0, 1.0)
 
     def __init__(self, outcome: ArrayLike, outcome_value: ArrayLike, costs: ArrayLike) -> None:
-        codes = np.asarray(outcome)
         self.outcome_value = check_float_array(outcome_value, "outcome_value", ndim=1)
         self.costs = check_float_array(costs, "costs", ndim=1)
-        if codes.ndim != 2 or not np.issubdtype(codes.dtype, np.integer) or codes.size == 0:
-            raise InvalidInputError("outcome must be an integer array (actions, states)")
-        if codes.min() < 0 or codes.max() >= self.outcome_value.size:
-            raise InvalidInputError(f"outcome must contain codes 0..{self.outcome_value.size - 1}")
-        if codes.shape[0] != self.costs.size:
+        self.outcome = check_outcomes(outcome, self.outcome_value.size)
+        if self.outcome.shape[0] != self.costs.size:
             raise InvalidInputError("outcome must have one row per cost")
         check_utility_range(self.outcome_value, "outcome_value", 0.0, 1.0)
         check_utility_range(self.costs, "costs", 0.0, 1.0)
-        self.outcome: IntArray = codes.astype(np.int64)
-        self.n_states = int(codes.shape[1])
+        self.n_states = int(self.outcome.shape[1])
         self.cost_gap = smallest_cost_gap(self.costs)
 
     def check_policy(self, policy: Any) -> tuple[float, ...]:
@@ -182,8 +183,8 @@ class ContractLPOracle(GrowingRule):
             raise InvalidInputError("ContractLPOracle needs a ContractGame")
         super().__init__(game, P0)
         self.margin = check_real(margin, "margin", low=0.0, high=game.cost_gap, open_low=True)
-        self.parts = parts
-        beta = self.margin - 1.0 / parts
+        self.parts = check_positive_int(parts, "parts")
+        beta = self.margin - 1.0 / self.parts
         if beta <= 0.0:
             raise InvalidInputError(
                 f"1/parts must be below the margin {self.margin:g}; use parts > {1 / self.margin:g}"

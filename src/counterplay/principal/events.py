@@ -8,7 +8,6 @@ Source: Definition 7.2, Theorems 7.2 and 7.5, see docs/theory/07-principal.md.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -24,6 +23,7 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.errors import InvalidInputError
+from counterplay.principal.bounds import net_events
 
 
 class Events(ABC):
@@ -192,7 +192,7 @@ class NetPoint(EventFamily):
 
     def n_events(self, n_outcomes: int) -> int:
         """Return the number of points of the net."""
-        return math.comb(self.parts + n_outcomes - 1, n_outcomes - 1)
+        return net_events(n_outcomes, self.eta)
 
     def key(self, forecast: FloatArray, context: Any) -> tuple[int, ...]:
         """Return the counts of the nearest net point (largest remainders are rounded up)."""

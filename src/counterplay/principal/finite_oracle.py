@@ -101,6 +101,7 @@ class FiniteStableOracle(PolicyRule):
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
         """Return the best stable policy and the best response to it; raises if there is none."""
+        self._check_length(forecast)
         index, action = finite_oracle(
             self._U, self._V, self._policy_sizes, forecast, self.beta, self.gamma, TOL
         )

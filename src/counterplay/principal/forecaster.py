@@ -80,6 +80,16 @@ class Forecaster(ABC):
         )
         return f"{type(self).__name__}({', '.join(shown)})"
 
+    def _fresh(
+        self, n_outcomes: int, horizon: int | None, random_state: RandomState, **options: Any
+    ) -> Self:
+        """Return a copy for a game; a horizon and a seed of its own are kept."""
+        params = self.get_params() | {"n_outcomes": n_outcomes} | options
+        for name, given in (("horizon", horizon), ("random_state", random_state)):
+            if name in params and params[name] is None:
+                params[name] = given
+        return type(self)(**params)
+
     @abstractmethod
     def started(
         self, n_outcomes: int, events: Events, horizon: int | None, random_state: RandomState
@@ -260,19 +270,9 @@ class UnbiasedForecaster(Forecaster):
 
     def started(
         self, n_outcomes: int, events: Events, horizon: int | None, random_state: RandomState
-    ) -> UnbiasedForecaster:
+    ) -> Self:
         """Return a fresh forecaster with these events; own settings of the solver are kept."""
-        fresh = UnbiasedForecaster(
-            n_outcomes,
-            events=events,
-            base=self.base,
-            horizon=self.horizon if self.horizon is not None else horizon,
-            inner=self.inner,
-            tolerance=self.tolerance,
-            max_evaluations=self.max_evaluations,
-            allocation=self.allocation,
-            random_state=random_state if self.random_state is None else self.random_state,
-        )
+        fresh = self._fresh(n_outcomes, horizon, random_state, events=events)
         fresh._prepare()
         return fresh
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numbers
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,8 +25,6 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.principal.kernels import expectation
-
-Policy: TypeAlias = Hashable
 
 
 class PrincipalAgentGame(ABC):
@@ -221,14 +219,8 @@ class LinearContractGame(PrincipalAgentGame):
         array([[0., 0.],
                [0., 1.]])
         """
-        codes = np.asarray(outcome)
         worth = check_float_array(outcome_value, "outcome_value", ndim=1)
-        whole = np.issubdtype(codes.dtype, np.integer)
-        if not whole or codes.size == 0 or codes.min() < 0 or codes.max() >= worth.size:
-            raise InvalidInputError(
-                f"outcome must contain integer codes 0..{worth.size - 1} into outcome_value"
-            )
-        return cls(worth[codes], costs)
+        return cls(worth[check_outcomes(outcome, worth.size)], costs)
 
     def check_policy(self, policy: Any) -> float:
         """Return the share as a float in [0, 1]."""
@@ -261,6 +253,16 @@ def check_utility_range(table: FloatArray, name: str, low: float, high: float) -
             f"{name} must lie in [{low:g}, {high:g}], got values from {table.min():g} to "
             f"{table.max():g}; rescale both utilities by the same factor"
         )
+
+
+def check_outcomes(outcome: ArrayLike, n_outcomes: int) -> IntArray:
+    """Return outcome codes as an int64 array (actions, states)."""
+    codes = np.asarray(outcome)
+    if codes.ndim != 2 or not np.issubdtype(codes.dtype, np.integer) or codes.size == 0:
+        raise InvalidInputError("outcome must be an integer array (actions, states)")
+    if codes.min() < 0 or codes.max() >= n_outcomes:
+        raise InvalidInputError(f"outcome must contain codes 0..{n_outcomes - 1}")
+    return codes.astype(np.int64)
 
 
 def check_forecasts(Pi: ArrayLike, n_states: int) -> FloatArray:

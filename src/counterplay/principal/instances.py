@@ -64,7 +64,7 @@ def no_stable_policy_instance(scale: float = 0.5) -> FiniteGame:
 
 
 def secret_information_instance(
-    T: int, first_state: Literal["M", "H"] = "M", *, random_state: RandomState = None
+    rounds: int, first_state: Literal["M", "H"] = "M", *, random_state: RandomState = None
 ) -> ContractInstance:
     """States M and H are a fair coin after round 1; work succeeds only on M and costs 1/2.
 
@@ -78,7 +78,7 @@ def secret_information_instance(
     >>> secret_information_instance(1000, "H", random_state=0).states[:1].tolist()
     [1]
     """
-    rounds = check_positive_int(T, "T")
+    check_positive_int(rounds, "rounds")
     check_choice(first_state, "first_state", ("M", "H"))
     states = generator(random_state).integers(0, 2, size=rounds)
     states[0] = 0 if first_state == "M" else 1
@@ -115,7 +115,7 @@ def _react(past: IntArray) -> tuple[int, int]:
 
 
 def near_tie_contract(
-    T: int = 1000, *, step: float = 0.05, random_state: RandomState = None
+    rounds: int = 1000, *, step: float = 0.05, random_state: RandomState = None
 ) -> ContractInstance:
     """Shirk or work on a fair coin; the best contract 1/2 is an exact tie (ours).
 
@@ -126,7 +126,7 @@ def near_tie_contract(
     >>> len(near_tie_contract(10, random_state=0).benchmark)
     21
     """
-    rounds = check_positive_int(T, "T")
+    check_positive_int(rounds, "rounds")
     width = check_real(step, "step", low=0.0, high=1.0, open_low=True)
     game = LinearContractGame(
         values=[[0.0, 0.0], [0.0, 1.0]],

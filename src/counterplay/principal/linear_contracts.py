@@ -137,7 +137,7 @@ def contract_grid(delta: float) -> FloatArray:
     >>> contract_grid(0.4).tolist()
     [0.0, 0.4, 0.8, 1.0]
     """
-    parts = 1.0 / delta
+    parts = 1.0 / check_real(delta, "delta", low=0.0, high=1.0, open_low=True)
     whole = round(parts)
     if abs(parts - whole) < 1e-9:
         return np.arange(whole + 1) / whole

@@ -19,7 +19,7 @@ from scipy.sparse import csr_matrix, hstack, vstack
 
 from counterplay.core.programs import Highs, minimize_linear
 from counterplay.core.report import Report
-from counterplay.core.validation import FloatArray, check_real
+from counterplay.core.validation import FloatArray, check_positive_int, check_real
 from counterplay.errors import InfeasibleError, InvalidInputError
 from counterplay.principal.games import check_forecasts
 from counterplay.principal.persuasion import DisclosureGame, Scheme
@@ -295,7 +295,7 @@ def disclosure_library(
     """
     gap = positive_margin(game) / 2 if margin is None else margin
     schemes = [game.full_disclosure()]
-    for counts in _compositions(parts, game.n_states):
+    for counts in _compositions(check_positive_int(parts, "parts"), game.n_states):
         prior = 0.98 * np.array(counts) / parts + 0.02 / game.n_states
         schemes.append(solve_obedience(game, prior, gap).scheme)
     return tuple(dict.fromkeys(schemes))

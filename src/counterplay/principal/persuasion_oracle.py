@@ -1,7 +1,7 @@
 """Stable persuasion: reveal slightly more than necessary, on a finite menu of schemes.
 
 The classical optimal scheme leaves the Agent exactly indifferent. Moving every posterior by beta
-into the interval of its strategy costs at most 3 beta / C and makes obedience strictly better. A
+into the interval of its strategy costs at most beta / C and makes obedience strictly better. A
 finite menu comes from rounding the probabilities (thesis) or from snapping the prior to a grid in
 log-odds, where Bayes' rule is a shift (ours).
 Source: Lemma 7.5, Theorem 7.4, Propositions 7.C to 7.E, see docs/theory/07-principal.md.
@@ -16,14 +16,7 @@ import numpy as np
 
 from counterplay.core.validation import FloatArray, check_choice, check_fraction, check_real
 from counterplay.errors import InvalidInputError
-from counterplay.principal.bounds import (
-    Tuning,
-    optimistic_excess,
-    persuasion_tuning,
-    stabilised_loss,
-    staircase_policies,
-)
-from counterplay.principal.kernels import TOL, respond
+from counterplay.principal import bounds
 from counterplay.principal.persuasion import (
     PersuasionGame,
     PersuasionGeometry,
@@ -50,8 +43,8 @@ class StabilizedPersuasion:
 
     Notes
     -----
-    For all x in [0, 1]: (3 beta / C + eps / (c1 C), eps, x c1 beta, x)-optimal stable. The thesis
-    has a term of order sqrt(eps) instead of eps / (c1 C) (Lemma 7.5).
+    For all x in [0, 1]: (beta / C + eps / (c1 C), eps, x c1 beta, x)-optimal stable (Propositions
+    7.C and 7.D). The thesis has 3 beta / C and a term of order sqrt(eps) (Lemma 7.5).
 
     Examples
     --------
@@ -128,8 +121,8 @@ class PersuasionOracle(PolicyRule):
 
     Notes
     -----
-    Rounding: (3 beta/C + eps/(c1 C) + 2 sqrt(delta), eps, x c1 beta/2, max(x, sqrt(delta) +
-    delta/2))-optimal stable. Logit: (3.5 beta/C + beta/2 + eps/(c1 C), eps, x c1 beta/2, x).
+    Rounding: (beta/C + eps/(c1 C) + 2 sqrt(delta), eps, x c1 beta/2, max(x, sqrt(delta) +
+    delta/2))-optimal stable. Logit: (2 beta/C + eps/(c1 C), eps, x c1 beta/2, x).
     Each decision takes O(log n) time.
 
     Examples
@@ -159,14 +152,14 @@ class PersuasionOracle(PolicyRule):
         x: float | None = None,
         eps: float | None = None,
         horizon: int | None = None,
-        tuning: Tuning = "balanced",
+        tuning: bounds.Tuning = "balanced",
         prune: bool = False,
     ) -> None:
         self.geometry = PersuasionGeometry(game, prune=prune)
         check_choice(discretization, "discretization", ("logit", "rounding"))
         super().__init__(game, benchmark_schemes(self.geometry) if P0 is None else P0)
         if horizon is not None:
-            tuned = persuasion_tuning(horizon, discretization, tuning)
+            tuned = bounds.persuasion_tuning(horizon, discretization, tuning)
             beta = min(tuned[0], 0.249 * self.geometry.C) if beta is None else beta
             x, eps = tuned[1] if x is None else x, tuned[2] if eps is None else eps
         if beta is None:
@@ -180,26 +173,22 @@ class PersuasionOracle(PolicyRule):
         self.delta = 1.0 / self.parts
         self.policies: list[Scheme] = []
         self._index: dict[tuple[int, ...], int] = {}
-        self._tables: list[tuple[FloatArray, FloatArray]] = []
         self.max_actions = game.n_strategies**2
         self.n_policies = self._count()
         self.spec = self._guarantee()
 
     def _count(self) -> int:
         if self.discretization == "rounding":
-            return staircase_policies(len(self.stabilized.extreme[0]), self.parts)
-        edge = self.beta * self.geometry.C
-        return 2 * round(math.log((1 - edge) / edge) / (4 * self.beta)) + 3
+            return bounds.staircase_policies(len(self.stabilized.extreme[0]), self.parts)
+        return bounds.log_odds_policies(self.beta, self.geometry.C)
 
     def _guarantee(self) -> OracleSpec:
         C, c1, beta = self.geometry.C, self.geometry.c1, self.beta
-        excess = optimistic_excess(self.eps, c1, C)
+        loss, harm = bounds.log_odds_loss(beta, C), self.x
         if self.discretization == "rounding":
-            root = math.sqrt(self.delta)
-            loss = stabilised_loss(beta, C) + excess + 2 * root
-            harm = max(self.x, root + self.delta / 2)
-        else:
-            loss, harm = 3.5 * beta / C + beta / 2 + excess, self.x
+            loss = bounds.rounded_loss(beta, C, self.delta)
+            harm = max(self.x, math.sqrt(self.delta) + self.delta / 2)
+        loss += bounds.optimistic_excess(self.eps, c1, C)
         return OracleSpec(loss, self.eps, self.x * c1 * beta / 2, harm, self.n_policies)
 
     def scheme(self, mu: float) -> Scheme:
@@ -208,21 +197,14 @@ class PersuasionOracle(PolicyRule):
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
         """Return the index of the scheme and the best response map (not always obedience)."""
-        index = self._locate(float(forecast[1]))
-        U, V = self._tables[index]
-        own, hers = U @ forecast, V @ forecast
-        return index, int(respond(own, hers, own.size, TOL))
+        return self._answered(self._locate(float(forecast[1])), forecast)
 
     def _locate(self, mu: float) -> int:
         key = self._rounded_key(mu) if self.discretization == "rounding" else self._logit_key(mu)
         index = self._index.get(key)
         if index is None:
             index = self._index[key] = len(self.policies)
-            scheme = self._build(key)
-            self.policies.append(scheme)
-            self._tables.append(
-                (self.game.agent_utility(scheme), self.game.principal_utility(scheme))
-            )
+            self.policies.append(self._build(key))
         return index
 
     def _rounded_key(self, mu: float) -> tuple[int, ...]:

@@ -136,6 +136,7 @@ def n_rates_for(horizon: int | None) -> int:
 
 @njit(cache=True)
 def _sum_rows(W: FloatArray, rows: IntArray) -> FloatArray:
+    """Sum of the given rows, always in their order; rows are indices below ``len(W)``."""
     g = np.zeros(W.shape[1])
     for row in rows:
         for j in range(W.shape[1]):

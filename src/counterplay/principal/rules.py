@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.validation import FloatArray, IntArray
+from counterplay.core.validation import FloatArray, IntArray, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.principal.events import Events
 from counterplay.principal.games import PrincipalAgentGame, check_forecasts
@@ -74,6 +74,7 @@ class PolicyRule(ABC):
 
     def benchmark_decisions(self, forecast: FloatArray) -> tuple[int, int, int, IntArray]:
         """Return p*(pi), the optimistic pair, and the best responses to all benchmark policies."""
+        self._check_length(forecast)
         found: tuple[int, int, int, IntArray] = benchmark_responses(
             self._U0, self._V0, self.benchmark_sizes, forecast, self.eps, TOL
         )
@@ -81,6 +82,19 @@ class PolicyRule(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(benchmarks={len(self.benchmark)})"
+
+    def _answered(self, index: int, forecast: FloatArray) -> tuple[int, int]:
+        """Return the policy with the Agent's best response to it."""
+        own = self.game.agent_utility(self.policies[index]) @ forecast
+        hers = self.game.principal_utility(self.policies[index]) @ forecast
+        return index, int(respond(own, hers, own.size, TOL))
+
+    def _check_length(self, forecast: FloatArray) -> None:
+        """Refuse a forecast of the wrong length before it enters compiled code."""
+        if forecast.shape != (self.game.n_states,):
+            raise InvalidInputError(
+                f"forecast must have {self.game.n_states} probabilities, got shape {forecast.shape}"
+            )
 
     def _check(self, forecast: ArrayLike) -> FloatArray:
         pi = check_forecasts(forecast, self.game.n_states)
@@ -104,12 +118,6 @@ class GrowingRule(PolicyRule):
         if index == len(self.policies):
             self.policies.append(policy)
         return index
-
-    def _answered(self, index: int, forecast: FloatArray) -> tuple[int, int]:
-        """Return the policy with the Agent's best response to it."""
-        own = self.game.agent_utility(self.policies[index]) @ forecast
-        hers = self.game.principal_utility(self.policies[index]) @ forecast
-        return index, int(respond(own, hers, own.size, TOL))
 
 
 class BestResponseRule(PolicyRule):
@@ -153,7 +161,7 @@ class OptimisticRule(BestResponseRule):
 
     def __init__(self, game: PrincipalAgentGame, P0: Any, eps: float) -> None:
         super().__init__(game, P0)
-        self.eps = eps
+        self.eps = check_real(eps, "eps", low=0.0)
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
         """Return the index of the optimistic policy and the best response to it."""

@@ -14,14 +14,13 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
-from counterplay.core.online.chain import pick
-from counterplay.core.online.coupling import coupled_draw, maximal_coupling
+from counterplay.core.online.coupling import maximal_coupling
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.model import EpochRule
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
-from counterplay.tradeoff.plan import Plan, epoch_averages, plain_plan
+from counterplay.tradeoff.plan import Plan, plain_plan
 from counterplay.tradeoff.stored import inside
 from counterplay.tradeoff.watched import EpochWeights, Fallback
 
@@ -33,7 +32,7 @@ class AdaNormalHedge(EpochWeights):
 
     Parameters
     ----------
-    T:
+    horizon:
         Number of rounds.
     K:
         Number of experts.
@@ -58,10 +57,10 @@ class AdaNormalHedge(EpochWeights):
     >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff import CusumOracle
     >>> from counterplay.tradeoff.instances import burst
-    >>> game = burst(T=8192, alpha=0.4, K=4, N=3)
+    >>> game = burst(rounds=8192, alpha=0.4, K=4, N=3)
     >>> watchdog = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
     >>> stream = LossStream(game.l1, game.l2, replicates=0)
-    >>> learner = AdaNormalHedge(T=8192, K=4, alpha=0.4, oracle=watchdog)
+    >>> learner = AdaNormalHedge(horizon=8192, K=4, alpha=0.4, oracle=watchdog)
     >>> round(float(play(learner, stream, fast=True).sleeping_regret().max()))
     40
 
@@ -76,7 +75,7 @@ class AdaNormalHedge(EpochWeights):
 
     def __init__(
         self,
-        T: int,
+        horizon: int,
         K: int,
         alpha: float | None = None,
         *,
@@ -85,9 +84,8 @@ class AdaNormalHedge(EpochWeights):
         fallback: Fallback = "best_primary",
         random_state: RandomState = None,
     ) -> None:
-        self._init(T, K, random_state)
-        self._init_watch(oracle, fallback)
-        self._init_epochs(alpha, B)
+        self._init(horizon, K, random_state)
+        self._init_watch(alpha, B, oracle, fallback)
         self.reset()
 
     def _start(self) -> None:
@@ -105,32 +103,27 @@ class AdaNormalHedge(EpochWeights):
             _distribution(self._regret, self._scale, self._epoch_active, probs)
             inside(self, "_probs", self._probs, probs, probs, 1e-9)
 
-    def _open_epoch(self) -> None:
-        previous = self._probs.copy()
+    def _weigh(self) -> None:
         self._epoch_active = self._active.copy()
         _distribution(self._regret, self._scale, self._epoch_active, self._probs)
-        keep, draw = self._rng.random(2)
-        if self._current < 0:
-            self._current = pick(self._probs, draw)
-        else:
-            self._current = coupled_draw(previous, self._probs, self._current, keep, draw)
 
     def _charge(self, pseudo: FloatArray) -> None:
         _charge(pseudo, self._epoch_active, self._probs, self._regret, self._scale)
 
     def _plan(self, l1: FloatArray, l2: FloatArray, activity: OracleRun | None) -> Plan:
         assert activity is not None  # a watched learner always knows who is active
-        starts = self._starts(l1)
-        pseudo = epoch_averages(l1, starts, self.grid.B, activity.active)
+        starts, pseudo, active = self._epochs(l1, activity.active)
         marginals = np.empty_like(pseudo)
-        _run_epochs(pseudo, np.ascontiguousarray(activity.active[starts]), marginals)
+        _run_epochs(pseudo, active, marginals)
         plan = plain_plan(len(l1), starts, marginals, maximal_coupling(marginals))
         return self._with_standins(plan, l1, l2, activity)
 
     def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
         """Return the sleeping regret bound for an expert that is always active."""
         late = self._late_segments()
-        bound = bounds.adanormalhedge_sleeping(self.T, self.K, self.grid.B, self.T, late)
+        bound = bounds.adanormalhedge_sleeping(
+            self.horizon, self.K, self.grid.B, self.horizon, late
+        )
         return {"sleeping regret": bound}
 
 
@@ -142,10 +135,12 @@ def _distribution(
 
     The largest exponent is taken out first; if every weight is zero the active share equally.
     """
+    # the largest exponent among the active
     most = 0.0
     for h in range(regret.size):
         if active[h]:
             most = max(most, max(0.0, regret[h] + 1) ** 2 / (3 * (scale[h] + 1)))
+    # weights: zero while asleep
     total, count = 0.0, 0
     for h in range(regret.size):
         probs[h] = 0.0
@@ -155,6 +150,7 @@ def _distribution(
             down = max(0.0, regret[h] - 1) ** 2 / (3 * (scale[h] + 1))
             probs[h] = math.exp(up - most) - math.exp(down - most)
             total += probs[h]
+    # normalise
     for h in range(regret.size):
         if total > 0.0:
             probs[h] /= total
@@ -183,6 +179,6 @@ def _charge(
 @njit(cache=True)
 def _run_epochs(pseudo: FloatArray, active: BoolArray, marginals: FloatArray) -> None:
     regret, scale = np.zeros(pseudo.shape[1]), np.zeros(pseudo.shape[1])
-    for m in range(pseudo.shape[0]):
+    for m in range(pseudo.shape[0]):  # play the epoch, then learn from it
         _distribution(regret, scale, active[m], marginals[m])
         _charge(pseudo[m], active[m], marginals[m], regret, scale)

@@ -10,7 +10,7 @@ Source: docs/theory/09-tradeoff.md, "Learners of cumulative losses" and "Deactiv
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -47,7 +47,7 @@ class ScalarizedLearner(EpochLearner):
 
     Parameters
     ----------
-    T:
+    horizon:
         Number of rounds.
     K:
         Number of experts.
@@ -67,8 +67,8 @@ class ScalarizedLearner(EpochLearner):
     >>> from counterplay.core.online import FollowTheLeader
     >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff.instances import impossibility_worlds
-    >>> world_1, world_2 = impossibility_worlds(T=9600)
-    >>> learner = ScalarizedLearner(T=9600, K=2, lam=1.0, learner=FollowTheLeader())
+    >>> world_1, world_2 = impossibility_worlds(rounds=9600)
+    >>> learner = ScalarizedLearner(horizon=9600, K=2, lam=1.0, learner=FollowTheLeader())
     >>> result = play(learner, LossStream(world_2.l1, world_2.l2, c=world_2.c), fast=True)
     >>> round(result.primary_regret()), round(result.secondary_regret())  # mean of both: >= 66.7
     (400, 1)
@@ -82,7 +82,7 @@ class ScalarizedLearner(EpochLearner):
 
     def __init__(
         self,
-        T: int,
+        horizon: int,
         K: int,
         lam: float,
         alpha: float | None = None,
@@ -92,7 +92,7 @@ class ScalarizedLearner(EpochLearner):
         random_state: RandomState = None,
     ) -> None:
         self.lam = check_real(lam, "lam", low=0.0)
-        super().__init__(T, K, alpha, B=B, learner=learner, random_state=random_state)
+        super().__init__(horizon, K, alpha, B=B, learner=learner, random_state=random_state)
 
     def _combine(self, l1: FloatArray, l2: FloatArray) -> FloatArray:
         mixed: FloatArray = (l1 + self.lam * l2) / (1 + self.lam)
@@ -115,7 +115,7 @@ class CumulativeLossLearner(BicriteriaLearner):
         ``rule(L1, L2)`` returns the probabilities of the experts; ``L1`` and ``L2`` are the vectors
         of cumulative losses so far. It must take exactly these two arguments and give the same
         answer for the same arguments.
-    T:
+    horizon:
         Number of rounds.
     K:
         Number of experts.
@@ -129,7 +129,7 @@ class CumulativeLossLearner(BicriteriaLearner):
     >>> def softmin(L1, L2):
     ...     w = np.exp(-0.05 * (L1 - L1.min()))
     ...     return w / w.sum()
-    >>> learner = CumulativeLossLearner(softmin, T=500, K=2)
+    >>> learner = CumulativeLossLearner(softmin, horizon=500, K=2)
     >>> l1 = np.tile([[0.0, 1.0]], (500, 1))
     >>> round(play(learner, LossStream(l1, l1, c=0.5), fast=True).primary_regret(), 2)
     14.11
@@ -143,8 +143,10 @@ class CumulativeLossLearner(BicriteriaLearner):
     uses_secondary: ClassVar[bool] = True
     _sums: FloatArray  # cumulative losses, shape (2, K)
 
-    def __init__(self, rule: Rule, T: int, K: int, *, random_state: RandomState = None) -> None:
-        self._init(T, K, random_state)
+    def __init__(
+        self, rule: Rule, horizon: int, K: int, *, random_state: RandomState = None
+    ) -> None:
+        self._init(horizon, K, random_state)
         self.rule = _check_rule(rule)
         self.reset()
 
@@ -197,11 +199,12 @@ class RestartOnDeactivation(DeactivationLearner):
     """Start a fresh learner on the active experts whenever somebody is switched off (or on).
 
     Use it as a baseline for ``DeactivationLearner``: its sleeping regret grows with the number of
-    deactivations, linearly for a learner tuned for ``T``, like a square root for an anytime one.
+    deactivations: linearly for a learner tuned for all rounds, like a square root for an anytime
+    one.
 
     Parameters
     ----------
-    T:
+    horizon:
         Number of rounds.
     K:
         Number of experts.
@@ -214,7 +217,7 @@ class RestartOnDeactivation(DeactivationLearner):
     learner:
         As for ``DeactivationLearner``.
     anytime:
-        ``"doubling"`` or ``"decreasing"``; None: the learner stays tuned for all ``T`` rounds.
+        ``"doubling"`` or ``"decreasing"``; None: the learner stays tuned for the whole horizon.
     random_state:
         None, an int or a ``numpy.random.Generator``.
 
@@ -223,10 +226,10 @@ class RestartOnDeactivation(DeactivationLearner):
     >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff import CusumOracle, DeactivationLearner
     >>> from counterplay.tradeoff.instances import staggered
-    >>> game = staggered(T=4096, alpha=0.3, K=8)
+    >>> game = staggered(rounds=4096, alpha=0.3, K=8)
     >>> watchdog = CusumOracle(game.c, game.threshold)
     >>> stream = LossStream(game.l1, game.l2, replicates=0)
-    >>> learners = [kind(T=4096, K=8, alpha=0.3, oracle=watchdog, anytime=None)
+    >>> learners = [kind(horizon=4096, K=8, alpha=0.3, oracle=watchdog, anytime=None)
     ...             for kind in (DeactivationLearner, RestartOnDeactivation)]
     >>> [round(float(play(a, stream, fast=True).sleeping_regret()[-1])) for a in learners]
     [308, 1633]
@@ -243,7 +246,7 @@ class RestartOnDeactivation(DeactivationLearner):
 
     def __init__(
         self,
-        T: int,
+        horizon: int,
         K: int,
         alpha: float | None = None,
         *,
@@ -254,8 +257,8 @@ class RestartOnDeactivation(DeactivationLearner):
         random_state: RandomState = None,
     ) -> None:
         super().__init__(
-            T, K, alpha, B=B, oracle=oracle, learner=learner, anytime=anytime, fallback="first",
-            random_state=random_state,
+            horizon, K, alpha, B=B, oracle=oracle, learner=learner, anytime=anytime,
+            fallback="first", random_state=random_state,
         )  # fmt: skip
 
     def _check_state(self) -> None:
@@ -304,14 +307,7 @@ class RestartOnDeactivation(DeactivationLearner):
         active = activity.active
         changes = np.flatnonzero((active[1:] != active[:-1]).any(axis=1)) + 1
         edges = [0, *changes.tolist(), len(l1)]
-        plans, experts = [], []
-        for start, end in zip(edges, edges[1:]):
-            ids = np.flatnonzero(active[start])
-            block = np.ascontiguousarray(l1[start:end, ids])
-            starts = np.arange(0, end - start, self.grid.B)
-            plans.append(epoch_plan(self._prototype(), block, starts, self.grid))
-            experts.append(ids)
-        return join_plans(plans, experts, self.K)
+        return _restarted(self, l1, edges, [np.flatnonzero(active[start]) for start in edges[:-1]])
 
     def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
         """Return nothing: the price of the restarts is what the comparison shows."""
@@ -334,10 +330,10 @@ class RestartAtReset(DeactivationLearner):
     >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff import CusumOracle
     >>> from counterplay.tradeoff.instances import burst
-    >>> game = burst(T=8192, alpha=0.4, K=4, N=3)
+    >>> game = burst(rounds=8192, alpha=0.4, K=4, N=3)
     >>> watchdog = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
     >>> stream = LossStream(game.l1, game.l2, replicates=0)
-    >>> learner = RestartAtReset(T=8192, K=4, alpha=0.4, oracle=watchdog)
+    >>> learner = RestartAtReset(horizon=8192, K=4, alpha=0.4, oracle=watchdog)
     >>> round(float(play(learner, stream, fast=True).sleeping_regret().max()))
     1492
 
@@ -359,20 +355,27 @@ class RestartAtReset(DeactivationLearner):
 
     def _plan(self, l1: FloatArray, l2: FloatArray, activity: OracleRun | None) -> Plan:
         assert activity is not None  # a watched learner always knows who is active
-        everybody = np.arange(self.K)
-        edges = [*activity.resets, len(l1)]
-        plans = [
-            epoch_plan(
-                self._prototype(),
-                np.ascontiguousarray(l1[start:end]),
-                np.arange(0, end - start, self.grid.B),
-                self.grid,
-                activity.active[start:end],
-            )
-            for start, end in zip(edges, edges[1:])
-        ]
-        plan = join_plans(plans, [everybody] * len(plans), self.K)
+        edges, everybody = [*activity.resets, len(l1)], np.arange(self.K)
+        blocks = [everybody] * len(activity.resets)
+        plan = _restarted(self, l1, edges, blocks, activity.active)
         return self._with_standins(plan, l1, l2, activity)
+
+
+def _restarted(
+    learner: DeactivationLearner,
+    l1: FloatArray,
+    edges: Sequence[int],
+    experts: Sequence[IntArray],
+    active: BoolArray | None = None,
+) -> Plan:
+    """The law of a learner that starts afresh at every edge, among the experts of the block."""
+    plans = []
+    for start, end, ids in zip(edges, edges[1:], experts):
+        block = np.ascontiguousarray(l1[start:end, ids])
+        starts = np.arange(0, end - start, learner.grid.B)
+        mask = None if active is None else active[start:end]
+        plans.append(epoch_plan(learner._prototype(), block, starts, learner.grid, mask))
+    return join_plans(plans, experts, learner.K)
 
 
 def _no_rule(L1: FloatArray, L2: FloatArray) -> FloatArray:

@@ -2,8 +2,8 @@
 
 Upper bounds come with the constants worked out in docs/theory/09-tradeoff.md (the source states
 orders only); lower bounds hold for every learner on the instance named in the docstring. ``ln`` is
-the natural logarithm, ``E`` the number of epochs, ``threshold`` the burst budget
-``delta * T**alpha``.
+the natural logarithm, ``T`` the number of rounds, ``E`` the number of epochs, ``threshold`` the
+burst budget ``delta * T**alpha``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DOUBLING = 2 * math.sqrt(2) / (math.sqrt(2) - 1)
 """Constant of the doubling trick, about 6.83."""
 
 
-def hedge_regret(T: int, K: int) -> float:
+def hedge_regret(rounds: int, K: int) -> float:
     """Regret of ``Hedge`` with its default step: ``sqrt(T ln K / 2)``.
 
     Examples
@@ -34,7 +34,7 @@ def hedge_regret(T: int, K: int) -> float:
     >>> round(hedge_regret(1000, 10), 1)
     33.9
     """
-    return math.sqrt(check_positive_int(T, "T") * _log(K) / 2)
+    return math.sqrt(check_positive_int(rounds, "rounds") * _log(K) / 2)
 
 
 def decreasing_hedge_regret(m: int, K: int) -> float:
@@ -122,91 +122,90 @@ def lazy_leader_switches(loss: float, eps: float) -> float:
     return check_real(eps, "eps", low=0) * check_real(loss, "loss", low=0)
 
 
-def epoch_primary(T: int, K: int, B: int) -> float:
+def epoch_primary(rounds: int, K: int, B: int) -> float:
     """Primary regret of ``EpochLearner``: ``B * 2 sqrt(E ln K)`` (Theorem 9.4).
 
     Examples
     --------
-    >>> round(epoch_primary(T=10_000, K=10, B=100), 1)
+    >>> round(epoch_primary(rounds=10_000, K=10, B=100), 1)
     3034.9
     """
     length = check_positive_int(B, "B")
-    return length * dartboard_regret(_epochs(T, length), K)
+    return length * dartboard_regret(_epochs(rounds, length), K)
 
 
-def epoch_secondary(T: int, K: int, B: int, threshold: float) -> float:
+def epoch_secondary(rounds: int, K: int, B: int, threshold: float) -> float:
     """Secondary regret of ``EpochLearner``: ``threshold * (2 sqrt(E ln K) + 1)`` (Theorem 9.4).
 
     Examples
     --------
-    >>> round(epoch_secondary(T=10_000, K=10, B=100, threshold=100.0), 1)
+    >>> round(epoch_secondary(rounds=10_000, K=10, B=100, threshold=100.0), 1)
     3134.9
     """
     budget = check_real(threshold, "threshold", low=0)
-    return budget * (dartboard_switches(_epochs(T, check_positive_int(B, "B")), K) + 1)
+    return budget * (dartboard_switches(_epochs(rounds, check_positive_int(B, "B")), K) + 1)
 
 
-def balanced_epochs(T: int, K: int, threshold: float) -> float:
+def balanced_epochs(rounds: int, K: int, threshold: float) -> float:
     """The larger of both bounds of ``EpochLearner`` with ``B="balanced"``.
 
     Examples
     --------
-    >>> round(balanced_epochs(T=10_000, K=10, threshold=25.0), 1)
+    >>> round(balanced_epochs(rounds=10_000, K=10, threshold=25.0), 1)
     1542.4
     """
     budget = check_real(threshold, "threshold", low=0)
-    B = min(check_positive_int(T, "T"), max(1, round(budget)))
-    return max(epoch_primary(T, K, B), epoch_secondary(T, K, B, budget))
+    B = min(check_positive_int(rounds, "rounds"), max(1, round(budget)))
+    return max(epoch_primary(rounds, K, B), epoch_secondary(rounds, K, B, budget))
 
 
-def lazy_hedge_rate(T: int, K: int, threshold: float) -> float:
+def lazy_hedge_rate(rounds: int, K: int, threshold: float) -> float:
     """Default rate of ``LazyHedge``: ``min(1/2, sqrt(ln K / (max(threshold, 1) T)))``.
 
     Examples
     --------
-    >>> round(lazy_hedge_rate(T=10_000, K=10, threshold=100.0), 6)
+    >>> round(lazy_hedge_rate(rounds=10_000, K=10, threshold=100.0), 6)
     0.001517
     """
     budget = max(1.0, check_real(threshold, "threshold", low=0))
-    return min(0.5, math.sqrt(_log(K) / (budget * check_positive_int(T, "T"))))
+    return min(0.5, math.sqrt(_log(K) / (budget * check_positive_int(rounds, "rounds"))))
 
 
-def lazy_hedge_primary(T: int, K: int, threshold: float) -> float:
+def lazy_hedge_primary(rounds: int, K: int, threshold: float) -> float:
     """Primary regret of ``LazyHedge``: ``eta T + ln K / eta``.
 
     Examples
     --------
-    >>> round(lazy_hedge_primary(T=10_000, K=10, threshold=100.0), 1)
+    >>> round(lazy_hedge_primary(rounds=10_000, K=10, threshold=100.0), 1)
     1532.6
     """
-    eta = lazy_hedge_rate(T, K, threshold)
-    return eta * T + (_log(K) / eta if eta else 0.0)
+    eta = lazy_hedge_rate(rounds, K, threshold)
+    return eta * rounds + (_log(K) / eta if eta else 0.0)
 
 
-def lazy_hedge_secondary(T: int, K: int, threshold: float) -> float:
+def lazy_hedge_secondary(rounds: int, K: int, threshold: float) -> float:
     """Secondary regret of ``LazyHedge``: ``threshold * (ln K + T (eta + eta**2) + 1)``.
 
     Examples
     --------
-    >>> round(lazy_hedge_secondary(T=10_000, K=10, threshold=100.0), 1)
+    >>> round(lazy_hedge_secondary(rounds=10_000, K=10, threshold=100.0), 1)
     1850.0
     """
-    eta = lazy_hedge_rate(T, K, threshold)
-    return threshold * (_log(K) + T * (eta + eta**2) + 1)
+    eta = lazy_hedge_rate(rounds, K, threshold)
+    return threshold * (_log(K) + rounds * (eta + eta**2) + 1)
 
 
 def doubling_regret(m: int, K: int) -> float:
     """Regret of ``Doubling(ShrinkingDartboard())`` after any ``m`` rounds.
 
-    ``6.83 sqrt(m ln K) + 8 ln K``; the second term pays for the first, short blocks.
+    ``6.83 sqrt(m ln K)`` (Proposition 9.J).
 
     Examples
     --------
     >>> round(doubling_regret(100, 10), 1)
-    122.0
+    103.6
     """
-    log = _log(K)
-    return DOUBLING * math.sqrt(check_positive_int(m, "m") * log) + 8 * log
+    return DOUBLING * math.sqrt(check_positive_int(m, "m") * _log(K))
 
 
 def doubling_switches(m: int, K: int) -> float:
@@ -239,16 +238,15 @@ def coupling_secondary(threshold: float, total_variation: float) -> float:
 def deactivation_sleeping(active_rounds: int, K: int, B: int) -> float:
     """Sleeping regret of ``DeactivationLearner`` to an expert active in the first rounds.
 
-    ``6.83 sqrt(ln K T_h B) + 8 B ln K + B`` (Equation 9.1, with the doubling learner; Theorem 9.6).
+    ``6.83 sqrt(ln K T_h B) + B`` (Equation 9.1, with the doubling learner; Theorem 9.6).
 
     Examples
     --------
     >>> round(deactivation_sleeping(active_rounds=10_000, K=10, B=100))
-    12304
+    10462
     """
     rounds, length = check_int(active_rounds, "active_rounds", low=0), check_positive_int(B, "B")
-    log = _log(K)
-    return DOUBLING * math.sqrt(log * rounds * length) + 8 * length * log + length
+    return DOUBLING * math.sqrt(_log(K) * rounds * length) + length
 
 
 def deactivation_secondary(
@@ -276,7 +274,7 @@ def restart_sleeping(active_rounds: ArrayLike, K: int, B: int) -> float:
     Examples
     --------
     >>> round(restart_sleeping([5_000, 5_000], K=10, B=100))
-    18538
+    14854
     """
     rounds = check_float_array(active_rounds, "active_rounds", ndim=1)
     return sum(deactivation_sleeping(int(n), K, B) for n in rounds)
@@ -294,7 +292,7 @@ def reactivation_epochs(K: int) -> int:
 
 
 def reactivation_sleeping(
-    T: int, K: int, B: int, active_rounds: int, late_segments: int = 0
+    rounds: int, K: int, B: int, active_rounds: int, late_segments: int = 0
 ) -> float:
     """Sleeping regret of ``ReactivationLearner`` (Theorem 9.8, with its constants).
 
@@ -303,14 +301,14 @@ def reactivation_sleeping(
 
     Examples
     --------
-    >>> round(reactivation_sleeping(T=10_000, K=10, B=100, active_rounds=10_000), 1)
+    >>> round(reactivation_sleeping(rounds=10_000, K=10, B=100, active_rounds=10_000), 1)
     6069.7
     """
     length, log = check_positive_int(B, "B"), _log(K)
-    E = _epochs(T, length)
-    rounds = check_int(active_rounds, "active_rounds", low=0)
+    E = _epochs(rounds, length)
+    alive = check_int(active_rounds, "active_rounds", low=0)
     extra = length * check_int(late_segments, "late_segments", low=0)
-    return 2 * length * math.sqrt(E * log) + 2 * rounds * math.sqrt(log / E) + extra
+    return 2 * length * math.sqrt(E * log) + 2 * alive * math.sqrt(log / E) + extra
 
 
 def reactivation_draws(E: int, K: int, deactivations: int, resets: int) -> float:
@@ -326,7 +324,7 @@ def reactivation_draws(E: int, K: int, deactivations: int, resets: int) -> float
 
 
 def reactivation_secondary(
-    T: int, K: int, B: int, threshold: float, c: float, deactivations: int, resets: int
+    rounds: int, K: int, B: int, threshold: float, c: float, deactivations: int, resets: int
 ) -> float:
     """Secondary regret of ``ReactivationLearner`` (Theorem 9.8, corrected).
 
@@ -339,14 +337,14 @@ def reactivation_secondary(
     3734.9
     """
     length, budget = check_positive_int(B, "B"), check_real(threshold, "threshold", low=0)
-    E = _epochs(T, length)
+    E = _epochs(rounds, length)
     draws = reactivation_draws(E, K, deactivations, resets)
     overshoot = (1 - check_fraction(c, "c")) * length
     return budget * draws + overshoot * (deactivations + resets + 1)
 
 
 def adanormalhedge_sleeping(
-    T: int, K: int, B: int, active_rounds: int, late_segments: int = 0
+    rounds: int, K: int, B: int, active_rounds: int, late_segments: int = 0
 ) -> float:
     """Sleeping regret of ``AdaNormalHedge`` (Luo and Schapire 2015, Thm. 1).
 
@@ -355,11 +353,11 @@ def adanormalhedge_sleeping(
 
     Examples
     --------
-    >>> round(adanormalhedge_sleeping(T=10_000, K=10, B=100, active_rounds=10_000), 1)
+    >>> round(adanormalhedge_sleeping(rounds=10_000, K=10, B=100, active_rounds=10_000), 1)
     3692.8
     """
     length = check_positive_int(B, "B")
-    E = _epochs(T, length)
+    E = _epochs(rounds, length)
     late = check_int(late_segments, "late_segments", low=0)
     mine = math.ceil(check_int(active_rounds, "active_rounds", low=0) / length) + late
     log = _log(K) + math.log(2.5 + 1.5 * math.log1p(E))
@@ -387,7 +385,7 @@ def stint_secondary(
     return check_real(threshold, "threshold", low=0) * stints + overshoot
 
 
-def impossibility_average(T: int) -> float:
+def impossibility_average(rounds: int) -> float:
     """Least average over both worlds of ``max(R1, R2)`` on ``impossibility_worlds``: ``T / 144``.
 
     Examples
@@ -395,10 +393,10 @@ def impossibility_average(T: int) -> float:
     >>> impossibility_average(144_000)
     1000.0
     """
-    return check_positive_int(T, "T") / 144
+    return check_positive_int(rounds, "rounds") / 144
 
 
-def impossibility_worst(T: int) -> float:
+def impossibility_worst(rounds: int) -> float:
     """Least ``max(R1, R2)`` of the worse world of ``impossibility_worlds``: ``T / 120``.
 
     Examples
@@ -406,7 +404,18 @@ def impossibility_worst(T: int) -> float:
     >>> impossibility_worst(120_000)
     1000.0
     """
-    return check_positive_int(T, "T") / 120
+    return check_positive_int(rounds, "rounds") / 120
+
+
+def impossibility_leader(rounds: int) -> float:
+    """What Follow the Leader has instead of ``impossibility_average``: ``T / 96``.
+
+    Examples
+    --------
+    >>> impossibility_leader(96_000)
+    1000.0
+    """
+    return check_positive_int(rounds, "rounds") / 96
 
 
 def burst_pair_minimax(m: float) -> float:
@@ -448,7 +457,7 @@ def minimum_constant(E: int, K: int) -> float:
     return (E / 2 - binomial_minimum(E, K)) / math.sqrt(E * math.log(K))
 
 
-def switch_tax(T: int, K: int, B: int, delta: float) -> float:
+def switch_tax(rounds: int, K: int, B: int, delta: float) -> float:
     """Least ``max(E R1, E R2)`` of any learner on ``adaptive_switch_tax`` (Theorem 9.3).
 
     ``delta / (1 + delta) * a * sqrt(ln K) * B * sqrt(E)`` with the exact ``a(E, K)``; smaller than
@@ -456,15 +465,15 @@ def switch_tax(T: int, K: int, B: int, delta: float) -> float:
 
     Examples
     --------
-    >>> round(switch_tax(T=16_384, K=4, B=128, delta=0.5), 1)
+    >>> round(switch_tax(rounds=16_384, K=4, B=128, delta=0.5), 1)
     248.2
     """
     share, length = check_fraction(delta, "delta"), check_positive_int(B, "B")
-    E = check_positive_int(T, "T") // length
+    E = check_positive_int(rounds, "rounds") // length
     return share / (1 + share) * minimum_constant(E, K) * math.sqrt(_log(K) * E) * length
 
 
-def cumulative_trap(T: int, alpha: float) -> float:
+def cumulative_trap(rounds: int, alpha: float) -> float:
     """Least ``E max(R1, R2)`` on ``cumulative_trap`` for learners of cumulative losses only.
 
     ``T**((1 + alpha)/2) / 16 - sqrt(T ln T)`` (Theorem 9.5); negative for small ``T``.
@@ -474,7 +483,7 @@ def cumulative_trap(T: int, alpha: float) -> float:
     >>> round(cumulative_trap(10**6, 0.8))
     11982
     """
-    rounds = check_positive_int(T, "T")
+    rounds = check_positive_int(rounds, "rounds")
     power = float(rounds) ** ((1 + check_fraction(alpha, "alpha")) / 2)
     return float(power / 16 - math.sqrt(rounds * math.log(rounds)))
 
@@ -514,5 +523,5 @@ def _log(K: int) -> float:
     return math.log(check_positive_int(K, "K"))
 
 
-def _epochs(T: int, B: int) -> int:
-    return -(-check_positive_int(T, "T") // B)
+def _epochs(rounds: int, B: int) -> int:
+    return -(-check_positive_int(rounds, "rounds") // B)

@@ -134,7 +134,7 @@ def burst_check(l2: ArrayLike, c: float, threshold: float) -> BurstCheck:
     c:
         Tolerated secondary loss per round.
     threshold:
-        The burst budget, for example ``burst_threshold(T, delta, alpha)``.
+        The burst budget, for example ``burst_threshold(rounds, delta, alpha)``.
 
     Examples
     --------

@@ -93,15 +93,11 @@ class ChampionChallenger(Stateful):
         models such as river's, for ``predict_one`` and ``observe_one``. Leave it out to feed
         losses to ``step`` yourself.
     budget:
-        A ``HarmBudget``; or pass ``harm_rate`` and ``burst``.
+        How much harm is tolerated: ``HarmBudget(rate, burst)``.
     n_models:
         Number of models, when ``models`` is left out.
     horizon:
         Number of rounds to come.
-    harm_rate:
-        Tolerated harm per round.
-    burst:
-        How much a model may exceed it on any interval.
     policy:
         ``"guaranteed"``: ``ReactivationLearner``, with a proven bound on switches in advance.
         ``"adaptive"``: ``AdaNormalHedge``, which finds the best model several times faster on
@@ -134,7 +130,7 @@ class ChampionChallenger(Stateful):
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> live = ChampionChallenger(
-    ...     n_models=3, horizon=2000, harm_rate=0.1, burst=10.0, random_state=0)
+    ...     n_models=3, budget=HarmBudget(0.1, 10.0), horizon=2000, random_state=0)
     >>> for _ in range(2000):
     ...     _ = live.step(primary=rng.random(3) * [0.6, 0.5, 0.4], secondary=[0.05, 0.1, 0.13])
     >>> report = live.report()
@@ -170,8 +166,6 @@ class ChampionChallenger(Stateful):
         *,
         n_models: int | None = None,
         horizon: int,
-        harm_rate: float | None = None,
-        burst: float | None = None,
         policy: Policy = "guaranteed",
         review_every: int | None = None,
         primary: BatchLoss = error_rate,
@@ -180,7 +174,9 @@ class ChampionChallenger(Stateful):
         random_state: RandomState = None,
     ) -> None:
         self.models = None if models is None else tuple(models)
-        self.budget = _one_budget(budget, harm_rate, burst)
+        if not isinstance(budget, HarmBudget):
+            raise InvalidInputError(f"pass budget=HarmBudget(rate, burst), got {budget!r:.100}")
+        self.budget = budget
         self.n_models = _one_count(self.models, n_models)
         self.horizon = check_positive_int(horizon, "horizon")
         self.policy: Policy = check_choice(policy, "policy", ("guaranteed", "adaptive"))
@@ -195,13 +191,22 @@ class ChampionChallenger(Stateful):
         return {
             "n_models": self.n_models,
             "horizon": self.horizon,
-            "harm_rate": self.budget.rate,
-            "burst": self.budget.burst,
+            "budget": self.budget,
             "policy": self.policy,
             "review_every": self.review_every,
             "positive": self.positive,
             "random_state": self.random_state,
         }
+
+    def _stored_params(self) -> dict[str, Any]:
+        params = self.get_params()
+        del params["budget"]
+        return {**params, "harm_rate": self.budget.rate, "burst": self.budget.burst}
+
+    @classmethod
+    def _revive(cls, params: dict[str, Any]) -> Self:
+        budget = HarmBudget(params.pop("harm_rate"), params.pop("burst"))
+        return cls(budget=budget, **params)
 
     def _new_learner(self, random_state: RandomState) -> ReactivationLearner | AdaNormalHedge:
         """The learner and its watchdog before the first round; all of it follows from us."""
@@ -495,20 +500,6 @@ def _check_count(text: str) -> None:
             f"the stored ChampionChallenger has n_models={count!r:.50} but {len(stored)} losses; "
             "the text is damaged"
         )
-
-
-def _one_budget(
-    budget: HarmBudget | None, harm_rate: float | None, burst: float | None
-) -> HarmBudget:
-    if budget is not None:
-        if harm_rate is not None or burst is not None:
-            raise InvalidInputError("pass either budget, or harm_rate and burst, not both")
-        if not isinstance(budget, HarmBudget):
-            raise InvalidInputError(f"budget must be a HarmBudget, got {budget!r}")
-        return budget
-    if harm_rate is None or burst is None:
-        raise InvalidInputError("pass harm_rate and burst, or budget=HarmBudget(rate, burst)")
-    return HarmBudget(harm_rate, burst)
 
 
 def _one_count(models: tuple[Any, ...] | None, n_models: int | None) -> int:

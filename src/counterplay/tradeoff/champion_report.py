@@ -77,9 +77,9 @@ class ChampionReport(Report):
 
     Examples
     --------
-    >>> from counterplay.tradeoff import ChampionChallenger
+    >>> from counterplay.tradeoff import ChampionChallenger, HarmBudget
     >>> live = ChampionChallenger(
-    ...     n_models=2, horizon=400, harm_rate=0.1, burst=5.0, random_state=0)
+    ...     n_models=2, horizon=400, budget=HarmBudget(0.1, 5.0), random_state=0)
     >>> for _ in range(400):
     ...     _ = live.step(primary=[0.3, 0.2], secondary=[0.05, 0.14])
     >>> report = live.report()

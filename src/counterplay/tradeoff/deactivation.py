@@ -32,7 +32,7 @@ class DeactivationLearner(WatchedLearner):
 
     Parameters
     ----------
-    T:
+    horizon:
         Number of rounds.
     K:
         Number of experts.
@@ -58,7 +58,7 @@ class DeactivationLearner(WatchedLearner):
     Notes
     -----
     For every expert, active in ``T_h`` rounds: sleeping regret at most
-    ``6.83 sqrt(ln K T_h B) + 8 B ln K + B``. With ``s`` switches of its own choice and ``D`` rounds
+    ``6.83 sqrt(ln K T_h B) + B``. With ``s`` switches of its own choice and ``D`` rounds
     in which somebody is switched off: secondary regret at most
     ``threshold (s + D + 1) + D (1 - c)``. Both for losses fixed in advance.
 
@@ -67,9 +67,9 @@ class DeactivationLearner(WatchedLearner):
     >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff import CusumOracle
     >>> from counterplay.tradeoff.instances import prefix_star
-    >>> game = prefix_star(T=4096, alpha=0.4, K=16, T_h=800)
+    >>> game = prefix_star(rounds=4096, alpha=0.4, K=16, T_h=800)
     >>> watchdog = CusumOracle(c=game.c, threshold=game.threshold)
-    >>> learner = DeactivationLearner(T=4096, K=16, alpha=0.4, oracle=watchdog)
+    >>> learner = DeactivationLearner(horizon=4096, K=16, alpha=0.4, oracle=watchdog)
     >>> result = play(learner, LossStream(game.l1, game.l2, replicates=0), fast=True)
     >>> int(result.active[:, 0].sum()), round(float(result.sleeping_regret()[0]))  # bound: 2269
     (800, 447)
@@ -90,7 +90,7 @@ class DeactivationLearner(WatchedLearner):
 
     def __init__(
         self,
-        T: int,
+        horizon: int,
         K: int,
         alpha: float | None = None,
         *,
@@ -101,13 +101,12 @@ class DeactivationLearner(WatchedLearner):
         fallback: Fallback = "best_primary",
         random_state: RandomState = None,
     ) -> None:
-        self._init(T, K, random_state)
-        self._init_watch(oracle, fallback)
+        self._init(horizon, K, random_state)
+        self._init_watch(alpha, B, oracle, fallback)
         if oracle is not None and oracle.resets is not None and not self._allows_resets:
             raise InvalidInputError(
                 "DeactivationLearner needs an oracle without resets; use ReactivationLearner"
             )
-        self._init_epochs(alpha, B)
         self.learner = learner
         self.anytime = anytime
         self.reset()
@@ -146,7 +145,7 @@ class DeactivationLearner(WatchedLearner):
             return {}
         most = bounds.doubling_switches(self.grid.E, self.K)
         found = {
-            "sleeping regret": bounds.deactivation_sleeping(self.T, self.K, self.grid.B),
+            "sleeping regret": bounds.deactivation_sleeping(self.horizon, self.K, self.grid.B),
             "expected switches": most,
         }
         if activity is not None and self.oracle is not None:

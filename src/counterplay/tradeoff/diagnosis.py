@@ -32,13 +32,13 @@ class ImpossibilityReport(Report):
     Examples
     --------
     >>> from counterplay.tradeoff.instances import impossibility_worlds
-    >>> world, _ = impossibility_worlds(T=10_000)
+    >>> world, _ = impossibility_worlds(rounds=10_000)
     >>> report = impossibility_report(world.l1, world.l2)
     >>> report.possible, round(report.needed_budget, 1), round(report.needed_alpha, 2)
     (False, 312.5, 0.62)
     """
 
-    T: int
+    rounds: int
     check: BurstCheck
     primary: FloatArray = field(repr=False)
     """Average primary loss of every expert."""
@@ -65,17 +65,17 @@ class ImpossibilityReport(Report):
     @property
     def needed_alpha(self) -> float:
         """The exponent ``alpha`` with ``T**alpha`` equal to the needed budget."""
-        return math.log(max(1.0, self.needed_budget)) / math.log(self.T) if self.T > 1 else 0.0
+        return math.log(max(1.0, self.needed_budget)) / math.log(max(2, self.rounds))
 
     def promise(self, budget: float | None = None) -> float:
         """Return what ``EpochLearner`` guarantees for both regrets with the given budget."""
         used = self.needed_budget if budget is None else budget
-        return bounds.balanced_epochs(self.T, self.primary.size, used)
+        return bounds.balanced_epochs(self.rounds, self.primary.size, used)
 
     def summary(self) -> str:
         """Return the verdict, the violators, and what would help."""
         head = (
-            f"{self.T} rounds, {self.primary.size} experts, rate {self.check.c:.4g}, "
+            f"{self.rounds} rounds, {self.primary.size} experts, rate {self.check.c:.4g}, "
             f"burst budget {self.check.threshold:.4g}"
         )
         if self.possible:

@@ -38,7 +38,7 @@ class EpochLearner(BicriteriaLearner):
 
     Parameters
     ----------
-    T:
+    horizon:
         Number of rounds.
     K:
         Number of experts.
@@ -63,13 +63,13 @@ class EpochLearner(BicriteriaLearner):
     --------
     >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff.instances import adaptive_switch_tax
-    >>> game = adaptive_switch_tax(T=4096, alpha=0.5, K=4, c=0.2, delta=0.5, random_state=0)
-    >>> lazy = EpochLearner(T=4096, K=4, alpha=0.5, random_state=0)
+    >>> game = adaptive_switch_tax(rounds=4096, alpha=0.5, K=4, c=0.2, delta=0.5, random_state=0)
+    >>> lazy = EpochLearner(horizon=4096, K=4, alpha=0.5, random_state=0)
     >>> stream = LossStream(game.l1, game.l2, c=game.c, replicates=200)
     >>> round(play(lazy, stream, fast=True).secondary_regret())
     153
     >>> from counterplay.core.online import Hedge
-    >>> restless = EpochLearner(T=4096, K=4, alpha=0.5, learner=Hedge(), random_state=0)
+    >>> restless = EpochLearner(horizon=4096, K=4, alpha=0.5, learner=Hedge(), random_state=0)
     >>> round(play(restless, stream, fast=True).secondary_regret())
     1289
 
@@ -87,7 +87,7 @@ class EpochLearner(BicriteriaLearner):
 
     def __init__(
         self,
-        T: int,
+        horizon: int,
         K: int,
         alpha: float | None = None,
         *,
@@ -96,12 +96,12 @@ class EpochLearner(BicriteriaLearner):
         learner: ScalarLearner | None = None,
         random_state: RandomState = None,
     ) -> None:
-        self._init(T, K, random_state)
+        self._init(horizon, K, random_state)
         self.alpha = alpha
         self.B = B
         self.threshold = threshold
         self.learner = check_learner(learner)
-        self.grid = EpochGrid.from_rule(T, B, alpha=alpha, threshold=threshold)
+        self.grid = EpochGrid.from_rule(horizon, B, alpha=alpha, threshold=threshold)
         self.reset()
 
     def _start(self) -> None:
@@ -135,12 +135,12 @@ class EpochLearner(BicriteriaLearner):
         if not isinstance(learner, ShrinkingDartboard) or learner.eta is not None:
             return {}
         found = {
-            "primary regret": bounds.epoch_primary(self.T, self.K, grid.B),
+            "primary regret": bounds.epoch_primary(self.horizon, self.K, grid.B),
             "expected switches": bounds.dartboard_switches(grid.E, self.K),
         }
         if self.threshold is not None:
             found["secondary regret"] = bounds.epoch_secondary(
-                self.T, self.K, grid.B, self.threshold
+                self.horizon, self.K, grid.B, self.threshold
             )
         return found
 
@@ -167,7 +167,7 @@ class LazyHedge(EpochLearner):
 
     Parameters
     ----------
-    T:
+    horizon:
         Number of rounds.
     K:
         Number of experts.
@@ -188,7 +188,7 @@ class LazyHedge(EpochLearner):
     >>> import numpy as np
     >>> from counterplay.tradeoff import LossStream, play
     >>> l1 = np.random.default_rng(0).random((2000, 5))
-    >>> learner = LazyHedge(T=2000, K=5, threshold=20.0)
+    >>> learner = LazyHedge(horizon=2000, K=5, threshold=20.0)
     >>> stream = LossStream(l1, l1, c=0.5, replicates=0)
     >>> round(play(learner, stream, fast=True).expected_switches, 1)
     5.1
@@ -200,7 +200,7 @@ class LazyHedge(EpochLearner):
 
     def __init__(
         self,
-        T: int,
+        horizon: int,
         K: int,
         *,
         threshold: float | None = None,
@@ -212,9 +212,9 @@ class LazyHedge(EpochLearner):
                 raise InvalidInputError("LazyHedge needs threshold (the burst budget) or eta")
             check_real(threshold, "threshold", low=0.0)
         self.eta = eta
-        rate = bounds.lazy_hedge_rate(T, K, threshold or 0.0) if eta is None else eta
+        rate = bounds.lazy_hedge_rate(horizon, K, threshold or 0.0) if eta is None else eta
         super().__init__(
-            T, K, B=1, threshold=threshold, learner=ShrinkingDartboard(rate),
+            horizon, K, B=1, threshold=threshold, learner=ShrinkingDartboard(rate),
             random_state=random_state,
         )  # fmt: skip
 
@@ -223,9 +223,9 @@ class LazyHedge(EpochLearner):
         rate = self.learner.eta if isinstance(self.learner, ShrinkingDartboard) else None
         if not rate or rate > 0.5:  # the bounds use ln(1/(1-eta)) <= eta + eta**2
             return {}
-        most = math.log(self.K) + self.T * (rate + rate**2)
+        most = math.log(self.K) + self.horizon * (rate + rate**2)
         found = {
-            "primary regret": rate * self.T + math.log(self.K) / rate,
+            "primary regret": rate * self.horizon + math.log(self.K) / rate,
             "expected switches": most,
         }
         if self.threshold is not None:

@@ -20,7 +20,7 @@ from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, FloatArray, check_positive_int
 from counterplay.errors import InvalidInputError, ProtocolError
-from counterplay.tradeoff.model import check_active, check_loss_matrix, check_losses
+from counterplay.tradeoff.model import check_loss_matrix, check_losses
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan
 from counterplay.tradeoff.stored import fresh_twin, require, same_kinds
@@ -42,7 +42,7 @@ class Losses:
     Examples
     --------
     >>> from counterplay.tradeoff import EpochLearner
-    >>> learner = EpochLearner(T=100, K=2, B=10, random_state=0)
+    >>> learner = EpochLearner(horizon=100, K=2, B=10, random_state=0)
     >>> learner.observe(Losses([0.1, 0.9], [0.0, 0.2]))
     >>> learner.rounds
     1
@@ -56,13 +56,13 @@ class Losses:
 class BicriteriaLearner(Stateful, Learner):
     """Base class of learners that see a primary and a secondary loss of every expert.
 
-    Subclasses know the number of rounds ``T`` and of experts ``K`` from their constructor and are
-    ready to play at once; ``reset`` starts again.
+    Subclasses know the number of rounds ``horizon`` and of experts ``K`` from their constructor and
+    are ready to play at once; ``reset`` starts again.
 
     Examples
     --------
     >>> from counterplay.tradeoff import EpochLearner
-    >>> learner = EpochLearner(T=100, K=3, B=10, random_state=0)
+    >>> learner = EpochLearner(horizon=100, K=3, B=10, random_state=0)
     >>> isinstance(learner, BicriteriaLearner), learner.act() in (0, 1, 2)
     (True, True)
     """
@@ -72,7 +72,7 @@ class BicriteriaLearner(Stateful, Learner):
     uses_secondary: ClassVar[bool] = False
     """Whether the choices depend on the secondary loss."""
 
-    T: int
+    horizon: int
     K: int
     random_state: RandomState
     oracle: CusumOracle | None = None
@@ -81,8 +81,8 @@ class BicriteriaLearner(Stateful, Learner):
     _choice: int  # expert of the current round; -1 before it was asked for
     _rng: np.random.Generator
 
-    def _init(self, T: int, K: int, random_state: RandomState) -> None:
-        self.T, self.K = check_positive_int(T, "T"), check_positive_int(K, "K")
+    def _init(self, horizon: int, K: int, random_state: RandomState) -> None:
+        self.horizon, self.K = check_positive_int(horizon, "horizon"), check_positive_int(K, "K")
         self.random_state = random_state
 
     def reset(self, random_state: RandomState = None) -> Self:
@@ -98,14 +98,14 @@ class BicriteriaLearner(Stateful, Learner):
 
     def _check_state(self) -> None:
         same_kinds(self, fresh_twin(self), self._varying)
-        require(0 <= self.rounds <= self.T, self, "rounds", f"must be in [0, {self.T}]")
+        require(0 <= self.rounds <= self.horizon, self, "rounds", f"must be in [0, {self.horizon}]")
 
     def begin(self, rounds: int) -> None:
-        """Refuse a game that is longer than what is left of the ``T`` rounds."""
-        if self.rounds + rounds > self.T:
+        """Refuse a game that is longer than what is left of the horizon."""
+        if self.rounds + rounds > self.horizon:
             raise InvalidInputError(
-                f"the learner was built for T={self.T} rounds and has seen {self.rounds}; a game "
-                f"of {rounds} rounds is too long, build it with a larger T or call reset"
+                f"the learner was built for {self.horizon} rounds and has seen {self.rounds}; a "
+                f"game of {rounds} rounds is too long, build it with a larger horizon or call reset"
             )
 
     def act(self, seen: ArrayLike | None = None) -> int:
@@ -164,7 +164,7 @@ class BicriteriaLearner(Stateful, Learner):
         Parameters
         ----------
         l1:
-            Primary losses of shape ``(n, K)`` with ``n <= T``.
+            Primary losses of shape ``(n, K)`` with ``n <= horizon``.
         l2:
             Secondary losses, only needed by learners that look at them.
         active:
@@ -218,17 +218,12 @@ class BicriteriaLearner(Stateful, Learner):
         return vector
 
     def _check_shape(self, losses: FloatArray) -> None:
-        if losses.shape[1] != self.K or len(losses) > self.T:
+        if losses.shape[1] != self.K or len(losses) > self.horizon:
             raise InvalidInputError(
-                f"the learner was built for T={self.T} rounds and K={self.K} experts, "
-                f"but the losses have shape {losses.shape}; build it with matching T and K"
+                f"the learner was built for {self.horizon} rounds and {self.K} experts, "
+                f"but the losses have shape {losses.shape}; build it with matching horizon and K"
             )
 
     def _check_running(self) -> None:
-        if self.rounds >= self.T:
-            raise ProtocolError(f"all {self.T} rounds are over; call reset to start again")
-
-
-def outside_activity(active: ArrayLike, T: int, K: int) -> OracleRun:
-    """Wrap an activity mask that comes from outside."""
-    return OracleRun(check_active(active, T, K), (), (0,))
+        if self.rounds >= self.horizon:
+            raise ProtocolError(f"all {self.horizon} rounds are over; call reset to start again")

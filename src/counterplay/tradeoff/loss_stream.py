@@ -68,7 +68,7 @@ class LossStream(Game[LossTranscript]):
     >>> from counterplay.tradeoff import EpochLearner
     >>> l1 = np.tile([[0.0, 1.0]], (100, 1))
     >>> stream = LossStream(l1, np.full((100, 2), 0.1), c=0.1, replicates=0)
-    >>> round(play(EpochLearner(T=100, K=2, B=10), stream, fast=True).primary_regret(), 2)
+    >>> round(play(EpochLearner(horizon=100, K=2, B=10), stream, fast=True).primary_regret(), 2)
     23.51
     """
 
@@ -116,12 +116,12 @@ class LossStream(Game[LossTranscript]):
         if not isinstance(learner, BicriteriaLearner):
             raise InvalidInputError(
                 f"a loss stream is played by a learner of two losses, not {type(learner).__name__};"
-                " wrap a learner over experts: EpochLearner(T, K, B=1, learner=...)"
+                " wrap a learner over experts: EpochLearner(horizon, K, B=1, learner=...)"
             )
         if self.l1.shape[1] != learner.K:
             raise InvalidInputError(
-                f"the learner was built for T={learner.T} rounds and K={learner.K} experts, "
-                f"but the losses have shape {self.l1.shape}; build it with matching T and K"
+                f"the learner was built for {learner.horizon} rounds and {learner.K} experts, "
+                f"but the losses have shape {self.l1.shape}; build it with matching horizon and K"
             )
         if self.adaptive is not None and learner.oracle is not None:
             warnings.warn(

@@ -83,7 +83,7 @@ class Instance:
         object.__setattr__(self, "meta", MappingProxyType(dict(self.meta)))
 
     @property
-    def T(self) -> int:
+    def rounds(self) -> int:
         """Number of rounds."""
         return int(self.l1.shape[0])
 
@@ -95,7 +95,7 @@ class Instance:
     @property
     def threshold(self) -> float:
         """The burst budget ``delta * T**alpha``, never rounded."""
-        return float(self.delta * float(self.T) ** self.alpha)
+        return float(self.delta * float(self.rounds) ** self.alpha)
 
     def __reduce__(self) -> tuple[Any, ...]:  # a mapping proxy cannot be pickled
         fields = (self.l1, self.l2, self.c, self.delta, self.alpha, dict(self.meta))
@@ -182,28 +182,28 @@ class CallableSecondary(AdaptiveSecondary):
 
 @dataclass(frozen=True)
 class EpochGrid:
-    """T rounds cut into epochs of length B; the last one may be shorter.
+    """Rounds cut into epochs of length B; the last one may be shorter.
 
     Examples
     --------
     >>> EpochGrid.from_rule(10_000, "thesis", alpha=0.5)
-    EpochGrid(T=10000, B=100)
+    EpochGrid(rounds=10000, B=100)
     >>> EpochGrid(10, 4).E
     3
     """
 
-    T: int
+    rounds: int
     B: int
 
     def __post_init__(self) -> None:
-        check_positive_int(self.T, "T")
-        if not 1 <= check_int(self.B, "B") <= self.T:
-            raise InvalidInputError(f"B must be between 1 and T={self.T}, got {self.B}")
+        check_positive_int(self.rounds, "rounds")
+        if not 1 <= check_int(self.B, "B") <= self.rounds:
+            raise InvalidInputError(f"B must be between 1 and {self.rounds} rounds, got {self.B}")
 
     @classmethod
     def from_rule(
         cls,
-        T: int,
+        rounds: int,
         B: EpochRule = "thesis",
         *,
         alpha: float | None = None,
@@ -213,7 +213,7 @@ class EpochGrid:
 
         Parameters
         ----------
-        T:
+        rounds:
             Number of rounds.
         B:
             ``"thesis"``: ``round(T**alpha)``. ``"balanced"``: ``round(threshold)``, which makes
@@ -223,7 +223,7 @@ class EpochGrid:
         threshold:
             The burst budget itself; needed by ``"balanced"``.
         """
-        rounds = check_positive_int(T, "T")
+        rounds = check_positive_int(rounds, "rounds")
         if isinstance(B, str):
             check_choice(B, "B", ("thesis", "balanced"))
             if B == "thesis":
@@ -242,19 +242,19 @@ class EpochGrid:
     @property
     def E(self) -> int:
         """Number of epochs."""
-        return -(-self.T // self.B)
+        return -(-self.rounds // self.B)
 
     @property
     def starts(self) -> IntArray:
         """First round of every epoch."""
-        return np.arange(0, self.T, self.B)
+        return np.arange(0, self.rounds, self.B)
 
     def epoch_of(self, t: int) -> int:
         """Return the epoch of round ``t``, both counted from zero."""
         return t // self.B
 
 
-def burst_threshold(T: int, delta: float, alpha: float) -> float:
+def burst_threshold(rounds: int, delta: float, alpha: float) -> float:
     """Return the burst budget ``delta * T**alpha``; warns where it promises nothing.
 
     Examples
@@ -262,7 +262,7 @@ def burst_threshold(T: int, delta: float, alpha: float) -> float:
     >>> burst_threshold(10_000, 0.5, 0.5)
     50.0
     """
-    rounds = check_positive_int(T, "T")
+    rounds = check_positive_int(rounds, "rounds")
     budget = check_fraction(delta, "delta") * float(rounds) ** check_fraction(alpha, "alpha")
     if alpha == 1:
         _warn_one_epoch()
@@ -316,12 +316,12 @@ def check_loss_matrix(losses: ArrayLike, which: str) -> FloatArray:
     return np.clip(array, 0.0, 1.0)
 
 
-def check_active(active: ArrayLike, T: int, K: int) -> BoolArray:
+def check_active(active: ArrayLike, rounds: int, K: int) -> BoolArray:
     """Return an activity mask ``(T, K)`` in which every round has an active expert."""
     mask = np.asarray(active)
-    if mask.dtype != np.bool_ or mask.shape != (T, K):
+    if mask.dtype != np.bool_ or mask.shape != (rounds, K):
         raise InvalidInputError(
-            f"active must be a boolean array of shape ({T}, {K}), "
+            f"active must be a boolean array of shape ({rounds}, {K}), "
             f"got {mask.dtype} of shape {mask.shape}"
         )
     empty = ~mask.any(axis=1)

@@ -151,12 +151,12 @@ class CusumOracle(Stateful):
     """
 
     _state: ClassVar[tuple[str, ...]] = (
-        "K", "T", "B", "round", "active", "events",
+        "K", "horizon", "B", "round", "active", "events",
         "_level", "_since", "_caught", "_excess", "_resets", "_by_epoch", "_warned",
     )  # fmt: skip
 
     K: int = 0
-    T: int = 0
+    horizon: int = 0
     B: int = 1
     round: int = 0
     """The coming round; all updates before it have been seen."""
@@ -189,23 +189,25 @@ class CusumOracle(Stateful):
         self.on_empty = check_choice(on_empty, "on_empty", ("error", "least_bad"))
         reset_rounds(resets, 1)
 
-    def start(self, K: int, T: int, *, B: int = 1, granularity: Granularity = "round") -> Self:
-        """Begin a stream of ``T`` rounds with ``K`` experts, all of them active.
+    def start(
+        self, K: int, horizon: int, *, B: int = 1, granularity: Granularity = "round"
+    ) -> Self:
+        """Begin a stream of ``horizon`` rounds with ``K`` experts, all of them active.
 
         Parameters
         ----------
         K:
             Number of experts.
-        T:
+        horizon:
             Number of rounds.
         B:
             Epoch length; reset times are rounded up to the next epoch start, with a warning.
         granularity:
             Used when the oracle was built without one.
         """
-        self.K, self.T = check_positive_int(K, "K"), check_positive_int(T, "T")
+        self.K, self.horizon = check_positive_int(K, "K"), check_positive_int(horizon, "horizon")
         self.B = check_positive_int(B, "B")
-        self._resets = aligned_resets(reset_rounds(self.resets, self.T), self.T, self.B)
+        self._resets = aligned_resets(reset_rounds(self.resets, self.horizon), self.horizon, self.B)
         self._by_epoch = (self.granularity or granularity) == "epoch"
         self.round, self.events, self._warned = 0, [], False
         self.active = np.ones(self.K, dtype=bool)
@@ -215,14 +217,14 @@ class CusumOracle(Stateful):
 
     def _check_state(self) -> None:
         if type(self.K) is int and self.K == 0:
-            unused = (self.T, self.B, self.round) == (0, 1, 0)
+            unused = (self.horizon, self.B, self.round) == (0, 1, 0)
             require(unused, self, "round", "must be 0 before the start")
             return
         active = getattr(self, "active", None)
         fits = isinstance(active, np.ndarray) and active.shape == (self.K,)
         fits = fits and type(self.K) is int
         require(fits, self, "K", "must be the number of experts")
-        for name in ("T", "B"):
+        for name in ("horizon", "B"):
             value = getattr(self, name)
             require(type(value) is int and value > 0, self, name, "must be a positive integer")
         require(type(self._by_epoch) is bool, self, "_by_epoch", "must be true or false")
@@ -231,10 +233,10 @@ class CusumOracle(Stateful):
             require(self._by_epoch == expected, self, "_by_epoch", "differs from the granularity")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AssumptionWarning)  # told when the oracle started
-            fresh = self.clone().start(self.K, self.T, B=self.B)
+            fresh = self.clone().start(self.K, self.horizon, B=self.B)
         same_kinds(self, fresh, skip=("_by_epoch",))
         require(np.array_equal(self._resets, fresh._resets), self, "_resets", "must be the resets")
-        require(0 <= self.round <= self.T, self, "round", f"must be in [0, {self.T}]")
+        require(0 <= self.round <= self.horizon, self, "round", f"must be in [0, {self.horizon}]")
         self._check_levels()
         self._check_events()
 
@@ -296,9 +298,9 @@ class CusumOracle(Stateful):
         After the call ``active`` says who may be played in the next round.
         """
         if self.K == 0:
-            raise ProtocolError("call start(K, T) before observe")
-        if self.round >= self.T:
-            raise ProtocolError(f"all {self.T} rounds are over; call start for a new stream")
+            raise ProtocolError("call start(K, horizon) before observe")
+        if self.round >= self.horizon:
+            raise ProtocolError(f"all {self.horizon} rounds are over; call start for a new stream")
         loss = np.ascontiguousarray(l2, dtype=np.float64)
         if loss.shape != (self.K,):
             raise InvalidInputError(f"l2 must have shape ({self.K},), got {loss.shape}")
@@ -328,11 +330,11 @@ class CusumOracle(Stateful):
         i = int(np.searchsorted(self._resets, t))
         return i < self._resets.size and int(self._resets[i]) == t
 
-    def segments(self, T: int, B: int = 1) -> int:
-        """Return how many stretches the resets cut ``T`` rounds into."""
+    def segments(self, horizon: int, B: int = 1) -> int:
+        """Return how many stretches the resets cut ``horizon`` rounds into."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AssumptionWarning)  # told when the oracle starts
-            return int(aligned_resets(reset_rounds(self.resets, T), T, B).size)
+            return int(aligned_resets(reset_rounds(self.resets, horizon), horizon, B).size)
 
     def judge(self, l2: ArrayLike, *, B: int = 1, granularity: Granularity = "round") -> OracleRun:
         """Return what the watchdog does on recorded losses; leaves a running stream alone.
@@ -357,7 +359,7 @@ class CusumOracle(Stateful):
 
     def _acts_after(self, t: int) -> int:
         """What follows round ``t``: the end 3, a reset 2, violations take effect 1, or wait 0."""
-        if t + 1 >= self.T:
+        if t + 1 >= self.horizon:
             return 3
         if self.is_reset(t + 1):
             return 2
@@ -365,8 +367,8 @@ class CusumOracle(Stateful):
 
     def _schedule(self) -> IntArray:
         """``_acts_after`` for all rounds."""
-        after = np.arange(1, self.T + 1)
-        acts = np.ones(self.T, dtype=np.int64)
+        after = np.arange(1, self.horizon + 1)
+        acts = np.ones(self.horizon, dtype=np.int64)
         if self._by_epoch:
             acts[after % self.B != 0] = 0
         acts[self._resets[1:] - 1] = 2
@@ -388,8 +390,8 @@ class CusumOracle(Stateful):
             )
 
 
-def reset_rounds(resets: Resets, T: int) -> IntArray:
-    """Return the rounds of the resets before ``T``; the first is 0."""
+def reset_rounds(resets: Resets, horizon: int) -> IntArray:
+    """Return the rounds of the resets before ``horizon``; the first is 0."""
     if resets is None:
         return np.zeros(1, dtype=np.int64)
     if isinstance(resets, str):
@@ -397,12 +399,12 @@ def reset_rounds(resets: Resets, T: int) -> IntArray:
         resets = PERIODS[resets]
     if isinstance(resets, int | np.integer) and not isinstance(resets, bool):
         period = check_positive_int(resets, "resets")
-        if T // period > _MOST_RESETS:
+        if horizon // period > _MOST_RESETS:
             raise InvalidInputError(
-                f"a reset every {period} of {T} rounds makes more than {_MOST_RESETS} resets; "
-                "use a longer period"
+                f"a reset every {period} of {horizon} rounds makes more than {_MOST_RESETS} "
+                "resets; use a longer period"
             )
-        return np.arange(0, T, period)
+        return np.arange(0, horizon, period)
     times = np.asarray(resets)
     if times.ndim != 1 or times.size == 0 or not np.issubdtype(times.dtype, np.integer):
         raise InvalidInputError(f"resets must be a list of rounds or a period, got {resets!r}")
@@ -410,10 +412,10 @@ def reset_rounds(resets: Resets, T: int) -> IntArray:
         raise InvalidInputError(f"resets must start with round 0, got {int(times[0])}")
     if (np.diff(times) <= 0).any():
         raise InvalidInputError(f"resets must be strictly increasing, got {times.tolist()[:20]}")
-    return times[times < T].astype(np.int64)
+    return times[times < horizon].astype(np.int64)
 
 
-def aligned_resets(times: IntArray, T: int, B: int) -> IntArray:
+def aligned_resets(times: IntArray, horizon: int, B: int) -> IntArray:
     """Round reset times up to the next epoch start; warns when one moves."""
     rounded = -(-times // B) * B
     if not np.array_equal(rounded, times):
@@ -424,7 +426,7 @@ def aligned_resets(times: IntArray, T: int, B: int) -> IntArray:
             AssumptionWarning,
             stacklevel=4,
         )
-    unique: IntArray = np.unique(rounded[rounded < T])
+    unique: IntArray = np.unique(rounded[rounded < horizon])
     return unique
 
 
@@ -490,15 +492,17 @@ def _judge(
     events = [(0, 0, 0, 0.0, 0)]  # one row tells the compiler the type of the list
     events.clear()
     for t in range(T):
+        # who may be played is known before the losses of the round
         active[t] = on
         off[:] = False
         none_left = _observe(losses[t], c, limit, t, acts[t], level, since, caught, excess, on, off)
         if none_left and emptied < 0:
             emptied = t
+        # who was switched off, with the interval that gave the reason
         for h in range(K):
             if off[h]:
                 events.append((caught[h, 0], h, caught[h, 1], excess[h], t + 1))
                 caught[h] = -1
-        if acts[t] == 2:
+        if acts[t] == 2:  # a reset gives everybody a fresh start
             _switch_on(level, caught, on)
     return events, emptied

@@ -43,12 +43,12 @@ class Plan:
     >>> import numpy as np
     >>> from counterplay.tradeoff import EpochLearner
     >>> l1 = np.tile([[0.0, 1.0]], (100, 1))
-    >>> plan = EpochLearner(T=100, K=2, B=10).plan(l1)
+    >>> plan = EpochLearner(horizon=100, K=2, B=10).plan(l1)
     >>> round(float(plan.expected(l1).sum()), 2)  # expected primary loss, exactly
     23.51
     """
 
-    T: int
+    rounds: int
     starts: IntArray = field(repr=False)
     """First round of every epoch."""
     marginals: FloatArray = field(repr=False)
@@ -72,17 +72,17 @@ class Plan:
     def expected(self, losses: ArrayLike) -> FloatArray:
         """Return the learner's expected loss in every round, for losses of shape ``(T, K)``."""
         matrix = np.ascontiguousarray(losses, dtype=np.float64)
-        if matrix.shape != (self.T, self.K):
+        if matrix.shape != (self.rounds, self.K):
             raise InvalidInputError(
-                f"losses must have shape ({self.T}, {self.K}), got {matrix.shape}"
+                f"losses must have shape ({self.rounds}, {self.K}), got {matrix.shape}"
             )
-        out = np.empty(self.T)
+        out = np.empty(self.rounds)
         _expected(matrix, self.starts, self.marginals, self.map_starts, self.maps, out)
         return out
 
     def round_marginals(self) -> FloatArray:
         """Return the probability of every expert in every round, stand-ins included."""
-        out = np.zeros((self.T, self.K))
+        out = np.zeros((self.rounds, self.K))
         _push_forward(self.starts, self.marginals, self.map_starts, self.maps, out)
         return out
 
@@ -93,9 +93,9 @@ class Plan:
 
     def play(self, choices: Int32Array) -> Int32Array:
         """Return the experts played in every round for given choices per epoch."""
-        lengths = np.diff(np.append(self.starts, self.T))
+        lengths = np.diff(np.append(self.starts, self.rounds))
         paths = np.repeat(choices, lengths, axis=1)
-        ends = np.append(self.map_starts[1:], self.T)
+        ends = np.append(self.map_starts[1:], self.rounds)
         identity = np.arange(self.K)
         for start, end, standin in zip(self.map_starts, ends, self.maps):
             if not np.array_equal(standin, identity):
@@ -107,12 +107,14 @@ class Plan:
         return self.play(self.sample_choices(replicates, random_state))
 
 
-def plain_plan(T: int, starts: IntArray, marginals: FloatArray, sampler: ChoiceSampler) -> Plan:
+def plain_plan(
+    rounds: int, starts: IntArray, marginals: FloatArray, sampler: ChoiceSampler
+) -> Plan:
     """Return a plan without stand-ins: every choice is played itself."""
     K = marginals.shape[1]
     identity = np.arange(K, dtype=np.int32)[None, :]
     first = np.zeros(1, dtype=np.int64)
-    return Plan(T, starts, marginals, sampler, first, identity)
+    return Plan(rounds, starts, marginals, sampler, first, identity)
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,7 @@ class JoinedSampler:
 
 def join_plans(plans: Sequence[Plan], experts: Sequence[IntArray], K: int) -> Plan:
     """Put plans one after the other; plan ``j`` knows only the experts ``experts[j]``."""
-    offsets = np.cumsum([0, *(plan.T for plan in plans)])
+    offsets = np.cumsum([0, *(plan.rounds for plan in plans)])
     marginals, maps = [], []
     for plan, ids in zip(plans, experts):
         wide = np.zeros((len(plan.marginals), K))
@@ -202,6 +204,7 @@ def epoch_averages(
 
 @njit(cache=True)
 def _epoch_sums(losses: FloatArray, starts: IntArray, out: FloatArray) -> None:
+    """Add up the losses of every epoch; the last one may be shorter."""
     T, K = losses.shape
     for e in range(starts.size):
         end = starts[e + 1] if e + 1 < starts.size else T
@@ -214,6 +217,7 @@ def _epoch_sums(losses: FloatArray, starts: IntArray, out: FloatArray) -> None:
 def _pseudo_epoch_sums(
     losses: FloatArray, active: BoolArray, starts: IntArray, out: FloatArray
 ) -> None:
+    """The same with the pseudo loss 1 for inactive experts."""
     T, K = losses.shape
     for e in range(starts.size):
         end = starts[e + 1] if e + 1 < starts.size else T

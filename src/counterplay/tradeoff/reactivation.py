@@ -18,8 +18,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from counterplay.core.online.chain import LazyChain, pick
-from counterplay.core.online.coupling import coupled_draw, maximal_coupling
+from counterplay.core.online.chain import LazyChain
+from counterplay.core.online.coupling import maximal_coupling
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
     BoolArray,
@@ -32,7 +32,7 @@ from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.model import EpochRule, check_losses
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
-from counterplay.tradeoff.plan import Plan, epoch_averages, plain_plan
+from counterplay.tradeoff.plan import Plan, plain_plan
 from counterplay.tradeoff.stored import inside, require
 from counterplay.tradeoff.watched import EpochWeights, Fallback
 
@@ -46,7 +46,7 @@ class ReactivationLearner(EpochWeights):
 
     Parameters
     ----------
-    T:
+    horizon:
         Number of rounds.
     K:
         Number of experts.
@@ -82,10 +82,10 @@ class ReactivationLearner(EpochWeights):
     >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff import CusumOracle
     >>> from counterplay.tradeoff.instances import burst
-    >>> game = burst(T=8192, alpha=0.4, K=4, N=3)
+    >>> game = burst(rounds=8192, alpha=0.4, K=4, N=3)
     >>> watchdog = CusumOracle(game.c, game.threshold, resets=game.meta["resets"])
     >>> stream = LossStream(game.l1, game.l2, replicates=0)
-    >>> learner = ReactivationLearner(T=8192, K=4, alpha=0.4, oracle=watchdog)
+    >>> learner = ReactivationLearner(horizon=8192, K=4, alpha=0.4, oracle=watchdog)
     >>> round(float(play(learner, stream, fast=True).sleeping_regret().max()))  # bound: 4119
     617
 
@@ -107,7 +107,7 @@ class ReactivationLearner(EpochWeights):
 
     def __init__(
         self,
-        T: int,
+        horizon: int,
         K: int,
         alpha: float | None = None,
         *,
@@ -119,9 +119,8 @@ class ReactivationLearner(EpochWeights):
         restore: bool = True,
         random_state: RandomState = None,
     ) -> None:
-        self._init(T, K, random_state)
-        self._init_watch(oracle, fallback)
-        self._init_epochs(alpha, B)
+        self._init(horizon, K, random_state)
+        self._init_watch(alpha, B, oracle, fallback)
         self.sampling: Sampling = check_choice(sampling, "sampling", ("dartboard", "coupling"))
         self.restore = restore
         self.eta = eta
@@ -176,20 +175,18 @@ class ReactivationLearner(EpochWeights):
             inside(self, "_probs", self._probs, probs, probs, 1e-9)
             inside(self, "_log_weight", self._log_weight, weight, weight, tol)
 
-    def _open_epoch(self) -> None:
-        previous, weight_before = self._probs.copy(), self._log_weight.copy()
-        fresh = self._starts_segment()
+    def _weigh(self) -> float | None:
+        before, fresh, last = self._log_weight.copy(), self._starts_segment(), self._current
         self._epoch_active = self._active.copy()
         _distribution(
             self._epoch_active, self.rounds // self.grid.B, math.log(self.base), self.base,
             self._table, self._shares, self._group, self._size, self._log_weight, self._probs,
         )  # fmt: skip
-        keep, draw = self._rng.random(2)
-        last = self._current
-        if self.sampling == "coupling" and last >= 0:
-            self._current = coupled_draw(previous, self._probs, last, keep, draw)
-        elif last < 0 or fresh or keep >= math.exp(self._log_weight[last] - weight_before[last]):
-            self._current = pick(self._probs, draw)
+        if self.sampling == "coupling":
+            return None
+        if last < 0 or fresh:
+            return 0.0
+        return math.exp(self._log_weight[last] - before[last])
 
     def _starts_segment(self) -> bool:
         """Whether somebody has just been switched on."""
@@ -205,8 +202,8 @@ class ReactivationLearner(EpochWeights):
 
     def _plan(self, l1: FloatArray, l2: FloatArray, activity: OracleRun | None) -> Plan:
         assert activity is not None  # a watched learner always knows who is active
-        trace = self._trace(l1, activity)
-        plan = plain_plan(len(l1), self._starts(l1), trace.marginals, trace.chain(self.sampling))
+        starts, trace = self._trace(l1, activity)
+        plan = plain_plan(len(l1), starts, trace.marginals, trace.chain(self.sampling))
         return self._with_standins(plan, l1, l2, activity)
 
     def trace(
@@ -215,26 +212,24 @@ class ReactivationLearner(EpochWeights):
         """Return the learner's inner quantities in every epoch: what its proof talks about."""
         primary, secondary = check_losses(l1, l2)
         self._check_shape(primary)
-        return self._trace(primary, self._activity(secondary, active))
+        return self._trace(primary, self._activity(secondary, active))[1]
 
-    def _trace(self, l1: FloatArray, activity: OracleRun) -> ReactivationTrace:
-        starts = self._starts(l1)
-        pseudo = epoch_averages(l1, starts, self.grid.B, activity.active)
-        active = np.ascontiguousarray(activity.active[starts])
+    def _trace(self, l1: FloatArray, activity: OracleRun) -> tuple[IntArray, ReactivationTrace]:
+        starts, pseudo, active = self._epochs(l1, activity.active)
         fresh = np.isin(starts, activity.resets)
         if self.oracle is None:  # from outside: whoever comes back starts a new segment
             fresh[1:] = (active[1:] & ~active[:-1]).any(axis=1)
         marginals, keep = np.empty_like(pseudo), np.zeros_like(pseudo)
         potential = np.empty(len(pseudo))
         groups = _run_epochs(pseudo, active, fresh, self.base, marginals, keep, potential)
-        return ReactivationTrace(self.base, marginals, keep, potential, groups)
+        return starts, ReactivationTrace(self.base, marginals, keep, potential, groups)
 
     def guarantees(self, activity: OracleRun | None = None) -> dict[str, float]:
         """Return the bounds of Theorem 9.8; the sleeping regret is for an always active expert."""
         if self.eta is not None or not self.restore:
             return {}
         late = self._late_segments()
-        T, K, B = self.T, self.K, self.grid.B
+        T, K, B = self.horizon, self.K, self.grid.B
         found = {"sleeping regret": bounds.reactivation_sleeping(T, K, B, T, late)}
         if activity is not None and self.oracle is not None:
             downs = len({event.off_from // B for event in activity.events})
@@ -253,7 +248,7 @@ class ReactivationTrace:
     Examples
     --------
     >>> import numpy as np
-    >>> learner = ReactivationLearner(T=600, K=3, B=10)
+    >>> learner = ReactivationLearner(horizon=600, K=3, B=10)
     >>> l1 = np.random.default_rng(0).random((600, 3))
     >>> trace = learner.trace(l1, l1)
     >>> bool((trace.potential <= trace.potential_bound + 1e-9).all()), trace.groups
@@ -410,6 +405,7 @@ def _run_epochs(
     keep: FloatArray,
     potential: FloatArray,
 ) -> int:
+    """Fill in the law of all epochs and the potential; return the number of histories."""
     epochs, K = pseudo.shape
     log_base = math.log(base)
     table, shares = np.zeros((K, K)), np.zeros(K)

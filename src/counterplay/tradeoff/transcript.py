@@ -40,7 +40,7 @@ class LossTranscript(Transcript):
     >>> from counterplay.tradeoff import LossStream, play
     >>> from counterplay.tradeoff import EpochLearner
     >>> l1, l2 = np.random.default_rng(0).random((400, 3)), np.full((400, 3), 0.1)
-    >>> learner = EpochLearner(T=400, K=3, alpha=0.5, random_state=0)
+    >>> learner = EpochLearner(horizon=400, K=3, alpha=0.5, random_state=0)
     >>> result = play(learner, LossStream(l1, l2, c=0.1), fast=True)
     >>> result.exact, result.secondary_regret(), int(result.switches) <= 19
     (True, 1.0, True)

@@ -16,13 +16,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from counterplay.core.online.chain import Int32Array
+from counterplay.core.online.chain import Int32Array, pick
+from counterplay.core.online.coupling import coupled_draw
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
 from counterplay.errors import InvalidInputError
-from counterplay.tradeoff.learner import BicriteriaLearner, outside_activity
-from counterplay.tradeoff.model import EpochGrid, EpochRule, empty_message
+from counterplay.tradeoff.learner import BicriteriaLearner
+from counterplay.tradeoff.model import EpochGrid, EpochRule, check_active, empty_message
 from counterplay.tradeoff.oracle import CusumOracle, Deactivation, Granularity, OracleRun
-from counterplay.tradeoff.plan import Plan
+from counterplay.tradeoff.plan import Plan, epoch_averages
 from counterplay.tradeoff.stored import inside, require, same_params
 
 Fallback = Literal["best_primary", "min_cusum", "first"]
@@ -47,19 +48,22 @@ class WatchedLearner(BicriteriaLearner):
     B: EpochRule
     grid: EpochGrid
 
-    def _init_watch(self, oracle: CusumOracle | None, fallback: Fallback) -> None:
+    def _init_watch(
+        self, alpha: float | None, B: EpochRule, oracle: CusumOracle | None, fallback: Fallback
+    ) -> None:
+        """Take the watchdog and cut the rounds into epochs.
+
+        A balanced epoch is as long as the oracle's threshold.
+        """
         if oracle is not None and not isinstance(oracle, CusumOracle):
             raise InvalidInputError(f"oracle must be a CusumOracle or None, got {oracle!r}")
         self.oracle = oracle
         self.fallback = check_choice(fallback, "fallback", FALLBACKS)
         if fallback == "min_cusum" and oracle is None:
             raise InvalidInputError("fallback='min_cusum' needs an oracle")
-
-    def _init_epochs(self, alpha: float | None, B: EpochRule) -> None:
-        """Cut the rounds into epochs; a balanced one is as long as the oracle's threshold."""
         self.alpha, self.B = alpha, B
-        threshold = None if self.oracle is None else self.oracle.threshold
-        self.grid = EpochGrid.from_rule(self.T, B, alpha=alpha, threshold=threshold)
+        threshold = None if oracle is None else oracle.threshold
+        self.grid = EpochGrid.from_rule(self.horizon, B, alpha=alpha, threshold=threshold)
 
     @property
     def active(self) -> BoolArray:
@@ -79,7 +83,9 @@ class WatchedLearner(BicriteriaLearner):
         B, granularity = self._granularity()
         self._watchdog = None
         if self.oracle is not None:
-            self._watchdog = self.oracle.clone().start(self.K, self.T, B=B, granularity=granularity)
+            self._watchdog = self.oracle.clone().start(
+                self.K, self.horizon, B=B, granularity=granularity
+            )
         self._active = np.ones(self.K, dtype=bool)
         self._standin = np.arange(self.K, dtype=np.int32)
         self._primary = np.zeros(self.K)
@@ -91,14 +97,14 @@ class WatchedLearner(BicriteriaLearner):
             same_params(self, "_watchdog", watchdog, self.oracle)
             B, granularity = self._granularity()
             by_epoch = (self.oracle.granularity or granularity) == "epoch"
-            found = (watchdog.K, watchdog.T, watchdog.B, watchdog._by_epoch, watchdog.round)
-            expected = (K, self.T, B, by_epoch, self.rounds)
+            found = (watchdog.K, watchdog.horizon, watchdog.B, watchdog._by_epoch, watchdog.round)
+            expected = (K, self.horizon, B, by_epoch, self.rounds)
             require(found == expected, self, "_watchdog", "belongs to another stream")
             same = np.array_equal(self._active, watchdog.active)
             require(same, self, "_active", "differs from the watchdog's")
         inside(self, "_standin", self._standin, 0, K - 1, 0.0)
         inside(self, "_primary", self._primary, 0.0, self.rounds, 1e-9 * (1 + self.rounds))
-        if self.rounds < self.T:  # after the last round nobody needs to be left
+        if self.rounds < self.horizon:  # after the last round nobody needs to be left
             require(self._active.any(), self, "_active", "must leave somebody")
             require(self._active[self._standin].all(), self, "_standin", "must be active experts")
             own = np.flatnonzero(self._active)
@@ -159,7 +165,7 @@ class WatchedLearner(BicriteriaLearner):
         if active is not None:
             if self.oracle is not None:
                 raise InvalidInputError("pass active only to a learner without an oracle")
-            return outside_activity(active, *l2.shape)
+            return OracleRun(check_active(active, *l2.shape), (), (0,))
         if self.oracle is None:
             return OracleRun(np.ones(l2.shape, dtype=bool), (), (0,))
         return self.oracle.judge(l2, B=B, granularity=granularity)
@@ -187,7 +193,7 @@ class WatchedLearner(BicriteriaLearner):
             c=0.0 if self.oracle is None else self.oracle.c,
             resets=activity.resets, restore=self._restores(),
         )  # fmt: skip
-        return Plan(plan.T, plan.starts, plan.marginals, plan.sampler, starts, maps)
+        return Plan(plan.rounds, plan.starts, plan.marginals, plan.sampler, starts, maps)
 
 
 class EpochWeights(WatchedLearner):
@@ -235,9 +241,22 @@ class EpochWeights(WatchedLearner):
             self._open_epoch()
         return int(self._standin[self._current])
 
-    @abstractmethod
     def _open_epoch(self) -> None:
         """Compute the distribution of the epoch and draw or keep the choice."""
+        previous, last = self._probs.copy(), self._current
+        kept = self._weigh()
+        keep, draw = self._rng.random(2)
+        if kept is None and last >= 0:
+            self._current = coupled_draw(previous, self._probs, last, keep, draw)
+        elif kept is None or keep >= kept:
+            self._current = pick(self._probs, draw)
+
+    @abstractmethod
+    def _weigh(self) -> float | None:
+        """Fill in the distribution of the epoch; return the chance to keep the last choice.
+
+        None: as large as the two distributions allow (maximal coupling).
+        """
 
     def _learn(self, l1: FloatArray, l2: FloatArray, active_next: BoolArray | None) -> None:
         pseudo = np.where(self._active, l1, 1.0)
@@ -251,16 +270,17 @@ class EpochWeights(WatchedLearner):
     def _charge(self, pseudo: FloatArray) -> None:
         """Take in the average pseudo losses of the epoch that ends."""
 
-    def _starts(self, l1: FloatArray) -> IntArray:
-        """First rounds of the epochs of recorded losses."""
-        starts = self.grid.starts
-        return starts[starts < len(l1)]
+    def _epochs(self, l1: FloatArray, active: BoolArray) -> tuple[IntArray, FloatArray, BoolArray]:
+        """First rounds, pseudo losses and active experts of the epochs of recorded losses."""
+        starts = self.grid.starts[: -(-len(l1) // self.grid.B)]
+        pseudo = epoch_averages(l1, starts, self.grid.B, active)
+        return starts, pseudo, np.ascontiguousarray(active[starts])
 
     def _late_segments(self) -> int:
         """Segments in which an expert may be switched off inside an epoch."""
         if self.oracle is None or self.oracle.granularity != "round":
             return 0
-        return self.oracle.segments(self.T, self.grid.B)
+        return self.oracle.segments(self.horizon, self.grid.B)
 
 
 def next_map(
@@ -298,7 +318,11 @@ def map_history(
     """Return all maps of a complete run and the rounds from which they are valid."""
     K = active.shape[1]
     changes = np.flatnonzero((active[1:] != active[:-1]).any(axis=1)) + 1
-    scores = fallback_scores(changes, l1, l2, fallback, c, np.array(resets))
+    scores = np.zeros((changes.size, K))  # what the fallback minimises, before each change
+    if fallback == "best_primary":
+        _sums_before(l1, changes, scores)
+    elif fallback == "min_cusum":
+        _levels_before(l2, c, np.array(resets), changes, scores)
     standin = np.arange(K, dtype=np.int32)
     starts, maps = [0], [next_map(standin, active[0], np.zeros(K))]
     for t, score in zip(changes, scores):
@@ -307,23 +331,6 @@ def map_history(
             starts.append(int(t))
             maps.append(new)
     return np.array(starts), np.array(maps)
-
-
-def fallback_scores(
-    rounds: IntArray,
-    l1: FloatArray,
-    l2: FloatArray,
-    fallback: Fallback,
-    c: float,
-    resets: IntArray,
-) -> FloatArray:
-    """Return what the fallback minimises, before each of the given rounds."""
-    out = np.zeros((rounds.size, l1.shape[1]))
-    if fallback == "best_primary":
-        _sums_before(l1, rounds, out)
-    elif fallback == "min_cusum":
-        _levels_before(l2, c, resets, rounds, out)
-    return out
 
 
 @njit(cache=True)

@@ -257,24 +257,24 @@ def test_expected_worst_regret_is_large(learner: ScalarLearner, T: int) -> None:
         for seed in range(1 if world == 0 else 3):
             game = instances.cumulative_trap(T, 0.8, 0.5, world, random_state=seed)
             run = play(
-                EpochLearner(game.T, 2, B=1, learner=learner),
+                EpochLearner(game.rounds, 2, B=1, learner=learner),
                 LossStream(game.l1, game.l2, c=game.c, replicates=0),
                 fast=True,
             )
             worst.append(max(run.primary_regret(clip=False), run.secondary_regret(clip=False)))
         total += game.meta["probability"] * float(np.mean(worst))
-    assert total >= bounds.cumulative_trap(game.T, 0.8)
-    assert total >= 0.1 * game.T**0.9
+    assert total >= bounds.cumulative_trap(game.rounds, 0.8)
+    assert total >= 0.1 * game.rounds**0.9
 
 
 def test_leader_in_world_zero_has_the_exact_secondary_regret() -> None:
     game = instances.cumulative_trap(10**5, 0.8, 0.5, 0)
     run = play(
-        EpochLearner(game.T, 2, B=1, learner=FollowTheLeader()),
+        EpochLearner(game.rounds, 2, B=1, learner=FollowTheLeader()),
         LossStream(game.l1, game.l2, c=game.c, replicates=0),
         fast=True,
     )
-    exact = 0.25 * game.T**0.8 * game.T / game.T ** ((1 + 0.8) / 2)
+    exact = 0.25 * game.rounds**0.8 * game.rounds / game.rounds ** ((1 + 0.8) / 2)
     assert run.secondary_regret(clip=False) == pytest.approx(exact, rel=2e-3)
 
 
@@ -296,10 +296,10 @@ def test_bound_becomes_positive_where_stated(alpha: float) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"T": 10**5, "alpha": 0.8, "c": 0.5, "world": 4}, "world"),
-        ({"T": 12, "alpha": 0.5, "c": 0.5, "world": 2}, "window does not fit"),
-        ({"T": 10**5, "alpha": 0.9, "c": 0.1, "world": 0}, "swing"),
-        ({"T": 7, "alpha": 1.0, "c": 0.5, "world": 0}, "shorter than one interval"),
+        ({"rounds": 10**5, "alpha": 0.8, "c": 0.5, "world": 4}, "world"),
+        ({"rounds": 12, "alpha": 0.5, "c": 0.5, "world": 2}, "window does not fit"),
+        ({"rounds": 10**5, "alpha": 0.9, "c": 0.1, "world": 0}, "swing"),
+        ({"rounds": 7, "alpha": 1.0, "c": 0.5, "world": 0}, "shorter than one interval"),
     ],
 )
 def test_bad_traps_are_refused(arguments: dict[str, float], message: str) -> None:

@@ -35,7 +35,7 @@ class Doubling(ScalarLearner):
     Notes
     -----
     With ``ShrinkingDartboard`` the regret after every number ``m`` of rounds is at most
-    ``6.83 sqrt(m ln K) + 8 ln K``.
+    ``6.83 sqrt(m ln K)``.
 
     Examples
     --------

@@ -16,6 +16,7 @@ from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.elicitation import expand_and_compress, instances, plan
 from counterplay.elicitation.lab import flow_decomposition, policy_flow
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_least, at_most
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,19 +59,17 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     growth = seconds.tree.to_numpy()[1:] / seconds.tree.to_numpy()[:-1]
     ratio = float((seconds.flow / seconds.tree).iloc[-1])
     return [
-        Verdict(
+        at_most(
             "08.21",
             "Largest growth of the time of expand-and-compress when the states double",
-            f"{growth.max():.2f}",
-            f"< {DOUBLING}",
-            bool(growth.max() < DOUBLING),
+            growth.max(),
+            DOUBLING,
         ),
-        Verdict(
+        at_least(
             "08.21",
             "Time of the flow decomposition in units of expand-and-compress, most states",
-            f"{ratio:.1f}",
-            "> 1",
-            ratio > 1,
+            ratio,
+            1,
         ),
     ]
 

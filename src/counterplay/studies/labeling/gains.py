@@ -78,9 +78,8 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
                int(frame["is_ir"].sum()), len(frame), what="campaigns"),
         at_least("06.10", "The total stays above the entropy floor.", excess, 0,
                  what="smallest excess", slack=1e-9),
-        Verdict("06.11", "Working together saves labels.",
-                f"{saving.min():.0%} to {saving.max():.0%} of the labels", "> 0 %",
-                bool((saving > 0).all())),
+        equals("06.11", "Working together saves labels.", int((saving > 0).sum()), len(frame),
+               what=f"{saving.min():.0%} to {saving.max():.0%} of the labels; campaigns"),
     ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from counterplay.core.seeds import generator
 from counterplay.labeling import B2IR, GBS, LabelingSession, PoolProblem, incentive_report
 from counterplay.studies.labeling.gains import bars, workload
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
-from counterplay.studies.verdicts import at_least
+from counterplay.studies.verdicts import at_least, equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,9 +85,9 @@ def _settled_labels(
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     row = frame.iloc[-1]
     return [
-        Verdict("06.11", "On real patients no hospital does more tests than alone.",
-                f"{row['total']:.1f} tests together, {row['sum_alone']:.1f} alone",
-                "nobody worse", bool(frame["is_ir"].all())),
+        equals("06.11", "On real patients no hospital does more tests than alone.",
+               int(frame["is_ir"].sum()), len(frame),
+               what=f"{row['total']:.1f} tests together, {row['sum_alone']:.1f} alone; pools"),
         at_least("06.10", "The total is close to the entropy floor.",
                  float((frame["total"] / frame["entropy"]).min()), 1, what="share of the floor"),
     ]  # fmt: skip

@@ -45,10 +45,10 @@ def _cell(params: Params, seed: int) -> Record:
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     rows = frame.set_index("tree")
     joint, safe, pruned = (rows.loc[name] for name in _names())
+    four = joint[["cost_1", "cost_2", "alone_1", "alone_2"]].astype(float) - [1, 1, 2, 2]
     return [
-        Verdict("06.01", "Four thresholds: two questions alone, one each together.",
-                f"{joint['cost_1']:g} and {joint['cost_2']:g}", "1 and 1",
-                bool(joint["cost_1"] == joint["cost_2"] == 1 and joint["alone_1"] == 2)),
+        equals("06.01", "Four thresholds: two questions alone, one each together.",
+               four.abs().max(), 0, what="largest difference"),
         equals("06.11", "The agent whom joining would hurt pays what it pays alone.",
                safe["cost_1"], min(safe["alone_1"], safe["joint_1"]), tolerance=1e-12),
         equals("06.15", "A pruned tree saves the favoured agent queries: 13/7 of 2.",

@@ -92,12 +92,12 @@ def cell(params: Params, seed: int) -> Record:
     }
 
 
-def _states(kind: str, n: int, T: int, replicate: int) -> Any:
+def _states(kind: str, n: int, rounds: int, replicate: int) -> Any:
     rng = np.random.default_rng([replicate, n])
     first, second = rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(n))
-    mix = np.zeros(T) if kind == "iid" else 0.5 + 0.5 * np.sin(np.arange(T) / 100)
+    mix = np.zeros(rounds) if kind == "iid" else 0.5 + 0.5 * np.sin(np.arange(rounds) / 100)
     chances = np.cumsum((1 - mix)[:, None] * first + mix[:, None] * second, axis=1)
-    return np.minimum((rng.random(T)[:, None] > chances).sum(axis=1), n - 1)
+    return np.minimum((rng.random(rounds)[:, None] > chances).sum(axis=1), n - 1)
 
 
 def verdicts(frame: pd.DataFrame) -> Sequence[Verdict]:

@@ -83,23 +83,23 @@ def cell(params: Params, seed: int) -> Record:
     return record
 
 
-def _situation(name: str, replicate: int, T: int) -> tuple[Any, Any, Any]:
+def _situation(name: str, replicate: int, rounds: int) -> tuple[Any, Any, Any]:
     if name == "near-tie":
-        instance = near_tie_contract(T, random_state=replicate)
+        instance = near_tie_contract(rounds, random_state=replicate)
         return instance.game, instance.benchmark, instance.states
     game = random_contract_game(4, 4, random_state=replicate)
     rng = np.random.default_rng(1000 + replicate)
-    return game, np.linspace(0, 1, 11), rng.choice(4, size=T, p=rng.dirichlet(np.full(4, 2.0)))
+    return game, np.linspace(0, 1, 11), rng.choice(4, size=rounds, p=rng.dirichlet(np.full(4, 2.0)))
 
 
-def _mechanism(rule: str, game: Any, benchmark: Any, T: int, seed: int) -> Mechanism:
+def _mechanism(rule: str, game: Any, benchmark: Any, rounds: int, seed: int) -> Mechanism:
     if rule == "best-response":
         return BestResponseMechanism(game, benchmark, random_state=seed)
     if rule == "optimistic":
-        eps = LinearContractOracle(game, benchmark, horizon=T).eps
+        eps = LinearContractOracle(game, benchmark, horizon=rounds).eps
         return ForecastMechanism(OptimisticRule(game, benchmark, eps=eps), random_state=seed)
     tuning: Any = "balanced" if rule == "stable" else "thesis"
-    oracle = LinearContractOracle(game, benchmark, horizon=T, tuning=tuning)
+    oracle = LinearContractOracle(game, benchmark, horizon=rounds, tuning=tuning)
     return StableMechanism(oracle, random_state=seed)
 
 

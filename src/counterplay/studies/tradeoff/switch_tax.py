@@ -47,16 +47,16 @@ def _cell(params: Params, seed: int) -> Record:
     return dict(zip(("R1", "R2"), np.mean(found, axis=0).tolist()))
 
 
-def _game(T: int, alpha: float, name: str, rng: np.random.Generator) -> tuple[float, float]:
+def _game(rounds: int, alpha: float, name: str, rng: np.random.Generator) -> tuple[float, float]:
     """Both regrets on one sequence of coins; exact for learners over epochs."""
     coins, draws = rng.spawn(2)
-    game = instances.adaptive_switch_tax(T, alpha, K, C, DELTA, random_state=coins)
+    game = instances.adaptive_switch_tax(rounds, alpha, K, C, DELTA, random_state=coins)
     if name == "lazy Hedge":
-        lazy = LazyHedge(T, K, threshold=DELTA * T**alpha)
+        lazy = LazyHedge(rounds, K, threshold=DELTA * rounds**alpha)
         stream = LossStream(game.l1, game.l2, c=C, replicates=20)
         run = play(lazy, stream, random_state=draws, fast=True)
         return run.primary_regret(clip=False), run.secondary_regret(clip=False)
-    learner = EpochLearner(T, K, alpha, learner=_over_epochs(name))
+    learner = EpochLearner(rounds, K, alpha, learner=_over_epochs(name))
     run = play(learner, LossStream(game.l1, game.l1, c=C, replicates=0), fast=True)
     switches = float(run.expected_switches or 0.0)
     # an epoch-aligned learner pays delta * B per stint, exactly (claim 09.11)

@@ -32,11 +32,11 @@ def _grid(scale: Scale) -> list[Params]:
     return [{"T": T, "N": n, "learner": name} for n in resets for name in LEARNERS]
 
 
-def _learner(name: str, T: int, oracle: CusumOracle) -> BicriteriaLearner:
+def _learner(name: str, rounds: int, oracle: CusumOracle) -> BicriteriaLearner:
     if name in (REPAIRED, PRINTED):
-        return ReactivationLearner(T, K, ALPHA, oracle=oracle, restore=name == REPAIRED)
+        return ReactivationLearner(rounds, K, ALPHA, oracle=oracle, restore=name == REPAIRED)
     cls = RestartAtReset if name == "restart at reviews" else AdaNormalHedge
-    return cls(T, K, ALPHA, oracle=oracle)
+    return cls(rounds, K, ALPHA, oracle=oracle)
 
 
 def _cell(params: Params, seed: int) -> Record:

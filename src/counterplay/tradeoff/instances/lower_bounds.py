@@ -53,7 +53,7 @@ def classification_losses(a: Number, b: Number) -> tuple[Number, Number]:
     return missed + a * (1 - b), missed
 
 
-def impossibility_worlds(T: int) -> tuple[Instance, Instance]:
+def impossibility_worlds(rounds: int) -> tuple[Instance, Instance]:
     """Two worlds that look alike until half time (Theorem 9.1); ``c = 1/16``.
 
     Every expert ends at or below ``c T``, yet no learner keeps both regrets small in both worlds:
@@ -61,7 +61,7 @@ def impossibility_worlds(T: int) -> tuple[Instance, Instance]:
 
     Parameters
     ----------
-    T:
+    rounds:
         Number of rounds, even.
 
     Examples
@@ -70,9 +70,9 @@ def impossibility_worlds(T: int) -> tuple[Instance, Instance]:
     >>> one.l1.sum(axis=0).round(6).tolist(), two.l2.sum(axis=0).round(6).tolist()
     ([64.0, 54.0], [6.0, 0.0])
     """
-    rounds = check_positive_int(T, "T")
+    rounds = check_positive_int(rounds, "rounds")
     if rounds % 2:
-        raise InvalidInputError(f"T must be even, got {rounds}")
+        raise InvalidInputError(f"rounds must be even, got {rounds}")
     first = _phase("first", rounds // 2)
     worlds = []
     for world in ("I", "II"):
@@ -88,7 +88,7 @@ def _phase(name: str, rounds: int) -> tuple[FloatArray, FloatArray]:
     return np.tile(losses[:, 0], (rounds, 1)), np.tile(losses[:, 1], (rounds, 1))
 
 
-def burst_pair(T: int, alpha: float, delta: float = 0.25) -> Instance:
+def burst_pair(rounds: int, alpha: float, delta: float = 0.25) -> Instance:
     """Two experts with one burst each (Theorem 9.2); ``c = 0``.
 
     The bursts last ``m = round(4 delta T**alpha)`` rounds each; every learner has
@@ -96,7 +96,7 @@ def burst_pair(T: int, alpha: float, delta: float = 0.25) -> Instance:
 
     Parameters
     ----------
-    T:
+    rounds:
         Number of rounds, at least ``2 m``.
     alpha:
         Exponent of the burst budget.
@@ -105,15 +105,17 @@ def burst_pair(T: int, alpha: float, delta: float = 0.25) -> Instance:
 
     Examples
     --------
-    >>> game = burst_pair(T=10_000, alpha=0.5)
+    >>> game = burst_pair(rounds=10_000, alpha=0.5)
     >>> game.meta["m"], game.l2.sum(axis=0).tolist()
     (100, [25.0, 25.0])
     """
-    rounds = check_positive_int(T, "T")
+    rounds = check_positive_int(rounds, "rounds")
     budget = check_fraction(delta, "delta") * rounds ** check_fraction(alpha, "alpha")
     m = round(4 * budget)
     if m < 1 or 2 * m > rounds:
-        raise InvalidInputError(f"bursts of m={m} rounds need 1 <= m <= T/2; change delta or alpha")
+        raise InvalidInputError(
+            f"bursts of m={m} rounds need 1 <= m <= rounds / 2; change delta or alpha"
+        )
     quiet, loud = classification_losses(0.75, 0.0), classification_losses(0.75, 1.0)
     l1, l2 = np.full((rounds, 2), quiet[0]), np.full((rounds, 2), quiet[1])
     for expert in range(2):
@@ -177,7 +179,7 @@ class SwitchTax(AdaptiveSecondary):
 
 
 def adaptive_switch_tax(
-    T: int, alpha: float, K: int, c: float, delta: float, random_state: RandomState = None
+    rounds: int, alpha: float, K: int, c: float, delta: float, random_state: RandomState = None
 ) -> Instance:
     """Coin-flip primary losses and a secondary loss that taxes switching (Theorem 9.3).
 
@@ -186,7 +188,7 @@ def adaptive_switch_tax(
 
     Parameters
     ----------
-    T:
+    rounds:
         Number of rounds.
     alpha:
         Exponent of the epoch length.
@@ -201,11 +203,11 @@ def adaptive_switch_tax(
 
     Examples
     --------
-    >>> game = adaptive_switch_tax(T=400, alpha=0.5, K=3, c=0.2, delta=0.5, random_state=0)
+    >>> game = adaptive_switch_tax(rounds=400, alpha=0.5, K=3, c=0.2, delta=0.5, random_state=0)
     >>> game.l2
     SwitchTax(K=3, c=0.2, delta=0.5, B=20)
     """
-    rounds, experts = check_positive_int(T, "T"), check_int(K, "K", low=2)
+    rounds, experts = check_positive_int(rounds, "rounds"), check_int(K, "K", low=2)
     B = max(1, round(rounds ** check_fraction(alpha, "alpha")))
     tax = SwitchTax(experts, c, delta, B)
     coins = generator(random_state).integers(0, 2, size=(-(-rounds // B), experts))
@@ -214,7 +216,7 @@ def adaptive_switch_tax(
 
 
 def cumulative_trap(
-    T: int, alpha: float, c: float, world: int, random_state: RandomState = None
+    rounds: int, alpha: float, c: float, world: int, random_state: RandomState = None
 ) -> Instance:
     """A trap for learners that only look at cumulative losses (Theorem 9.5); ``delta = 1/2``.
 
@@ -223,7 +225,7 @@ def cumulative_trap(
 
     Parameters
     ----------
-    T:
+    rounds:
         Rounds; shortened to a multiple of the interval length ``T**((1+alpha)/2)``.
     alpha:
         Exponent of the burst budget.
@@ -242,21 +244,25 @@ def cumulative_trap(
 
     Examples
     --------
-    >>> game = cumulative_trap(T=100_000, alpha=0.8, c=0.5, world=2, random_state=0)
+    >>> game = cumulative_trap(rounds=100_000, alpha=0.8, c=0.5, world=2, random_state=0)
     >>> M = game.meta["interval"]
     >>> game.meta["intervals"], game.l1[:M].sum(axis=0).tolist() == [M / 2, M / 2]
     (3, True)
     """
     delta, rate = 0.5, check_fraction(c, "c")
     beta = (1 + check_fraction(alpha, "alpha")) / 2
-    interval = 2 * max(1, round(check_positive_int(T, "T") ** beta / 2))
-    n = T // interval
+    interval = 2 * max(1, round(check_positive_int(rounds, "rounds") ** beta / 2))
+    n = rounds // interval
     if n < 1:
-        raise InvalidInputError(f"T={T} is shorter than one interval of {interval} rounds")
+        raise InvalidInputError(
+            f"rounds={rounds} is shorter than one interval of {interval} rounds"
+        )
     rounds, number = n * interval, check_int(world, "world", low=0, high=n)
     x = delta * rounds ** (alpha - beta)
     if x > min(rate, 1 - rate):
-        raise InvalidInputError(f"T={T} is too small: the swing {x:.3g} exceeds min(c, 1-c)")
+        raise InvalidInputError(
+            f"rounds={rounds} is too small: the swing {x:.3g} exceeds min(c, 1-c)"
+        )
     l1, l2 = _trap_world_zero(n, interval, rate, x)
     good = True
     if number:
@@ -287,7 +293,7 @@ def _rewrite_past(l1: FloatArray, M: int, rng: np.random.Generator) -> bool:
     window = 2 * round(math.sqrt(M * math.log(len(l1))))
     coins = M - window
     if coins < 0:
-        raise InvalidInputError("T is too small: the window does not fit before the interval")
+        raise InvalidInputError("rounds is too small: the window does not fit before the interval")
     l1[:coins] = rng.integers(0, 2, size=(coins, 2))
     sums = l1[:coins].sum(axis=0)
     good = bool((np.abs(sums - coins / 2) <= window / 2).all())
@@ -300,7 +306,7 @@ def _rewrite_past(l1: FloatArray, M: int, rng: np.random.Generator) -> bool:
 
 
 def deactivation_ladder(
-    T: int, alpha: float, K: int, c: float = 0.2, delta: float = 0.5
+    rounds: int, alpha: float, K: int, c: float = 0.2, delta: float = 0.5
 ) -> Instance:
     """The best expert is switched off again and again (Theorem 9.7).
 
@@ -310,7 +316,7 @@ def deactivation_ladder(
 
     Parameters
     ----------
-    T:
+    rounds:
         Number of rounds.
     alpha:
         Exponent of the burst budget.
@@ -323,11 +329,11 @@ def deactivation_ladder(
 
     Examples
     --------
-    >>> game = deactivation_ladder(T=2**14, alpha=0.3, K=4)
+    >>> game = deactivation_ladder(rounds=2**14, alpha=0.3, K=4)
     >>> game.meta["times"], round(game.meta["ratio"], 2)
     ((18, 177, 1702, 16384), 9.62)
     """
-    rounds, experts = check_positive_int(T, "T"), check_int(K, "K", low=2)
+    rounds, experts = check_positive_int(rounds, "rounds"), check_int(K, "K", low=2)
     rate, exponent = check_fraction(c, "c"), check_fraction(alpha, "alpha")
     ratio = rounds ** ((1 - exponent) / (experts - 1))
     if ratio <= 2:

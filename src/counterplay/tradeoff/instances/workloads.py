@@ -22,7 +22,7 @@ from counterplay.tradeoff.model import EpochGrid, Instance
 
 
 def calm(
-    T: int,
+    rounds: int,
     alpha: float,
     K: int,
     c: float = 0.2,
@@ -33,18 +33,22 @@ def calm(
 
     Examples
     --------
-    >>> game = calm(T=10_000, alpha=0.5, K=3, random_state=0)
+    >>> game = calm(rounds=10_000, alpha=0.5, K=3, random_state=0)
     >>> game.l1.mean(axis=0).tolist(), float(game.l2.max())
     ([0.3, 0.46, 0.46], 0.2)
     """
-    grid = EpochGrid.from_rule(T, "thesis", alpha=alpha)
+    grid = EpochGrid.from_rule(rounds, "thesis", alpha=alpha)
     chance = np.where(np.arange(check_positive_int(K, "K")) == 0, 0.4, 0.5)
     errs = generator(random_state).random((grid.E, K)) < chance
-    l1 = np.repeat(errs.astype(np.float64), grid.B, axis=0)[:T]
-    return Instance(l1, np.full((T, K), check_fraction(c, "c")), c, delta, alpha, {"B": grid.B})
+    l1 = np.repeat(errs.astype(np.float64), grid.B, axis=0)[:rounds]
+    return Instance(
+        l1, np.full((rounds, K), check_fraction(c, "c")), c, delta, alpha, {"B": grid.B}
+    )
 
 
-def burst(T: int, alpha: float, K: int, N: int = 3, c: float = 0.2, delta: float = 0.5) -> Instance:
+def burst(
+    rounds: int, alpha: float, K: int, N: int = 3, c: float = 0.2, delta: float = 0.5
+) -> Instance:
     """The best expert misbehaves once in every segment between two resets.
 
     Expert 0 has primary loss 0, expert 1 has 1/2, the others 1. In the middle of each of the
@@ -54,43 +58,43 @@ def burst(T: int, alpha: float, K: int, N: int = 3, c: float = 0.2, delta: float
 
     Examples
     --------
-    >>> game = burst(T=8192, alpha=0.4, K=4, N=3)
+    >>> game = burst(rounds=8192, alpha=0.4, K=4, N=3)
     >>> game.meta["resets"]
     (0, 2072, 4107, 6142)
     """
-    grid = EpochGrid.from_rule(T, "thesis", alpha=alpha)
+    grid = EpochGrid.from_rule(rounds, "thesis", alpha=alpha)
     rate, experts = check_fraction(c, "c"), check_int(K, "K", low=2)
-    budget = check_fraction(delta, "delta") * T**alpha
+    budget = check_fraction(delta, "delta") * rounds**alpha
     segments = check_int(N, "N", low=0) + 1
     if rate > 0.4:
         raise InvalidInputError(f"c must be at most 0.4, got {rate:g}")
     resets = grid.B * np.round(np.arange(segments) * grid.E / segments).astype(int)
     length = math.ceil(2 * budget + 2)
-    if np.diff(resets, append=T).min() < 2 * length + 2 * grid.B:
+    if np.diff(resets, append=rounds).min() < 2 * length + 2 * grid.B:
         raise InvalidInputError(f"{segments} segments are too short for bursts of {length} rounds")
-    l1 = np.ones((T, experts))
+    l1 = np.ones((rounds, experts))
     l1[:, 0], l1[:, 1] = 0.0, 0.5
-    l2 = np.full((T, experts), rate)
-    for start, end in zip(resets, np.append(resets[1:], T)):
+    l2 = np.full((rounds, experts), rate)
+    for start, end in zip(resets, np.append(resets[1:], rounds)):
         middle = (start + end) // 2
         l2[middle : middle + length, 0] = rate + 0.6
     return Instance(l1, l2, rate, delta, alpha, {"resets": tuple(resets.tolist()), "B": grid.B})
 
 
 def prefix_star(
-    T: int, alpha: float, K: int, T_h: int, c: float = 0.2, delta: float = 0.5
+    rounds: int, alpha: float, K: int, T_h: int, c: float = 0.2, delta: float = 0.5
 ) -> Instance:
     """One perfect expert that is switched off exactly in round ``T_h``; all others always err.
 
-    Shows why a learner tuned for ``T`` does not compete with an expert that lives shorter.
+    Shows why a learner tuned for all rounds does not compete with an expert that lives shorter.
 
     Examples
     --------
-    >>> game = prefix_star(T=4096, alpha=0.4, K=16, T_h=800)
+    >>> game = prefix_star(rounds=4096, alpha=0.4, K=16, T_h=800)
     >>> round(float((game.l2[:800, 0] - game.c).sum() - game.threshold), 4)
     0.0087
     """
-    rounds, experts = check_positive_int(T, "T"), check_int(K, "K", low=2)
+    rounds, experts = check_positive_int(rounds, "rounds"), check_int(K, "K", low=2)
     life = check_int(T_h, "T_h", low=1, high=rounds)
     budget = check_fraction(delta, "delta") * rounds ** check_fraction(alpha, "alpha")
     l1 = np.ones((rounds, experts))
@@ -100,17 +104,17 @@ def prefix_star(
     return Instance(l1, l2, c, delta, alpha, {"T_h": life})
 
 
-def staggered(T: int, alpha: float, K: int, c: float = 0.2, delta: float = 0.5) -> Instance:
+def staggered(rounds: int, alpha: float, K: int, c: float = 0.2, delta: float = 0.5) -> Instance:
     """All experts but the last are useless and are switched off one by one, evenly spaced.
 
     Shows what restarting at every deactivation costs.
 
     Examples
     --------
-    >>> staggered(T=4096, alpha=0.3, K=8).meta["times"]
+    >>> staggered(rounds=4096, alpha=0.3, K=8).meta["times"]
     (512, 1024, 1536, 2048, 2560, 3072, 3584)
     """
-    rounds, experts = check_positive_int(T, "T"), check_int(K, "K", low=2)
+    rounds, experts = check_positive_int(rounds, "rounds"), check_int(K, "K", low=2)
     budget = check_fraction(delta, "delta") * rounds ** check_fraction(alpha, "alpha")
     times = [round(k * rounds / experts) for k in range(1, experts)]
     l1 = np.ones((rounds, experts))
@@ -133,7 +137,7 @@ def _excess_until(last_round: int, budget: float, c: float) -> float:
 
 
 def random_bounded(
-    T: int, K: int, c: float, threshold: float, random_state: RandomState = None
+    rounds: int, K: int, c: float, threshold: float, random_state: RandomState = None
 ) -> Instance:
     """Random losses whose secondary part keeps the burst budget, often exactly.
 
@@ -142,12 +146,12 @@ def random_bounded(
     Examples
     --------
     >>> from counterplay.tradeoff import required_budget
-    >>> game = random_bounded(T=500, K=3, c=0.3, threshold=4.0, random_state=0)
+    >>> game = random_bounded(rounds=500, K=3, c=0.3, threshold=4.0, random_state=0)
     >>> required_budget(game.l2, game.c).round(9).tolist()
     [4.0, 4.0, 4.0]
     """
     rng = generator(random_state)
-    rounds, experts = check_positive_int(T, "T"), check_positive_int(K, "K")
+    rounds, experts = check_positive_int(rounds, "rounds"), check_positive_int(K, "K")
     rate, budget = check_fraction(c, "c"), check_real(threshold, "threshold", low=0.0, high=rounds)
     l1, l2 = rng.random((rounds, experts)), rng.random((rounds, experts))
     level: FloatArray = np.zeros(experts)
