@@ -446,9 +446,9 @@ INSTANCES = {
         "bad": {"p = 0": lambda: instances.LinearBanditEnv(4, 1, 0.0)},
     },
     "instances.MWMRAdversary": {
-        "make": lambda: instances.MWMRAdversary(DistanceTableClass(4), T=6),
+        "make": lambda: instances.MWMRAdversary(DistanceTableClass(4), rounds=6),
         "run": lambda a: play(MWMR(a.hypotheses, random_state=0), a).to_frame(),
-        "bad": {"T = 0": lambda: instances.MWMRAdversary(DistanceTableClass(4), T=0)},
+        "bad": {"rounds = 0": lambda: instances.MWMRAdversary(DistanceTableClass(4), 0)},
     },
     "instances.OnlineAdversary": {
         "make": lambda: instances.OnlineAdversary(online()),
