@@ -253,7 +253,7 @@ def test_frames_keep_their_names() -> None:
         (lambda: acceptance_distance(LogisticRegression().fit(X, Y), Z * np.nan), "finite"),
         (
             lambda: acceptance_distance(LogisticRegression().fit(X, Y), Z, costs=[1.0]),
-            "4 features but there are 1",
+            "4 features but 1 costs",
         ),
         (
             lambda: acceptance_distance(LogisticRegression().fit(X, Y), Z, positive="yes"),
