@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.dimensions import littlestone_dimension, vc_dimension
+from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.online import SOA, Halving
 from counterplay.invariance.orbit_shattering import group_vcao, group_vco
 from counterplay.poisoning.stars import hollow_star_number, star_number
+from counterplay.strategic.lab import SOA, Halving, littlestone_dimension
 
 
 @dataclass

@@ -8,18 +8,18 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from counterplay.core.dimensions import littlestone_dimension
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.online import SOA
 from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.strategic import GraphApplicants, ManipulationGraph, bounds, play
 from counterplay.strategic.lab import (
     FEATURES_FIRST_GRAPH,
+    SOA,
     AgnosticCoverHedge,
     HedgeOverH,
     Red2OnlineFI,
+    littlestone_dimension,
     stackelberg_regret,
-    worst_case_mistakes_on_graph,
+    worst_case_mistakes,
 )
 from strategic.graph_problems import random_class, random_graph
 
@@ -90,12 +90,7 @@ def test_regret_stays_below_its_bound_on_every_stream() -> None:
     largest, streams = -math.inf, 0
     while streams < 50:
         rules, graph = random_class(rng, 6, 6), random_graph(rng, 6, 2)
-        if (
-            worst_case_mistakes_on_graph(
-                Red2OnlineFI(SOA(rules)), rules, graph, FEATURES_FIRST_GRAPH
-            )
-            > M
-        ):
+        if worst_case_mistakes(Red2OnlineFI(SOA(rules)), rules, graph, FEATURES_FIRST_GRAPH) > M:
             continue  # M must bound the mistakes on realizable streams
         streams += 1
         nodes = rng.integers(0, 6, size=T)
@@ -135,12 +130,7 @@ def test_without_a_horizon_epochs_double_and_their_bounds_add_up() -> None:
     assert bound == pytest.approx(sum(math.sqrt(2**i / 2 * p) for i, p in enumerate(parts)))
     for _ in range(15):
         rules, graph = random_class(rng, 5, 6), random_graph(rng, 6, 2)
-        if (
-            worst_case_mistakes_on_graph(
-                Red2OnlineFI(SOA(rules)), rules, graph, FEATURES_FIRST_GRAPH
-            )
-            > M
-        ):
+        if worst_case_mistakes(Red2OnlineFI(SOA(rules)), rules, graph, FEATURES_FIRST_GRAPH) > M:
             continue
         nodes = rng.integers(0, 6, size=T)
         noise = rng.random(T) < 0.25

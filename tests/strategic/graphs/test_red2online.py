@@ -10,29 +10,36 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from counterplay.core.dimensions import littlestone_dimension
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.online import SOA, Halving
-from counterplay.core.setting import Setting
 from counterplay.errors import NotRealizableError
 from counterplay.strategic import GraphApplicants, bounds, instances, play
 from counterplay.strategic.lab import (
     FEATURES_AFTER_GRAPH,
     FEATURES_FIRST_GRAPH,
     REPORT_ONLY_GRAPH,
+    SOA,
     BiasedMajorityVote,
+    Halving,
     PerceptronLearner,
     Red2OnlineFI,
     Red2OnlinePMF,
     StrategicLearner,
     StrategyUnawareOnline,
+    littlestone_dimension,
     minimax_mistakes,
     respond,
-    worst_case_mistakes_on_graph,
+    worst_case_mistakes,
 )
-from strategic.graph_problems import play_until_quiet, random_class, random_graph, random_instance
+from counterplay.strategic.settings import Setting
+from strategic.graph_problems import (
+    Recorder,
+    play_until_quiet,
+    random_class,
+    random_graph,
+    random_instance,
+)
 
-PLAYTHROUGHS = Path(__file__).parents[1] / "playthroughs"
+PLAYTHROUGHS = Path(__file__).parents[2] / "playthroughs"
 
 
 def target_weight(learner, h: int) -> Fraction:
@@ -96,7 +103,7 @@ def exhaustive(count: int, seed: int) -> tuple[float, float]:
             (Red2OnlinePMF(SOA(rules), k), REPORT_ONLY_GRAPH, bounds.red2online_pmf_mistakes(M, k)),
         )
         for i, (learner, mode, bound) in enumerate(games):
-            worst = worst_case_mistakes_on_graph(learner, rules, graph, mode)
+            worst = worst_case_mistakes(learner, rules, graph, mode)
             assert worst <= bound + 1e-9, (rules.labels, graph.indices)
             if bound:
                 largest[i] = max(largest[i], worst / bound)
@@ -194,7 +201,7 @@ def test_game_values_of_the_stars(k: int) -> None:
     assert minimax_mistakes(two_way.hypotheses, FEATURES_AFTER_GRAPH, graph=two_way.graph) == k - 1
     assert minimax_mistakes(directed.hypotheses, FEATURES_AFTER_GRAPH, graph=directed.graph) == 1
     learner = AcceptTheCentre()
-    worst = worst_case_mistakes_on_graph(
+    worst = worst_case_mistakes(
         learner, directed.hypotheses, directed.graph, FEATURES_AFTER_GRAPH, most=4
     )
     assert worst == 1  # the source's star does not show a factor k
@@ -208,33 +215,11 @@ def test_no_learner_beats_the_value_of_the_game() -> None:
         value = minimax_mistakes(rules, FEATURES_FIRST_GRAPH, graph=graph)
         induced = FiniteClass.from_matrix(graph.induced(rules.labels)).deduplicated().unique
         assert value == littlestone_dimension(induced).value  # SOA on the induced class
-        worst = worst_case_mistakes_on_graph(
-            Red2OnlineFI(SOA(rules)), rules, graph, FEATURES_FIRST_GRAPH
-        )
+        worst = worst_case_mistakes(Red2OnlineFI(SOA(rules)), rules, graph, FEATURES_FIRST_GRAPH)
         assert worst >= value
         hidden = minimax_mistakes(rules, FEATURES_AFTER_GRAPH, graph=graph)
         learner = Red2OnlinePMF(SOA(rules), graph.k)
-        assert (
-            worst_case_mistakes_on_graph(learner, rules, graph, FEATURES_AFTER_GRAPH)
-            >= hidden
-            >= value
-        )
-
-
-class Recorder(StrategicLearner):
-    """Passes everything on and keeps the published rules."""
-
-    on_graph = True
-
-    def __init__(self, learner: StrategicLearner) -> None:
-        self.learner, self.needs, self.rules = learner, learner.needs, []
-
-    def act(self, seen=None):
-        self.rules.append(np.array(self.learner.act(seen)))
-        return self.rules[-1]
-
-    def observe(self, after) -> None:
-        self.learner.observe(after)
+        assert worst_case_mistakes(learner, rules, graph, FEATURES_AFTER_GRAPH) >= hidden >= value
 
 
 @pytest.mark.claim("03.10")
@@ -283,7 +268,7 @@ def test_dropping_dead_experts_changes_votes_but_keeps_the_bound() -> None:
         M, k = littlestone_dimension(rules).value, graph.k
         for prune in (True, False):
             fi = Red2OnlineFI(SOA(rules), exact=True, prune=prune)
-            worst = worst_case_mistakes_on_graph(fi, rules, graph, FEATURES_FIRST_GRAPH)
+            worst = worst_case_mistakes(fi, rules, graph, FEATURES_FIRST_GRAPH)
             assert worst <= bounds.red2online_fi_mistakes(M, k) + 1e-9
 
 
@@ -454,9 +439,9 @@ def test_aggressive_updates_keep_the_bounds() -> None:
         fi = Red2OnlineFI(SOA(rules), aggressive=True)
         pmf = Red2OnlinePMF(SOA(rules), k, aggressive=True)
         assert pmf.needs is FEATURES_AFTER_GRAPH
-        worst = worst_case_mistakes_on_graph(fi, rules, graph, FEATURES_FIRST_GRAPH)
+        worst = worst_case_mistakes(fi, rules, graph, FEATURES_FIRST_GRAPH)
         assert worst <= bounds.red2online_fi_mistakes(M, k) + 1e-9
-        worst = worst_case_mistakes_on_graph(pmf, rules, graph, FEATURES_AFTER_GRAPH)
+        worst = worst_case_mistakes(pmf, rules, graph, FEATURES_AFTER_GRAPH)
         assert worst <= bounds.red2online_pmf_mistakes(M, k) + 1e-9
 
 

@@ -93,7 +93,7 @@ def test_blind_divergences(n: int, eps: float) -> None:
 def test_rounds_without_feedback_are_the_bandit() -> None:
     """All arms of five rules: minus the reward has the law of the decision on a negative agent."""
     n, target, p = 5, 2, 0.01
-    population = instances.blind_lb_instance(n, 0.02, target=target, smoothing=p)
+    population = instances.BlindInstance(n, 0.02, target=target, smoothing=p)
     weight, agents = population.support()
     negative = agents.y == 0
     bandit = instances.LinearBanditEnv(n, target, p)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.online import SOA
 from counterplay.errors import NotRealizableError
 from counterplay.strategic import ManipulationGraph, bounds, instances, play
 from counterplay.strategic.lab import (
+    SOA,
     GridThreshold,
     LearnerDashboard,
     Red2OnlineFI,

@@ -5,6 +5,7 @@ parts that both shatter depth d - 1. Asking for one depth at a time keeps the re
 as the dimension itself (the plain definition descends once per hypothesis). A part with fewer
 than 2^(d-1) members cannot do it, the smaller part is tried first, equal splits are tried once,
 and what is known about a set is remembered.
+
 Source: "Dimensions", see docs/theory/03-strategic-infinite.md.
 """
 
@@ -80,7 +81,7 @@ def littlestone_dimension(cls: FiniteClass) -> MistakeTree:
     """Find the Littlestone dimension and a shattered mistake tree.
 
     It is the largest number of mistakes that an adversary can force on any learner of the class,
-    and that :class:`counterplay.core.online.SOA` never exceeds.
+    and that :class:`SOA` never exceeds.
 
     Examples
     --------

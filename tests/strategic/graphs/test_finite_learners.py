@@ -1,5 +1,7 @@
 """Halving and SOA: mistake bounds on every realizable sequence, copies, keys."""
 
+from __future__ import annotations
+
 import pickle
 from itertools import product
 
@@ -9,20 +11,46 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from counterplay.core.dimensions import littlestone_dimension
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.online import SOA, Halving
-from counterplay.core.online.copyable import OnlineLearner, VersionSpaceLearner
 from counterplay.errors import InvalidInputError
+from counterplay.strategic.graphs.finite_learners import FiniteLearner, OnlineLearner
+from counterplay.strategic.lab import (
+    SOA,
+    Halving,
+    littlestone_dimension,
+)
+from strategic.graph_problems import random_class
 
 matrices = hnp.arrays(bool, st.tuples(st.integers(1, 8), st.integers(1, 4)))
 
 
-def worst_case(learner: VersionSpaceLearner, rows: np.ndarray) -> int:
+def most_mistakes(learner: SOA, alive: np.ndarray, labels: np.ndarray) -> int:
+    """Worst case over all realizable sequences, by following every possible mistake."""
+    worst = 0
+    for x in range(labels.shape[1]):
+        y = 1 - int(learner.predict(x))
+        left = alive & (labels[:, x] == bool(y))
+        if left.any():
+            worst = max(worst, 1 + most_mistakes(learner.updated(x, y), left, labels))
+    return worst
+
+
+@pytest.mark.claim("03.06")
+@pytest.mark.parametrize("tie", [0, 1])
+def test_soa_errs_exactly_the_littlestone_dimension_in_the_worst_case(tie: int) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(150):
+        rules = random_class(rng, int(rng.integers(1, 9)), int(rng.integers(1, 6)), share=0.5)
+        everything = np.ones(len(rules), dtype=bool)
+        worst = most_mistakes(SOA(rules, tie=tie), everything, rules.labels)
+        assert worst == littlestone_dimension(rules).value
+
+
+def worst_case(learner: FiniteLearner, rows: np.ndarray) -> int:
     """Most mistakes an adversary can force while some row stays consistent."""
     memo: dict[tuple[int, bytes], int] = {}
 
-    def value(state: VersionSpaceLearner, alive: np.ndarray) -> int:
+    def value(state: FiniteLearner, alive: np.ndarray) -> int:
         name = state.key(), alive.tobytes()
         if name not in memo:
             memo[name] = 0
@@ -55,7 +83,7 @@ def test_predictions_follow_their_definition(
 ) -> None:
     cls = FiniteClass.from_matrix(rows)
     p = rows.shape[1]
-    learners: list[VersionSpaceLearner] = [SOA(cls, tie=tie), Halving(cls, tie=tie)]
+    learners: list[FiniteLearner] = [SOA(cls, tie=tie), Halving(cls, tie=tie)]
     for _ in range(3):
         for learner in learners:
             left = rows[learner.alive]
@@ -72,7 +100,6 @@ def test_predictions_follow_their_definition(
                     ]
                 expected = tie if scores[0] == scores[1] else int(scores[1] > scores[0])
                 assert learner.predict(x) == expected
-                assert learner.predict_row(rows[:, x]) == expected
             assert learner.predict(np.arange(p)).tolist() == [learner.predict(x) for x in range(p)]
         x = data.draw(st.integers(0, p - 1))
         learners = [learner.updated(x, 1 - learner.predict(x)) for learner in learners]
@@ -91,8 +118,6 @@ def test_updates_are_conservative_and_copies_independent() -> None:
         assert learner.key() == 2**8 - 1
         assert child.key() != learner.key()
         np.testing.assert_array_equal(child.alive, cls.labels[:, 3] == wrong)
-        twin = learner.updated_row(cls.labels[:, 3], wrong)
-        assert twin.key() == child.key()
         place = learner.copy()
         assert place.update(3, wrong)
         assert not place.update(3, wrong)
@@ -132,5 +157,3 @@ def test_bad_input() -> None:
         learner.updated(0, 2)
     with pytest.raises(InvalidInputError, match="tie"):
         Halving(FiniteClass.singletons(3), tie=2)
-    with pytest.raises(InvalidInputError, match="one label per member"):
-        learner.predict_row([0, 1])

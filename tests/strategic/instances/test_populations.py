@@ -32,7 +32,7 @@ def exact_loss(population: object, predictor: object) -> float:
 @pytest.mark.claim("02.17")
 @pytest.mark.parametrize("n", [4, 5])
 def test_proper_population_by_enumeration(n: int) -> None:
-    population = instances.proper_lb_instance(n, EPS, target=1)
+    population = instances.ProperInstance(n, EPS, target=1)
     rules = population.hypotheses
     for size in range(1, n + 1):
         for members in combinations(range(n), size):
@@ -52,7 +52,7 @@ def test_proper_population_by_enumeration(n: int) -> None:
 @pytest.mark.claim("02.18")
 @pytest.mark.parametrize("n", [3, 4, 8, 16])
 def test_halving_never_errs_but_its_last_rule_is_usually_wrong(n: int) -> None:
-    population = instances.proper_lb_instance(n, EPS, target=n - 1)
+    population = instances.ProperInstance(n, EPS, target=n - 1)
     learner = StrategicHalving(population.hypotheses)
     game = play(
         learner,
@@ -76,7 +76,7 @@ def test_halving_never_errs_but_its_last_rule_is_usually_wrong(n: int) -> None:
 @pytest.mark.claim("02.18")
 @pytest.mark.parametrize("n", [4, 5])
 def test_median_map_has_loss_zero_by_enumeration(n: int) -> None:
-    population = instances.proper_lb_instance(n, EPS, target=0)
+    population = instances.ProperInstance(n, EPS, target=0)
     for median in ("lower", "upper"):
         median_map = MedianMapPredictor(population.hypotheses, np.arange(n), median)
         assert exact_loss(population, median_map) == 0.0
@@ -86,8 +86,8 @@ def test_median_map_has_loss_zero_by_enumeration(n: int) -> None:
 @pytest.mark.parametrize("kind", ["conservative", "non_ball"])
 def test_loss_table_for_all_unions_of_five(kind: str) -> None:
     make = {
-        "conservative": instances.conservative_lb_instance,
-        "non_ball": instances.nonball_lb_instance,
+        "conservative": instances.ConservativeInstance,
+        "non_ball": instances.NonBallInstance,
     }[kind]
     population = make(5, EPS, target=2)
     for size in range(1, 6):
@@ -101,16 +101,16 @@ def test_loss_table_for_all_unions_of_five(kind: str) -> None:
 
 @pytest.mark.claim("02.19")
 def test_other_rules_on_the_hard_populations() -> None:
-    conservative = instances.conservative_lb_instance(5, EPS, target=2)
+    conservative = instances.ConservativeInstance(5, EPS, target=2)
     somewhere = PositiveSet(conservative.hypotheses.metric, np.array([[4, 3, 2, 1, 0]]))
     assert exact_loss(conservative, somewhere) == pytest.approx(6 * EPS)
     assert conservative.loss(somewhere) == pytest.approx(6 * EPS)
     assert exact_loss(conservative, AllNegative()) == pytest.approx(1 - 6 * EPS)
-    non_ball = instances.nonball_lb_instance(5, EPS, target=2)
+    non_ball = instances.NonBallInstance(5, EPS, target=2)
     home = PositiveSet(non_ball.hypotheses.metric, np.array([0, 3]), size=6)
     assert exact_loss(non_ball, home) == pytest.approx(6 * EPS)
     assert exact_loss(non_ball, AllNegative(6)) == pytest.approx(1 - 6 * EPS)
-    blind = instances.blind_lb_instance(6, EPS, target=2)
+    blind = instances.BlindInstance(6, EPS, target=2)
     for size in range(1, 4):
         for members in combinations(range(6), size):
             union = UnionPredictor(blind.hypotheses, members)
@@ -126,7 +126,7 @@ def test_other_rules_on_the_hard_populations() -> None:
 @pytest.mark.parametrize("with_target", [True, False])
 def test_law_of_reports_on_the_conservative_population(with_target: bool) -> None:
     n, target = 7, 3
-    population = instances.conservative_lb_instance(n, 1 / 6, target=target)  # negatives only
+    population = instances.ConservativeInstance(n, 1 / 6, target=target)  # negatives only
     members = np.array([1, 3, 5] if with_target else [1, 4, 5])
     agents = population.sample(200_000, random_state=int(with_target))
     assert agents.y.sum() == 0
@@ -147,7 +147,7 @@ def test_law_of_reports_on_the_conservative_population(with_target: bool) -> Non
 @pytest.mark.parametrize("with_target", [True, False])
 def test_law_of_reports_with_manipulation_sets(with_target: bool) -> None:
     n, target = 7, 3
-    population = instances.nonball_lb_instance(n, 1 / 6, target=target)
+    population = instances.NonBallInstance(n, 1 / 6, target=target)
     members = np.array([1, 3, 5] if with_target else [1, 4, 5])
     agents = population.sample(20_000, random_state=int(with_target))
     union = UnionPredictor(population.hypotheses, members)
@@ -170,7 +170,7 @@ def test_law_of_reports_with_manipulation_sets(with_target: bool) -> None:
 
 @pytest.mark.claim("02.20")
 def test_positive_agents_report_without_telling_anything() -> None:
-    population = instances.nonball_lb_instance(6, EPS, target=1)
+    population = instances.NonBallInstance(6, EPS, target=1)
     agents = population.sample(20_000, random_state=0)
     positive = agents.take(np.flatnonzero(agents.y))
     reported, accepted = UnionPredictor(population.hypotheses, [0, 1, 4]).respond(
@@ -184,12 +184,12 @@ def test_positive_agents_report_without_telling_anything() -> None:
 @pytest.mark.claim("02.21")
 @pytest.mark.parametrize("n", [4, 7, 16, 64])
 def test_radius_on_a_distance_reaches_it(n: int) -> None:
-    conservative = instances.conservative_lb_instance(n, 1 / 6, target=0)
+    conservative = instances.ConservativeInstance(n, 1 / 6, target=0)
     agents = conservative.sample(2000, random_state=n)
     c = agents.X
     accepted = agents.accepted(conservative.hypotheses)
     assert np.array_equal(accepted, c > c[:, [0]])  # reaches e_j exactly if c_j > c_target
-    proper = instances.proper_lb_instance(n, 1 / (3 * n), target=0)
+    proper = instances.ProperInstance(n, 1 / (3 * n), target=0)
     agents = proper.sample(2000, random_state=n)
     accepted = agents.accepted(proper.hypotheses)
     must = (agents.X > 0) | (agents.X[:, [0]] == 0)
@@ -199,7 +199,7 @@ def test_radius_on_a_distance_reaches_it(n: int) -> None:
 @pytest.mark.claim("02.21")
 def test_euclidean_subtraction_would_miss_the_closed_ball() -> None:
     """Why the closed form matters: with plain Euclidean distances many must-reach cases fail."""
-    population = instances.conservative_lb_instance(7, 1 / 6, target=0)
+    population = instances.ConservativeInstance(7, 1 / 6, target=0)
     agents = population.sample(4000, random_state=0)
     points = agents.X / population.hypotheses.metric.z
     basis = np.eye(7)
@@ -211,29 +211,29 @@ def test_euclidean_subtraction_would_miss_the_closed_ball() -> None:
 
 def test_populations_are_realizable_and_smoothing_breaks_it() -> None:
     for population in (
-        instances.proper_lb_instance(6, EPS, 2),
-        instances.conservative_lb_instance(6, EPS, 2),
-        instances.blind_lb_instance(6, EPS, 2),
-        instances.nonball_lb_instance(6, EPS, 2),
-        instances.sparse_wrong(20, 0.1, 0, 2),
-        instances.sparse_wrong(20, 0.1, 1, 2),
+        instances.ProperInstance(6, EPS, target=2),
+        instances.ConservativeInstance(6, EPS, target=2),
+        instances.BlindInstance(6, EPS, target=2),
+        instances.NonBallInstance(6, EPS, target=2),
+        instances.SparseWrong(20, 0.1, 0, target=2),
+        instances.SparseWrong(20, 0.1, 1, target=2),
     ):
         agents = population.sample(3000, random_state=0)
         losses = agents.losses(population.hypotheses)
         assert not losses[:, 2].any()
         assert losses[:, 3].any()
     for make in (
-        instances.conservative_lb_instance,
-        instances.blind_lb_instance,
-        instances.nonball_lb_instance,
+        instances.ConservativeInstance,
+        instances.BlindInstance,
+        instances.NonBallInstance,
     ):
-        mixed = make(6, EPS, 2, smoothing=0.5).sample(3000, random_state=0)
-        assert mixed.losses(make(6, EPS, 2).hypotheses)[:, 2].any()
+        mixed = make(6, EPS, target=2, smoothing=0.5).sample(3000, random_state=0)
+        assert mixed.losses(make(6, EPS, target=2).hypotheses)[:, 2].any()
 
 
 def test_sparse_wrong_counts_and_losses() -> None:
     for label in (0, 1):
-        population = instances.sparse_wrong(50, 0.06, label=label, target=7)
+        population = instances.SparseWrong(50, 0.06, label=label, target=7)
         agents = population.sample(20_000, random_state=label)
         losses = agents.losses(population.hypotheses)
         assert (losses.sum(axis=1) == 3).all()
@@ -246,7 +246,7 @@ def test_sparse_wrong_counts_and_losses() -> None:
 
 
 def test_output_loss_is_the_mean_over_epochs() -> None:
-    population = instances.conservative_lb_instance(12, 0.05, target=4)
+    population = instances.ConservativeInstance(12, 0.05, target=4)
     learner = UnionSamplingLearner(population.hypotheses, random_state=0)
     play(
         learner,
@@ -261,10 +261,10 @@ def test_output_loss_is_the_mean_over_epochs() -> None:
 @pytest.mark.parametrize(
     ("make", "eps"),
     [
-        (instances.proper_lb_instance, 0.05),
-        (instances.conservative_lb_instance, 0.2),
-        (instances.blind_lb_instance, 0.05),
-        (instances.nonball_lb_instance, 0.2),
+        (instances.ProperInstance, 0.05),
+        (instances.ConservativeInstance, 0.2),
+        (instances.BlindInstance, 0.05),
+        (instances.NonBallInstance, 0.2),
     ],
 )
 def test_infeasible_parameters_are_refused(make: object, eps: float) -> None:
@@ -276,10 +276,10 @@ def test_infeasible_parameters_are_refused(make: object, eps: float) -> None:
 
 def test_proper_instance_needs_three_rules_and_supports_are_small() -> None:
     with pytest.raises(InvalidInputError, match="at least 3"):
-        instances.proper_lb_instance(2, 0.01)
+        instances.ProperInstance(2, 0.01)
     with pytest.raises(InvalidInputError, match="too many to list"):
-        instances.proper_lb_instance(12, 0.01).support()
-    population = instances.proper_lb_instance(4, 0.01)
+        instances.ProperInstance(12, 0.01).support()
+    population = instances.ProperInstance(4, 0.01)
     median_map = MedianMapPredictor(population.hypotheses, [0, 1])
     with pytest.raises(InvalidInputError, match="no closed form"):
         population.loss(median_map)
@@ -291,7 +291,7 @@ def test_proper_instance_needs_three_rules_and_supports_are_small() -> None:
 
 
 def test_exact_enumeration_agrees_with_sampling() -> None:
-    population = instances.conservative_lb_instance(5, 0.1, target=1)
+    population = instances.ConservativeInstance(5, 0.1, target=1)
     union = UnionPredictor(population.hypotheses, [0, 3])
     agents = population.sample(40_000, random_state=0)
     expected = exact_loss(population, union)
