@@ -302,6 +302,7 @@ BOUNDS = {
     "bounds.proper_least_m": {"args": {"d": 4, "eps": 1 / 64}},
     "bounds.proper_limit": {"args": {"d": 4, "eps": 1 / 64}},
     "bounds.proper_fails_below": {"args": {"d": 4, "eps": 1 / 64}},
+    "bounds.blind_heavy_error": {"args": {"eps": 1 / 64, "m": 10}},
     "bounds.blind_error": {"args": {"d": 4, "eps": 1 / 64, "m": 10}},
     "bounds.birds_error": {"args": {"K": 4, "n": 10}},
     "bounds.agnostic_excess": {"args": {"d": 4, "gamma": 0.1, "m": 10}},
