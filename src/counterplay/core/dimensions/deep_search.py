@@ -195,7 +195,7 @@ def _random_cells(values: NDArray[np.uint8], size: int) -> Iterator[IntArray]:
 # values (columns, rows) and words (rows, packed columns) are the labels; apart, the excluded pairs;
 # stop[i], the place before which point i must lie; size, the points wanted; chosen, those so far
 # (the first k count); perm and bounds, the rows of the cells of the sorted points, cell c in
-# perm[bounds[c] : bounds[c + 1]]; first[0] and left[0], what other threads found and the steps left.
+# perm[bounds[c] : bounds[c + 1]]; first[0], the earliest place with a set; left[0], steps left.
 
 
 @njit(cache=True, nogil=True)
