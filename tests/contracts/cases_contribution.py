@@ -309,6 +309,7 @@ CASES: dict[str, dict[str, Any]] = {
             "flower_linear_pof",
             "flower_linear_pos",
             "flower_linear_stable",
+            "flower_petal",
         )
     },
     "bounds.flower_petal_lower_bound": {"args": {}},

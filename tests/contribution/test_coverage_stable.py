@@ -52,7 +52,7 @@ def test_coverage_flower_table(row: tuple[float, ...]) -> None:
     exact_core = bounds.flower_coverage_core_only(s)
     assert settled.allocation.total / exact_core == pytest.approx(pos, abs=6e-4)  # three digits
     assert equal / exact_core == pytest.approx(pof, abs=6e-4)
-    assert petal >= bounds.flower_petal_lower_bound()
+    assert petal >= bounds.flower_petal(s) >= bounds.flower_petal_lower_bound()
     core = np.zeros(game.k)
     for samples, enough in ((ceiling, True), (ceiling - 1, False), (core_only + 1e-4, True)):
         core[0] = samples

@@ -76,7 +76,7 @@ def test_both_searches_agree_above_the_switch(monkeypatch: pytest.MonkeyPatch) -
         assert found.verify(rows)
         columns = np.ascontiguousarray(rows.T.astype(np.uint8))
         apart = np.zeros((0, 0), dtype=bool)
-        direct, _, done = shatter_search.search_bitsets(
+        direct, _, _, done = shatter_search.search_bitsets(
             pack_rows(columns == 1), pack_rows(columns == 0), apart, 5, 0
         )
         assert done

@@ -141,9 +141,9 @@ def _depth_first(
 ) -> tuple[IntArray, IntArray, bool]:
     """Chosen columns, witness rows, and whether the search was finished."""
     cut = min(limit, _BITSET_DEPTH)
-    chosen, witnesses, done = search_bitsets(ones, zeros, apart, cut, steps)
+    chosen, witnesses, _, done = search_bitsets(ones, zeros, apart, cut, steps)
     if done and chosen.size == cut < limit:
-        chosen, witnesses, done = search_lists(by_point, apart, limit, steps)
+        chosen, witnesses, _, done = search_lists(by_point, apart, limit, steps)
     return chosen, witnesses, bool(done)
 
 

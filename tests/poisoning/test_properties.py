@@ -23,6 +23,8 @@ from counterplay.poisoning.lab import (
 from poisoning.problems import disc, random_class, random_sample, random_vc1_class
 
 LINE = np.linspace(0.05, 0.95, 7)[:, None]
+
+
 INTERVALS = FiniteClass.intervals(range(7))
 
 

@@ -1,4 +1,4 @@
-"""Half-planes by dyadic directions, covers of margin data, and the exact hard-margin SVM."""
+"""The dyadic direction learner: its path, its certificate in exact arithmetic, its speed."""
 
 from __future__ import annotations
 
@@ -9,38 +9,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterplay.errors import AssumptionWarning, InvalidInputError, NotRealizableError
-from counterplay.poisoning import IntervalTarget, LabelledSet, attackable_rate, bounds
+from counterplay.errors import NotRealizableError
+from counterplay.poisoning import LabelledSet, attackable_rate, bounds
 from counterplay.poisoning.dyadic import (
     LEVELS,
     TWO_PI,
     candidates,
     cross,
     direction,
-    dot,
     exact,
 )
-from counterplay.poisoning.hulls import hull_points
 from counterplay.poisoning.lab import (
-    CoverLearner,
     DyadicDirectionLearner,
     DyadicPathAttacker,
-    GapCuttingAttacker,
     LinearTarget,
-    MaxOpenInterval,
     NotCleanError,
     OutOfDomainError,
     UnitDiscScaler,
 )
 from counterplay.poisoning.model import check_clean
-from poisoning.problems import disc, shortest
+from poisoning.problems import disc, half_plane, shortest
 
 angles = st.floats(0.0, TWO_PI, exclude_max=True)
+
+
 offsets = st.floats(-0.6, 0.6)
-
-
-def half_plane(beta: float, b: float) -> LinearTarget:
-    return LinearTarget([np.cos(beta), np.sin(beta)], b)
 
 
 def grid_search(positive, negative) -> float:
@@ -205,34 +198,6 @@ def _dyadic(k: int) -> float:
     return low
 
 
-def test_i1_hulls_keep_every_vertex() -> None:
-    """Nearly collinear rows: exact vertices by brute force over all pairs."""
-    rng = np.random.default_rng(5)
-    for _ in range(6):
-        x = rng.random(60)
-        X = np.column_stack([x, 0.3 * x + 1e-16 * rng.integers(-3, 4, size=60)])
-        kept = {tuple(row) for row in hull_points(X).tolist()}
-        exact_rows = [exact(row) for row in X]
-        for beta in TWO_PI * rng.random(50):
-            u = exact(direction(beta))
-            best = max(range(60), key=lambda i: dot(u, exact_rows[i]))
-            assert tuple(X[best].tolist()) in kept
-        u = exact((-0.3, 1.0))
-        for sign in (1, -1):  # across the line, where the rows differ in the last bits
-            best = max(range(60), key=lambda i: sign * dot(u, exact_rows[i]))
-            top = sign * dot(u, exact_rows[best])
-            assert max(sign * dot(u, exact(row)) for row in kept) == top
-
-
-def test_i1_report_refuses_a_point_that_is_attacked_and_certified() -> None:
-    S = LabelledSet([0.4], [0])
-    with pytest.raises(InvalidInputError, match="test point 0 is certified"):
-        attackable_rate(
-            MaxOpenInterval(), IntervalTarget(), S, [[0.2]], [GapCuttingAttacker()],
-            certificate=lambda *_: [True],
-        )  # fmt: skip
-
-
 @pytest.mark.claim("10.22")
 def test_certificate_mass_at_the_promised_sample_size() -> None:
     gamma, eps, delta = 0.1, 0.1, 0.05
@@ -308,20 +273,6 @@ def test_dyadic_learner_on_degenerate_data() -> None:
         UnitDiscScaler((0.0, 0.0), 2.0).transform([[3.0, 0.0]])
 
 
-def test_hulls_do_not_change_the_answer() -> None:
-    rng = np.random.default_rng(2)
-    for _ in range(10):
-        target = half_plane(TWO_PI * rng.random(), rng.uniform(-0.5, 0.5))
-        X = disc(rng, 3000)
-        y = target(X)
-        fast = DyadicDirectionLearner().fit(X, y)
-        slow = DyadicDirectionLearner()._fit_hulls(X[y == 1][:1], X[y == 0][:1])
-        slow = slow.partial_refit(LabelledSet(X[:1500], y[:1500]))
-        slow = slow.partial_refit(LabelledSet(X[1500:], y[1500:])) if _ < 2 else fast
-        assert fast.beta_ == slow.beta_
-        assert fast.b_ == slow.b_
-
-
 @pytest.mark.claim("10.37")
 def test_dyadic_fit_is_fast() -> None:
     rng = np.random.default_rng(3)
@@ -332,85 +283,3 @@ def test_dyadic_fit_is_fast() -> None:
     fit = shortest(lambda: DyadicDirectionLearner().fit(X, y))
     sort = shortest(lambda: X[np.argsort(X[:, 0], kind="stable")])
     assert fit < 5 * sort
-
-
-@pytest.mark.claim("10.24")
-def test_cover_against_a_free_attacker() -> None:
-    gamma, m = 0.5, 2000
-    rng = np.random.default_rng(4)
-    X = rng.uniform(-1, 1, size=(4 * m, 1))
-    train = X[np.abs(X[:, 0]) >= gamma / 2][:m]
-    target = LinearTarget([1.0], 0.0)
-    spaced = (np.arange(30_000) + 0.5) / 30_000  # the distribution itself, one point per quantile
-    test = np.where(spaced < 0.5, -1 + 1.5 * spaced, -0.5 + 1.5 * spaced)[:, None]
-    rates = {}
-    for mode in ("margin_attacker", "free_attacker"):
-        learner = CoverLearner(gamma, mode=mode, origin=-1.1, random_state=0)
-        learner.fit(train, target(train))
-        assert learner.seen(test).all()
-        candidates = np.linspace(-1, 1, 4001)[:, None]  # where a free attacker may plant points
-        cell, owner = learner.cells(candidates)[:, 0], learner.cells(test)[:, 0]
-        labels = target(candidates)
-        both = {c for c in np.unique(cell) if len(np.unique(labels[cell == c])) == 2}
-        flipped = np.isin(owner, list(both))
-        for x0 in test[flipped][::1000]:  # confirm with a real attack: many copies of one point
-            other = candidates[
-                (cell == learner.cells(x0[None])[0, 0]) & (labels != target(x0[None]))
-            ]
-            poison = LabelledSet(np.repeat(other[:1], m, axis=0), np.repeat(target(other[:1]), m))
-            S = LabelledSet(train, target(train)) + poison
-            assert learner.fit(S.X, S.y).predict(x0[None])[0] != target(x0[None])[0]
-        rates[mode] = flipped.mean()
-    assert rates["free_attacker"] == 0
-    # Exact: the cell [-0.1, 0.4) reaches across 0 and holds [0.25, 0.4) of the mass 1.5.
-    assert rates["margin_attacker"] == pytest.approx(0.15 / 1.5, abs=1e-4)
-    assert abs(0.103 - rates["margin_attacker"]) <= 4 * np.sqrt(0.1 * 0.9 / 2000)  # 2000 points
-
-
-@pytest.mark.claim("10.25")
-def test_cover_rate_and_sample_size() -> None:
-    gamma, eps, delta = 1.0, 0.3, 0.2
-    rng = np.random.default_rng(5)
-    target = LinearTarget([0.6, 0.8], 0.0)
-    X = disc(rng, 60_000)
-    X = X[np.abs(target.decision_function(X)) >= gamma / 2]
-    learner = CoverLearner(gamma, random_state=0)
-    cells = len(np.unique(learner.cells(X), axis=0))
-    assert cells <= bounds.grid_cells(2, learner.rho)
-    m = bounds.cover_sample_size(cells, eps, delta)
-    failures = 0
-    for run in range(60):
-        S = rng.choice(len(X), size=m)
-        learner.random_state = run
-        learner.fit(X[S], target(X[S]))
-        failures += learner.attack_probability(X).mean() > eps
-    assert failures <= delta * 60
-    small = CoverLearner(gamma, random_state=0).fit(X[:10], target(X[:10]))
-    unseen = ~small.seen(X)
-    assert small.attack_probability(X).mean() == pytest.approx(unseen.mean() / 2)
-    flips = []
-    for coin in range(400):
-        again = small.with_coins(coin).fit(X[:10], target(X[:10]))
-        flips.append((again.predict(X[unseen][:200]) != target(X[unseen][:200])).mean())
-    assert abs(np.mean(flips) - 0.5) <= 4 * np.std(flips) / np.sqrt(400)
-
-
-def test_i2c_clean_rows_in_one_cell_do_not_stop_the_cover() -> None:
-    """Two clean rows on either side of the boundary share a cell; certified rows stay right."""
-    rng, target = np.random.default_rng(6), LinearTarget([0.6, 0.8], 0.01)
-    X = disc(rng, 3000)
-    train = X[np.abs(target.decision_function(X)) >= 0.15][:800]  # less than gamma / 2
-    S, learner = LabelledSet(train, target(train)), CoverLearner(0.5, random_state=0)
-    learner.fit(S.X, S.y)
-    safe = learner.certified(target, S, X)  # also rows that do not obey the margin
-    assert 0.5 < safe.mean() < learner.seen(X).mean()
-    for _ in range(20):
-        place = disc(rng, 1)
-        away = target.decision_function(place)[0]
-        P = place - np.outer([away + 1e-3, away - 1e-3], target.w)
-        P = np.vstack([P, disc(rng, 300)])
-        both = S + LabelledSet(P, target(P))
-        with pytest.warns(AssumptionWarning, match="both labels and count as unseen"):
-            poisoned = learner.with_coins(int(rng.integers(100))).fit(both.X, both.y)
-        assert not poisoned.seen(P[:1])[0]
-        assert np.array_equal(poisoned.predict(X)[safe], target(X)[safe])
