@@ -6,7 +6,7 @@ import doctest
 import inspect
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence  # noqa: F401  in annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -15,18 +15,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray  # noqa: F401
 from sklearn.base import BaseEstimator
 
 from counterplay.core.arguments import check_parameters, checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState
-from counterplay.core.validation import FloatArray
+from counterplay.core.validation import BoolArray, FloatArray, IntArray  # noqa: F401
 from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import fractions as late
 
+    from a_package_that_is_not_there import Ghost  # noqa: F401
 
 HUGE = 10**5000
 Mode = Literal["up", "down", 0]

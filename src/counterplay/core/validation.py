@@ -11,6 +11,7 @@ import numbers
 import reprlib
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,6 +27,8 @@ T = TypeVar("T")
 _LONGEST = 200  # characters of a value that a sentence repeats
 _MOST_DIGITS = 50  # of an integer; a longer one is described
 _DEEPEST = 32  # axes that every NumPy can make
+_LARGEST = 2**1023  # the integers that a float can hold
+_LISTS = {list, tuple}
 _ONE_LINE = reprlib.Repr()
 _ONE_LINE.maxlevel = 3
 _ONE_LINE.maxlist = _ONE_LINE.maxtuple = _ONE_LINE.maxdict = _ONE_LINE.maxset = 6
@@ -204,25 +207,35 @@ def _kind_fault(kind: str, kinds: str) -> str:
 
 
 def _list_fault(value: Sequence[Any], kinds: str, depth: int) -> str:
-    types = set(map(type, value))
+    level, types = value, set(map(type, value))
+    while types and types <= _LISTS:  # one axis after the other, all parts of an axis at once
+        depth += 1
+        if depth > _DEEPEST:
+            return "it is nested too deeply"
+        if len(set(map(len, level))) > 1:
+            return "its parts have different lengths"
+        level = list(chain.from_iterable(level))
+        types = set(map(type, level))
     if types <= _KINDS.keys():
         found = {_KINDS[kind] for kind in types}
         if "U" in found and len(found) > 1:
             return "it mixes text and numbers"
         fault = next((_kind_fault(kind, kinds) for kind in found if kind not in kinds), "")
-        return fault or (_size_fault(value) if int in types else "")
+        return fault or (_size_fault(level) if int in types else "")
     if not any(map(_is_nested, types)):
-        return _leaves_fault(value, kinds)
+        return _leaves_fault(level, kinds)
+    return _parts_fault(level, kinds, depth)
+
+
+def _parts_fault(parts: Sequence[Any], kinds: str, depth: int) -> str:
+    """Judge a list of arrays, ranges and lists."""
     if depth >= _DEEPEST:
         return "it is nested too deeply"
-    shapes = set()
-    for part in value:
-        if not _is_nested(type(part)):
-            return "its parts have different lengths"
-        if fault := _fault(part, kinds, depth + 1):
-            return fault
-        shapes.add(_shape(part))
-    return "its parts have different lengths" if len(shapes) > 1 else ""
+    if not all(_is_nested(type(part)) for part in parts):
+        return "its parts have different lengths"
+    fault = next(filter(None, (_fault(part, kinds, depth + 1) for part in parts)), "")
+    uneven = not fault and len(set(map(_shape, parts))) > 1
+    return "its parts have different lengths" if uneven else fault
 
 
 def _is_nested(kind: type) -> bool:
@@ -238,9 +251,9 @@ def _shape(value: Any) -> tuple[int, ...]:
     return (len(value), *(_shape(value[0]) if len(value) and _is_nested(type(value[0])) else ()))
 
 
-def _size_fault(value: Iterable[Any]) -> str:
+def _size_fault(value: Sequence[Any]) -> str:
     """Find Python integers that no float can hold."""
-    large = any(isinstance(item, int) and item.bit_length() > 1023 for item in value)
+    large = max(value) >= _LARGEST or min(value) <= -_LARGEST
     return "it contains an integer that is too large" if large else ""
 
 
