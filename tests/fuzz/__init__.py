@@ -1,0 +1,15 @@
+"""Hostile input from everywhere: campaigns that try to get an undocumented answer.
+
+A campaign is a function of :class:`~fuzz.campaign.Options` that returns the results of its calls.
+Colleagues add theirs to ``CAMPAIGNS``; ``python -m tests.fuzz`` runs them and prints one table.
+"""
+
+from __future__ import annotations
+
+CAMPAIGNS = {
+    "inputs": "inputs:run",
+}
+"""Name on the command line -> module in this folder and function."""
+
+CLEAN_AREAS = ("core",)
+"""Areas in which the slice of the test suite finds nothing; add one when it is mended."""
