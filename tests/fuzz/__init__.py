@@ -6,6 +6,12 @@ Colleagues add theirs to ``CAMPAIGNS``; ``python -m tests.fuzz`` runs them and p
 
 from __future__ import annotations
 
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")  # threads do not survive a fork
+os.environ.setdefault("MPLBACKEND", "Agg")
+
 CAMPAIGNS = {
     "inputs": "inputs:run",
 }

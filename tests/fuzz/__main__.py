@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 from collections import Counter
 from pathlib import Path
-
-for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_threads, "1")
-os.environ.setdefault("MPLBACKEND", "Agg")
 
 from . import CAMPAIGNS
 from .campaign import Options, failures, table, write

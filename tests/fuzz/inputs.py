@@ -1,4 +1,4 @@
-"""Hostile inputs: every public function, class, method and estimator, one bad argument at a time."""
+"""Hostile inputs: every public function, class, method and estimator, one bad argument each."""
 
 from __future__ import annotations
 
@@ -144,6 +144,7 @@ def _shown(value: Any) -> str:
 
 def _prepared(entry: contracts.Public, tries: list[Try]) -> Any:
     """Return the function of an index that makes the hostile call and judges its result."""
+    mutations.fixed()["frame"](None)  # libraries reserve memory at their first use
     known = {target.name: target for target in targets(entry)}
     usual: dict[str, bool] = {}
 

@@ -14,6 +14,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import scipy.sparse
 
 Mutation = Callable[[Any], Any]
 
@@ -102,14 +104,10 @@ _VALUES: dict[str, Mutation] = {
 
 
 def _sparse() -> Any:
-    import scipy.sparse
-
     return scipy.sparse.csr_matrix(np.eye(3))
 
 
 def _frame() -> Any:
-    import pandas as pd
-
     return pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": ["x", None, "z"]})
 
 
@@ -179,22 +177,16 @@ def _strided(array: Any) -> Any:
 
 
 def _as_sparse(array: Any) -> Any:
-    import scipy.sparse
-
     if array.ndim != 2:
         raise NotForThis
     return scipy.sparse.csr_matrix(array)
 
 
 def _as_frame(array: Any) -> Any:
-    import pandas as pd
-
     return pd.Series(array) if array.ndim == 1 else _matrix_frame(array)
 
 
 def _matrix_frame(array: Any) -> Any:
-    import pandas as pd
-
     if array.ndim != 2:
         raise NotForThis
     return pd.DataFrame(array, columns=[f"c{j}" for j in range(array.shape[1])])
