@@ -189,6 +189,8 @@ _PLAIN: dict[Any, Kind] = {
 }
 _ARRAY_LIKE = frozenset(typing.get_args(ArrayLike))
 _ARRAY_WORDS = {
+    "": ("biufU", "an array"),
+    "any": ("biufUSMmOV", "an array"),
     "b": ("biu", "an array of booleans"),
     "i": ("biu", "an array of integers"),
     "u": ("biu", "an array of integers"),
@@ -203,7 +205,7 @@ def kind_of(kind: Any, rules: Rules) -> Kind | None:
             return _SEED
         return kind_of(_evaluated(kind, __name__), rules)
     if kind is ArrayLike:
-        return _array_test(None, False)
+        return _array_test("", False)
     if kind is float and not rules.nonfinite:
         return _FINITE
     if isinstance(kind, abc.Hashable) and kind in _PLAIN:
@@ -288,28 +290,22 @@ def _literal_test(choices: tuple[Any, ...]) -> Kind:
     return Kind(accepts, _joined([shorten(choice) for choice in choices]))
 
 
-def _scalar_kind(args: tuple[Any, ...]) -> str | None:
-    """Return the NumPy kind of ``NDArray[scalar]``, None if it is left open."""
+def _scalar_kind(args: tuple[Any, ...]) -> str:
+    """Return the NumPy kind of ``NDArray[scalar]``, "any" if it is left open."""
     scalar = typing.get_args(args[1])[0] if len(args) > 1 and typing.get_args(args[1]) else None
     scalar = typing.get_origin(scalar) or scalar
     if isinstance(scalar, type) and issubclass(scalar, np.generic) and scalar is not np.generic:
         for base, kind in ((np.bool_, "b"), (np.integer, "i"), (np.floating, "f")):
             if issubclass(scalar, base):
                 return kind
-    return None
+    return "any"
 
 
-def _array_test(kind: str | None, strict: bool) -> Kind:
-    kinds, words = _ARRAY_WORDS.get(kind or "", ("biufU", "an array"))
+def _array_test(kind: str, strict: bool) -> Kind:
+    kinds, words = _ARRAY_WORDS[kind]
     if strict:
-        wanted = kinds if kind else "biufUOMmSV"
-
-        def is_array(value: Any) -> bool:
-            return isinstance(value, np.ndarray) and (
-                value.dtype.kind in wanted or value.dtype.kind == "O"
-            )
-
-        return Kind(is_array, words.replace("an array", "a NumPy array"))
+        words = words.replace("an array", "a NumPy array")
+        return Kind(lambda v: isinstance(v, np.ndarray) and v.dtype.kind in kinds, words)
     return Kind(lambda value: not array_fault(value, kinds=kinds), words)
 
 
@@ -385,7 +381,7 @@ def _class_test(kind: Any) -> Kind | None:
     if kind is Any or kind is object or not isinstance(kind, type):
         return None
     if kind is np.ndarray:
-        return _array_test(None, False)
+        return _array_test("any", False)
     if getattr(kind, "_is_protocol", False):
         return _protocol_test(kind)
     if issubclass(kind, abc.Sequence) and kind.__module__ in ("builtins", "collections.abc"):

@@ -218,7 +218,7 @@ def _list_fault(value: Sequence[Any], kinds: str, depth: int) -> str:
         types = set(map(type, level))
     if types <= _KINDS.keys():
         found = {_KINDS[kind] for kind in types}
-        if "U" in found and len(found) > 1:
+        if "U" in found and len(found) > 1 and "O" not in kinds:
             return "it mixes text and numbers"
         fault = next((_kind_fault(kind, kinds) for kind in found if kind not in kinds), "")
         return fault or (_size_fault(level) if int in types else "")
@@ -270,7 +270,7 @@ def _leaves_fault(leaves: Iterable[Any], kinds: str) -> str:
         elif isinstance(leaf, numbers.Real | Decimal):
             fault = _kind_fault("f", kinds)
         else:
-            fault = f"it contains {shorten(leaf, 80)}"
+            fault = "" if "O" in kinds else f"it contains {shorten(leaf, 80)}"
         if fault:
             return fault
     return ""

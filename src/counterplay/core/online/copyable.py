@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.bits import Words, as_indices, pack_rows, popcount, unpack_rows, words_to_int
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.validation import BoolArray, check_int
+from counterplay.core.validation import BoolArray, check_int, check_labels01
 from counterplay.errors import InvalidInputError
 
 Labels = NDArray[np.uint8]
@@ -96,6 +96,7 @@ class VersionSpaceLearner:
     def updated(self: Learner, point: int, label: int) -> Learner:
         """Return the learner after one example: a new one on a mistake, otherwise itself."""
         label = check_int(label, "label", low=0, high=1)
+        point = check_int(point, "point", low=0, high=self.hypotheses.n_points - 1)
         if self.predict(point) == label:
             return self
         return self._after(self.hypotheses.columns[point], label)
@@ -142,7 +143,7 @@ class VersionSpaceLearner:
         return other
 
     def _row(self, row: ArrayLike) -> Words:
-        labels = np.asarray(row)
+        labels = check_labels01(row, "row")
         if labels.shape != (len(self.hypotheses),):
             raise InvalidInputError(
                 f"row must have one label per member ({len(self.hypotheses)}), got {labels.shape}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.bits import Words, popcount
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online.copyable import Labels, VersionSpaceLearner
@@ -12,6 +13,7 @@ from counterplay.core.online.copyable import Labels, VersionSpaceLearner
 _FEW = 32
 
 
+@checked
 class Halving(VersionSpaceLearner):
     """Majority vote of the version space; every mistake removes at least half of it.
 

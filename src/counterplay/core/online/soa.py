@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from counterplay.core.arguments import checked
 from counterplay.core.bits import Words
 from counterplay.core.dimensions.littlestone import LittlestoneSolver
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online.copyable import VersionSpaceLearner
 
 
+@checked
 class SOA(VersionSpaceLearner):
     """Standard optimal algorithm of a finite class; fewest worst-case mistakes of all learners.
 
