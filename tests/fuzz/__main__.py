@@ -20,7 +20,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="one public name, or NAME.method")
     parser.add_argument("--argument", default="")
     parser.add_argument("--mutation", default="", help='such as "nan" or "random-3"')
-    parser.add_argument("--per-argument", type=int, default=10, help="mutations of each argument")
+    parser.add_argument("--per-argument", type=int, default=14, help="mutations of each argument")
     parser.add_argument("--per-area", type=int, default=None, help="at most about so many calls")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)

@@ -24,7 +24,7 @@ class Options:
     only: str = ""
     argument: str = ""
     mutation: str = ""
-    per_argument: int = 10
+    per_argument: int = 14
     per_area: int | None = None
     seed: int = 0
     jobs: int = 1

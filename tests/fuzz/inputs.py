@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from .campaign import Options, Outcome, Verdict
 from .isolation import BrokenSeedError, in_child, run_isolated
 from .targets import contracts, targets
 
+T = TypeVar("T")
 SKIPPED = {"datasets"}  # they read files and ask the network
 
 
@@ -47,7 +48,11 @@ def run_area(area: str, options: Options) -> list[Outcome]:
     home = os.getcwd()
     outcomes: list[Outcome] = []
     entries = [entry for entry in contracts.discover(area) if _is_asked(entry, options)]
-    share = None if options.per_area is None else max(options.per_area // max(len(entries), 1), 1)
+    share = None
+    if options.per_area is not None:  # four calls each of objects spread over the area
+        share, wanted = 4, max(options.per_area // 4, 1)
+        entries = [e for e in entries if e.get("make") is not None or e.get("args") is not None]
+        entries = _spread(entries, wanted)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)  # a hostile path writes here
         try:
@@ -56,6 +61,12 @@ def run_area(area: str, options: Options) -> list[Outcome]:
         finally:
             os.chdir(home)
     return outcomes
+
+
+def _spread(items: list[T], wanted: int) -> list[T]:
+    """Return so many of the items, at equal distances."""
+    places = np.linspace(0, len(items) - 1, min(wanted, len(items))).round().astype(int)
+    return [items[i] for i in places]
 
 
 def _is_asked(entry: contracts.Public, options: Options) -> bool:
@@ -70,8 +81,7 @@ def _run_entry(entry: contracts.Public, options: Options, share: int | None) -> 
     try:
         tries = in_child(lambda: list(plan(entry, options)))
         if share is not None and len(tries) > share:
-            places = np.linspace(0, len(tries) - 1, share).astype(int)
-            tries = [tries[i] for i in places]
+            tries = _spread(tries, share)
         answers = run_isolated(len(tries), lambda: _prepared(entry, tries))
     except BrokenSeedError as error:
         text = str(error)
@@ -120,7 +130,7 @@ def _fits(value: Any, name: str) -> bool:
         mutations.fixed()[name](value)
     except mutations.NotForThis:
         return False
-    except (ValueError, OverflowError, TypeError):
+    except Exception:  # such as the first entry of an empty array
         return False
     return True
 

@@ -1,5 +1,7 @@
 """Runs hostile calls in a child process: five seconds and one gibibyte each, and it may crash.
 
+Seconds are those of the processor, so that a busy machine gives the same verdicts.
+
 The child works through the calls in order and reports each one. When it hangs it is killed, when it
 dies it is replaced, and the next child goes on with the call after. Children are forks, so that
 nothing is imported again.
@@ -8,6 +10,7 @@ nothing is imported again.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import multiprocessing
 import os
 import resource
@@ -22,6 +25,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
+from numba.core import event
+
 import counterplay
 
 from .campaign import BYTES, LONGEST_MESSAGE, SECONDS, Verdict
@@ -29,7 +34,7 @@ from .campaign import BYTES, LONGEST_MESSAGE, SECONDS, Verdict
 T = TypeVar("T")
 LIBRARY = os.path.dirname(counterplay.__file__)
 FORK = multiprocessing.get_context("fork")
-GRACE = 1.5  # seconds after the alarm until a call that ignores it is killed
+PATIENCE = 60.0  # seconds of the clock until a call that sleeps is killed
 PREPARATION = 120.0  # seconds to make the arguments and to compile
 
 
@@ -71,7 +76,7 @@ def run_isolated(
                 raise BrokenSeedError("it takes too long")
             _receive_preparation(receiver)
             while len(answers) < calls:
-                answer = _receive(receiver, child, seconds + GRACE)
+                answer = _receive(receiver, child, PATIENCE)
                 answers.append(answer)
                 if child.exitcode is not None:
                     break
@@ -136,7 +141,8 @@ def _receive(receiver: Connection, child: Any, patience: float) -> Answer:
         answer: Answer = receiver.recv()
     except EOFError:
         child.join()
-        return Answer("crash", f"exit code {child.exitcode}")
+        ran_out = child.exitcode == -signal.SIGXCPU  # compiled code does not hear the alarm
+        return Answer("slow" if ran_out else "crash", f"exit code {child.exitcode}")
     return answer
 
 
@@ -153,32 +159,77 @@ def _work(
     except BaseException as error:
         sender.send((f"{type(error).__name__}: {error}"[:400], None))
         return
-    signal.signal(signal.SIGALRM, _alarm)
+    budget = Budget(seconds)
     limit = _virtual_size() + memory
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
     sender.send(("", None))
     for index in range(first, calls):
-        sender.send(_answer(call, index, seconds))
+        sender.send(_answer(call, index, budget))
 
 
-def _answer(call: Callable[[int], Verdict], index: int, seconds: float) -> Answer:
-    start = time.perf_counter()
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+def _answer(call: Callable[[int], Verdict], index: int, budget: Budget) -> Answer:
+    budget.start()
     try:
         verdict, error = call(index), None
     except BaseException as caught:
         verdict, error = judge_error(caught), caught
-    finally:
-        with contextlib.suppress(TooSlowError):
-            signal.setitimer(signal.ITIMER_REAL, 0)
-    spent = time.perf_counter() - start
+    spent = budget.stop()
     if error is None:
-        return Answer("slow" if spent > seconds else verdict, seconds=spent)
+        return Answer("slow" if spent > budget.seconds else verdict, seconds=spent)
+    name = type(error).__name__
     with contextlib.suppress(Exception):
-        return Answer(
-            verdict, type(error).__name__, str(error)[:400], _where(error), round(spent, 3)
-        )
-    return Answer(verdict, type(error).__name__, seconds=spent)
+        return Answer(verdict, name, str(error)[:400], _where(error), spent)
+    return Answer(verdict, name, seconds=spent)
+
+
+class Budget(event.Listener):  # type: ignore[misc]
+    """The seconds of one call on the processor, without those that compile it.
+
+    Python code hears the alarm; compiled code that does not is ended two seconds later.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.began = self.compiling_since = self.compiled = 0.0
+        self.depth = 0
+        signal.signal(signal.SIGPROF, self._alarm)
+        event.register("numba:compile", self)
+
+    def start(self) -> None:
+        """Begin a call."""
+        self.began, self.compiled, self.depth = time.process_time(), 0.0, 0
+        self._arm(self.seconds)
+
+    def stop(self) -> float:
+        """End the call and return the seconds it took."""
+        with contextlib.suppress(TooSlowError):
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        return round(self._spent(), 3)
+
+    def on_start(self, event: Any) -> None:
+        """Stop the clock while something is compiled."""
+        self.depth += 1
+        if self.depth == 1:
+            self.compiling_since = time.process_time()
+            self._arm(PATIENCE)
+
+    def on_end(self, event: Any) -> None:
+        """Let the clock go on."""
+        self.depth -= 1
+        if self.depth == 0:
+            self.compiled += time.process_time() - self.compiling_since
+            self._arm(max(self.seconds - self._spent(), 0.01))
+
+    def _spent(self) -> float:
+        return time.process_time() - self.began - self.compiled
+
+    def _arm(self, seconds: float) -> None:
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + 2, most))
+
+    def _alarm(self, *_: Any) -> None:
+        raise TooSlowError
 
 
 def judge_error(error: BaseException) -> Verdict:
@@ -216,10 +267,6 @@ def is_ours(filename: str) -> bool:
     return filename.startswith(LIBRARY + os.sep)
 
 
-def _alarm(*_: Any) -> None:
-    raise TooSlowError
-
-
 def _virtual_size() -> int:
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     return pages * resource.getpagesize()
@@ -227,6 +274,7 @@ def _virtual_size() -> int:
 
 def _be_silent() -> None:
     """Send everything that is printed to nowhere."""
+    faulthandler.disable()
     warnings.simplefilter("ignore")
     sys.stdout.flush()
     sys.stderr.flush()
