@@ -168,18 +168,23 @@ def _work(
 
 
 def _answer(call: Callable[[int], Verdict], index: int, budget: Budget) -> Answer:
-    budget.start()
+    error: BaseException | None = None
+    verdict: Verdict = "slow"
     try:
-        verdict, error = call(index), None
-    except BaseException as caught:
-        verdict, error = judge_error(caught), caught
-    spent = budget.stop()
+        try:
+            budget.start()
+            verdict = call(index)
+        except BaseException as caught:
+            error = caught
+        spent = budget.stop()
+    except TooSlowError:  # the alarm came just when the call was over
+        return Answer("slow", seconds=budget.seconds)
     if error is None:
         return Answer("slow" if spent > budget.seconds else verdict, seconds=spent)
     name = type(error).__name__
     with contextlib.suppress(Exception):
-        return Answer(verdict, name, str(error)[:400], _where(error), spent)
-    return Answer(verdict, name, seconds=spent)
+        return Answer(judge_error(error), name, str(error)[:400], _where(error), spent)
+    return Answer("undocumented", name, "its message cannot be read", seconds=spent)
 
 
 class Budget(event.Listener):  # type: ignore[misc]
@@ -192,18 +197,20 @@ class Budget(event.Listener):  # type: ignore[misc]
         self.seconds = seconds
         self.began = self.compiling_since = self.compiled = 0.0
         self.depth = 0
+        self.running = False
         signal.signal(signal.SIGPROF, self._alarm)
         event.register("numba:compile", self)
 
     def start(self) -> None:
         """Begin a call."""
         self.began, self.compiled, self.depth = time.process_time(), 0.0, 0
+        self.running = True
         self._arm(self.seconds)
 
     def stop(self) -> float:
         """End the call and return the seconds it took."""
-        with contextlib.suppress(TooSlowError):
-            signal.setitimer(signal.ITIMER_PROF, 0)
+        self.running = False
+        signal.setitimer(signal.ITIMER_PROF, 0)
         return round(self._spent(), 3)
 
     def on_start(self, event: Any) -> None:
@@ -229,7 +236,8 @@ class Budget(event.Listener):  # type: ignore[misc]
         resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + 2, most))
 
     def _alarm(self, *_: Any) -> None:
-        raise TooSlowError
+        if self.running:
+            raise TooSlowError
 
 
 def judge_error(error: BaseException) -> Verdict:
