@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core import class_builders as build
+from counterplay.core.arguments import checked
 from counterplay.core.bits import (
     Words,
     as_indices,
@@ -34,12 +35,14 @@ from counterplay.core.validation import (
     FloatArray,
     IntArray,
     check_float_array,
+    check_int,
     check_labels01,
 )
 from counterplay.core.weights import Weights, check_weights
 from counterplay.errors import InvalidInputError
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False, repr=False)
 class FiniteClass:
     """A finite set of 0/1 hypotheses on a finite list of points; immutable.
@@ -95,7 +98,15 @@ class FiniteClass:
     names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        n, p = self.packed.shape[0], self.n_points
+        p = check_int(self.n_points, "n_points", low=0)
+        if self.packed.ndim != 2 or self.packed.shape[1] != (p + 63) // 64:
+            raise InvalidInputError(
+                f"packed must have {(p + 63) // 64} words per row for {p} points, "
+                f"got shape {self.packed.shape}"
+            )
+        if self.packed.dtype != np.uint64:
+            raise InvalidInputError(f"packed must hold 64-bit words, got {self.packed.dtype}")
+        n = self.packed.shape[0]
         if n == 0:
             raise InvalidInputError("a class needs at least one hypothesis")
         checks: list[tuple[str, Any, int]] = [
@@ -481,6 +492,7 @@ class FiniteClass:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Deduplication:
     """A class with equal rows merged, and where they came from.

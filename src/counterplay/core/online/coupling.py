@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import LazyChain, pick
 from counterplay.core.online.learner import ScalarLearner
 from counterplay.core.validation import FloatArray, check_probabilities
@@ -22,6 +23,7 @@ from counterplay.errors import InvalidInputError
 _NOTHING = 1e-300  # below this the gained probability is zero: keep the expert
 
 
+@checked
 class MaximalCouplingSampler(ScalarLearner):
     """Make any learner with known probabilities as lazy as its probabilities allow.
 
@@ -60,8 +62,6 @@ class MaximalCouplingSampler(ScalarLearner):
     _last: int
 
     def __init__(self, base: ScalarLearner) -> None:
-        if not isinstance(base, ScalarLearner):
-            raise InvalidInputError(f"base must be a learner over experts, got {base!r}")
         self.base = base
         self._range = base._range
 
@@ -101,6 +101,7 @@ class MaximalCouplingSampler(ScalarLearner):
         return maximal_coupling(self.marginals(losses, horizon=horizon))
 
 
+@checked
 def maximal_coupling(marginals: ArrayLike) -> LazyChain:
     """Return the laziest chain with the given marginals, shape ``(E, K)``.
 

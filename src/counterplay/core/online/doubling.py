@@ -13,14 +13,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import Int32Array, LazyChain, concatenate
 from counterplay.core.online.learner import ScalarLearner
 from counterplay.core.online.shrinking_dartboard import ShrinkingDartboard
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray
-from counterplay.errors import InvalidInputError
 
 
+@checked
 class Doubling(ScalarLearner):
     """Restart a learner on blocks of 1, 2, 4, ... rounds, tuned for each block.
 
@@ -58,8 +59,6 @@ class Doubling(ScalarLearner):
     _block_end: int
 
     def __init__(self, base: ScalarLearner | None = None) -> None:
-        if base is not None and not isinstance(base, ScalarLearner):
-            raise InvalidInputError(f"base must be a learner over experts, got {base!r}")
         self.base = ShrinkingDartboard() if base is None else base
         self._range = self.base._range
 

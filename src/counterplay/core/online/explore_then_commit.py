@@ -12,12 +12,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import LazyChain, independent_chain, point_mass
 from counterplay.core.online.learner import ScalarLearner
 from counterplay.core.validation import FloatArray, check_int, check_real
 from counterplay.errors import InvalidInputError
 
 
+@checked
 class ExploreThenCommit(ScalarLearner):
     """Play expert 0 for ``n0`` rounds, then the best expert of these rounds.
 

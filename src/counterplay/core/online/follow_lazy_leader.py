@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import Int32Array, LazyChain
 from counterplay.core.online.leader_laws import (
     exponential_leader_law,
@@ -34,6 +35,7 @@ from counterplay.errors import InvalidInputError
 Variant = Literal["exponential", "grid"]
 
 
+@checked
 class FollowLazyLeader(ScalarLearner):
     """Follow the expert that leads after a random head start drawn once.
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import LazyChain, independent_chain, pick, point_mass
 from counterplay.core.online.follow_lazy_leader import cumulative_before, lazy_leader_scale
 from counterplay.core.online.leader_laws import exponential_leader_law
@@ -20,6 +21,7 @@ from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
 
 
+@checked
 class FollowTheLeader(ScalarLearner):
     """Play the expert with the smallest cumulative loss; ties go to the lowest index.
 
@@ -69,6 +71,7 @@ class FollowTheLeader(ScalarLearner):
         return independent_chain(marginals)
 
 
+@checked
 class FollowPerturbedLeader(ScalarLearner):
     """Follow the leader after exponential head starts drawn afresh in every round.
 

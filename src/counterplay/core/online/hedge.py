@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import LazyChain, independent_chain, normalise, pick
 from counterplay.core.online.exponential import (
     REBUILD,
@@ -28,6 +29,7 @@ from counterplay.core.validation import FloatArray, check_positive_int, check_re
 from counterplay.errors import InvalidInputError
 
 
+@checked
 class Hedge(ScalarLearner):
     """Exponential weights: play expert ``h`` with probability proportional to ``exp(-eta L_h)``.
 

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import LazyChain, normalise, pick
 from counterplay.core.online.exponential import REBUILD, advance, fixed_step_marginals, rebuild
 from counterplay.core.online.learner import ScalarLearner
@@ -21,6 +22,7 @@ from counterplay.core.validation import FloatArray, check_positive_int, check_re
 from counterplay.errors import InvalidInputError
 
 
+@checked
 class ShrinkingDartboard(ScalarLearner):
     """Exponential weights that switch experts rarely.
 

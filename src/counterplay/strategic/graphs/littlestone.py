@@ -17,6 +17,7 @@ from typing import cast
 import numpy as np
 from numba import njit
 
+from counterplay.core.arguments import checked
 from counterplay.core.bits import (
     Words,
     int_to_mask,
@@ -33,6 +34,7 @@ from counterplay.core.validation import IntArray
 _COMPILED_FROM = 20_000  # words to count at once
 
 
+@checked
 @dataclass(frozen=True)
 class MistakeTree:
     """A complete binary tree of points, shattered by the class.
@@ -77,6 +79,7 @@ class MistakeTree:
         return f"{head}; root point: {self.points[0]}" if self.points else head
 
 
+@checked
 def littlestone_dimension(cls: FiniteClass) -> MistakeTree:
     """Find the Littlestone dimension and a shattered mistake tree.
 
@@ -99,6 +102,7 @@ def littlestone_dimension(cls: FiniteClass) -> MistakeTree:
     return LittlestoneSolver(cls).tree()
 
 
+@checked
 class LittlestoneSolver:
     """Littlestone dimensions of subsets of one class, with a memory shared by all questions.
 
