@@ -188,7 +188,9 @@ def test_r2_records_that_are_not_ours_are_named(tmp_path: Path, cells: list[Cell
         store.add(cells[0], {"y": 0.5}, 0.1, ORIGIN)
     _forge(path, **columns)
     with Store(path) as store:
-        with pytest.raises(StoreError, match=r"record of sample/walk, cell .* add --refresh") as told:
+        with pytest.raises(
+            StoreError, match=r"record of sample/walk, cell .* add --refresh"
+        ) as told:
             list(store.rows())
         assert str(told.value).isascii()
         assert len(str(told.value)) < 300 + len(str(path))
@@ -203,6 +205,6 @@ def test_a_damaged_file_says_what_to_do(tmp_path: Path, cells: list[Cell]):
     data = bytearray(path.read_bytes())
     data[4096:] = bytes(len(data) - 4096)
     path.write_bytes(data)
-    with pytest.raises(StoreError, match=r"damaged.* move it away, the same command computes"):
-        with Store(path) as store:
-            list(store.rows())
+    told = r"damaged.* move it away, the same command computes"
+    with pytest.raises(StoreError, match=told), Store(path) as store:
+        list(store.rows())

@@ -357,7 +357,8 @@ def read_generator(saved: Any, where: str, *, what: str) -> np.random.Generator:
     """
     name = saved.get("bit_generator") if isinstance(saved, Mapping) else None
     if name not in _BIT_GENERATORS:
-        raise refusal(what, where, f"must be the state of one of {', '.join(_BIT_GENERATORS)}")
+        names = ", ".join(_BIT_GENERATORS)
+        raise refusal(what, where, f"must be the state of a bit generator, one of {names}")
     bits = getattr(np.random, name)(0)
     bits.state = _numbers_like(bits.state, saved, where, what, "")
     return np.random.Generator(bits)
