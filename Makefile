@@ -7,7 +7,7 @@ JOBS ?= 2
 SINGLE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench docs clean
+.PHONY: help demo test test-slow lint bench docs hashes clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,11 @@ bench: $(VENV)/dev ## side by side with the alternatives; prints ratios from one
 
 docs: $(VENV)/dev ## build the site into site/
 	$(BIN)/mkdocs build --strict
+
+hashes: $(VENV)/made ## pin the base dependencies of a release with their hashes
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --constraint constraints.txt --generate-hashes --universal \
+	  --python-version 3.11 --no-emit-index-url --no-annotate --no-header --quiet -o requirements-release.txt
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build dist site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,7 +1,7 @@
 """Builds the parts of the site that follow from the repository itself.
 
 The navigation lists the pages that exist. Generated pages: one API page per package, the map from
-claims to tests, the gallery of study figures, contributing and changelog. In written pages,
+claims to tests, the gallery of study figures, contributing, security and changelog. In written pages,
 `<!-- generated: NAME -->` is replaced by a table, and what stands between `<!-- only: AREA -->` and
 `<!-- end -->` is kept only if that area is part of the library.
 """
@@ -33,6 +33,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {"Areas": [{_short(name): f"areas/{name}.md"} for name in areas]},
         {
             "Using it": [
+                {"Your own table": "tables.md"},
                 {"Data sets": "data.md"},
                 {"Studies and reports": "studies.md"},
                 {"Gallery": "gallery.md"},
@@ -52,6 +53,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
             "Project": [
                 {"Extending": "extending.md"},
                 {"Contributing": "contributing.md"},
+                {"Security": "security.md"},
                 {"Changelog": "changelog.md"},
             ]
         },

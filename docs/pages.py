@@ -49,6 +49,7 @@ def generated() -> dict[str, str]:
     found["claims.md"] = claims_page()
     found["gallery.md"] = gallery_page()
     found["contributing.md"] = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    found["security.md"] = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     found["changelog.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     return found
 

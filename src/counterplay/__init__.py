@@ -28,6 +28,7 @@ _SUBPACKAGES = (
     "poisoning",
     "invariance",
     "federated",
+    "tables",
     "datasets",
     "errors",
     "testing",

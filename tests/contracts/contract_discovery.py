@@ -33,6 +33,7 @@ AREAS = (
     "poisoning",
     "invariance",
     "federated",
+    "tables",
     "datasets",
     "core",
 )
