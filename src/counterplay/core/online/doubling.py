@@ -17,6 +17,7 @@ from counterplay.core.arguments import checked
 from counterplay.core.online.chain import Int32Array, LazyChain, concatenate
 from counterplay.core.online.learner import ScalarLearner
 from counterplay.core.online.shrinking_dartboard import ShrinkingDartboard
+from counterplay.core.online.stored import require
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray
 
@@ -65,6 +66,14 @@ class Doubling(ScalarLearner):
     def _start(self) -> None:
         self.base.reset(self.K, 1, self._rng)
         self._block_end = 1
+
+    def _check_parts(self, fresh: Doubling) -> None:
+        length = 1 << (self.rounds + 1).bit_length() - 1  # of the block of the coming round
+        require(self._block_end == 2 * length - 1, self, "_block_end", f"must be {2 * length - 1}")
+        found = (self.base.K, self.base.horizon, self.base.rounds, self.base._choice)
+        wanted = (self.K, length, self.rounds + 1 - length, self._choice)
+        require(found == wanted, self, "base", "must be in the same round of its block")
+        require(self.base._rng is self._rng, self, "base", "must share the generator")
 
     def probs(self) -> FloatArray | None:
         """Return the probabilities of the current block's learner."""

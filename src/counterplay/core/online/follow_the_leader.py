@@ -17,6 +17,7 @@ from counterplay.core.online.chain import LazyChain, independent_chain, pick, po
 from counterplay.core.online.follow_lazy_leader import cumulative_before, lazy_leader_scale
 from counterplay.core.online.leader_laws import exponential_leader_law
 from counterplay.core.online.learner import ScalarLearner
+from counterplay.core.online.stored import require
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
 
@@ -49,6 +50,9 @@ class FollowTheLeader(ScalarLearner):
 
     def _start(self) -> None:
         self._cumulative = np.zeros(self.K)
+
+    def _check_parts(self, fresh: FollowTheLeader) -> None:
+        self._check_cumulative(self._cumulative)
 
     def probs(self) -> FloatArray:
         """Return all mass on the leader."""
@@ -111,6 +115,10 @@ class FollowPerturbedLeader(ScalarLearner):
     def _start(self) -> None:
         self._eps = self._scale(self.K, self.horizon)
         self._cumulative = np.zeros(self.K)
+
+    def _check_parts(self, fresh: FollowPerturbedLeader) -> None:
+        require(self._eps == fresh._eps, self, "_eps", f"must be {fresh._eps}")
+        self._check_cumulative(self._cumulative)
 
     def probs(self) -> FloatArray:
         """Return the exact distribution of the perturbed leader."""

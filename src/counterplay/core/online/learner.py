@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from counterplay.core.online.chain import Int32Array, LazyChain
 from counterplay.core.online.exponential import first_outside
 from counterplay.core.online.state import Stateful
+from counterplay.core.online.stored import index_in, inside, require, same_kinds
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
@@ -180,6 +181,39 @@ class ScalarLearner(Stateful, Learner):
                 f"losses must lie in [{low:g},{high:g}]; "
                 f"row {row} expert {expert} is {_short(matrix[row, expert])}"
             )
+
+    def _check_state(self) -> None:
+        """Kinds and shapes as after ``reset``, ranges, and what follows from other parts."""
+        K, horizon, rounds = self.K, self.horizon, self.rounds
+        require(
+            type(K) is int and 0 <= K <= _MOST_EXPERTS, self, "K", "must be a number of experts"
+        )
+        count = type(rounds) is int and 0 <= rounds <= 2**53
+        require(count, self, "rounds", "must be a number of rounds")
+        known = horizon is None or (type(horizon) is int and 1 <= horizon <= 2**53)
+        require(known, self, "horizon", "must be a number of rounds, or null")
+        for name in self._state:
+            value = getattr(self, name, None)
+            fits = not isinstance(value, np.ndarray) or value.shape == (K,)
+            require(fits, self, name, f"must have {K} numbers")
+        if K == 0:
+            fresh = rounds == 0 and not hasattr(self, "_rng")
+            require(fresh, self, "K", "is 0 although the learner was used")
+            return
+        twin = self.clone().reset(K, horizon, 0)
+        same_kinds(self, twin)
+        index_in(self, "_choice", self._choice, K)
+        self._check_parts(twin)
+
+    def _check_parts(self, fresh: Any) -> None:
+        """Check the parts of a subclass; ``fresh`` is the same learner before its first round."""
+
+    def _check_cumulative(self, cumulative: FloatArray, rounds: int | None = None) -> None:
+        """Sums of losses lie between the smallest and the largest loss, times the rounds."""
+        low, high = self._range
+        n = self.rounds if rounds is None else rounds
+        tol = 1e-9 * (1 + n) * max(1.0, abs(low), abs(high))
+        inside(self, "_cumulative", cumulative, min(low, 0.0) * n, max(high, 0.0) * n, tol)
 
     def _check_started(self) -> None:
         if self.K == 0:
