@@ -31,7 +31,7 @@ CASE_KEYS = {
 }  # fmt: skip
 # Plumbing of core that users never call: a docstring is enough.
 PLUMBING = {
-    "bits", "class_builders", "class_io", "draws", "figures", "files", "floating_point",
+    "bits", "class_builders", "class_io", "draws", "figures", "files",
     "play", "programs", "progress", "report", "seeds", "session", "setting", "threads",
     "validation", "weights",
 }  # fmt: skip

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterplay.core.draws import fold, run_keys
+from counterplay.core.draws import Keys, fold, run_keys
 from counterplay.core.validation import (
     BoolArray,
+    FloatArray,
     IntArray,
     check_choice,
     check_int,
@@ -104,14 +105,27 @@ class MWFed:
 
     def judge(self, ids: IntArray, missing: BoolArray, state: RuleState) -> None:
         """Raise the weights of the parties that miss their target, whatever it is measured in."""
-        weights = state.recall(ids, np.zeros(len(ids)))
-        state.store(ids, weights + math.log(self.growth) * missing)
+        state.store(ids, self.raised(state.recall(ids, np.zeros(len(ids))), missing))
+
+    def raised(self, log_weights: FloatArray, missing: BoolArray) -> FloatArray:
+        """Return the logarithms of the weights after a round in which some miss their target."""
+        return log_weights + math.log(self.growth) * missing
+
+    def loads(self, log_weights: FloatArray, work: float, keys: Keys | None = None) -> IntArray:
+        """Share out ``work`` units per party by weight: ``(..., M)`` for many runs at once.
+
+        Examples
+        --------
+        >>> MWFed(growth=4.0).loads(np.log([[4.0, 1.0, 1.0]]), 64).tolist()
+        [[128, 32, 32]]
+        """
+        ideal = ideal_loads(log_weights, float(work * log_weights.shape[-1]), self.min_share)
+        return rounded_loads(ideal, self.rounding, keys)
 
     def local_steps(self, ids: IntArray, state: RuleState) -> IntArray | None:
         """Local steps that the parties ``ids`` should take next; None if that is not its task."""
         if self.work is None:
             return None
         weights = state.recall(ids, np.zeros(len(ids)))
-        ideal = ideal_loads(weights, float(self.work * len(ids)), self.min_share)
         keys = fold(run_keys(self.seed, 1), state.round + 1)
-        return np.asarray(rounded_loads(ideal[None], self.rounding, keys)[0])
+        return np.asarray(self.loads(weights[None], self.work, keys)[0])

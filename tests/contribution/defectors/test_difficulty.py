@@ -5,17 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counterplay.contribution.training import (
-    MLP,
-    Trials,
-    difficulty_scores,
-    hard_and_easy,
-    run_keys,
-)
-from counterplay.contribution.training.difficulty import _subsets
+from contribution.digits import NET
+from counterplay.contribution.defectors.difficulty import _subsets
+from counterplay.contribution.lab import Trials, difficulty_scores, hard_and_easy
+from counterplay.core.draws import run_keys
 from counterplay.errors import InvalidInputError
-
-NET = MLP()
 
 
 def test_difficulty_finds_corrupted_points() -> None:

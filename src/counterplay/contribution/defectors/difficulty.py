@@ -17,11 +17,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.contribution.training.networks import Adam, Network, Params
-from counterplay.contribution.training.pretraining import accuracy_on
+from counterplay.contribution.defectors.pretraining import accuracy_on
+from counterplay.contribution.defectors.rounds import Adam, correct
 from counterplay.core.draws import Keys, fold, run_keys, uniforms
 from counterplay.core.validation import check_choice, check_positive_int, check_real
 from counterplay.errors import InvalidInputError
+from counterplay.federated.arrays import Array
+from counterplay.federated.losses import cross_entropy
+from counterplay.federated.objective import Objective
 
 _SUBSET, _STEP, _FOLD, _DROP, _TRIAL = 501, 502, 503, 504, 505
 Floats = NDArray[np.float64]
@@ -63,7 +66,7 @@ class Trials:
         Steps at most; trials that do not reach the target count with this number.
     check_every:
         Steps between two looks at the accuracy.
-    lr:
+    step_size:
         Learning rate of Adam.
     chunk:
         Networks trained together.
@@ -80,7 +83,7 @@ class Trials:
     target: float = 0.6
     max_steps: int = 1000
     check_every: int = 5
-    lr: float = 0.002
+    step_size: float = 0.002
     chunk: int = 200
 
     def __post_init__(self) -> None:
@@ -94,7 +97,7 @@ class Trials:
 
 
 def difficulty_scores(
-    network: Network,
+    objective: Objective,
     X: NDArray[Any],
     y: Ints,
     holdout: tuple[NDArray[Any], Ints] | None = None,
@@ -107,8 +110,8 @@ def difficulty_scores(
 
     Parameters
     ----------
-    network:
-        Fresh copies of it are trained.
+    objective:
+        The model; fresh copies of it are trained.
     X:
         Points of the pool.
     y:
@@ -134,18 +137,18 @@ def difficulty_scores(
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from counterplay.contribution.training import MLP
+    >>> from counterplay.contribution.lab import DigitsNetwork
     >>> X, y = load_digits(return_X_y=True)
     >>> few = Trials(count=4, max_steps=60)
-    >>> difficulty_scores(MLP(), X / 16.0, y, method="margin", trials=few).scores.shape
+    >>> difficulty_scores(DigitsNetwork(), X / 16.0, y, method="margin", trials=few).scores.shape
     (1797,)
     """
     check_choice(method, "method", ("trials", "ridge", "margin", "forgetting"))
     t = trials or Trials()
     if method == "margin":
-        return Difficulty(_margin(network, X, y, t, seed), method, np.empty(0), 0.0)
+        return Difficulty(_margin(objective, X, y, t, seed), method, np.empty(0), 0.0)
     if method == "forgetting":
-        events = [_forgotten(network, X, y, t, keys) for keys in t.parts(seed)]
+        events = [_forgotten(objective, X, y, t, keys) for keys in t.parts(seed)]
         return Difficulty(np.sum(events, axis=0) / t.count, method, np.empty(0), 0.0)
     if holdout is None:
         raise InvalidInputError(f"method {method!r} needs holdout=(X, y) for its stopping accuracy")
@@ -154,7 +157,7 @@ def difficulty_scores(
     members, counts = [], []
     for keys in t.parts(seed):
         members.append(_subsets(keys, len(y), t.subset_size))
-        counts.append(_times(network, X, y, holdout, t, keys, members[-1]))
+        counts.append(_times(objective, X, y, holdout, t, keys, members[-1]))
     subset, count = np.concatenate(members), np.concatenate(counts)
     censored = float((count >= t.max_steps).mean())
     attribute = _mean_attribution if method == "trials" else _ridge_attribution
@@ -188,23 +191,30 @@ def _subsets(keys: Keys, n: int, size: int) -> Ints:
 
 
 def _training(
-    network: Network, X: NDArray[Any], y: Ints, trials: Trials, keys: Keys, subset: Ints, tag: int
-) -> Iterator[Params]:
+    objective: Objective,
+    X: NDArray[Any],
+    y: Ints,
+    trials: Trials,
+    keys: Keys,
+    subset: Ints,
+    tag: int,
+) -> Iterator[Array]:
     """Train one network per key on its row of ``subset``; yield the parameters after each step."""
-    params, adam, pool = network.init(keys), Adam(trials.lr), network.put(X)
-    weight = network.put(np.full((len(keys), trials.batch_size), 1.0 / trials.batch_size))
+    put, size = objective.backend.put, trials.batch_size
+    w, adam, pool = put(objective.start(keys)), Adam(trials.step_size), put(X)
+    weight = objective.backend.full((len(keys), size), 1.0 / size)
     first = 0 if tag == _TRIAL else 1
     for step in range(first, first + trials.max_steps):
-        u = uniforms(fold(keys, _FOLD if tag == _FOLD else _STEP, step), trials.batch_size)
+        u = uniforms(fold(keys, _FOLD if tag == _FOLD else _STEP, step), size)
         pick = np.take_along_axis(subset, (u * subset.shape[1]).astype(np.int64), axis=1)
-        x, labels = pool[network.put(pick)], network.put(y[pick])
-        _, grads = network.gradients(params, x, labels, weight, fold(keys, _DROP, step))
-        params = adam.step(params, grads)
-        yield params
+        x, labels = pool[put(pick)], put(y[pick])
+        slope = objective.step_gradient(w, x, labels, weight, fold(keys, _DROP, step))
+        w = adam.step(w, slope)
+        yield w
 
 
 def _times(
-    network: Network,
+    objective: Objective,
     X: NDArray[Any],
     y: Ints,
     holdout: tuple[NDArray[Any], Ints],
@@ -214,10 +224,10 @@ def _times(
 ) -> Floats:
     """Steps until each trial reaches the target accuracy on the hold-out points."""
     count = np.full(len(keys), float(trials.max_steps))
-    run = _training(network, X, y, trials, keys, subset, _TRIAL)
-    for step, params in enumerate(run, start=1):
+    run = _training(objective, X, y, trials, keys, subset, _TRIAL)
+    for step, w in enumerate(run, start=1):
         if step % trials.check_every == 0:
-            reached = accuracy_on(network, params, *holdout) >= trials.target
+            reached = accuracy_on(objective, w, *holdout) >= trials.target
             count = np.where(reached & (count >= trials.max_steps), float(step), count)
             if (count < trials.max_steps).all():
                 break
@@ -242,35 +252,39 @@ def _ridge_attribution(subset: Ints, count: Floats, n: int, strength: float = 1.
     return np.asarray(count.mean() + dual @ member, dtype=np.float64)
 
 
-def _margin(network: Network, X: NDArray[Any], y: Ints, trials: Trials, seed: int) -> Floats:
+def _margin(objective: Objective, X: NDArray[Any], y: Ints, trials: Trials, seed: int) -> Floats:
     """Held-out loss, averaged over networks and over ten checkpoints of the training."""
     total, seen = np.zeros(len(y)), np.zeros(len(y))
-    pool, steps, cut = network.put(X), trials.max_steps, len(y) // 2
+    put, steps, cut = objective.backend.put, trials.max_steps, len(y) // 2
+    pool = put(X)
     checkpoints = set(np.linspace(steps / 10, steps, 10).round().astype(int).tolist())
     for keys in trials.parts(seed):
         halves = _subsets(keys, len(y), len(y))
         own, out = halves[:, :cut], halves[:, cut:]
-        run = _training(network, X, y, trials, keys, own, _FOLD)
-        for step, params in enumerate(run, start=1):
+        run = _training(objective, X, y, trials, keys, own, _FOLD)
+        for step, w in enumerate(run, start=1):
             if step in checkpoints:
-                loss = network.losses(params, pool, network.put(out), network.put(y[out]))
-                np.add.at(total, out.ravel(), loss.ravel())
+                scores = objective.outputs(w, pool[put(out)])
+                loss = cross_entropy(objective.backend, scores, put(y[out]))[0]
+                np.add.at(total, out.ravel(), objective.backend.fetch(loss).ravel())
                 np.add.at(seen, out.ravel(), 1.0)
     mean = float(total.sum() / max(seen.sum(), 1.0))
     return np.where(seen > 0, total / np.maximum(seen, 1.0), mean)
 
 
-def _forgotten(network: Network, X: NDArray[Any], y: Ints, trials: Trials, keys: Keys) -> Floats:
+def _forgotten(
+    objective: Objective, X: NDArray[Any], y: Ints, trials: Trials, keys: Keys
+) -> Floats:
     """Count, over some networks, how often each point is unlearned (or never learned)."""
     everything = np.tile(np.arange(len(y)), (len(keys), 1))
-    place = network.put(everything)
-    points, labels = network.put(X)[place], network.put(y)[place]
+    place = objective.backend.put(everything)
+    points, labels = objective.backend.put(X)[place], objective.backend.put(y)[place]
     before = np.zeros(everything.shape, dtype=bool)
     ever, events = before.copy(), np.zeros(everything.shape)
-    run = _training(network, X, y, trials, keys, everything, _STEP)
-    for step, params in enumerate(run, start=1):
+    run = _training(objective, X, y, trials, keys, everything, _STEP)
+    for step, w in enumerate(run, start=1):
         if step % trials.check_every == 0:
-            right = network.fetch(network.correct(params, points, labels))
+            right = correct(objective, w, points, labels)
             events += before & ~right
             ever |= right
             before = right
