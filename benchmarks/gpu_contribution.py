@@ -203,7 +203,8 @@ def measure_time(options: argparse.Namespace) -> None:
     half = len(order) // 2
     experiment.hard, experiment.easy = order[:half], order[half:]
     experiment.keys = run_keys(options.runs)
-    experiment.params = experiment.network.start(experiment.keys)
+    network = experiment.network
+    experiment.params = network.backend.put(network.start(experiment.keys))
     speed = Stopwatch(experiment).measure()
     print(f"batched training is {speed['ratio']} times faster per run")
 

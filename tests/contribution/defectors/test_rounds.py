@@ -17,7 +17,7 @@ from counterplay.contribution.lab import DigitsNetwork, PooledTraining, noisy_di
 from counterplay.core.draws import run_keys
 from counterplay.errors import InvalidInputError
 from counterplay.federated import FedAvg, MWFed, TorchArrays
-from counterplay.federated.loads import ROUNDINGS
+from counterplay.federated.rules.mw_fed import ROUNDINGS
 
 MW = MWFed(growth=4.0)
 

@@ -1,4 +1,4 @@
-"""Sharing out the work of a round by weight."""
+"""MW-FED shares out the work of a round by weight."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from counterplay.core.draws import fold, run_keys
 from counterplay.errors import InvalidInputError
-from counterplay.federated.loads import ideal_loads, rounded_loads
+from counterplay.federated.rules.mw_fed import ideal_loads, rounded_loads
 
 
 @pytest.mark.claim("04.29")
