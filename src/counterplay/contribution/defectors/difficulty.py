@@ -1,9 +1,8 @@
 """Which points are hard? Scores that create parties who learn at different speeds.
 
 ``trials`` is the source's method: train many networks on small random subsets and average, over the
-subsets that contain a point, how long the network took. ``ridge`` estimates the same attribution by
-regression. Cheap substitutes: ``margin`` is the held-out loss of cross-validated networks,
-``forgetting`` how often a point is unlearned. (The source also tried the entropy of the output and
+subsets that contain a point, how long the network took. ``margin`` is a cheap substitute, the
+held-out loss of cross-validated networks. (The source also tried the entropy of the output and
 found it weaker.)
 Source: "The experiment of the chapter", see docs/theory/04-contribution.md.
 """
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.contribution.defectors.pretraining import accuracy_on
-from counterplay.contribution.defectors.rounds import Adam, correct
+from counterplay.contribution.defectors.rounds import Adam
 from counterplay.core.draws import Keys, fold, run_keys, uniforms
 from counterplay.core.validation import check_choice, check_positive_int, check_real
 from counterplay.errors import InvalidInputError
@@ -26,7 +25,7 @@ from counterplay.federated.arrays import Array
 from counterplay.federated.losses import cross_entropy
 from counterplay.federated.objective import Objective
 
-_SUBSET, _STEP, _FOLD, _DROP, _TRIAL = 501, 502, 503, 504, 505
+_SUBSET, _STEP, _FOLD, _DROP = 501, 502, 503, 504
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -57,7 +56,7 @@ class Trials:
     count:
         Number of networks.
     subset_size:
-        Points per network (methods ``trials`` and ``ridge``).
+        Points per network (method ``trials``).
     batch_size:
         Points per step.
     target:
@@ -102,7 +101,7 @@ def difficulty_scores(
     y: Ints,
     holdout: tuple[NDArray[Any], Ints] | None = None,
     *,
-    method: Literal["trials", "ridge", "margin", "forgetting"] = "trials",
+    method: Literal["trials", "margin"] = "trials",
     trials: Trials | None = None,
     seed: int = 0,
 ) -> Difficulty:
@@ -117,13 +116,11 @@ def difficulty_scores(
     y:
         Their labels.
     holdout:
-        Points and labels for the stopping accuracy (methods ``trials`` and ``ridge``).
+        Points and labels for the stopping accuracy (method ``trials``).
     method:
-        ``"trials"``: mean number of steps over the trials that contain the point. ``"ridge"``:
-        ridge regression of that number on membership. ``"margin"``: mean held-out loss over the
-        course of cross-validated training (each network on a random half). ``"forgetting"``: how
-        often networks, checked every ``check_every`` steps, get a point wrong that they had right;
-        a point never learned counts as always forgotten.
+        ``"trials"``: mean number of steps over the trials that contain the point. ``"margin"``:
+        mean held-out loss over the course of cross-validated training (each network on a random
+        half).
     trials:
         How many networks are trained, and how; the source's numbers by default.
     seed:
@@ -143,15 +140,12 @@ def difficulty_scores(
     >>> difficulty_scores(DigitsNetwork(), X / 16.0, y, method="margin", trials=few).scores.shape
     (1797,)
     """
-    check_choice(method, "method", ("trials", "ridge", "margin", "forgetting"))
+    check_choice(method, "method", ("trials", "margin"))
     t = trials or Trials()
     if method == "margin":
         return Difficulty(_margin(objective, X, y, t, seed), method, np.empty(0), 0.0)
-    if method == "forgetting":
-        events = [_forgotten(objective, X, y, t, keys) for keys in t.parts(seed)]
-        return Difficulty(np.sum(events, axis=0) / t.count, method, np.empty(0), 0.0)
     if holdout is None:
-        raise InvalidInputError(f"method {method!r} needs holdout=(X, y) for its stopping accuracy")
+        raise InvalidInputError("method 'trials' needs holdout=(X, y) for its stopping accuracy")
     if t.subset_size > len(y):
         raise InvalidInputError(f"subset_size must be between 1 and {len(y)}, got {t.subset_size}")
     members, counts = [], []
@@ -160,29 +154,24 @@ def difficulty_scores(
         counts.append(_times(objective, X, y, holdout, t, keys, members[-1]))
     subset, count = np.concatenate(members), np.concatenate(counts)
     censored = float((count >= t.max_steps).mean())
-    attribute = _mean_attribution if method == "trials" else _ridge_attribution
-    return Difficulty(attribute(subset, count, len(y)), method, count, censored)
+    return Difficulty(_mean_attribution(subset, count, len(y)), method, count, censored)
 
 
-def hard_and_easy(scores: Floats, share: float = 0.1, skip: float = 0.0) -> tuple[Ints, Ints]:
+def hard_and_easy(scores: Floats, share: float = 0.1) -> tuple[Ints, Ints]:
     """Return the indices of the hardest and the easiest ``share`` of the points.
-
-    ``skip`` leaves out that share at both ends first: with held-out losses the very hardest points
-    are mislabelled or illegible, and nobody can learn them.
 
     Examples
     --------
-    >>> hard, easy = hard_and_easy(np.arange(10.0), share=0.2, skip=0.1)
+    >>> hard, easy = hard_and_easy(np.arange(10.0), share=0.2)
     >>> sorted(hard.tolist()), sorted(easy.tolist())
-    ([7, 8], [1, 2])
+    ([8, 9], [0, 1])
     """
     check_real(share, "share", low=0.0, high=0.5, open_low=True)
-    check_real(skip, "skip", low=0.0, high=0.5)
     order = np.argsort(scores, kind="stable")
-    n, left_out = round(share * len(order)), round(skip * len(order))
-    if n == 0 or 2 * (n + left_out) > len(order):
-        raise InvalidInputError("share and skip leave too few points for two separate pools")
-    return order[len(order) - left_out - n : len(order) - left_out], order[left_out : left_out + n]
+    n = round(share * len(order))
+    if n == 0:
+        raise InvalidInputError(f"a share of {share:g} of {len(order)} points is no point")
+    return order[len(order) - n :], order[:n]
 
 
 def _subsets(keys: Keys, n: int, size: int) -> Ints:
@@ -197,15 +186,15 @@ def _training(
     trials: Trials,
     keys: Keys,
     subset: Ints,
-    tag: int,
+    stream: int,
 ) -> Iterator[Array]:
     """Train one network per key on its row of ``subset``; yield the parameters after each step."""
     put, size = objective.backend.put, trials.batch_size
     w, adam, pool = put(objective.start(keys)), Adam(trials.step_size), put(X)
     weight = objective.backend.full((len(keys), size), 1.0 / size)
-    first = 0 if tag == _TRIAL else 1
+    first = int(stream == _FOLD)
     for step in range(first, first + trials.max_steps):
-        u = uniforms(fold(keys, _FOLD if tag == _FOLD else _STEP, step), size)
+        u = uniforms(fold(keys, stream, step), size)
         pick = np.take_along_axis(subset, (u * subset.shape[1]).astype(np.int64), axis=1)
         x, labels = pool[put(pick)], put(y[pick])
         slope = objective.step_gradient(w, x, labels, weight, fold(keys, _DROP, step))
@@ -224,7 +213,7 @@ def _times(
 ) -> Floats:
     """Steps until each trial reaches the target accuracy on the hold-out points."""
     count = np.full(len(keys), float(trials.max_steps))
-    run = _training(objective, X, y, trials, keys, subset, _TRIAL)
+    run = _training(objective, X, y, trials, keys, subset, _STEP)
     for step, w in enumerate(run, start=1):
         if step % trials.check_every == 0:
             reached = accuracy_on(objective, w, *holdout) >= trials.target
@@ -239,17 +228,6 @@ def _mean_attribution(subset: Ints, count: Floats, n: int) -> Floats:
     np.add.at(total, subset.ravel(), np.repeat(count, subset.shape[1]))
     np.add.at(seen, subset.ravel(), 1.0)
     return np.where(seen > 0, total / np.maximum(seen, 1.0), count.mean())
-
-
-def _ridge_attribution(subset: Ints, count: Floats, n: int, strength: float = 1.0) -> Floats:
-    """Ridge regression in its dual form: one equation per trial instead of one per point."""
-    member = np.zeros((len(count), n), dtype=np.float32)
-    np.put_along_axis(member, subset, 1.0, axis=1)
-    member -= subset.shape[1] / n
-    gram = (member @ member.T).astype(np.float64)
-    gram[np.diag_indices_from(gram)] += strength * subset.shape[1]
-    dual = np.linalg.solve(gram, count - count.mean())
-    return np.asarray(count.mean() + dual @ member, dtype=np.float64)
 
 
 def _margin(objective: Objective, X: NDArray[Any], y: Ints, trials: Trials, seed: int) -> Floats:
@@ -270,23 +248,3 @@ def _margin(objective: Objective, X: NDArray[Any], y: Ints, trials: Trials, seed
                 np.add.at(seen, out.ravel(), 1.0)
     mean = float(total.sum() / max(seen.sum(), 1.0))
     return np.where(seen > 0, total / np.maximum(seen, 1.0), mean)
-
-
-def _forgotten(
-    objective: Objective, X: NDArray[Any], y: Ints, trials: Trials, keys: Keys
-) -> Floats:
-    """Count, over some networks, how often each point is unlearned (or never learned)."""
-    everything = np.tile(np.arange(len(y)), (len(keys), 1))
-    place = objective.backend.put(everything)
-    points, labels = objective.backend.put(X)[place], objective.backend.put(y)[place]
-    before = np.zeros(everything.shape, dtype=bool)
-    ever, events = before.copy(), np.zeros(everything.shape)
-    run = _training(objective, X, y, trials, keys, everything, _STEP)
-    for step, w in enumerate(run, start=1):
-        if step % trials.check_every == 0:
-            right = correct(objective, w, points, labels)
-            events += before & ~right
-            ever |= right
-            before = right
-    worst = float(trials.max_steps // trials.check_every)  # as many events as there were checks
-    return np.asarray(np.where(ever, events, worst).sum(axis=0), dtype=np.float64)
