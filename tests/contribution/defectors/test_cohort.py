@@ -5,18 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counterplay.contribution.training import (
+from contribution.digits import COHORT, KEYS
+from counterplay.contribution.lab import (
     hard_and_easy,
     kept_points,
     mixture_parties,
     noisy_digits,
-    run_keys,
     split_indices,
 )
-from counterplay.contribution.training.protocols import party_draw
+from counterplay.core.draws import run_keys
 from counterplay.errors import InvalidInputError
-
-KEYS = run_keys(3, 4)
 
 
 @pytest.mark.claim("04.31")
@@ -33,7 +31,7 @@ def test_defector_data_are_fixed_nested_and_bounded() -> None:
         points: list[set[int]] = [set() for _ in range(4)]
         for t in range(40):
             for r in range(4):
-                points[r] |= set(party_draw(reduced, int(who[r]), t, 64)[r].tolist())
+                points[r] |= set(reduced.draw(int(who[r]), t, 64)[r].tolist())
         used[fraction] = points
         allowed = [
             set(cohort.train[r, who[r], : round(1600 * fraction)].tolist()) for r in range(4)
@@ -68,3 +66,15 @@ def test_split_and_mixture_sizes() -> None:
             assert all(len(set(run.ravel().tolist())) == 8000 for run in both)
     with pytest.raises(InvalidInputError, match="4000 hard points are needed"):
         mixture_parties(hard[:3999], easy, disjoint=True)
+
+
+@pytest.mark.claim("04.29")
+def test_the_pool_of_a_round_holds_what_everybody_was_asked_for() -> None:
+    counts = np.array([[64, 64, 64, 64], [26, 102, 26, 102], [0, 250, 3, 3], [1, 1, 1, 1]])
+    index, weight = COHORT.pooled(counts, 7)
+    assert index.shape == (4, 256)
+    assert weight.sum(axis=1) == pytest.approx(1.0)
+    assert (weight > 0).sum(axis=1).tolist() == [256, 256, 256, 4]
+    for r in range(4):
+        drawn = index[r, weight[r] > 0]
+        assert [int(np.isin(drawn, COHORT.train[r, i]).sum()) for i in range(4)] == list(counts[r])

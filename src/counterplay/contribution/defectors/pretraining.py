@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.contribution.training.networks import Adam, Network, Params, along
+from counterplay.contribution.defectors.rounds import Adam, correct
 from counterplay.core.draws import Keys, fold, run_keys, uniforms
 from counterplay.core.report import Report
 from counterplay.core.validation import check_positive_int, check_real
 from counterplay.errors import InvalidInputError
+from counterplay.federated.arrays import Array
+from counterplay.federated.objective import Objective
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,59 +29,56 @@ if TYPE_CHECKING:
 
 _BATCH, _DROP, _CHOICE = 301, 303, 601
 BATCHES = (4, 8, 64, 128, 256, 512)
+CHECK_EVERY = 5  # steps between two looks at the accuracy
 
 
 def pretrain(
-    network: Network,
+    objective: Objective,
     X: NDArray[Any],
     y: NDArray[np.int64],
     keys: Keys,
     *,
     steps: int = 40,
     batch_size: int = 64,
-    lr: float | NDArray[np.float64] = 0.002,
+    step_size: float | NDArray[np.float64] = 0.002,
     target: float | None = None,
     holdout: tuple[NDArray[Any], NDArray[np.int64]] | None = None,
-    check_every: int = 5,
-) -> Params:
-    """Return parameters trained on ``X, y`` with Adam, one set per key.
+) -> Array:
+    """Return parameters ``(R, d)`` trained on ``X, y`` with Adam, one row per key.
 
-    ``lr`` is one learning rate, or one per run. With ``target`` every run stops as soon as its
+    ``step_size`` is one number, or one per run. With ``target`` every run stops as soon as its
     accuracy on ``holdout`` reaches it; ``steps`` is then the most it may take.
     """
-    params = network.init(keys)
-    adam = Adam(network.put(lr) if isinstance(lr, np.ndarray) else lr)
-    done = np.zeros(len(keys), dtype=bool)
-    pool, labels = network.put(X), network.put(y)
-    for step in range(steps):
-        pick = (uniforms(fold(keys, _BATCH, step), batch_size) * len(y)).astype(np.int64)
-        weight = network.put(np.full(pick.shape, 1.0 / batch_size))
-        place = network.put(pick)
-        _, grads = network.gradients(
-            params, pool[place], labels[place], weight, fold(keys, _DROP, step)
-        )
-        moved = adam.step(params, grads)
-        params = _select(network, done, params, moved) if done.any() else moved
-        if target is not None and holdout is not None and (step + 1) % check_every == 0:
-            done |= accuracy_on(network, params, *holdout) >= target
-            if done.all():
-                break
-    return params
+    backend = objective.backend
+    with backend.fast_floats(float(len(keys) * batch_size * objective.size)):
+        w, pool, labels = (backend.put(a) for a in (objective.start(keys), X, y))
+        one = isinstance(step_size, float)
+        adam = Adam(step_size if one else backend.put(np.asarray(step_size)[:, None]))
+        weight = backend.full((len(keys), batch_size), 1.0 / batch_size)
+        done = np.zeros(len(keys), dtype=bool)
+        for step in range(steps):
+            pick = (uniforms(fold(keys, _BATCH, step), batch_size) * len(y)).astype(np.int64)
+            place = backend.put(pick)
+            slope = objective.step_gradient(
+                w, pool[place], labels[place], weight, fold(keys, _DROP, step)
+            )
+            moved, still = adam.step(w, slope), backend.put(done[:, None])
+            w = backend.xp.where(still, w, moved) if done.any() else moved
+            if target is not None and holdout is not None and (step + 1) % CHECK_EVERY == 0:
+                done |= accuracy_on(objective, w, *holdout) >= target
+                if done.all():
+                    break
+    return w
 
 
 def accuracy_on(
-    network: Network, params: Params, X: NDArray[Any], y: NDArray[np.int64]
-) -> NDArray[Any]:
+    objective: Objective, w: Array, X: NDArray[Any], y: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """Return the accuracy of every run on the same points."""
-    runs = params[0].shape[0]
-    x = network.put(np.broadcast_to(X, (runs, *X.shape)))
-    labels = network.put(np.broadcast_to(y, (runs, len(y))))
-    return np.asarray(network.fetch(network.correct(params, x, labels)).mean(axis=1))
-
-
-def _select(network: Network, done: NDArray[np.bool_], old: Params, new: Params) -> Params:
-    keep = network.put(done.astype(np.float64))
-    return [along(keep, o) * o + (1.0 - along(keep, n)) * n for o, n in zip(old, new)]
+    x, labels = objective.backend.put(X), objective.backend.put(y)
+    # every run sees the same memory: no copies
+    same = objective.backend.xp.broadcast_to(x, (len(w), *x.shape))
+    return np.asarray(correct(objective, w, same, labels[None]).mean(axis=1))
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,13 +130,13 @@ class SearchResult(Report):
 
 
 def random_search(
-    network: Network,
+    objective: Objective,
     X: NDArray[Any],
     y: NDArray[np.int64],
     holdout: tuple[NDArray[Any], NDArray[np.int64]],
     *,
     draws: int = 40,
-    lr: tuple[float, float] = (1e-6, 1e-2),
+    step_size: tuple[float, float] = (1e-6, 1e-2),
     batches: Sequence[int] = BATCHES,
     steps: int = 200,
     seed: int = 0,
@@ -148,7 +147,7 @@ def random_search(
 
     Parameters
     ----------
-    network:
+    objective:
         What is trained; draws with the same batch size share one batched training.
     X:
         Training points.
@@ -158,7 +157,7 @@ def random_search(
         Points and labels that judge.
     draws:
         Number of random settings.
-    lr:
+    step_size:
         Ends of the log-uniform distribution of the learning rate.
     batches:
         Batch sizes, drawn uniformly.
@@ -173,16 +172,17 @@ def random_search(
 
     Examples
     --------
-    >>> from counterplay.contribution.training import MLP, noisy_digits, run_keys
+    >>> from counterplay.contribution.lab import DigitsNetwork, noisy_digits
     >>> data = noisy_digits(run_keys(0, 1), (0.2,), size=1000, train=600)
     >>> X, y = data.X, data.y
-    >>> found = random_search(MLP(), X[:600], y[:600], (X[600:], y[600:]), draws=8, steps=60)
+    >>> held = (X[600:], y[600:])
+    >>> found = random_search(DigitsNetwork(), X[:600], y[:600], held, draws=8, steps=60)
     >>> bool(found.best[0] > 1e-4)  # tiny learning rates do not get anywhere
     True
     """
-    low, high = (check_real(end, "lr", low=0.0, open_low=True) for end in lr)
+    low, high = (check_real(end, "step_size", low=0.0, open_low=True) for end in step_size)
     if low > high:
-        raise InvalidInputError(f"lr must be (low, high) with low <= high, got {lr}")
+        raise InvalidInputError(f"step_size must be (low, high), low <= high, got {step_size}")
     sizes = [check_positive_int(b, "batches") for b in batches]
     keys = run_keys(seed, check_positive_int(draws, "draws"))
     u = uniforms(fold(keys, _CHOICE), 2)
@@ -191,8 +191,8 @@ def random_search(
     accuracy = np.empty(draws)
     for size in np.unique(chosen):
         mine = np.flatnonzero(chosen == size)
-        params = pretrain(
-            network, X, y, keys[mine], steps=steps, batch_size=int(size), lr=rates[mine]
+        w = pretrain(
+            objective, X, y, keys[mine], steps=steps, batch_size=int(size), step_size=rates[mine]
         )
-        accuracy[mine] = accuracy_on(network, params, *holdout)
+        accuracy[mine] = accuracy_on(objective, w, *holdout)
     return SearchResult(rates, chosen, accuracy, steps)

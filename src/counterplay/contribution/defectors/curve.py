@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.contribution.training.cohort import Cohort
-from counterplay.contribution.training.networks import Network, Params
-from counterplay.contribution.training.protocols import FedAvg
+from counterplay.contribution.defectors.cohort import Cohort
+from counterplay.contribution.defectors.rounds import PooledTraining
 from counterplay.core.draws import fold, uniforms
 from counterplay.core.report import Report
 from counterplay.errors import InvalidInputError
+from counterplay.federated.arrays import Array
+from counterplay.federated.objective import Objective
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,10 +129,10 @@ class DefectionCurve(Report):
 
 
 def defection_curve(
-    algorithm: FedAvg,
-    network: Network,
+    training: PooledTraining,
+    objective: Objective,
     cohort: Cohort,
-    params: Params,
+    start: Array,
     *,
     fractions: Sequence[float] = FRACTIONS,
     defector: Sequence[int] | None = None,
@@ -141,19 +142,19 @@ def defection_curve(
 
     Parameters
     ----------
-    algorithm:
-        :class:`FedAvg` or :class:`MWFed`; its ``rounds`` are the horizon.
-    network:
-        The model.
+    training:
+        How the parties train together; its ``rounds`` are the horizon.
+    objective:
+        The model: :class:`DigitsNetwork`, ``torch_objective(module)`` or your own.
     cohort:
         The parties' data; one run per entry.
-    params:
-        Initial parameters of every run.
+    start:
+        Initial parameters of every run, ``(R, d)``.
     fractions:
         Shares of its training points that the defector keeps; subsets are nested.
     defector:
         Which party defects in each run; drawn uniformly from the run's key by default, so that
-        two algorithms on the same cohort are compared on the same defectors.
+        two rules on the same cohort are compared on the same defectors.
     chunk:
         Runs that are trained together; bounds the memory.
 
@@ -168,12 +169,12 @@ def defection_curve(
 
     Examples
     --------
-    >>> from counterplay.contribution.training import *
-    >>> cohort = noisy_digits(run_keys(0, 4), size=300, train=200)
-    >>> net = MLP()
-    >>> curve = defection_curve(FedAvg(rounds=40, threshold=0.5), net, cohort,
-    ...                         net.init(cohort.keys), fractions=(1.0, 0.05))
-    >>> curve.at.shape
+    >>> from counterplay.contribution.lab import DigitsNetwork, PooledTraining, noisy_digits
+    >>> from counterplay.core.draws import run_keys
+    >>> cohort, net = noisy_digits(run_keys(0, 4), size=300, train=200), DigitsNetwork()
+    >>> training = PooledTraining(rounds=40, threshold=0.5)
+    >>> start = net.start(cohort.keys)
+    >>> defection_curve(training, net, cohort, start, fractions=(1.0, 0.05)).at.shape
     (2, 4, 41)
     """
     who = default_defectors(cohort) if defector is None else np.asarray(defector, dtype=np.int64)
@@ -184,13 +185,14 @@ def defection_curve(
     for fraction in shares:
         changed = cohort.defect(who, fraction)
         parts = [
-            _train_part(algorithm, network, changed, params, who, slice(start, start + chunk))
-            for start in range(0, cohort.runs, chunk)
+            _train_part(training, objective, changed, start, who, slice(first, first + chunk))
+            for first in range(0, cohort.runs, chunk)
         ]
         for target, column in zip(columns, zip(*parts)):
             target.append(np.concatenate(column))
     accuracy, at, by, drawn = (np.stack(column) for column in columns)
-    return DefectionCurve(type(algorithm).__name__, shares, who, accuracy, at, by, drawn)
+    name = type(training.rule).__name__
+    return DefectionCurve(name, shares, who, accuracy, at, by, drawn)
 
 
 def default_defectors(cohort: Cohort) -> NDArray[np.int64]:
@@ -200,15 +202,15 @@ def default_defectors(cohort: Cohort) -> NDArray[np.int64]:
 
 
 def _train_part(
-    algorithm: FedAvg,
-    network: Network,
+    training: PooledTraining,
+    objective: Objective,
     cohort: Cohort,
-    params: Params,
+    start: Array,
     who: NDArray[np.int64],
     part: slice,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int64]]:
     index = np.arange(cohort.runs)[part]
-    history = algorithm.fit(network, cohort.take(index), [p[part] for p in params])
+    history = training.fit(objective, cohort.take(index), start[part])
     rows = np.arange(len(index))
     mine = who[part]
     return (

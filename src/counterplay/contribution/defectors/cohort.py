@@ -18,7 +18,7 @@ from counterplay.core.draws import Keys, fold, normals, run_keys, uniforms
 from counterplay.core.validation import check_positive_int, check_real
 from counterplay.errors import InvalidInputError
 
-_DATA, _NOISE, _SPLIT = 201, 202, 203
+_DATA, _NOISE, _SPLIT, _BATCH = 201, 202, 203, 301
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,6 +81,40 @@ class Cohort:
             val=self.val[index],
             keys=self.keys[index],
         )
+
+    def draw(self, party: int, round: int, n: int) -> NDArray[np.int64]:
+        """Return ``(R, n)`` points that a party draws, with replacement, in one round.
+
+        They depend on the key of the run, the party and the round only.
+        """
+        u = uniforms(fold(self.keys, _BATCH, party, round), n)
+        position = (u * self.sizes[:, party, None]).astype(np.int64)
+        return np.take_along_axis(self.train[:, party], position, axis=1)
+
+    def pooled(
+        self, counts: NDArray[np.int64], round: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return ``(R, b)`` points drawn in a round, ``counts[r, i]`` of each party, and weights.
+
+        Parties come in order; runs with fewer points are padded with weight zero.
+        """
+        width = int(counts.sum(axis=1).max())
+        index = np.zeros((self.runs, width), dtype=np.int64)
+        weight = np.zeros((self.runs, width))
+        start = np.zeros(self.runs, dtype=np.int64)
+        rows = np.arange(self.runs)[:, None]
+        for party in range(self.parties):
+            most = int(counts[:, party].max())
+            if most == 0:
+                continue
+            drawn = self.draw(party, round, most)
+            inside = np.arange(most) < counts[:, party, None]
+            place = (start[:, None] + np.arange(most)).clip(max=width - 1)
+            row = np.broadcast_to(rows, inside.shape)[inside]
+            index[row, place[inside]] = drawn[inside]
+            weight[row, place[inside]] = 1.0
+            start += counts[:, party]
+        return index, weight / weight.sum(axis=1, keepdims=True)
 
     def alone(self) -> Cohort:
         """Return single-party runs: run ``r * k + i`` trains party i of run r alone."""

@@ -5,23 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counterplay.contribution.training import (
-    MLP,
-    noisy_digits,
-    pretrain,
-    random_search,
-    run_keys,
-)
-from counterplay.contribution.training.pretraining import accuracy_on
+from contribution.digits import COHORT, KEYS, NET
+from counterplay.contribution.defectors.pretraining import accuracy_on
+from counterplay.contribution.lab import pretrain, random_search
+from counterplay.core.draws import run_keys
 from counterplay.errors import InvalidInputError
-
-NET = MLP()
-
-
-KEYS = run_keys(3, 4)
-
-
-COHORT = noisy_digits(KEYS, size=300, train=200)
 
 
 @pytest.mark.claim("04.43")
@@ -40,7 +28,7 @@ def test_search_trains_every_setting_as_if_alone() -> None:
             y,
             keys[[draw]],
             steps=40,
-            lr=float(found.lr[draw]),
+            step_size=float(found.lr[draw]),
             batch_size=int(found.batch_size[draw]),
         )
         assert accuracy_on(NET, alone, *held)[0] == pytest.approx(found.accuracy[draw], abs=0.01)
@@ -53,7 +41,7 @@ def test_search_trains_every_setting_as_if_alone() -> None:
     assert logs.mean() == pytest.approx(-4, abs=0.3)  # log-uniform between 1e-6 and 1e-2
     assert (many.batch_size == 4).mean() == pytest.approx(0.5, abs=0.12)
     with pytest.raises(InvalidInputError, match="low <= high"):
-        random_search(NET, X, y, held, lr=(1e-2, 1e-6))
+        random_search(NET, X, y, held, step_size=(1e-2, 1e-6))
 
 
 def test_pretraining_stops_at_its_target() -> None:
@@ -61,13 +49,6 @@ def test_pretraining_stops_at_its_target() -> None:
     holdout = (COHORT.X[1200:1600], COHORT.y[1200:1600])
     early = pretrain(NET, X, y, KEYS, steps=300, target=0.4, holdout=holdout)
     late = pretrain(NET, X, y, KEYS, steps=300)
-    scores = [
-        NET.correct(
-            p,
-            np.broadcast_to(holdout[0], (4, *holdout[0].shape)),
-            np.broadcast_to(holdout[1], (4, 400)),
-        ).mean(axis=1)
-        for p in (early, late)
-    ]
+    scores = [accuracy_on(NET, w, *holdout) for w in (early, late)]
     assert (scores[0] >= 0.4).all()
     assert (scores[0] < scores[1]).all()

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from counterplay.contribution.training import (
-    MLP,
+from contribution.digits import COHORT, NET, START
+from counterplay.contribution.lab import (
     DefectionCurve,
-    FedAvg,
-    MWFed,
+    PooledTraining,
     default_defectors,
     defection_curve,
     noisy_digits,
     pretrain,
     pretraining_digits,
-    run_keys,
 )
+from counterplay.core.draws import run_keys
 from counterplay.core.stats import mean_interval
 from counterplay.errors import InvalidInputError
+from counterplay.federated import FedAvg, MWFed
 
 RUNS = 40
 
@@ -26,13 +26,12 @@ RUNS = 40
 def curves() -> dict[str, DefectionCurve]:
     """The digits experiment, paired: same data, defectors and seeds for both algorithms."""
     keys = run_keys(2024, RUNS)
-    cohort, net = noisy_digits(keys), MLP()
-    params = pretrain(net, *pretraining_digits(2024), keys, steps=25)
+    cohort, start = noisy_digits(keys), pretrain(NET, *pretraining_digits(2024), keys, steps=25)
     return {
-        type(algorithm).__name__: defection_curve(
-            algorithm, net, cohort, params, fractions=(0.05, 0.01)
+        type(rule).__name__: defection_curve(
+            PooledTraining(rule), NET, cohort, start, fractions=(0.05, 0.01)
         )
-        for algorithm in (FedAvg(rounds=50), MWFed(rounds=50))
+        for rule in (FedAvg(), MWFed(growth=4.0))
     }
 
 
@@ -69,7 +68,6 @@ def test_curve_object(curves: dict[str, DefectionCurve]) -> None:
     assert curve.free_riding_margin(1.1) == 1.0
     easiest = int(curve.defector.max())
     assert curve.free_riding_margin(0.5, parties=(easiest,)) <= curve.free_riding_margin(0.99)
-    assert MWFed.of_epochs(3, rounds_per_epoch=20, c=2.0) == MWFed(rounds=60, c=2.0)
     assert curve.plot() is not None
     assert set(default_defectors(noisy_digits(run_keys(0, 30), size=12, train=10)).tolist()) <= {
         0,
@@ -79,3 +77,5 @@ def test_curve_object(curves: dict[str, DefectionCurve]) -> None:
     }
     with pytest.raises(InvalidInputError, match="defector among"):
         curve.rate(parties=(9,))
+    with pytest.raises(InvalidInputError, match="one party for each"):
+        defection_curve(PooledTraining(rounds=1), NET, COHORT, START, defector=[0])

@@ -1,9 +1,8 @@
 """Which points are hard? Scores that create parties who learn at different speeds.
 
 ``trials`` is the source's method: train many networks on small random subsets and average, over the
-subsets that contain a point, how long the network took. ``ridge`` estimates the same attribution by
-regression. Cheap substitutes: ``margin`` is the held-out loss of cross-validated networks,
-``forgetting`` how often a point is unlearned. (The source also tried the entropy of the output and
+subsets that contain a point, how long the network took. ``margin`` is a cheap substitute, the
+held-out loss of cross-validated networks. (The source also tried the entropy of the output and
 found it weaker.)
 Source: "The experiment of the chapter", see docs/theory/04-contribution.md.
 """
@@ -17,13 +16,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.contribution.training.networks import Adam, Network, Params
-from counterplay.contribution.training.pretraining import accuracy_on
+from counterplay.contribution.defectors.pretraining import accuracy_on
+from counterplay.contribution.defectors.rounds import Adam
 from counterplay.core.draws import Keys, fold, run_keys, uniforms
 from counterplay.core.validation import check_choice, check_positive_int, check_real
 from counterplay.errors import InvalidInputError
+from counterplay.federated.arrays import Array
+from counterplay.federated.losses import cross_entropy
+from counterplay.federated.objective import Objective
 
-_SUBSET, _STEP, _FOLD, _DROP, _TRIAL = 501, 502, 503, 504, 505
+_SUBSET, _STEP, _FOLD, _DROP = 501, 502, 503, 504
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -54,7 +56,7 @@ class Trials:
     count:
         Number of networks.
     subset_size:
-        Points per network (methods ``trials`` and ``ridge``).
+        Points per network (method ``trials``).
     batch_size:
         Points per step.
     target:
@@ -63,7 +65,7 @@ class Trials:
         Steps at most; trials that do not reach the target count with this number.
     check_every:
         Steps between two looks at the accuracy.
-    lr:
+    step_size:
         Learning rate of Adam.
     chunk:
         Networks trained together.
@@ -80,7 +82,7 @@ class Trials:
     target: float = 0.6
     max_steps: int = 1000
     check_every: int = 5
-    lr: float = 0.002
+    step_size: float = 0.002
     chunk: int = 200
 
     def __post_init__(self) -> None:
@@ -94,12 +96,12 @@ class Trials:
 
 
 def difficulty_scores(
-    network: Network,
+    objective: Objective,
     X: NDArray[Any],
     y: Ints,
     holdout: tuple[NDArray[Any], Ints] | None = None,
     *,
-    method: Literal["trials", "ridge", "margin", "forgetting"] = "trials",
+    method: Literal["trials", "margin"] = "trials",
     trials: Trials | None = None,
     seed: int = 0,
 ) -> Difficulty:
@@ -107,20 +109,18 @@ def difficulty_scores(
 
     Parameters
     ----------
-    network:
-        Fresh copies of it are trained.
+    objective:
+        The model; fresh copies of it are trained.
     X:
         Points of the pool.
     y:
         Their labels.
     holdout:
-        Points and labels for the stopping accuracy (methods ``trials`` and ``ridge``).
+        Points and labels for the stopping accuracy (method ``trials``).
     method:
-        ``"trials"``: mean number of steps over the trials that contain the point. ``"ridge"``:
-        ridge regression of that number on membership. ``"margin"``: mean held-out loss over the
-        course of cross-validated training (each network on a random half). ``"forgetting"``: how
-        often networks, checked every ``check_every`` steps, get a point wrong that they had right;
-        a point never learned counts as always forgotten.
+        ``"trials"``: mean number of steps over the trials that contain the point. ``"margin"``:
+        mean held-out loss over the course of cross-validated training (each network on a random
+        half).
     trials:
         How many networks are trained, and how; the source's numbers by default.
     seed:
@@ -134,52 +134,44 @@ def difficulty_scores(
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from counterplay.contribution.training import MLP
+    >>> from counterplay.contribution.lab import DigitsNetwork
     >>> X, y = load_digits(return_X_y=True)
     >>> few = Trials(count=4, max_steps=60)
-    >>> difficulty_scores(MLP(), X / 16.0, y, method="margin", trials=few).scores.shape
+    >>> difficulty_scores(DigitsNetwork(), X / 16.0, y, method="margin", trials=few).scores.shape
     (1797,)
     """
-    check_choice(method, "method", ("trials", "ridge", "margin", "forgetting"))
+    check_choice(method, "method", ("trials", "margin"))
     t = trials or Trials()
     if method == "margin":
-        return Difficulty(_margin(network, X, y, t, seed), method, np.empty(0), 0.0)
-    if method == "forgetting":
-        events = [_forgotten(network, X, y, t, keys) for keys in t.parts(seed)]
-        return Difficulty(np.sum(events, axis=0) / t.count, method, np.empty(0), 0.0)
+        return Difficulty(_margin(objective, X, y, t, seed), method, np.empty(0), 0.0)
     if holdout is None:
-        raise InvalidInputError(f"method {method!r} needs holdout=(X, y) for its stopping accuracy")
+        raise InvalidInputError("method 'trials' needs holdout=(X, y) for its stopping accuracy")
     if t.subset_size > len(y):
         raise InvalidInputError(f"subset_size must be between 1 and {len(y)}, got {t.subset_size}")
     members, counts = [], []
     for keys in t.parts(seed):
         members.append(_subsets(keys, len(y), t.subset_size))
-        counts.append(_times(network, X, y, holdout, t, keys, members[-1]))
+        counts.append(_times(objective, X, y, holdout, t, keys, members[-1]))
     subset, count = np.concatenate(members), np.concatenate(counts)
     censored = float((count >= t.max_steps).mean())
-    attribute = _mean_attribution if method == "trials" else _ridge_attribution
-    return Difficulty(attribute(subset, count, len(y)), method, count, censored)
+    return Difficulty(_mean_attribution(subset, count, len(y)), method, count, censored)
 
 
-def hard_and_easy(scores: Floats, share: float = 0.1, skip: float = 0.0) -> tuple[Ints, Ints]:
+def hard_and_easy(scores: Floats, share: float = 0.1) -> tuple[Ints, Ints]:
     """Return the indices of the hardest and the easiest ``share`` of the points.
-
-    ``skip`` leaves out that share at both ends first: with held-out losses the very hardest points
-    are mislabelled or illegible, and nobody can learn them.
 
     Examples
     --------
-    >>> hard, easy = hard_and_easy(np.arange(10.0), share=0.2, skip=0.1)
+    >>> hard, easy = hard_and_easy(np.arange(10.0), share=0.2)
     >>> sorted(hard.tolist()), sorted(easy.tolist())
-    ([7, 8], [1, 2])
+    ([8, 9], [0, 1])
     """
     check_real(share, "share", low=0.0, high=0.5, open_low=True)
-    check_real(skip, "skip", low=0.0, high=0.5)
     order = np.argsort(scores, kind="stable")
-    n, left_out = round(share * len(order)), round(skip * len(order))
-    if n == 0 or 2 * (n + left_out) > len(order):
-        raise InvalidInputError("share and skip leave too few points for two separate pools")
-    return order[len(order) - left_out - n : len(order) - left_out], order[left_out : left_out + n]
+    n = round(share * len(order))
+    if n == 0:
+        raise InvalidInputError(f"a share of {share:g} of {len(order)} points is no point")
+    return order[len(order) - n :], order[:n]
 
 
 def _subsets(keys: Keys, n: int, size: int) -> Ints:
@@ -188,23 +180,30 @@ def _subsets(keys: Keys, n: int, size: int) -> Ints:
 
 
 def _training(
-    network: Network, X: NDArray[Any], y: Ints, trials: Trials, keys: Keys, subset: Ints, tag: int
-) -> Iterator[Params]:
+    objective: Objective,
+    X: NDArray[Any],
+    y: Ints,
+    trials: Trials,
+    keys: Keys,
+    subset: Ints,
+    stream: int,
+) -> Iterator[Array]:
     """Train one network per key on its row of ``subset``; yield the parameters after each step."""
-    params, adam, pool = network.init(keys), Adam(trials.lr), network.put(X)
-    weight = network.put(np.full((len(keys), trials.batch_size), 1.0 / trials.batch_size))
-    first = 0 if tag == _TRIAL else 1
+    put, size = objective.backend.put, trials.batch_size
+    w, adam, pool = put(objective.start(keys)), Adam(trials.step_size), put(X)
+    weight = objective.backend.full((len(keys), size), 1.0 / size)
+    first = int(stream == _FOLD)
     for step in range(first, first + trials.max_steps):
-        u = uniforms(fold(keys, _FOLD if tag == _FOLD else _STEP, step), trials.batch_size)
+        u = uniforms(fold(keys, stream, step), size)
         pick = np.take_along_axis(subset, (u * subset.shape[1]).astype(np.int64), axis=1)
-        x, labels = pool[network.put(pick)], network.put(y[pick])
-        _, grads = network.gradients(params, x, labels, weight, fold(keys, _DROP, step))
-        params = adam.step(params, grads)
-        yield params
+        x, labels = pool[put(pick)], put(y[pick])
+        slope = objective.step_gradient(w, x, labels, weight, fold(keys, _DROP, step))
+        w = adam.step(w, slope)
+        yield w
 
 
 def _times(
-    network: Network,
+    objective: Objective,
     X: NDArray[Any],
     y: Ints,
     holdout: tuple[NDArray[Any], Ints],
@@ -214,10 +213,10 @@ def _times(
 ) -> Floats:
     """Steps until each trial reaches the target accuracy on the hold-out points."""
     count = np.full(len(keys), float(trials.max_steps))
-    run = _training(network, X, y, trials, keys, subset, _TRIAL)
-    for step, params in enumerate(run, start=1):
+    run = _training(objective, X, y, trials, keys, subset, _STEP)
+    for step, w in enumerate(run, start=1):
         if step % trials.check_every == 0:
-            reached = accuracy_on(network, params, *holdout) >= trials.target
+            reached = accuracy_on(objective, w, *holdout) >= trials.target
             count = np.where(reached & (count >= trials.max_steps), float(step), count)
             if (count < trials.max_steps).all():
                 break
@@ -231,48 +230,21 @@ def _mean_attribution(subset: Ints, count: Floats, n: int) -> Floats:
     return np.where(seen > 0, total / np.maximum(seen, 1.0), count.mean())
 
 
-def _ridge_attribution(subset: Ints, count: Floats, n: int, strength: float = 1.0) -> Floats:
-    """Ridge regression in its dual form: one equation per trial instead of one per point."""
-    member = np.zeros((len(count), n), dtype=np.float32)
-    np.put_along_axis(member, subset, 1.0, axis=1)
-    member -= subset.shape[1] / n
-    gram = (member @ member.T).astype(np.float64)
-    gram[np.diag_indices_from(gram)] += strength * subset.shape[1]
-    dual = np.linalg.solve(gram, count - count.mean())
-    return np.asarray(count.mean() + dual @ member, dtype=np.float64)
-
-
-def _margin(network: Network, X: NDArray[Any], y: Ints, trials: Trials, seed: int) -> Floats:
+def _margin(objective: Objective, X: NDArray[Any], y: Ints, trials: Trials, seed: int) -> Floats:
     """Held-out loss, averaged over networks and over ten checkpoints of the training."""
     total, seen = np.zeros(len(y)), np.zeros(len(y))
-    pool, steps, cut = network.put(X), trials.max_steps, len(y) // 2
+    put, steps, cut = objective.backend.put, trials.max_steps, len(y) // 2
+    pool = put(X)
     checkpoints = set(np.linspace(steps / 10, steps, 10).round().astype(int).tolist())
     for keys in trials.parts(seed):
         halves = _subsets(keys, len(y), len(y))
         own, out = halves[:, :cut], halves[:, cut:]
-        run = _training(network, X, y, trials, keys, own, _FOLD)
-        for step, params in enumerate(run, start=1):
+        run = _training(objective, X, y, trials, keys, own, _FOLD)
+        for step, w in enumerate(run, start=1):
             if step in checkpoints:
-                loss = network.losses(params, pool, network.put(out), network.put(y[out]))
-                np.add.at(total, out.ravel(), loss.ravel())
+                scores = objective.outputs(w, pool[put(out)])
+                loss = cross_entropy(objective.backend, scores, put(y[out]))[0]
+                np.add.at(total, out.ravel(), objective.backend.fetch(loss).ravel())
                 np.add.at(seen, out.ravel(), 1.0)
     mean = float(total.sum() / max(seen.sum(), 1.0))
     return np.where(seen > 0, total / np.maximum(seen, 1.0), mean)
-
-
-def _forgotten(network: Network, X: NDArray[Any], y: Ints, trials: Trials, keys: Keys) -> Floats:
-    """Count, over some networks, how often each point is unlearned (or never learned)."""
-    everything = np.tile(np.arange(len(y)), (len(keys), 1))
-    place = network.put(everything)
-    points, labels = network.put(X)[place], network.put(y)[place]
-    before = np.zeros(everything.shape, dtype=bool)
-    ever, events = before.copy(), np.zeros(everything.shape)
-    run = _training(network, X, y, trials, keys, everything, _STEP)
-    for step, params in enumerate(run, start=1):
-        if step % trials.check_every == 0:
-            right = network.fetch(network.correct(params, points, labels))
-            events += before & ~right
-            ever |= right
-            before = right
-    worst = float(trials.max_steps // trials.check_every)  # as many events as there were checks
-    return np.asarray(np.where(ever, events, worst).sum(axis=0), dtype=np.float64)

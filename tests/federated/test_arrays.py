@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counterplay.core.floating_point import flushed_subnormals, subnormals_kept
+from counterplay.federated.arrays import flushed_subnormals, subnormals_kept
 
 
 def test_subnormal_numbers_are_restored() -> None:
