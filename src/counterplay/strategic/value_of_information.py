@@ -20,6 +20,7 @@ from counterplay.core.play import play
 from counterplay.core.progress import track
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, spawn
+from counterplay.core.setting import Setting
 from counterplay.core.stats import Interval, mean_interval
 from counterplay.core.validation import FloatArray, check_int, check_labels01
 from counterplay.errors import InvalidInputError
@@ -38,7 +39,6 @@ from counterplay.strategic.settings import (
     FEATURES_AFTER,
     FEATURES_FIRST,
     REPORT_ONLY,
-    Setting,
 )
 from counterplay.strategic.union_sampling import UnionSamplingLearner
 
