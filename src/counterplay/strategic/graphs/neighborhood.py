@@ -17,11 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from counterplay.core.validation import BoolArray, IntArray, check_choice, check_positive_int
 from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.strategic.bounds import log_sauer
+from counterplay.strategic.features import validated
 from counterplay.strategic.graphs.graph_classes import GraphClass
 from counterplay.strategic.graphs.moves import Moves, build, rank
 from counterplay.strategic.graphs.unknown_pac import smallest_graph
@@ -178,7 +179,7 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
             column = np.asarray(X)
             if column.ndim <= 1 and column.dtype.kind in "iuUSO":
                 table = column.reshape(-1, 1)
-        rows: NDArray[Any] = validate_data(self, table, reset=reset, dtype=None)
+        rows: NDArray[Any] = validated(self, table, reset=reset, dtype=None)
         return rows.astype(str) if rows.dtype.kind in "OUS" else rows
 
     def _clicks(self, y: ArrayLike, n: int) -> tuple[IntArray, IntArray]:
