@@ -252,7 +252,10 @@ def test_frames_keep_their_names() -> None:
     [
         (lambda: acceptance_distance(object(), Z), "model with predict is needed"),
         (lambda: acceptance_distance(LogisticRegression().fit(X, Y), Z[:, 0]), "rows and columns"),
-        (lambda: acceptance_distance(LogisticRegression().fit(X, Y), Z * np.nan), "without missing"),
+        (
+            lambda: acceptance_distance(LogisticRegression().fit(X, Y), Z * np.nan),
+            "without missing",
+        ),
         (
             lambda: acceptance_distance(LogisticRegression().fit(X, Y), Z, costs=[1.0]),
             "4 features but 1 costs",

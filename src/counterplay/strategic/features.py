@@ -240,7 +240,7 @@ def read_sample(
     if y is not None and not isinstance(y, np.ndarray | list):
         y = Labels.of(y).values
     rows, labels = validated(estimator, _frame_of_numbers(X), y)
-    kind = _translated(type_of_target, labels, input_name="y", raise_unknown=True)
+    kind = translated(type_of_target, labels, input_name="y", raise_unknown=True)
     classes = np.unique(labels)
     if kind != "binary" or classes.size > 2:
         raise InvalidInputError(
@@ -252,7 +252,7 @@ def read_sample(
     positive = known.position(known.positive_class(estimator.positive))
     estimator.classes_ = classes[[1 - positive, positive]]
     estimator.positive_ = known.classes[positive]
-    weights = _translated(
+    weights = translated(
         _check_sample_weight, sample_weight, rows, dtype=np.float64, ensure_non_negative=True
     )
     if not weights.sum() > 0:
@@ -272,10 +272,11 @@ def validated(estimator: Any, *data: Any, dtype: Any = np.float64, reset: bool =
     """Run scikit-learn's checks of an estimator's data; its complaints are ours."""
     from sklearn.utils.validation import validate_data
 
-    return _translated(validate_data, estimator, *data, dtype=dtype, reset=reset)
+    return translated(validate_data, estimator, *data, dtype=dtype, reset=reset)
 
 
-def _translated(function: Any, *arguments: Any, **options: Any) -> Any:
+def translated(function: Any, *arguments: Any, **options: Any) -> Any:
+    """Call a function of scikit-learn; its complaint becomes one sentence of ours."""
     try:
         return function(*arguments, **options)
     except InvalidInputError:

@@ -30,6 +30,7 @@ from counterplay.strategic.trees import positive_leaf_boxes
 from counterplay.tables import FittedModel, Labels, Table
 
 Accepts = Callable[[FloatArray], BoolArray]
+NOBODY = object()
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +91,12 @@ class Reach:
 class BinaryModel:
     """A fitted binary classifier with a wanted class, and the people it decides on as numbers."""
 
-    def __init__(self, model: Any, positive: Any = None, X: Any = None, y: Any = None) -> None:
+    def __init__(self, model: Any, positive: Any = None, X: Any = NOBODY, y: Any = None) -> None:
         fitted = FittedModel.of(model)
         if not fitted.classes:  # a model that does not say is taken to answer 0 and 1
             fitted = replace(fitted, classes=(0, 1))
         self.model, self.fitted = model, fitted
-        self.people = None if X is None else Features.of(fitted, X, y)
+        self.people = None if X is NOBODY else Features.of(fitted, X, y)
         self.labels: Labels | None = None if self.people is None else self.people.table.labels
         if positive is None:
             positive = getattr(unwrap(model)[1], "positive_", None)  # our own classifiers say it
