@@ -102,7 +102,10 @@ class LabelingResult(Report):
         return "\n".join(lines)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per point: its label, who was asked and what he said, and whether it counted."""
+        """One row per point: its label, who was asked and what he said, and whether it counted.
+
+        The index is that of the pool, or the points' names.
+        """
         import pandas as pd
 
         given = {answer.point: answer for answer in self.answers}
@@ -115,7 +118,9 @@ class LabelingResult(Report):
                 "overruled": [a in self.overruled for a in asked],
                 "confidence_if_realizable": self.confidence_if_realizable,
             },
-            index=pd.Index([self.problem.point_name(x) for x in range(self.problem.m)]),
+            index=pd.RangeIndex(self.problem.m)
+            if self.problem.point_ids is None
+            else pd.Index(self.problem.point_ids),
         )
 
 

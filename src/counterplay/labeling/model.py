@@ -8,7 +8,7 @@ Source: docs/theory/06-labeling.md, "Setting".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -48,7 +48,7 @@ class PoolProblem:
     n_classes:
         How many labels there are; 2 unless told otherwise.
     point_ids:
-        Names of the points for reports.
+        Names of the points, such as the index of a frame; results are indexed by them.
     agent_names:
         Names of the agents for reports.
 
@@ -69,7 +69,7 @@ class PoolProblem:
     weights: Weights
     agents: tuple[IntArray, ...]
     n_classes: int = 2
-    point_ids: tuple[str, ...] | None = None
+    point_ids: tuple[Hashable, ...] | None = None
     agent_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class PoolProblem:
         *,
         exact: bool = False,
         n_classes: int = 2,
-        point_ids: Sequence[str] | None = None,
+        point_ids: Sequence[Hashable] | None = None,
         agent_names: Sequence[str] | None = None,
     ) -> PoolProblem:
         """Check the labelings, drop rows of weight zero, merge equal rows by adding weights."""
@@ -115,7 +115,7 @@ class PoolProblem:
             merged,
             _check_agents(agents, H.shape[1]),
             n_classes,
-            None if point_ids is None else tuple(map(str, point_ids)),
+            None if point_ids is None else tuple(point_ids),
             None if agent_names is None else tuple(map(str, agent_names)),
         )
 
@@ -179,7 +179,10 @@ class PoolProblem:
 
     def point_name(self, point: int) -> str:
         """The point's name for reports."""
-        return self.point_ids[point] if self.point_ids else f"point {point}"
+        if not self.point_ids:
+            return f"point {point}"
+        name = self.point_ids[point]
+        return name if isinstance(name, str) else f"row {name}"
 
     def union(self, coalition: Iterable[int]) -> IntArray:
         """Columns owned by at least one member, increasing."""

@@ -43,6 +43,7 @@ from counterplay.labeling.answers import (
 )
 from counterplay.labeling.gbs import best_split, label_masses
 from counterplay.labeling.model import PoolProblem
+from counterplay.tables.cells import listed, shown
 
 _FORMAT = 3
 
@@ -116,7 +117,7 @@ class LabelingSession(Session):
         self.classes: tuple[Any, ...] = tuple(names)
         if len(self.classes) <= problem.H.max():
             raise InvalidInputError(
-                f"classes must name {problem.H.max() + 1} labels, got {list(self.classes)}"
+                f"classes must name {problem.H.max() + 1} labels, got {listed(self.classes)}"
             )
         self.answers: tuple[Answer, ...] = ()
         self.noise: float | None = None
@@ -348,10 +349,11 @@ class LabelingSession(Session):
             return
         conflict = smallest_conflict(self.problem, answers)
         named = ", ".join(
-            f"{self.problem.point_name(a.point)} = {self.classes[a.label]} "
-            f"({self.problem.name(a.agent)})"
-            for a in conflict
+            f"{self.problem.point_name(a.point)[:20]} = {str(self.classes[a.label])[:20]} "
+            f"({self.problem.name(a.agent)[:20]})"
+            for a in conflict[:3]
         )
+        named += f" and {len(conflict) - 3} more" if len(conflict) > 3 else ""
         raise ContradictionError(
             f"no hypothesis agrees with these {len(conflict)} answers: {named}; correct one, "
             "retract one, or call tolerate_noise()",
@@ -381,7 +383,7 @@ class LabelingSession(Session):
             if label == known:
                 return code
         raise InvalidInputError(
-            f"{repr(label)[:200]} is not a label of this campaign; use one of {list(self.classes)}"
+            f"{shown(label)} is not a label of this campaign; use one of {listed(self.classes)}"
         )
 
 
