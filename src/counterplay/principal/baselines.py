@@ -25,6 +25,7 @@ from counterplay.errors import InvalidInputError
 from counterplay.principal.bounds import net_events
 from counterplay.principal.events import EventFamilies, Events, NetPoint
 from counterplay.principal.forecaster import Forecaster, UnbiasedForecaster
+from counterplay.tables.cells import shown
 
 
 class NetCalibratedForecaster(UnbiasedForecaster):
@@ -282,12 +283,36 @@ class ClassifierForecaster(_PointForecaster):
         self._features = self._inputs(context)
         if self.rounds_ == 0:
             return np.full(self._n, 1.0 / self._n)
-        return np.asarray(self._model.predict_proba(self._features)[0], dtype=np.float64)
+        return self._probabilities(self._call("predict_proba", self._features))
 
     def _learn(self, y: int) -> None:
         features = self._inputs(None) if self._features is None else self._features
-        self._model.partial_fit(features, [y], classes=np.arange(self._n))
+        self._call("partial_fit", features, [y], classes=np.arange(self._n))
         self._past = np.roll(self._past, 1, axis=0)
         self._past[0] = 0.0
         self._past[0, y] = 1.0
         self._features = None
+
+    def _call(self, method: str, *given: Any, **named: Any) -> Any:
+        """Call the classifier; its own complaint becomes one sentence."""
+        try:
+            return getattr(self._model, method)(*given, **named)
+        except Exception as error:
+            raise InvalidInputError(
+                f"the classifier failed in {method}, round {self.rounds_}: {shown(error, 160)}"
+            ) from error
+
+    def _probabilities(self, answer: Any) -> FloatArray:
+        """Return the classifier's answer for one row, if it is a probability for each outcome."""
+        found = np.asarray(answer, dtype=np.float64)
+        if found.shape != (1, self._n):
+            raise InvalidInputError(
+                f"the classifier must give {self._n} probabilities for one row, it gave shape "
+                f"{found.shape}"
+            )
+        if not (found >= 0).all() or not abs(found.sum() - 1.0) <= 1e-6:
+            raise InvalidInputError(
+                f"the classifier gave no probabilities in round {self.rounds_}: "
+                f"{shown(found[0].tolist(), 100)}; some models need more rounds, or other features"
+            )
+        return np.asarray(found[0] / found.sum())

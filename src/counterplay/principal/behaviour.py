@@ -254,7 +254,7 @@ def conditional_bias(
     [0.25, 0.25]
     """
     pi = np.asarray(forecasts, dtype=np.float64)
-    y = check_states(check_codes(states, "state"), pi.shape[1])
+    y = check_states(states, pi.shape[1])
     residual = pi.copy()
     residual[np.arange(y.size), y] -= 1.0
     found, inverse = np.unique(ids, return_inverse=True)

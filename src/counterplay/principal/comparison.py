@@ -20,7 +20,7 @@ from counterplay.errors import InvalidInputError
 from counterplay.principal.behaviour import conditional_bias
 from counterplay.principal.events import EventFamilies, EventFamily, Events
 from counterplay.principal.forecaster import Forecaster
-from counterplay.principal.games import check_forecasts, check_states
+from counterplay.principal.games import check_codes, check_contexts, check_forecasts, check_states
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +83,7 @@ def compare_forecasters(
     events: Sequence[EventFamily],
     *,
     n_outcomes: int | None = None,
-    contexts: Sequence[Any] | None = None,
+    contexts: Any = None,
     random_state: RandomState = 0,
 ) -> BiasComparison:
     """Run forecasters over one outcome series and report their bias on the same events.
@@ -100,7 +100,8 @@ def compare_forecasters(
     n_outcomes:
         Default the largest code plus one.
     contexts:
-        Optional context of every round, for events and forecasters that use one.
+        Optional context of every round, for events and forecasters that use one; the rows of a
+        frame are contexts.
 
     Examples
     --------
@@ -116,18 +117,16 @@ def compare_forecasters(
     """
     import pandas as pd
 
-    y = np.asarray(outcomes)
-    n = int(y.max()) + 1 if n_outcomes is None else check_positive_int(n_outcomes, "n_outcomes")
-    y = check_states(y, n)
+    codes = check_codes(outcomes, "outcome")
+    n = int(codes.max(initial=0)) + 1 if n_outcomes is None else n_outcomes
+    y = check_states(codes, check_positive_int(n, "n_outcomes"))
+    seen = check_contexts(contexts, y.size)
     rows, scores = [], {}
     for (name, source), rng in zip(forecasters.items(), spawn(random_state, len(forecasters))):
-        made = _forecasts(source, y, n, events, contexts, rng)
+        made = _forecasts(source, y, n, events, seen, rng)
         named = EventFamilies(events, n)
         ids = np.array(
-            [
-                named.active(made[t], None if contexts is None else contexts[t])
-                for t in range(y.size)
-            ]
+            [named.active(made[t], None if seen is None else seen[t]) for t in range(y.size)]
         )
         rows += _rows(name, made, y, ids, named)
         hit = np.clip(made[np.arange(y.size), y], 1e-12, 1.0)

@@ -37,7 +37,7 @@ from counterplay.errors import (
     UnknownNameError,
 )
 from counterplay.principal.events import Always, EventFamilies, EventFamily, Events, MostLikely
-from counterplay.principal.games import check_forecasts, check_states
+from counterplay.principal.games import check_contexts, check_forecasts, check_states
 from counterplay.principal.minimax import METHODS, ForecastLottery, Method, solve_minimax
 from counterplay.principal.potential import Potential, n_rates_for
 
@@ -108,18 +108,15 @@ class Forecaster(ABC):
     def learn_one(self, y: int) -> Self:
         """Learn the outcome that happened; draws a forecast first if none was asked for."""
 
-    def forecast_sequence(
-        self, outcomes: ArrayLike, contexts: Sequence[Any] | None = None
-    ) -> FloatArray:
+    def forecast_sequence(self, outcomes: ArrayLike, contexts: Any = None) -> FloatArray:
         """Forecast and learn a whole sequence; return the forecasts, shape (rounds, outcomes)."""
         if self.n_outcomes is None:
             raise InvalidInputError("set n_outcomes to use the forecaster on its own")
         y = check_states(outcomes, self.n_outcomes)
-        if contexts is not None and len(contexts) != y.size:
-            raise InvalidInputError(f"contexts must have {y.size} entries, got {len(contexts)}")
+        seen = check_contexts(contexts, y.size)
         made = np.empty((y.size, self.n_outcomes))
         for t, outcome in enumerate(y):
-            made[t] = self.predict_one(None if contexts is None else contexts[t])
+            made[t] = self.predict_one(None if seen is None else seen[t])
             self.learn_one(int(outcome))
         return made
 
