@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_integer
 from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, FloatArray
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked
 @dataclass(frozen=True)
 class Answer:
     """Event: somebody gave a label, here as its code 0, 1, ..."""
@@ -31,6 +33,7 @@ class Answer:
     label: int
 
 
+@checked
 @dataclass(frozen=True)
 class Retraction:
     """Event: the answers for a point were taken back."""
@@ -38,6 +41,7 @@ class Retraction:
     point: int
 
 
+@checked
 @dataclass(frozen=True)
 class NoiseAssumed:
     """Event: from here on an answer may be wrong with this probability."""
@@ -48,6 +52,7 @@ class NoiseAssumed:
 Event: TypeAlias = Answer | Retraction | NoiseAssumed
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class LabelingResult(Report):
     """Labels of a session, who gave them, and what they rest on.
@@ -124,6 +129,7 @@ class LabelingResult(Report):
         )
 
 
+@checked
 def smallest_conflict(problem: PoolProblem, answers: Sequence[Answer]) -> tuple[Answer, ...]:
     """A smallest set of answers that no labeling agrees with: a minimum hitting set.
 

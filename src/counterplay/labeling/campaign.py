@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.report import Report
 from counterplay.core.validation import check_choice
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class CampaignPlan(Report):
     """Who labels what, what it costs everybody, and the certificate.
@@ -101,6 +103,7 @@ class CampaignPlan(Report):
         return draw_tree(self.problem, protocol, ax=ax)
 
 
+@checked
 def plan_campaign(
     pool: Any,
     *,
@@ -180,7 +183,7 @@ def _pool(pool: Any) -> Table:
 
 def _owners(owners: Any, pool: Any, n: int) -> tuple[list[str], list[Any]]:
     """Names of the parties and the rows of each."""
-    if isinstance(owners, list | tuple | np.ndarray) and all(map(_is_list, owners)):
+    if isinstance(owners, list | tuple) and all(map(_is_list, owners)):
         return [f"party {i + 1}" for i in range(len(owners))], list(owners)
     check_same_rows(pool, owners, "pool", "owners")
     parties = Labels.of(check_groups(owners, n, "owners"), what="owners")

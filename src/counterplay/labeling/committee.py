@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from counterplay.core.validation import IntArray
 from counterplay.errors import InvalidInputError
+from counterplay.labeling.model import MOST_LABELS
 from counterplay.tables import FittedModel, Labels, Table
-
-MOST_LABELS = 255  # codes of labels are bytes
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import generator
 from counterplay.core.session import Session
 from counterplay.core.transcript import Transcript
@@ -48,6 +49,7 @@ from counterplay.tables.cells import listed, shown
 _FORMAT = 3
 
 
+@checked
 @dataclass(frozen=True)
 class LabelQuery:
     """One question: which agent should label which point.
@@ -64,6 +66,7 @@ class LabelQuery:
     point_name: str = field(default="", compare=False)
 
 
+@checked
 class LabelingSession(Session):
     """A protocol in progress.
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -31,6 +32,7 @@ from counterplay.tables.cells import listed
 from counterplay.tables.table import check_same_rows
 
 
+@checked
 class CommitteeSplitStrategy:
     """Query strategy that asks the point splitting the consistent committee most evenly.
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
@@ -42,6 +43,7 @@ _ROUNDING = 1e-12
 _NEEDED = ("policy", "recommendation", "action", "state")
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class AuditReport(Report):
     """What a log supports.
@@ -208,6 +210,7 @@ class AuditReport(Report):
         return axes
 
 
+@checked
 def audit(
     transcript: Any,
     game: PrincipalAgentGame | None = None,

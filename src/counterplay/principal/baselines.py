@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
     FloatArray,
@@ -28,6 +29,7 @@ from counterplay.principal.forecaster import Forecaster, UnbiasedForecaster
 from counterplay.tables.cells import shown
 
 
+@checked
 class NetCalibratedForecaster(UnbiasedForecaster):
     """Fully calibrated forecasts: one event per point of an eta-net of the simplex.
 
@@ -149,6 +151,7 @@ class _PointForecaster(Forecaster):
         return self
 
 
+@checked
 class EmpiricalMeanForecaster(_PointForecaster):
     """Relative frequencies so far, with ``prior_weight`` pseudo-observations spread evenly.
 
@@ -175,6 +178,7 @@ class EmpiricalMeanForecaster(_PointForecaster):
         self._counts[y] += 1.0
 
 
+@checked
 class EWMAForecaster(_PointForecaster):
     """Exponentially weighted relative frequencies: forgets at rate ``decay``.
 
@@ -201,6 +205,7 @@ class EWMAForecaster(_PointForecaster):
         self._mean[y] += self.decay
 
 
+@checked
 class ConstantForecaster(_PointForecaster):
     """The same probabilities for ever; uniform if none are given.
 
@@ -232,6 +237,7 @@ class ConstantForecaster(_PointForecaster):
         pass
 
 
+@checked
 class ClassifierForecaster(_PointForecaster):
     """Any scikit-learn classifier with ``partial_fit`` and ``predict_proba`` as a forecaster.
 

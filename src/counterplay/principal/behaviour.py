@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.errors import InvalidInputError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked
 @dataclass(frozen=True)
 class Stage:
     """What an Agent is shown in T rounds: policies and recommendations, then the states.
@@ -127,6 +129,7 @@ class Stage:
         return np.asarray(self.U[self.local[:, None], a, self.y[:, None]])
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Behaviour(Report):
     """Behavioural quantities of one Agent on one stage, averages over the rounds.
@@ -185,6 +188,7 @@ class Behaviour(Report):
         )
 
 
+@checked
 def behaviour(stage: Stage, actions: Any) -> Behaviour:
     """Measure how the Agent behaved on ``stage``.
 
@@ -240,6 +244,7 @@ def _from_counts(N: FloatArray, U: FloatArray, V: FloatArray) -> Behaviour:
     )
 
 
+@checked
 def conditional_bias(
     forecasts: FloatArray, states: IntArray, ids: IntArray
 ) -> tuple[IntArray, FloatArray]:

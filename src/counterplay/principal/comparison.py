@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, spawn
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked
 @dataclass(frozen=True)
 class BiasComparison(Report):
     """Bias of every forecaster on every event.
@@ -77,6 +79,7 @@ class BiasComparison(Report):
         return axes
 
 
+@checked
 def compare_forecasters(
     outcomes: ArrayLike,
     forecasters: Mapping[str, Forecaster | ArrayLike],

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
@@ -121,6 +122,7 @@ class Forecaster(ABC):
         return made
 
 
+@checked
 @dataclass(frozen=True)
 class ForecastCertificate(Report):
     """What a run of :class:`UnbiasedForecaster` guarantees about itself.
@@ -183,6 +185,7 @@ class ForecastCertificate(Report):
         return pd.DataFrame([asdict(self)])
 
 
+@checked
 class UnbiasedForecaster(Forecaster):
     """Probabilities of a finite outcome, unbiased on the events you name, whatever happens.
 

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     IntArray,
@@ -102,6 +103,7 @@ class PrincipalAgentGame(ABC):
         return expectation(U, forecasts), expectation(V, forecasts)
 
 
+@checked
 class FiniteGame(PrincipalAgentGame):
     """A game given by its full tables: finitely many policies, actions and states.
 
@@ -154,6 +156,7 @@ class FiniteGame(PrincipalAgentGame):
         return f"FiniteGame(policies={self.n_policies}, shape={self.U.shape[1:]})"
 
 
+@checked
 class LinearContractGame(PrincipalAgentGame):
     """Revenue sharing: the Agent gets the fraction p of the value he produces and bears the cost.
 
