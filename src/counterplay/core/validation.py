@@ -253,7 +253,8 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 def _size_fault(value: Sequence[Any]) -> str:
     """Find Python integers that no float can hold."""
-    large = max(value) >= _LARGEST or min(value) <= -_LARGEST
+    whole = [item for item in value if not isinstance(item, float)]
+    large = bool(whole) and (max(whole) >= _LARGEST or min(whole) <= -_LARGEST)
     return "it contains an integer that is too large" if large else ""
 
 
