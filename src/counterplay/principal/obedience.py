@@ -20,7 +20,7 @@ from scipy.sparse import csr_matrix, hstack, vstack
 from counterplay.core.arguments import checked
 from counterplay.core.programs import Highs, minimize_linear
 from counterplay.core.report import Report
-from counterplay.core.validation import FloatArray, check_positive_int, check_real
+from counterplay.core.validation import FloatArray, check_positive_int, check_real, shorten
 from counterplay.errors import InfeasibleError, InvalidInputError
 from counterplay.principal.games import check_forecasts
 from counterplay.principal.persuasion import DisclosureGame, Scheme
@@ -230,6 +230,9 @@ class ObedienceOracle(GrowingRule):
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
         """Return the index of the scheme of the forecast's cell and the best response to it."""
+        self._check_length(forecast)
+        if not np.isfinite(forecast).all():
+            raise InvalidInputError(f"forecast must be finite, got {shorten(forecast.tolist())}")
         logs = np.log(np.maximum(forecast, self.floor)) / self.step
         cell = tuple(np.rint(logs - logs.max()).astype(int).tolist())
         index = self._cells.get(cell)
