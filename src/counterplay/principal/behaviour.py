@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from counterplay.core.arguments import checked
 from counterplay.core.report import Report
@@ -246,7 +247,7 @@ def _from_counts(N: FloatArray, U: FloatArray, V: FloatArray) -> Behaviour:
 
 @checked
 def conditional_bias(
-    forecasts: FloatArray, states: IntArray, ids: IntArray
+    forecasts: ArrayLike, states: ArrayLike, ids: IntArray
 ) -> tuple[IntArray, FloatArray]:
     """Bias of one event family: ids that occurred and alpha of each (Definition 7.2).
 
