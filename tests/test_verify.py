@@ -13,7 +13,7 @@ from counterplay import cli
 from counterplay.core.exports import EventChain, read_export, receipt, write_export
 from counterplay.elicitation import LinearPreferenceUser, PolytopeElicitor, answered_by
 from counterplay.errors import InvalidStateError
-from counterplay.tradeoff import ChampionChallenger
+from counterplay.tradeoff import ChampionChallenger, HarmBudget
 from counterplay.verify import Verification, verify
 
 
@@ -223,7 +223,7 @@ def guard_export(seed: int = 0, **change: Any) -> bytes:
     """A champion with three models, one of them harmful; 300 of 400 rounds."""
     rng = np.random.default_rng(seed)
     guard = ChampionChallenger(
-        n_models=3, horizon=400, harm_rate=0.1, burst=5.0, review_every=160, random_state=1
+        n_models=3, horizon=400, budget=HarmBudget(0.1, 5.0), review_every=160, random_state=1
     )
     watchdog = guard._watchdog
     chain = EventChain("guard")

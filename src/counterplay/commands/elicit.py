@@ -369,7 +369,7 @@ def export_text(study: str, elicitor: PolytopeElicitor, items: Catalogue, rows: 
         body = lines.Answered(
             number=number,
             shown=lines.Pair(first=first, second=second),
-            answer=entry.answer.value,  # type: ignore[arg-type]  # the words of the enumeration
+            answer=entry.answer.value,
             purpose=entry.purpose,
             about=entry.about,
         )

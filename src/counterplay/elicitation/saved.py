@@ -49,7 +49,7 @@ class SavedAnswer(Record, frozen=True):
         return cls(
             first=tuple(entry.first.tolist()),
             second=tuple(entry.second.tolist()),
-            answer=entry.answer.value,  # type: ignore[arg-type]  # the words of the enumeration
+            answer=entry.answer.value,
             purpose=entry.purpose,
             options=entry.options,
             about=entry.about,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from counterplay.core.online.state import Stateful
+from counterplay.core.online.stored import require
 from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.tradeoff.oracle import Deactivation
-from counterplay.tradeoff.stored import require
 
 if TYPE_CHECKING:
     import pandas as pd
