@@ -32,7 +32,7 @@ CASE_KEYS = {
 # Plumbing of core that users never call: a docstring is enough.
 PLUMBING = {
     "annotations", "arguments", "bits", "class_builders", "class_io", "draws", "figures", "files",
-    "play", "programs", "progress", "report", "seeds", "session", "setting", "threads",
+    "play", "programs", "progress", "report", "seeds", "session", "threads",
     "validation", "weights",
 }  # fmt: skip
 
