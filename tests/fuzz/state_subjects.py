@@ -38,7 +38,8 @@ from counterplay.tradeoff import (
 )
 from counterplay.tradeoff.champion import _digest
 from counterplay.tradeoff.lab import AdaNormalHedge, Losses, RestartOnDeactivation
-from fuzz.tally import ForgedError
+
+from .tally import ForgedError
 
 Parts = tuple[str, str, Callable[[Any], Any], Callable[[Any], None], tuple[str, ...]]
 
