@@ -37,7 +37,9 @@ from counterplay.tradeoff import (
     ReactivationLearner,
 )
 from counterplay.tradeoff.champion import _digest
+from counterplay.tradeoff.guard_log import GuardLog
 from counterplay.tradeoff.lab import AdaNormalHedge, Losses, RestartOnDeactivation
+from counterplay.verify import verify
 
 from .tally import ForgedError
 
@@ -58,6 +60,7 @@ def build() -> Iterator[Parts]:
             yield _champion(policy)
         yield from _learners()
         yield from _scalar_learners()
+        yield from _exports()
 
 
 def _labeling(name: str, noisy: bool) -> Parts:
@@ -308,6 +311,40 @@ def _use_scalar(found: Any) -> None:
         _inside(found.act(), found.K)
         found.observe(rng.random(found.K))
     json.loads(found.to_json(), parse_constant=_no_constant)
+
+
+def _exports() -> Iterator[Parts]:
+    """Exports, as a list of their lines; a certificate that is confirmed must be the true one."""
+    problem = instances.threshold_example()
+    session = LabelingSession(problem, B2IR(GBS()), seed=0)
+    while (query := session.ask()) is not None:
+        session.tell(int(problem.H[2, query.point]))
+    yield _export("labeling export", session.export())
+    log = GuardLog(ChampionChallenger(
+        n_models=2, horizon=40, budget=HarmBudget(0.1, 2.0), random_state=0))  # fmt: skip
+    rng = np.random.default_rng(1)
+    for _ in range(25):
+        log.step(rng.random(2), (rng.random(2) < [0.1, 0.4]).astype(float))
+    yield _export("guard export", log.export())
+
+
+def _export(name: str, text: str) -> Parts:
+    before = {str(check) for check in verify(text.encode()).checks}
+
+    def read(changed: Any) -> Any:
+        try:
+            lines = [json.dumps(line) + "\n" for line in json.loads(changed)]
+        except (ValueError, TypeError, RecursionError):
+            lines = [changed.decode("utf-8", "replace") if isinstance(changed, bytes) else changed]
+        return verify("".join(lines).encode("utf-8", "surrogatepass"))
+
+    def use(found: Any) -> None:
+        for check in found.checks:
+            if check.status == "ok" and str(check) not in before:
+                raise ForgedError(f"confirmed: {check}")
+        found.summary()
+
+    return name, json.dumps([json.loads(line) for line in text.splitlines()]), read, use, ()
 
 
 def _no_constant(name: str) -> None:
