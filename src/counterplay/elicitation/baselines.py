@@ -25,7 +25,7 @@ from counterplay.core.validation import (
 from counterplay.elicitation.catalogue import undominated
 from counterplay.elicitation.comparisons import Answer, Option, User
 from counterplay.elicitation.mdp import MultiObjectiveMDP
-from counterplay.elicitation.oracles import LinearOracle
+from counterplay.elicitation.oracles import LinearOracle, value_table
 from counterplay.elicitation.policies import check_policy
 from counterplay.elicitation.trajectories import WeightedTrajectorySet, trajectory_returns
 from counterplay.errors import InvalidInputError
@@ -208,7 +208,7 @@ def pareto_scan(values: ArrayLike, user: User) -> BaselineResult:
     >>> pareto_scan(X, LinearPreferenceUser([1.0, 1.0, 1.0], 1e-6)).n_queries
     34
     """
-    table = check_float_array(values, "values", ndim=2)
+    table = value_table(values, "values").numbers()
     front = undominated(table)
     best = int(front[0])
     for row in front[1:]:

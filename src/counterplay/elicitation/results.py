@@ -79,6 +79,8 @@ class ElicitationResult(Report):
     """Values of the best options of the single objectives, for comparison."""
     contradictions: tuple[Contradiction, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    row: Any = None
+    """Index of the recommended row in the user's table; ``index`` is its position."""
 
     @property
     def policy(self) -> Any:
@@ -87,7 +89,7 @@ class ElicitationResult(Report):
 
     @property
     def index(self) -> int:
-        """Row of the recommended option, for catalogues and tables."""
+        """Position of the recommended row, for catalogues and tables."""
         if not isinstance(self.item, int | np.integer):
             raise ProtocolError("the recommended item has no row number; read result.item")
         return int(self.item)
