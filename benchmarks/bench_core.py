@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.dimensions import littlestone_dimension, vc_dimension
+from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.online import SOA, Halving
-from counterplay.invariance.orbit_shattering import group_vcao, group_vco
+from counterplay.invariance.lab import vcao, vco
 from counterplay.poisoning.stars import hollow_star_number, star_number
+from counterplay.strategic.lab import SOA, Halving, littlestone_dimension
 
 
 @dataclass
@@ -149,8 +149,8 @@ def dimension_rows() -> list[Row]:
     dims, ours = timed(
         lambda: (
             vc_dimension(cls).value,
-            group_vcao(cls, orbits).value,
-            group_vco(cls, orbits).value,
+            vcao(cls, orbits).value,
+            vco(cls, orbits).value,
         )
     )
     assert dims == (3, 3, 1)
@@ -195,7 +195,7 @@ def warm_up() -> None:
     small = FiniteClass.intervals(range(4))
     for function in (vc_dimension, littlestone_dimension, star_number, hollow_star_number):
         function(small)
-    group_vcao(small, [0, 0, 1, 1])
+    vcao(small, [0, 0, 1, 1])
     FiniteClass.halfspaces_2d(np.random.default_rng(0).normal(size=(4, 2)))
     SOA(small).predict(0)
     littlestone_dimension(FiniteClass.singletons(1300))  # large enough for the compiled counts

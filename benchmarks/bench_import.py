@@ -9,14 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from counterplay import AREAS
+
 RUNS = 11
 LIMIT = 1.3
 REFERENCE = "import numpy, scipy.sparse"
 CODE = "import time; t = time.perf_counter(); {}; print(time.perf_counter() - t)"
-AREAS = (
-    "strategic", "contribution", "defection", "labeling", "principal", "elicitation", "tradeoff",
-    "poisoning", "invariance", "datasets",
-)  # fmt: skip
 
 
 def seconds(statement: str) -> float:
@@ -47,7 +45,7 @@ def medians(statements: list[str], runs: int) -> dict[str, float]:
 
 
 def main() -> None:
-    areas = [f"import counterplay.{name}" for name in AREAS if present(name)]
+    areas = [f"import counterplay.{name}" for name in (*AREAS, "datasets") if present(name)]
     result = medians([REFERENCE, "import counterplay", *areas], RUNS)
     base = result[REFERENCE]
     print(f"{'statement':<36}{'median ms':>10}{'ratio':>8}")

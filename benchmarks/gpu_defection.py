@@ -342,16 +342,18 @@ def run(options: argparse.Namespace) -> None:
 def figures(path: str) -> None:
     """Draw the figures beside the file, and print what they say."""
     sys.path.insert(0, str(SOURCE))
-    from counterplay.core.figures import figure_style
-    from counterplay.studies.defection import cifar10_figures, cifar10_table, cifar10_verdicts
+    import cifar10_results
 
+    from counterplay.core.figures import figure_style
+
+    data = cifar10_results.load_results(path)
     with figure_style():
-        for name, figure in cifar10_figures(path).items():
+        for name, figure in cifar10_results.figures(data).items():
             target = Path(path).with_name(f"{Path(path).stem}-{name}.png")
             figure.savefig(target)
             print(target)
-    print(cifar10_table(path).to_string(index=False))
-    for verdict in cifar10_verdicts(path):
+    print(cifar10_results.table(data).to_string(index=False))
+    for verdict in cifar10_results.verdicts(data):
         print("holds" if verdict.holds else "FAILS", verdict.statement, verdict.measured)
 
 

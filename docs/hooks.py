@@ -1,9 +1,9 @@
 """Builds the parts of the site that follow from the repository itself.
 
 The navigation lists the pages that exist. Generated pages: one API page per package, the map from
-claims to tests, the gallery of study figures, contributing, security and changelog. In written pages,
-`<!-- generated: NAME -->` is replaced by a table, and what stands between `<!-- only: AREA -->` and
-`<!-- end -->` is kept only if that area is part of the library.
+claims to tests, the gallery of study figures, contributing, security and changelog. In written
+pages, `<!-- generated: NAME -->` is replaced by a table, and what stands between
+`<!-- only: AREA -->` and `<!-- end -->` is kept only if that area is part of the library.
 """
 
 from __future__ import annotations

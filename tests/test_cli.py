@@ -9,13 +9,13 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 import pytest
 
 import counterplay
 from counterplay import claims, cli
 from counterplay.commands import claims as claims_command
+from counterplay.datasets import DatasetInfo
 from counterplay.studies import registry
 
 SAMPLE = Path(__file__).parent / "studies" / "sample"
@@ -177,13 +177,8 @@ def test_every_real_claim_is_printed(capsys: pytest.CaptureFixture[str]):
 
 
 def test_data(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    fake = ModuleType("counterplay.datasets")
-    fake.__spec__ = SimpleNamespace()
-    item = SimpleNamespace(
-        name="iris", kind="table", rows=1500, description="d", available=True, where="here"
-    )
-    fake.list_datasets = lambda: [item]
-    monkeypatch.setitem(sys.modules, "counterplay.datasets", fake)
+    item = DatasetInfo("iris", "table", 1500, "d", available=True, where="here")
+    monkeypatch.setattr("counterplay.datasets.list_datasets", lambda: [item])
     assert cli.run(["data"]) == 0
     output = capsys.readouterr().out
     assert "iris" in output

@@ -11,14 +11,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from counterplay import AREAS
 from scripts import run_python
 
 HEAVY = ("torch", "flwr", "ray", "matplotlib", "pandas", "sklearn", "mo_gymnasium", "cvxpy")
 BEHIND_EXTRAS = ("torch", "flwr", "ray", "matplotlib", "mo_gymnasium", "cvxpy", "river")
-AREAS = (
-    "strategic", "contribution", "defection", "labeling", "principal", "elicitation", "tradeoff",
-    "poisoning", "invariance",
-)  # fmt: skip
 
 
 def loaded_by(statement: str, folder: Path) -> set[str]:

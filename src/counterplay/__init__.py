@@ -17,7 +17,7 @@ from types import ModuleType
 
 __version__ = "0.2.0.dev0"
 
-_SUBPACKAGES = (
+AREAS = (
     "strategic",
     "contribution",
     "defection",
@@ -27,12 +27,10 @@ _SUBPACKAGES = (
     "tradeoff",
     "poisoning",
     "invariance",
-    "federated",
-    "tables",
-    "datasets",
-    "errors",
-    "testing",
 )
+"""The games of the library, in the order of its guide and reports."""
+
+_SUBPACKAGES = (*AREAS, "federated", "tables", "datasets", "errors", "testing")
 
 __all__ = [*_SUBPACKAGES]
 

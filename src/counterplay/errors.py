@@ -19,6 +19,7 @@ __all__ = [
     "InfeasibleError",
     "InformationError",
     "InvalidInputError",
+    "InvalidStateError",
     "MissingDependencyError",
     "NotRealizableError",
     "OpenProblemError",
@@ -34,6 +35,10 @@ class CounterplayError(Exception):
 
 class InvalidInputError(CounterplayError, ValueError):
     """An argument has the wrong shape, range or type."""
+
+
+class InvalidStateError(InvalidInputError):
+    """A saved state, an event log or a file is damaged, of another format or of another problem."""
 
 
 class UnknownNameError(InvalidInputError):

@@ -150,7 +150,7 @@ CASES: dict[str, dict[str, Any]] = {
         "bad": {"C": lambda: UtilityAgent(1.0, 2.0)},
     },
     "RationalAgent": {
-        "make": lambda: RationalAgent(0.1, group="north"),
+        "make": lambda: RationalAgent(0.1, n_samples=40),
         "bad": {
             "eps": lambda: RationalAgent(-0.1),
             "samples": lambda: RationalAgent(0.1, n_samples=0),
@@ -255,7 +255,6 @@ CASES: dict[str, dict[str, Any]] = {
         "args": {"eps": 0.2, "c": 1.0, "n_samples": 100.0},
         "bad": {"n": lambda: underconfidence_threshold(0.2, 1.0, 0.0)},
     },
-    "intersection_figure": {"no_case": "returns matplotlib axes"},
     "bounds.adagd_step_size": {"args": {"M": 2, "H": 1.0, "L": 1.0, "delta": 0.1}},
     "bounds.l_free_step_size": {"args": {"M": 2, "H": 1.0, "max_eps": 0.1, "delta": 0.1}},
     "bounds.effective_lipschitz": {"args": {"M": 2, "H": 1.0, "initial_loss": 1.0}},

@@ -19,24 +19,11 @@ from typing import Any
 
 import numpy as np
 
+import counterplay
 from counterplay.errors import CounterplayError, MissingDependencyError
 
 FOLDER = Path(__file__).parent
-AREAS = (
-    "strategic",
-    "contribution",
-    "defection",
-    "labeling",
-    "principal",
-    "elicitation",
-    "tradeoff",
-    "poisoning",
-    "invariance",
-    "federated",
-    "tables",
-    "datasets",
-    "core",
-)
+AREAS = (*counterplay.AREAS, "federated", "tables", "datasets", "core")
 CASE_KEYS = {
     "make", "run", "data", "args", "bad", "check_estimator", "restore", "may_be_negative",
     "may_be_nan", "no_example", "no_frame", "no_case", "no_json", "no_pickle", "no_plot", "mutable",
@@ -44,8 +31,8 @@ CASE_KEYS = {
 }  # fmt: skip
 # Plumbing of core that users never call: a docstring is enough.
 PLUMBING = {
-    "bits", "class_builders", "class_io", "draws", "figures", "files", "floating_point",
-    "play", "programs", "progress", "report", "seeds", "session", "setting", "threads",
+    "annotations", "arguments", "bits", "class_builders", "class_io", "draws", "figures", "files",
+    "play", "programs", "progress", "report", "seeds", "session", "threads",
     "validation", "weights",
 }  # fmt: skip
 

@@ -6,11 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.defection import (
-    DefectionSimulator,
-    FederatedClassifier,
-    heterogeneous_split,
-)
+from counterplay.defection import DefectionSimulator, FederatedClassifier, heterogeneous_split
 from counterplay.defection.lab import HeterogeneousSplit, SimulationResult
 
 X, Y = np.tile(np.eye(3), (4, 1)), np.arange(12) % 3

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
@@ -60,34 +59,6 @@ def test_deduplication_adds_weights(rows: np.ndarray, data: st.DataObject) -> No
     np.testing.assert_array_equal(rows[merged.first], merged.unique.labels)
     assert merged.counts.sum() == len(rows)
     assert sum(merged.unique.prior) == 1
-
-
-@given(matrices, st.data())
-def test_induced_class_is_or_over_bags(rows: np.ndarray, data: st.DataObject) -> None:
-    p = rows.shape[1]
-    bag = st.lists(st.integers(0, p - 1), max_size=4, unique=True) if p else st.just([])
-    bags = data.draw(st.lists(bag, max_size=6))
-    cls = FiniteClass.from_matrix(rows)
-    expected = np.array([[bool(r[bag].any()) for bag in bags] for r in rows]).reshape(len(rows), -1)
-    np.testing.assert_array_equal(cls.induced(bags).labels, expected)
-    matrix = np.zeros((len(bags), p), dtype=bool)
-    for i, bag in enumerate(bags):
-        matrix[i, bag] = True
-    np.testing.assert_array_equal(cls.induced(matrix).labels, expected)
-    np.testing.assert_array_equal(cls.induced(sparse.csr_array(matrix)).labels, expected)
-
-
-def test_induced_in_several_blocks_of_bags(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(1)
-    rows = rng.random((70, 40)) < 0.2
-    adjacency = np.triu(rng.random((40, 40)) < 0.2, 1)
-    cls = FiniteClass.from_matrix(rows)
-    expected = (rows.astype(int) @ (adjacency | np.eye(40, dtype=bool)).T) > 0
-    np.testing.assert_array_equal(cls.induced_by_graph(adjacency).labels, expected)
-    monkeypatch.setattr("counterplay.core.finite_class._BAG_BLOCK", 9)
-    np.testing.assert_array_equal(cls.induced_by_graph(adjacency).labels, expected)
-    with pytest.raises(InvalidInputError, match="adjacency"):
-        cls.induced_by_graph(adjacency[:, :3])
 
 
 def test_product_flip_and_intersection_closure() -> None:
@@ -200,7 +171,6 @@ def test_immutable_and_equality() -> None:
         (lambda: FiniteClass.singletons(2).consistent([2], [0]), "between 0 and 1"),
         (lambda: FiniteClass.singletons(2).index_of([0]), "length 2"),
         (lambda: FiniteClass.singletons(2).errors([0]), "length 2"),
-        (lambda: FiniteClass.singletons(2).induced(np.ones((1, 3))), "2 columns"),
     ],
 )
 def test_bad_input(call: Any, words: str) -> None:

@@ -1,13 +1,24 @@
-"""Shared random problems and runs of the defection tests, computed once per process."""
+"""Shared problems, tables and runs of the defection tests; runs are computed once per process."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 import numpy as np
+import pandas as pd
 
-from counterplay.defection import ADAGD, FederationGame, SafeStep, Server, instances, play
+from counterplay.defection import (
+    ADAGD,
+    FederationGame,
+    FunctionProblem,
+    LinearModelProblem,
+    SafeStep,
+    Server,
+    instances,
+    play,
+)
 from counterplay.defection.bounds import adagd_step_size
 from counterplay.defection.instances import Construction
 from counterplay.defection.lab import FederationTranscript
@@ -70,3 +81,27 @@ def safe_step_case(seed: int) -> Case:
         rounds=100_000,
     )
     return Case(c, delta, eta, run)
+
+
+def linear_losses() -> FunctionProblem:
+    slopes = np.random.default_rng(0).normal(size=(3, 4))
+    return FunctionProblem(lambda w: (slopes @ w + 50.0, slopes), 3, 4)
+
+
+def linear(seed: int, loss: Literal["huber", "squared"] = "huber") -> LinearModelProblem:
+    c = instances.random_overparameterised(
+        M=3, n=2, d=7, random_state=np.random.default_rng([21, seed])
+    )
+    assert isinstance(c.problem, LinearModelProblem)
+    return LinearModelProblem(c.problem.A_list, w_star=c.problem.w_star, loss=loss)
+
+
+def table(seed: int = 0, rows: int = 240) -> pd.DataFrame:
+    """What a user reads from a CSV: numbers, text labels, text sites of different sizes."""
+    rng = np.random.default_rng(seed)
+    site = rng.choice(["north", "south", "west"], size=rows, p=[0.5, 0.3, 0.2])
+    shift = pd.Series(site).map({"north": 0.0, "south": 0.6, "west": -0.6}).to_numpy()
+    x = rng.normal(size=(rows, 4)) + shift[:, None]
+    sick = x[:, 0] + 0.8 * x[:, 1] + 0.3 * rng.normal(size=rows) > shift
+    frame = pd.DataFrame(x, columns=list("abcd"))
+    return frame.assign(label=np.where(sick, "sick", "well"), site=site)

@@ -1,4 +1,4 @@
-"""The protocol, local steps, MW-FED, agents and what is refused."""
+"""The protocol: who is asked, who is gone, local steps, and what is refused."""
 
 from __future__ import annotations
 
@@ -15,34 +15,18 @@ from counterplay.defection import (
     FedAvg,
     FederationGame,
     FunctionProblem,
-    LinearModelProblem,
     LocalWork,
     MWFed,
-    RationalAgent,
     SafeStep,
     Server,
-    classify_defections,
     instances,
     play,
 )
-from counterplay.defection.lab import (
-    BetaUser,
-    FederatedProblem,
-    GroupPredictor,
-    IrrationalAgent,
-    MisreportingAgent,
-    NumpyStack,
-    ReportNoise,
-    Reports,
-    RuleState,
-    UnderconfidentAgent,
-    UtilityAgent,
-    check_span,
-    population_loss,
-    stopping_utilities,
-)
+from counterplay.defection.lab import FederatedProblem, ReportNoise, check_span
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
-from defection.problems import setting
+from counterplay.federated import Reports, RuleState
+from counterplay.federated.stack import NumpyStack
+from defection.problems import linear_losses, setting
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -65,11 +49,6 @@ def test_one_full_batch_local_step_is_uniform_aggregation_bit_for_bit() -> None:
         assert np.array_equal(plain.w, local.w)
         assert np.array_equal(plain.losses, local.losses)
         assert np.array_equal(plain.defect_round, local.defect_round)
-
-
-def linear_losses() -> FunctionProblem:
-    slopes = np.random.default_rng(0).normal(size=(3, 4))
-    return FunctionProblem(lambda w: (slopes @ w + 50.0, slopes), 3, 4)
 
 
 @pytest.mark.claim("05.17")
@@ -97,48 +76,6 @@ def test_local_steps_on_linear_losses_change_nothing(K: int) -> None:
         random_state=0,
     )
     assert np.abs((sums.w - w0) - K * (one.w - w0)).max() <= 1e-12
-
-
-@pytest.mark.claim("05.17")
-def test_local_steps_follow_each_agent_on_its_own_path() -> None:
-    c, _ = setting(3)
-    work = LocalWork(steps=(1, 3, 2, 5, 4)[: c.problem.n_agents])
-    run = play(
-        Server(FedAvg(), c.w0, step_size=0.4),
-        FederationGame(c.problem, 0.0, local_work=work),
-        rounds=1,
-        random_state=0,
-    )
-    ends = []
-    for m, K in enumerate(work.counts(np.arange(c.problem.n_agents))):
-        w = np.array(c.w0)
-        for _ in range(K):
-            w = w - 0.4 / K * c.problem.gradients(w, np.array([m]))[0]
-        ends.append(w)
-    assert run.w == pytest.approx(np.mean(ends, axis=0), abs=1e-12)
-
-
-def test_gradients_of_some_agents_in_any_order() -> None:
-    c, _ = setting(3)
-    everybody = c.problem.gradients(c.w0)
-    order = np.random.default_rng(0).permutation(c.problem.n_agents)
-    assert c.problem.gradients(c.w0, order) == pytest.approx(everybody[order], abs=1e-14)
-    points = np.repeat(c.w0[None], len(order), axis=0)
-    assert c.problem.local_gradients(points, order) == pytest.approx(everybody[order], abs=1e-14)
-
-
-def test_minibatches_are_unbiased() -> None:
-    c = instances.random_overparameterised(M=3, n=6, d=20, random_state=0)
-    assert isinstance(c.problem, LinearModelProblem)
-    ids, rng = np.arange(3), np.random.default_rng(0)
-    points = np.repeat(c.w0[None], 3, axis=0)
-    draws = np.array([c.problem.local_gradients(points, ids, 2, rng) for _ in range(4000)])
-    error = draws.std(axis=0) / np.sqrt(4000)
-    assert (np.abs(draws.mean(axis=0) - c.problem.gradients(c.w0)) <= 5 * error + 1e-12).all()
-    assert np.array_equal(
-        np.sort(c.problem.local_gradients(points, ids, 6, rng).round(10)),
-        np.sort(c.problem.gradients(c.w0).round(10)),
-    )
 
 
 @pytest.mark.claim("05.18")
@@ -228,150 +165,6 @@ def test_last_model_is_judged_but_not_shown() -> None:
     run = play(Server(FedAvg(), c.w0, step_size=1.0), FederationGame(c.problem, c.eps), rounds=1)
     assert run.loss[1] <= c.eps[1]
     assert run.defect_round.tolist() == [-1, -1]
-
-
-@pytest.mark.claim("05.25")
-def test_population_gap_shrinks_with_the_square_root() -> None:
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(200, 3, 6))
-    population = LinearModelProblem(rows, w_star=np.zeros(6), tau=1.0)
-    w = rng.normal(size=6)
-    truth, _ = population_loss(population, w)
-    losses = population.losses(w)
-    sd = float(losses.std())
-    for M in (4, 16, 64, 256):
-        draws = losses[rng.integers(200, size=(4000, M))].mean(axis=1)
-        rms = float(np.sqrt(((draws - truth) ** 2).mean()))
-        # the relative error of a root mean square of 4000 draws is about 1/sqrt(8000) = 1.1 %
-        assert rms * np.sqrt(M) == pytest.approx(sd, rel=0.06)
-        covered = 0
-        for _ in range(400):
-            mean, error = population_loss(population, w, rng.integers(200, size=M))
-            covered += abs(mean - truth) <= 3 * error
-        assert covered >= (330 if M == 4 else 385)
-
-
-@pytest.mark.claim("05.26")
-def test_leaving_when_first_satisfied_is_optimal_while_it_pays() -> None:
-    V, C, checked = 1.0, 0.001, 0
-    for seed in range(12):
-        c, _ = setting(seed)
-        stay = [RationalAgent(float(e), behaviour=IrrationalAgent()) for e in c.eps]
-        run = play(
-            Server(FedAvg(), c.w0, step_size=0.3), FederationGame(c.problem, stay), rounds=999
-        )
-        for m, eps in enumerate(c.eps):
-            payoff = stopping_utilities(run.losses[:, m], float(eps), V, C)
-            satisfied = np.flatnonzero(run.losses[:, m] <= eps)
-            if not len(satisfied):
-                continue
-            first = int(satisfied[0])
-            assert C * first < V
-            assert payoff[first] >= payoff.max()
-            assert payoff[first] > np.delete(payoff, first).max()
-            checked += 1
-    assert checked >= 25
-
-
-@pytest.mark.claim("05.26")
-def test_beyond_value_over_cost_leaving_at_once_is_better() -> None:
-    payoff = stopping_utilities(np.array([1.0] * 12 + [0.0]), 0.1, V=1.0, C=0.1)
-    assert payoff[12] < payoff[0]
-    problem = linear_losses()
-    agents = [RationalAgent(1.0, behaviour=UtilityAgent(1.0, 0.1, gives_up=True))] * 3
-    run = play(
-        Server(FedAvg(), np.ones(4), step_size=1e-6), FederationGame(problem, agents), rounds=50
-    )
-    assert run.defect_round.tolist() == [12, 12, 12]
-
-
-def test_behaviours_leave_when_they_say() -> None:
-    c, _ = setting(4)
-    M = c.problem.n_agents
-    base = play(
-        Server(FedAvg(), c.w0, step_size=0.2), FederationGame(c.problem, 0.0), rounds=600
-    ).losses
-
-    def first_departure(agent: RationalAgent) -> int:
-        others = [RationalAgent(0.0)] * (M - 1)
-        run = play(
-            Server(FedAvg(), c.w0, step_size=0.2),
-            FederationGame(c.problem, [agent, *others]),
-            rounds=600,
-        )
-        return int(run.defect_round[0])
-
-    loss = base[:, 0]
-    assert first_departure(RationalAgent(0.1)) == int(np.argmax(loss <= 0.1)) + 1
-    doubtful = RationalAgent(0.1, n_samples=400, behaviour=UnderconfidentAgent(1.0))
-    assert first_departure(doubtful) == int(np.argmax(loss + 0.05 <= 0.1)) + 1
-    tester = RationalAgent(0.1, behaviour=BetaUser(7))
-    published = np.arange(0, 601, 7)
-    assert first_departure(tester) == int(published[np.argmax(loss[published] <= 0.1)]) + 1
-    assert first_departure(RationalAgent(0.1, behaviour=IrrationalAgent())) == -1
-    assert first_departure(
-        RationalAgent(0.1, behaviour=MisreportingAgent(0.01))
-    ) == first_departure(RationalAgent(0.1))
-
-
-def test_a_lie_makes_the_liar_leave_and_the_truth_keeps_it() -> None:
-    c, delta = setting(0)
-    liars = [RationalAgent(float(e)) for e in c.eps]
-    liars[0] = RationalAgent(1.5 * float(c.eps[0]) + 2 * delta, behaviour=MisreportingAgent(0.01))
-    for rule in (ADAGD(delta), SafeStep(delta)):
-        lied = play(
-            Server(rule, c.w0, step_size=delta), FederationGame(c.problem, liars), rounds=5000
-        )
-        assert lied.defect_round[0] > 0
-        honest = [RationalAgent(liars[0].eps_true), *liars[1:]]
-        kept = play(
-            Server(rule, c.w0, step_size=delta), FederationGame(c.problem, honest), rounds=5000
-        )
-        assert kept.n_defections == 0
-
-
-def test_group_predictor_protects_the_rest_of_a_group() -> None:
-    c, delta = setting(5)
-    M = c.problem.n_agents
-    eps = np.array(c.eps)
-    eps[0] = float(c.problem.losses(c.w0)[0])  # leaves at once
-    groups = GroupPredictor(["a", "a"] + ["b"] * (M - 2))
-    seen = []
-    play(
-        Server(ADAGD(delta), c.w0, step_size=delta, watch=[lambda event: seen.append(event)]),
-        FederationGame(c.problem, eps, groups=groups),
-        rounds=5,
-    )
-    for event in seen:
-        position = event.reports.ids.tolist().index(1)
-        assert event.decision.predicted[position]
-        gradient = event.reports.gradients.array[position]
-        assert abs(gradient @ event.decision.step) <= 1e-12
-
-
-def test_classification_of_departures() -> None:
-    benign = instances.benign_example()
-    run = play(
-        Server(FedAvg(), benign.w0, step_size=0.5),
-        FederationGame(benign.problem, benign.eps),
-        rounds=99,
-    )
-    assert not any(d.harmful for d in classify_defections(run).defections)
-    bad = instances.uniform_fails_family(4.0, 1 / 16)
-    etas = np.concatenate([[10.0], np.full(299, 1 / 64)])
-    run = play(
-        Server(FedAvg(), bad.w0, step_size=etas), FederationGame(bad.problem, bad.eps), rounds=300
-    )
-    report = classify_defections(run)
-    assert {d.agent: d.harmful for d in report.defections} == {0: False, 1: True}
-    assert report.defections[1].round == 2
-    forced = play(
-        Server(FedAvg(), bad.w0, step_size=etas),
-        FederationGame(bad.problem, bad.eps, forced_to_stay=[1]),
-        rounds=300,
-    )
-    change = run.loss.mean() - forced.loss.mean()
-    assert report.defections[1].mean_loss_change == pytest.approx(change, abs=1e-12)
 
 
 def test_noise_breaks_the_guarantee_and_a_margin_repairs_it() -> None:

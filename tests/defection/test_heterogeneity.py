@@ -1,39 +1,18 @@
-"""Minimal heterogeneity: the exact test, witnesses, margins, and checked assumptions."""
+"""Minimal heterogeneity: the exact test, witnesses and margins."""
 
 from __future__ import annotations
-
-from typing import Literal
 
 import numpy as np
 import pytest
 from scipy.linalg import orth
 
-from counterplay.core.validation import FloatArray
 from counterplay.defection import (
-    FunctionProblem,
     LinearModelProblem,
     check_assumptions,
-    estimate_smoothness,
-    instances,
     minimal_heterogeneity_linear,
 )
-from counterplay.defection.lab import (
-    bounded_agent,
-    heterogeneity_margin,
-    huber_tau,
-    huber_tau_slope,
-    psi_tau,
-    psi_tau_slope,
-    search_dependence,
-)
-
-
-def linear(seed: int, loss: Literal["huber", "squared"] = "huber") -> LinearModelProblem:
-    c = instances.random_overparameterised(
-        M=3, n=2, d=7, random_state=np.random.default_rng([21, seed])
-    )
-    assert isinstance(c.problem, LinearModelProblem)
-    return LinearModelProblem(c.problem.A_list, w_star=c.problem.w_star, loss=loss)
+from counterplay.defection.lab import bounded_agent, heterogeneity_margin, search_dependence
+from defection.problems import linear
 
 
 def with_shared_row(problem: LinearModelProblem) -> LinearModelProblem:
@@ -93,60 +72,3 @@ def test_more_agents_than_parameters_are_never_heterogeneous() -> None:
     assert heterogeneity_margin(problem, np.ones(3)).margin == 0.0
     report = check_assumptions(problem, np.random.default_rng(0).normal(size=(5, 3)), 0)
     assert report["minimally heterogeneous"].holds is False
-
-
-def test_violations_come_with_a_witness() -> None:
-    def wavy(w: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return np.array([w @ w / 2, np.sin(w[0]) + 2]), np.array([w, [np.cos(w[0]), 0.0]])
-
-    problem = FunctionProblem(wavy, 2, 2, H=0.9, L=1.0, w_star=np.zeros(2))
-    points = np.random.default_rng(0).uniform(-3, 3, size=(40, 2))
-    report = check_assumptions(problem, points, 0)
-    assert not report.holds
-    assert report["convex"].agent == 1
-    assert report["smooth"].agent == 0
-    assert report["Lipschitz"].holds is False
-    witness = report["Lipschitz"].witness
-    assert witness is not None
-    assert np.linalg.norm(problem.gradients(witness), axis=1).max() > 1.0
-    assert report["simultaneously optimal"].agent == 1
-
-
-def test_estimated_smoothness_finds_the_constant() -> None:
-    for seed in range(5):
-        problem = linear(seed, "squared")
-        found = estimate_smoothness(problem, np.zeros(7), 300, random_state=seed)
-        assert problem.H is not None
-        assert found <= problem.H + 1e-6
-        assert found == pytest.approx(problem.H, rel=1e-3)
-
-
-def test_random_problems_satisfy_all_assumptions() -> None:
-    for seed in range(10):
-        problem = linear(seed)
-        points = np.random.default_rng(seed).normal(size=(40, 7), scale=4.0)
-        assert check_assumptions(problem, points, 0).holds
-
-
-@pytest.mark.parametrize(
-    ("value", "slope"), [(psi_tau, psi_tau_slope), (huber_tau, huber_tau_slope)]
-)
-def test_smoothing_slopes_are_derivatives(value, slope) -> None:  # type: ignore[no-untyped-def]
-    x, h = np.linspace(-3, 3, 601), 1e-6
-    for tau in (0.2, 1.0):
-        numeric = (value(x + h, tau) - value(x - h, tau)) / (2 * h)
-        assert numeric == pytest.approx(slope(x, tau), abs=1e-4)
-        assert np.abs(np.diff(slope(x, tau))).max() <= 0.01 / min(tau, 1.0) + 1e-12
-
-
-@pytest.mark.parametrize("name", ["benign_example", "nonterminating_example",
-                                  "non_heterogeneous_example", "identical_agents"])  # fmt: skip
-def test_gradients_of_the_constructions_are_derivatives(name: str) -> None:
-    problem = getattr(instances, name)().problem
-    rng, h = np.random.default_rng(0), 1e-6
-    for w in rng.normal(size=(30, 2)) * 3.0:
-        numeric = np.stack(
-            [(problem.losses(w + h * e) - problem.losses(w - h * e)) / (2 * h) for e in np.eye(2)],
-            axis=1,
-        )
-        assert problem.gradients(w) == pytest.approx(numeric, abs=1e-4)

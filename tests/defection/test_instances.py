@@ -18,7 +18,8 @@ from counterplay.defection import (
     instances,
     play,
 )
-from counterplay.defection.lab import Decision, IrrationalAgent, Reports, RuleState, in_target
+from counterplay.defection.lab import IrrationalAgent, in_target
+from counterplay.federated import Decision, Reports, RuleState
 
 
 @pytest.mark.claim("05.12")
@@ -194,3 +195,31 @@ def test_the_normals_are_those_of_a_support_vector_machine() -> None:
         angle = np.degrees(np.arctan2(machine.coef_[0, 1], machine.coef_[0, 0]))
         assert angle == pytest.approx(normal, abs=1e-3)
         assert machine.intercept_[0] == pytest.approx(0.0, abs=1e-3)
+
+
+@pytest.mark.claim("05.01")
+@pytest.mark.parametrize("eta", [1.0, 0.25, 0.75])
+def test_exact_values(eta: float) -> None:
+    c = instances.bad_init_example()
+    run = play(Server(FedAvg(), c.w0, step_size=eta), FederationGame(c.problem, c.eps), rounds=50)
+    expected = c.expected["runs"][eta]
+    assert run.w.tolist() == list(expected["w"])
+    assert run.defect_round.tolist() == list(expected["defect_rounds"])
+    if eta == 0.75:
+        assert run.status == "max_rounds"
+        assert run.loss.mean() == expected["mean_loss"]
+    else:
+        assert run.loss.tolist() == list(expected["loss"])
+
+
+@pytest.mark.parametrize("name", ["benign_example", "nonterminating_example",
+                                  "non_heterogeneous_example", "identical_agents"])  # fmt: skip
+def test_gradients_of_the_constructions_are_derivatives(name: str) -> None:
+    problem = getattr(instances, name)().problem
+    rng, h = np.random.default_rng(0), 1e-6
+    for w in rng.normal(size=(30, 2)) * 3.0:
+        numeric = np.stack(
+            [(problem.losses(w + h * e) - problem.losses(w - h * e)) / (2 * h) for e in np.eye(2)],
+            axis=1,
+        )
+        assert problem.gradients(w) == pytest.approx(numeric, abs=1e-4)

@@ -22,7 +22,7 @@ from counterplay.defection import (
     play,
 )
 from counterplay.defection.instances import Construction
-from counterplay.defection.lab import Rule
+from counterplay.federated import Rule
 
 FOLDER = Path(__file__).parents[1] / "playthroughs"
 

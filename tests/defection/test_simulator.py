@@ -8,14 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression, SGDClassifier
-from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.neural_network import MLPClassifier
-from sklearn.utils.estimator_checks import check_estimator
 
-from counterplay.defection import DefectionSimulator, FederatedClassifier
+from counterplay.defection import DefectionSimulator
 from counterplay.defection.lab import SimulationResult
-from counterplay.defection.models import objective_for
 from counterplay.errors import InvalidInputError
+from defection.problems import table
 
 RULES = {
     "fedavg": {"step_size": 1.0},
@@ -23,17 +21,6 @@ RULES = {
     "adagd": {"step_size": 0.1},
     "safe_step": {"step_size": 1.0},
 }
-
-
-def table(seed: int = 0, rows: int = 240) -> pd.DataFrame:
-    """What a user reads from a CSV: numbers, text labels, text sites of different sizes."""
-    rng = np.random.default_rng(seed)
-    site = rng.choice(["north", "south", "west"], size=rows, p=[0.5, 0.3, 0.2])
-    shift = pd.Series(site).map({"north": 0.0, "south": 0.6, "west": -0.6}).to_numpy()
-    x = rng.normal(size=(rows, 4)) + shift[:, None]
-    sick = x[:, 0] + 0.8 * x[:, 1] + 0.3 * rng.normal(size=rows) > shift
-    frame = pd.DataFrame(x, columns=list("abcd"))
-    return frame.assign(label=np.where(sick, "sick", "well"), site=site)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +104,7 @@ def test_thresholds_and_sites() -> None:
     assert simulator.eps.tolist() == [0.1, 0.2, 0.3]
     trained = set(simulator.data.index[simulator.data.index > 0].tolist())
     assert all(site[row] >= 0 for row in trained)
-    never = DefectionSimulator("linear", X, y, site, threshold=0.0, test_size=0.0)
+    never = DefectionSimulator("linear", X, y, site, threshold=0.0, test=0.0)
     out = never.compare(["fedavg"], rounds=5, random_state=0)
     assert np.isnan(out.to_frame().loc[0, "population_accuracy"])
 
@@ -142,18 +129,6 @@ def test_scikit_learn_models_train(model: Any, classes: int) -> None:
     loss = record.record("fedavg").loss[0].mean(axis=1)
     assert loss[-1] < loss[0] + 1e-12
     assert record.record("fedavg").accuracy[0, -1].mean() > 1.15 / classes
-
-
-def test_logistic_regression_is_its_own_minimum() -> None:
-    frame = table()
-    X, y = frame[list("abcd")].to_numpy(), (frame["label"] == "well").to_numpy().astype(int)
-    fitted = LogisticRegression(C=0.5, tol=1e-10, max_iter=10_000).fit(X, y)
-    model = objective_for(LogisticRegression(C=0.5), features=4, classes=2, rows=len(y))
-    w = np.concatenate([fitted.coef_[0], fitted.intercept_])[None]
-    weight = np.full((1, len(y)), 1 / len(y))
-    _, accuracy, gradient = model.gradients(w, X[None], y[None], weight)
-    assert np.abs(gradient).max() < 1e-6
-    assert accuracy[0] == pytest.approx(fitted.score(X, y))
 
 
 def test_torch_modules_of_all_kinds() -> None:
@@ -194,7 +169,7 @@ X4, Y4, S4 = np.eye(4), [0, 1, 0, 1], [0, 0, 1, 1]
         ({"threshold": -0.1}, "negative"),
         ({"threshold": {0: 0.1}}, "no entry for site 1"),
         ({"threshold": [0.1, 0.2, 0.3]}, "one per site"),
-        ({"test_size": 0.95}, "test_size"),
+        ({"test": 0.95}, "test must be"),
         ({"test": (X4, [0, 1, 2, 0])}, "does not occur"),
     ],
 )
@@ -215,30 +190,13 @@ def test_bad_input_gets_a_sentence(change: dict[str, Any], text: str) -> None:
     ],
 )
 def test_bad_rules_get_a_sentence(rules: Any, text: str) -> None:
-    simulator = DefectionSimulator("linear", X4, Y4, S4, threshold=0.1, test_size=0.0)
+    simulator = DefectionSimulator("linear", X4, Y4, S4, threshold=0.1, test=0.0)
     with pytest.raises(InvalidInputError, match=text):
         simulator.compare(rules, rounds=3)
 
 
 def test_labels_may_name_their_rule() -> None:
-    simulator = DefectionSimulator("linear", X4, Y4, S4, threshold=0.1, test_size=0.0)
+    simulator = DefectionSimulator("linear", X4, Y4, S4, threshold=0.1, test=0.0)
     rules = {"small step": {"rule": "safe_step", "step_size": 0.1}, "safe_step": {}}
     result = simulator.compare(rules, rounds=3, random_state=0)
     assert [p.title for p in result.plans] == ["small step", "SafeStep"]
-
-
-def test_classifier_follows_the_contract() -> None:
-    check_estimator(FederatedClassifier(rounds=60, random_state=0))
-
-
-def test_classifier_in_a_search_with_groups() -> None:
-    frame = table()
-    X, y = frame[list("abcd")], frame["label"]
-    model = FederatedClassifier(rounds=50, random_state=0).fit(X, y, groups=frame["site"])
-    assert model.score(X, y) > 0.8
-    assert model.defect_round_ == {}
-    plain = FederatedClassifier(rule="fedavg", step_size=1.0, threshold=0.3, random_state=0)
-    assert plain.fit(X, y, groups=frame["site"]).defect_round_
-    search = GridSearchCV(plain, {"threshold": [0.3, 0.5]}, cv=GroupKFold(2))
-    search.fit(X, y, groups=frame["site"])
-    assert set(search.predict(X)) <= {"sick", "well"}

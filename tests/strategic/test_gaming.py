@@ -181,7 +181,7 @@ def test_best_cut_never_splits_equal_scores() -> None:
 def test_models_without_closed_form_are_refused() -> None:
     X = np.random.default_rng(0).normal(size=(60, 2))
     y = (X[:, 0] > 0).astype(int)
-    with pytest.raises(InvalidInputError, match="re-thresholded in closed form"):
+    with pytest.raises(InvalidInputError, match="no fitted binary linear model"):
         rethreshold(RandomForestClassifier(5).fit(X, y), 1.0)
     with pytest.raises(InvalidInputError, match="radius"):
         rethreshold(LogisticRegression().fit(X, y), -1.0)

@@ -212,12 +212,12 @@ def test_other_models_get_an_upper_bound_only() -> None:
 
 def test_a_search_near_the_boundary_is_close_to_exact() -> None:
     """The search does not know that the model is linear, and still comes close."""
-    from counterplay.strategic.reach_search import search_moves
+    from counterplay.strategic.reach import _search_moves
 
     model = LogisticRegression(max_iter=2000).fit(X, Y)
     exact = acceptance_distance(model, Z)
     rejected = model.predict(Z) == 0
-    found, _ = search_moves(lambda rows: model.predict(rows) == 1, Z[rejected], X, NormMetric())
+    found, _ = _search_moves(lambda rows: model.predict(rows) == 1, Z[rejected], X, NormMetric())
     ratio = found / exact.upper[rejected]
     assert (ratio >= 1 - 1e-9).all()
     assert np.median(ratio) < 3
@@ -253,7 +253,7 @@ def test_frames_keep_their_names() -> None:
         (lambda: acceptance_distance(LogisticRegression().fit(X, Y), Z * np.nan), "finite"),
         (
             lambda: acceptance_distance(LogisticRegression().fit(X, Y), Z, costs=[1.0]),
-            "4 features but there are 1",
+            "4 features but 1 costs",
         ),
         (
             lambda: acceptance_distance(LogisticRegression().fit(X, Y), Z, positive="yes"),

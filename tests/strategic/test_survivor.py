@@ -103,7 +103,7 @@ def test_median_map_is_probably_approximately_correct() -> None:
 
 @pytest.mark.claim("02.25")
 def test_elimination_survivor_is_one_rule_in_the_blind_setting() -> None:
-    population = instances.blind_lb_instance(8, 1 / 48, target=5)
+    population = instances.BlindInstance(8, 1 / 48, target=5)
     search = LongestSurvivor(SequentialElimination(population.hypotheses), 1 / 48, 0.125)
     search.fit(ApplicantStream(population, "blind", random_state=0))
     assert search.predictor_.members.tolist() == [5]

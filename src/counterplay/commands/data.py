@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-
 import typer
 
 from counterplay.commands.options import Json, print_json
-from counterplay.errors import DataUnavailableError
 
 app = typer.Typer(add_completion=False)
-FIELDS = ("name", "kind", "rows", "description", "available", "where")
 
 
 @app.command()
 def data(as_json: Json = False) -> None:
     """List the data sets, whether they are on this machine, and where they come from."""
-    if importlib.util.find_spec("counterplay.datasets") is None:
-        raise DataUnavailableError("this installation has no data sets; reinstall counterplay")
-    found = importlib.import_module("counterplay.datasets").list_datasets()
-    rows = [{field: getattr(item, field) for field in FIELDS} for item in found]
+    from counterplay.datasets import list_datasets
+
+    rows = [vars(item) for item in list_datasets()]
     if as_json:
         print_json(rows)
         return
@@ -33,13 +27,6 @@ def data(as_json: Json = False) -> None:
     table.columns[-1].overflow = "fold"
     for row in rows:
         here = "[green]yes[/]" if row["available"] else "[dim]no[/]"
-        count = f"{row['rows']:,}" if isinstance(row["rows"], int) else str(row["rows"] or "")
-        table.add_row(
-            row["name"],
-            row["kind"],
-            count,
-            here,
-            escape(row["description"]),
-            escape(str(row["where"])),
-        )
+        words = (escape(row[field]) for field in ("description", "where"))
+        table.add_row(row["name"], row["kind"], f"{row['rows']:,}", here, *words)
     Console().print(table)

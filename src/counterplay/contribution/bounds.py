@@ -23,6 +23,19 @@ def flower_linear_opt(s: int) -> float:
     return float(_check(s))
 
 
+def flower_petal(s: int) -> float:
+    """What each petal brings in the stable plan of the linear flower: ``s/(2s-1)``.
+
+    On the coverage flower it is a lower bound.
+
+    Examples
+    --------
+    >>> round(flower_petal(4), 6)
+    0.571429
+    """
+    return _check(s) / (2 * s - 1)
+
+
 def flower_linear_stable(s: int) -> float:
     """Total of the stable plan of the linear flower: ``b s/(2s-1)``, all from petals.
 

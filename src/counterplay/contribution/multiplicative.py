@@ -45,8 +45,9 @@ def multiplicative_weights_lp(
 
     Notes
     -----
-    At most ``O(k log k / eps^2)`` steps, each ``O(k)``: every step raises one constraint by a full
-    unit, so the width of the program does not enter.
+    At most ``(1 + eps) g OPT max(A) + 1`` steps, each linear in the size of the matrix. ``A`` is
+    the matrix with rows divided by targets and columns by costs, and with ``m`` positive targets
+    ``g = max(1, ln m) / (eps / 2.5)^2`` (Proposition 4.H in docs/theory/04-contribution.md).
 
     References
     ----------

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.contribution.audit import Allocation, allocation
 from counterplay.contribution.linear import LinearGame, as_linear_game
-from counterplay.core.programs import minimize_linear
+from counterplay.core.programs import Highs, minimize_linear
 from counterplay.core.validation import FloatArray
 
 LARGE = 1000
@@ -53,13 +53,13 @@ def socially_optimal_linear(W: Any, mu: ArrayLike | None = None) -> Allocation:
     3.0
     """
     game = as_linear_game(W, mu)
-    method = "highs" if game.k < LARGE else "highs-ipm"
+    solver = Highs("highs" if game.k < LARGE else "highs-ipm")
     solved = minimize_linear(
         game.cost,
         A_ub=-game.W,
         b_ub=-game.mu,
         bounds=np.column_stack([np.zeros(game.k), game.caps]),
-        method=method,
+        solver=solver,
         what="the program of the cheapest plan",
         infeasible="no plan within the caps satisfies everybody; raise the caps",
     )
@@ -67,8 +67,8 @@ def socially_optimal_linear(W: Any, mu: ArrayLike | None = None) -> Allocation:
     theta = lift(game, np.clip(solved.point, 0.0, game.caps))
     dual = np.maximum(-solved.upper_duals, 0.0)
     lower = dual_bound(game, dual)
-    facts = {"dual": dual, "lower_bound": lower, "gap": game.total(theta) - lower, "method": method}
-    return allocation(game, theta, "optimal", facts)
+    facts = {"dual": dual, "lower_bound": lower, "gap": game.total(theta) - lower}
+    return allocation(game, theta, "optimal", facts | {"method": solver.method})
 
 
 def dual_bound(game: LinearGame, y: FloatArray) -> float:

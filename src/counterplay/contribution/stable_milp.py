@@ -17,6 +17,7 @@ from counterplay.contribution.linear import LinearGame, as_linear_game
 from counterplay.contribution.stable_linear import NO_STABLE_PLAN
 from counterplay.core.programs import minimize_integer, minimize_linear
 from counterplay.core.validation import BoolArray, FloatArray, check_choice
+from counterplay.errors import InfeasibleError
 
 
 def stable_linear_milp(
@@ -82,9 +83,10 @@ def stable_linear_milp(
         time_limit=time_limit,
         gap=0.0,
         what="the program of the stable plan",
-        infeasible=NO_STABLE_PLAN,
-        allow=("limit",),
+        allow=("limit", "infeasible"),
     )
+    if solved.status == "infeasible":
+        raise InfeasibleError(NO_STABLE_PLAN)
     theta = _on_support(game, solved.point[:k], solved.point[k:] > 0.5, sense)
     assert solved.bound is not None  # mixed-integer programs have one
     bound = sense * solved.bound

@@ -1,8 +1,8 @@
-"""The one door to linear, mixed-integer and quadratic programs.
+"""The one door to linear and mixed-integer programs.
 
-Every program of the library is solved here, by HiGHS (linear, mixed-integer) or Clarabel
-(quadratic), with one policy: a status other than "optimal" is never used silently. It is an
-exception that says what it means, unless the caller asks to be told instead (``allow``).
+Every such program of the library is solved here, by HiGHS, with one policy: a status other than
+"optimal" is never used silently. It is an exception that says what it means, unless the caller
+asks to be told instead (``allow``).
 """
 
 from __future__ import annotations
@@ -14,23 +14,57 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.validation import FloatArray
-from counterplay.errors import (
-    ConvergenceError,
-    InfeasibleError,
-    InvalidInputError,
-    MissingDependencyError,
-)
+from counterplay.errors import ConvergenceError, InfeasibleError, InvalidInputError
 
 Status: TypeAlias = Literal["optimal", "infeasible", "unbounded", "limit"]
 FEASIBILITY = 1e-7
 """How far HiGHS lets a solution violate a constraint; smaller differences carry no meaning."""
 
 _STATUS: dict[int, Status] = {0: "optimal", 1: "limit", 2: "infeasible", 3: "unbounded"}
-_OTHER_WAYS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("highs-ds", {"presolve": False}),
-    ("highs-ipm", {}),
-    ("highs-ipm", {"presolve": False}),
-)
+
+
+@dataclass(frozen=True)
+class Highs:
+    """How HiGHS goes about a linear program; the defaults suit small and medium ones.
+
+    Parameters
+    ----------
+    method:
+        ``"highs"`` chooses by itself, ``"highs-ds"`` is dual simplex, ``"highs-ipm"`` the
+        interior-point method.
+    presolve:
+        Whether to simplify the program first.
+    primal_tolerance:
+        Allowed violation of a constraint; default :data:`FEASIBILITY`.
+    dual_tolerance:
+        Allowed violation of a reduced cost; default :data:`FEASIBILITY`.
+
+    Examples
+    --------
+    >>> minimize_linear([1.0], A_ub=[[-1.0]], b_ub=[-2.0], solver=Highs("highs-ipm")).value
+    2.0
+    """
+
+    method: Literal["highs", "highs-ds", "highs-ipm"] = "highs"
+    presolve: bool = True
+    primal_tolerance: float | None = None
+    dual_tolerance: float | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The same as options of SciPy's ``linprog``."""
+        return {
+            "presolve": self.presolve,
+            "primal_feasibility_tolerance": self.primal_tolerance,
+            "dual_feasibility_tolerance": self.dual_tolerance,
+        }
+
+
+PRECISE = Highs(primal_tolerance=1e-10, dual_tolerance=1e-10)
+"""The tightest tolerances that HiGHS takes."""
+
+_DEFAULT = Highs()
+_OTHER_WAYS = (Highs("highs-ds", presolve=False), Highs("highs-ipm"), Highs("highs-ipm", False))
 """What is tried on badly scaled programs before the solver is said to have failed."""
 
 
@@ -84,11 +118,9 @@ def minimize_linear(
     A_eq: Any = None,
     b_eq: ArrayLike | None = None,
     bounds: Any = (0, None),
-    method: str = "highs",
-    options: dict[str, Any] | None = None,
+    solver: Highs = _DEFAULT,
     what: str = "the linear program",
     infeasible: str | None = None,
-    unbounded: str | None = None,
     allow: tuple[Status, ...] = (),
 ) -> Solution:
     """Minimise ``cost @ x`` subject to ``A_ub x <= b_ub``, ``A_eq x = b_eq`` and bounds.
@@ -107,16 +139,12 @@ def minimize_linear(
         Right-hand sides of the equations.
     bounds:
         One (low, high) for all variables, or one per variable; None is no bound.
-    method:
-        A HiGHS method of SciPy: ``"highs"``, ``"highs-ds"``, ``"highs-ipm"``.
-    options:
-        Further options of SciPy's ``linprog``.
+    solver:
+        Method and tolerances.
     what:
         How messages call the program.
     infeasible:
         The sentence for users when no point satisfies the constraints.
-    unbounded:
-        The sentence for users when the objective has no minimum.
     allow:
         Statuses that are returned instead of raised.
 
@@ -135,14 +163,14 @@ def minimize_linear(
     from scipy.optimize import linprog
 
     objective = np.asarray(cost, dtype=np.float64)
-    for chosen, settings in ((method, options), *_OTHER_WAYS):
+    for way in (solver, *_OTHER_WAYS):
         result = linprog(
-            objective, A_ub=A_ub, b_ub=b_ub, A_eq=A_eq, b_eq=b_eq, bounds=bounds, method=chosen,
-            options=settings,
+            objective, A_ub=A_ub, b_ub=b_ub, A_eq=A_eq, b_eq=b_eq, bounds=bounds,
+            method=way.method, options=way.options,
         )  # fmt: skip
         if result.status in _STATUS:  # otherwise HiGHS gave up without an answer
             break
-    status = _checked(result, what, infeasible, unbounded, allow)
+    status = _checked(result, what, infeasible, allow)
     if status != "optimal":
         return Solution(status, None, float("nan"))
     return Solution(
@@ -166,7 +194,6 @@ def minimize_integer(
     time_limit: float | None = None,
     gap: float | None = None,
     what: str = "the mixed-integer program",
-    infeasible: str | None = None,
     allow: tuple[Status, ...] = (),
 ) -> Solution:
     """Minimise ``cost @ x`` subject to ``low <= rows x <= high``, some of ``x`` being integers.
@@ -191,8 +218,6 @@ def minimize_integer(
         Relative gap at which the search may stop; default that of HiGHS, 0 for exact.
     what:
         How messages call the program.
-    infeasible:
-        The sentence for users when no point satisfies the constraints.
     allow:
         Statuses that are returned instead of raised.
 
@@ -213,76 +238,14 @@ def minimize_integer(
         bounds=Bounds(*bounds),
         options={key: value for key, value in options.items() if value is not None},
     )
-    status = _checked(result, what, infeasible, None, allow)
+    status = _checked(result, what, None, allow)
     x = None if result.x is None else np.asarray(result.x)
     value = float("nan") if result.fun is None else float(result.fun)
     bound = getattr(result, "mip_dual_bound", None)
     return Solution(status, x, value, bound=value if bound is None else float(bound))
 
 
-def minimize_quadratic(
-    P: Any,
-    q: ArrayLike,
-    *,
-    A_ub: Any = None,
-    b_ub: ArrayLike | None = None,
-    what: str = "the quadratic program",
-    infeasible: str | None = None,
-) -> Solution:
-    """Minimise ``x P x / 2 + q x`` subject to ``A_ub x <= b_ub``, for positive semidefinite P.
-
-    Parameters
-    ----------
-    P:
-        Symmetric positive semidefinite matrix, dense or sparse.
-    q:
-        Linear part.
-    A_ub:
-        Rows of the inequalities, dense or sparse.
-    b_ub:
-        Right-hand sides of the inequalities.
-    what:
-        How messages call the program.
-    infeasible:
-        The sentence for users when no point satisfies the constraints.
-
-    Examples
-    --------
-    >>> from pytest import importorskip
-    >>> _ = importorskip("clarabel")
-    >>> point = minimize_quadratic([[2.0]], [0.0], A_ub=[[-1.0]], b_ub=[-1.0]).point
-    >>> round(float(point[0]), 6)
-    1.0
-    """
-    try:
-        import clarabel
-    except ImportError:
-        raise MissingDependencyError.for_extra("clarabel", "convex") from None
-    from scipy import sparse
-
-    linear = np.asarray(q, dtype=np.float64)
-    rows = sparse.csc_matrix((0, linear.size) if A_ub is None else A_ub)
-    sides = np.zeros(0) if b_ub is None else np.asarray(b_ub, dtype=np.float64)
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    upper = sparse.triu(sparse.csc_matrix(P), format="csc")
-    cones = [clarabel.NonnegativeConeT(sides.size)]
-    solved = clarabel.DefaultSolver(upper, linear, rows, sides, cones, settings).solve()
-    text = str(solved.status)
-    if "PrimalInfeasible" in text:
-        raise InfeasibleError(infeasible or f"{what} has no solution")
-    if text not in ("Solved", "AlmostSolved"):
-        raise ConvergenceError(f"{what} was not solved: {text}")
-    return Solution("optimal", np.asarray(solved.x), float(solved.obj_val), -np.asarray(solved.z))
-
-
-def _checked(
-    result: Any,
-    what: str,
-    infeasible: str | None,
-    unbounded: str | None,
-    allow: tuple[Status, ...],
-) -> Status:
+def _checked(result: Any, what: str, infeasible: str | None, allow: tuple[Status, ...]) -> Status:
     """Return the status, or raise what it means for the caller."""
     unknown = set(allow) - set(_STATUS.values())
     if unknown:
@@ -293,5 +256,5 @@ def _checked(
     if status == "infeasible":
         raise InfeasibleError(infeasible or f"{what} has no solution")
     if status == "unbounded":
-        raise InfeasibleError(unbounded or f"{what} is unbounded")
+        raise InfeasibleError(f"{what} is unbounded")
     raise ConvergenceError(f"{what} was not solved: {result.message}")

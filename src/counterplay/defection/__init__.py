@@ -12,7 +12,7 @@ with one. On losses with gradients the server plays a game::
     print(run.summary()); run.to_frame(); run.plot(delta=0.05)
     model = land(problem, run.w, eps)  # one last step into everybody's target
 
-``counterplay.federated.flower`` makes Flower clients leave; the strategy that keeps them is in
+``counterplay.defection.flower`` makes Flower clients leave; the strategy that keeps them is in
 ``counterplay.federated.flower``. ``instances`` holds the examples of the theory, ``bounds`` its
 numbers, ``lab`` the rest.
 """

@@ -3,7 +3,7 @@
 The thesis' agent leaves for good the first time the broadcast model satisfies it. The others model
 what real parties do: never leave, doubt their own estimate, lie about their target, look only at
 published models, or weigh the value of the model against the cost of the rounds.
-Source: docs/theory/05-defection.md, Appendix D.3, docs/theory/05-defection.md.
+Source: Appendix D.3; docs/theory/05-defection.md, "Other behaviours".
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class UtilityAgent(ThresholdAgent):
 
 @dataclass(frozen=True)
 class RationalAgent:
-    """One party: its true target, what it reports, how it decides.
+    """One party: its true target, how it decides, and thereby what it reports.
 
     Use a list of these in place of plain targets when parties differ in more than the target.
 
@@ -238,12 +238,8 @@ class RationalAgent:
     ----------
     eps_true : float
         Loss with which the party is satisfied; 0 for "never".
-    eps_reported : float, optional
-        Target told to the server; default: what the behaviour reports, normally the truth.
     n_samples : float
         Local sample size, for :class:`UnderconfidentAgent`.
-    group : str, optional
-        Kind of party, for :class:`GroupPredictor`.
     behaviour : ThresholdAgent or one of its relatives
         The decision rule.
 
@@ -254,23 +250,17 @@ class RationalAgent:
     """
 
     eps_true: float
-    eps_reported: float | None = None
     n_samples: float = math.inf
-    group: str | None = None
     behaviour: ThresholdAgent = field(default_factory=ThresholdAgent)
 
     def __post_init__(self) -> None:
         check_real(self.eps_true, "eps_true", low=0.0)
-        if self.eps_reported is not None:
-            check_real(self.eps_reported, "eps_reported", low=0.0)
         if not self.n_samples > 0:
             raise InvalidInputError(f"n_samples must be positive, got {self.n_samples}")
 
     @property
     def reported(self) -> float:
-        """The target the server believes."""
-        if self.eps_reported is not None:
-            return self.eps_reported
+        """The target that the server is told: normally the truth."""
         return self.behaviour.reported(self.eps_true)
 
 

@@ -18,7 +18,7 @@ from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import check_positive_int
 from counterplay.defection.models import is_convex, objective_for
 from counterplay.defection.rule_options import plan_rules
-from counterplay.defection.simulator import _thresholds, check_sites
+from counterplay.defection.simulator import check_sites, check_thresholds
 from counterplay.errors import InvalidInputError
 from counterplay.federated.many import Federation
 from counterplay.federated.sites import Sites
@@ -110,7 +110,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidInputError("y has one class only; there is nothing to learn")
         site = np.zeros(len(rows), dtype=np.int64) if groups is None else groups
         self.sites_, owner = check_sites(site, len(rows))
-        eps = _thresholds(self.threshold, self.sites_)
+        eps = check_thresholds(self.threshold, self.sites_)
         self.objective_ = objective_for(
             self.model,
             features=rows.shape[1],

@@ -2,7 +2,7 @@
 
 ``RationalClient`` is a Flower mod: with it any ClientApp leaves once the model it received is good
 enough for its own data.
-Source: docs/theory/05-defection.md, "Setting", docs/theory/05-defection.md, "Other behaviours".
+Source: docs/theory/05-defection.md, "Setting" and "Other behaviours".
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RationalClient:
     ----------
     A party that left answers every later message of the run with a goodbye, does no work, and sends
     nothing about its data. The goodbye is an error reply, so any Flower strategy can run with it;
-    :class:`SafeStep` and :class:`AdaGD` never ask the party again.
+    ``RuleStrategy`` of :mod:`counterplay.federated.flower` never asks the party again.
 
     Examples
     --------

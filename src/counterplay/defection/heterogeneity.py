@@ -14,11 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import (
-    FloatArray,
-    check_float_array,
-    check_positive_int,
-)
+from counterplay.core.validation import FloatArray, check_float_array, check_positive_int
 from counterplay.defection.problem import FederatedProblem
 from counterplay.errors import InvalidInputError
 

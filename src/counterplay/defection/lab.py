@@ -1,15 +1,11 @@
-"""For researchers: behaviours of agents, adversaries, exact tests, and what the rules are made of.
+"""For researchers: behaviours of agents, adversaries, exact tests, and the pieces of the losses.
 
 Agents that doubt, lie, look at releases only or weigh value against cost; instances that defeat a
-given rule; tests of minimal heterogeneity; the pieces of the losses; and the classes that users
+given rule; tests of minimal heterogeneity; smooth pieces of losses; and the classes that users
 only receive. What runs the rules (reports, stacks, spans) is in ``counterplay.federated``.
 """
 
-from counterplay.defection.adversaries import (
-    adversarial_alpha,
-    bad_region_linear,
-    repair_against,
-)
+from counterplay.defection.adversaries import adversarial_alpha, bad_region_linear, repair_against
 from counterplay.defection.agents import (
     AgentPool,
     AgentView,
@@ -34,23 +30,11 @@ from counterplay.defection.heterogeneity import (
     search_dependence,
 )
 from counterplay.defection.landing import Landing
-from counterplay.defection.pictures import intersection_figure
 from counterplay.defection.problem import FederatedProblem, local_updates, population_loss
 from counterplay.defection.simulation_result import SimulationResult
-from counterplay.defection.smoothing import (
-    huber_tau,
-    huber_tau_slope,
-    psi_tau,
-    psi_tau_slope,
-)
+from counterplay.defection.smoothing import huber_tau, huber_tau_slope, psi_tau, psi_tau_slope
 from counterplay.defection.split import HeterogeneousSplit
 from counterplay.defection.transcript import FederationTranscript, in_target
-from counterplay.federated.history import RoundEvent, RoundGauge, most_parallel
-from counterplay.federated.landing import landing_step
-from counterplay.federated.projection import project_out
-from counterplay.federated.quadratic import nonnegative_dual
-from counterplay.federated.reports import Decision, Reports, Rule, RuleState
-from counterplay.federated.stack import NumpyStack, Stack
 
 __all__ = [
     "AgentPool",
@@ -59,7 +43,6 @@ __all__ = [
     "AssumptionReport",
     "BetaUser",
     "Broadcast",
-    "Decision",
     "Defection",
     "DefectionReport",
     "FederatedProblem",
@@ -71,15 +54,8 @@ __all__ = [
     "Landing",
     "LinearHeterogeneity",
     "MisreportingAgent",
-    "NumpyStack",
     "ReportNoise",
-    "Reports",
-    "RoundEvent",
-    "RoundGauge",
-    "Rule",
-    "RuleState",
     "SimulationResult",
-    "Stack",
     "ThresholdAgent",
     "UnderconfidentAgent",
     "UtilityAgent",
@@ -91,13 +67,8 @@ __all__ = [
     "huber_tau",
     "huber_tau_slope",
     "in_target",
-    "intersection_figure",
-    "landing_step",
     "local_updates",
-    "most_parallel",
-    "nonnegative_dual",
     "population_loss",
-    "project_out",
     "psi_tau",
     "psi_tau_slope",
     "repair_against",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from counterplay.errors import InvalidInputError, UnknownNameError
-from counterplay.federated.arrays import Backend, NumpyArrays, Precision, TorchArrays
+from counterplay.federated.arrays import Backend, NumpyArrays, TorchArrays
 from counterplay.federated.layers import LayeredObjective
 from counterplay.federated.objective import Objective
 
@@ -30,7 +30,6 @@ def objective_for(
     rows: int,
     loss: Any = None,
     device: str = "cpu",
-    dtype: Precision | None = None,
     warm_start: bool = False,
 ) -> Objective:
     """Return the objective that trains ``model`` on ``rows`` rows with these features and classes.
@@ -44,10 +43,10 @@ def objective_for(
     if isinstance(model, Objective):
         return model
     if isinstance(model, str):
-        return _named(model, features, classes, loss, _backend(device, dtype))
+        return _named(model, features, classes, loss, _backend(device))
     if _is_torch_module(model):
-        return _torch(model, classes, loss, device, dtype or "float32", warm_start)
-    return _scikit_learn(model, features, classes, rows, _backend(device, dtype))
+        return _torch(model, classes, loss, device, warm_start)
+    return _scikit_learn(model, features, classes, rows, _backend(device))
 
 
 def is_convex(objective: Objective) -> bool:
@@ -55,11 +54,9 @@ def is_convex(objective: Objective) -> bool:
     return isinstance(objective, LayeredObjective) and len(objective.sizes) == 2
 
 
-def _backend(device: str, dtype: Precision | None) -> Backend:
+def _backend(device: str) -> Backend:
     """NumPy on the CPU; torch elsewhere."""
-    if device == "cpu":
-        return NumpyArrays(dtype or "float64")
-    return TorchArrays(dtype or "float32", device)
+    return NumpyArrays("float64") if device == "cpu" else TorchArrays("float32", device)
 
 
 def _named(model: str, features: int, classes: int, loss: Any, backend: Backend) -> Objective:
@@ -79,19 +76,17 @@ def _is_torch_module(model: Any) -> bool:
     return isinstance(model, torch.nn.Module)
 
 
-def _torch(
-    model: Any, classes: int, loss: Any, device: str, dtype: Precision, warm_start: bool
-) -> Objective:
+def _torch(model: Any, classes: int, loss: Any, device: str, warm_start: bool) -> Objective:
     import torch
 
     from counterplay.federated.modules import torch_objective
 
     name = "cross_entropy" if loss is None else loss
-    objective = torch_objective(model, loss=name, dtype=dtype, device=device, warm_start=warm_start)
+    objective = torch_objective(model, loss=name, device=device, warm_start=warm_start)
     if type(model) is torch.nn.Sequential and isinstance(model[-1], torch.nn.Linear):
         outputs = model[-1].out_features
         if outputs == 1 and classes == 2 and loss is None:
-            return _torch(model, classes, "log_loss", device, dtype, warm_start)
+            return _torch(model, classes, "log_loss", device, warm_start)
         if outputs < classes and (outputs, classes) != (1, 2):
             raise InvalidInputError(
                 f"the model has {outputs} outputs, but y has {classes} classes; "

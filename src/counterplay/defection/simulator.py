@@ -24,7 +24,6 @@ from counterplay.defection.models import is_convex, objective_for
 from counterplay.defection.rule_options import RulePlan, plan_rules
 from counterplay.defection.simulation_result import SimulationResult
 from counterplay.errors import InvalidInputError
-from counterplay.federated.arrays import Precision
 from counterplay.federated.many import Federation, TrainingRecord
 from counterplay.federated.sites import Sites
 
@@ -44,7 +43,8 @@ class DefectionSimulator:
     model:
         A torch module, ``"linear"``, ``"mlp"`` (one hidden layer of 32), or scikit-learn's
         ``SGDClassifier``, ``LogisticRegression`` or ``MLPClassifier``, which stand for the loss
-        they minimise. Torch modules run in evaluation mode, without dropout.
+        they minimise. Torch modules run in evaluation mode, without dropout. An ``Objective`` of
+        :mod:`counterplay.federated` is trained as it is, for example in another precision.
     X:
         Rows; a DataFrame must be numeric. Scale features yourself.
     y:
@@ -55,17 +55,14 @@ class DefectionSimulator:
         Loss at which a site is satisfied: one number, one per site in sorted order, or a dict from
         site to number. 0 means never.
     test:
-        ``(X, y)`` for the population accuracy. By default ``test_size`` of every site is held out.
-    test_size:
-        Share of every site that is held out; 0 for none.
+        What the population accuracy is measured on: ``(X, y)``, or the share of every site that
+        is held out for it; 0 for none.
     loss:
         ``"cross_entropy"`` by default; a margin loss, or for torch modules a function.
     warm_start:
         Start from the torch module's own parameters instead of fresh ones.
     device:
         Where to compute, such as ``"cuda"``.
-    dtype:
-        How precisely to compute, such as ``"float64"``.
     random_state:
         Seed of the held-out rows.
 
@@ -96,12 +93,10 @@ class DefectionSimulator:
         site: ArrayLike,
         *,
         threshold: float | ArrayLike | Mapping[Any, float],
-        test: tuple[ArrayLike, ArrayLike] | None = None,
-        test_size: float = 0.2,
+        test: tuple[ArrayLike, ArrayLike] | float = 0.2,
         loss: Any = None,
         warm_start: bool = False,
         device: str = "cpu",
-        dtype: Precision | None = None,
         random_state: RandomState = 0,
     ) -> None:
         rows = check_rows(X, "X")
@@ -112,10 +107,10 @@ class DefectionSimulator:
         if len(self.classes) < 2:
             raise InvalidInputError("y has one class only; there is nothing to learn")
         self.sites, owner = check_sites(site, len(rows))
-        self.eps = _thresholds(threshold, self.sites)
+        self.eps = check_thresholds(threshold, self.sites)
         held_out = np.zeros(len(rows), dtype=bool)
-        if test is None and check_real(test_size, "test_size", low=0.0, high=0.9) > 0:
-            held_out = _hold_out(owner, test_size, generator(random_state))
+        if not isinstance(test, tuple) and check_real(test, "test", low=0.0, high=0.9) > 0:
+            held_out = _hold_out(owner, test, generator(random_state))
         self.objective = objective_for(
             model,
             features=int(np.prod(rows.shape[1:])),
@@ -123,14 +118,13 @@ class DefectionSimulator:
             rows=int((~held_out).sum()),
             loss=loss,
             device=device,
-            dtype=dtype,
             warm_start=warm_start,
         )
         rows = self.objective.rows(rows)
         train_owner = np.where(held_out, -1, owner)
         self.data = Sites.from_agents(rows, codes, train_owner)
         self.test: tuple[NDArray[Any], NDArray[np.int64]] | None = None
-        if test is not None:
+        if isinstance(test, tuple):
             self.test = (self.objective.rows(check_rows(test[0], "test")), self._codes(test[1]))
         elif held_out.any():
             self.test = (rows[held_out], codes[held_out])
@@ -264,7 +258,7 @@ def check_sites(site: ArrayLike, rows: int) -> tuple[NDArray[Any], NDArray[np.in
     return sites, owner
 
 
-def _thresholds(threshold: Any, sites: NDArray[Any]) -> FloatArray:
+def check_thresholds(threshold: Any, sites: NDArray[Any]) -> FloatArray:
     """Return one threshold per site."""
     if isinstance(threshold, Mapping):
         missing = [s for s in sites.tolist() if s not in threshold]

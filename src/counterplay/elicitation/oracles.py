@@ -179,10 +179,11 @@ class PolytopeOracle:
         return list(values), values
 
     def _solve(self, direction: FloatArray) -> FloatArray:
-        unbounded = f"the polytope is unbounded in direction {direction.tolist()}; bound it"
-        best = minimize_linear(
-            -direction, A_ub=self.A, b_ub=self.b, unbounded=f"{unbounded} with A, b"
-        )
+        best = minimize_linear(-direction, A_ub=self.A, b_ub=self.b, allow=("unbounded",))
+        if best.status == "unbounded":
+            raise InfeasibleError(
+                f"the polytope is unbounded in direction {direction.tolist()}; bound it with A, b"
+            )
         return np.asarray(np.maximum(best.point, 0.0))
 
 

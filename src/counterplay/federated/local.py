@@ -18,8 +18,9 @@ from counterplay.core.validation import FloatArray, check_positive_int, check_re
 from counterplay.errors import InvalidInputError, UnknownNameError
 from counterplay.federated.history import GOODBYE, FederationHistory
 from counterplay.federated.objective import Objective
+from counterplay.federated.replies import Fields, Trust, reason
 from counterplay.federated.reports import Rule
-from counterplay.federated.server import Coordinator, Fields, Trust, reason
+from counterplay.federated.server import Coordinator
 from counterplay.federated.work import ONE_STEP, LocalWork, local_work, party_batches
 
 Rewrite = Callable[[dict[str, Any]], Fields]

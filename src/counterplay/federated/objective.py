@@ -56,6 +56,11 @@ class Objective(ABC):
         """Return the gradients ``(B, d)`` alone."""
         return self.gradients(w, x, y, weight)[2]
 
+    def step_gradient(self, w: Array, x: Array, y: Array, weight: Array, keys: Keys) -> Array:
+        """Return the gradients of a training step, one key per run: a model with dropout draws it
+        from them, all others ignore them."""
+        return self.gradient(w, x, y, weight)
+
     def predict(self, out: Array) -> Array:
         """Return class numbers from scores."""
         if out.shape[-1] == 1:

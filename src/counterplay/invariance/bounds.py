@@ -305,6 +305,21 @@ def blind_error(d: int, eps: float, m: int) -> float:
     return 8 * e * (1 - 16 * e / (n - 1)) ** check_int(m, "m", low=0)
 
 
+def blind_heavy_error(eps: float, m: int) -> float:
+    """What random ties of ERM add to ``blind_error``: (1 - 16 eps) / 2 (16 eps)^m.
+
+    The heavy point of ``da_helps`` is unseen with probability (16 eps)^m and is guessed then; a
+    learner that predicts 0 there does not pay this.
+
+    Examples
+    --------
+    >>> round(blind_heavy_error(1 / 64, 2), 4)
+    0.0234
+    """
+    e = check_real(eps, "eps", low=0.0, high=1 / 16, open_low=True)
+    return float((1 - 16 * e) / 2 * (16 * e) ** check_int(m, "m", low=0))
+
+
 def birds_error(K: int, n: int) -> float:
     """Exact expected error of the best orbit-only learner on K birds: (1 - 1/K)^n / 2.
 

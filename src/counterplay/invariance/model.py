@@ -33,7 +33,6 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.invariance.errors import ConflictingOrbitLabelsError, ShapeError
-from counterplay.invariance.orbit_shattering import orbit_labels
 from counterplay.invariance.transformations import AbstractOrbits, MapSet, TransformationSet
 
 SettingName = Literal["invariant", "relaxed", "agnostic"]
@@ -247,6 +246,36 @@ def classify_regime(
     if best <= 1e-12:
         name, best = ("invariant" if eta <= 1e-12 else "relaxed"), 0.0
     return Regime(name, best, eta)
+
+
+def orbit_ids(orbits: ArrayLike, n_points: int) -> IntArray:
+    """Return the orbit of each point as numbers 0..K-1, in the order of the sorted labels."""
+    array = np.asarray(orbits)
+    if array.shape != (n_points,):
+        raise InvalidInputError(f"orbits must have length {n_points}, got shape {array.shape}")
+    return np.unique(array, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def orbit_labels(cls: FiniteClass, orbits: ArrayLike) -> NDArray[np.uint8]:
+    """Label of each member on each orbit: 0, 1, or 2 where the member is not constant.
+
+    Examples
+    --------
+    >>> cls = FiniteClass.from_matrix([[0, 0, 1], [0, 1, 1]])
+    >>> orbit_labels(cls, [0, 0, 1])
+    array([[0, 1],
+           [2, 1]], dtype=uint8)
+    """
+    ids = orbit_ids(orbits, cls.n_points)
+    if ids.size == 0:
+        return np.zeros((len(cls), 0), dtype=np.uint8)
+    order = np.argsort(ids, kind="stable")
+    starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
+    sorted_labels = cls.labels.view(np.uint8)[:, order]
+    low = np.minimum.reduceat(sorted_labels, starts, axis=1)
+    high = np.maximum.reduceat(sorted_labels, starts, axis=1)
+    labels: NDArray[np.uint8] = np.where(low == high, low, np.uint8(2))
+    return labels
 
 
 def as_problem(H: Any, G: Any = None) -> FiniteProblem:

@@ -21,11 +21,10 @@ from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import check_int
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.baselines import DA, ERM, ErmInv
-from counterplay.invariance.dimensions import OrbitCube, dim, vcao, vcdim, vco
+from counterplay.invariance.dimensions import OrbitCube, OrbitShattering, dim, vcao, vcdim, vco
 from counterplay.invariance.model import FiniteDistribution, FiniteProblem, as_problem
 from counterplay.invariance.one_inclusion import OneInclusionRelaxed
 from counterplay.invariance.orbit_only import MuResult, OrbitOnlyOptimal, mu
-from counterplay.invariance.orbit_shattering import OrbitShattering
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

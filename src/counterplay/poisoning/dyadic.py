@@ -18,7 +18,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.programs import minimize_linear
+from counterplay.core.programs import Highs, minimize_linear
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -426,7 +426,7 @@ def overlap(positive: FloatArray, negative: FloatArray) -> float:
                 A_ub=rows,
                 b_ub=sides,
                 bounds=[(-1, 1), (None, None), (None, None)],
-                options={"primal_feasibility_tolerance": 1e-10},
+                solver=Highs(primal_tolerance=1e-10),
             )
             gaps.append(-found.value)
     return -max(gaps)

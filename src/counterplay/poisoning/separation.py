@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.programs import minimize_linear
+from counterplay.core.programs import PRECISE, minimize_linear
 from counterplay.core.validation import FloatArray
 from counterplay.errors import ConvergenceError, InvalidInputError
 from counterplay.poisoning.errors import NumericallyDegenerateError
-
-_PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 def separable(X: ArrayLike, y: ArrayLike) -> bool:
@@ -83,7 +81,7 @@ def _separator(positive: FloatArray, negative: FloatArray) -> list[Fraction]:
 def _proposal(cost: FloatArray, **program: Any) -> FloatArray | None:
     """Point of a linear program; None if there is none, or if the solver gives up."""
     try:
-        return minimize_linear(cost, options=_PRECISE, allow=("infeasible",), **program).x
+        return minimize_linear(cost, solver=PRECISE, allow=("infeasible",), **program).x
     except ConvergenceError:
         return None
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.programs import minimize_linear
+from counterplay.core.programs import PRECISE, minimize_linear
 from counterplay.core.validation import (
     FloatArray,
     check_float_array,
@@ -32,8 +32,6 @@ from counterplay.principal.games import (
 from counterplay.principal.kernels import TOL
 from counterplay.principal.responses import OracleSpec
 from counterplay.principal.rules import GrowingRule
-
-_EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 class ContractGame(PrincipalAgentGame):
@@ -140,7 +138,7 @@ def optimal_payments(
             A_ub=F[others] - F[a],
             b_ub=game.costs[others] - game.costs[a] - gap,
             bounds=(0.0, 1.0),
-            options=_EXACT,
+            solver=PRECISE,
             what=f"the payment program of action {a}",
             allow=("infeasible",),
         )

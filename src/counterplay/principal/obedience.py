@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_matrix, hstack, vstack
 
-from counterplay.core.programs import minimize_linear
+from counterplay.core.programs import Highs, minimize_linear
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_positive_int, check_real
 from counterplay.errors import InfeasibleError, InvalidInputError
@@ -125,8 +125,7 @@ def solve_obedience(
         b_ub=b_ub,
         A_eq=every_state,
         b_eq=pi,
-        method="highs-ipm" if large else "highs",
-        options={"presolve": not large},
+        solver=Highs("highs-ipm", presolve=False) if large else Highs(),
         what="the obedience program",
         infeasible=f"no disclosure gives the Agent a margin of {gap:g} after every signal; "
         "ask for less",

@@ -168,52 +168,6 @@ class Agents:
         return frame
 
 
-def loss_table(hypotheses: HypothesisClass, agents: Agents) -> BoolArray:
-    """Return the strategic losses of all members (columns) on all agents (rows).
-
-    This one table contains everything there is to know about a catalogue and a population. For
-    linear rules it costs about as much as the matrix product in it.
-
-    Parameters
-    ----------
-    hypotheses:
-        The catalogue.
-    agents:
-        The population.
-
-    Examples
-    --------
-    >>> from counterplay.strategic.lab import ThresholdClass
-    >>> agents = Agents(X=[[0.0], [1.0], [2.0]], y=[0, 0, 1], radius=0.5)
-    >>> loss_table(ThresholdClass([1.0, 2.0]), agents).mean(axis=0).round(3)
-    array([0.333, 0.   ])
-    """
-    return agents.losses(hypotheses)
-
-
-def realizable_mask(agents: Agents, hypotheses: HypothesisClass) -> BoolArray:
-    """Return which members make no mistake on any of the agents.
-
-    Parameters
-    ----------
-    agents:
-        The population.
-    hypotheses:
-        The catalogue.
-
-    Examples
-    --------
-    >>> from counterplay.strategic.lab import ThresholdClass
-    >>> agents = Agents(X=[[0.0], [1.0], [2.0]], y=[0, 0, 1], radius=0.5)
-    >>> realizable_mask(agents, ThresholdClass([1.0, 2.0]))
-    array([False,  True])
-    """
-    perfect = np.ones(hypotheses.n, dtype=np.bool_)
-    for block in agents.blocks(max(1, 4_000_000 // hypotheses.n)):
-        perfect &= ~block.losses(hypotheses).any(axis=0)
-    return perfect
-
-
 def _check_radius(radius: ArrayLike, m: int) -> FloatArray:
     raw: Any = radius
     try:

@@ -16,7 +16,6 @@ import scipy.sparse as sp
 
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator, spawn
-from counterplay.core.setting import Setting
 from counterplay.core.validation import check_choice, check_positive_int
 from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.strategic.agents import Agents
@@ -24,7 +23,7 @@ from counterplay.strategic.blocks import has_blocks, play_blocks, react
 from counterplay.strategic.game import CatalogueGame, Reaction, catalogue_transcript
 from counterplay.strategic.learner import StrategicLearner
 from counterplay.strategic.predictors import TIES, Predictor, Tie
-from counterplay.strategic.settings import FEATURES_FIRST, applicant_setting
+from counterplay.strategic.settings import FEATURES_FIRST, Setting, applicant_setting
 from counterplay.strategic.transcript import StrategicTranscript
 
 

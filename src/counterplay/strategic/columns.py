@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.validation import FloatArray, check_float_array
+from counterplay.core.validation import BoolArray, FloatArray, check_float_array
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.reach_linear import unwrap
 
@@ -90,6 +90,29 @@ def named(rows: FloatArray, names: Names) -> Any:
     import pandas as pd
 
     return pd.DataFrame(rows, columns=list(names))
+
+
+def binary_data(
+    estimator: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+) -> tuple[FloatArray, BoolArray, FloatArray]:
+    """Return rows, whether each label is the larger class, and weights; set ``classes_``.
+
+    The checks of a scikit-learn classifier with two classes, for its ``fit``.
+    """
+    from sklearn.utils.multiclass import type_of_target
+    from sklearn.utils.validation import _check_sample_weight, validate_data
+
+    rows, labels = validate_data(estimator, X, y, dtype=np.float64)
+    kind = type_of_target(labels, input_name="y", raise_unknown=True)
+    estimator.classes_, codes = np.unique(labels, return_inverse=True)
+    if kind != "binary" or estimator.classes_.size > 2:
+        raise InvalidInputError(
+            f"Only binary classification is supported. The type of the target is {kind}."
+        )
+    if estimator.classes_.size < 2:
+        raise InvalidInputError("y contains only one class; two are needed")
+    weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+    return rows, codes == 1, weights
 
 
 def aligned_costs(costs: ArrayLike | None, names: Names) -> ArrayLike | None:

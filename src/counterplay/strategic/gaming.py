@@ -9,7 +9,7 @@ Source: "The gaming report", "Setting", "Algorithms", see docs/theory/02-strateg
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -144,24 +144,10 @@ class GamingReport(Report):
         return pd.concat(parts, ignore_index=True)
 
     def _take(self, mask: BoolArray) -> GamingReport:
-        reach = self.reach
-        part = Reach(
-            reach.lower[mask],
-            reach.upper[mask],
-            reach.goals[mask],
-            reach.exact,
-            reach.attained,
-            reach.method,
-        )
-        return GamingReport(
-            self.radius,
-            self.X[mask],
-            self.qualified[mask],
-            part,
-            self.ability[mask],
-            self.names,
-            self.confidence,
-        )
+        lower, upper, goals = self.reach.lower, self.reach.upper, self.reach.goals
+        reach = replace(self.reach, lower=lower[mask], upper=upper[mask], goals=goals[mask])
+        rows = {name: getattr(self, name)[mask] for name in ("X", "qualified", "ability")}
+        return replace(self, reach=reach, **rows)
 
     @property
     def burden_to_acceptance(self) -> float:

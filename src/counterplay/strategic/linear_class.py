@@ -75,15 +75,13 @@ class LinearClass(HypothesisClass):
             raise InvalidInputError(
                 f"there are {self.weights.shape[0]} rules but {self.thresholds.size} thresholds"
             )
-        self._metric = NormMetric(norm, costs)
-        if self._metric.costs is not None and self._metric.costs.size != self.weights.shape[1]:
-            raise InvalidInputError(
-                f"there are {self.weights.shape[1]} features but {self._metric.costs.size} costs"
-            )
-        dual = self._metric.dual(self.weights)
+        self.n = self.weights.shape[0]
+        self.metric: NormMetric = NormMetric(norm, costs)
+        self.metric.check_width(self.weights.shape[1])
+        dual = self.metric.dual(self.weights)
         with np.errstate(divide="ignore"):
             self._inverse_dual = 1.0 / dual
-        self._moves = self._metric.move(self.weights)
+        self._moves = self.metric.move(self.weights)
         for array in (self.weights, self.thresholds, self._inverse_dual, self._moves):
             array.setflags(write=False)
         self._recent: tuple[IntArray, FloatArray, FloatArray, FloatArray] | None = None
@@ -109,17 +107,7 @@ class LinearClass(HypothesisClass):
         return catalogue
 
     def __repr__(self) -> str:
-        return f"LinearClass(n={self.n}, features={self.weights.shape[1]}, {self._metric!r})"
-
-    @property
-    def n(self) -> int:
-        """Number of rules."""
-        return int(self.weights.shape[0])
-
-    @property
-    def metric(self) -> NormMetric:
-        """Price of a move."""
-        return self._metric
+        return f"LinearClass(n={self.n}, features={self.weights.shape[1]}, {self.metric!r})"
 
     def check_points(self, points: Points) -> Points:
         """Return rows of finite features."""
@@ -209,5 +197,7 @@ def _accepted_xor(
     for i in range(scores.shape[0]):
         r, label = radius[i], y[i]
         for j in range(scores.shape[1]):
+            # What is missing to acceptance; effort buys 1 / inverse[j] of it per unit.
             gap = b[j] - scores[i, j]
+            # Accepted as she stands (also where inverse is infinite), or within her radius.
             out[i, j] = ((gap <= 0.0) | (gap * inverse[j] <= r)) != label

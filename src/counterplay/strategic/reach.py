@@ -2,7 +2,8 @@
 
 Exact for linear models and decision trees (also behind scalers), certified from below and above
 for tree ensembles, nearest neighbours, Gaussian kernels and neural nets, and from above for any
-other model with ``predict``.
+other model with ``predict``: copy an accepted person, then undo what is not needed. Every move
+found is checked with the model, so its cost is certified, but it need not be the cheapest.
 
 Source: "Setting", "Distances that are exact", "The gaming report", see
 docs/theory/02-strategic-finite.md.
@@ -10,13 +11,14 @@ docs/theory/02-strategic-finite.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.validation import BoolArray, FloatArray, check_real
+from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.box_classes import RuleSetClass
 from counterplay.strategic.columns import (
@@ -30,8 +32,9 @@ from counterplay.strategic.linear_class import LinearClass
 from counterplay.strategic.metrics import NormMetric
 from counterplay.strategic.reach_certificates import certified_lower_bound, lipschitz_lower_bound
 from counterplay.strategic.reach_linear import diagonal_steps, find_affine_rule, unwrap
-from counterplay.strategic.reach_search import search_moves
 from counterplay.strategic.trees import positive_leaf_boxes
+
+Accepts = Callable[[FloatArray], BoolArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +120,11 @@ class BinaryModel:
         """Position of the positive class."""
         return int(np.flatnonzero(self.classes == self.positive)[0])
 
+    @property
+    def sign(self) -> float:
+        """1 if larger scores are wanted, else -1."""
+        return 1.0 if self.wanted == 1 else -1.0
+
     def rows(self, X: ArrayLike, what: str = "X") -> FloatArray:
         """Return applicants as an array, columns in the order the model was fitted with."""
         return aligned_rows(X, self.names, what)
@@ -186,10 +194,7 @@ def acceptance_distance(
     """
     wrapped = BinaryModel(model, positive)
     metric, rows = wrapped.metric(X, norm, costs), wrapped.rows(X)
-    if metric.costs is not None and metric.costs.size != rows.shape[1]:
-        raise InvalidInputError(
-            f"X has {rows.shape[1]} features but there are {metric.costs.size} costs"
-        )
+    metric.check_width(rows.shape[1])
     accepted = wrapped.accepts(rows)
     found = _linear(wrapped, rows, metric, accepted) or _tree(wrapped, rows, metric, accepted)
     if found is not None:
@@ -261,11 +266,10 @@ def _searched(
     rejected = np.flatnonzero(~accepted)
     if rejected.size:
         part = rows[rejected]
-        upper[rejected], goals[rejected] = search_moves(model.accepts, part, pool, metric)
+        upper[rejected], goals[rejected] = _search_moves(model.accepts, part, pool, metric)
         if lipschitz is not None:
             slope = check_real(lipschitz, "lipschitz", low=0.0)
-            sign = 1.0 if model.wanted == 1 else -1.0
-            scores = sign * model.model.decision_function(model.as_input(part))
+            scores = model.sign * model.model.decision_function(model.as_input(part))
             gap = np.maximum(-scores, 0.0)
             lower[rejected] = lipschitz_lower_bound(gap, slope, metric, np.ones(rows.shape[1]))
             method = "Lipschitz constant"
@@ -276,3 +280,79 @@ def _searched(
                 lower[rejected] *= 1 - 1e-9  # room for rounding in scalers and scores
         lower[rejected] = np.minimum(lower[rejected], upper[rejected])
     return Reach(lower, upper, goals, False, True, method)
+
+
+def _search_moves(
+    accepts: Accepts,
+    rows: FloatArray,
+    pool: FloatArray,
+    metric: NormMetric,
+    neighbours: int = 5,
+    steps: int = 25,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the cost of a move to acceptance, and where it leads, for each rejected row.
+
+    Starts from the ``neighbours`` nearest accepted points of the pool, walks back towards the row
+    as far as possible, and resets single features. Infinite where nothing was found.
+    """
+    best = np.full(rows.shape[0], np.inf)
+    goals = rows.copy()
+    accepted = pool[accepts(pool)] if pool.shape[0] else pool
+    if accepted.shape[0] == 0 or rows.shape[0] == 0:
+        return best, goals
+    movable = np.ones(rows.shape[1], dtype=np.bool_)
+    if metric.costs is not None:
+        movable = np.isfinite(metric.costs)
+    which, end = _candidates(rows, accepted, metric, movable, neighbours)
+    works = accepts(end)
+    which, end = which[works], end[works]
+    if which.size == 0:
+        return best, goals
+    start = rows[which]
+    end = _walk_back(accepts, start, end, steps)
+    end = _reset_features(accepts, start, end)
+    end = _walk_back(accepts, start, end, steps)
+    cost = metric.length(end - start)
+    order = np.lexsort((cost, which))  # by row, the cheapest move of each first
+    first = order[np.unique(which[order], return_index=True)[1]]
+    best[which[first]], goals[which[first]] = cost[first], end[first]
+    return best, goals
+
+
+def _candidates(
+    rows: FloatArray, accepted: FloatArray, metric: NormMetric, movable: BoolArray, count: int
+) -> tuple[IntArray, FloatArray]:
+    """Return row numbers and the rows with the movable features of accepted points copied."""
+    k = min(count, accepted.shape[0])
+    nearest = np.empty((rows.shape[0], k), dtype=np.int64)
+    free = NormMetric(metric.norm, None if metric.costs is None else metric.costs[movable])
+    block = max(1, 2_000_000 // accepted.shape[0])
+    for start in range(0, rows.shape[0], block):
+        part = rows[start : start + block][:, movable]
+        d = free.pairwise(part, accepted[:, movable])
+        nearest[start : start + block] = np.argpartition(d, k - 1, axis=1)[:, :k]
+    which = np.repeat(np.arange(rows.shape[0]), k)
+    return which, np.where(movable, accepted[nearest.reshape(-1)], rows[which])
+
+
+def _walk_back(accepts: Accepts, start: FloatArray, end: FloatArray, steps: int) -> FloatArray:
+    """Bisect on the segment; the returned points are accepted."""
+    low, high = np.zeros(start.shape[0]), np.ones(start.shape[0])
+    for _ in range(steps):
+        middle = (low + high) / 2
+        works = accepts(start + middle[:, None] * (end - start))
+        high = np.where(works, middle, high)
+        low = np.where(works, low, middle)
+    return np.where((high < 1)[:, None], start + high[:, None] * (end - start), end)
+
+
+def _reset_features(accepts: Accepts, start: FloatArray, end: FloatArray) -> FloatArray:
+    """Undo the change of every feature that is not needed, cheapest changes first."""
+    end = end.copy()
+    order = np.argsort(np.abs(end - start).mean(axis=0))
+    for j in order:
+        trial = end.copy()
+        trial[:, j] = start[:, j]
+        works = accepts(trial)
+        end[works] = trial[works]
+    return end

@@ -10,11 +10,7 @@ import socket
 from collections.abc import Generator, Sequence
 from typing import Any, Literal, TypeAlias
 
-from counterplay.errors import (
-    CounterplayError,
-    InvalidInputError,
-    MissingDependencyError,
-)
+from counterplay.errors import CounterplayError, InvalidInputError, MissingDependencyError
 from counterplay.studies.execute import Failure, Outcome, Task, execute
 from counterplay.studies.threads import THREAD_VARIABLES
 

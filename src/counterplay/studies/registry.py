@@ -11,24 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
+import counterplay
 from counterplay.errors import InvalidInputError, UnknownNameError
 from counterplay.studies.study import Area, Study
 
 GROUP = "counterplay.studies"
 """Entry-point group through which areas take part, those of the library included."""
-
-_ORDER = (
-    "strategic",
-    "contribution",
-    "defection",
-    "labeling",
-    "principal",
-    "elicitation",
-    "tradeoff",
-    "poisoning",
-    "invariance",
-)
-"""Order of the library's own areas in reports; others follow by name."""
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "convex": ("cvxpy", "clarabel"),
@@ -67,9 +55,9 @@ def load_area(name: str) -> Area:
 
 
 def area_points() -> dict[str, EntryPoint]:
-    """Return the entry points of all areas by name, in the order of the report."""
+    """Return the entry points of all areas by name: the library's own in order, then others."""
     found = {point.name: point for point in entry_points(group=GROUP)}
-    own = [name for name in _ORDER if name in found]
+    own = [name for name in counterplay.AREAS if name in found]
     return {name: found[name] for name in (*own, *sorted(found.keys() - set(own)))}
 
 

@@ -10,26 +10,13 @@ import numpy as np
 import pytest
 
 from counterplay.core.validation import BoolArray, FloatArray
-from counterplay.defection import (
-    ADAGD,
-    FederationGame,
-    LocalWork,
-    Server,
-    bounds,
-    instances,
-    play,
-)
+from counterplay.defection import ADAGD, FederationGame, LocalWork, Server, bounds, instances, play
 from counterplay.defection.instances import Construction
-from counterplay.defection.lab import (
-    FederationTranscript,
-    NumpyStack,
-    Reports,
-    RoundEvent,
-    RuleState,
-    check_span,
-    project_out,
-)
-from counterplay.federated.stack import Stack, Vector
+from counterplay.defection.lab import FederationTranscript, check_span
+from counterplay.federated import Reports, RuleState
+from counterplay.federated.history import RoundEvent
+from counterplay.federated.projection import project_out
+from counterplay.federated.stack import NumpyStack, Stack, Vector
 from defection.problems import Case, ada_gd_case, safe_step_case
 
 PROBLEMS = range(100)

@@ -19,15 +19,12 @@ from counterplay.defection import (
     land,
     play,
 )
-from counterplay.defection.lab import (
-    NumpyStack,
-    Reports,
-    RuleState,
-    in_target,
-    landing_step,
-    nonnegative_dual,
-)
+from counterplay.defection.lab import in_target
 from counterplay.errors import InfeasibleError, InvalidInputError
+from counterplay.federated import Reports, RuleState
+from counterplay.federated.landing import landing_step
+from counterplay.federated.quadratic import nonnegative_dual
+from counterplay.federated.stack import NumpyStack
 from defection.problems import ada_gd_case, safe_step_case, setting
 
 

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.setting import Setting
 from counterplay.core.validation import BoolArray, IntArray, check_labels01
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.game import StrategicGame
@@ -27,6 +26,7 @@ from counterplay.strategic.settings import (
     FEATURES_FIRST_GRAPH,
     Feedback,
     Seen,
+    Setting,
     graph_setting,
 )
 from counterplay.strategic.transcript import StrategicTranscript
@@ -153,7 +153,7 @@ class GraphApplicants(GraphGame):
     Examples
     --------
     >>> from counterplay.core.finite_class import FiniteClass
-    >>> from counterplay.core.online import SOA
+    >>> from counterplay.strategic.lab import SOA
     >>> from counterplay.strategic import ManipulationGraph, play
     >>> from counterplay.strategic.lab import Red2OnlineFI
     >>> graph = ManipulationGraph.from_lists([[1], []])

@@ -22,11 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from counterplay.core.validation import BoolArray, IntArray, check_choice, check_positive_int
 from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.strategic.bounds import log_sauer
-from counterplay.strategic.graphs.graph_classes import (
-    ExplicitGraphClass,
-    GraphClass,
-    ProductGraphClass,
-)
+from counterplay.strategic.graphs.graph_classes import GraphClass
 from counterplay.strategic.graphs.moves import Moves, build, rank
 from counterplay.strategic.graphs.unknown_pac import smallest_graph
 
@@ -302,11 +298,7 @@ def _distinct(rows: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
 
 def _targets(graphs: GraphClass) -> IntArray:
     """Every node to which some candidate has an arc."""
-    if isinstance(graphs, ProductGraphClass):
-        nodes = {z for _, cands in graphs.blocks for c in cands for t in c.values() for z in t}
-        return np.array(sorted(nodes), dtype=np.int64)
-    assert isinstance(graphs, ExplicitGraphClass)
-    return np.flatnonzero(graphs.tensor.any(axis=(0, 1))).astype(np.int64)
+    return np.unique(graphs.union().indices)
 
 
 def liked_sets(

@@ -133,23 +133,6 @@ def stackelberg_regret(
     return float(np.sum(np.asarray(losses, dtype=np.float64)) - best)
 
 
-def is_realizable(
-    nodes: Sequence[int], y: ArrayLike, cls: FiniteClass, graph: ManipulationGraph
-) -> int | None:
-    """A member with no strategic loss on the sequence, or None.
-
-    Examples
-    --------
-    >>> line = ManipulationGraph.from_lists([[1], []])
-    >>> is_realizable([0], [1], FiniteClass.from_matrix([[0, 0], [0, 1]]), line)
-    1
-    """
-    labels = check_labels01(y).astype(np.bool_)
-    induced = graph.induced(cls.labels)[:, np.asarray(nodes, dtype=np.int64)]
-    good = np.flatnonzero((induced == labels).all(axis=1))
-    return int(good[0]) if good.size else None
-
-
 def accept_function(model: Any, names: Names = None) -> Callable[[NDArray[np.float64]], BoolArray]:
     """Turn a fitted classifier or a 0/1 function into a boolean function of feature rows.
 

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.errors import InvalidInputError, UnknownNameError
-from counterplay.strategic.columns import model_names, named
+from counterplay.strategic.columns import binary_data, model_names, named
 from counterplay.strategic.graphs.bags import BagSample, merge_bags
 from counterplay.strategic.graphs.halfspace_erm import (
     EXACT_POINTS,
@@ -29,7 +28,7 @@ from counterplay.strategic.graphs.halfspace_erm import (
     threshold_1d,
 )
 from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
-from counterplay.strategic.graphs.response import induced_predictions
+from counterplay.strategic.graphs.response import accept_function
 
 _BACKENDS = (
     "auto", "finite", "threshold1d", "halfspace", "halfspace2d_exact", "halfspace_milp",
@@ -120,22 +119,11 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         """Fit to original features; without a graph (or ``neighbors`` function) nobody moves."""
         if self.backend not in _BACKENDS:
             raise UnknownNameError.among("backend", str(self.backend), _BACKENDS)
-        rows, y = validate_data(self, X, y, dtype=np.float64)
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if kind != "binary" or self.classes_.size > 2:
-            raise InvalidInputError(
-                f"Only binary classification is supported. The type of the target is {kind}."
-            )
-        if self.classes_.size < 2:
-            raise InvalidInputError("y contains only one class; two are needed")
-        weights = _check_sample_weight(
-            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-        )
+        rows, labels, weights = binary_data(self, X, y, sample_weight)
         moves = graph if neighbors is None else LocalGraph(neighbors, k=np.iinfo(np.int32).max)
         used = weights > 0
         points = named(rows[used], model_names(self))
-        sample = _sample(points, codes[used] == 1, weights[used], moves)
+        sample = _sample(points, labels[used], weights[used], moves)
         self.backend_ = self._choose(sample)
         if self.backend_ == "finite":
             self._fit_finite(sample)
@@ -149,15 +137,6 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         rows = validate_data(self, X, dtype=np.float64, reset=False)
         accepted = self._accept(rows)
         labels: NDArray[Any] = self.classes_[accepted.astype(np.int64)]
-        return labels
-
-    def predict_induced(
-        self, X: ArrayLike, graph: ManipulationGraph | LocalGraph | None = None
-    ) -> NDArray[Any]:
-        """Decide on original features, after people have moved along ``graph``."""
-        check_is_fitted(self)
-        induced = induced_predictions(self, X, graph)
-        labels: NDArray[Any] = self.classes_[induced.astype(np.int64)]
         return labels
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
@@ -205,8 +184,6 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
                 "hypotheses must be functions or fitted classifiers; use FiniteERM for a "
                 "FiniteClass on graph nodes"
             )
-        from counterplay.strategic.graphs.response import accept_function
-
         names = model_names(self)
         rows = np.stack([accept_function(h, names)(sample.points) for h in self.hypotheses])
         losses = sample.loss(rows)
@@ -216,8 +193,6 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
 
     def _accept(self, X: FloatArray) -> BoolArray:
         if self.backend_ == "finite":
-            from counterplay.strategic.graphs.response import accept_function
-
             return accept_function(self.hypotheses[self.best_], model_names(self))(X)
         accepted: BoolArray = X @ self.coef_ >= self.threshold_
         return accepted

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.contribution.training import SearchResult
+from counterplay.contribution.lab import SearchResult
 from counterplay.core.figures import PALETTE, figure_style, panels
 from counterplay.core.stats import Interval, clopper_pearson, mean_interval
 from counterplay.errors import InvalidInputError

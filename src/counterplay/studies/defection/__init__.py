@@ -1,10 +1,5 @@
 """Studies of the defection area: who leaves, what protection costs, what lies buy."""
 
-from counterplay.studies.defection.cifar10 import (
-    cifar10_figures,
-    cifar10_table,
-    cifar10_verdicts,
-)
 from counterplay.studies.defection.grids import FINE_TUNE, Q_BY_K
 from counterplay.studies.defection.misreport import MISREPORT
 from counterplay.studies.defection.plates import PLATES
@@ -14,7 +9,7 @@ from counterplay.studies.defection.step_sizes import STEP_SIZES
 from counterplay.studies.defection.timeline import DEVICE_ACCURACY, TIMELINE
 from counterplay.studies.study import Area
 
-__all__ = ["AREA", "cifar10_figures", "cifar10_table", "cifar10_verdicts"]
+__all__ = ["AREA"]
 
 AREA = Area(
     name="defection",
