@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -47,13 +46,9 @@ def chosen(X: Any) -> Any:
 def not_negative(X: Any) -> Any:
     """Numbers without their sign where that makes sense: values must not be negative."""
     try:
-        return abs(X)
+        return [[abs(x) for x in row] for row in X] if isinstance(X, list) else abs(X)
     except TypeError:
-        return [[abs(x) for x in row] for row in X] if _rows_of_numbers(X) else X
-
-
-def _rows_of_numbers(X: Any) -> bool:
-    return isinstance(X, list) and all(isinstance(row, list) for row in X)
+        return X
 
 
 def elicited(X: Any) -> Any:
@@ -63,12 +58,9 @@ def elicited(X: Any) -> Any:
 
 
 def planned(X: Any) -> Any:
-    """A plain table of values, frames refused: they do not say what is a cost."""
-    values = not_negative(X)
-    width = np.shape(values)[1] if np.ndim(values) == 2 else 3
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return elicit_many(PointSetOracle(values), [user(width)])[0]
+    """The guaranteed procedure for two people who share bases."""
+    oracle = PointSetOracle(not_negative(X))
+    return elicit_many(oracle, [user(oracle.k), user(oracle.k)])[0]
 
 
 DOORS = {

@@ -328,7 +328,7 @@ def _naming_column(frame: pd.DataFrame) -> str | None:
 
 
 def _result_record(result: ElicitationResult, items: Catalogue) -> dict[str, Any]:
-    """Return the result for programs; ``row`` counts the rows of the file from 0, without the header."""
+    """Return the result for programs; ``row`` counts the rows from 0, without the header."""
     return {
         "row": int(result.row),
         "name": items.names[result.index],
