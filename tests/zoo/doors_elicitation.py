@@ -31,8 +31,8 @@ def columns(X: Any) -> list[Any]:
 
 def catalogue(X: Any) -> Catalogue:
     """The first column is a benefit, the next ones are costs."""
-    first, *others = columns(X)
-    return Catalogue(X, benefits=[first], costs=others)
+    names = columns(X)
+    return Catalogue(X, benefits=names[:1], costs=names[1:])
 
 
 def chosen(X: Any) -> Any:
@@ -47,7 +47,7 @@ def not_negative(X: Any) -> Any:
     """Numbers without their sign where that makes sense: values must not be negative."""
     try:
         return [[abs(x) for x in row] for row in X] if isinstance(X, list) else abs(X)
-    except TypeError:
+    except (TypeError, NotImplementedError):
         return X
 
 

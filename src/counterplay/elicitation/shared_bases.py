@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_choice
+from counterplay.core.validation import FloatArray, check_choice, check_size
 from counterplay.elicitation.basis import (
     Basis,
     Complement,
@@ -23,6 +23,9 @@ from counterplay.elicitation.basis import (
 from counterplay.elicitation.benchmark_policy import single_objective_best
 from counterplay.elicitation.oracles import as_oracle
 from counterplay.elicitation.showroom import Representation, Showroom
+
+MOST_OBJECTIVES = 300
+"""A basis needs one maximisation for each pair of objectives."""
 
 BasisKind: TypeAlias = Literal["barycentric", "thesis", "single"]
 
@@ -66,6 +69,7 @@ class SharedBases:
     ) -> None:
         self.kind = check_choice(kind, "basis", ("barycentric", "thesis", "single"))
         self.oracle = as_oracle(source)
+        check_size(self.oracle.k, MOST_OBJECTIVES, "objectives")
         self.showroom = Showroom(self.oracle, representation)
         self.C = C
         self.complement = complement
