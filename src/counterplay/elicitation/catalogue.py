@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_float_array
 from counterplay.elicitation.oracles import PointSetOracle, value_table
 from counterplay.errors import InvalidInputError, UnknownNameError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _BLOCK = 128  # rows compared at a time
 
 
+@checked
 class Catalogue:
     """Items of a data frame, described by benefits (more is better) and costs (less is better).
 
@@ -152,6 +154,7 @@ class CatalogueOracle(PointSetOracle):
         return self.catalogue.describe(int(item))
 
 
+@checked
 def undominated(values: ArrayLike) -> IntArray:
     """Return the positions of rows that no other row beats in every column (one of equal rows).
 

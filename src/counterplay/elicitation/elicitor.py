@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Literal
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import check_choice, check_int
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query, User
@@ -23,6 +24,7 @@ from counterplay.elicitation.showroom import Representation
 from counterplay.errors import InvalidInputError, ProtocolError
 
 
+@checked
 class PreferenceElicitor(Elicitor):
     """Find a near-optimal option for one person with a guaranteed number of comparisons.
 
@@ -245,6 +247,7 @@ def _no_number(word: str) -> float:
     raise InvalidInputError(f"the saved state holds {word}, which is not a number")
 
 
+@checked
 def elicit_many(
     source: Any, users: Iterable[User], **params: Any
 ) -> tuple[list[ElicitationResult], SharedBases]:

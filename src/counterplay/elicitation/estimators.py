@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import FloatArray, check_float_array, check_int, check_real
 from counterplay.errors import InvalidInputError
@@ -22,6 +23,7 @@ from counterplay.errors import InvalidInputError
 Delta: TypeAlias = float | Literal["statement", "proof", "auto"]
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class PreferenceEstimate:
     """An estimated preference with everything it was computed from.
@@ -58,6 +60,7 @@ class PreferenceEstimate:
         return np.asarray(self.w_hat / self.w_hat.sum())
 
 
+@checked
 def solve_preference(V: ArrayLike, alpha_hat: ArrayLike, d_used: int | None = None) -> FloatArray:
     """Return the minimum-norm w with ``<w, V_1> = 1`` and ``<w, V_i> = alpha_{i-1}``.
 
@@ -92,6 +95,7 @@ def solve_preference(V: ArrayLike, alpha_hat: ArrayLike, d_used: int | None = No
     return np.asarray(q @ solve_triangular(r.T, target, lower=True))
 
 
+@checked
 def ratio_matrix(V: ArrayLike, alpha: ArrayLike) -> FloatArray:
     """Return the thesis' matrix A: row 1 is V_1, row i is ``alpha_{i-1} V_1 - V_i``.
 
@@ -108,6 +112,7 @@ def ratio_matrix(V: ArrayLike, alpha: ArrayLike) -> FloatArray:
     return np.vstack([values[:1], rows])
 
 
+@checked
 def truncation_dimension(extents: ArrayLike, delta: float) -> int:
     """Return d_delta: how many basis options come before the first extent of at most delta.
 
@@ -121,6 +126,7 @@ def truncation_dimension(extents: ArrayLike, delta: float) -> int:
     return int(thin[0]) + 1 if thin.size else len(m)
 
 
+@checked
 def truncated_preference(
     V: ArrayLike, alpha_hat: ArrayLike, extents: ArrayLike, delta: float
 ) -> tuple[FloatArray, int]:
@@ -139,6 +145,7 @@ def truncated_preference(
     return solve_preference(V, alpha_hat, d_used), d_used
 
 
+@checked
 def truncation_delta(
     rule: Delta,
     *,
@@ -182,6 +189,7 @@ def truncation_delta(
     return float(inside ** (1 / 3))
 
 
+@checked
 def nonnegative_preference(
     V: ArrayLike, alpha_hat: ArrayLike, errors: ArrayLike
 ) -> FloatArray | None:

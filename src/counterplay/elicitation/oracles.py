@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import FloatArray, check_float_array, check_positive_int
 from counterplay.elicitation.mdp import MultiObjectiveMDP, require_do_nothing
@@ -43,6 +44,7 @@ class LinearOracle(Protocol):
         ...
 
 
+@checked
 class MDPOracle:
     """Best policies of a decision process, by batched value iteration.
 
@@ -77,6 +79,7 @@ class MDPOracle:
         return list(best.policies), best.values
 
 
+@checked
 class PointSetOracle:
     """Best row of a table of value vectors; the zero option has the index -1.
 
@@ -137,6 +140,7 @@ class PointSetOracle:
         return [int(row) if ok else -1 for row, ok in zip(rows, positive)], values
 
 
+@checked
 class PolytopeOracle:
     """Best point of the polytope ``{v >= 0 : A v <= b}``, by linear programming (HiGHS).
 
@@ -187,6 +191,7 @@ class PolytopeOracle:
         return np.asarray(np.maximum(best.point, 0.0))
 
 
+@checked
 class CallableOracle:
     """Any external planner: a function from weights to ``(item, value vector)``.
 

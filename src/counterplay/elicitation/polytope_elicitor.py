@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, derive_seed, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -56,6 +57,7 @@ MOST_OBJECTIVES = 32
 """Nobody can compare options that differ in more; the polytope has too many vertices."""
 
 
+@checked
 class PolytopeElicitor(Elicitor):
     """Find the option this person wants with a handful of comparisons, with a certificate.
 

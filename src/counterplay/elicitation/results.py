@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray
@@ -45,6 +46,7 @@ class Contradiction:
         return f"answers {_numbers(self.conflict)} exclude each other; {', '.join(outcome)}"
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class ElicitationResult(Report):
     """The recommended option with its certificate.

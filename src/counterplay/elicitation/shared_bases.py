@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_choice, check_size
 from counterplay.elicitation.basis import (
@@ -30,6 +31,7 @@ MOST_OBJECTIVES = 300
 BasisKind: TypeAlias = Literal["barycentric", "thesis", "single"]
 
 
+@checked
 class SharedBases:
     """Caches what does not depend on the user: single-objective optima, bases, coefficients.
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, check_positive_int
 from counterplay.errors import InvalidInputError
 from counterplay.tables import FittedModel, Table
@@ -25,6 +26,7 @@ from counterplay.tradeoff.model import check_loss_matrix
 BatchLoss = Callable[[Any, Any], float]
 
 
+@checked
 def error_rate(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Share of wrong predictions: the usual primary loss.
 
@@ -39,6 +41,7 @@ def error_rate(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     return float(np.mean(truth != guess))
 
 
+@checked
 def missed_positives(y_true: ArrayLike, y_pred: ArrayLike, positive: Any = None) -> float:
     """Share of all cases that are positive but were not predicted so: a usual secondary loss.
 
@@ -124,6 +127,7 @@ def batch_guesses(
     return [model.predict(model.table(table, extra="drop")) for model in fitted]
 
 
+@checked
 def replay_losses(
     models: Sequence[Any],
     batches: Iterable[tuple[Any, Any]],
@@ -182,6 +186,7 @@ def replay_losses(
     )
 
 
+@checked
 class RiverExperts:
     """Streaming models as experts: predict, compare, learn, one example at a time.
 

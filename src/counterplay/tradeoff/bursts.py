@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.validation import (
     BoolArray,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked
 def cusum(l2: ArrayLike, c: float) -> FloatArray:
     """Return the largest excess over the rate ``c`` of any interval ending in each round.
 
@@ -59,6 +61,7 @@ def cusum(l2: ArrayLike, c: float) -> FloatArray:
     return result
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class BurstCheck(Report):
     """Whether each expert keeps the burst budget, with its worst interval.
@@ -126,6 +129,7 @@ class BurstCheck(Report):
         return ax
 
 
+@checked
 def burst_check(l2: ArrayLike, c: float, threshold: float) -> BurstCheck:
     """Check that no interval exceeds the rate ``c`` by more than a budget.
 
@@ -151,6 +155,7 @@ def burst_check(l2: ArrayLike, c: float, threshold: float) -> BurstCheck:
     return BurstCheck(rate, budget, within, excess, start, end, expert_names(l2))
 
 
+@checked
 def required_budget(l2: ArrayLike, c: float) -> pd.Series:
     """Return, per expert, the smallest burst budget it would have kept.
 
@@ -183,6 +188,7 @@ def required_budget(l2: ArrayLike, c: float) -> pd.Series:
     return pd.Series(excess, expert_names(l2), name="budget").rename_axis("expert")
 
 
+@checked
 def required_rate(l2: ArrayLike, budget: float) -> pd.Series:
     """Return, per expert, the smallest rate ``c`` at which it would have kept the budget.
 
@@ -222,6 +228,7 @@ def required_rate(l2: ArrayLike, budget: float) -> pd.Series:
     return pd.Series(rates, expert_names(l2), name="rate").rename_axis("expert")
 
 
+@checked
 def check_stint_budget(l2_played: ArrayLike, path: ArrayLike, c: float, threshold: float) -> bool:
     """Check the relaxed assumption: every stint on one expert keeps the budget.
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.state import Stateful, pack
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
@@ -59,6 +60,7 @@ from counterplay.tradeoff.stored import (
 Policy = Literal["guaranteed", "adaptive"]
 
 
+@checked
 @dataclass(frozen=True)
 class HarmBudget:
     """How much harm is tolerated: a rate per round, and bursts above it.
@@ -84,6 +86,7 @@ class HarmBudget:
         check_real(self.burst, "burst", low=0.0)
 
 
+@checked
 class ChampionChallenger(Stateful):
     """Decide round by round which of several models is live.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.state import Stateful
 from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
@@ -72,6 +73,7 @@ class Trace(Stateful):
         return array
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class ChampionReport(Report):
     """Everything a person wants to know about a champion/challenger stream so far.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_fraction
 from counterplay.tradeoff import bounds
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class ImpossibilityReport(Report):
     """Whether both promises can be kept on the given losses, and what it would take.
@@ -108,6 +110,7 @@ class ImpossibilityReport(Report):
         return self.check.plot(ax)
 
 
+@checked
 def impossibility_report(
     l1: ArrayLike,
     l2: ArrayLike,

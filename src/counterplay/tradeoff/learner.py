@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.exponential import first_outside
 from counterplay.core.online.state import Stateful
 from counterplay.core.play import Learner

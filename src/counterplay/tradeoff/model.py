@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.exponential import all_inside, first_outside
 from counterplay.core.validation import (
     BoolArray,
@@ -37,6 +38,7 @@ from counterplay.tables import Table
 EpochRule = Literal["thesis", "balanced"] | int
 
 
+@checked
 @dataclass(frozen=True)
 class Instance:
     """A bicriteria problem: losses, tolerated rate and burst budget.
@@ -138,6 +140,7 @@ class AdaptiveSecondary(ABC):
         return np.array([self.losses(t, actions[:t]) for t in range(actions.size)])
 
 
+@checked
 class CallableSecondary(AdaptiveSecondary):
     """An adaptive secondary loss given by a function of the round and the actions before it.
 
@@ -181,6 +184,7 @@ class CallableSecondary(AdaptiveSecondary):
         return check_loss_matrix(vector[None, :], "secondary").reshape(-1)
 
 
+@checked
 @dataclass(frozen=True)
 class EpochGrid:
     """Rounds cut into epochs of length B; the last one may be shorter.
@@ -255,6 +259,7 @@ class EpochGrid:
         return t // self.B
 
 
+@checked
 def burst_threshold(rounds: int, delta: float, alpha: float) -> float:
     """Return the burst budget ``delta * T**alpha``; warns where it promises nothing.
 
