@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from counterplay.cli import run
 from counterplay.commands.elicit import app
 from counterplay.errors import CounterplayError
+from counterplay.verify import verify
 
 COLUMNS = ["--benefit", "comfort", "--cost", "price", "--cost", "noise", "--name", "model"]
 
@@ -226,7 +227,15 @@ def test_bad_tables_get_one_clear_sentence(
         ),
         (
             lambda path: path.with_name("cars.csv.elicit.json").write_text("{}"),
-            "not a saved questionnaire",
+            "kind: expected 'questionnaire', got None; start over with --fresh",
+        ),
+        (
+            lambda path: path.with_name("cars.csv.elicit.json").write_text("[" * 100_000),
+            "nested 100000 deep, at most 40 is allowed; start over with --fresh",
+        ),
+        (
+            lambda path: path.with_name("cars.csv.elicit.json").write_bytes(b"\xff"),
+            "not valid UTF-8; start over with --fresh",
         ),
     ],
 )
@@ -250,3 +259,20 @@ def test_command_line_knows_the_questionnaire(
 ) -> None:
     assert run(["elicit", str(cars.with_name("nothing.csv"))]) == 2
     assert "there is no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("undo", [False, True])
+def test_the_export_is_verified_by_other_code(cars: Path, undo: bool) -> None:
+    export = cars.with_name("cars.jsonl")
+    words = ["1", "u"] if undo else []
+    options = [*COLUMNS, "--export", str(export)]
+    done = talk(cars, *words, *["1", "2"] * 20, options=options)
+    assert done.exit_code == 0, done.output
+    assert "check it with: counterplay verify" in done.output
+    assert run(["verify", str(export), "--table", str(cars)]) == 0
+    found = verify(export, table=cars)
+    assert found.holds, found.summary()
+    names = [check.name for check in found.checks]
+    assert names == ["configuration", "chain of person", "table", "certificate of person"]
+    cars.write_text(cars.read_text().replace("0.", "1.", 1))
+    assert run(["verify", str(export), "--table", str(cars)]) == 3

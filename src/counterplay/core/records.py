@@ -141,7 +141,7 @@ def read_json(
 
     try:
         value = json.loads(
-            data,
+            data.decode(),
             object_pairs_hook=pairs,
             parse_constant=constant,
             parse_int=integer,

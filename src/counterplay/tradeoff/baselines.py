@@ -20,6 +20,7 @@ from counterplay.core.arguments import checked
 from counterplay.core.online import ScalarLearner
 from counterplay.core.online.chain import independent_chain, pick
 from counterplay.core.online.follow_lazy_leader import cumulative_before
+from counterplay.core.online.stored import require, same_kinds
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
     BoolArray,
@@ -35,7 +36,6 @@ from counterplay.tradeoff.learner import BicriteriaLearner
 from counterplay.tradeoff.model import EpochRule
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan, join_plans, plain_plan
-from counterplay.tradeoff.stored import require, same_kinds
 
 Rule = Callable[[FloatArray, FloatArray], ArrayLike]
 _PROBES = 64  # rounds whose answer is asked for a second time

@@ -10,11 +10,11 @@ import numpy as np
 
 from counterplay.core.arguments import checked
 from counterplay.core.online.state import Stateful
+from counterplay.core.online.stored import require
 from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.tables.cells import shown
 from counterplay.tradeoff.oracle import Deactivation
-from counterplay.tradeoff.stored import require
 
 if TYPE_CHECKING:
     import pandas as pd

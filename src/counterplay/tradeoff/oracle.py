@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.arguments import checked
 from counterplay.core.online.state import Stateful
+from counterplay.core.online.stored import inside, require, same_kinds
 from counterplay.core.report import Report
 from counterplay.core.validation import (
     BoolArray,
@@ -31,7 +32,6 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
 from counterplay.tradeoff.model import check_loss_matrix, empty_message, limit_of
-from counterplay.tradeoff.stored import inside, require, same_kinds
 
 if TYPE_CHECKING:
     import pandas as pd

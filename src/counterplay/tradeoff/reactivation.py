@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from counterplay.core.arguments import checked
 from counterplay.core.online.chain import LazyChain
 from counterplay.core.online.coupling import maximal_coupling
+from counterplay.core.online.stored import inside, require
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
     BoolArray,
@@ -34,7 +35,6 @@ from counterplay.tradeoff import bounds
 from counterplay.tradeoff.model import EpochRule, check_losses
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan, plain_plan
-from counterplay.tradeoff.stored import inside, require
 from counterplay.tradeoff.watched import EpochWeights, Fallback
 
 Sampling = Literal["dartboard", "coupling"]
