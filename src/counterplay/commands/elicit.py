@@ -7,7 +7,6 @@ Source: docs/theory/08-elicitation.md, "Sessions".
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,20 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-import numpy as np
 import typer
 
 from counterplay.core import export_bodies as lines
 from counterplay.core.exports import EventChain, write_export
 from counterplay.core.files import read_limited, write_atomic
 from counterplay.core.records import LIMIT, read_record, write_record
-from counterplay.core.validation import IntArray
 from counterplay.elicitation.catalogue import Catalogue
 from counterplay.elicitation.comparisons import Answer, Option, Query
 from counterplay.elicitation.polytope_elicitor import PolytopeElicitor
 from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.saved import SavedTerminal, Setup
 from counterplay.errors import ContradictionError, InvalidInputError, InvalidStateError
+from counterplay.tables import read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,9 +71,11 @@ def elicit(
 
     console = Console(stderr=as_json, highlight=False)
     path = session or catalogue.with_name(catalogue.name + ".elicit.json")
-    digest = _digest(catalogue)
+    table = read_table(catalogue)
+    for note in table.notes:
+        console.print(f"{catalogue.name}: {note}", markup=False)
+    frame, digest = _numbered(table.frame), table.sha256
     saved = None if fresh else _read_session(path, catalogue, digest)
-    frame = _read_table(catalogue)
     if saved is None:
         benefits, costs = benefit or [], cost or []
         if not benefits and not costs:
@@ -85,7 +85,7 @@ def elicit(
     else:
         setup = saved.setup
         _check_setup(setup, benefit, cost, path)
-    items, rows = _catalogue(frame, setup, console)
+    items = _catalogue(frame, setup, console)
     if saved is None:
         elicitor = PolytopeElicitor(items, target_regret=target, random_state=seed)
     else:
@@ -98,10 +98,10 @@ def elicit(
         result = elicitor.result()
         talk.show_result(result)
         if export is not None:
-            write_atomic(export, export_text(catalogue.name, elicitor, items, rows))
+            write_atomic(export, export_text(catalogue.name, elicitor, items))
             console.print(f"wrote {export}; check it with: counterplay verify {export}")
         if as_json:
-            typer.echo(json.dumps(_result_record(result, items, rows)))
+            typer.echo(json.dumps(_result_record(result, items)))
 
 
 @dataclass
@@ -260,22 +260,10 @@ def _better(first: float, second: float) -> int | None:
     return None if first == second else int(second > first)
 
 
-def _digest(path: Path) -> str:
-    if not path.is_file():
-        raise InvalidInputError(f"there is no file {path}; give the path of a .csv or .parquet")
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _read_table(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    try:
-        if path.suffix.lower() == ".parquet":
-            return pd.read_parquet(path)
-        return pd.read_csv(path)
-    except (ValueError, OSError) as error:
-        reason = str(error).strip()
-        raise InvalidInputError(f"{path.name} cannot be read as a table: {reason}") from None
+def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with its rows counted from 0; a named index becomes a column."""
+    name = frame.index.name
+    return frame.reset_index(drop=not isinstance(name, str) or name in frame.columns)
 
 
 @contextmanager
@@ -334,18 +322,17 @@ def _ask_columns(
     return benefits, costs
 
 
-def _catalogue(frame: pd.DataFrame, setup: Setup, console: Console) -> tuple[Catalogue, IntArray]:
-    """The complete items, and the row of the file each of them comes from."""
+def _catalogue(frame: pd.DataFrame, setup: Setup, console: Console) -> Catalogue:
+    """Return the complete items; each keeps the number of its row in the file."""
     columns = [*setup.benefits, *setup.costs]
     known = [column for column in columns if column in frame.columns]
-    rows = np.flatnonzero(frame[known].notna().all(axis=1))
-    complete = frame.iloc[rows]
+    complete = frame[frame[known].notna().all(axis=1)]
     if len(complete) < len(frame):
         console.print(f"left out {len(frame) - len(complete)} items with missing numbers")
-    if len(complete) == 1:
-        raise InvalidInputError("the catalogue has only one complete item; a choice needs two")
-    items = Catalogue(complete, benefits=setup.benefits, costs=setup.costs, name=setup.name)
-    return items, rows
+    if len(complete) < 2:
+        found = "only one complete item" if len(complete) else "no complete item"
+        raise InvalidInputError(f"the catalogue has {found}; a choice needs two")
+    return Catalogue(complete, benefits=setup.benefits, costs=setup.costs, name=setup.name)
 
 
 def _naming_column(frame: pd.DataFrame) -> str | None:
@@ -356,7 +343,7 @@ def _naming_column(frame: pd.DataFrame) -> str | None:
     return None
 
 
-def export_text(study: str, elicitor: PolytopeElicitor, items: Catalogue, rows: IntArray) -> str:
+def export_text(study: str, elicitor: PolytopeElicitor, items: Catalogue) -> str:
     """Answers and result as an export: a chain of events that ``counterplay verify`` recomputes."""
     chain, who = EventChain("person"), "person"
     pool = elicitor._state_or_new().pool
@@ -387,16 +374,19 @@ def export_text(study: str, elicitor: PolytopeElicitor, items: Catalogue, rows: 
         target=elicitor.target_regret,
         wrong_answers=elicitor.wrong_answers,
         columns=lines.Columns(
-            benefits=items.benefits, costs=items.costs, scale=items.scale, rows=tuple(rows.tolist())
+            benefits=tuple(map(str, items.benefits)),
+            costs=tuple(map(str, items.costs)),
+            scale=items.scale,
+            rows=tuple(map(int, items.index)),
         ),
     )
     return write_export(study, "elicitation", msgspec.to_builtins(config), [chain])
 
 
-def _result_record(result: ElicitationResult, items: Catalogue, rows: IntArray) -> dict[str, Any]:
-    """The result for programs; ``row`` counts the rows of the file from 0, without the header."""
+def _result_record(result: ElicitationResult, items: Catalogue) -> dict[str, Any]:
+    """Return the result for programs; ``row`` counts the rows from 0, without the header."""
     return {
-        "row": int(rows[result.index]),
+        "row": int(result.row),
         "name": items.names[result.index],
         "regret_certificate": result.regret_certificate,
         "questions": result.n_queries,

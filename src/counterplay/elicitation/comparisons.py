@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
 )
@@ -73,6 +74,7 @@ _SWAPPED = {
 }
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class Option:
     """One side of a question, in up to three representations.
@@ -102,6 +104,7 @@ class Option:
         return f"with {100 * self.chance:.3g} % chance {self.label}, otherwise nothing"
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Query:
     """A question: which of two options does the person prefer?

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from counterplay.core.arguments import checked
 from counterplay.core.records import write_record
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import check_choice, check_int
@@ -35,6 +36,7 @@ from counterplay.elicitation.showroom import Representation
 from counterplay.errors import InvalidInputError, ProtocolError
 
 
+@checked
 class PreferenceElicitor(Elicitor):
     """Find a near-optimal option for one person with a guaranteed number of comparisons.
 
@@ -221,6 +223,7 @@ class PreferenceElicitor(Elicitor):
             )
 
 
+@checked
 def elicit_many(
     source: Any, users: Iterable[User], **params: Any
 ) -> tuple[list[ElicitationResult], SharedBases]:

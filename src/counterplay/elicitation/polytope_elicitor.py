@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.records import require_state, write_record
 from counterplay.core.seeds import RandomState, derive_seed, generator
 from counterplay.core.validation import (
@@ -22,6 +23,7 @@ from counterplay.core.validation import (
     check_float_array,
     check_int,
     check_real,
+    check_size,
 )
 from counterplay.elicitation import bounds
 from counterplay.elicitation.adaptive_state import (
@@ -61,6 +63,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+MOST_OBJECTIVES = 32
+"""Nobody can compare options that differ in more; the polytope has too many vertices."""
+
+
+@checked
 class PolytopeElicitor(Elicitor):
     """Find the option this person wants with a handful of comparisons, with a certificate.
 
@@ -71,7 +78,7 @@ class PolytopeElicitor(Elicitor):
     ----------
     source:
         A :class:`Catalogue`, a table of values, a :class:`MultiObjectiveMDP`, an oracle, or a
-        :class:`SharedBases`.
+        :class:`SharedBases`; with at most 32 objectives.
     target_regret:
         Stop when the recommended option is at most this fraction below the best one, for every
         preference that explains the answers.
@@ -389,6 +396,7 @@ class PolytopeElicitor(Elicitor):
         self._forget_query()
 
     def _settings(self, k: int) -> Settings:
+        check_size(k, MOST_OBJECTIVES, "objectives")
         target = check_real(self.target_regret, "target_regret", low=1e-6, high=1.0, open_high=True)
         wrong = check_int(self.wrong_answers, "wrong_answers", low=0, high=MAX_WRONG)
         adaptive = self.adaptive_questions

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.coupling import maximal_coupling
 from counterplay.core.online.stored import inside
 from counterplay.core.seeds import RandomState
@@ -25,6 +26,7 @@ from counterplay.tradeoff.plan import Plan, plain_plan
 from counterplay.tradeoff.watched import EpochWeights, Fallback
 
 
+@checked
 class AdaNormalHedge(EpochWeights):
     """Sleeping experts without parameters, made lazy by maximal coupling.
 

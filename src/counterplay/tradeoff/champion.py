@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.state import Stateful, pack
 from counterplay.core.online.stored import (
     fresh_twin,
@@ -38,12 +39,16 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.errors import InvalidInputError, ProtocolError
+from counterplay.tables import FittedModel
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.adanormalhedge import AdaNormalHedge
 from counterplay.tradeoff.adapters import (
     BatchLoss,
+    batch_guesses,
     batch_harm,
+    batch_table,
     check_models,
+    compares_labels,
     error_rate,
     missed_positives,
 )
@@ -58,6 +63,7 @@ Policy = Literal["guaranteed", "adaptive"]
 _WHAT = "the stored ChampionChallenger"
 
 
+@checked
 @dataclass(frozen=True)
 class HarmBudget:
     """How much harm is tolerated: a rate per round, and bursts above it.
@@ -83,6 +89,7 @@ class HarmBudget:
         check_real(self.burst, "burst", low=0.0)
 
 
+@checked
 class ChampionChallenger(Stateful):
     """Decide round by round which of several models is live.
 
@@ -360,13 +367,25 @@ class ChampionChallenger(Stateful):
         return self._live
 
     def predict(self, X: Any) -> Any:
-        """Return the predictions of the live model."""
-        return self._require_models()[self._live].predict(X)
+        """Return the predictions of the live model; columns of a frame are matched by name."""
+        models = [FittedModel.of(model) for model in self._require_models()]
+        live = models[self._live]
+        return live.predict(live.table(batch_table(models, X), extra="drop"))
 
     def observe(self, X: Any, y: Any) -> int:
-        """Judge all models on one batch with known labels; return who is live in the next round."""
+        """Judge all models on one batch with known labels; return who is live in the next round.
+
+        Parameters
+        ----------
+        X:
+            The rows, in any container the models were fitted on; columns of a frame are matched by
+            name.
+        y:
+            One label per row, in any coding; for measurements give both losses yourself.
+        """
         models = check_models(self._require_models(), "predict")
-        return self._judge(y, [model.predict(X) for model in models])
+        labels = compares_labels(self.primary, self.secondary)
+        return self._judge(y, batch_guesses(models, X, y, labels=labels))
 
     def predict_one(self, x: Any) -> Any:
         """Return the live model's prediction for one example, for models such as river's."""
@@ -379,6 +398,7 @@ class ChampionChallenger(Stateful):
         yet (None) counts as wrong.
         """
         models = check_models(self._require_models(), "predict_one")
+        check_models(models, "learn_one")
         live = self._judge(y, [model.predict_one(x) for model in models])
         for model in models:
             model.learn_one(x, y)
@@ -417,6 +437,7 @@ class ChampionChallenger(Stateful):
                 None if watchdog._warned else self._learner.guarantees()["sleeping regret"]
             ),
             trace=self._trace.to_array(),
+            positive=self.positive,
         )
 
     def to_json(self) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import LazyChain
 from counterplay.core.online.coupling import maximal_coupling
 from counterplay.core.online.stored import inside, require
@@ -39,6 +40,7 @@ from counterplay.tradeoff.watched import EpochWeights, Fallback
 Sampling = Literal["dartboard", "coupling"]
 
 
+@checked
 class ReactivationLearner(EpochWeights):
     """Compete with every expert over its active time, however often it goes and comes back.
 
@@ -241,6 +243,7 @@ class ReactivationLearner(EpochWeights):
         return found
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class ReactivationTrace:
     """Inner quantities of ``ReactivationLearner`` in every epoch.
