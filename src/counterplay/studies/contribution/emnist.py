@@ -53,12 +53,12 @@ class _Results(msgspec.Struct):
     """What the figures and verdicts read; the file holds more."""
 
     format: Literal["counterplay-contribution-emnist-1"]
-    device: str
     rounds: Positive
     runs: Positive
     threshold: Fraction
     cells: tuple[_Cell, ...]
     solo: tuple[_Solo, ...]
+    device: str = "unknown"
     eight: tuple[_Cell, ...] = ()
     search: _Search | None = None
     speed: dict[str, Any] = {}
@@ -113,7 +113,7 @@ def emnist_verdicts(path: str | os.PathLike[str], share: float = 0.25) -> list[V
                 speed["ratio"],
                 5.0,
                 what=f"{speed['ratio_plain']:.2f} times as fast as plain torch on "
-                f"{data['device']}; as the same code one by one",
+                f"{data.get('device', 'unknown')}; as the same code one by one",
             )
         )
     return found
