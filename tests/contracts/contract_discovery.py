@@ -31,7 +31,8 @@ CASE_KEYS = {
 }  # fmt: skip
 # Plumbing of core that users never call: a docstring is enough.
 PLUMBING = {
-    "annotations", "arguments", "bits", "class_builders", "class_io", "draws", "figures", "files",
+    "annotations", "arguments", "bits", "class_builders", "class_io", "draws", "export_bodies",
+    "exports", "figures", "files", "records",
     "play", "programs", "progress", "report", "seeds", "session", "threads",
     "validation", "weights",
 }  # fmt: skip
