@@ -209,3 +209,11 @@ def test_ten_thousand_columns() -> None:
     names = [f"c{j}" for j in range(10_000)]
     frame = pd.DataFrame(np.zeros((2, 10_000)), columns=names)
     assert Table.of(frame[names[::-1]]).select(names).names == tuple(names)
+
+
+@pytest.mark.parametrize("given", ["sample_weight", "groups"])
+def test_weights_and_groups_in_another_order_are_refused(people: pd.DataFrame, given: str) -> None:
+    values = pd.Series([1, 2, 3, 4], index=people.index)
+    assert len(Table.of(people, **{given: values})) == 4
+    with pytest.raises(InvalidInputError, match=f"{given} has the rows of X in another order"):
+        Table.of(people, **{given: values[::-1]})
