@@ -32,9 +32,8 @@ CASE_KEYS = {
 # Plumbing of core that users never call: a docstring is enough.
 PLUMBING = {
     "annotations", "arguments", "bits", "class_builders", "class_io", "draws", "export_bodies",
-    "exports", "figures", "files", "records",
-    "play", "programs", "progress", "report", "seeds", "session", "threads",
-    "validation", "weights",
+    "exports", "figures", "files", "play", "programs", "progress", "records", "report", "seeds",
+    "session", "setting", "threads", "validation", "weights",
 }  # fmt: skip
 
 

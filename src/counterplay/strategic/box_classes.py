@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_int
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_features
-from counterplay.strategic.columns import aligned_costs, column_order, common_names
+from counterplay.strategic.features import accepted_class, column_order, common_names, read_costs
 from counterplay.strategic.metrics import NormMetric, Points
 from counterplay.strategic.trees import add_price, positive_leaf_boxes
 
@@ -78,19 +78,26 @@ class RuleSetClass(HypothesisClass):
 
     @classmethod
     def from_trees(
-        cls, trees: Sequence[Any], norm: float = 2, costs: ArrayLike | None = None
+        cls,
+        trees: Sequence[Any],
+        norm: float = 2,
+        costs: ArrayLike | None = None,
+        *,
+        positive: Any = None,
     ) -> RuleSetClass:
         """Build the catalogue from fitted binary ``DecisionTreeClassifier`` objects.
 
-        Trees fitted on frames are matched by the names of their columns.
+        Trees fitted on frames are matched by the names of their columns. ``positive`` is the class
+        that counts as accepted; it may be left out when the classes are 0 and 1.
         """
+        wanted = accepted_class(trees, positive)
         names = common_names(trees)
         rules = []
         for tree in trees:
-            lower, upper = positive_leaf_boxes(tree)
+            lower, upper = positive_leaf_boxes(tree, wanted)
             order = column_order(tree, names)
             rules.append((lower[:, order], upper[:, order]))
-        catalogue = cls(rules, norm=norm, costs=aligned_costs(costs, names))
+        catalogue = cls(rules, norm=norm, costs=read_costs(costs, names))
         catalogue.names = names
         return catalogue
 

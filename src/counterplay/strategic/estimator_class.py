@@ -19,8 +19,9 @@ from counterplay.core.class_builders import from_estimators
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_features, check_indices
-from counterplay.strategic.columns import ByName, aligned_costs, column_names, common_names
+from counterplay.strategic.features import ByName, accepted_class, common_names, numbers, read_costs
 from counterplay.strategic.metrics import NormMetric, Points
+from counterplay.tables import Table
 
 _TREE_METRICS = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}
 
@@ -40,7 +41,7 @@ class EstimatorClass(HypothesisClass):
         ``(N, d)`` points that agents can move to, for example past applicants; the columns of a
         frame are matched by name with those the classifiers were fitted on.
     positive:
-        The class that counts as accepted; default: the larger one.
+        The class that counts as accepted; may be left out when the classes are 0 and 1.
     norm:
         How effort adds up over features: 1, 2 or ``numpy.inf``.
     costs:
@@ -66,13 +67,14 @@ class EstimatorClass(HypothesisClass):
         costs: ArrayLike | None = None,
     ) -> None:
         self.estimators = tuple(estimators)
-        self.names = common_names(self.estimators) or column_names(pool)
-        self.pool = check_features(pool, names=self.names).copy()
-        if self.pool.shape[0] == 0:
-            raise InvalidInputError("pool must contain at least one point")
-        self.positive = positive
+        if not self.estimators:
+            raise InvalidInputError("estimators must contain at least one fitted classifier")
+        self.positive = accepted_class(self.estimators, positive)
+        table = Table.of(pool, columns=common_names(self.estimators), what="pool")
+        self.names = common_names(self.estimators) or table.names
+        self.pool = numbers(table).copy()
         self.n = len(self.estimators)
-        self.metric: NormMetric = NormMetric(norm, aligned_costs(costs, self.names))
+        self.metric: NormMetric = NormMetric(norm, read_costs(costs, self.names))
         self._models = [ByName(estimator, self.names) for estimator in self.estimators]
         accepted = from_estimators(self._models, self.pool, positive)
         self._members = [np.flatnonzero(row) for row in accepted]

@@ -42,6 +42,8 @@ class Predictor(ABC):
 
     def accepted(self, agents: Agents) -> BoolArray:
         """Return which agents are accepted after their move."""
+        if (hypotheses := getattr(self, "hypotheses", None)) is not None:
+            agents.match(hypotheses)
         if agents.radius is None:
             return np.asarray(agents.sets @ self.accepted_points().astype(np.int64)) > 0
         within: BoolArray = self.distance(agents.X) <= agents.reach

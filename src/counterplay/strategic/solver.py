@@ -20,6 +20,7 @@ import numpy as np
 
 from counterplay.core.bits import mask_to_int
 from counterplay.core.finite_class import FiniteClass
+from counterplay.core.setting import Setting
 from counterplay.core.validation import BoolArray, check_positive_int
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.filters import safe_filter
@@ -32,7 +33,6 @@ from counterplay.strategic.settings import (
     FEATURES_AFTER_GRAPH,
     FEATURES_FIRST,
     FEATURES_FIRST_GRAPH,
-    Setting,
     applicant_setting,
     graph_setting,
 )

@@ -20,8 +20,9 @@ from counterplay.core.play import play
 from counterplay.core.progress import track
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, spawn
+from counterplay.core.setting import Setting
 from counterplay.core.stats import Interval, mean_interval
-from counterplay.core.validation import FloatArray, check_int, check_labels01
+from counterplay.core.validation import FloatArray, check_int
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.agents import Agents
 from counterplay.strategic.applicants import Applicants
@@ -29,6 +30,7 @@ from counterplay.strategic.classes import HypothesisClass
 from counterplay.strategic.elimination import DeltaOnlyElimination, SequentialElimination
 from counterplay.strategic.erm import FiniteERM
 from counterplay.strategic.estimator_class import TabulatedClass
+from counterplay.strategic.features import read_labels
 from counterplay.strategic.halving import StrategicHalving
 from counterplay.strategic.metrics import Points
 from counterplay.strategic.mwmr import MWMR
@@ -38,7 +40,6 @@ from counterplay.strategic.settings import (
     FEATURES_AFTER,
     FEATURES_FIRST,
     REPORT_ONLY,
-    Setting,
 )
 from counterplay.strategic.union_sampling import UnionSamplingLearner
 
@@ -180,6 +181,7 @@ def value_of_information(
     *,
     radius: ArrayLike,
     y: ArrayLike | None = None,
+    positive: Any = None,
     targets: Sequence[int] | None = None,
     repeats: int = 10,
     progress: bool = False,
@@ -199,6 +201,8 @@ def value_of_information(
         True labels. Default: for each run the labels that make a random rule of the catalogue
         perfect. With real labels usually no rule is perfect; learners then start over whenever
         their version space is empty.
+    positive:
+        The label applicants want; may be left out when labels are 0 and 1 or True and False.
     targets:
         The perfect rules to use instead of random ones.
     repeats:
@@ -224,7 +228,7 @@ def value_of_information(
     table = TabulatedClass(hypotheses, X)
     m = table.table.shape[0]
     count = check_int(repeats, "repeats", low=1) if targets is None else len(targets)
-    labels = None if y is None else check_labels01(y)
+    labels = None if y is None else read_labels(y, m, positive)
     rows: list[dict[str, Any]] = []
     naive, oracle = [], []
     streams = spawn(random_state, count)

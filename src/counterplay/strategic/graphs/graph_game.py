@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
+from counterplay.core.setting import Setting
 from counterplay.core.validation import BoolArray, IntArray, check_labels01
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.game import StrategicGame
@@ -26,7 +27,6 @@ from counterplay.strategic.settings import (
     FEATURES_FIRST_GRAPH,
     Feedback,
     Seen,
-    Setting,
     graph_setting,
 )
 from counterplay.strategic.transcript import StrategicTranscript

@@ -11,13 +11,14 @@ import numpy as np
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.play import Learner
+from counterplay.core.setting import Setting
 from counterplay.core.validation import BoolArray
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.graph_classes import ExplicitGraphClass, ProductGraphClass
 from counterplay.strategic.graphs.graph_game import GraphApplicants, GraphGame
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 from counterplay.strategic.learner import StrategicLearner
-from counterplay.strategic.settings import FEATURES_AFTER_GRAPH, Seen, Setting
+from counterplay.strategic.settings import FEATURES_AFTER_GRAPH, Seen
 
 
 @dataclass(frozen=True, eq=False)
