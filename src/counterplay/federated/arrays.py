@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import check_choice
 from counterplay.errors import MissingDependencyError
 
@@ -24,6 +25,7 @@ Precision = Literal["float32", "float64"]
 ONE_THREAD = 1e8
 
 
+@checked
 class NumpyArrays:
     """Arrays in NumPy; needs no other package."""
 
@@ -92,6 +94,7 @@ class NumpyArrays:
         return contextlib.nullcontext()
 
 
+@checked
 class TorchArrays:
     """Tensors in torch, on the CPU or a GPU."""
 
