@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked
 class Agents:
     """Agents as arrays: positions, true labels and abilities.
 
@@ -74,8 +76,8 @@ class Agents:
 
     def __init__(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: Any,
         radius: ArrayLike | None = None,
         sets: Any = None,
         atol: float = 0.0,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from counterplay.core.arguments import checked
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator, spawn
 from counterplay.core.setting import Setting
@@ -38,6 +39,7 @@ class Population(ABC):
         """Draw ``m`` agents independently."""
 
 
+@checked
 class EmpiricalPopulation(Population):
     """Agents drawn with replacement from a list.
 
@@ -135,6 +137,7 @@ class ObliviousGame(CatalogueGame):
         return catalogue_transcript(learner, self.setting, log)
 
 
+@checked
 class Applicants(ObliviousGame):
     """A list of agents who apply one after the other.
 
@@ -209,6 +212,7 @@ class Applicants(ObliviousGame):
         return self.agents, int(self._queue[self.used - 1])
 
 
+@checked
 class ApplicantStream(ObliviousGame):
     """An endless stream of independent agents from a population.
 

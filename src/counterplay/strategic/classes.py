@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -125,6 +126,7 @@ class HypothesisClass(ABC):
         return np.sort(first).astype(np.int64)
 
 
+@checked
 class DistanceTableClass(HypothesisClass):
     """A class known only through its rows of distances: the row is the point.
 

@@ -237,7 +237,7 @@ def read_sample(
     from sklearn.utils.multiclass import type_of_target
     from sklearn.utils.validation import _check_sample_weight
 
-    if y is not None and not isinstance(y, np.ndarray | list):
+    if isinstance(y, pd.Series | pd.Index | pd.DataFrame | pd.api.extensions.ExtensionArray):
         y = Labels.of(y).values
     rows, labels = validated(estimator, _frame_of_numbers(X), y)
     kind = translated(type_of_target, labels, input_name="y", raise_unknown=True)

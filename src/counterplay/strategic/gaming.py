@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.stats import clopper_pearson
 from counterplay.core.validation import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class GamingReport(Report):
     """Accuracy, errors, moves and costs as a function of how far applicants can move.
@@ -149,7 +151,7 @@ class GamingReport(Report):
         frame.insert(1, "cost", self.reach.upper[who])
         return frame
 
-    def by_group(self, groups: ArrayLike) -> pd.DataFrame:
+    def by_group(self, groups: Any) -> pd.DataFrame:
         """Return the table for each group of applicants."""
         import pandas as pd
 
@@ -237,17 +239,18 @@ class GamingReport(Report):
         return ax
 
 
+@checked
 def gaming_report(
     model: Any,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: Any,
     radius: ArrayLike | None = None,
     *,
     positive: Any = None,
     norm: float = 2,
-    costs: ArrayLike | None = None,
+    costs: Any = None,
     ability: ArrayLike | None = None,
-    pool: ArrayLike | None = None,
+    pool: Any = None,
     lipschitz: float | None = None,
     confidence: float = 0.95,
 ) -> GamingReport:

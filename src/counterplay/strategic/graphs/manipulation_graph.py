@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -33,6 +34,7 @@ from counterplay.tables import Table
 from counterplay.tables.table import match_columns
 
 
+@checked
 @dataclass(frozen=True)
 class Action:
     """A named change of one feature with a cost.
@@ -73,6 +75,7 @@ class Action:
             raise InvalidInputError(f"action {self.name!r} changes nothing; leave it out")
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class ManipulationGraph:
     """A directed graph on nodes 0 to n-1: arcs are the moves people can make.
@@ -366,6 +369,7 @@ def _ranges(actions: Sequence[Action], X: FloatArray) -> tuple[FloatArray, Float
     return low, high
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class LocalGraph:
     """Moves on an infinite domain, given by a function that lists the neighbours of a point.

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
@@ -29,6 +30,7 @@ from counterplay.tables import FittedModel, Labels, Table
 Tie: TypeAlias = "Literal['uniform', 'first'] | Callable[[IntArray], int]"
 
 
+@checked
 def respond(
     labels: ArrayLike,
     x: int,
@@ -66,9 +68,10 @@ def respond(
     return chosen
 
 
+@checked
 def induced_predictions(
     model: Any,
-    X: ArrayLike,
+    X: Any,
     graph: ManipulationGraph | LocalGraph | None = None,
     *,
     positive: Any = None,
@@ -99,13 +102,14 @@ def induced_predictions(
     return result
 
 
+@checked
 def strategic_accuracy(
     model: Any,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: Any,
     *,
     graph: ManipulationGraph | LocalGraph | None = None,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Any = None,
     positive: Any = None,
 ) -> float:
     """Share of people treated right after they have moved; their label does not move with them.
@@ -129,6 +133,7 @@ def strategic_accuracy(
     return float(np.average(right, weights=table.weights))
 
 
+@checked
 def stackelberg_regret(
     losses: ArrayLike,
     nodes: Sequence[int],
