@@ -253,6 +253,7 @@ class RiverExperts:
         both = check_loss_matrix(pairs, "expert")
         return np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
 
+    @checked
     def replay(
         self, stream: Iterable[tuple[Mapping[str, Any], Any]], n: int | None = None
     ) -> tuple[FloatArray, FloatArray]:
