@@ -354,7 +354,7 @@ is needed
         first = self.index[first_missing(column)]
         raise InvalidInputError(
             f"column {shown(name, 40)} of {self.what} has {int(column.isna().sum())} missing values"
-            f" (first in row {shown(first, 30)}); impute or drop them"
+            f" (NaN; first in row {shown(first, 30)}); impute or drop them"
         )
 
     def _place(self, i: int, j: int) -> str:
