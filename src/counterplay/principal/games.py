@@ -64,7 +64,7 @@ class PrincipalAgentGame(ABC):
 
     def check_policies(self, policies: Any, name: str = "P0") -> tuple[Any, ...]:
         """Return a non-empty tuple of canonical policies."""
-        if not isinstance(policies, Iterable):
+        if not isinstance(policies, Iterable) or getattr(policies, "shape", None) == ():
             raise InvalidInputError(f"{name} must be a list of policies, got {shorten(policies)}")
         checked = tuple(self.check_policy(policy) for policy in policies)
         if not checked:
