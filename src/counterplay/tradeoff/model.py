@@ -329,7 +329,7 @@ def check_loss_matrix(losses: ArrayLike, which: str) -> FloatArray:
         losses = Table.of(losses, what=f"{which} losses").numbers()
     array = as_losses(losses, which)
     if array.ndim != 2 or np.ndim(losses) != 2:
-        raise InvalidInputError(f"{which} losses must have 2 axes, got shape {np.shape(losses)}")
+        raise InvalidInputError(f"{which} losses must have 2 axes, got shape {np.shape(array)}")
     if array.size == 0:
         raise InvalidInputError(f"{which} losses must not be empty, got shape {array.shape}")
     if all_inside(array.reshape(-1), 0.0, 1.0):
