@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import (
     Doubling,
     ExploreThenCommit,
@@ -21,6 +22,7 @@ from counterplay.core.online import (
     MaximalCouplingSampler,
     ShrinkingDartboard,
 )
+from counterplay.core.records import read_json
 from counterplay.elicitation import (
     LinearPreferenceUser,
     PolytopeElicitor,
@@ -61,6 +63,7 @@ def build() -> Iterator[Parts]:
         yield from _learners()
         yield from _scalar_learners()
         yield from _exports()
+        yield _finite_class()
 
 
 def _labeling(name: str, noisy: bool) -> Parts:
@@ -345,6 +348,20 @@ def _export(name: str, text: str) -> Parts:
         found.summary()
 
     return name, json.dumps([json.loads(line) for line in text.splitlines()]), read, use, ()
+
+
+def _finite_class() -> Parts:
+    labels = np.random.default_rng(0).integers(0, 2, size=(5, 9))
+    made = FiniteClass.from_matrix(labels, weights=[1, 2, 3, 4, 5], exact=True, names=list("abcde"))
+
+    def use(found: FiniteClass) -> None:
+        _finite(found.error_rates(0))
+        json.dumps(found.to_dict(), allow_nan=False)
+
+    def read(text: Any) -> FiniteClass:
+        return FiniteClass.from_dict(read_json(text, what="the text"))
+
+    return "finite class", json.dumps(made.to_dict()), read, use, ()
 
 
 def _no_constant(name: str) -> None:

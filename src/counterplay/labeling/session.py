@@ -18,6 +18,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.records import (
     check_fingerprint,
     read_record,
@@ -60,8 +61,10 @@ from counterplay.labeling.saved import (
     problem_fingerprint,
     saved_event,
 )
+from counterplay.tables.cells import listed, shown
 
 
+@checked
 @dataclass(frozen=True)
 class LabelQuery:
     """One question: which agent should label which point.
@@ -78,6 +81,7 @@ class LabelQuery:
     point_name: str = field(default="", compare=False)
 
 
+@checked
 class LabelingSession(Session):
     """A protocol in progress.
 
@@ -131,7 +135,7 @@ class LabelingSession(Session):
         self.classes: tuple[Any, ...] = tuple(names)
         if len(self.classes) <= problem.H.max():
             raise InvalidInputError(
-                f"classes must name {problem.H.max() + 1} labels, got {list(self.classes)}"
+                f"classes must name {problem.H.max() + 1} labels, got {listed(self.classes)}"
             )
         self.answers: tuple[Answer, ...] = ()
         self.noise: float | None = None
@@ -361,10 +365,11 @@ class LabelingSession(Session):
             return
         conflict = smallest_conflict(self.problem, answers)
         named = ", ".join(
-            f"{self.problem.point_name(a.point)} = {self.classes[a.label]} "
-            f"({self.problem.name(a.agent)})"
-            for a in conflict
+            f"{self.problem.point_name(a.point)[:20]} = {str(self.classes[a.label])[:20]} "
+            f"({self.problem.name(a.agent)[:20]})"
+            for a in conflict[:3]
         )
+        named += f" and {len(conflict) - 3} more" if len(conflict) > 3 else ""
         raise ContradictionError(
             f"no hypothesis agrees with these {len(conflict)} answers: {named}; correct one, "
             "retract one, or call tolerate_noise()",
@@ -394,7 +399,7 @@ class LabelingSession(Session):
             if label == known:
                 return code
         raise InvalidInputError(
-            f"{repr(label)[:200]} is not a label of this campaign; use one of {list(self.classes)}"
+            f"{shown(label)} is not a label of this campaign; use one of {listed(self.classes)}"
         )
 
 

@@ -463,8 +463,7 @@ class ChampionChallenger(Stateful):
         follow from them. That finds damage (``InvalidStateError``); it is no protection against
         somebody who writes a consistent history.
         """
-        raw = read_json(text, what=_WHAT)
-        _check_digest(raw)
+        raw = _without_digest(read_json(text, what=_WHAT))
         _check_count(raw)
         restored = cls._restored(raw, _WHAT)
         if not isinstance(restored, cls):
@@ -514,12 +513,14 @@ def _digest(stored: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _check_digest(raw: Any) -> None:
-    """Refuse a text that was changed after it was written."""
-    if isinstance(raw, dict):
-        rest = {key: value for key, value in raw.items() if key != "digest"}
-        if raw.get("digest") != _digest(rest):
-            raise refusal(_WHAT, "digest", "the text was changed after it was written")
+def _without_digest(raw: Any) -> Any:
+    """The content of a text; refuses one that was changed after it was written."""
+    if not isinstance(raw, dict):
+        return raw  # what follows says what is wrong
+    rest = {key: value for key, value in raw.items() if key != "digest"}
+    if raw.get("digest") != _digest(rest):
+        raise refusal(_WHAT, "digest", "the text was changed after it was written")
+    return rest
 
 
 def _check_count(raw: Any) -> None:
