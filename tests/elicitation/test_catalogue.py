@@ -133,5 +133,5 @@ def test_items_keep_their_rows() -> None:
     other = frame[["quality", "price"]].iloc[::-1]
     again = Catalogue(other, benefits=["quality"], costs=["price"])
     assert again.values[::-1].tolist() == catalogue.values.tolist()
-    with pytest.raises(InvalidInputError, match="row green has '2 Euro' in column 'price'"):
+    with pytest.raises(InvalidInputError, match="row 'green' has '2 Euro' in column 'price'"):
         Catalogue(frame.assign(price=["3", "1", "2 Euro"]), costs=["price"])

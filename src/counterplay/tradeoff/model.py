@@ -384,7 +384,7 @@ def check_path(path: ArrayLike, K: int | None = None) -> NDArray[np.int64]:
     if fault := array_fault(path, kinds="iu"):
         raise InvalidInputError(f"{what}: {fault}")
     array = np.asarray(path)
-    if array.ndim == 0 or array.size == 0:
+    if array.ndim == 0 or array.size == 0 or array.dtype.kind not in "iu":
         raise InvalidInputError(what)
     if array.min() < 0 or (K is not None and array.max() >= K):
         bad = int(array.min()) if array.min() < 0 else int(array.max())
