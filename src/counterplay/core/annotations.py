@@ -354,6 +354,7 @@ def _fixed_tuple_test(inner: list[Kind | None]) -> Kind:
     def accepts(value: Any) -> bool:
         return (
             _is_sequence(value)
+            and not hasattr(value, "tocsr")  # a sparse matrix has no length
             and len(value) == len(inner)
             and all(test is None or test.accepts(item) for test, item in zip(inner, value))
         )
