@@ -14,6 +14,10 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 CAMPAIGNS = {
     "inputs": "inputs:run",
+    "states": "outside:states",
+    "stores": "outside:stores",
+    "replies": "outside:replies",
+    "kills": "outside:kills",
 }
 """Name on the command line -> module in this folder and function."""
 

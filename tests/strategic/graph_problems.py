@@ -8,9 +8,9 @@ from functools import cache
 import numpy as np
 
 from counterplay.core.finite_class import FiniteClass
+from counterplay.core.setting import Setting
 from counterplay.strategic import GraphApplicants, ManipulationGraph, play
 from counterplay.strategic.lab import ExplicitGraphClass, FiniteERM, StrategicLearner
-from counterplay.strategic.settings import Setting
 
 
 def random_graph(rng: np.random.Generator, n: int, k: int) -> ManipulationGraph:

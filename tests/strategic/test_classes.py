@@ -381,12 +381,12 @@ def test_large_tables_are_checked_by_sample_and_can_be_trusted() -> None:
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"X": [[1.0]], "y": [-1], "radius": 0.0}, "-1/\\+1 labels"),
-        ({"X": [[1.0]], "y": [2], "radius": 0.0}, "only 0 and 1"),
+        ({"X": [[1.0]], "y": [-1], "radius": 0.0}, "two classes are needed"),
+        ({"X": [[1.0]], "y": [2], "radius": 0.0}, "labels of y are 2"),
         ({"X": [[1.0]], "y": [1], "radius": -0.1}, "agent 0 has -0.1"),
         ({"X": [[1.0]], "y": [1], "radius": np.nan}, "finite"),
         ({"X": [[1.0]], "y": [1], "radius": np.inf}, "finite"),
-        ({"X": [[1.0]], "y": [1, 0], "radius": 0.0}, "1 rows but y"),
+        ({"X": [[1.0]], "y": [1, 0], "radius": 0.0}, "2 labels for 1 rows"),
         ({"X": [[1.0]], "y": [1], "radius": [1.0, 2.0]}, "one number or one per agent"),
         ({"X": [1.0], "y": [1], "radius": 0.0}, "X\\[:, None\\]"),
         ({"X": [[1.0]], "y": [1]}, "exactly one"),

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from counterplay.core.stats import Interval
 from counterplay.strategic import bounds
-from counterplay.studies.strategic import AREA
+from counterplay.studies.strategic import AREA, sample_complexity
+from counterplay.studies.strategic.constants import CONSTANTS
 from counterplay.studies.strategic.graphs.lender import LENDER, applicants
 
 GRAPH_STUDIES = [study for study in AREA.studies if study.name.startswith("graph-")]
@@ -65,3 +67,21 @@ def test_four_moves_need_few_more_labels_than_one() -> None:
         "Accepted by moving, logistic regression",
         "Accepted by moving, StrategicLinearClassifier",
     ]
+
+
+def test_breaking_a_constant_means_to_exceed_it() -> None:
+    five = bounds.union_sampling_constant("refined")
+    rows = [("powers", 1.0), ("one", five)]
+    frame = pd.DataFrame(rows, columns=["levels", "constant"])
+    frame = frame.assign(population="sparse 1 %, negative")
+    assert not CONSTANTS.verdicts(frame)[1].holds
+    frame.loc[1, "constant"] = np.nextafter(five, 9)
+    assert CONSTANTS.verdicts(frame)[1].holds
+
+
+def test_a_small_power_is_smaller_than_the_limit(monkeypatch) -> None:
+    for exponent, holds in ((0.6, False), (np.nextafter(0.6, 0), True)):
+        found = Interval(exponent, exponent, exponent)
+        monkeypatch.setattr(sample_complexity, "_slope", lambda *_, found=found: found)
+        monkeypatch.setattr(sample_complexity, "needed", lambda *_: ([1.0, 2.0], [1.0, 2.0]))
+        assert sample_complexity._verdicts(pd.DataFrame())[0].holds == holds

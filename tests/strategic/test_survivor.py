@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from counterplay.core.setting import Setting
 from counterplay.core.stats import binomial_p_value
 from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.strategic import (
@@ -32,7 +33,6 @@ from counterplay.strategic.lab import (
     UnionSamplingLearner,
     make_conservative,
 )
-from counterplay.strategic.settings import Setting
 
 
 @pytest.mark.claim("02.24")

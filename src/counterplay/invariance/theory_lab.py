@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from counterplay.core.arguments import checked
 from counterplay.core.dimensions import Shattering
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 LEARNERS = ("ERM", "DA", "ERM-INV", "one-inclusion", "orbit-only")
 
 
+@checked
 @dataclass(frozen=True)
 class TheoryReport(Report):
     """Dimensions with their witnesses, and learning curves on the worst-case distribution.
@@ -88,6 +90,7 @@ class TheoryReport(Report):
         return axes
 
 
+@checked
 def theory_lab(
     H: Any,
     G: Any = None,

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from counterplay.core.arguments import checked
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator, spawn
+from counterplay.core.setting import Setting
 from counterplay.core.validation import check_choice, check_positive_int
 from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.strategic.agents import Agents
@@ -23,7 +25,7 @@ from counterplay.strategic.blocks import has_blocks, play_blocks, react
 from counterplay.strategic.game import CatalogueGame, Reaction, catalogue_transcript
 from counterplay.strategic.learner import StrategicLearner
 from counterplay.strategic.predictors import TIES, Predictor, Tie
-from counterplay.strategic.settings import FEATURES_FIRST, Setting, applicant_setting
+from counterplay.strategic.settings import FEATURES_FIRST, applicant_setting
 from counterplay.strategic.transcript import StrategicTranscript
 
 
@@ -37,6 +39,7 @@ class Population(ABC):
         """Draw ``m`` agents independently."""
 
 
+@checked
 class EmpiricalPopulation(Population):
     """Agents drawn with replacement from a list.
 
@@ -83,6 +86,14 @@ class ObliviousGame(CatalogueGame):
         self._current: tuple[Agents, int] | None = None
         self.forget()
 
+    def check(self, learner: Learner) -> None:
+        """Refuse learners that need to see more, and rules on other columns."""
+        super().check(learner)
+        source = getattr(self, "population", self)
+        people, rules = getattr(source, "agents", None), getattr(learner, "hypotheses", None)
+        if people is not None and rules is not None:
+            people.match(rules)
+
     @property
     def coins(self) -> np.random.Generator:
         """Source of random ties."""
@@ -126,6 +137,7 @@ class ObliviousGame(CatalogueGame):
         return catalogue_transcript(learner, self.setting, log)
 
 
+@checked
 class Applicants(ObliviousGame):
     """A list of agents who apply one after the other.
 
@@ -200,6 +212,7 @@ class Applicants(ObliviousGame):
         return self.agents, int(self._queue[self.used - 1])
 
 
+@checked
 class ApplicantStream(ObliviousGame):
     """An endless stream of independent agents from a population.
 

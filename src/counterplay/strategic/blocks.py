@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from counterplay.core.setting import Setting
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.strategic.agents import Agents
 from counterplay.strategic.game import Reaction, feedback_of
 from counterplay.strategic.learner import StrategicLearner, VersionSpaceLearner
 from counterplay.strategic.metrics import Points
 from counterplay.strategic.predictors import Predictor, Tie, UnionPredictor
-from counterplay.strategic.settings import Setting
 
 _MAX_BLOCK = 4096
 _MAX_CELLS = 4_000_000

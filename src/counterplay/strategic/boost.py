@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import Interval, clopper_pearson
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked
 class ConfidenceBoost:
     """Repeat a learner with small expected error until an output passes a test on fresh agents.
 
@@ -156,6 +158,7 @@ class ConfidenceBoost:
         return self
 
 
+@checked
 @dataclass(frozen=True)
 class SamplePlan(Report):
     """How many agents a guarantee needs, known before the first one arrives.
@@ -219,6 +222,7 @@ class SamplePlan(Report):
         return pd.DataFrame([{**fields, "total": self.total, "single_rule": self.single_rule_cost}])
 
 
+@checked
 class UnionSamplingClassifier:
     """Learn a union of two rules with error at most eps, knowing beforehand what it takes.
 

@@ -16,10 +16,11 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_int
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_features
-from counterplay.strategic.columns import aligned_costs, column_order, common_names
+from counterplay.strategic.features import accepted_class, column_order, common_names, read_costs
 from counterplay.strategic.metrics import NormMetric, Points
 from counterplay.strategic.trees import add_price, positive_leaf_boxes
 
@@ -27,6 +28,7 @@ Box: TypeAlias = "tuple[FloatArray, FloatArray]"
 Conditions: TypeAlias = "Mapping[int, tuple[float | None, float | None]]"
 
 
+@checked
 class RuleSetClass(HypothesisClass):
     """A catalogue of rules, each accepting a union of closed boxes.
 
@@ -78,19 +80,26 @@ class RuleSetClass(HypothesisClass):
 
     @classmethod
     def from_trees(
-        cls, trees: Sequence[Any], norm: float = 2, costs: ArrayLike | None = None
+        cls,
+        trees: Sequence[Any],
+        norm: float = 2,
+        costs: ArrayLike | None = None,
+        *,
+        positive: Any = None,
     ) -> RuleSetClass:
         """Build the catalogue from fitted binary ``DecisionTreeClassifier`` objects.
 
-        Trees fitted on frames are matched by the names of their columns.
+        Trees fitted on frames are matched by the names of their columns. ``positive`` is the class
+        that counts as accepted; it may be left out when the classes are 0 and 1.
         """
+        wanted = accepted_class(trees, positive)
         names = common_names(trees)
         rules = []
         for tree in trees:
-            lower, upper = positive_leaf_boxes(tree)
+            lower, upper = positive_leaf_boxes(tree, wanted)
             order = column_order(tree, names)
             rules.append((lower[:, order], upper[:, order]))
-        catalogue = cls(rules, norm=norm, costs=aligned_costs(costs, names))
+        catalogue = cls(rules, norm=norm, costs=read_costs(costs, names))
         catalogue.names = names
         return catalogue
 
@@ -147,6 +156,7 @@ class RuleSetClass(HypothesisClass):
         return _box_distances(rows, self.lower, self.upper, self.start, chosen, costs, metric.norm)
 
 
+@checked
 class BoxClass(RuleSetClass):
     """A catalogue of closed boxes, one per rule.
 
@@ -181,6 +191,7 @@ class BoxClass(RuleSetClass):
         )
 
 
+@checked
 class ThresholdClass(BoxClass):
     """A catalogue of thresholds: "accept if feature >= t" (or <= t).
 

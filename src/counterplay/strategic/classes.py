@@ -16,15 +16,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
     IntArray,
-    check_float_array,
+    array_fault,
     check_positive_int,
 )
 from counterplay.errors import InvalidInputError
-from counterplay.strategic.columns import Names, aligned_rows, column_names
+from counterplay.strategic.features import LARGEST, Names, read_points
 from counterplay.strategic.metrics import Metric, Points
 
 Members: TypeAlias = "ArrayLike | None"
@@ -125,6 +126,7 @@ class HypothesisClass(ABC):
         return np.sort(first).astype(np.int64)
 
 
+@checked
 class DistanceTableClass(HypothesisClass):
     """A class known only through its rows of distances: the row is the point.
 
@@ -180,9 +182,12 @@ def check_features(points: ArrayLike, width: int | None = None, names: Names = N
 
     The columns of a frame are put into the order of ``names``.
     """
-    if names is not None and column_names(points) is not None:
-        return aligned_rows(points, names)
-    rows = check_float_array(np.atleast_2d(np.asarray(points, dtype=np.float64)), "X", ndim=2)
+    rows: Any = points
+    if isinstance(rows, list | tuple | np.ndarray) and not array_fault(rows, kinds="biuf"):
+        rows = np.atleast_2d(np.ascontiguousarray(rows, dtype=np.float64))  # one row is a table
+    known = isinstance(rows, np.ndarray) and rows.dtype == np.float64 and rows.ndim == 2
+    if not known or (rows.size and not np.abs(rows).max() <= LARGEST):  # the usual case is quick
+        rows = read_points(rows, names)
     if width is not None and rows.shape[1] != width:
         raise InvalidInputError(f"X must have {width} features, got {rows.shape[1]}")
     return rows

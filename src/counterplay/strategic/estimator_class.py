@@ -15,16 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.class_builders import from_estimators
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_features, check_indices
-from counterplay.strategic.columns import ByName, aligned_costs, column_names, common_names
+from counterplay.strategic.features import ByName, accepted_class, common_names, numbers, read_costs
 from counterplay.strategic.metrics import NormMetric, Points
+from counterplay.tables import Table
 
 _TREE_METRICS = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}
 
 
+@checked
 class EstimatorClass(HypothesisClass):
     """A catalogue of fitted classifiers; agents move to accepted points of a pool.
 
@@ -40,7 +43,7 @@ class EstimatorClass(HypothesisClass):
         ``(N, d)`` points that agents can move to, for example past applicants; the columns of a
         frame are matched by name with those the classifiers were fitted on.
     positive:
-        The class that counts as accepted; default: the larger one.
+        The class that counts as accepted; may be left out when the classes are 0 and 1.
     norm:
         How effort adds up over features: 1, 2 or ``numpy.inf``.
     costs:
@@ -60,19 +63,20 @@ class EstimatorClass(HypothesisClass):
     def __init__(
         self,
         estimators: Sequence[Any],
-        pool: ArrayLike,
+        pool: Any,
         positive: Any | None = None,
         norm: float = 2,
-        costs: ArrayLike | None = None,
+        costs: Any = None,
     ) -> None:
         self.estimators = tuple(estimators)
-        self.names = common_names(self.estimators) or column_names(pool)
-        self.pool = check_features(pool, names=self.names).copy()
-        if self.pool.shape[0] == 0:
-            raise InvalidInputError("pool must contain at least one point")
-        self.positive = positive
+        if not self.estimators:
+            raise InvalidInputError("estimators must contain at least one fitted classifier")
+        self.positive = accepted_class(self.estimators, positive)
+        table = Table.of(pool, columns=common_names(self.estimators), what="pool")
+        self.names = common_names(self.estimators) or table.names
+        self.pool = numbers(table).copy()
         self.n = len(self.estimators)
-        self.metric: NormMetric = NormMetric(norm, aligned_costs(costs, self.names))
+        self.metric: NormMetric = NormMetric(norm, read_costs(costs, self.names))
         self._models = [ByName(estimator, self.names) for estimator in self.estimators]
         accepted = from_estimators(self._models, self.pool, positive)
         self._members = [np.flatnonzero(row) for row in accepted]
@@ -134,6 +138,7 @@ class EstimatorClass(HypothesisClass):
         return table[np.arange(rows.shape[0]), best], index[best]
 
 
+@checked
 class TabulatedClass(HypothesisClass):
     """A catalogue evaluated once on a fixed list of points; points are then row numbers.
 
@@ -155,7 +160,7 @@ class TabulatedClass(HypothesisClass):
            [1., 3.]])
     """
 
-    def __init__(self, hypotheses: HypothesisClass, points: Points) -> None:
+    def __init__(self, hypotheses: HypothesisClass, points: Any) -> None:
         self.hypotheses, self.n = hypotheses, hypotheses.n
         self.points = hypotheses.check_points(points)
         self.table = hypotheses.distances(self.points)

@@ -14,10 +14,12 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, FloatArray, check_int, check_real
 from counterplay.errors import InvalidInputError
 
 
+@checked
 def mistake_filter(row: ArrayLike, rho: float, y: int, yhat: int) -> BoolArray:
     """Return which rules survive a round, using mistakes only.
 
@@ -50,6 +52,7 @@ def mistake_filter(row: ArrayLike, rho: float, y: int, yhat: int) -> BoolArray:
     return d < rho if y == 1 else d > rho
 
 
+@checked
 def safe_filter(
     row: ArrayLike,
     rho: float,
@@ -108,6 +111,7 @@ def safe_filter(
     return keep
 
 
+@checked
 def safe_set_filter(
     positive: BoolArray, published: BoolArray, x: int, delta: int, y: int, yhat: int
 ) -> BoolArray:

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import dijkstra
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_indices
@@ -79,6 +80,7 @@ class FiniteSpaceClass(HypothesisClass):
         return self.positive
 
 
+@checked
 class FiniteMetricClass(FiniteSpaceClass):
     """Rules over a finite space with a table of distances.
 
@@ -133,6 +135,7 @@ class FiniteMetricClass(FiniteSpaceClass):
         return np.asarray(np.argmin(d, axis=1))
 
 
+@checked
 class GraphMetric(Metric):
     """Length of the shortest path between the nodes of an undirected graph.
 
@@ -163,6 +166,7 @@ class GraphMetric(Metric):
         return found
 
 
+@checked
 class GraphMetricClass(FiniteSpaceClass):
     """Rules over the nodes of an undirected graph; moving costs the length of the path.
 

@@ -14,16 +14,19 @@ from typing import Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.play import Game, Learner
 from counterplay.core.seeds import RandomState, spawn
+from counterplay.core.setting import Setting
 from counterplay.core.validation import IntArray
 from counterplay.errors import InformationError, InvalidInputError, OpenProblemError
 from counterplay.strategic.learner import StrategicLearner
 from counterplay.strategic.predictors import Predictor
-from counterplay.strategic.settings import Feedback, Setting
+from counterplay.strategic.settings import Feedback
 from counterplay.strategic.transcript import StrategicTranscript
 
 
+@checked
 @dataclass(frozen=True)
 class Reaction:
     """What happened to the agent of a round; the setting decides what the learner sees of it.

@@ -5,6 +5,7 @@ setting, reductions on manipulation graphs, filters and predictors as objects, w
 receive (transcripts, reports, fits), and the settings themselves.
 """
 
+from counterplay.core.setting import Setting
 from counterplay.strategic.applicants import EmpiricalPopulation, ObliviousGame, Population
 from counterplay.strategic.boost import ConfidenceBoost, SamplePlan
 from counterplay.strategic.box_classes import BoxClass, RuleSetClass, ThresholdClass
@@ -79,7 +80,6 @@ from counterplay.strategic.settings import (
     REPORT_ONLY_GRAPH,
     Feedback,
     Seen,
-    Setting,
 )
 from counterplay.strategic.solver import minimax_mistakes, worst_case_mistakes
 from counterplay.strategic.survivor import LongestSurvivor, make_conservative

@@ -16,8 +16,10 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
+from counterplay.core.setting import Setting
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
 from counterplay.core.version_space import VersionSpace
 from counterplay.errors import (
@@ -29,7 +31,7 @@ from counterplay.errors import (
 from counterplay.strategic.classes import HypothesisClass
 from counterplay.strategic.filters import mistake_filter, safe_filter
 from counterplay.strategic.predictors import AllNegative, Predictor, UnionPredictor
-from counterplay.strategic.settings import BLIND, Feedback, Setting
+from counterplay.strategic.settings import BLIND, Feedback
 
 Filter = Literal["mistake", "safe"]
 OnEmpty = Literal["raise", "stop", "restart"]
@@ -85,6 +87,7 @@ class StrategicLearner(Learner):
         return copy.deepcopy(self)
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Marginals:
     """The law of the rule a learner is about to publish, as far as adversaries may know it.

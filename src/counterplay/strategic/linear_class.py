@@ -9,22 +9,26 @@ Source: "Setting", "Distances that are exact", see docs/theory/02-strategic-fini
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_float_array
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_features
-from counterplay.strategic.columns import aligned_costs, column_order, common_names
+from counterplay.strategic.features import accepted_class, column_order, common_names, read_costs
 from counterplay.strategic.metrics import NormMetric, Points
 from counterplay.strategic.reach_linear import affine_rule
+from counterplay.tables import FittedModel
 
 _BLOCK_CELLS = 1 << 15  # a quarter of a megabyte of scores at a time: stays in the cache
 
 
+@checked
 class LinearClass(HypothesisClass):
     """A catalogue of linear rules "accept if w . x >= b".
 
@@ -88,21 +92,28 @@ class LinearClass(HypothesisClass):
 
     @classmethod
     def from_estimators(
-        cls, estimators: list[object], norm: float = 2, costs: ArrayLike | None = None
+        cls,
+        estimators: Sequence[Any],
+        norm: float = 2,
+        costs: ArrayLike | None = None,
+        *,
+        positive: Any = None,
     ) -> LinearClass:
         """Build the catalogue from fitted binary linear classifiers (``coef_``, ``intercept_``).
 
-        The larger class counts as accepted. Pipelines with affine steps (scalers, PCA) are folded
-        into weights on the original features. Estimators fitted on frames are matched by the names
-        of their columns; points and costs with names are, too.
+        ``positive`` is the class that counts as accepted; it may be left out when the classes are 0
+        and 1. Pipelines with affine steps (scalers, PCA) are folded into weights on the original
+        features. Estimators fitted on frames are matched by the names of their columns; points and
+        costs with names are, too.
         """
-        rules = [affine_rule(estimator) for estimator in estimators]
+        wanted = accepted_class(estimators, positive)
+        rules = [_oriented(estimator, wanted) for estimator in estimators]
         if not rules:
             raise InvalidInputError("estimators must contain at least one fitted classifier")
         names = common_names(estimators)
         weights = [w[column_order(e, names)] for (w, _), e in zip(rules, estimators)]
         offsets = [-b for _, b in rules]
-        catalogue = cls(np.array(weights), np.array(offsets), norm, aligned_costs(costs, names))
+        catalogue = cls(np.array(weights), np.array(offsets), norm, read_costs(costs, names))
         catalogue.names = names
         return catalogue
 
@@ -182,6 +193,13 @@ class LinearClass(HypothesisClass):
         gap = rows @ w.T
         np.subtract(b, gap, out=gap)
         return gap, inverse
+
+
+def _oriented(estimator: Any, wanted: Any) -> tuple[FloatArray, float]:
+    """Return the halfspace of a linear model that holds the wanted class."""
+    w, b = affine_rule(estimator)
+    classes = FittedModel.of(estimator).classes
+    return (-w, -b) if classes and classes[0] == wanted else (w, b)
 
 
 @numba.njit(cache=True)

@@ -20,14 +20,24 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_float_array
+from counterplay.core.arguments import check_parameters
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_float_array,
+    check_int,
+    check_real,
+)
 from counterplay.errors import InvalidInputError
-from counterplay.strategic.columns import binary_data, model_names, named
+from counterplay.strategic.features import check_scale, named, read_rows, read_sample
 from counterplay.strategic.graphs.bags import best_threshold, score_rounding
 from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
 from counterplay.strategic.metrics import DUAL
+from counterplay.tables.models import model_names
 
 Objective: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
 _TINY = 1e-12
@@ -51,9 +61,15 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
         Inverse strength of the ridge penalty, as in ``LogisticRegression``.
     max_iter:
         Iterations of the optimiser.
+    positive:
+        The class people want; may be left out when the labels are 0 and 1 or True and False.
 
     Attributes
     ----------
+    classes_:
+        Both classes, the wanted one last.
+    positive_:
+        The wanted class.
     coef_:
         The rule on *reported* features accepts iff ``coef_ @ z + intercept_ >= 0``.
     intercept_:
@@ -90,12 +106,19 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
     """
 
     def __init__(
-        self, radius: Any = 0.0, *, norm: float = 2, C: float = 1.0, max_iter: int = 200
+        self,
+        radius: ArrayLike = 0.0,
+        *,
+        norm: float = 2,
+        C: float = 1.0,
+        max_iter: int = 200,
+        positive: Any = None,
     ) -> None:
         self.radius = radius
         self.norm = norm
         self.C = C
         self.max_iter = max_iter
+        self.positive = positive
 
     def fit(
         self,
@@ -106,9 +129,12 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
         graph: ManipulationGraph | LocalGraph | None = None,
     ) -> StrategicLinearClassifier:
         """Fit to original features; ``graph`` replaces the radius where it is given."""
-        rows, labels, weights = binary_data(self, X, y, sample_weight)
-        if self.norm not in DUAL:
-            raise InvalidInputError(f"norm must be 1, 2 or inf, got {self.norm!r}")
+        check_parameters(self, nonfinite=["norm"])
+        check_choice(self.norm, "norm", tuple(DUAL))
+        check_real(self.C, "C", low=0.0, open_low=True, high=1e12)
+        check_int(self.max_iter, "max_iter", low=1, high=1_000_000)
+        rows, labels, weights = read_sample(self, X, y, sample_weight)
+        check_scale(rows)
         radius = self._radii(len(rows)) if graph is None else None
         w, reach = self._direction(rows, labels, weights, radius, graph)
         self._set_rule(w, reach, labels, weights)
@@ -162,7 +188,7 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: ArrayLike) -> FloatArray:
         """Signed score of reported features; accepted from 0 on."""
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = read_rows(self, X)
         scores: FloatArray = rows @ self.coef_[0] + self.intercept_[0]
         return scores
 

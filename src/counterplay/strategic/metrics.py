@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, check_choice
 from counterplay.errors import InvalidInputError
 
@@ -31,6 +32,7 @@ class Metric(ABC):
         """Return the distances between every point and every other point."""
 
 
+@checked
 class NormMetric(Metric):
     """A norm of the move, each feature weighted by its price.
 
@@ -137,6 +139,7 @@ def _check_costs(costs: ArrayLike) -> FloatArray:
     return array
 
 
+@checked
 class TableMetric(Metric):
     """Distances between the points 0..N-1 of a finite space, given as a table.
 

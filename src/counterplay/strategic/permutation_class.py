@@ -15,12 +15,14 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, IntArray, check_int, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members
 from counterplay.strategic.metrics import Metric, Points
 
 
+@checked
 class PermutationMetric(Metric):
     """Euclidean distances between the origin, basis vectors and scaled permutations.
 
@@ -98,6 +100,7 @@ class PermutationMetric(Metric):
         return out
 
 
+@checked
 class PermutationMetricClass(HypothesisClass):
     """Hypothesis ``h_i`` accepts exactly the basis vector ``e_i``; agents sit on permutations.
 

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
 from counterplay.errors import InvalidInputError
@@ -42,6 +43,8 @@ class Predictor(ABC):
 
     def accepted(self, agents: Agents) -> BoolArray:
         """Return which agents are accepted after their move."""
+        if (hypotheses := getattr(self, "hypotheses", None)) is not None:
+            agents.match(hypotheses)
         if agents.radius is None:
             return np.asarray(agents.sets @ self.accepted_points().astype(np.int64)) > 0
         within: BoolArray = self.distance(agents.X) <= agents.reach
@@ -96,6 +99,7 @@ class Predictor(ABC):
         return reported
 
 
+@checked
 class UnionPredictor(Predictor):
     """Accept what at least one of some rules of the catalogue accepts.
 
@@ -149,6 +153,7 @@ class UnionPredictor(Predictor):
         return np.asarray(self.hypotheses.positive_sets()[self.members].any(axis=0))
 
 
+@checked
 class AllNegative(Predictor):
     """Accept nobody, whatever they do.
 
@@ -184,6 +189,7 @@ class AllNegative(Predictor):
         return np.zeros(self.size, dtype=np.bool_)
 
 
+@checked
 class PositiveSet(Predictor):
     """Accept exactly the given points: an arbitrary rule over a finite set of points.
 
@@ -233,6 +239,7 @@ class PositiveSet(Predictor):
         return mask
 
 
+@checked
 class MedianMapPredictor(Predictor):
     """Show each agent the rule that is the median of a version space for her.
 

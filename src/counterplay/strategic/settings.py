@@ -25,55 +25,12 @@ docs/theory/03-strategic-infinite.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from counterplay.core.arguments import checked
+from counterplay.core.setting import Setting, find_setting
 from counterplay.core.validation import IntArray
-from counterplay.errors import InformationError, UnknownNameError
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Which facts a learner sees before it acts and which afterwards.
-
-    Parameters
-    ----------
-    name:
-        Plain name, such as ``"features_first"``.
-    before:
-        Facts revealed before the learner acts.
-    after:
-        Facts told after the other side has responded, in addition to those.
-
-    Examples
-    --------
-    >>> first = Setting("features_first", frozenset({"x"}), frozenset({"report"}))
-    >>> after = Setting("features_after", frozenset(), frozenset({"x", "report"}))
-    >>> first.offers(after), after.offers(first)
-    (True, False)
-    """
-
-    name: str
-    before: frozenset[str]
-    after: frozenset[str]
-
-    def __str__(self) -> str:
-        return self.name
-
-    def offers(self, needed: Setting) -> bool:
-        """Whether a learner made for ``needed`` gets all it needs here."""
-        later = self.before | self.after
-        return needed.before <= self.before and needed.after <= later
-
-    def require(self, needed: Setting, learner: str) -> None:
-        """Raise :class:`InformationError` if this setting tells less than ``needed``."""
-        if not self.offers(needed):
-            raise InformationError(
-                f"{learner} needs the setting {needed.name!r} but is run in {self.name!r}, which "
-                "reveals less; choose a learner for that setting or reveal more"
-            )
-
 
 _X, _REPORT, _GRAPH = frozenset({"x"}), frozenset({"report"}), frozenset({"neighbourhood"})
 _NOTHING: frozenset[str] = frozenset()
@@ -108,7 +65,7 @@ def applicant_setting(value: Setting | str) -> Setting:
     >>> REPORT_ONLY.offers(FEATURES_AFTER)
     False
     """
-    return _find(value, SETTINGS)
+    return find_setting(value, SETTINGS)
 
 
 def graph_setting(value: Setting | str) -> Setting:
@@ -119,19 +76,10 @@ def graph_setting(value: Setting | str) -> Setting:
     >>> graph_setting("features_after, graph known").offers(FEATURES_AFTER)
     True
     """
-    return _find(value, GRAPH_SETTINGS)
+    return find_setting(value, GRAPH_SETTINGS)
 
 
-def _find(value: Setting | str, known: Iterable[Setting]) -> Setting:
-    """Return ``value`` itself, or the setting of that name among ``known``."""
-    if isinstance(value, Setting):
-        return value
-    options = {setting.name: setting for setting in known}
-    if value not in options:
-        raise UnknownNameError.among("setting", str(value), options)
-    return options[value]
-
-
+@checked
 @dataclass(frozen=True)
 class Feedback:
     """What the learner is told at the end of a round; hidden fields are None.
@@ -167,6 +115,7 @@ class Feedback:
         return self.y != self.yhat
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Seen:
     """What is revealed on a manipulation graph before the rule is published.

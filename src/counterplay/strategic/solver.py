@@ -18,8 +18,10 @@ from itertools import product
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.bits import mask_to_int
 from counterplay.core.finite_class import FiniteClass
+from counterplay.core.setting import Setting
 from counterplay.core.validation import BoolArray, check_positive_int
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.filters import safe_filter
@@ -32,7 +34,6 @@ from counterplay.strategic.settings import (
     FEATURES_AFTER_GRAPH,
     FEATURES_FIRST,
     FEATURES_FIRST_GRAPH,
-    Setting,
     applicant_setting,
     graph_setting,
 )
@@ -41,6 +42,7 @@ _MAX_POINTS, _MAX_RULES = 14, 16
 _MOST_NODES = 12
 
 
+@checked
 def minimax_mistakes(
     hypotheses: FiniteMetricClass | FiniteClass,
     setting: Setting | str,
@@ -189,6 +191,7 @@ def _graph_game(hypotheses: FiniteClass, graph: ManipulationGraph) -> _Game:
     return _Game([tuple(row) for row in published.tolist()], [(0, 1)] * graph.n, outcomes)
 
 
+@checked
 def worst_case_mistakes(
     learner: StrategicLearner,
     hypotheses: FiniteClass,

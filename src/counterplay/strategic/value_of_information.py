@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.play import play
 from counterplay.core.progress import track
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, spawn
+from counterplay.core.setting import Setting
 from counterplay.core.stats import Interval, mean_interval
-from counterplay.core.validation import FloatArray, check_int, check_labels01
+from counterplay.core.validation import FloatArray, check_int
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.agents import Agents
 from counterplay.strategic.applicants import Applicants
@@ -29,8 +31,8 @@ from counterplay.strategic.classes import HypothesisClass
 from counterplay.strategic.elimination import DeltaOnlyElimination, SequentialElimination
 from counterplay.strategic.erm import FiniteERM
 from counterplay.strategic.estimator_class import TabulatedClass
+from counterplay.strategic.features import read_labels
 from counterplay.strategic.halving import StrategicHalving
-from counterplay.strategic.metrics import Points
 from counterplay.strategic.mwmr import MWMR
 from counterplay.strategic.predictors import Predictor, UnionPredictor
 from counterplay.strategic.settings import (
@@ -38,7 +40,6 @@ from counterplay.strategic.settings import (
     FEATURES_AFTER,
     FEATURES_FIRST,
     REPORT_ONLY,
-    Setting,
 )
 from counterplay.strategic.union_sampling import UnionSamplingLearner
 
@@ -62,6 +63,7 @@ _WORDS = {
 }
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class ValueOfInformation(Report):
     """Mistakes per information setting on one catalogue and one list of applicants.
@@ -174,12 +176,14 @@ class ValueOfInformation(Report):
         return ax
 
 
+@checked
 def value_of_information(
     hypotheses: HypothesisClass,
-    X: Points,
+    X: Any,
     *,
     radius: ArrayLike,
-    y: ArrayLike | None = None,
+    y: Any = None,
+    positive: Any = None,
     targets: Sequence[int] | None = None,
     repeats: int = 10,
     progress: bool = False,
@@ -199,6 +203,8 @@ def value_of_information(
         True labels. Default: for each run the labels that make a random rule of the catalogue
         perfect. With real labels usually no rule is perfect; learners then start over whenever
         their version space is empty.
+    positive:
+        The label applicants want; may be left out when labels are 0 and 1 or True and False.
     targets:
         The perfect rules to use instead of random ones.
     repeats:
@@ -224,7 +230,7 @@ def value_of_information(
     table = TabulatedClass(hypotheses, X)
     m = table.table.shape[0]
     count = check_int(repeats, "repeats", low=1) if targets is None else len(targets)
-    labels = None if y is None else check_labels01(y)
+    labels = None if y is None else read_labels(y, m, positive)
     rows: list[dict[str, Any]] = []
     naive, oracle = [], []
     streams = spawn(random_state, count)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from counterplay.core.finite_class import FiniteClass
+from counterplay.core.setting import Setting
 from counterplay.errors import (
     InformationError,
     InvalidInputError,
@@ -40,7 +41,7 @@ from counterplay.strategic.lab import (
     induced_predictions,
     respond,
 )
-from counterplay.strategic.settings import GRAPH_SETTINGS, Setting
+from counterplay.strategic.settings import GRAPH_SETTINGS
 
 TWO = FiniteClass.from_matrix([[0, 0], [0, 1]])
 ARC = ManipulationGraph.from_lists([[1], []])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from counterplay.core.finite_class import FiniteClass
+from counterplay.core.setting import Setting
 from counterplay.errors import NotRealizableError
 from counterplay.strategic import GraphApplicants, bounds, instances, play
 from counterplay.strategic.lab import (
@@ -30,7 +31,6 @@ from counterplay.strategic.lab import (
     respond,
     worst_case_mistakes,
 )
-from counterplay.strategic.settings import Setting
 from strategic.graph_problems import (
     Recorder,
     play_until_quiet,

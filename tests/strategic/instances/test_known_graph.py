@@ -9,6 +9,7 @@ import pytest
 
 from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
+from counterplay.core.setting import Setting
 from counterplay.strategic import (
     ManipulationGraph,
     instances,
@@ -23,7 +24,6 @@ from counterplay.strategic.lab import (
     Red2OnlinePMF,
     littlestone_dimension,
 )
-from counterplay.strategic.settings import Setting
 from strategic.graph_problems import (
     perfect_rule,
 )

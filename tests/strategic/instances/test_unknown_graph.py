@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from counterplay.core.setting import Setting
 from counterplay.strategic import (
     instances,
     play,
@@ -22,7 +23,6 @@ from counterplay.strategic.lab import (
     probe,
     respond,
 )
-from counterplay.strategic.settings import Setting
 from strategic.graph_problems import (
     Recorder,
     perfect_rule,

@@ -10,6 +10,7 @@ import math
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     IntArray,
@@ -20,6 +21,7 @@ from counterplay.core.validation import (
 )
 
 
+@checked
 def red2online_fi_mistakes(M: float, k: int) -> float:
     """Most mistakes of ``Red2OnlineFI``: M ln(2(k+1)) / ln(4/3) (Theorem B.3).
 
@@ -32,6 +34,7 @@ def red2online_fi_mistakes(M: float, k: int) -> float:
     return check_real(M, "M", low=0.0) * math.log(2 * (k + 1)) / math.log(4 / 3)
 
 
+@checked
 def red2online_pmf_mistakes(M: float, k: int) -> float:
     """Most mistakes of ``Red2OnlinePMF``: M ln(2(k+1)) / -ln(1 - 1/(4(k+1))) (Theorem 3.4).
 
@@ -45,6 +48,7 @@ def red2online_pmf_mistakes(M: float, k: int) -> float:
     return check_real(M, "M", low=0.0) * math.log(2 * (k + 1)) / rate
 
 
+@checked
 def unknown_graph_online_mistakes(M: float, k: int, log_G: float) -> float:
     """Most mistakes of ``UnknownGraphOnline``: log2|G| plus those of the reduction at 2k.
 
@@ -58,6 +62,7 @@ def unknown_graph_online_mistakes(M: float, k: int, log_G: float) -> float:
     return log_G / math.log(2) + red2online_pmf_mistakes(M, 2 * k)
 
 
+@checked
 def biased_majority_mistakes(n: int, k: int) -> float:
     """Most mistakes of ``BiasedMajorityVote``: ln|H| / -ln(1 - 1/(k+2)).
 
@@ -70,6 +75,7 @@ def biased_majority_mistakes(n: int, k: int) -> float:
     return math.log(n) / -math.log1p(-1 / (k + 2))
 
 
+@checked
 def vc_induced_upper(d: int, k: int, log_G: float = 0.0) -> int:
     """Largest n with n ln 2 <= ln Phi_d(n(k+1)) + log_G: bounds the VC dimension after moving.
 
@@ -89,6 +95,7 @@ def vc_induced_upper(d: int, k: int, log_G: float = 0.0) -> int:
     return last
 
 
+@checked
 def code_error(bits: int, labels: float) -> float:
     """Expected error of a rule that fits so many labels of ``binary_code_instance``.
 
@@ -103,6 +110,7 @@ def code_error(bits: int, labels: float) -> float:
     return float(0.5 * (1 - 1 / bits) ** check_real(labels, "labels", low=0.0))
 
 
+@checked
 def pac_T_realizable(
     d: int, k: int, eps: float = 0.1, delta: float = 0.05, log_G: float = 0.0
 ) -> int:
@@ -124,6 +132,7 @@ def pac_T_realizable(
     return _smallest(enough)
 
 
+@checked
 def pac_T_agnostic(d: int, k: int, eps: float = 0.1, delta: float = 0.05) -> int:
     """Smallest T with 4 Phi_d(2T(k+1)) exp(-(eps/2)^2 T / 8) <= delta.
 
@@ -142,6 +151,7 @@ def pac_T_agnostic(d: int, k: int, eps: float = 0.1, delta: float = 0.05) -> int
     return _smallest(enough)
 
 
+@checked
 def graph_T_realizable(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05) -> int:
     """Examples after which the smallest consistent graph has loss at most eps.
 
@@ -156,6 +166,7 @@ def graph_T_realizable(k: int, log_G: float, eps: float = 0.1, delta: float = 0.
     return math.ceil(max(4 * k, 8) * (math.log(2 / delta) + log_G) / eps)
 
 
+@checked
 def graph_certificate(k: int, log_G: float, samples: int, delta: float = 0.05) -> float:
     """Graph loss of the smallest consistent graph after so many moves: 2 k ln(|G|/delta) / T.
 
@@ -169,6 +180,7 @@ def graph_certificate(k: int, log_G: float, samples: int, delta: float = 0.05) -
     return 2 * k * (log_G + math.log(1 / check_open_fraction(delta, "delta"))) / samples
 
 
+@checked
 def graph_T_agnostic(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05) -> int:
     """Examples after which the proxy graph has loss at most 3 k Delta_G + eps.
 
@@ -183,6 +195,7 @@ def graph_T_agnostic(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05
     return math.ceil(18 * k**2 * (math.log(2 / delta) + log_G) / eps**2)
 
 
+@checked
 def unknown_graph_T1(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05) -> int:
     """Size of the first sample of ``UnknownGraphPACAgnostic``: 288 k^2 ln(4|G|/delta) / eps^2.
 
@@ -197,6 +210,7 @@ def unknown_graph_T1(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05
     return math.ceil(288 * k**2 * (math.log(4 / delta) + log_G) / eps**2)
 
 
+@checked
 def unknown_graph_T2(d: int, k: int, eps: float = 0.1, delta: float = 0.05) -> int:
     """Size of the second sample of ``UnknownGraphPACAgnostic``: deviations below eps / 4.
 
@@ -209,6 +223,7 @@ def unknown_graph_T2(d: int, k: int, eps: float = 0.1, delta: float = 0.05) -> i
     return pac_T_agnostic(d, k, eps / 2, delta / 2)
 
 
+@checked
 def unknown_graph_slack(
     k: int, log_G: float, log_H: float, T1: int, T2: int, delta: float = 0.05
 ) -> float:
@@ -230,6 +245,7 @@ def unknown_graph_slack(
     return 2 * (2 * k * proxy) + 2 * rules
 
 
+@checked
 def unknown_graph_T_realizable(
     d: int, k: int, log_G: float, eps: float = 0.1, delta: float = 0.05
 ) -> int:
@@ -245,6 +261,7 @@ def unknown_graph_T_realizable(
     return max(graph, pac_T_realizable(d, k, eps / 2, delta / 2, log_G))
 
 
+@checked
 def cover_hedge_doubling_regret(rounds: int, M: int) -> float:
     """Regret of ``AgnosticCoverHedge`` without a horizon: epochs of 1, 2, 4, ... rounds.
 
@@ -257,6 +274,7 @@ def cover_hedge_doubling_regret(rounds: int, M: int) -> float:
     return math.fsum(cover_hedge_regret(2**i, M) for i in range(rounds.bit_length()))
 
 
+@checked
 def cover_hedge_regret(rounds: int, M: int) -> float:
     """Regret of ``AgnosticCoverHedge``: sqrt(T/2 ln N), N = sum of C(T, L) for L <= M.
 
@@ -269,6 +287,7 @@ def cover_hedge_regret(rounds: int, M: int) -> float:
     return math.sqrt(rounds / 2 * log_sauer(min(M, rounds), rounds))
 
 
+@checked
 def log_sauer(d: int, m: int) -> float:
     """ln of Phi_d(m), the number of subsets of at most d of m points.
 

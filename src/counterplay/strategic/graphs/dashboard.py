@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.validation import BoolArray, check_int
 from counterplay.errors import InvalidInputError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@checked
 class LearnerDashboard(StrategicLearner):
     """Cumulative mistakes against the bound, number of experts and total weight of a learner.
 

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
@@ -50,6 +51,7 @@ class GraphClass(ABC):
         return ExplicitGraphClass.from_graphs(list(self.graphs()))
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class ExplicitGraphClass(GraphClass):
     """Candidate graphs as a boolean tensor: ``tensor[g, x, z]`` says whether g has arc x -> z.
@@ -121,6 +123,7 @@ class ExplicitGraphClass(GraphClass):
         return ManipulationGraph.from_matrix(self.tensor.any(axis=0))
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class ProductGraphClass(GraphClass):
     """Independent blocks: each block of source nodes has its own list of candidate arcs.
@@ -192,6 +195,7 @@ class ProductGraphClass(GraphClass):
         return ManipulationGraph.from_lists([sorted(targets) for targets in arcs])
 
 
+@checked
 def graph_loss(
     candidate: ManipulationGraph, truth: ManipulationGraph, distribution: ArrayLike | None = None
 ) -> float:

@@ -14,8 +14,10 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
+from counterplay.core.setting import Setting
 from counterplay.core.validation import BoolArray, IntArray, check_labels01
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.game import StrategicGame
@@ -26,7 +28,6 @@ from counterplay.strategic.settings import (
     FEATURES_FIRST_GRAPH,
     Feedback,
     Seen,
-    Setting,
     graph_setting,
 )
 from counterplay.strategic.transcript import StrategicTranscript
@@ -132,6 +133,7 @@ class GraphGame(StrategicGame):
         return StrategicTranscript(columns, meta)
 
 
+@checked
 class GraphApplicants(GraphGame):
     """A list of people on a manipulation graph, one after the other.
 

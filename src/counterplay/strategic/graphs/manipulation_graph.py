@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -28,9 +29,12 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.errors import CounterplayWarning, InvalidInputError
-from counterplay.strategic.columns import Names, aligned_rows, column_names, positions
+from counterplay.strategic.features import Names, numbers, read_points
+from counterplay.tables import Table
+from counterplay.tables.table import match_columns
 
 
+@checked
 @dataclass(frozen=True)
 class Action:
     """A named change of one feature with a cost.
@@ -71,6 +75,7 @@ class Action:
             raise InvalidInputError(f"action {self.name!r} changes nothing; leave it out")
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class ManipulationGraph:
     """A directed graph on nodes 0 to n-1: arcs are the moves people can make.
@@ -201,7 +206,8 @@ class ManipulationGraph:
         array([[1., 1.],
                [2., 1.]])
         """
-        points = check_float_array(X, "X", ndim=2)
+        table = Table.of(X)
+        points = numbers(table)
         limit = check_real(budget, "budget", low=0.0)
         if not actions:
             raise InvalidInputError("actions must not be empty; without actions nobody moves")
@@ -231,7 +237,7 @@ class ManipulationGraph:
         matrix.sum_duplicates()
         matrix.sort_indices()
         arcs = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
-        return cls(*arcs, nodes, -1, tuple(actions), column_names(X))
+        return cls(*arcs, nodes, -1, tuple(actions), table.names)
 
     def __len__(self) -> int:
         return int(self.indptr.size - 1)
@@ -291,7 +297,7 @@ class ManipulationGraph:
         """Nodes of feature rows; raises for a row that is no node."""
         if self.features is None:
             raise InvalidInputError("this graph has no features; use node numbers")
-        rows = aligned_rows(X, self.names)
+        rows = read_points(X, self.names)
         if rows.shape[1] != self.features.shape[1]:
             raise InvalidInputError(
                 f"X has {rows.shape[1]} columns, the nodes have {self.features.shape[1]} features"
@@ -308,7 +314,8 @@ class ManipulationGraph:
 
         The columns of the points are those of ``X``, in the same order.
         """
-        nodes = self.node_of(X)
+        table = Table.of(X)
+        nodes = self.node_of(table)
         sizes = self.degrees[nodes] + 1
         pointers = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         flat = np.empty(pointers[-1], dtype=np.int64)
@@ -318,9 +325,9 @@ class ManipulationGraph:
         shift = np.repeat(self.indptr[nodes] - pointers[:-1] - 1, sizes)
         flat[others] = self.indices[(np.arange(flat.size) + shift)[others]]
         assert self.features is not None
-        features, given = self.features, column_names(X)
-        if given is not None and self.names is not None:
-            features = features[:, positions(self.names, given, "the graph")]
+        features = self.features
+        if table.names is not None and self.names is not None:
+            features = features[:, match_columns(self.names, table.names, "the graph")]
         used = np.zeros(self.n, dtype=np.bool_)
         used[flat] = True
         if used.all():
@@ -362,6 +369,7 @@ def _ranges(actions: Sequence[Action], X: FloatArray) -> tuple[FloatArray, Float
     return low, high
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class LocalGraph:
     """Moves on an infinite domain, given by a function that lists the neighbours of a point.
@@ -405,7 +413,7 @@ class LocalGraph:
 
     def bag_points(self, X: ArrayLike) -> tuple[FloatArray, IntArray, IntArray]:
         """Distinct points, and per row of ``X`` its bag: (points, pointers, point numbers)."""
-        bags = [self.closed(row) for row in check_float_array(X, "X", ndim=2)]
+        bags = [self.closed(row) for row in read_points(X)]
         pointers = np.cumsum([0, *(len(bag) for bag in bags)]).astype(np.int64)
         points, position = np.unique(np.vstack(bags) + 0.0, axis=0, return_inverse=True)
         return points, pointers, position.reshape(-1).astype(np.int64)

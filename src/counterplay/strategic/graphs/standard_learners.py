@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     check_positive_int,
@@ -23,6 +24,7 @@ from counterplay.core.validation import (
 from counterplay.errors import InvalidInputError
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class PerceptronLearner:
     """Halfspaces through the origin with margin ``gamma`` on points of norm at most ``R``.
@@ -80,6 +82,7 @@ class PerceptronLearner:
         return False
 
 
+@checked
 @dataclass(frozen=True)
 class WinnowLearner:
     """Monotone disjunctions of ``r`` out of ``p`` bits, by multiplicative weights.
@@ -136,6 +139,7 @@ class WinnowLearner:
         return all(w < 0 for w in self.weights)
 
 
+@checked
 @dataclass(frozen=True)
 class DisjunctionElimination:
     """Monotone disjunctions over ``p`` bits: drop the literals that a negative point sets.
@@ -183,6 +187,7 @@ class DisjunctionElimination:
         return self.contradicted
 
 
+@checked
 @dataclass(frozen=True)
 class SingletonLearner:
     """Rules that accept exactly one point: reject everything until a positive one is seen.
@@ -230,6 +235,7 @@ class SingletonLearner:
         return self.contradicted
 
 
+@checked
 @dataclass(frozen=True)
 class GridThreshold:
     """Thresholds z >= b on the grid 0, 1, ..., N - 1, by bisection.

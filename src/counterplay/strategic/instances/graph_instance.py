@@ -9,17 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.play import Learner
+from counterplay.core.setting import Setting
 from counterplay.core.validation import BoolArray
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.graph_classes import ExplicitGraphClass, ProductGraphClass
 from counterplay.strategic.graphs.graph_game import GraphApplicants, GraphGame
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 from counterplay.strategic.learner import StrategicLearner
-from counterplay.strategic.settings import FEATURES_AFTER_GRAPH, Seen, Setting
+from counterplay.strategic.settings import FEATURES_AFTER_GRAPH, Seen
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class GraphInstance:
     """A class of rules on a graph, and what theory says about it.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState
@@ -20,6 +21,7 @@ from counterplay.strategic.instances.graph_instance import (
 from counterplay.strategic.settings import FEATURES_AFTER_GRAPH, FEATURES_FIRST_GRAPH
 
 
+@checked
 def binary_code_instance(k: int, d: int = 1, *, strengthened: bool = False) -> GraphInstance:
     """Moving multiplies the dimension by log2 k: d copies of a binary code on stars.
 
@@ -86,6 +88,7 @@ class _CodeAdversary(GraphAdversary):
         return self.x, report, 1 - int(rule[report])
 
 
+@checked
 def star_singletons(k: int, d: int = 1, *, directed: bool = False) -> GraphInstance:
     """Hiding the original feature costs a factor k: stars whose leaves are the rules.
 
@@ -166,6 +169,7 @@ class _StarAdversary(LazyAdversary):
         return first + leaf, 0
 
 
+@checked
 def halving_trap(r: int, k: int) -> GraphInstance:
     """A class of Littlestone dimension 2 on which biased majority errs r times.
 

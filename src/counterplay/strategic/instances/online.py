@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import check_int, check_positive_int
 from counterplay.strategic.box_classes import ThresholdClass
 from counterplay.strategic.classes import DistanceTableClass, HypothesisClass
@@ -26,6 +27,7 @@ from counterplay.strategic.instances.adversaries import (
 )
 
 
+@checked
 @dataclass(frozen=True)
 class OnlineInstance:
     """A catalogue and the adversary that goes with it.
@@ -52,6 +54,7 @@ class OnlineInstance:
         return self._adversary(self.hypotheses, **options)
 
 
+@checked
 def threshold_line(n: int) -> OnlineInstance:
     """Return n thresholds on a line with an adversary that forces floor(log2 n) mistakes.
 
@@ -74,6 +77,7 @@ def threshold_line(n: int) -> OnlineInstance:
     return OnlineInstance("threshold line", ThresholdClass(np.arange(1, n + 1)), HalvingAdversary)
 
 
+@checked
 def star_instance(n: int) -> OnlineInstance:
     """Return n singletons on the leaves of a star, where seeing x first is worth n - 2 mistakes.
 
@@ -109,6 +113,7 @@ def star_rules(n: int) -> FiniteMetricClass:
     return FiniteMetricClass(dist, leaves, check_metric=False)
 
 
+@checked
 def online_lb_instance(n: int) -> OnlineInstance:
     """Return the instance on which every learner without x errs n - 1 times, given time.
 
@@ -154,6 +159,7 @@ def online_lb_instance(n: int) -> OnlineInstance:
     )
 
 
+@checked
 def mwmr_worst_case(n: int, rounds: int) -> OnlineInstance:
     """Return the exact worst case of MWMR in a number of rounds: an adversary with the optimal k.
 

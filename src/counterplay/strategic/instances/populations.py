@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -101,6 +102,7 @@ class HardPopulation(Population):
         raise NotImplementedError
 
 
+@checked
 @dataclass(frozen=True)
 class ProperInstance(HardPopulation):
     """The population on which a single rule as output costs n / eps agents.
@@ -169,6 +171,7 @@ class ProperInstance(HardPopulation):
         return bool((predictor.points >= 0).all(axis=1).any()) and not predictor.points.any()
 
 
+@checked
 @dataclass(frozen=True)
 class ConservativeInstance(HardPopulation):
     """The population on which reported features alone teach little.
@@ -238,6 +241,7 @@ class ConservativeInstance(HardPopulation):
         return bool((predictor.points >= 0).all(axis=1).any())
 
 
+@checked
 @dataclass(frozen=True)
 class BlindInstance(HardPopulation):
     """The population on which learning without feedback is a bandit problem.
@@ -299,6 +303,7 @@ class BlindInstance(HardPopulation):
         return bool((predictor.points == 0).any())
 
 
+@checked
 @dataclass(frozen=True)
 class NonBallInstance(HardPopulation):
     """The population that is hard in every setting because manipulation sets are arbitrary.
@@ -375,6 +380,7 @@ class NonBallInstance(HardPopulation):
         return bool((predictor.points == 0).any())
 
 
+@checked
 @dataclass(frozen=True)
 class SparseWrong(HardPopulation):
     """The population on which only a small random share of the rules errs on each agent.

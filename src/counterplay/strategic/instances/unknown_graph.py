@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
@@ -42,6 +43,7 @@ from counterplay.strategic.settings import FEATURES_AFTER_GRAPH, FEATURES_FIRST
 from counterplay.strategic.transcript import StrategicTranscript
 
 
+@checked
 def group_singletons(n: int) -> GraphInstance:
     """|G| = (n+1)^n graphs of degree one: every deterministic learner errs n - 1 times.
 
@@ -118,6 +120,7 @@ class _GroupAdversary(GraphAdversary):
         return ManipulationGraph.from_lists(lists, k=1)
 
 
+@checked
 def path_AB_C(n: int) -> GraphInstance:
     """Unknown paths A - B - C_i, features seen only afterwards: n - 1 mistakes for everybody.
 
@@ -176,6 +179,7 @@ class _PathAdversary(LazyAdversary):
         return 2 + end, 0
 
 
+@checked
 def superset_trap(n: int, k: int, g: int, random_state: RandomState = None) -> GraphInstance:
     """The true graph among supersets of degree k and graphs that lost arcs.
 
@@ -212,6 +216,7 @@ def superset_trap(n: int, k: int, g: int, random_state: RandomState = None) -> G
     )
 
 
+@checked
 def majority_graph_counterexample() -> GraphInstance:
     """Three nodes on which the printed online algorithm errs for ever.
 
@@ -232,6 +237,7 @@ def majority_graph_counterexample() -> GraphInstance:
     )
 
 
+@checked
 def empty_neighborhoods() -> GraphInstance:
     """Isolated nodes make the printed constraint infeasible; a stay must mean "no arcs".
 
@@ -250,6 +256,7 @@ def empty_neighborhoods() -> GraphInstance:
     )
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class SampledGroups:
     """Groups whose arcs are decided after the sample; made by ``sampled_groups``.
@@ -332,6 +339,7 @@ def _arc(column: BoolArray, target: int) -> int:
     return 0 if column[target] else target  # rejected, though the truth accepts the group
 
 
+@checked
 def sampled_groups(n: int, eps: float = 0.05) -> SampledGroups:
     """(n+1)^n graphs: fewer than n / (8 eps) samples leave every learner with loss eps.
 
