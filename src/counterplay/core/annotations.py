@@ -314,6 +314,8 @@ def _is_sequence(value: Any) -> bool:
         return True
     if isinstance(value, str | bytes | bytearray | abc.Mapping | abc.Set | type):
         return False
+    if hasattr(value, "tocsr"):  # a sparse matrix has no length
+        return False
     return hasattr(value, "__len__") and hasattr(value, "__getitem__") and _has_axes(value)
 
 
