@@ -38,7 +38,7 @@ test: $(VENV)/dev lint ## lint, then run all tests, doctests and examples with c
 	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --require-claims \
 	  --cov --cov-report=term:skip-covered
 
-fuzz: $(VENV)/dev ## hostile inputs for every public object; prints the table of failures
+fuzz: $(VENV)/dev ## hostile inputs, states, stores, replies and kills; prints the table of failures
 	$(SINGLE) $(BIN)/python -m tests.fuzz --jobs $(JOBS)
 
 test-slow: $(VENV)/slow ## long studies and cluster tests

@@ -14,7 +14,9 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.invariance.lab import vcao, vco
@@ -201,10 +203,27 @@ def warm_up() -> None:
     littlestone_dimension(FiniteClass.singletons(1300))  # large enough for the compiled counts
 
 
+def checked_rows() -> list[Row]:
+    """A check of kinds at every call, against the same function without it."""
+
+    def plain(n: int, rate: float, values: ArrayLike, mode: str = "up") -> int:
+        return n
+
+    guarded, matrix, calls = checked(plain), np.zeros((1000, 1000)), 100_000
+    guarded(1, 0.5, matrix)
+
+    def repeat(function: Callable[..., int]) -> int:
+        return sum(function(1, 0.5, matrix, "up") for _ in range(calls))
+
+    ours, reference = timed(lambda: repeat(guarded))[1], timed(lambda: repeat(plain))[1]
+    cost = f"{(ours - reference) / calls * 1e6:.2f} us per call"
+    return [Row("kinds of four arguments", f"{calls:,} calls", cost, ours, reference)]
+
+
 def main() -> None:
     warm_up()
     print(f"{'what':34} {'size':26} {'result':22} {'counterplay':>11} {'plain':>11}    ratio")
-    for rows in (dimension_rows, enumeration_rows, online_rows):
+    for rows in (dimension_rows, enumeration_rows, online_rows, checked_rows):
         for row in rows():
             print(row.text(), flush=True)
 

@@ -34,6 +34,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {
             "Using it": [
                 {"Your own table": "tables.md"},
+                {"Sessions that prove themselves": "verify.md"},
                 {"Data sets": "data.md"},
                 {"Studies and reports": "studies.md"},
                 {"Gallery": "gallery.md"},

@@ -13,7 +13,8 @@ from counterplay import cli
 from counterplay.core.exports import EventChain, read_export, receipt, write_export
 from counterplay.elicitation import LinearPreferenceUser, PolytopeElicitor, answered_by
 from counterplay.errors import InvalidStateError
-from counterplay.tradeoff import ChampionChallenger
+from counterplay.tradeoff import ChampionChallenger, HarmBudget
+from counterplay.tradeoff.guard_log import GuardLog
 from counterplay.verify import Verification, verify
 
 
@@ -223,41 +224,19 @@ def guard_export(seed: int = 0, **change: Any) -> bytes:
     """A champion with three models, one of them harmful; 300 of 400 rounds."""
     rng = np.random.default_rng(seed)
     guard = ChampionChallenger(
-        n_models=3, horizon=400, harm_rate=0.1, burst=5.0, review_every=160, random_state=1
+        n_models=3, horizon=400, budget=HarmBudget(0.1, 5.0), review_every=160, random_state=1
     )
-    watchdog = guard._watchdog
+    log = GuardLog(guard)
+    for _ in range(300):
+        log.step(rng.random(3).round(3), (rng.random(3) < [0.05, 0.1, 0.3]).astype(float))
+    honest = read_export(log.export("loans").encode())
     chain = EventChain("guard")
-    for t in range(300):
-        decided = {"round": t, "model": guard.current, "allowed": list(guard.allowed)}
-        chain.add("guard.decided", decided, actor="guard")
-        first = rng.random(3).round(3).tolist()
-        second = (rng.random(3) < [0.05, 0.1, 0.3]).astype(float).tolist()
-        chain.add("guard.outcome", {"round": t, "primary": first, "secondary": second}, actor="us")
-        guard.step(first, second)
-    report = guard.report()
-    stated = {
-        "rounds": 300,
-        "played": list(report.played),
-        "harm": report.harm.tolist(),
-        "needed_burst": report.needed_burst.tolist(),
-        "live_rounds": report.live_rounds.tolist(),
-        "switches": report.switches,
-        "reviews": report.reviews,
-        "take_downs": guard._downs,
-        "harm_bound": report.harm_bound,
-    }
-    # the last decision belongs to round 300
-    decided = {"round": 300, "model": guard.current, "allowed": list(guard.allowed)}
-    chain.add("guard.decided", decided | change.get("decided", {}), actor="guard")
-    chain.add("guard.result", stated | change.get("stated", {}), actor="guard")
-    config = {
-        "models": 3,
-        "horizon": 400,
-        "rate": 0.1,
-        "burst": 5.0,
-        "reviews": [int(t) for t in watchdog._resets[1:]],
-    }
-    return write_export("loans", "guard", config | change.get("config", {}), [chain]).encode()
+    for event in honest.events:
+        last = event.kind == "guard.decided" and event.body["round"] == 300
+        name = "decided" if last else "stated" if event.kind == "guard.result" else ""
+        chain.add(event.kind, event.body | change.get(name, {}), actor="guard")
+    config = honest.study.config | change.get("config", {})
+    return write_export("loans", "guard", config, [chain]).encode()
 
 
 @pytest.mark.parametrize("seed", range(4))

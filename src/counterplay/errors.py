@@ -47,10 +47,10 @@ class UnknownNameError(InvalidInputError):
     @classmethod
     def among(cls, kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
         """Build the error for ``name``, suggesting the closest of the ``known`` names."""
-        options = sorted(known)
-        near = difflib.get_close_matches(name, options, n=1, cutoff=0.4)
+        options, asked = sorted(known), str(name)[:80]
+        near = difflib.get_close_matches(asked, options, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(options)}."
-        return cls(f"there is no {kind} named {name!r}; {hint}")
+        return cls(f"there is no {kind} named {asked!r}; {hint}")
 
 
 class NotRealizableError(InvalidInputError):

@@ -114,6 +114,7 @@ LEARNERS["OneInclusionInvariant"]["bad"] = {
     "no group": lambda: OneInclusionInvariant([[0, 1]]),
 }
 
+CHECKS = {"check_dtype_object": "a cell that is a dict raises InvalidInputError, not TypeError"}
 WRAPPERS = {
     "ErmInvClassifier": {
         "make": lambda: ErmInvClassifier(LogisticRegression()),
@@ -141,6 +142,9 @@ WRAPPERS = {
         "bad": {"other": lambda: OrbitKernelClassifier(compare="none").fit(ROWS, LABELS)},
     },
 }
+
+for wrapper in WRAPPERS.values():
+    wrapper["check_estimator"] = CHECKS
 
 GROUPS = {
     "TrivialGroup": {"make": TrivialGroup},

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from counterplay.core.finite_class import FiniteClass
-from counterplay.errors import InvalidInputError
+from counterplay.errors import InvalidInputError, InvalidStateError
 
 matrices = hnp.arrays(bool, st.tuples(st.integers(1, 8), st.integers(0, 7)))
 
@@ -137,10 +137,79 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     text = tmp_path / "text.npz"
     text.write_text("hello")
     for bad in (path, text):
-        with pytest.raises(InvalidInputError, match="not a stored FiniteClass"):
+        with pytest.raises(InvalidStateError, match="a stored FiniteClass, cannot be used"):
             FiniteClass.load(bad)
-    with pytest.raises(InvalidInputError, match="not a stored FiniteClass"):
+    with pytest.raises(InvalidInputError, match="cannot be read"):
+        FiniteClass.load(tmp_path / "none.npz")
+    with pytest.raises(InvalidStateError, match="format: invalid enum value 'x'"):
         FiniteClass.from_dict({"format": "x"})
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"shape": [3, 10**9]}, r"shape\[1\]: expected `int` <= "),
+        ({"shape": [3, 9]}, "labels: must hold 3 rows of 9 labels"),
+        ({"labels": "not base64"}, "labels: must be base64"),
+        ({"labels": "ü"}, "labels: must be base64"),
+        ({"exact": None}, "exact: must say what the weights are"),
+        ({"weights": ["1/0", "1", "1"]}, "weights: must be whole numbers or fractions: '1/0'"),
+        ({"weights": ["-1", "1", "1"]}, "weights: must be whole numbers"),
+        ({"weights": ["1", "1"]}, "weight"),
+        ({"exact": False, "weights": ["one", 1, 1]}, "weights: must be numbers, got 'one'"),
+        ({"exact": False, "weights": [float("nan"), 1, 1]}, "cannot be used"),
+        ({"names": ["a"]}, "name"),
+        ({"point_weights": {"shape": [2], "values": [0.5]}}, "1 numbers do not have the shape"),
+        ({"point_weights": {"shape": [1], "values": [0.5]}}, "cannot be used"),
+        ({"unknown": 1}, "unknown field"),
+    ],
+)
+def test_stored_classes_are_checked(change: dict[str, Any], told: str) -> None:
+    data = FiniteClass.from_matrix(np.eye(3), weights=[1, 2, 3], exact=True).to_dict()
+    FiniteClass.from_dict(data)
+    with pytest.raises(InvalidStateError, match=told):
+        FiniteClass.from_dict(data | change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_points": np.array(10**9)},
+        {"n_points": np.array(-1)},
+        {"n_points": np.array("3")},
+        {"n_points": np.array([3])},
+        {"packed": np.zeros((3, 1))},
+        {"packed": np.zeros(3, dtype=np.uint64)},
+        {"packed": np.zeros((3, 2), dtype=np.uint64)},
+        {"weights": np.array(["a", "b", "c"])},
+        {"weights": np.array([np.nan, 1, 1])},
+        {"points": np.array(["a", "b", "c"])},
+        {"names": np.array(["a"])},
+        {"packed": None},
+    ],
+)
+def test_stored_files_are_checked(change: dict[str, Any], tmp_path: Path) -> None:
+    path = FiniteClass.from_matrix(np.eye(3), weights=[0.5, 1.0, 2.0]).save(tmp_path / "a.npz")
+    with np.load(path) as stored:
+        arrays = {name: stored[name] for name in stored.files} | change
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+    with pytest.raises(InvalidStateError):
+        FiniteClass.load(path)
+
+
+def test_flipped_bits_of_a_stored_file_give_a_class_or_one_sentence(tmp_path: Path) -> None:
+    original = FiniteClass.thresholds(np.linspace(0, 1, 9))
+    data = original.save(tmp_path / "a.npz").read_bytes()
+    rng, refused = np.random.default_rng(0), 0
+    for _ in range(300):
+        broken = bytearray(data)
+        broken[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
+        (tmp_path / "b.npz").write_bytes(broken)
+        try:
+            assert FiniteClass.load(tmp_path / "b.npz") == original  # the archive has checksums
+        except InvalidStateError:
+            refused += 1
+    assert refused > 100
 
 
 def test_immutable_and_equality() -> None:

@@ -91,6 +91,8 @@ def test_what_is_wrong_is_said_with_its_place(old: str, new: str, told: str) -> 
 def test_size_is_checked_before_anything_is_parsed() -> None:
     assert refused('"' + "x" * 200, limit=100) == "it is larger than 100 bytes"
     assert refused("ü" * 60, limit=100) == "it is larger than 100 bytes"
+    assert refused("\ufeff" + GOOD).startswith("it is not JSON")
+    assert refused(b"{\x00}\x00").startswith("it is not JSON")
     assert refused(b"\xff\xfe") == "it is not valid UTF-8"
     assert refused("\ud800") == "it is not valid UTF-8"
     assert refused(7) == "it must be text, got int"  # type: ignore[arg-type]

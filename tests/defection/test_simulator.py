@@ -159,12 +159,13 @@ X4, Y4, S4 = np.eye(4), [0, 1, 0, 1], [0, 0, 1, 1]
     [
         ({"model": "forest"}, "no model named 'forest'"),
         ({"model": object()}, "model must be a torch module"),
-        ({"X": pd.DataFrame({"a": ["x"] * 4, "b": 1.0})}, "column 'a' of X is not numeric"),
-        ({"X": [[np.nan]] * 4}, "finite"),
-        ({"y": [0, 1]}, "one label per row"),
+        ({"X": pd.DataFrame({"a": ["x"] * 4, "b": 1.0})}, "column 'a' of X holds text"),
+        ({"X": [[np.nan]] * 4}, "4 missing values"),
+        ({"X": X4 * 1e200}, "scale the columns"),
+        ({"y": [0, 1]}, "2 labels for 4 rows"),
         ({"y": [1, 1, 1, 1]}, "one class only"),
-        ({"site": [0, 1]}, "site must name"),
-        ({"site": np.array(["a", None, "b", "b"], dtype=object)}, "missing"),
+        ({"site": [0, 1]}, "site has 2 entries for 4 rows"),
+        ({"site": np.array(["a", None, "b", "b"], dtype=object)}, "site has no label in row 1"),
         ({"site": [-1, -1, -1, -1]}, "no row belongs"),
         ({"threshold": -0.1}, "negative"),
         ({"threshold": {0: 0.1}}, "no entry for site 1"),
@@ -200,3 +201,19 @@ def test_labels_may_name_their_rule() -> None:
     rules = {"small step": {"rule": "safe_step", "step_size": 0.1}, "safe_step": {}}
     result = simulator.compare(rules, rounds=3, random_state=0)
     assert [p.title for p in result.plans] == ["small step", "SafeStep"]
+
+
+def test_test_rows_are_matched_by_name() -> None:
+    frame = table()
+    X, y = frame[list("abcd")], frame["label"]
+    found = []
+    for order in ("abcd", "dcab"):
+        test = (X[list(order)], y)
+        simulator = DefectionSimulator("linear", X, y, frame["site"], threshold=0.2, test=test)
+        found.append(simulator.compare(["fedavg"], rounds=20, random_state=0).record("fedavg"))
+    assert (found[0].population == found[1].population).all()
+    assert found[0].population[0, -1] > 0.8
+    with pytest.raises(InvalidInputError, match="test has no column 'a'"):
+        DefectionSimulator(
+            "linear", X, y, frame["site"], threshold=0.2, test=(X.rename(columns={"a": "A"}), y)
+        )

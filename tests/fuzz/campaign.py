@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-Verdict = Literal["ok", "documented", "undocumented", "nan", "slow", "memory", "crash"]
-FAILURES: tuple[Verdict, ...] = ("undocumented", "nan", "slow", "memory", "crash")
+Verdict = Literal["ok", "documented", "undocumented", "nan", "slow", "memory", "crash", "forged"]
+FAILURES: tuple[Verdict, ...] = ("undocumented", "nan", "slow", "memory", "crash", "forged")
 SECONDS = 5.0
 BYTES = 2**30
 LONGEST_MESSAGE = 300

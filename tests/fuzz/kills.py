@@ -14,7 +14,8 @@ from typing import Any
 from counterplay.studies.registry import RegisteredStudy, select
 from counterplay.studies.runner import run_studies
 from counterplay.studies.store import Store
-from fuzz.tally import Tried
+
+from .tally import Tried
 
 SAMPLE = Path(__file__).parents[1] / "studies" / "sample"
 PAUSE = 0.03  # seconds per cell

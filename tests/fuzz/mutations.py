@@ -274,7 +274,9 @@ def at_random(value: Any, rng: np.random.Generator, depth: int = 0) -> Any:
 def _random_number(value: Any, rng: np.random.Generator) -> Any:
     factor = float(rng.choice([-1e9, -2, -1, -1e-9, 0, 1e-300, 1e-9, 0.5, 3, 1e3, 1e9, 1e300]))
     if isinstance(value, int | np.integer):
-        return int(int(value) * factor + int(rng.integers(-2, 3)))
+        product = int(value) * factor
+        near = int(product) if math.isfinite(product) else 10**308
+        return near + int(rng.integers(-2, 3))
     return float(value) * factor + float(rng.integers(-2, 3))
 
 

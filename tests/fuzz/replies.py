@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.tally import ForgedError, Tried, in_child, judged
+from .tally import ForgedError, Tried, in_child, judged
 
 D, PARTIES, EPS, DELTA, ROUNDS = 6, 3, 0.1, 0.05, 4
 LIAR = 1

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import (
     Doubling,
     ExploreThenCommit,
@@ -21,6 +22,7 @@ from counterplay.core.online import (
     MaximalCouplingSampler,
     ShrinkingDartboard,
 )
+from counterplay.core.records import read_json
 from counterplay.elicitation import (
     LinearPreferenceUser,
     PolytopeElicitor,
@@ -33,10 +35,15 @@ from counterplay.tradeoff import (
     ChampionChallenger,
     CusumOracle,
     DeactivationLearner,
+    HarmBudget,
     ReactivationLearner,
 )
+from counterplay.tradeoff.champion import _digest
+from counterplay.tradeoff.guard_log import GuardLog
 from counterplay.tradeoff.lab import AdaNormalHedge, Losses, RestartOnDeactivation
-from fuzz.tally import ForgedError
+from counterplay.verify import verify
+
+from .tally import ForgedError
 
 Parts = tuple[str, str, Callable[[Any], Any], Callable[[Any], None], tuple[str, ...]]
 
@@ -55,6 +62,8 @@ def build() -> Iterator[Parts]:
             yield _champion(policy)
         yield from _learners()
         yield from _scalar_learners()
+        yield from _exports()
+        yield _finite_class()
 
 
 def _labeling(name: str, noisy: bool) -> Parts:
@@ -221,7 +230,7 @@ def _questionnaire() -> Parts:
 
 def _champion(policy: str) -> Parts:
     live = ChampionChallenger(
-        n_models=3, horizon=400, harm_rate=0.1, burst=4.0, review_every=60, policy=policy,  # type: ignore[arg-type]
+        n_models=3, horizon=400, budget=HarmBudget(0.1, 4.0), review_every=60, policy=policy,  # type: ignore[arg-type]
         random_state=0,
     )  # fmt: skip
     rng = np.random.default_rng(1)
@@ -230,12 +239,22 @@ def _champion(policy: str) -> Parts:
     text = live.to_json()
     before = live.report()
 
+    def read(changed: Any) -> ChampionChallenger:
+        """With a digest that belongs to the text, as a forger would write it."""
+        try:
+            state = json.loads(changed)
+            del state["digest"]
+            changed = json.dumps({**state, "digest": _digest(state)})
+        except (ValueError, TypeError, KeyError, RecursionError):
+            pass  # not even JSON: the reader must say so itself
+        return ChampionChallenger.from_json(changed)
+
     def use(found: ChampionChallenger) -> None:
         report = found.report()
         _same("harm bound", report.harm_bound, before.harm_bound)
         _same("regret bound", report.regret_bound, before.regret_bound)
         _same("current", found.current, live.current)
-        for name in ("harm_rate", "burst", "horizon", "played", "harm", "needed_burst"):
+        for name in ("harm_rate", "burst", "horizon"):
             _same(name, getattr(report, name), getattr(before, name))
         _same("allowed", report.allowed, before.allowed)
         report.summary()
@@ -244,13 +263,13 @@ def _champion(policy: str) -> Parts:
             found.step(draws.random(found.n_models), draws.random(found.n_models))
         _finite(found.report().played)
 
-    return f"champion ({policy})", text, ChampionChallenger.from_json, use, ()
+    return f"champion ({policy})", text, read, use, ()
 
 
 def _learners() -> Iterator[Parts]:
     watchdog = {"c": 0.1, "threshold": 4.0, "on_empty": "least_bad"}
     with_resets = {**watchdog, "resets": 40}
-    options = {"T": 120, "K": 3, "B": 4, "random_state": 0}
+    options = {"horizon": 120, "K": 3, "B": 4, "random_state": 0}
     made = [
         DeactivationLearner(oracle=CusumOracle(**watchdog), **options),
         RestartOnDeactivation(oracle=CusumOracle(**watchdog), **options),
@@ -267,7 +286,7 @@ def _learners() -> Iterator[Parts]:
 
 def _use_learner(found: Any) -> None:
     rng = np.random.default_rng(3)
-    for _ in range(min(20, found.T - found.rounds)):
+    for _ in range(min(20, found.horizon - found.rounds)):
         _inside(found.act(), found.K)
         found.observe(Losses(rng.random(found.K), rng.random(found.K)))
     _finite(list(found.guarantees().values()))
@@ -295,6 +314,54 @@ def _use_scalar(found: Any) -> None:
         _inside(found.act(), found.K)
         found.observe(rng.random(found.K))
     json.loads(found.to_json(), parse_constant=_no_constant)
+
+
+def _exports() -> Iterator[Parts]:
+    """Exports, as a list of their lines; a certificate that is confirmed must be the true one."""
+    problem = instances.threshold_example()
+    session = LabelingSession(problem, B2IR(GBS()), seed=0)
+    while (query := session.ask()) is not None:
+        session.tell(int(problem.H[2, query.point]))
+    yield _export("labeling export", session.export())
+    log = GuardLog(ChampionChallenger(
+        n_models=2, horizon=40, budget=HarmBudget(0.1, 2.0), random_state=0))  # fmt: skip
+    rng = np.random.default_rng(1)
+    for _ in range(25):
+        log.step(rng.random(2), (rng.random(2) < [0.1, 0.4]).astype(float))
+    yield _export("guard export", log.export())
+
+
+def _export(name: str, text: str) -> Parts:
+    before = {str(check) for check in verify(text.encode()).checks}
+
+    def read(changed: Any) -> Any:
+        try:
+            lines = [json.dumps(line) + "\n" for line in json.loads(changed)]
+        except (ValueError, TypeError, RecursionError):
+            lines = [changed.decode("utf-8", "replace") if isinstance(changed, bytes) else changed]
+        return verify("".join(lines).encode("utf-8", "surrogatepass"))
+
+    def use(found: Any) -> None:
+        for check in found.checks:
+            if check.status == "ok" and str(check) not in before:
+                raise ForgedError(f"confirmed: {check}")
+        found.summary()
+
+    return name, json.dumps([json.loads(line) for line in text.splitlines()]), read, use, ()
+
+
+def _finite_class() -> Parts:
+    labels = np.random.default_rng(0).integers(0, 2, size=(5, 9))
+    made = FiniteClass.from_matrix(labels, weights=[1, 2, 3, 4, 5], exact=True, names=list("abcde"))
+
+    def use(found: FiniteClass) -> None:
+        _finite(found.error_rates(0))
+        json.dumps(found.to_dict(), allow_nan=False)
+
+    def read(text: Any) -> FiniteClass:
+        return FiniteClass.from_dict(read_json(text, what="the text"))
+
+    return "finite class", json.dumps(made.to_dict()), read, use, ()
 
 
 def _no_constant(name: str) -> None:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from fuzz import state_subjects
-from fuzz.tally import Tried, in_child, judged
+from . import state_subjects
+from .tally import Tried, in_child, judged
 
 DEEP = 100_000
 LONG = 100 * 2**20

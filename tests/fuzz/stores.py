@@ -15,7 +15,8 @@ from pathlib import Path
 from counterplay.studies.plan import Cell
 from counterplay.studies.provenance import Provenance
 from counterplay.studies.store import Store
-from fuzz.tally import Tried, in_child, judged
+
+from .tally import Tried, in_child, judged
 
 ORIGIN = Provenance("0.1.0", "abc", "Python")
 CELLS = [

@@ -169,6 +169,6 @@ def test_the_table_counts_by_group() -> None:
         Outcome("core", "g", "n", "inf", "slow"),
     ]
     rows = [line.split() for line in table(outcomes).splitlines()]
-    assert rows[0] == ["tried", "undocumented", "nan", "slow", "memory", "crash"]
-    assert rows[1] == ["labeling", "2", "1", "0", "0", "0", "0"]
-    assert rows[3] == ["all", "3", "1", "0", "1", "0", "0"]
+    assert rows[0] == ["tried", "undocumented", "nan", "slow", "memory", "crash", "forged"]
+    assert rows[1] == ["labeling", "2", "1", "0", "0", "0", "0", "0"]
+    assert rows[3] == ["all", "3", "1", "0", "1", "0", "0", "0"]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.contribution.game import CollabGame
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from counterplay.contribution.defectors.curve import DefectionCurve
 
 
+@checked
 def predicted_margins(game: CollabGame, theta: ArrayLike) -> FloatArray:
     """Share of its contribution that each party needs to reach its target, others in full.
 
@@ -70,6 +72,7 @@ def predicted_margins(game: CollabGame, theta: ArrayLike) -> FloatArray:
     return margins
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class MarginAudit(Report):
     """Predicted and measured margins of every party, side by side.
@@ -140,6 +143,7 @@ class MarginAudit(Report):
         return axes
 
 
+@checked
 def audit_margins(
     game: CollabGame,
     theta: ArrayLike,

@@ -14,10 +14,12 @@ from numpy.typing import ArrayLike
 from counterplay.contribution.audit import Allocation, allocation
 from counterplay.contribution.game import CollabGame
 from counterplay.contribution.linear import as_linear_game
+from counterplay.core.arguments import checked
 from counterplay.core.validation import check_open_fraction, check_real
 from counterplay.errors import ConvergenceError, InvalidInputError
 
 
+@checked
 def multiplicative_weights_lp(
     W: Any, mu: ArrayLike | None = None, eps: float = 0.1, *, max_steps: int = 1_000_000
 ) -> Allocation:
@@ -88,6 +90,7 @@ def multiplicative_weights_lp(
     return allocation(game, theta, "optimal", {"lower_bound": bound, "steps": steps})
 
 
+@checked
 def mw_game_allocation(
     game: CollabGame, c: float = 4.0, step: float | None = None, *, max_steps: int = 1_000_000
 ) -> Allocation:

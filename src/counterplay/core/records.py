@@ -46,7 +46,7 @@ Word = Annotated[str, Meta(min_length=1, max_length=200)]
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 Fingerprint = Annotated[dict[Word, Name], Meta(min_length=1, max_length=50)]
 
-R = TypeVar("R", bound="Record")
+R = TypeVar("R", bound=msgspec.Struct)
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -141,7 +141,7 @@ def read_json(
 
     try:
         value = json.loads(
-            data,
+            data.decode(),
             object_pairs_hook=pairs,
             parse_constant=constant,
             parse_int=integer,
@@ -402,7 +402,7 @@ def _has_surrogate(value: Any) -> bool:
     return isinstance(value, list) and any(map(_has_surrogate, value))
 
 
-def _check_header(raw: Any, kind: type[Record], what: str) -> None:
+def _check_header(raw: Any, kind: type[msgspec.Struct], what: str) -> None:
     """Compare kind and version first: they explain everything else."""
     hints = get_type_hints(kind)
     if "kind" not in hints:

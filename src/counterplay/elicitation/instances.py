@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -23,6 +24,7 @@ from counterplay.core.validation import (
     check_int,
     check_positive_int,
     check_real,
+    check_size,
 )
 from counterplay.elicitation.bounds import FIBONACCI_SHARE
 from counterplay.elicitation.mdp import MultiObjectiveMDP, add_do_nothing
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
+_MOST_CELLS = 10_000_000
+
+
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class ValueInstance:
     """A finite set of value vectors with a user.
@@ -53,6 +59,7 @@ class ValueInstance:
             array.setflags(write=False)
 
 
+@checked
 def linear_dependence() -> MultiObjectiveMDP:
     """The best options of three objectives span only a plane, a fourth action does not.
 
@@ -66,6 +73,7 @@ def linear_dependence() -> MultiObjectiveMDP:
     return bandit(rewards)
 
 
+@checked
 def bandit(values: ArrayLike) -> MultiObjectiveMDP:
     """Return the one-step process whose actions have the given values, plus doing nothing.
 
@@ -79,6 +87,7 @@ def bandit(values: ArrayLike) -> MultiObjectiveMDP:
     return add_do_nothing(MultiObjectiveMDP(transitions, rows[None], H=1))
 
 
+@checked
 def near_indistinguishable(
     w: FloatArray | None = None, eps: float = 1e-2, factor: float = 0.99
 ) -> ValueInstance:
@@ -97,6 +106,7 @@ def near_indistinguishable(
     return ValueInstance(values, weights, eps)
 
 
+@checked
 def thin_direction(eta: float = 0.01) -> ValueInstance:
     """A direction of width ``eta``; the estimated weight along it explodes as eta shrinks.
 
@@ -110,6 +120,7 @@ def thin_direction(eta: float = 0.01) -> ValueInstance:
     return ValueInstance(values, np.array([1.0, 0.7, 0.9]), 0.01)
 
 
+@checked
 def epsilon_toy(eta: float = 0.1, *, feasible: bool = True) -> ValueInstance:
     """The toy of appendix G.8; ``feasible=True`` keeps all values non-negative.
 
@@ -124,6 +135,7 @@ def epsilon_toy(eta: float = 0.1, *, feasible: bool = True) -> ValueInstance:
     return ValueInstance(values, np.array([1.0, 0.6, 0.3]), 0.01)
 
 
+@checked
 def truncation_bias(eps: float = 1e-6) -> ValueInstance:
     """The truncated estimator drops the only useful direction; regret of order eps^(1/3).
 
@@ -140,6 +152,7 @@ def truncation_bias(eps: float = 1e-6) -> ValueInstance:
     return ValueInstance(values, np.ones(2), precision, regret=float(y - c))
 
 
+@checked
 def fibonacci(d: int = 8, eps: float = 1e-4) -> ValueInstance:
     """The thesis' basis loses a factor F(d+1)-1 when the complement is axis-parallel.
 
@@ -172,6 +185,7 @@ def fibonacci(d: int = 8, eps: float = 1e-4) -> ValueInstance:
     return ValueInstance(values, w, eps, regret=regret)
 
 
+@checked
 def stationarity() -> MultiObjectiveMDP:
     """The best policy waits twice and then cashes in; no stationary policy can do that.
 
@@ -188,6 +202,7 @@ def stationarity() -> MultiObjectiveMDP:
     return add_do_nothing(MultiObjectiveMDP(transitions, rewards, H=3))
 
 
+@checked
 def rare_crash(
     n_states: int = 30,
     k: int = 4,
@@ -205,6 +220,7 @@ def rare_crash(
     'crash'
     """
     n = check_int(n_states, "n_states", low=2)
+    _check_process(n, 2, k, cells=2 * n * n)
     p = check_fraction(crash_probability, "crash_probability")
     rng = generator(seed)
     drive = n  # states 0..n-1 drive, n is the crash, n+1 is after it
@@ -223,6 +239,7 @@ def rare_crash(
     return add_do_nothing(process)
 
 
+@checked
 def good_bad_mediocre() -> MultiObjectiveMDP:
     """A coin flip between .9 and 0 against a sure .4.
 
@@ -243,6 +260,7 @@ def good_bad_mediocre() -> MultiObjectiveMDP:
     return add_do_nothing(MultiObjectiveMDP(transitions, rewards, H=2, state_names=names))
 
 
+@checked
 def random_mdp(
     seed: RandomState = 0,
     *,
@@ -262,6 +280,10 @@ def random_mdp(
     >>> random_mdp(0).R.shape
     (10, 5, 4)
     """
+    _check_process(n_states, n_actions, k, cells=n_states * n_actions * n_states)
+    for name, count in (("rank", rank), ("successors", successors)):
+        if count is not None:
+            check_positive_int(count, name)
     rng = generator(seed)
     transitions = np.zeros((n_states, n_actions, n_states))
     for s in range(n_states):
@@ -279,6 +301,7 @@ def random_mdp(
     return add_do_nothing(MultiObjectiveMDP(transitions, rewards, H=horizon))
 
 
+@checked
 def harvest_tree(
     depth: int = 6, k: int = 6, *, slip: float = 0.0, seed: RandomState = 0
 ) -> MultiObjectiveMDP:
@@ -294,6 +317,7 @@ def harvest_tree(
     """
     levels = check_int(depth, "depth", low=1, high=14)
     chance = check_fraction(slip, "slip")
+    _check_process(2**levels, 2, k, cells=2 ** (2 * levels + 1))
     leaves = np.abs(generator(seed).normal(size=(2**levels, check_positive_int(k, "k"))))
     leaves /= np.linalg.norm(leaves, axis=1, keepdims=True)
     n = 2**levels - 1  # inner nodes in breadth-first order, then the end
@@ -311,6 +335,7 @@ def harvest_tree(
     return add_do_nothing(MultiObjectiveMDP(transitions, rewards, H=levels))
 
 
+@checked
 def sparse_mdp(
     seed: RandomState = 0,
     *,
@@ -329,6 +354,9 @@ def sparse_mdp(
     """
     from scipy import sparse
 
+    successors = check_positive_int(successors, "successors")
+    n_states, n_actions = int(n_states), int(n_actions)
+    _check_process(n_states, n_actions, k, cells=n_states * n_actions * min(successors, n_states))
     rng = generator(seed)
     rows = n_states * n_actions
     width = min(successors, n_states)
@@ -343,6 +371,14 @@ def sparse_mdp(
     return add_do_nothing(MultiObjectiveMDP(transitions, rewards, H=horizon))
 
 
+def _check_process(n_states: int, n_actions: int, k: int, cells: int) -> None:
+    """Refuse sizes that are no sizes, or a process that does not fit into memory."""
+    for name, count in (("n_states", n_states), ("n_actions", n_actions), ("k", k)):
+        check_positive_int(count, name)
+    check_size(cells + n_states * n_actions * k, _MOST_CELLS, "transitions and rewards")
+
+
+@checked
 def compression_inputs(seed: RandomState = 0) -> dict[str, tuple[FloatArray, FloatArray]]:
     """Inputs that break careless compression: copies, a line, zeros, 12 orders of magnitude.
 
@@ -364,6 +400,7 @@ def compression_inputs(seed: RandomState = 0) -> dict[str, tuple[FloatArray, Flo
     }
 
 
+@checked
 def city(
     rows: int = 8, columns: int = 8, *, highway: bool = True, random_state: RandomState = 0
 ) -> nx.MultiDiGraph[Any]:
@@ -380,10 +417,12 @@ def city(
     """
     import networkx as nx
 
+    crossings = check_positive_int(rows, "rows") * check_positive_int(columns, "columns")
+    check_size(crossings, 50_000, "crossings")
     rng = generator(random_state)
     graph: nx.MultiDiGraph[Any] = nx.MultiDiGraph()
-    for r in range(check_positive_int(rows, "rows")):
-        for c in range(check_positive_int(columns, "columns")):
+    for r in range(rows):
+        for c in range(columns):
             graph.add_node((r, c), pos=(float(c), float(-r)))
     for r in range(rows):
         for c in range(columns):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.draws import Keys
 from counterplay.core.validation import FloatArray, check_positive_int
 from counterplay.errors import InvalidInputError
@@ -76,6 +77,7 @@ class Objective(ABC):
         return X
 
 
+@checked
 class CallableObjective(Objective):
     """A loss given as a NumPy function that returns value and gradient.
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
 
@@ -25,6 +26,7 @@ Fields = Mapping[str, Any]
 """The content of an answer as a transport decoded it, see :func:`read_answer`."""
 
 
+@checked
 @dataclass(frozen=True)
 class Trust:
     """What the server believes of a party's answer.

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     IntArray,
@@ -30,7 +31,7 @@ from counterplay.invariance.bounds import booster_sizes, invariance_slack, known
 from counterplay.invariance.classes import as_hypotheses
 from counterplay.invariance.compression import AgnosticCompression
 from counterplay.invariance.errors import SampleTooSmallError
-from counterplay.invariance.model import FiniteProblem, Learner, as_problem
+from counterplay.invariance.model import FiniteProblem, Learner, as_problem, check_learner
 from counterplay.invariance.one_inclusion import OneInclusionEta
 
 
@@ -46,6 +47,7 @@ class _Chooser(Learner):
         return np.asarray(self.candidates_[self.chosen_].predict(points), dtype=np.int8)
 
 
+@checked
 class ConfidenceBooster(_Chooser):
     """Boost the confidence of a learner whose expected error is at most d / (n + 1).
 
@@ -91,7 +93,7 @@ class ConfidenceBooster(_Chooser):
         practical: bool = False,
         random_state: RandomState = None,
     ) -> None:
-        self.learner = learner
+        self.learner = check_learner(learner, "learner")
         self.group = learner.group
         self.d = check_real(d, "d", low=0.0)
         self.eps = check_open_fraction(eps, "eps")
@@ -153,6 +155,7 @@ def validation_error(learner: Any, points: NDArray[Any], labels: NDArray[Any]) -
     return float((predictions != labels).mean())
 
 
+@checked
 class KnownEta(_Chooser):
     """One-inclusion learner for a known invariance level, with high probability.
 
@@ -218,6 +221,7 @@ class KnownEta(_Chooser):
         return self
 
 
+@checked
 class AdaptiveRelaxed(_Chooser):
     """Relaxed-realizable learner that adapts to the unknown invariance of the right hypothesis.
 
@@ -313,6 +317,7 @@ class AdaptiveRelaxed(_Chooser):
         ).fit(points, labels)  # fmt: skip
 
 
+@checked
 class AdaptiveAgnostic(_Chooser):
     """Agnostic learner that adapts to the invariance of good hypotheses with unlabelled data.
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     check_fraction,
@@ -21,9 +22,13 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
+from counterplay.errors import InvalidInputError
 from counterplay.invariance.errors import SampleTooSmallError
 
+_LARGEST_D = 256  # a power of a (d + 1) x (d + 1) matrix is taken
 
+
+@checked
 def expected_error(dimension: float, n: int) -> float:
     """Expected error of a one-inclusion learner after n samples: dimension / (n + 1), at most 1.
 
@@ -38,6 +43,7 @@ def expected_error(dimension: float, n: int) -> float:
     return min(1.0, d / (check_int(n, "n", low=0) + 1))
 
 
+@checked
 def booster_sizes(d: float, eps: float, delta: float) -> tuple[int, int, int]:
     """Runs, points per run and validation points of the confidence booster.
 
@@ -50,11 +56,12 @@ def booster_sizes(d: float, eps: float, delta: float) -> tuple[int, int, int]:
     dimension = check_real(d, "d", low=0.0)
     eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
     runs = _runs(delta)
-    size = math.ceil(4 * dimension / eps - 1e-9)
-    validation = math.ceil((32 / eps) * (math.log(2 / delta) + math.log(runs + 1)))
+    size = _whole(4 * dimension / eps - 1e-9)
+    validation = _whole((32 / eps) * (math.log(2 / delta) + math.log(runs + 1)))
     return runs, size, validation
 
 
+@checked
 def m_oig(d: float, eps: float, delta: float) -> int:
     """Samples that suffice for a boosted one-inclusion learner of dimension d.
 
@@ -67,6 +74,7 @@ def m_oig(d: float, eps: float, delta: float) -> int:
     return runs * size + validation
 
 
+@checked
 def m_da(d: int, eps: float, delta: float) -> int:
     """Samples that suffice for data augmentation (invariant setting) or ErmInv (relaxed), d = VCao.
 
@@ -87,9 +95,10 @@ def m_da(d: int, eps: float, delta: float) -> int:
             growth = dimension * math.log2(m) ** 2 * math.log2(2 * math.e * m / dimension)
         return (8 / eps) * (growth + math.log2(4 / delta) + math.e) + 4
 
-    return _fixed_point(right_side)
+    return _fixed_point(right_side, max(2.0, float(dimension)))
 
 
+@checked
 def m_erminv_agnostic(d: int, eps: float, delta: float, constant: float = 64.0) -> int:
     """Samples that suffice for ErmInv in the agnostic setting: error at most best + 3 eps / 2.
 
@@ -112,9 +121,10 @@ def m_erminv_agnostic(d: int, eps: float, delta: float, constant: float = 64.0) 
             8 / delta
         )
 
-    return _fixed_point(right_side)
+    return _fixed_point(right_side, max(2.0, float(dimension)))
 
 
+@checked
 def m_orbit_only(k: int, eps: float, delta: float, c: float = 1.0) -> int:
     """Rate of the boosted orbit-only learner: c / eps (k log^2(k / eps) + log(1 / delta)).
 
@@ -129,9 +139,10 @@ def m_orbit_only(k: int, eps: float, delta: float, c: float = 1.0) -> int:
     size = check_int(k, "k", low=1)
     eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
     factor = check_real(c, "c", low=0.0, open_low=True)
-    return math.ceil(factor / eps * (size * math.log2(size / eps) ** 2 + math.log2(1 / delta)))
+    return _whole(factor / eps * (size * math.log2(size / eps) ** 2 + math.log2(1 / delta)))
 
 
+@checked
 def known_eta_sizes(m: int, delta: float) -> tuple[int, int, int]:
     """Block size n, number of blocks and validation points that m samples allow.
 
@@ -161,6 +172,7 @@ def known_eta_sizes(m: int, delta: float) -> tuple[int, int, int]:
     return n, runs, math.ceil(8 * (n + 1) * factor)
 
 
+@checked
 def invariance_slack(n: int) -> float:
     """Smallest slack Delta = sqrt(ln(n + 1) / (2 (n + 1))) for blocks of n points; 1 for n = 0.
 
@@ -173,6 +185,7 @@ def invariance_slack(n: int) -> float:
     return math.sqrt(math.log(size + 1) / (2 * (size + 1))) if size else 1.0
 
 
+@checked
 def known_eta_error(dimension: float, n: int) -> float:
     """Error of KnownEta with probability 1 - delta: 4 (VCo^(eta + Delta) + 1) / (n + 1).
 
@@ -185,6 +198,7 @@ def known_eta_error(dimension: float, n: int) -> float:
     return min(1.0, 4 * (d + 1) / (check_int(n, "n", low=0) + 1))
 
 
+@checked
 def alpha_boost_rounds(n: int) -> int:
     """Rounds after which the vote is right on n points: max(1, ceil(17 ln n)).
 
@@ -196,6 +210,7 @@ def alpha_boost_rounds(n: int) -> int:
     return max(1, math.ceil(17 * math.log(check_positive_int(n, "n"))))
 
 
+@checked
 def agnostic_compression_bound(
     opt: float, d: int, m: int, delta: float, n_kept: int | None = None, c: float = 1.0
 ) -> float:
@@ -219,6 +234,7 @@ def agnostic_compression_bound(
     return min(1.0, best + factor * math.sqrt(noise * B) + factor * B)
 
 
+@checked
 def proper_error(d: int, eps: float, m: int) -> float:
     """Exact expected error of every proper consistent learner on ``da_lower_bound`` after m points.
 
@@ -232,6 +248,7 @@ def proper_error(d: int, eps: float, m: int) -> float:
     return float(seen @ (16 * eps * (d - k) / (2 * d - k)))
 
 
+@checked
 def proper_tail(d: int, eps: float, m: int) -> float:
     """Exact probability that a proper learner (random ties) has error above eps there.
 
@@ -250,6 +267,7 @@ def proper_tail(d: int, eps: float, m: int) -> float:
     return total
 
 
+@checked
 def proper_least_m(d: int, eps: float) -> int:
     """Least m with expected error at most eps there; m eps / d tends to ln(15)/16 = 0.1693.
 
@@ -270,6 +288,7 @@ def proper_least_m(d: int, eps: float) -> int:
     return high if proper_error(d, eps, low) > eps else low
 
 
+@checked
 def proper_limit(d: int, eps: float) -> float:
     """What ``proper_least_m`` tends to for large d: ln(15)/16 d / eps samples.
 
@@ -281,6 +300,7 @@ def proper_limit(d: int, eps: float) -> float:
     return math.log(15) / 16 * check_positive_int(d, "d") / check_open_fraction(eps, "eps")
 
 
+@checked
 def proper_fails_below(d: int, eps: float) -> float:
     """Samples d / (64 eps) below which a proper learner fails with probability 1/9 (Theorem 11.2).
 
@@ -292,6 +312,7 @@ def proper_fails_below(d: int, eps: float) -> float:
     return check_positive_int(d, "d") / (64 * check_open_fraction(eps, "eps"))
 
 
+@checked
 def blind_error(d: int, eps: float, m: int) -> float:
     """Exact expected error of ERM on ``da_helps``: 8 eps (1 - 16 eps / (d - 1))^m.
 
@@ -305,6 +326,7 @@ def blind_error(d: int, eps: float, m: int) -> float:
     return 8 * e * (1 - 16 * e / (n - 1)) ** check_int(m, "m", low=0)
 
 
+@checked
 def blind_heavy_error(eps: float, m: int) -> float:
     """What random ties of ERM add to ``blind_error``: (1 - 16 eps) / 2 (16 eps)^m.
 
@@ -320,6 +342,7 @@ def blind_heavy_error(eps: float, m: int) -> float:
     return float((1 - 16 * e) / 2 * (16 * e) ** check_int(m, "m", low=0))
 
 
+@checked
 def birds_error(K: int, n: int) -> float:
     """Exact expected error of the best orbit-only learner on K birds: (1 - 1/K)^n / 2.
 
@@ -332,6 +355,7 @@ def birds_error(K: int, n: int) -> float:
     return float(round(0.5 * (1 - 1 / orbits) ** check_int(n, "n", low=0), 15))
 
 
+@checked
 def agnostic_excess(d: int, gamma: float, m: int) -> float:
     """Exact mean excess error of ERM on ``agnostic_lower_bound`` with large blocks.
 
@@ -342,7 +366,7 @@ def agnostic_excess(d: int, gamma: float, m: int) -> float:
     """
     blocks = check_positive_int(d, "d")
     bias = check_real(gamma, "gamma", low=0.0, high=0.5)
-    size = check_int(m, "m", low=0)
+    size = check_int(m, "m", low=0, high=10**7)
     n = np.arange(size + 1)
     law = stats.binom(size, 1 / blocks).pmf(n)
     half = np.where(n % 2 == 0, n // 2, -1)
@@ -354,9 +378,9 @@ def agnostic_excess(d: int, gamma: float, m: int) -> float:
 
 def _seen_law(d: int, eps: float, m: int) -> FloatArray:
     """Distribution of the number of distinct points of u* among m samples."""
-    n = check_positive_int(d, "d")
+    n = check_int(d, "d", low=1, high=_LARGEST_D)
     e = check_real(eps, "eps", low=0.0, high=1 / 16, open_low=True)
-    steps = check_int(m, "m", low=0)
+    steps = check_int(m, "m", low=0, high=1 << 62)
     p = 16 * e / n
     k = np.arange(n + 1)
     matrix = np.diag(1 - (n - k) * p) + np.diag((n - k[:-1]) * p, 1)
@@ -368,14 +392,24 @@ def _runs(delta: float) -> int:
     return math.ceil(math.log2(2 / delta) - 1e-12)
 
 
-def _fixed_point(right_side: Callable[[float], float]) -> int:
-    m = right_side(2.0)
+def _whole(value: float) -> int:
+    """Return the next whole number; refuse sizes beyond those that floats tell apart."""
+    if not value < 1 << 53:
+        raise InvalidInputError(
+            "more than 2^53 samples: eps or delta is too small, or the dimension too large"
+        )
+    return math.ceil(value)
+
+
+def _fixed_point(right_side: Callable[[float], float], start: float) -> int:
+    m = right_side(start)
     for _ in range(200):
+        _whole(m)
         following = right_side(m)
         if abs(following - m) < 1e-9 * m:
             break
         m = following
-    value = math.ceil(m - 1e-6)
+    value = _whole(m - 1e-6)
     while right_side(value) > value:
         value += 1
     return value

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import InvalidInputError
@@ -103,6 +104,7 @@ def collapse(own: BoolArray, cost: IntArray, component: IntArray) -> tuple[Label
     return np.ascontiguousarray(low[keep]), cost[keep].astype(np.int64)
 
 
+@checked
 class ExplicitClass(HypothesisClass):
     """A class given by its label matrix; points are pool indices.
 
@@ -163,13 +165,17 @@ class ExplicitClass(HypothesisClass):
 def as_hypotheses(H: Any, G: Any = None) -> tuple[HypothesisClass, TransformationSet]:
     """Return (class, transformations) from a problem, a matrix or a class."""
     if isinstance(H, FiniteProblem):
-        return ExplicitClass(H), H.group if G is None else G
+        return ExplicitClass(H), H.group if G is None else _as_orbits(G)
     hypotheses = H if isinstance(H, HypothesisClass) else ExplicitClass(H)
     if G is None:
         G = getattr(hypotheses, "group", None)
     if G is None:
         raise InvalidInputError("give the group (or a FiniteProblem, which knows its orbits)")
-    return hypotheses, G if isinstance(G, TransformationSet) else AbstractOrbits(G)
+    return hypotheses, _as_orbits(G)
+
+
+def _as_orbits(G: Any) -> TransformationSet:
+    return G if isinstance(G, TransformationSet) else AbstractOrbits(G)
 
 
 def budget(eta: float, size: int) -> int:
@@ -180,12 +186,13 @@ def budget(eta: float, size: int) -> int:
     >>> budget(0.1 + 0.2, 10)
     3
     """
-    return math.floor(eta * size + 1e-9)
+    return math.floor(min(max(eta, -1.0), 1.0) * size + 1e-9)
 
 
 Tie = Literal["first", "random", "adversarial"]
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class WeightedSample:
     """Labelled points with weights.
@@ -212,6 +219,7 @@ class WeightedSample:
         return mass
 
 
+@checked
 @dataclass(frozen=True)
 class TieRule:
     """Which of several best hypotheses to take.

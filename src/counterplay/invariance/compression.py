@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import IntArray, check_int
 from counterplay.core.votes import majority
@@ -24,13 +25,14 @@ from counterplay.invariance.baselines import ERM
 from counterplay.invariance.bounds import alpha_boost_rounds
 from counterplay.invariance.classes import ExplicitClass, as_hypotheses
 from counterplay.invariance.dimensions import vcao
-from counterplay.invariance.model import FiniteProblem, Learner
+from counterplay.invariance.model import FiniteProblem, Learner, check_learner
 from counterplay.invariance.one_inclusion import OneInclusionRelaxed
 from counterplay.invariance.transformations import AbstractOrbits
 
 _ALPHA = 0.5 * math.log(2.0)
 
 
+@checked
 class AlphaBoostCompression(Learner):
     """Majority of weak learners on small samples, perfect on the whole sample.
 
@@ -65,9 +67,9 @@ class AlphaBoostCompression(Learner):
     def __init__(
         self, weak: Any, k: int, max_draws: int = 200, random_state: RandomState = None
     ) -> None:
-        self.weak = weak
+        self.weak = check_learner(weak, "weak")
         self.group = weak.group
-        self.k = check_int(k, "k", low=0)
+        self.k = check_int(k, "k", low=0, high=10**7)
         self.max_draws = check_int(max_draws, "max_draws", low=1)
         self.random_state = random_state
 
@@ -148,6 +150,7 @@ class AlphaBoostCompression(Learner):
         return best[1], best[2], best[3]
 
 
+@checked
 class AgnosticCompression(Learner):
     """Compression learner for the agnostic setting: as good as the best hypothesis on the sample.
 

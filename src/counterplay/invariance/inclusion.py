@@ -22,15 +22,25 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, maximum_flow
 
+from counterplay.core.arguments import checked
 from counterplay.core.bits import Words, as_indices, pack_rows, unique_rows
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.programs import minimize_linear
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_int,
+    shorten,
+)
 from counterplay.errors import InvalidInputError
 
 Method = Literal["flow", "peel"]
+_MOST_VERTICES = 1 << 24
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Orientation:
     """A direction for every edge of a one-inclusion graph.
@@ -55,6 +65,7 @@ class Orientation:
         return int(self.indegree.max(initial=0))
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class FractionalOrientation:
     """A random direction for every edge: ``toward_one[e]`` is the weight on the 1-labelled end.
@@ -68,6 +79,7 @@ class FractionalOrientation:
     value: float
 
 
+@checked
 @dataclass(frozen=True)
 class Prediction:
     """The answer at one point: the label, and how it came about.
@@ -81,6 +93,7 @@ class Prediction:
     probability: float
 
 
+@checked
 class OneInclusionGraph:
     """One-inclusion graph of distinct labelings of a set of points.
 
@@ -218,8 +231,7 @@ class OneInclusionGraph:
         k = self._position.size
         if known.shape != (k,):
             raise InvalidInputError(f"labels must have length {k}, got shape {known.shape}")
-        if not 0 <= column < k:
-            raise InvalidInputError(f"column must be between 0 and {k - 1}, got {column}")
+        column = check_int(column, "column", low=0, high=k - 1)
         pair = []
         for label in (0, 1):
             row = known.copy()
@@ -293,6 +305,7 @@ class OneInclusionGraph:
         return head
 
 
+@checked
 def peel_orientation(n_vertices: int, first: IntArray, second: IntArray) -> IntArray:
     """Orient edges by removing a vertex of smallest degree (smallest index on ties) at a time.
 
@@ -303,13 +316,29 @@ def peel_orientation(n_vertices: int, first: IntArray, second: IntArray) -> IntA
     >>> peel_orientation(3, np.array([0, 1]), np.array([1, 2]))   # a path 0 - 1 - 2
     array([0, 1])
     """
+    n = check_int(n_vertices, "n_vertices", low=0, high=_MOST_VERTICES)
+    first, second = (
+        _vertices(end, n, name) for end, name in ((first, "first"), (second, "second"))
+    )
+    if first.size != second.size:
+        raise InvalidInputError("first and second must have one end of every edge each")
     ends = np.concatenate([first, second])
     order = np.argsort(ends, kind="stable")
-    starts = np.searchsorted(ends[order], np.arange(n_vertices + 1))
+    starts = np.searchsorted(ends[order], np.arange(n + 1))
     incident = order % max(first.size, 1)
     other = np.concatenate([second, first])[order]
-    heads: IntArray = _peel(n_vertices, starts, incident, other, first.size)
+    heads: IntArray = _peel(n, starts, incident, other, first.size)
     return heads
+
+
+def _vertices(ends: IntArray, n: int, name: str) -> IntArray:
+    """Ends of edges as numbers of vertices: compiled code does not look whether they exist."""
+    array = np.asarray(ends)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise InvalidInputError(f"{name} must be a list of integers, got {shorten(ends, 80)}")
+    if array.size and not (array.min() >= 0 and array.max() < n):
+        raise InvalidInputError(f"{name} must hold numbers of vertices between 0 and {n - 1}")
+    return array.astype(np.int64)
 
 
 @njit(cache=True)

@@ -16,9 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.halfspaces import halfspaces_2d
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import IntArray, check_fraction, check_int, check_real
+from counterplay.core.validation import (
+    IntArray,
+    check_fraction,
+    check_int,
+    check_real,
+    check_size,
+)
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.classes import HypothesisClass
 from counterplay.invariance.implicit_classes import AllLabelings, BalancedSubsets, BlockConstants
@@ -26,6 +33,7 @@ from counterplay.invariance.model import FiniteDistribution, FiniteProblem
 from counterplay.invariance.transformations import AbstractOrbits, MapSet
 
 _LARGEST_MATRIX = 60_000
+_MOST_POINTS = 10**6
 
 __all__ = [
     "Instance", "agnostic_lower_bound", "background_birds", "circle_rotations", "da_helps",
@@ -34,6 +42,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class Instance:
     """A class with orbits, a data distribution on it, and what theory says about them.
@@ -74,6 +83,7 @@ class Instance:
         return f"Instance({self.name}, {self.problem!r})"
 
 
+@checked
 def example_regimes() -> tuple[Instance, Instance, Instance]:
     """One distribution and three one-hypothesis classes: invariant, relaxed, agnostic.
 
@@ -97,6 +107,7 @@ def example_regimes() -> tuple[Instance, Instance, Instance]:
     )  # fmt: skip
 
 
+@checked
 def example_vco0(d: int) -> Instance:
     """Subsets of size d of 2d positive points with the sign flip: VCao = d but VCo = 0.
 
@@ -117,6 +128,7 @@ def example_vco0(d: int) -> Instance:
     return _instance(f"example_vco0(d={n})", problem, data, target, VCdim=n, VCao=n, VCo=0)
 
 
+@checked
 def da_lower_bound(d: int, eps: float, random_state: RandomState = None) -> Instance:
     """Augmentation helps, but is not optimal: VCao = d, VCo = 0.
 
@@ -130,7 +142,7 @@ def da_lower_bound(d: int, eps: float, random_state: RandomState = None) -> Inst
     >>> da_lower_bound(4, 1 / 64, random_state=0).problem
     FiniteProblem(70 hypotheses, 17 points, 9 orbits)
     """
-    n = check_int(d, "d", low=1)
+    n = check_int(d, "d", low=1, high=_MOST_POINTS)
     e = check_real(eps, "eps", low=0.0, high=1 / 16, open_low=True)
     chosen = np.sort(generator(random_state).choice(2 * n, size=n, replace=False)) + 1
     points = np.concatenate([[0], chosen])
@@ -144,6 +156,7 @@ def da_lower_bound(d: int, eps: float, random_state: RandomState = None) -> Inst
     return _instance(f"da_lower_bound(d={n}, eps={e:g})", problem, data, target, VCao=n, VCo=0)
 
 
+@checked
 def eta_family(
     d: int, eta: float, inside: float = 0.4, random_state: RandomState = None
 ) -> Instance:
@@ -175,6 +188,7 @@ def eta_family(
     return _instance(name, _balanced_problem(n), data, target, VCao=n, VCo=0, eta=share)
 
 
+@checked
 def da_helps(d: int, eps: float, random_state: RandomState = None, n_extra: int = 0) -> Instance:
     """Knowing the group helps: all labelings of d points, but only three orbits.
 
@@ -189,10 +203,10 @@ def da_helps(d: int, eps: float, random_state: RandomState = None, n_extra: int 
     >>> da_helps(21, 1 / 64, random_state=0).group.n_orbits
     3
     """
-    n = check_int(d, "d", low=2)
+    n = check_int(d, "d", low=2, high=_MOST_POINTS)
     e = check_real(eps, "eps", low=0.0, high=1 / 16, open_low=True)
     inside = generator(random_state).integers(2, size=n - 1)
-    extra = np.arange(check_int(n_extra, "n_extra", low=0)) % 2
+    extra = np.arange(check_int(n_extra, "n_extra", low=0, high=_MOST_POINTS)) % 2
     target = np.concatenate([inside, [0], extra]).astype(np.int8)
     masses = np.append(np.full(n - 1, 16 * e / (n - 1)), 1 - 16 * e)
     keep = np.flatnonzero(masses > 0)
@@ -203,6 +217,7 @@ def da_helps(d: int, eps: float, random_state: RandomState = None, n_extra: int 
     return Instance(f"da_helps(d={n}, eps={e:g})", AllLabelings(size), group, data, target, facts)
 
 
+@checked
 def background_birds(K: int, random_state: RandomState = None) -> Instance:
     """Augmentation hurts: two hypotheses, K birds, and backgrounds that can be swapped.
 
@@ -215,7 +230,7 @@ def background_birds(K: int, random_state: RandomState = None) -> Instance:
     >>> dict(background_birds(3, random_state=0).facts)["mu"]
     1.5
     """
-    n = check_int(K, "K", low=1)
+    n = check_int(K, "K", low=1, high=10_000)
     rng = generator(random_state)
     labels = rng.integers(2, size=n).astype(np.int8)
     plus_is_one = bool(rng.integers(2))
@@ -233,6 +248,7 @@ def _birds_problem(n: int) -> FiniteProblem:
     return FiniteProblem(rows, np.repeat(np.arange(n), 2))
 
 
+@checked
 def rotated_images(n: int, k: int, constrained: bool = False) -> Instance:
     """k orbits of n rotated images and all labelings, or those with opposite half turns.
 
@@ -245,8 +261,7 @@ def rotated_images(n: int, k: int, constrained: bool = False) -> Instance:
     {'VCdim': 6, 'VCao': 2, 'VCo': 0}
     """
     size, orbits = check_int(n, "n", low=2), check_int(k, "k", low=1)
-    if size * orbits > 16:
-        raise InvalidInputError(f"{size * orbits} points have too many labelings; use n k <= 16")
+    check_size(size * orbits, 16, "points, all labelings of which are listed,")
     if constrained and size % 2:
         raise InvalidInputError("n must be even for the constrained class")
     rows = np.array(list(product((0, 1), repeat=size * orbits)), dtype=np.uint8)
@@ -261,6 +276,7 @@ def rotated_images(n: int, k: int, constrained: bool = False) -> Instance:
     )  # fmt: skip
 
 
+@checked
 def circle_rotations() -> tuple[tuple[str, float], ...]:
     """All labelings of the circle with all rotations, an analytic example: facts only.
 
@@ -274,6 +290,7 @@ def circle_rotations() -> tuple[tuple[str, float], ...]:
     return (("VCdim", inf), ("VCao", 1), ("VCo", 1))
 
 
+@checked
 def supplement(problem: FiniteProblem) -> FiniteProblem:
     """Add hypotheses that are non-constant on every orbit of two or more points.
 
@@ -304,6 +321,7 @@ def supplement(problem: FiniteProblem) -> FiniteProblem:
     return FiniteProblem(np.vstack([problem.H, extra]), problem.orbit)
 
 
+@checked
 def agnostic_lower_bound(
     d: int, gamma: float, M: int, random_state: RandomState = None
 ) -> Instance:
@@ -318,6 +336,7 @@ def agnostic_lower_bound(
     200
     """
     blocks, size = check_int(d, "d", low=1), check_int(M, "M", low=1)
+    check_size(blocks * size, _MOST_POINTS, "points")
     bias = check_real(gamma, "gamma", low=0.0, high=0.5)
     rng = generator(random_state)
     signs = rng.choice([-1, 1], size=blocks)
@@ -331,6 +350,7 @@ def agnostic_lower_bound(
     )  # fmt: skip
 
 
+@checked
 def indicator_blowup(d: int) -> Instance:
     """VC dimension 1, but the sets of non-constant points have VC dimension d.
 
@@ -354,6 +374,7 @@ def indicator_blowup(d: int) -> Instance:
     )  # fmt: skip
 
 
+@checked
 def halfspaces_c4(K: int, reflection: bool = False, random_state: RandomState = 0) -> Instance:
     """Halfspaces in the plane with quarter turns (or one reflection), on K generic orbits.
 
@@ -381,6 +402,7 @@ def halfspaces_c4(K: int, reflection: bool = False, random_state: RandomState = 
     )  # fmt: skip
 
 
+@checked
 def nonmonotone_eta(k: int, p: float) -> Instance:
     """VCo^eta is not monotone in eta: sup of VCo^0 tends to k, sup of VCo^1 is small.
 
@@ -408,6 +430,7 @@ def nonmonotone_eta(k: int, p: float) -> Instance:
     return _instance(f"nonmonotone_eta(k={pairs}, p={share:g})", problem, data, target)
 
 
+@checked
 def nongroup_funnel(n: int) -> Instance:
     """n points that one map sends to a common point: not a group, all labelings, VCao = 1.
 

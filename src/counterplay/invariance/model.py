@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
@@ -30,14 +31,18 @@ from counterplay.core.validation import (
     check_int,
     check_labels01,
     check_probabilities,
+    shorten,
 )
 from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.invariance.errors import ConflictingOrbitLabelsError, ShapeError
 from counterplay.invariance.transformations import AbstractOrbits, MapSet, TransformationSet
+from counterplay.tables import Labels
+from counterplay.tables.labels import as_labels
 
 SettingName = Literal["invariant", "relaxed", "agnostic"]
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class FiniteProblem:
     """A finite class on a pool of points with orbits: the work-horse of the theory.
@@ -132,6 +137,7 @@ class FiniteProblem:
         return np.asarray((self.O == 2)[:, self.orbit])
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class FiniteDistribution:
     """A distribution with finite support: points with their label and probability.
@@ -151,6 +157,8 @@ class FiniteDistribution:
 
     def __post_init__(self) -> None:
         points = np.array(self.points)
+        if points.ndim == 0 or points.dtype.kind == "c":
+            raise InvalidInputError(f"points must be a list of points, got {shorten(self.points)}")
         labels = check_labels01(self.labels, "labels")
         probabilities = check_probabilities(self.probabilities, "probabilities").copy()
         if not len(points) == len(labels) == len(probabilities):
@@ -181,6 +189,7 @@ class FiniteDistribution:
         return self.error(learner.predict(self.points))
 
 
+@checked
 @dataclass(frozen=True)
 class Regime(Report):
     """Which of the three settings a class and a distribution are in.
@@ -214,6 +223,7 @@ class Regime(Report):
         )
 
 
+@checked
 def classify_regime(
     H: ArrayLike | FiniteProblem, G: TransformationSet | ArrayLike | None, D: FiniteDistribution
 ) -> Regime:
@@ -248,6 +258,7 @@ def classify_regime(
     return Regime(name, best, eta)
 
 
+@checked
 def orbit_ids(orbits: ArrayLike, n_points: int) -> IntArray:
     """Return the orbit of each point as numbers 0..K-1, in the order of the sorted labels."""
     array = np.asarray(orbits)
@@ -256,6 +267,7 @@ def orbit_ids(orbits: ArrayLike, n_points: int) -> IntArray:
     return np.unique(array, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
+@checked
 def orbit_labels(cls: FiniteClass, orbits: ArrayLike) -> NDArray[np.uint8]:
     """Label of each member on each orbit: 0, 1, or 2 where the member is not constant.
 
@@ -290,10 +302,11 @@ def as_problem(H: Any, G: Any = None) -> FiniteProblem:
     return FiniteProblem(np.asarray(matrix), G.orbit_id if isinstance(G, AbstractOrbits) else G)
 
 
+@checked
 def check_sample_invariant(
     group: TransformationSet,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: Any,
     on_conflict: Literal["raise", "majority"] = "raise",
 ) -> NDArray[Any]:
     """Check that points of one orbit carry one label; return the labels to use.
@@ -317,20 +330,22 @@ def check_sample_invariant(
     array([1, 1, 1, 0])
     """
     check_choice(on_conflict, "on_conflict", ("raise", "majority"))
-    labels = np.asarray(y)
     ids, _ = group.components(X)
-    if labels.shape != ids.shape:
-        raise InvalidInputError(f"y must have length {ids.size}, got shape {labels.shape}")
-    return resolve_conflicts(ids, labels, on_conflict)
+    labels = Labels.of(y, rows=ids.size)
+    settled = resolve_conflicts(ids, labels.codes, on_conflict)
+    answer: NDArray[Any] = as_labels(labels.classes)[settled]
+    return answer
 
 
-def resolve_conflicts(ids: IntArray, labels: NDArray[Any], on_conflict: str) -> NDArray[Any]:
+def resolve_conflicts(
+    ids: IntArray, labels: NDArray[Any], on_conflict: str, weights: FloatArray | None = None
+) -> NDArray[Any]:
     """Labels per point that are constant on every component, or ConflictingOrbitLabelsError."""
     if ids.size == 0:
         return labels
     classes, codes = np.unique(labels, return_inverse=True)
-    counts = np.zeros((int(ids.max()) + 1, classes.size), dtype=np.int64)
-    np.add.at(counts, (ids, codes.reshape(-1)), 1)
+    counts = np.zeros((int(ids.max()) + 1, classes.size))
+    np.add.at(counts, (ids, codes.reshape(-1)), 1.0 if weights is None else weights)
     mixed = (counts > 0).sum(axis=1) > 1
     if mixed.any() and on_conflict == "raise":
         indices = np.flatnonzero(mixed[ids])
@@ -348,6 +363,18 @@ def _first_pair(ids: IntArray, codes: IntArray, indices: NDArray[Any]) -> tuple[
     first = int(indices[0])
     others = [i for i in indices if ids[i] == ids[first] and codes[i] != codes[first]]
     return first, int(others[0])
+
+
+def check_learner(value: Any, name: str) -> Any:
+    """Return a learner that knows its transformations, or raise."""
+    wanted = ("fit", "predict", "fresh")
+    knows = isinstance(getattr(value, "group", None), TransformationSet)
+    if isinstance(value, type) or not knows or not all(hasattr(value, m) for m in wanted):
+        raise InvalidInputError(
+            f"{name} must be a learner with fit, predict, fresh and a group, "
+            f"got {shorten(value, 80)}"
+        )
+    return value
 
 
 class Learner(ABC):

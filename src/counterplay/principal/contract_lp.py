@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import PRECISE, minimize_linear
 from counterplay.core.validation import (
     FloatArray,
     check_float_array,
+    check_fraction,
     check_positive_int,
     check_real,
 )
@@ -34,6 +36,7 @@ from counterplay.principal.responses import OracleSpec
 from counterplay.principal.rules import GrowingRule
 
 
+@checked
 class ContractGame(PrincipalAgentGame):
     """General contracts: a payment in [0, 1] for every outcome.
 
@@ -81,7 +84,7 @@ class ContractGame(PrincipalAgentGame):
 
     def linear(self, share: float) -> tuple[float, ...]:
         """Return the linear contract that pays the given share of the value."""
-        return self.check_policy(share * self.outcome_value)
+        return self.check_policy(check_fraction(share, "share") * self.outcome_value)
 
     def agent_utility(self, policy: Any) -> FloatArray:
         """Return payment minus cost."""
@@ -108,6 +111,7 @@ class ContractGame(PrincipalAgentGame):
         )
 
 
+@checked
 def optimal_payments(
     game: ContractGame, forecast: ArrayLike, *, margin: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
@@ -148,6 +152,7 @@ def optimal_payments(
     return payments, np.where(np.isnan(value), -np.inf, value)
 
 
+@checked
 class ContractLPOracle(GrowingRule):
     """Near-optimal stable contracts with a payment for every outcome.
 
@@ -196,6 +201,7 @@ class ContractLPOracle(GrowingRule):
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
         """Return the index of the rounded payments and the action they are made for."""
+        self._check_length(forecast)
         key = forecast.tobytes()
         found = self._memory.get(key)
         if found is None:

@@ -10,21 +10,27 @@ from __future__ import annotations
 import numbers
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     IntArray,
+    array_fault,
     check_float_array,
     check_fraction,
     check_int,
+    shorten,
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.principal.kernels import expectation
+from counterplay.tables import Table
+from counterplay.tables.cells import shown
 
 
 class PrincipalAgentGame(ABC):
@@ -58,6 +64,8 @@ class PrincipalAgentGame(ABC):
 
     def check_policies(self, policies: Any, name: str = "P0") -> tuple[Any, ...]:
         """Return a non-empty tuple of canonical policies."""
+        if not isinstance(policies, Iterable) or getattr(policies, "shape", None) == ():
+            raise InvalidInputError(f"{name} must be a list of policies, got {shorten(policies)}")
         checked = tuple(self.check_policy(policy) for policy in policies)
         if not checked:
             raise InvalidInputError(f"{name} must contain at least one policy")
@@ -95,10 +103,11 @@ class PrincipalAgentGame(ABC):
         not depend on the others in the batch, to the last bit.
         """
         forecasts = check_forecasts(Pi, self.n_states)
-        U, V = self.tables(policies)
+        U, V = self.tables(self.check_policies(policies, "policies"))
         return expectation(U, forecasts), expectation(V, forecasts)
 
 
+@checked
 class FiniteGame(PrincipalAgentGame):
     """A game given by its full tables: finitely many policies, actions and states.
 
@@ -151,6 +160,7 @@ class FiniteGame(PrincipalAgentGame):
         return f"FiniteGame(policies={self.n_policies}, shape={self.U.shape[1:]})"
 
 
+@checked
 class LinearContractGame(PrincipalAgentGame):
     """Revenue sharing: the Agent gets the fraction p of the value he produces and bears the cost.
 
@@ -287,14 +297,14 @@ def check_forecasts(Pi: ArrayLike, n_states: int) -> FloatArray:
 
 def check_states(states: ArrayLike, n_states: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return a one-dimensional int64 array of state codes."""
-    array = np.asarray(states)
-    if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
+    array = check_codes(states, "state")
+    if array.ndim != 1 or array.size == 0:
         raise InvalidInputError("states must be a non-empty one-dimensional array of integer codes")
     if array.min() < 0 or array.max() >= n_states:
         raise InvalidInputError(
             f"states must be codes 0..{n_states - 1}, got {array.min()}..{array.max()}"
         )
-    return array.astype(np.int64)
+    return array
 
 
 def check_codes(
@@ -304,6 +314,8 @@ def check_codes(
 
     Fractions and missing values are refused with their row, never truncated.
     """
+    if fault := array_fault(values, kinds="biufUO"):
+        raise InvalidInputError(f"{name} must hold one code or name per row: {fault}")
     array = np.asarray(values)
     if array.dtype.kind in "iub":
         return array.astype(np.int64)
@@ -315,17 +327,35 @@ def check_codes(
             codes[where] = known.index(value)
         elif known:
             raise InvalidInputError(
-                f"{name} of row {row} is {value!r}, which the game does not know; "
+                f"{name} of row {row} is {shorten(value, 50)}, which the game does not know; "
                 f"known: {', '.join(known)[:150]}"
             )
         elif not _is_code(value):
             raise InvalidInputError(
-                f"{name} of row {row} is {str(value)[:50]}: use whole-number codes from 0, or "
+                f"{name} of row {row} is {shorten(value, 50)}: use whole-number codes from 0, or "
                 "names that the game knows"
             )
         else:
             codes[where] = int(value)
     return codes
+
+
+def check_contexts(contexts: Any, rounds: int) -> Sequence[Any] | None:
+    """Return one context per round; the rows of a frame or array are its contexts."""
+    if contexts is None:
+        return None
+    if hasattr(contexts, "columns") or hasattr(contexts, "column_names"):
+        frame = Table.of(contexts, what="contexts").frame()
+        contexts = [row for _, row in frame.iterrows()]
+    if not isinstance(contexts, list | tuple | np.ndarray | pd.Series):
+        raise InvalidInputError(
+            f"contexts must be a list, an array or a frame, got {shown(contexts)}"
+        )
+    if isinstance(contexts, np.ndarray) and contexts.ndim == 0:
+        raise InvalidInputError("contexts must have one entry per round, got a single value")
+    if len(contexts) != rounds:
+        raise InvalidInputError(f"contexts must have {rounds} entries, got {len(contexts)}")
+    return list(contexts)
 
 
 def _is_code(value: Any) -> bool:

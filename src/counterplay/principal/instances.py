@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -17,12 +18,14 @@ from counterplay.core.validation import (
     check_choice,
     check_positive_int,
     check_real,
+    check_size,
 )
 from counterplay.principal.games import FiniteGame, LinearContractGame
 from counterplay.principal.mechanisms import ScriptedMechanism
 from counterplay.principal.persuasion import PersuasionGame
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class ContractInstance:
     """A game of linear contracts, its benchmark shares, and a state sequence."""
@@ -32,6 +35,7 @@ class ContractInstance:
     states: IntArray
 
 
+@checked
 @dataclass(frozen=True)
 class OracleBug:
     """An instance on which the printed linear-contract oracle breaks its own theorem."""
@@ -42,6 +46,7 @@ class OracleBug:
     delta: float
 
 
+@checked
 def no_stable_policy_instance(scale: float = 0.5) -> FiniteGame:
     """Two contracts, one an exact tie, the other too generous: no optimal stable policy exists.
 
@@ -63,6 +68,7 @@ def no_stable_policy_instance(scale: float = 0.5) -> FiniteGame:
     return FiniteGame(U, V)
 
 
+@checked
 def secret_information_instance(
     rounds: int, first_state: Literal["M", "H"] = "M", *, random_state: RandomState = None
 ) -> ContractInstance:
@@ -78,7 +84,7 @@ def secret_information_instance(
     >>> secret_information_instance(1000, "H", random_state=0).states[:1].tolist()
     [1]
     """
-    check_positive_int(rounds, "rounds")
+    check_size(check_positive_int(rounds, "rounds"), 10**7, "rounds")
     check_choice(first_state, "first_state", ("M", "H"))
     states = generator(random_state).integers(0, 2, size=rounds)
     states[0] = 0 if first_state == "M" else 1
@@ -92,6 +98,7 @@ def secret_information_instance(
     return ContractInstance(game, (0.5, 0.6), states)
 
 
+@checked
 def reactive_mechanism(game: LinearContractGame) -> ScriptedMechanism:
     """Offer (0.5, work) in round 1, then 0.5 after a first state M and 0.6 after H.
 
@@ -114,6 +121,7 @@ def _react(past: IntArray) -> tuple[int, int]:
     return (0, 1) if past.size == 0 or past[0] == 0 else (1, 1)
 
 
+@checked
 def near_tie_contract(
     rounds: int = 1000, *, step: float = 0.05, random_state: RandomState = None
 ) -> ContractInstance:
@@ -126,7 +134,7 @@ def near_tie_contract(
     >>> len(near_tie_contract(10, random_state=0).benchmark)
     21
     """
-    check_positive_int(rounds, "rounds")
+    check_size(check_positive_int(rounds, "rounds"), 10**7, "rounds")
     width = check_real(step, "step", low=0.0, high=1.0, open_low=True)
     game = LinearContractGame(
         values=[[0.0, 0.0], [0.0, 1.0]],
@@ -140,6 +148,7 @@ def near_tie_contract(
     return ContractInstance(game, tuple(shares.tolist()), states)
 
 
+@checked
 def oracle_bug_instances() -> tuple[OracleBug, OracleBug]:
     """Two instances on which the printed linear-contract oracle loses more than it promises (ours).
 
@@ -156,6 +165,7 @@ def oracle_bug_instances() -> tuple[OracleBug, OracleBug]:
     return OracleBug(game, (0.48,), 0.1, 0.02), OracleBug(game, (0.475,), 0.1, 0.025)
 
 
+@checked
 def random_contract_game(
     n_actions: int = 4, n_states: int = 4, *, random_state: RandomState = None
 ) -> LinearContractGame:
@@ -167,6 +177,7 @@ def random_contract_game(
     (3, 2)
     """
     n, m = check_positive_int(n_actions, "n_actions"), check_positive_int(n_states, "n_states")
+    check_size(n * m, 10**6, "actions times states")
     rng = generator(random_state)
     costs: FloatArray = np.linspace(0.0, 0.35, n) + rng.uniform(0.0, 0.1 / n, size=n)
     effort = np.linspace(0.0, 1.0, n) ** rng.uniform(0.5, 1.0)
@@ -174,6 +185,7 @@ def random_contract_game(
     return LinearContractGame(np.clip(effort[:, None] * noise, 0.0, 1.0), costs)
 
 
+@checked
 def prosecutor_game() -> PersuasionGame:
     """The prosecutor and the judge: convict only if guilt is at least even.
 
@@ -189,6 +201,7 @@ def prosecutor_game() -> PersuasionGame:
     )
 
 
+@checked
 def random_persuasion_game(n: int = 4, *, random_state: RandomState = None) -> PersuasionGame:
     """Random binary persuasion game in which every strategy is best on some interval.
 
@@ -200,6 +213,7 @@ def random_persuasion_game(n: int = 4, *, random_state: RandomState = None) -> P
     (3, 2)
     """
     count = check_positive_int(n, "n")
+    check_size(count, 10**5, "strategies")
     rng = generator(random_state)
     edges = np.cumsum(rng.uniform(0.2, 1.0, size=count))[:-1]
     edges = edges / (edges[-1] + rng.uniform(0.2, 1.0)) if count > 1 else edges

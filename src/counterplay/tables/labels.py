@@ -190,6 +190,8 @@ def _flat(y: Any, what: str) -> Any:
         return y.to_list()
     if isinstance(y, np.ndarray):
         array = y
+    elif hasattr(y, "__array__") and not hasattr(y, "__iter__"):
+        array = np.asarray(y)
     else:
         values = list(y)
         array = np.empty(len(values), dtype=object)

@@ -17,7 +17,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.state import Stateful
+from counterplay.core.online.stored import inside, require, same_kinds
 from counterplay.core.report import Report
 from counterplay.core.validation import (
     BoolArray,
@@ -27,10 +29,16 @@ from counterplay.core.validation import (
     check_fraction,
     check_positive_int,
     check_real,
+    check_size,
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
-from counterplay.tradeoff.model import check_loss_matrix, empty_message, limit_of
-from counterplay.tradeoff.stored import inside, require, same_kinds
+from counterplay.tradeoff.model import (
+    MOST_EXPERTS,
+    as_losses,
+    check_loss_matrix,
+    empty_message,
+    limit_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +50,7 @@ PERIODS = {"weekly": 7, "monthly": 30, "quarterly": 91, "yearly": 365}
 _MOST_RESETS = 10_000_000
 
 
+@checked
 @dataclass(frozen=True)
 class Deactivation:
     """One expert switched off: when it was detected, and the interval that gave the reason.
@@ -68,6 +77,7 @@ class Deactivation:
         )
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class OracleRun(Report):
     """What the watchdog did on a complete sequence.
@@ -111,6 +121,7 @@ class OracleRun(Report):
         return pd.DataFrame([astuple(event) for event in self.events], columns=columns)
 
 
+@checked
 class CusumOracle(Stateful):
     """Watchdog that switches off experts whose secondary loss exceeds the burst budget.
 
@@ -206,6 +217,7 @@ class CusumOracle(Stateful):
             Used when the oracle was built without one.
         """
         self.K, self.horizon = check_positive_int(K, "K"), check_positive_int(horizon, "horizon")
+        check_size(self.K, MOST_EXPERTS, "experts")
         self.B = check_positive_int(B, "B")
         self._resets = aligned_resets(reset_rounds(self.resets, self.horizon), self.horizon, self.B)
         self._by_epoch = (self.granularity or granularity) == "epoch"
@@ -301,7 +313,7 @@ class CusumOracle(Stateful):
             raise ProtocolError("call start(K, horizon) before observe")
         if self.round >= self.horizon:
             raise ProtocolError(f"all {self.horizon} rounds are over; call start for a new stream")
-        loss = np.ascontiguousarray(l2, dtype=np.float64)
+        loss = as_losses(l2, "secondary")
         if loss.shape != (self.K,):
             raise InvalidInputError(f"l2 must have shape ({self.K},), got {loss.shape}")
         check_loss_matrix(loss[None, :], "secondary")

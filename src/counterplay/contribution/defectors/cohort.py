@@ -14,13 +14,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.draws import Keys, fold, normals, run_keys, uniforms
-from counterplay.core.validation import check_positive_int, check_real
+from counterplay.core.arguments import checked
+from counterplay.core.draws import Keys, check_keys, fold, normals, run_keys, uniforms
+from counterplay.core.validation import (
+    array_fault,
+    check_float_array,
+    check_int,
+    check_positive_int,
+    check_real,
+    check_size,
+)
 from counterplay.errors import InvalidInputError
 
+MOST_POINTS = 20_000_000
+MOST_DIGITS = 1_000_000  # of 64 pixels: a quarter of a GiB
 _DATA, _NOISE, _SPLIT, _BATCH = 201, 202, 203, 301
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, repr=False)
 class Cohort:
     """Parties' data for ``R`` runs with ``k`` parties each.
@@ -48,6 +59,24 @@ class Cohort:
     val: NDArray[np.int64]
     keys: Keys
 
+    def __post_init__(self) -> None:
+        runs = check_keys(self.keys).size
+        if self.X.ndim < 2 or self.y.shape != (len(self.X),):
+            raise InvalidInputError(
+                f"X must have one point per label, got shapes {self.X.shape} and {self.y.shape}"
+            )
+        for name, index in (("train", self.train), ("val", self.val)):
+            if index.ndim != 3 or len(index) != runs or not index.size:
+                raise InvalidInputError(
+                    f"{name} must be ({runs} runs, parties, points), got shape {index.shape}"
+                )
+            if index.min() < 0 or index.max() >= len(self.X):
+                raise InvalidInputError(f"{name} must be points from 0 to {len(self.X) - 1}")
+        if not self.sizes.shape == self.train.shape[:2] == self.val.shape[:2]:
+            raise InvalidInputError("train, sizes and val must be of the same runs and parties")
+        if self.sizes.min() < 1 or self.sizes.max() > self.train.shape[2]:
+            raise InvalidInputError(f"sizes must be between 1 and {self.train.shape[2]}")
+
     def __repr__(self) -> str:
         return f"Cohort({self.runs} runs, {self.parties} parties, {len(self.y)} points)"
 
@@ -63,7 +92,10 @@ class Cohort:
 
     def defect(self, parties: ArrayLike, fraction: float) -> Cohort:
         """Return the cohort in which party ``parties[r]`` of run r keeps only a share."""
-        who = np.broadcast_to(np.asarray(parties, dtype=np.int64), (self.runs,))
+        chosen = check_float_array(parties, "parties").astype(np.int64)
+        if chosen.shape not in ((), (self.runs,)):
+            raise InvalidInputError(f"parties must be one, or one for each of {self.runs} runs")
+        who = np.broadcast_to(chosen, (self.runs,))
         if ((who < 0) | (who >= self.parties)).any():
             raise InvalidInputError(f"parties must be between 0 and {self.parties - 1}")
         sizes = self.sizes.copy()
@@ -129,6 +161,7 @@ class Cohort:
         )
 
 
+@checked
 def kept_points(n: int, fraction: float) -> int:
     """Return how many of ``n`` points a defector keeps: ``max(1, round(fraction * n))``.
 
@@ -137,8 +170,19 @@ def kept_points(n: int, fraction: float) -> int:
     >>> kept_points(1600, 0.01)
     16
     """
+    check_int(n, "n", low=1, high=2**53)
     share = check_real(fraction, "fraction", low=0.0, high=1.0, open_low=True)
     return max(1, round(share * n))
+
+
+def _indices(points: ArrayLike, name: str) -> NDArray[np.int64]:
+    """Return numbers of points."""
+    if fault := array_fault(points, kinds="iu"):
+        raise InvalidInputError(f"{name} must be numbers of points: {fault}")
+    index = np.asarray(points)
+    if index.ndim != 1 or (index.size and (index.min() < 0 or index.max() >= 2**53)):
+        raise InvalidInputError(f"{name} must be a list of numbers of points")
+    return index.astype(np.int64)
 
 
 def shuffled(keys: Keys, n: int) -> NDArray[np.int64]:
@@ -146,6 +190,7 @@ def shuffled(keys: Keys, n: int) -> NDArray[np.int64]:
     return np.argsort(uniforms(keys, n), axis=-1, kind="stable").astype(np.int64)
 
 
+@checked
 def mixture_parties(
     hard: ArrayLike,
     easy: ArrayLike,
@@ -182,9 +227,10 @@ def mixture_parties(
     >>> ((tr[0] < 4000).sum(axis=1) + (va[0] < 4000).sum(axis=1)).tolist()
     [2000, 1800, 200, 0]
     """
-    pools = [np.asarray(hard, dtype=np.int64), np.asarray(easy, dtype=np.int64)]
-    run = run_keys(0, 1) if keys is None else keys
+    pools = [_indices(hard, "hard"), _indices(easy, "easy")]
+    run = run_keys(0, 1) if keys is None else check_keys(keys)
     check_positive_int(size, "size")
+    check_size(len(run) * len(fractions) * max(size, *map(len, pools)), MOST_POINTS, "points")
     check_positive_int(train, "train")
     if train >= size:
         raise InvalidInputError(f"train={train} must be smaller than size={size}")
@@ -212,6 +258,7 @@ def mixture_parties(
     return dealt[:, :, :train], dealt[:, :, train:]
 
 
+@checked
 def split_indices(
     n: int, pool: int = 60_000, pretrain: int = 30_000, seed: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -222,7 +269,10 @@ def split_indices(
     >>> [len(part) for part in split_indices(131_600)]
     [60000, 30000, 41600]
     """
-    check_positive_int(n, "n")
+    check_int(n, "n", low=1, high=MOST_POINTS)
+    check_int(pool, "pool", low=0)
+    check_int(pretrain, "pretrain", low=0)
+    check_int(seed, "seed", low=0)
     if pool + pretrain > n:
         raise InvalidInputError(f"pool + pretrain = {pool + pretrain} exceeds the {n} points")
     order = np.random.default_rng(np.random.SeedSequence(seed)).permutation(n)
@@ -233,6 +283,7 @@ DIGIT_NOISE = (0.42, 0.40, 0.22, 0.20)
 """Noise of the four parties of the digits experiment: two hard, two easy."""
 
 
+@checked
 def noisy_digits(
     keys: Keys, noise: tuple[float, ...] = DIGIT_NOISE, size: int = 2000, train: int = 1600
 ) -> Cohort:
@@ -243,9 +294,17 @@ def noisy_digits(
     """
     from sklearn.datasets import load_digits
 
+    runs, k = len(check_keys(keys)), len(noise)
+    check_int(size, "size", low=2)
+    check_int(train, "train", low=1, high=size - 1)
+    if not noise:
+        raise InvalidInputError("noise needs one standard deviation per party")
+    for sd in noise:
+        check_real(sd, "noise", low=0.0, high=1e6)
+    check_size(runs * k * size, MOST_DIGITS, "noisy digits")
     images, labels = load_digits(return_X_y=True)
     base = np.asarray(images, dtype=np.float32) / 16.0
-    runs, k, pixels = len(keys), len(noise), base.shape[1]
+    pixels = base.shape[1]
     X = np.empty((runs, k, size, pixels), dtype=np.float32)
     y = np.empty((runs, k, size), dtype=np.int64)
     for party, sd in enumerate(noise):
@@ -264,6 +323,7 @@ def noisy_digits(
     )
 
 
+@checked
 def pretraining_digits(
     seed: int = 0, sd: float = 0.35, size: int = 4000
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:

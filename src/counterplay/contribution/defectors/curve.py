@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.contribution.defectors.cohort import Cohort
-from counterplay.contribution.defectors.rounds import PooledTraining
+from counterplay.contribution.defectors.rounds import PooledTraining, placed
+from counterplay.core.arguments import checked
 from counterplay.core.draws import fold, uniforms
 from counterplay.core.report import Report
+from counterplay.core.validation import check_positive_int
 from counterplay.errors import InvalidInputError
 from counterplay.federated.arrays import Array
 from counterplay.federated.objective import Objective
@@ -31,6 +33,7 @@ _WHO = 401
 FRACTIONS = (1.0, 0.9, 0.75, 0.5, 0.25, 0.05, 0.01)
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, repr=False)
 class DefectionCurve(Report):
     """Fate of the defector in every run, share and round.
@@ -128,6 +131,7 @@ class DefectionCurve(Report):
         return axes
 
 
+@checked
 def defection_curve(
     training: PooledTraining,
     objective: Objective,
@@ -177,10 +181,16 @@ def defection_curve(
     >>> defection_curve(training, net, cohort, start, fractions=(1.0, 0.05)).at.shape
     (2, 4, 41)
     """
-    who = default_defectors(cohort) if defector is None else np.asarray(defector, dtype=np.int64)
+    check_positive_int(chunk, "chunk")
+    start = placed(objective, start, cohort.runs)
+    who = default_defectors(cohort) if defector is None else np.asarray(defector)
+    if who.dtype.kind not in "iu":
+        raise InvalidInputError("defector must be numbers of parties")
     if who.shape != (cohort.runs,):
         raise InvalidInputError(f"defector must name one party for each of {cohort.runs} runs")
     shares = tuple(float(f) for f in fractions)
+    if not shares:
+        raise InvalidInputError("fractions needs at least one share")
     columns: list[list[NDArray[Any]]] = [[], [], [], []]
     for fraction in shares:
         changed = cohort.defect(who, fraction)
@@ -195,6 +205,7 @@ def defection_curve(
     return DefectionCurve(name, shares, who, accuracy, at, by, drawn)
 
 
+@checked
 def default_defectors(cohort: Cohort) -> NDArray[np.int64]:
     """Return one uniformly random party per run, from the run's key."""
     draw = uniforms(fold(cohort.keys, _WHO), 1)[:, 0]

@@ -18,18 +18,22 @@ from numpy.typing import NDArray
 
 from counterplay.contribution.defectors.pretraining import accuracy_on
 from counterplay.contribution.defectors.rounds import Adam
+from counterplay.core.arguments import checked
 from counterplay.core.draws import Keys, fold, run_keys, uniforms
-from counterplay.core.validation import check_choice, check_positive_int, check_real
+from counterplay.core.validation import check_choice, check_float_array, check_int, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.federated.arrays import Array
 from counterplay.federated.losses import cross_entropy
 from counterplay.federated.objective import Objective
+from counterplay.federated.sites import party_rows
 
+MOST = 1_000_000
 _SUBSET, _STEP, _FOLD, _DROP = 501, 502, 503, 504
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+@checked
 @dataclass(frozen=True, repr=False)
 class Difficulty:
     """Scores (larger is harder) and, for trials, the counts behind them.
@@ -47,6 +51,7 @@ class Difficulty:
         return f"Difficulty({self.method!r}, {len(self.scores)} points)"
 
 
+@checked
 @dataclass(frozen=True)
 class Trials:
     """How networks are trained to score points; the numbers of the source are the defaults.
@@ -87,7 +92,9 @@ class Trials:
 
     def __post_init__(self) -> None:
         for name in ("count", "subset_size", "batch_size", "max_steps", "check_every", "chunk"):
-            check_positive_int(getattr(self, name), name)
+            check_int(getattr(self, name), name, low=1, high=MOST)
+        check_real(self.step_size, "step_size", low=0.0, open_low=True)
+        check_real(self.target, "target", low=0.0)
 
     def parts(self, seed: int) -> Iterator[Keys]:
         """Keys of the networks, ``chunk`` at a time."""
@@ -95,11 +102,12 @@ class Trials:
         return (keys[start : start + self.chunk] for start in range(0, self.count, self.chunk))
 
 
+@checked
 def difficulty_scores(
     objective: Objective,
-    X: NDArray[Any],
-    y: Ints,
-    holdout: tuple[NDArray[Any], Ints] | None = None,
+    X: Any,
+    y: Any,
+    holdout: tuple[Any, Any] | None = None,
     *,
     method: Literal["trials", "margin"] = "trials",
     trials: Trials | None = None,
@@ -112,9 +120,9 @@ def difficulty_scores(
     objective:
         The model; fresh copies of it are trained.
     X:
-        Points of the pool.
+        Points of the pool: an array, images or a frame of numbers.
     y:
-        Their labels.
+        Their class numbers.
     holdout:
         Points and labels for the stopping accuracy (method ``trials``).
     method:
@@ -142,10 +150,15 @@ def difficulty_scores(
     """
     check_choice(method, "method", ("trials", "margin"))
     t = trials or Trials()
+    check_int(seed, "seed", low=0)
+    X, y = party_rows(objective, X, y)
+    if len(y) < 2:
+        raise InvalidInputError("a pool of one point has no harder and easier ones")
     if method == "margin":
         return Difficulty(_margin(objective, X, y, t, seed), method, np.empty(0), 0.0)
     if holdout is None:
         raise InvalidInputError("method 'trials' needs holdout=(X, y) for its stopping accuracy")
+    holdout = party_rows(objective, *holdout, "holdout")
     if t.subset_size > len(y):
         raise InvalidInputError(f"subset_size must be between 1 and {len(y)}, got {t.subset_size}")
     members, counts = [], []
@@ -157,6 +170,7 @@ def difficulty_scores(
     return Difficulty(_mean_attribution(subset, count, len(y)), method, count, censored)
 
 
+@checked
 def hard_and_easy(scores: Floats, share: float = 0.1) -> tuple[Ints, Ints]:
     """Return the indices of the hardest and the easiest ``share`` of the points.
 
@@ -167,7 +181,7 @@ def hard_and_easy(scores: Floats, share: float = 0.1) -> tuple[Ints, Ints]:
     ([8, 9], [0, 1])
     """
     check_real(share, "share", low=0.0, high=0.5, open_low=True)
-    order = np.argsort(scores, kind="stable")
+    order = np.argsort(check_float_array(scores, "scores", ndim=1), kind="stable")
     n = round(share * len(order))
     if n == 0:
         raise InvalidInputError(f"a share of {share:g} of {len(order)} points is no point")

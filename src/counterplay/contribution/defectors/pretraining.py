@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.contribution.defectors.rounds import Adam, correct
-from counterplay.core.draws import Keys, fold, run_keys, uniforms
+from counterplay.core.arguments import checked
+from counterplay.core.draws import Keys, check_keys, fold, run_keys, uniforms
 from counterplay.core.report import Report
-from counterplay.core.validation import check_positive_int, check_real
+from counterplay.core.validation import check_float_array, check_int, check_real, check_size
 from counterplay.errors import InvalidInputError
 from counterplay.federated.arrays import Array
 from counterplay.federated.objective import Objective
+from counterplay.federated.sites import party_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,31 +31,42 @@ if TYPE_CHECKING:
 
 _BATCH, _DROP, _CHOICE = 301, 303, 601
 BATCHES = (4, 8, 64, 128, 256, 512)
+MOST_STEPS, MOST_BATCH, MOST_DRAWS = 1_000_000, 1_000_000, 10_000_000
 CHECK_EVERY = 5  # steps between two looks at the accuracy
 
 
+@checked
 def pretrain(
     objective: Objective,
-    X: NDArray[Any],
-    y: NDArray[np.int64],
+    X: Any,
+    y: Any,
     keys: Keys,
     *,
     steps: int = 40,
     batch_size: int = 64,
     step_size: float | NDArray[np.float64] = 0.002,
     target: float | None = None,
-    holdout: tuple[NDArray[Any], NDArray[np.int64]] | None = None,
+    holdout: tuple[Any, Any] | None = None,
 ) -> Array:
     """Return parameters ``(R, d)`` trained on ``X, y`` with Adam, one row per key.
 
     ``step_size`` is one number, or one per run. With ``target`` every run stops as soon as its
     accuracy on ``holdout`` reaches it; ``steps`` is then the most it may take.
     """
+    check_keys(keys)
+    check_int(steps, "steps", low=0, high=MOST_STEPS)
+    check_int(batch_size, "batch_size", low=1, high=MOST_BATCH)
+    check_size(len(keys) * batch_size, MOST_DRAWS, "points per step")
+    rates = check_float_array(step_size, "step_size")
+    if rates.shape not in ((), (len(keys),)) or (rates < 0).any():
+        raise InvalidInputError(f"step_size must be one number or one per run ({len(keys)})")
+    X, y = party_rows(objective, X, y)
+    if holdout is not None:
+        holdout = party_rows(objective, *holdout, "holdout")
     backend = objective.backend
     with backend.fast_floats(float(len(keys) * batch_size * objective.size)):
         w, pool, labels = (backend.put(a) for a in (objective.start(keys), X, y))
-        one = isinstance(step_size, float)
-        adam = Adam(step_size if one else backend.put(np.asarray(step_size)[:, None]))
+        adam = Adam(backend.put(rates[:, None]) if rates.ndim else float(rates))
         weight = backend.full((len(keys), batch_size), 1.0 / batch_size)
         done = np.zeros(len(keys), dtype=bool)
         for step in range(steps):
@@ -81,6 +94,7 @@ def accuracy_on(
     return np.asarray(correct(objective, w, same, labels[None]).mean(axis=1))
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, repr=False)
 class SearchResult(Report):
     """Accuracy of every draw of a random search, in the order they were drawn."""
@@ -129,11 +143,12 @@ class SearchResult(Report):
         return axes
 
 
+@checked
 def random_search(
     objective: Objective,
-    X: NDArray[Any],
-    y: NDArray[np.int64],
-    holdout: tuple[NDArray[Any], NDArray[np.int64]],
+    X: Any,
+    y: Any,
+    holdout: tuple[Any, Any],
     *,
     draws: int = 40,
     step_size: tuple[float, float] = (1e-6, 1e-2),
@@ -183,8 +198,13 @@ def random_search(
     low, high = (check_real(end, "step_size", low=0.0, open_low=True) for end in step_size)
     if low > high:
         raise InvalidInputError(f"step_size must be (low, high), low <= high, got {step_size}")
-    sizes = [check_positive_int(b, "batches") for b in batches]
-    keys = run_keys(seed, check_positive_int(draws, "draws"))
+    sizes = [check_int(b, "batches", low=1, high=MOST_BATCH) for b in batches]
+    if not sizes:
+        raise InvalidInputError("batches needs at least one size")
+    X, y = party_rows(objective, X, y)
+    holdout = party_rows(objective, *holdout, "holdout")
+    check_int(steps, "steps", low=0, high=MOST_STEPS)
+    keys = run_keys(check_int(seed, "seed", low=0), check_int(draws, "draws", low=1, high=10_000))
     u = uniforms(fold(keys, _CHOICE), 2)
     rates = low * (high / low) ** u[:, 0]
     chosen = np.asarray(sizes, dtype=np.int64)[(u[:, 1] * len(sizes)).astype(np.int64)]

@@ -16,14 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.contribution.defectors.cohort import Cohort
-from counterplay.core.draws import Keys, fold, uniforms
+from counterplay.core.arguments import checked
+from counterplay.core.draws import Keys, check_keys, fold, uniforms
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
     IntArray,
+    check_float_array,
+    check_int,
     check_positive_int,
     check_real,
+    check_size,
 )
+from counterplay.errors import InvalidInputError
 from counterplay.federated.arrays import Array, Backend, NumpyArrays
 from counterplay.federated.layers import LayeredObjective
 from counterplay.federated.objective import Objective
@@ -32,8 +37,11 @@ from counterplay.federated.rules.mw_fed import MWFed
 
 _INIT, _SIGMA, _DROP, _EVAL = 101, 302, 303, 304
 EVERYBODY_ALIKE = FedAvg()
+MOST_ROUNDS, MOST_BATCH, MOST_CELLS = 100_000, 1_000_000, 1 << 25
+LARGEST = 1e8  # squares of sums of such parameters are finite in single precision, too
 
 
+@checked
 class DigitsNetwork(LayeredObjective):
     """The network of the digits experiment: 64 pixels, 64 hidden units with ReLU, 10 classes.
 
@@ -54,6 +62,7 @@ class DigitsNetwork(LayeredObjective):
 
     def start(self, keys: Keys) -> NDArray[np.float64]:
         """Draw uniformly within ``1/sqrt(fan-in)``, every array from a sub-key of its own."""
+        check_keys(keys)
         parts = []
         for layer, (fan_in, fan_out) in enumerate(zip(self.sizes, self.sizes[1:])):
             for array, rows in enumerate((fan_in, 1)):  # weights, then the bias
@@ -89,6 +98,7 @@ class Adam:
         return w - rate * self.first / (self.second**0.5 + 1e-8 * unbiased)
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, repr=False)
 class TrainingHistory:
     """What happened in every run: accuracies, loads and weights, round by round.
@@ -123,6 +133,7 @@ class TrainingHistory:
         return np.asarray(total / total.sum(axis=1, keepdims=True))
 
 
+@checked
 @dataclass(frozen=True)
 class PooledTraining:
     """Federated training in which the server takes one step of Adam per round on pooled points.
@@ -181,22 +192,36 @@ class PooledTraining:
     eval_points: int | None = None
 
     def __post_init__(self) -> None:
-        check_positive_int(self.rounds, "rounds")
-        check_positive_int(self.batch_size, "batch_size")
+        check_int(self.rounds, "rounds", low=1, high=MOST_ROUNDS)
+        check_int(self.batch_size, "batch_size", low=1, high=MOST_BATCH)
         check_real(self.step_size, "step_size", low=0.0)
+        many = isinstance(self.threshold, tuple)
+        for accuracy in self.threshold if isinstance(self.threshold, tuple) else (self.threshold,):
+            check_real(accuracy, "threshold", low=0.0)
+        if many and not self.threshold:
+            raise InvalidInputError("threshold needs one number per party")
+        if self.eval_points is not None:
+            check_positive_int(self.eval_points, "eval_points")
 
+    @checked
     def fit(self, objective: Objective, cohort: Cohort, start: Array) -> TrainingHistory:
         """Train all runs of the cohort from the parameters ``start`` ``(R, d)``."""
+        if isinstance(self.threshold, tuple) and len(self.threshold) not in (1, cohort.parties):
+            raise InvalidInputError(f"threshold must be one number per party ({cohort.parties})")
+        check_size(
+            cohort.runs * (self.rounds + 1) * cohort.parties, MOST_CELLS, "runs x rounds x parties"
+        )
         work = float(cohort.runs * cohort.parties * self.batch_size * objective.size)
         with objective.backend.fast_floats(work):
-            return self._train(objective, cohort, placed(objective, start))
+            return self._train(objective, cohort, placed(objective, start, cohort.runs))
 
+    @checked
     def fit_alone(self, objective: Objective, cohort: Cohort, start: Array) -> TrainingHistory:
         """Train every party on its own data only, from the parameters of its run.
 
         The history has one single-party run per (run, party), in that order.
         """
-        first = objective.backend.repeat(placed(objective, start), cohort.parties)
+        first = objective.backend.repeat(placed(objective, start, cohort.runs), cohort.parties)
         return self.fit(objective, cohort.alone(), first)
 
     def _train(self, objective: Objective, cohort: Cohort, w: Array) -> TrainingHistory:
@@ -222,9 +247,18 @@ class PooledTraining:
         return TrainingHistory(accuracy, drawn, log_weights, threshold, w)
 
 
-def placed(objective: Objective, w: Array) -> Array:
-    """Return parameters where the model computes; they may be there already."""
-    return objective.backend.put(w) if isinstance(w, np.ndarray) else w
+def placed(objective: Objective, w: Array, runs: int) -> Array:
+    """Return parameters ``(R, d)`` where the model computes; they may be there already."""
+    on_device = hasattr(w, "detach")
+    first = w if on_device else check_float_array(w, "start")
+    if tuple(first.shape) != (runs, objective.size):
+        raise InvalidInputError(
+            f"start must have one line of {objective.size} parameters for each of {runs} runs, "
+            f"got shape {tuple(first.shape)}"
+        )
+    if not on_device and np.abs(first).max() > LARGEST:
+        raise InvalidInputError(f"start has parameters beyond {LARGEST:g}")
+    return first if on_device else objective.backend.put(first)
 
 
 def correct(objective: Objective, w: Array, x: Array, y: Array) -> BoolArray:

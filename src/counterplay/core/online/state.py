@@ -102,7 +102,7 @@ class Stateful:
         """The object in parsed JSON; every way in which it can be wrong becomes one sentence."""
         if not isinstance(raw, dict):
             raise refusal(what, "", f"expected a JSON object, got {type(raw).__name__}")
-        content = {key: value for key, value in raw.items() if key != "digest"}
+        content = dict(raw)
         if content.pop("kind", None) != KIND:
             raise refusal(what, "kind", f"expected {KIND!r}; pass what to_json returned")
         if type(version := content.pop("version", None)) is not int or version != VERSION:

@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.draws import Keys, fold, run_keys, uniforms
 from counterplay.core.validation import (
     BoolArray,
@@ -33,6 +34,7 @@ Rounding = Literal["floor", "nearest", "largest_remainder", "sigma"]
 ROUNDINGS: tuple[Rounding, ...] = ("floor", "nearest", "largest_remainder", "sigma")
 
 
+@checked
 @dataclass(frozen=True)
 class MWFed:
     """Multiplicative weights on the parties: they grow while a party misses its target.
@@ -93,6 +95,7 @@ class MWFed:
         if self.work is not None:
             check_positive_int(self.work, "work")
 
+    @checked
     def decide(self, reports: Reports, step_size: float, state: RuleState) -> Decision:
         """Average by the work done or by the weights, which grow where the loss is too large."""
         M = len(reports.loss)

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -18,9 +19,10 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.errors import InvalidInputError
-from counterplay.tradeoff.model import EpochGrid, Instance
+from counterplay.tradeoff.model import EpochGrid, Instance, check_game_size
 
 
+@checked
 def calm(
     rounds: int,
     alpha: float,
@@ -37,6 +39,7 @@ def calm(
     >>> game.l1.mean(axis=0).tolist(), float(game.l2.max())
     ([0.3, 0.46, 0.46], 0.2)
     """
+    check_game_size(rounds, K)
     grid = EpochGrid.from_rule(rounds, "thesis", alpha=alpha)
     chance = np.where(np.arange(check_positive_int(K, "K")) == 0, 0.4, 0.5)
     errs = generator(random_state).random((grid.E, K)) < chance
@@ -46,6 +49,7 @@ def calm(
     )
 
 
+@checked
 def burst(
     rounds: int, alpha: float, K: int, N: int = 3, c: float = 0.2, delta: float = 0.5
 ) -> Instance:
@@ -62,6 +66,7 @@ def burst(
     >>> game.meta["resets"]
     (0, 2072, 4107, 6142)
     """
+    check_game_size(rounds, K)
     grid = EpochGrid.from_rule(rounds, "thesis", alpha=alpha)
     rate, experts = check_fraction(c, "c"), check_int(K, "K", low=2)
     budget = check_fraction(delta, "delta") * rounds**alpha
@@ -81,6 +86,7 @@ def burst(
     return Instance(l1, l2, rate, delta, alpha, {"resets": tuple(resets.tolist()), "B": grid.B})
 
 
+@checked
 def prefix_star(
     rounds: int, alpha: float, K: int, T_h: int, c: float = 0.2, delta: float = 0.5
 ) -> Instance:
@@ -94,6 +100,7 @@ def prefix_star(
     >>> round(float((game.l2[:800, 0] - game.c).sum() - game.threshold), 4)
     0.0087
     """
+    check_game_size(rounds, K)
     rounds, experts = check_positive_int(rounds, "rounds"), check_int(K, "K", low=2)
     life = check_int(T_h, "T_h", low=1, high=rounds)
     budget = check_fraction(delta, "delta") * rounds ** check_fraction(alpha, "alpha")
@@ -104,6 +111,7 @@ def prefix_star(
     return Instance(l1, l2, c, delta, alpha, {"T_h": life})
 
 
+@checked
 def staggered(rounds: int, alpha: float, K: int, c: float = 0.2, delta: float = 0.5) -> Instance:
     """All experts but the last are useless and are switched off one by one, evenly spaced.
 
@@ -114,6 +122,7 @@ def staggered(rounds: int, alpha: float, K: int, c: float = 0.2, delta: float = 
     >>> staggered(rounds=4096, alpha=0.3, K=8).meta["times"]
     (512, 1024, 1536, 2048, 2560, 3072, 3584)
     """
+    check_game_size(rounds, K)
     rounds, experts = check_positive_int(rounds, "rounds"), check_int(K, "K", low=2)
     budget = check_fraction(delta, "delta") * rounds ** check_fraction(alpha, "alpha")
     times = [round(k * rounds / experts) for k in range(1, experts)]
@@ -136,6 +145,7 @@ def _excess_until(last_round: int, budget: float, c: float) -> float:
     return excess
 
 
+@checked
 def random_bounded(
     rounds: int, K: int, c: float, threshold: float, random_state: RandomState = None
 ) -> Instance:
@@ -150,6 +160,7 @@ def random_bounded(
     >>> required_budget(game.l2, game.c).round(9).tolist()
     [4.0, 4.0, 4.0]
     """
+    check_game_size(rounds, K)
     rng = generator(random_state)
     rounds, experts = check_positive_int(rounds, "rounds"), check_positive_int(K, "K")
     rate, budget = check_fraction(c, "c"), check_real(threshold, "threshold", low=0.0, high=rounds)
