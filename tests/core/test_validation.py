@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from counterplay.core import validation as v
@@ -64,3 +65,11 @@ def test_good_values_become_canonical() -> None:
 def test_bad_values_are_named(call: Any, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         call()
+
+
+def test_cells_of_a_frame_are_looked_at() -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "z"]}).astype(object)
+    assert v.array_fault(frame, kinds="biuf") == "it contains text"
+    assert v.array_fault(frame[["a"]], kinds="biuf") == ""
+    with pytest.raises(InvalidInputError, match="points must be an array of numbers: it contains"):
+        v.check_float_array(frame, "points")
