@@ -201,7 +201,7 @@ class LinearBanditEnv:
     p: float
 
     def __post_init__(self) -> None:
-        check_int(self.n, "n", low=2)
+        check_int(self.n, "n", low=2, high=10_000_000)
         check_int(self.target, "target", low=0, high=self.n - 1)
         check_open_fraction(self.p, "p")
 
