@@ -180,8 +180,12 @@ class ManipulationGraph:
                 f"neighbors must be one list of nodes per node, got {shorten(neighbors, 100)}"
             )
         for x, targets in enumerate(neighbors):
-            listed = list(targets) if isinstance(targets, Iterable) else targets
-            if fault := array_fault(listed, kinds="biu") if listed != [] else "":
+            if not isinstance(targets, Iterable) or getattr(targets, "ndim", 1) == 0:
+                raise InvalidInputError(
+                    f"neighbours of node {x} must be a list, got {shorten(targets, 100)}"
+                )
+            listed = list(targets)
+            if listed and (fault := array_fault(listed, kinds="biu")):
                 raise InvalidInputError(f"neighbours of node {x} must be node numbers: {fault}")
             given = np.asarray(listed, dtype=np.int64).reshape(-1)
             unique = np.unique(given)
