@@ -134,8 +134,8 @@ def check_open_fraction(value: Any, name: str) -> float:
 
 def check_choice(value: T, name: str, choices: Sequence[T]) -> T:
     """Return ``value`` if it is one of ``choices``."""
-    # An array is compared entry by entry, so it is equal to nothing as a whole.
-    if isinstance(value, np.ndarray) or value not in choices:
+    # Arrays and frames are compared entry by entry, so they are equal to nothing as a whole.
+    if (hasattr(value, "__array__") and not isinstance(value, np.generic)) or value not in choices:
         known = ", ".join(map(shorten, choices))
         raise InvalidInputError(f"{name} must be one of {known}, got {shorten(value, 100)}")
     return value

@@ -52,6 +52,7 @@ def sampled_trajectory_set(
     0.0
     """
     size = check_positive_int(n, "n")
+    check_size(size * (mdp.H + 1), 20_000_000, "steps of trajectories")
     rng = generator(random_state)
     checked = check_policy(mdp, policy)
     states = np.full((size, mdp.H + 1), mdp.s0, dtype=np.int32)

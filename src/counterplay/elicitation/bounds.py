@@ -345,6 +345,6 @@ def adaptive_questions(k: int, target_regret: float) -> int:
     >>> adaptive_questions(4, 0.01)
     44
     """
-    target = check_open_fraction(target_regret, "target_regret")
+    target = check_real(target_regret, "target_regret", low=1e-300, high=1.0, open_high=True)
     n = check_positive_int(k, "k")
     return n * (math.ceil(math.log2(2 * n / target)) + 1)

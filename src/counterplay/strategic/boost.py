@@ -128,6 +128,7 @@ class ConfidenceBoost:
         """Fresh agents per validation."""
         return bounds.boost_validation_size(self.eps, self.delta)
 
+    @checked
     def fit(self, game: ObliviousGame) -> ConfidenceBoost:
         """Run, validate, and stop at the first output whose validation loss is at most 4 eps."""
         rng = generator(self.random_state)
@@ -322,6 +323,7 @@ class UnionSamplingClassifier:
             bounds.boost_validation_size(inner, self.delta),
         )
 
+    @checked
     def fit(self, game: ObliviousGame) -> UnionSamplingClassifier:
         """Learn from the applicants of a game."""
         plan = self.plan()

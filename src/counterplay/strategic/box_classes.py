@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.arguments import checked
-from counterplay.core.validation import FloatArray, IntArray, check_choice, check_int
+from counterplay.core.validation import FloatArray, IntArray, array_fault, check_choice, check_int
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_features
 from counterplay.strategic.features import accepted_class, column_order, common_names, read_costs
@@ -299,6 +299,9 @@ def _subtract(box: Box, hole: Box) -> list[Box]:
 
 
 def _check_boxes(lower: ArrayLike, upper: ArrayLike, rule: int) -> Box:
+    for side, values in (("lower", lower), ("upper", upper)):
+        if fault := array_fault(values, kinds="biuf"):
+            raise InvalidInputError(f"{side} of rule {rule} must be numbers: {fault}")
     low, high = (np.array(a, dtype=np.float64, ndmin=2) for a in (lower, upper))
     if low.shape != high.shape or low.ndim != 2:
         raise InvalidInputError(

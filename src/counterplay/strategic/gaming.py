@@ -239,7 +239,7 @@ class GamingReport(Report):
         return ax
 
 
-@checked
+@checked(nonfinite=["norm"])
 def gaming_report(
     model: Any,
     X: Any,

@@ -50,6 +50,7 @@ class Predictor(ABC):
         within: BoolArray = self.distance(agents.X) <= agents.reach
         return within
 
+    @checked
     def loss(self, agents: Agents) -> float:
         """Return the share of agents on whom the decision after the move is wrong."""
         return float(np.mean(self.accepted(agents) != (agents.y > 0)))

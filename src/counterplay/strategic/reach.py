@@ -184,7 +184,7 @@ class BinaryModel:
         return other.rows[self.fitted.accepts(other.table, self.positive)]
 
 
-@checked
+@checked(nonfinite=["norm"])
 def acceptance_distance(
     model: Any,
     X: Any,

@@ -26,7 +26,7 @@ from counterplay.strategic.reach import BinaryModel
 from counterplay.strategic.reach_linear import affine_rule, unwrap
 
 
-@checked
+@checked(nonfinite=["norm"])
 def rethreshold(
     model: Any,
     radius: float,
@@ -82,7 +82,7 @@ def rethreshold(
     return _shifted(wrapped, -wrapped.sign * r * float(metric.dual(w[None])[0]))
 
 
-@checked
+@checked(nonfinite=["norm"])
 def fit_threshold(
     model: Any,
     X: Any,
@@ -148,7 +148,12 @@ def fit_threshold(
     size = np.abs(rows) @ np.abs(w) + abs(b) + r * slope
     rounding = 4 * (rows.shape[1] + 4) * np.finfo(np.float64).eps * size
     _, cut = best_threshold(
-        scores, qualified * 1.0, ~qualified * 1.0, rounding, widest=True, strict=True
+        scores,
+        qualified.astype(float),
+        (~qualified).astype(float),
+        rounding,
+        widest=True,
+        strict=True,
     )
     return _shifted(wrapped, -wrapped.sign * float(cut))
 

@@ -117,6 +117,7 @@ class LongestSurvivor:
         """Rounds that the survivor must survive."""
         return survivor_length(self.mistakes, self.eps, self.delta)
 
+    @checked
     def fit(self, game: StrategicGame) -> LongestSurvivor:
         """Play until a predictor has survived; agents must be independent."""
         game.check(self.learner)

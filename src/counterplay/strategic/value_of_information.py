@@ -176,6 +176,9 @@ class ValueOfInformation(Report):
         return ax
 
 
+MOST_RUNS = 100_000
+
+
 @checked
 def value_of_information(
     hypotheses: HypothesisClass,
@@ -229,7 +232,9 @@ def value_of_information(
 
     table = TabulatedClass(hypotheses, X)
     m = table.table.shape[0]
-    count = check_int(repeats, "repeats", low=1) if targets is None else len(targets)
+    count = (
+        check_int(repeats, "repeats", low=1, high=MOST_RUNS) if targets is None else len(targets)
+    )
     labels = None if y is None else read_labels(y, m, positive)
     rows: list[dict[str, Any]] = []
     naive, oracle = [], []

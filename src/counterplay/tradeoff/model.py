@@ -329,7 +329,7 @@ def check_loss_matrix(losses: ArrayLike, which: str) -> FloatArray:
         losses = Table.of(losses, what=f"{which} losses").numbers()
     array = as_losses(losses, which)
     if array.ndim != 2 or np.ndim(losses) != 2:
-        raise InvalidInputError(f"{which} losses must have 2 axes, got shape {np.shape(losses)}")
+        raise InvalidInputError(f"{which} losses must have 2 axes, got shape {np.shape(array)}")
     if array.size == 0:
         raise InvalidInputError(f"{which} losses must not be empty, got shape {array.shape}")
     if all_inside(array.reshape(-1), 0.0, 1.0):
@@ -384,7 +384,7 @@ def check_path(path: ArrayLike, K: int | None = None) -> NDArray[np.int64]:
     if fault := array_fault(path, kinds="iu"):
         raise InvalidInputError(f"{what}: {fault}")
     array = np.asarray(path)
-    if array.ndim == 0 or array.size == 0:
+    if array.ndim == 0 or array.size == 0 or array.dtype.kind not in "iu":
         raise InvalidInputError(what)
     if array.min() < 0 or (K is not None and array.max() >= K):
         bad = int(array.min()) if array.min() < 0 else int(array.max())

@@ -21,9 +21,20 @@ from counterplay.core.validation import (
     check_open_fraction,
     check_positive_int,
 )
+from counterplay.errors import InvalidInputError
 
 Constant = Literal["thesis", "refined"]
 _CONSTANTS: tuple[Constant, ...] = ("thesis", "refined")
+
+
+def whole(number: float) -> int:
+    """Return the next whole number; a bound that no float can hold is refused."""
+    if not number < LARGEST:
+        raise InvalidInputError("the bound is too large to be computed; use a larger eps or delta")
+    return math.ceil(number)
+
+
+LARGEST = 1e300
 
 
 @checked
@@ -97,7 +108,7 @@ def online_lower_bound(n: int, rounds: int, delta: float) -> int:
     """
     check_int(n, "n", low=2)
     check_int(rounds, "rounds", low=0)
-    k = math.ceil(2 * (n + 2) * math.log(n / check_open_fraction(delta, "delta")))
+    k = whole(2 * (n + 2) * math.log(n / check_open_fraction(delta, "delta")))
     return min(rounds // k, n - 1)
 
 
@@ -126,7 +137,7 @@ def survivor_length(mistakes: int, eps: float, delta: float) -> int:
     """
     b = check_int(mistakes, "mistakes", low=0)
     eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
-    return math.ceil(math.log((b + 1) / delta) / eps)
+    return whole(math.log((b + 1) / delta) / eps)
 
 
 @checked
@@ -196,7 +207,7 @@ def union_sampling_rounds(n: int, eps: float, constant: Constant = "thesis") -> 
     """
     check_positive_int(n, "n")
     total = _union_sampling_total(n, constant)
-    return max(1, math.ceil(total / check_open_fraction(eps, "eps")))
+    return max(1, whole(total / check_open_fraction(eps, "eps")))
 
 
 @checked
@@ -255,7 +266,7 @@ def boost_repetitions(delta: float) -> int:
     >>> boost_repetitions(0.1), boost_repetitions(0.01)
     (5, 8)
     """
-    return math.ceil(math.log2(2 / check_open_fraction(delta, "delta")))
+    return whole(math.log2(2 / check_open_fraction(delta, "delta")))
 
 
 @checked
@@ -268,7 +279,7 @@ def boost_validation_size(eps: float, delta: float) -> int:
     318
     """
     r = boost_repetitions(delta)
-    return math.ceil(3 * math.log(4 * r / delta) / (2 * check_open_fraction(eps, "eps")))
+    return whole(3 * math.log(4 * r / delta) / (2 * check_open_fraction(eps, "eps")))
 
 
 @checked
@@ -305,7 +316,7 @@ def quantile_probe_rounds(n: int, eps: float) -> int:
     >>> quantile_probe_rounds(64, 0.01)
     11645
     """
-    return max(1, math.ceil(_quantile_probe_total(n) / check_open_fraction(eps, "eps")))
+    return max(1, whole(_quantile_probe_total(n) / check_open_fraction(eps, "eps")))
 
 
 def _quantile_probe_total(n: int) -> float:

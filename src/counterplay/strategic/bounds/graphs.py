@@ -18,7 +18,12 @@ from counterplay.core.validation import (
     check_open_fraction,
     check_positive_int,
     check_real,
+    check_size,
 )
+from counterplay.strategic.bounds.finite import whole
+
+MOST_TERMS = 20_000_000
+MOST_POINTS = 2**53
 
 
 @checked
@@ -89,6 +94,8 @@ def vc_induced_upper(d: int, k: int, log_G: float = 0.0) -> int:
     last, limit = 0, 0
     while limit < 4 * last + 64 * (d + 1) + 4 * log_G:
         limit = int(4 * last + 64 * (d + 1) + 4 * log_G) + 1
+        check_size((d + 1) * limit, MOST_TERMS, "terms of a sum of binomials")
+        check_size(limit * (k + 1), MOST_POINTS, "points")
         n = np.arange(1, limit + 1)
         fits = np.flatnonzero(n * math.log(2) <= _log_sauer_many(d, n * (k + 1)) + log_G + 1e-12)
         last = int(n[fits[-1]]) if fits.size else 0
@@ -163,7 +170,7 @@ def graph_T_realizable(k: int, log_G: float, eps: float = 0.1, delta: float = 0.
     k = check_int(k, "k", low=0)
     eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
     log_G = check_real(log_G, "log_G", low=0.0)
-    return math.ceil(max(4 * k, 8) * (math.log(2 / delta) + log_G) / eps)
+    return whole(max(4 * k, 8) * (math.log(2 / delta) + log_G) / eps)
 
 
 @checked
@@ -192,7 +199,7 @@ def graph_T_agnostic(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05
     k = check_positive_int(k, "k")
     eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
     log_G = check_real(log_G, "log_G", low=0.0)
-    return math.ceil(18 * k**2 * (math.log(2 / delta) + log_G) / eps**2)
+    return whole(18 * k**2 * (math.log(2 / delta) + log_G) / eps**2)
 
 
 @checked
@@ -207,7 +214,7 @@ def unknown_graph_T1(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05
     k = check_positive_int(k, "k")
     eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
     log_G = check_real(log_G, "log_G", low=0.0)
-    return math.ceil(288 * k**2 * (math.log(4 / delta) + log_G) / eps**2)
+    return whole(288 * k**2 * (math.log(4 / delta) + log_G) / eps**2)
 
 
 @checked
@@ -297,10 +304,12 @@ def log_sauer(d: int, m: int) -> float:
     16
     """
     d, m = check_int(d, "d", low=0), check_int(m, "m", low=0)
-    return float(_log_sauer_many(d, np.array([m]))[0])
+    return float(_log_sauer_many(d, np.array([min(m, MOST_POINTS + 1)], dtype=np.int64))[0])
 
 
 def _log_sauer_many(d: int, m: IntArray) -> FloatArray:
+    check_size((d + 1) * m.size, MOST_TERMS, "terms of a sum of binomials")
+    check_size(int(m.max(initial=0)), MOST_POINTS, "points")
     i = np.arange(d + 1)[:, None]
     with np.errstate(invalid="ignore"):
         terms = gammaln(m + 1) - gammaln(i + 1) - gammaln(np.maximum(m - i, 0) + 1)

@@ -16,7 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.arguments import checked
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_int,
+    check_size,
+    shorten,
+)
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 
@@ -80,7 +87,15 @@ class ExplicitGraphClass(GraphClass):
     @classmethod
     def from_graphs(cls, graphs: Sequence[ManipulationGraph]) -> ExplicitGraphClass:
         """Stack graphs on the same nodes."""
-        return cls(np.stack([graph.dense for graph in graphs]))
+        given = graphs if isinstance(graphs, list | tuple) else []
+        if not given or not all(isinstance(graph, ManipulationGraph) for graph in given):
+            raise InvalidInputError(
+                f"graphs must be a list of manipulation graphs, got {shorten(graphs, 100)}"
+            )
+        if len({graph.n for graph in given}) > 1:
+            raise InvalidInputError("the graphs have different numbers of nodes")
+        check_size(len(given) * given[0].n ** 2, 1e9, "cells of all graphs")
+        return cls(np.stack([graph.dense for graph in given]))
 
     def __len__(self) -> int:
         return len(self.tensor)

@@ -18,13 +18,18 @@ from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     BoolArray,
     IntArray,
+    check_float_array,
     check_int,
     check_labels01,
     shorten,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.features import ByName, Names, numbers, wanted_rows
-from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
+from counterplay.strategic.graphs.manipulation_graph import (
+    LocalGraph,
+    ManipulationGraph,
+    check_nodes,
+)
 from counterplay.tables import FittedModel, Labels, Table
 
 Tie: TypeAlias = "Literal['uniform', 'first'] | Callable[[IntArray], int]"
@@ -150,10 +155,16 @@ def stackelberg_regret(
     >>> stackelberg_regret([1, 1], [0, 1], [1, 1], rules, line)
     2.0
     """
-    labels = check_labels01(y).astype(np.bool_)
-    induced = graph.induced(cls.labels)[:, np.asarray(nodes, dtype=np.int64)]
-    best = int((induced != labels).sum(axis=1).min())
-    return float(np.sum(np.asarray(losses, dtype=np.float64)) - best)
+    where, labels = check_nodes(nodes, graph.n), check_labels01(y).astype(np.bool_)
+    made = check_float_array(losses, "losses", ndim=1)
+    if not where.shape == labels.shape == made.shape:
+        raise InvalidInputError(
+            f"losses, nodes and y must have one entry per person, got shapes {made.shape}, "
+            f"{where.shape} and {labels.shape}"
+        )
+    induced = graph.induced(cls.labels)[:, where]
+    best = int((induced != labels).sum(axis=1).min(initial=where.size))
+    return float(made.sum() - best)
 
 
 def _wanted(model: Any, positive: Any, labels: Labels | None = None) -> Any:

@@ -222,7 +222,7 @@ class LinearBanditEnv:
         return -hits.astype(np.int64)
 
     def _check(self, arm: ArrayLike) -> FloatArray:
-        a = np.asarray(arm, dtype=np.float64)
+        a = check_float_array(arm, "arm")
         if a.shape != (self.n,) or not np.isin(a, (0, 1)).all() or not a.any():
             raise InvalidInputError(f"an arm is {self.n} zeros and ones, not all zero")
         return a

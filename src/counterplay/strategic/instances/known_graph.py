@@ -11,7 +11,7 @@ from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState
-from counterplay.core.validation import BoolArray, check_int, check_positive_int
+from counterplay.core.validation import BoolArray, check_int, check_positive_int, check_size
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 from counterplay.strategic.instances.graph_instance import (
     GraphAdversary,
@@ -19,6 +19,8 @@ from counterplay.strategic.instances.graph_instance import (
     LazyAdversary,
 )
 from counterplay.strategic.settings import FEATURES_AFTER_GRAPH, FEATURES_FIRST_GRAPH
+
+MOST_NODES = 1_000_000
 
 
 @checked
@@ -31,7 +33,8 @@ def binary_code_instance(k: int, d: int = 1, *, strengthened: bool = False) -> G
     6
     """
     k, d = check_int(k, "k", low=2), check_positive_int(d, "d")
-    bits = int(np.floor(np.log2(k + 2 if strengthened else k)))
+    bits = (k + 2 if strengthened else k).bit_length() - 1
+    check_size(d * bits * (k + 1), MOST_NODES, "nodes")
     size = bits * (k + 1)
 
     def node(c: int, i: int, j: int) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from counterplay.core.arguments import checked
-from counterplay.core.validation import check_int, check_positive_int
+from counterplay.core.validation import check_int, check_positive_int, check_size
 from counterplay.strategic.box_classes import ThresholdClass
 from counterplay.strategic.classes import DistanceTableClass, HypothesisClass
 from counterplay.strategic.finite_classes import FiniteMetricClass
@@ -25,6 +25,8 @@ from counterplay.strategic.instances.adversaries import (
     OnlineAdversary,
     StarAdversary,
 )
+
+MOST_RULES = 3000
 
 
 @checked
@@ -73,7 +75,7 @@ def threshold_line(n: int) -> OnlineInstance:
     >>> play(StrategicHalving(instance.hypotheses), instance.adversary()).mistakes
     9
     """
-    check_positive_int(n, "n")
+    check_size(check_positive_int(n, "n"), 1_000_000, "rules")
     return OnlineInstance("threshold line", ThresholdClass(np.arange(1, n + 1)), HalvingAdversary)
 
 
@@ -106,6 +108,7 @@ def star_instance(n: int) -> OnlineInstance:
 
 def star_rules(n: int) -> FiniteMetricClass:
     """Return n singletons on the leaves of a star."""
+    check_size(n, MOST_RULES, "rules, whose distances are a table,")
     dist = np.full((n + 1, n + 1), 2.0)
     dist[0, :] = dist[:, 0] = 1.0
     np.fill_diagonal(dist, 0.0)
@@ -139,7 +142,7 @@ def online_lb_instance(n: int) -> OnlineInstance:
     ----------
     Theorem 2.3, see docs/theory/02-strategic-finite.md.
     """
-    check_int(n, "n", low=2)
+    check_size(check_int(n, "n", low=2), MOST_RULES, "rules, whose distances are a table,")
     e, near = slice(1, n + 1), slice(n + 1, 2 * n + 1)
     dist = np.zeros((2 * n + 1, 2 * n + 1))
     dist[0, e], dist[0, near] = 1.0, 0.9

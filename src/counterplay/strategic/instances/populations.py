@@ -27,10 +27,11 @@ from counterplay.core.validation import (
     check_int,
     check_open_fraction,
     check_real,
+    check_size,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.agents import Agents
-from counterplay.strategic.applicants import Population
+from counterplay.strategic.applicants import MOST_DRAWS, Population, check_draws
 from counterplay.strategic.classes import DistanceTableClass, HypothesisClass
 from counterplay.strategic.finite_classes import FiniteMetricClass
 from counterplay.strategic.instances.online import star_rules
@@ -145,6 +146,7 @@ class ProperInstance(HardPopulation):
 
     def sample(self, m: int, random_state: RandomState = None) -> Agents:
         """Draw agents: mostly at the origin, else on a random permutation."""
+        m = check_draws(m, width=self.n)
         rng = generator(random_state)
         far = rng.random(m) < 3 * self.n * self.eps
         X = np.zeros((m, self.n), dtype=np.int64)
@@ -215,6 +217,7 @@ class ConservativeInstance(HardPopulation):
 
     def sample(self, m: int, random_state: RandomState = None) -> Agents:
         """Draw agents on random permutations."""
+        m = check_draws(m, width=self.n)
         rng = generator(random_state)
         y = rng.random(m) >= 6 * self.eps
         smooth = rng.random(m) < self.smoothing
@@ -293,6 +296,7 @@ class BlindInstance(HardPopulation):
 
     def sample(self, m: int, random_state: RandomState = None) -> Agents:
         """Draw agents: a positive one at the centre, a negative one at each wrong leaf."""
+        m = check_draws(m, width=self.n)
         weight, agents = self.support()
         return agents.take(generator(random_state).choice(weight.size, size=m, p=weight))
 
@@ -350,6 +354,7 @@ class NonBallInstance(HardPopulation):
 
     def sample(self, m: int, random_state: RandomState = None) -> Agents:
         """Draw agents at point 0; a negative one reaches what precedes the perfect rule."""
+        m = check_draws(m, width=self.n)
         rng = generator(random_state)
         y = rng.random(m) >= 6 * self.eps
         keys = rng.random((m, self.n))
@@ -438,6 +443,7 @@ class SparseWrong(HardPopulation):
 
     def sample(self, m: int, random_state: RandomState = None) -> Agents:
         """Draw agents, each with a fresh random order of the rules."""
+        m = check_draws(m, width=self.n)
         rng = generator(random_state)
         rows, k, t = rng.random((m, self.n)), self.wrong, self.target
         place = rng.random(m)
@@ -465,6 +471,7 @@ def _check_feasible(eps: float, factor: float, name: str) -> None:
 
 
 def _random_permutations(m: int, n: int, rng: np.random.Generator) -> IntArray:
+    check_size(m * n, MOST_DRAWS, "numbers to draw")
     return rng.permuted(np.tile(np.arange(n), (m, 1)), axis=1)
 
 

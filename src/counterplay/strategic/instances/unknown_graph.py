@@ -26,6 +26,7 @@ from counterplay.core.validation import (
     check_int,
     check_open_fraction,
     check_positive_int,
+    check_size,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.graph_classes import (
@@ -41,6 +42,8 @@ from counterplay.strategic.instances.graph_instance import (
 )
 from counterplay.strategic.settings import FEATURES_AFTER_GRAPH, FEATURES_FIRST
 from counterplay.strategic.transcript import StrategicTranscript
+
+MOST_CELLS = 100_000_000
 
 
 @checked
@@ -365,6 +368,7 @@ def _groups(n: int, size: int) -> tuple[FiniteClass, ProductGraphClass]:
         arcs: list[dict[int, tuple[int, ...]]] = [{j: (i * n + j,)} for i in range(1, n + 1)]
         return (j,), ({}, *arcs)
 
+    check_size(n * size, MOST_CELLS, "cells of the table of rules")
     rows = np.zeros((n, size), dtype=np.bool_)
     for i in range(1, n + 1):
         rows[i - 1, i * n : (i + 1) * n] = True

@@ -26,8 +26,13 @@ from counterplay.core.validation import (
     shorten,
 )
 from counterplay.errors import InvalidInputError
-from counterplay.tradeoff.metrics import check_path, rounds_since_switch
-from counterplay.tradeoff.model import AdaptiveSecondary, Instance, check_game_size
+from counterplay.tradeoff.metrics import rounds_since_switch
+from counterplay.tradeoff.model import (
+    AdaptiveSecondary,
+    Instance,
+    check_game_size,
+    check_path,
+)
 
 Number = TypeVar("Number", float, Fraction)
 
