@@ -421,7 +421,6 @@ DIMENSIONS = {
         "no_example": "shown by littlestone_dimension",
         "no_frame": "a certificate, not a table",
     },
-    "Setting": {"make": lambda: FEATURES_FIRST},
 }
 
 GRAPH_CASES = {

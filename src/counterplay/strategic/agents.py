@@ -198,6 +198,8 @@ def _read_points(X: Any) -> tuple[Points, Names]:
         table = Table.of(X)
         return np.array(numbers(table)), table.names
     points = np.array(X)
+    if points.dtype == object:
+        points = points.astype(np.float64)
     if points.ndim not in (1, 2):
         raise InvalidInputError(f"X must have one or two axes, got shape {points.shape}")
     if points.ndim == 1 and not np.issubdtype(points.dtype, np.integer):

@@ -23,6 +23,7 @@ from counterplay.core.validation import (
     IntArray,
     array_fault,
     check_positive_int,
+    shorten,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.features import LARGEST, Names, read_points
@@ -105,7 +106,11 @@ class HypothesisClass(ABC):
             and (members.size == 0 or (members.min() >= 0 and members.max() < self.n))
         ):
             return members  # the usual case, without conversions
+        if fault := array_fault(members, kinds="biuf"):
+            raise InvalidInputError(f"hypothesis numbers must be integers: {fault}")
         index = np.atleast_1d(np.asarray(members))
+        if index.ndim != 1:
+            raise InvalidInputError(f"hypothesis numbers must be a list, got shape {index.shape}")
         if index.size and not np.issubdtype(index.dtype, np.integer):
             raise InvalidInputError(f"hypothesis numbers must be integers, got {index.dtype}")
         index = index.astype(np.int64, copy=False)
@@ -154,7 +159,12 @@ class DistanceTableClass(HypothesisClass):
         """Return rows of non-negative distances."""
         if fault := array_fault(points, kinds="biuf"):
             raise InvalidInputError(f"points must be rows of {self.n} distances: {fault}")
-        rows = np.atleast_2d(np.asarray(points, dtype=np.float64))
+        try:
+            rows = np.atleast_2d(np.asarray(points, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise InvalidInputError(
+                f"points must be rows of {self.n} distances, got {shorten(points, 100)}"
+            ) from None
         if rows.ndim != 2 or rows.shape[1] != self.n:
             raise InvalidInputError(
                 f"points must be rows of {self.n} distances, got shape {rows.shape}"

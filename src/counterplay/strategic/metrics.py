@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.arguments import checked
-from counterplay.core.validation import FloatArray, array_fault, check_choice
+from counterplay.core.validation import FloatArray, array_fault, check_choice, shorten
 from counterplay.errors import InvalidInputError
 
 Points = NDArray[Any]
@@ -182,10 +182,13 @@ class TableMetric(Metric):
 
 
 def _check_table(table: ArrayLike, check_metric: bool) -> FloatArray:
+    if fault := array_fault(table, kinds="biuf"):
+        raise InvalidInputError(f"dist must be a square table of numbers: {fault}")
     try:
         d = np.array(table, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"dist must be a square table of numbers: {error}") from None
+        why = shorten(str(error), 120)
+        raise InvalidInputError(f"dist must be a square table of numbers: {why}") from None
     if d.ndim != 2 or d.shape[0] != d.shape[1] or d.shape[0] == 0:
         raise InvalidInputError(f"dist must be a square table, got shape {d.shape}")
     if np.isnan(d).any() or (d < 0).any():

@@ -15,7 +15,13 @@ import numba
 import numpy as np
 
 from counterplay.core.arguments import checked
-from counterplay.core.validation import FloatArray, IntArray, check_int, check_positive_int
+from counterplay.core.validation import (
+    FloatArray,
+    IntArray,
+    check_int,
+    check_positive_int,
+    check_size,
+)
 from counterplay.strategic.bounds import mwmr_mistakes
 from counterplay.strategic.learner import Marginals, VersionSpaceLearner
 from counterplay.strategic.predictors import UnionPredictor
@@ -123,6 +129,7 @@ def worst_case_table(n: int, rounds: int) -> tuple[FloatArray, IntArray]:
     """
     check_positive_int(n, "n")
     check_int(rounds, "rounds", low=0)
+    check_size((n + 1) * (rounds + 1), 50_000_000, "states of the game")
     values, choices = _worst_case(int(n), int(rounds))
     return values, choices
 

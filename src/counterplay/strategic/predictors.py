@@ -16,7 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    array_fault,
+    check_choice,
+    shorten,
+)
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.agents import Agents
 from counterplay.strategic.classes import HypothesisClass
@@ -213,8 +220,10 @@ class PositiveSet(Predictor):
 
     def __init__(self, metric: Metric, points: Points, size: int | None = None) -> None:
         self.metric = metric
-        self.points = np.asarray(points)
+        self.points = _as_points(points)
         self.size = size
+        if self.points.ndim == 0:
+            raise InvalidInputError(f"points must be a list, got {shorten(points, 100)}")
         if self.points.shape[0] == 0:
             raise InvalidInputError("points must not be empty; use AllNegative for no points")
 
@@ -223,12 +232,12 @@ class PositiveSet(Predictor):
 
     def distance(self, points: Points) -> FloatArray:
         """Return the distance to the nearest accepted point."""
-        d: FloatArray = self.metric.pairwise(np.asarray(points), self.points).min(axis=1)
+        d: FloatArray = self.metric.pairwise(_as_points(points), self.points).min(axis=1)
         return d
 
     def nearest(self, points: Points) -> Points:
         """Return the nearest accepted point, the first in the list among equals."""
-        best = np.argmin(self.metric.pairwise(np.asarray(points), self.points), axis=1)
+        best = np.argmin(self.metric.pairwise(_as_points(points), self.points), axis=1)
         return np.asarray(self.points[best])
 
     def accepted_points(self) -> BoolArray:
@@ -316,3 +325,10 @@ def median_positions(rows: FloatArray, median: str) -> IntArray:
     k = median_rank(rows.shape[1], median)
     found: IntArray = np.argpartition(rows, k, axis=1)[:, k]
     return found
+
+
+def _as_points(points: Points) -> Points:
+    """Return points as an array; what is none is refused."""
+    if fault := array_fault(points, kinds="biuf"):
+        raise InvalidInputError(f"points must be numbers or rows of numbers: {fault}")
+    return np.asarray(points)

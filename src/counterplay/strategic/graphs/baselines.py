@@ -39,7 +39,7 @@ class BiasedMajorityVote(StrategicLearner):
     needs = REPORT_ONLY_GRAPH
 
     def __init__(self, hypotheses: FiniteClass, k: int) -> None:
-        self.hypotheses, self.k = hypotheses, check_int(k, "k", low=0)
+        self.hypotheses, self.k = hypotheses, check_int(k, "k", low=0, high=10**9)
         self.space = VersionSpace(hypotheses)
         self.round = 0
 

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from counterplay.core.arguments import checked
 from counterplay.core.bits import Words, as_indices, pack_rows, popcount, unpack_rows, words_to_int
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.validation import BoolArray, check_int
+from counterplay.core.validation import BoolArray, array_fault, check_int
+from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.littlestone import LittlestoneSolver
 
 Labels = NDArray[np.uint8]
@@ -85,6 +86,8 @@ class FiniteLearner:
     def predict(self, Z: ArrayLike) -> Any: ...
     def predict(self, Z: Any) -> Any:
         """Label of one point (an int), or labels of an array of points, as uint8."""
+        if fault := array_fault(Z, kinds="biuf"):
+            raise InvalidInputError(f"points must be numbers of points: {fault}")
         if np.ndim(Z) == 0:
             point = check_int(Z, "point", low=0, high=self.hypotheses.n_points - 1)
             return self._decide_point(point)
@@ -93,6 +96,7 @@ class FiniteLearner:
     def updated(self, point: int, label: int) -> Self:
         """Return the learner after one example: a new one on a mistake, otherwise itself."""
         label = check_int(label, "label", low=0, high=1)
+        point = check_int(point, "point", low=0, high=self.hypotheses.n_points - 1)
         if self.predict(point) == label:
             return self
         return self._after(self.hypotheses.columns[point], label)

@@ -177,7 +177,8 @@ class GraphApplicants(GraphGame):
         random_state: RandomState = None,
     ) -> None:
         super().__init__(graph, setting, tie=tie, random_state=random_state)
-        self.nodes = check_nodes(list(nodes), graph.n)  # type: ignore[arg-type]  # any sequence
+        listed = list(nodes) if isinstance(nodes, Iterable) and np.ndim(nodes) else nodes  # type: ignore[arg-type]  # any sequence
+        self.nodes = check_nodes(listed, graph.n)  # type: ignore[arg-type]
         self.y = check_labels01(y)
         if self.nodes.shape != self.y.shape:
             raise InvalidInputError(

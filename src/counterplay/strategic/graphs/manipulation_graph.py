@@ -154,6 +154,9 @@ class ManipulationGraph:
                 f"k={self.k} but node {int(degrees.argmax())} has {largest} arcs"
             )
         if self.features is not None:
+            object.__setattr__(
+                self, "features", check_float_array(self.features, "features", ndim=2)
+            )
             if len(self.features) != n:
                 raise InvalidInputError(f"features must have {n} rows, got {len(self.features)}")
             self._rows.update(zip(_row_keys(self.features), range(n)))

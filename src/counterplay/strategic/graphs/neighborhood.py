@@ -26,6 +26,7 @@ from counterplay.core.validation import (
     array_fault,
     check_choice,
     check_int,
+    shorten,
 )
 from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.strategic.bounds import log_sauer
@@ -120,6 +121,10 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
         if self.classes_.size == 0 or visit.size == 0:
             raise InvalidInputError("nothing was clicked in any visit; there is nothing to fit")
         if self.people is not None:
+            if not hasattr(self.people, "fit") or not hasattr(self.people, "predict"):
+                raise InvalidInputError(
+                    f"people must be a clusterer with predict, got {shorten(self.people, 100)}"
+                )
             self.people_ = translated(translated(clone, self.people).fit, rows)
         elif self.graphs is None:
             self.people_ = _distinct(rows)[0]
@@ -199,6 +204,8 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
         """X as an array of cells, or as the frame or sparse matrix that it is."""
         if X is None or sparse.issparse(X):
             return X
+        if hasattr(X, "__array__") and not hasattr(X, "columns") and not hasattr(X, "index"):
+            X = np.asarray(X)
         if isinstance(X, np.ndarray | list | tuple) or np.ndim(X) <= 1:
             if fault := array_fault(X, kinds="biufUOc"):
                 raise InvalidInputError(f"X must be one row per visit: {fault}")

@@ -24,6 +24,7 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
     check_size,
+    shorten,
 )
 from counterplay.errors import InvalidInputError
 
@@ -220,6 +221,13 @@ class SingletonLearner:
     point: Any = None
     contradicted: bool = False
 
+    def __post_init__(self) -> None:
+        cells = self.point if isinstance(self.point, tuple) else (self.point,)
+        if not all(cell is None or np.isscalar(cell) for cell in cells):
+            raise InvalidInputError(
+                f"point must be a number, a text or a tuple of them, got {shorten(self.point, 100)}"
+            )
+
     @property
     def mistake_bound(self) -> float:
         """One."""
@@ -240,6 +248,9 @@ class SingletonLearner:
 
     def updated(self, z: Any, y: int) -> SingletonLearner:
         """Remember the first positive point; anything else is a contradiction."""
+        check_int(y, "y", low=0, high=1)
+        if fault := array_fault(z, kinds="biufU"):
+            raise InvalidInputError(f"z must be one point: {fault}")
         point = tuple(np.asarray(z).tolist()) if np.ndim(z) == 1 else z
         if int(self.point == point) == y:
             return self

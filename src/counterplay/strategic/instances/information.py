@@ -29,6 +29,7 @@ from counterplay.core.validation import (
     check_open_fraction,
     check_positive_int,
     check_real,
+    check_size,
 )
 from counterplay.errors import InvalidInputError
 
@@ -217,7 +218,7 @@ class LinearBanditEnv:
 
     def pull(self, arm: ArrayLike, size: int = 1, random_state: RandomState = None) -> IntArray:
         """Return ``size`` independent rewards of an arm, each -1 or 0."""
-        check_positive_int(size, "size")
+        check_size(check_positive_int(size, "size"), 50_000_000, "rewards")
         hits = generator(random_state).random(size) < self.mean(arm)
         return -hits.astype(np.int64)
 

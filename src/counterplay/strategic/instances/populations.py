@@ -465,7 +465,7 @@ class SparseWrong(HardPopulation):
 
 
 def _check_feasible(eps: float, factor: float, name: str) -> None:
-    check_open_fraction(eps, "eps")
+    eps = check_open_fraction(eps, "eps")
     if factor * eps > 1:
         raise InvalidInputError(f"{name} eps must be at most 1, got {factor * eps:g}; lower eps")
 

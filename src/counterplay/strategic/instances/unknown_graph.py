@@ -26,6 +26,7 @@ from counterplay.core.validation import (
     check_int,
     check_open_fraction,
     check_positive_int,
+    check_real,
     check_size,
 )
 from counterplay.errors import InvalidInputError
@@ -280,6 +281,10 @@ class SampledGroups:
     eps: float
     hypotheses: FiniteClass
     graphs: ProductGraphClass
+
+    def __post_init__(self) -> None:
+        check_int(self.n, "n", low=1, high=self.graphs.n - 1)
+        check_real(self.eps, "eps", low=0.0, high=0.5, open_low=True, open_high=True)
 
     @property
     def distribution(self) -> FloatArray:
