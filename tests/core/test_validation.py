@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from counterplay.core import validation as v
@@ -64,3 +65,11 @@ def test_good_values_become_canonical() -> None:
 def test_bad_values_are_named(call: Any, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         call()
+
+
+@pytest.mark.parametrize(
+    "value", [np.array(["a"]), pd.Series(["a", "b"]), pd.DataFrame({"a": [1]})]
+)
+def test_what_is_compared_entry_by_entry_is_no_choice(value: Any) -> None:
+    with pytest.raises(InvalidInputError, match="kind must be one of 'a', 'b'"):
+        v.check_choice(value, "kind", ["a", "b"])
