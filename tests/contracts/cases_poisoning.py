@@ -63,6 +63,13 @@ def curve():
     return p.CertifiedAccuracy(np.array([0, 3, 5]), np.array([True, True, False]))
 
 
+def metrics():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    guard = p.PartitionClassifier(n_partitions=5, classes=(0, 1)).fit(X, (X[:, 0] > 0).astype(int))
+    return guard.certified_metrics(X, (X[:, 0] > 0).astype(int), positive=1)
+
+
 def exposure():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
@@ -212,6 +219,12 @@ CASES = {
     "PartitionCurve": {
         "make": lambda: lab.PartitionCurve(np.array([5]), np.array([0.9]), np.array([0.5]), 2)
     },
+    "CertifiedMetrics": {
+        "make": metrics,
+        "run": lambda report: (report.at("recall", 1), report.best_threshold("f1", 1)),
+        "bad": {"no such budget": lambda: metrics().at("recall", 99)},
+    },
+    "UpdateReport": {"make": lambda: lab.UpdateReport(1, 5, 3, 2, 0, 0.1)},
     "PoisoningReport": {"make": exposure},
     # functions
     "attackable_rate": {
@@ -256,6 +269,10 @@ CASES = {
             "S": p.LabelledSet(X1, Y1),
             "n_points": 11,
         }
+    },
+    "row_local": {
+        "args": lambda: {"transform": np.log1p, "X": np.ones((4, 2))},
+        "bad": {"no rows": lambda: p.row_local(np.log1p, np.ones((4, 2)), n=0)},
     },
     "choose_n_partitions": {
         "args": lambda: {

@@ -123,7 +123,7 @@ needed: drop it, or put an encoder into the model's pipeline
         n = len(table)
         changes: dict[str, Any] = {}
         if y is not None:
-            _same_index(X, y, what)
+            same_index(X, y, what)
             changes["labels"] = Labels.of(y, rows=n)
         if sample_weight is not None:
             changes["weights"] = check_weights(sample_weight, n)
@@ -474,7 +474,7 @@ def _kind_of_objects(column: pd.Series) -> Kind:
     return kinds[inferred]
 
 
-def _same_index(X: Any, y: Any, what: str) -> None:
+def same_index(X: Any, y: Any, what: str) -> None:
     """Refuse a series of labels whose index names other rows than those of the frame."""
     if not (isinstance(X, pd.DataFrame) and isinstance(y, pd.Series) and len(X) == len(y)):
         return
