@@ -89,10 +89,24 @@ DYADIC = instances.PoisoningGame(
     "plane", HALF, S2, np.array([[0.0, 0.05]]), lab.DyadicPathAttacker()
 )
 
+ODD_ROWS = {  # one odd row must not stop the training
+    "check_dtype_object": "a row with a cell that is no value is left out",
+    "check_estimators_nan_inf": "a row that the estimator cannot take costs its block only",
+}
+
 CASES = {
     # estimators
-    "PartitionClassifier": {"make": lambda: p.PartitionClassifier(n_partitions=5)},
-    "BlockMajorityClassifier": {"make": lambda: p.BlockMajorityClassifier(random_state=0)},
+    "PartitionClassifier": {
+        "make": lambda: p.PartitionClassifier(n_partitions=5),
+        "check_estimator": ODD_ROWS,
+    },
+    "BlockMajorityClassifier": {
+        "make": lambda: p.BlockMajorityClassifier(random_state=0),
+        "check_estimator": {
+            **ODD_ROWS,
+            "check_estimator_sparse_tag": "blocks with one row need no estimator",
+        },
+    },
     "BatchedMLPClassifier": {"make": lambda: p.BatchedMLPClassifier(random_state=0)},
     # learners
     "MinClosedInterval": {"make": lab.MinClosedInterval, "run": line_learner},

@@ -30,7 +30,8 @@ def test_i9_the_poison_flips_and_errors_are_against_the_given_labels() -> None:
     report = poisoning_report(PIPE, X, y, budget=3, effort=8, n_test=10, random_state=1)
     train = np.setdiff1d(np.arange(160), _held(160, 1))
     model = PIPE.fit(X[train], y[train])
-    assert report.error == 1 - model.score(X[report.rows], y[report.rows])
+    wrong = model.predict(X[report.rows]) != y[report.rows]
+    assert report.error == wrong.mean()
     assert report.attacked(3) > report.error  # wrong labels do flip decisions here
     for row in report.exposed():
         places, labels = report.poison_for(int(row))

@@ -88,8 +88,7 @@ class _Ballots:
 
     def touched(self, chosen: BoolArray) -> NDArray[np.float32]:
         """Which models use one of these parts."""
-        found: NDArray[np.float32] = self.uses[:, chosen].any(axis=1).astype(np.float32)
-        return found
+        return np.asarray(self.uses[:, chosen].any(axis=1), dtype=np.float32)
 
     def flips(self, chosen: BoolArray) -> BoolArray:
         """Which rows can be flipped to which class by touching these parts."""

@@ -45,8 +45,10 @@ from counterplay.poisoning.training_rows import (
     accept,
     check_classes,
     check_duplicate_ids,
+    column_of,
     deal,
     distinct,
+    entry,
     owner_marks,
     warn_rejected,
 )
@@ -169,8 +171,8 @@ class PartitionClassifier(VotingClassifier):
     ``assumptions_``. A scaler, a vocabulary or tf-idf fitted on all rows before the call carries
     one planted row into every block: put such steps into the estimator. Blocks without rows
     abstain; no rule can fill every block and still let a row reach one block only. Source ids are
-    compared as Unicode texts: normalise the case of addresses yourself. Read a CSV with
-    ``float_precision="round_trip"`` if your pandas rounds floats.
+    compared as Unicode texts: normalise the case of addresses yourself. Pandas before
+    3 reads a CSV exactly with ``float_precision="round_trip"`` only.
 
     Examples
     --------
@@ -245,6 +247,8 @@ class PartitionClassifier(VotingClassifier):
         """
         self._check_settings()
         schema = self.schema
+        if not isinstance(self.estimator, BatchLearner):
+            X, y = entry(X), column_of(y)
         if schema is None and sources is not None and not isinstance(self.estimator, BatchLearner):
             schema = Schema.infer(X, list(sources) if hasattr(sources, "__len__") else sources)
         found = self._accepted(X, y, schema, self.classes)

@@ -83,7 +83,7 @@ class PoisoningReport(Report):
     certified: BoolArray
     guarded: BoolArray
     has_certificate: bool
-    poison: tuple[tuple[tuple[tuple[int, ...], tuple[Any, ...]], ...], ...]
+    poison: tuple[Any, ...]
     budget: int
     model: str
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.exceptions import DataConversionWarning
 
 from counterplay.core.validation import BoolArray, IntArray
 from counterplay.errors import InvalidInputError
@@ -96,6 +97,42 @@ def points_of(X: Any, positions: bool | None = None) -> Rows:
     cells = {"rows": table + 0.0}
     schema = Schema("matrix", shape=(table.shape[1],))
     return Rows(Cast(schema, np.arange(len(table)), (), cells, pd.RangeIndex(len(table))), flat)
+
+
+def entry(X: Any) -> Any:
+    """Return what a user gave as a container that can be read; complaints as in scikit-learn."""
+    known = isinstance(X, np.ndarray | list | tuple | pd.DataFrame | pd.Series)
+    if not known and type(X).__module__.startswith("sklearn.") and hasattr(X, "__array__"):
+        X = np.asarray(X)
+    if isinstance(X, np.ndarray):
+        if X.dtype.kind == "c":
+            raise InvalidInputError("Complex data not supported: X holds complex numbers")
+        if X.ndim == 1 and X.dtype.kind in "biuf":
+            raise InvalidInputError(
+                "Expected 2D array, got 1D array instead. Reshape your data: one column is "
+                "X.reshape(-1, 1), one row X.reshape(1, -1)"
+            )
+        if X.ndim == 2 and X.shape[1] == 0:
+            raise InvalidInputError(
+                f"X has 0 feature(s) (shape={X.shape}) while a minimum of 1 is required."
+            )
+    return X
+
+
+def column_of(y: Any) -> Any:
+    """Return labels as one axis; a column is read with scikit-learn's warning."""
+    if y is None:
+        raise InvalidInputError("this requires y to be passed, but the target y is None")
+    if type(y).__module__.startswith("sklearn.") and hasattr(y, "__array__"):
+        y = np.asarray(y)
+    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected",
+            DataConversionWarning,
+            stacklevel=4,
+        )
+        return y[:, 0]
+    return y
 
 
 @dataclass(frozen=True, eq=False)

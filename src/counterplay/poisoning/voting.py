@@ -20,6 +20,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from counterplay.core.seeds import RandomState, derive_seed, generator
@@ -39,7 +40,9 @@ from counterplay.poisoning.training_rows import (
     accept,
     block_labels,
     check_classes,
+    column_of,
     distinct,
+    entry,
     points_of,
     positions_of,
     warn_rejected,
@@ -387,6 +390,7 @@ class VotingClassifier(ClassifierMixin, BaseEstimator):
             self.rows_rejected_ = 0
             labels = np.array(S.y.tolist(), dtype=object)
             return Accepted(rows, labels, np.arange(len(S)), ())
+        X, y = entry(X), column_of(y)
         frozen = Schema.infer(X) if schema is None else schema
         known = None if classes is None else check_classes(classes)
         found = accept(X, y, frozen, known)
@@ -430,7 +434,15 @@ class VotingClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if isinstance(self.estimator, BatchLearner):
             return points_of(X, self._flat)
-        cast = self.schema_.cast(X)
+        rows = entry(X)
+        if self.schema_.container == "matrix" and getattr(rows, "ndim", 0) == 2:
+            width = self.schema_.shape[0]
+            if rows.shape[1] != width:  # in the words of scikit-learn
+                raise InvalidInputError(
+                    f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
+                    f"{width} features as input"
+                )
+        cast = self.schema_.cast(rows)
         cast.raise_rejected()
         return Rows(cast)
 
@@ -453,10 +465,8 @@ class VotingClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
+        if self.estimator is not None and hasattr(self.estimator, "__sklearn_tags__"):
+            tags.input_tags = get_tags(self.estimator).input_tags
         return tags
 
     def votes(self, X: Any) -> IntArray:
