@@ -99,13 +99,17 @@ CASES = {
     "PartitionClassifier": {
         "make": lambda: p.PartitionClassifier(n_partitions=5),
         "check_estimator": ODD_ROWS,
+        "odd_rows": "one odd row must not stop the training",
     },
     "BlockMajorityClassifier": {
         "make": lambda: p.BlockMajorityClassifier(random_state=0),
         "check_estimator": {
             **ODD_ROWS,
             "check_estimator_sparse_tag": "blocks with one row need no estimator",
+            "check_estimator_sparse_array": "blocks with one row need no estimator",
+            "check_estimator_sparse_matrix": "blocks with one row need no estimator",
         },
+        "odd_rows": "one odd row must not stop the training",
     },
     "BatchedMLPClassifier": {"make": lambda: p.BatchedMLPClassifier(random_state=0)},
     # learners
@@ -229,6 +233,11 @@ CASES = {
     "CertifiedAccuracy": {
         "make": curve,
         "bad": {"lengths": lambda: p.CertifiedAccuracy(np.array([1]), np.array([True, False]))},
+    },
+    "Schema": {
+        "make": lambda: p.Schema.infer(PLANE),
+        "run": lambda schema: schema.to_dict(),
+        "no_frame": "a schema has no rows",
     },
     "PartitionCurve": {
         "make": lambda: lab.PartitionCurve(np.array([5]), np.array([0.9]), np.array([0.5]), 2)
