@@ -151,12 +151,18 @@ class PartitionClassifier(VotingClassifier):
 
     Attributes
     ----------
-    schema_, classes_, models_:
-        What was frozen, what may be predicted, one model per block (None: empty).
+    schema_:
+        What was frozen.
+    classes_:
+        What may be predicted.
+    models_:
+        One model per block; None where it is empty.
     unit_:
         ``"rows"`` or ``"sources"``: what a radius counts.
-    partition_sizes_, n_empty_:
-        Rows of each block (of each part with ``spread``), and how many blocks have none.
+    partition_sizes_:
+        Rows of each block (of each part with ``spread``).
+    n_empty_:
+        Number of blocks without rows.
     failures_:
         Block, type and message of each model that could not be fitted.
     rows_rejected_:
