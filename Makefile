@@ -7,7 +7,7 @@ JOBS ?= 2
 SINGLE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench docs hashes clean
+.PHONY: help demo test fuzz test-slow lint bench docs hashes clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ demo: $(VENV)/base ## run the quick studies of all areas and write build/report.
 test: $(VENV)/dev lint ## lint, then run all tests, doctests and examples with coverage; builds the site, too
 	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --require-claims \
 	  --cov --cov-report=term:skip-covered
+
+fuzz: $(VENV)/dev ## hostile inputs, states, stores, replies and kills; prints the table of failures
+	$(SINGLE) $(BIN)/python -m tests.fuzz --jobs $(JOBS)
 
 test-slow: $(VENV)/slow ## long studies and cluster tests
 	$(SINGLE) $(BIN)/python -m pytest -m slow

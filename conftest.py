@@ -13,7 +13,6 @@ import pytest
 pytest_plugins = ["claims_plugin"]
 
 NEEDS = {
-    "src/counterplay/contribution/training/torch_networks.py": "torch",
     "src/counterplay/defection/flower.py": "flwr",
     "src/counterplay/federated/flower": "flwr",
     "src/counterplay/federated/modules.py": "torch",

@@ -16,8 +16,14 @@ import numpy as np
 from scipy import sparse
 
 from counterplay.contribution import LinearGame, instances
-from counterplay.contribution.lab import optimal_stable_linear
-from counterplay.contribution.training import MLP, FedAvg, noisy_digits, run_keys
+from counterplay.contribution.lab import (
+    DigitsNetwork,
+    PooledTraining,
+    noisy_digits,
+    optimal_stable_linear,
+)
+from counterplay.core.draws import run_keys
+from counterplay.federated import TorchArrays
 
 
 def seconds(call: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
@@ -80,15 +86,13 @@ def plain_torch_run(cohort: Any, rounds: int) -> None:
 def training(runs: int = 100, rounds: int = 20) -> None:
     print(f"\nfederated averaging on digits, {rounds} rounds, seconds per run on this CPU")
     cohort = noisy_digits(run_keys(0, runs), size=500, train=400)
-    networks: dict[str, Any] = {"NumPy": MLP()}
+    networks: dict[str, Any] = {"NumPy": DigitsNetwork()}
     if find_spec("torch"):
         import torch
 
-        from counterplay.contribution.training.torch_networks import TorchMLP
-
         torch.set_num_threads(1)
-        networks["torch"] = TorchMLP()
-    protocol = FedAvg(rounds=rounds)
+        networks["torch"] = DigitsNetwork(TorchArrays())
+    protocol = PooledTraining(rounds=rounds)
     print(f"{'':>34} {'per run s':>10} {'ratio':>7}")
     reference = None
     if "torch" in networks:
@@ -97,10 +101,10 @@ def training(runs: int = 100, rounds: int = 20) -> None:
         reference = total / 10
         print(f"{'plain torch module, one by one':>34} {reference:>10.4f} {1.0:>7.1f}")
     for name, network in networks.items():
-        params = network.init(cohort.keys)
+        params = network.start(cohort.keys)
 
         def fit(group: list[int], net: Any = network, start: Any = params) -> Any:
-            return protocol.fit(net, cohort.take(group), [p[group] for p in start])
+            return protocol.fit(net, cohort.take(group), start[group])
 
         fit([0])
         single = seconds(lambda fit=fit: [fit([r]) for r in range(10)])[0] / 10

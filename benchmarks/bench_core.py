@@ -14,12 +14,14 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from counterplay.core.dimensions import littlestone_dimension, vc_dimension
+from counterplay.core.arguments import checked
+from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.online import SOA, Halving
-from counterplay.invariance.orbit_shattering import group_vcao, group_vco
+from counterplay.invariance.lab import vcao, vco
 from counterplay.poisoning.stars import hollow_star_number, star_number
+from counterplay.strategic.lab import SOA, Halving, littlestone_dimension
 
 
 @dataclass
@@ -149,8 +151,8 @@ def dimension_rows() -> list[Row]:
     dims, ours = timed(
         lambda: (
             vc_dimension(cls).value,
-            group_vcao(cls, orbits).value,
-            group_vco(cls, orbits).value,
+            vcao(cls, orbits).value,
+            vco(cls, orbits).value,
         )
     )
     assert dims == (3, 3, 1)
@@ -195,16 +197,33 @@ def warm_up() -> None:
     small = FiniteClass.intervals(range(4))
     for function in (vc_dimension, littlestone_dimension, star_number, hollow_star_number):
         function(small)
-    group_vcao(small, [0, 0, 1, 1])
+    vcao(small, [0, 0, 1, 1])
     FiniteClass.halfspaces_2d(np.random.default_rng(0).normal(size=(4, 2)))
     SOA(small).predict(0)
     littlestone_dimension(FiniteClass.singletons(1300))  # large enough for the compiled counts
 
 
+def checked_rows() -> list[Row]:
+    """A check of kinds at every call, against the same function without it."""
+
+    def plain(n: int, rate: float, values: ArrayLike, mode: str = "up") -> int:
+        return n
+
+    guarded, matrix, calls = checked(plain), np.zeros((1000, 1000)), 100_000
+    guarded(1, 0.5, matrix)
+
+    def repeat(function: Callable[..., int]) -> int:
+        return sum(function(1, 0.5, matrix, "up") for _ in range(calls))
+
+    ours, reference = timed(lambda: repeat(guarded))[1], timed(lambda: repeat(plain))[1]
+    cost = f"{(ours - reference) / calls * 1e6:.2f} us per call"
+    return [Row("kinds of four arguments", f"{calls:,} calls", cost, ours, reference)]
+
+
 def main() -> None:
     warm_up()
     print(f"{'what':34} {'size':26} {'result':22} {'counterplay':>11} {'plain':>11}    ratio")
-    for rows in (dimension_rows, enumeration_rows, online_rows):
+    for rows in (dimension_rows, enumeration_rows, online_rows, checked_rows):
         for row in rows():
             print(row.text(), flush=True)
 

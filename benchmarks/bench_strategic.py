@@ -24,7 +24,7 @@ from counterplay.strategic import (
     play,
     rethreshold,
 )
-from counterplay.strategic.lab import UnionSamplingLearner, loss_table
+from counterplay.strategic.lab import UnionSamplingLearner
 
 Job = Callable[[], Any]
 
@@ -84,10 +84,10 @@ def losses() -> None:
     rules = LinearClass(rng.normal(size=(n, d)), rng.normal(size=n))
     X, radius = rng.normal(size=(m, d)), rng.exponential(0.5, size=m)
     people = Agents(X=X, y=rng.integers(0, 2, size=m), radius=radius)
-    loss_table(rules, people.take(np.arange(1000)))
+    people.take(np.arange(1000)).losses(rules)
     weights = np.ascontiguousarray(rules.weights.T)
     product, _ = best_of(lambda: X @ weights)
-    ours, _ = best_of(lambda: loss_table(rules, people))
+    ours, _ = best_of(lambda: people.losses(rules))
     naive, _ = best_of(lambda: (rules.distances(X) <= radius[:, None]) != people.y[:, None], 1)
     print(f"loss table, {m:,} agents x {n:,} linear rules")
     print(f"  matrix product alone         {product:8.3f} s")

@@ -10,9 +10,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from strategic_ml_peer import strategic_ml_hinge
 
-from counterplay.core.dimensions import littlestone_dimension
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.online import Halving
 from counterplay.strategic import (
     GraphApplicants,
     ManipulationGraph,
@@ -21,7 +19,12 @@ from counterplay.strategic import (
     instances,
     play,
 )
-from counterplay.strategic.lab import REPORT_ONLY_GRAPH, Red2OnlinePMF
+from counterplay.strategic.lab import (
+    REPORT_ONLY_GRAPH,
+    Halving,
+    Red2OnlinePMF,
+    littlestone_dimension,
+)
 
 
 def timed(job):
@@ -35,25 +38,25 @@ def best_of(repeats: int, job):
     return runs[0][0], min(seconds for _, seconds in runs)
 
 
-def exact_plane(T: int = 80, k: int = 3) -> None:
+def exact_plane(n: int = 80, k: int = 3) -> None:
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(T, 2))
+    X = rng.normal(size=(n, 2))
     moved = np.concatenate([x + 0.3 * rng.normal(size=(k, 2)) for x in X])
-    lists = [list(range(T + k * i, T + k * (i + 1))) for i in range(T)] + [[] for _ in moved]
+    lists = [list(range(n + k * i, n + k * (i + 1))) for i in range(n)] + [[] for _ in moved]
     graph = ManipulationGraph.from_lists(lists, features=np.vstack([X, moved]))
     w = np.array([1.0, 0.5])
-    scores = np.array([(graph.features[graph.closed(i)] @ w).max() for i in range(T)])
-    y = (scores > np.median(scores)).astype(int) ^ (rng.random(T) < 0.1)
+    scores = np.array([(graph.features[graph.closed(i)] @ w).max() for i in range(n)])
+    y = (scores > np.median(scores)).astype(int) ^ (rng.random(n) < 0.1)
     StrategicERM("halfspace2d_exact").fit(X[:9], np.arange(9) % 2, graph=graph)  # compile
     exact, ours = timed(lambda: StrategicERM("halfspace2d_exact").fit(X, y, graph=graph))
-    print(f"best halfspace in the plane, T={T}, k={k}, 10 % noise")
-    print(f"  all directions       {ours:8.2f} s   {round(exact.loss_ * T)} errors, optimal")
+    print(f"best halfspace in the plane, {n} people, k={k}, 10 % noise")
+    print(f"  all directions       {ours:8.2f} s   {round(exact.loss_ * n)} errors, optimal")
     limit = 300.0
     milp, other = timed(
         lambda: StrategicERM("halfspace_milp", time_limit=limit).fit(X, y, graph=graph)
     )
     state = "optimal" if milp.optimal_ else f"stopped, gap {milp.gap_:.0%}"
-    print(f"  MILP (HiGHS)         {other:8.2f} s   {round(milp.loss_ * T)} errors, {state}")
+    print(f"  MILP (HiGHS)         {other:8.2f} s   {round(milp.loss_ * n)} errors, {state}")
     print(f"  ratio {other / ours:.1f} (bar: 10)")
 
 

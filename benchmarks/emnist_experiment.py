@@ -7,7 +7,6 @@ import json
 import sys
 import time
 import types
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,12 @@ SETTINGS = ("format", "rounds", "runs", "threshold", "reliability", "split")
 
 
 def load_engine() -> Any:
-    """Import the training package without the rest of the area, which needs SciPy."""
+    """Import the training runs without the rest of the area, which needs SciPy."""
     sys.path.insert(0, str(SOURCE))
     package = types.ModuleType("counterplay.contribution")
     package.__path__ = [str(SOURCE / "counterplay" / "contribution")]
     sys.modules["counterplay.contribution"] = package
-    import counterplay.contribution.training as engine
+    import counterplay.contribution.defectors as engine
 
     return engine
 
@@ -62,23 +61,15 @@ class Experiment:
             "eight": [],
         }
 
-    def floats(self) -> Any:
-        """Tiny weights slow a CPU down: treat subnormal numbers as zero while training there."""
-        import torch
-
-        from counterplay.core.floating_point import flushed_subnormals
-
-        return nullcontext() if self.gpu else flushed_subnormals(torch)
-
     @property
     def gpu(self) -> bool:
         return str(self.options.device).startswith("cuda")
 
     def make_network(self, half: bool) -> Any:
         """Return the network of the experiment, predictions in half precision if asked to."""
-        from counterplay.contribution.training.torch_networks import TorchCNN
+        from emnist_network import EmnistNetwork
 
-        return TorchCNN(device=self.options.device, half=half)
+        return EmnistNetwork(device=self.options.device, half=half)
 
     def resume(self) -> list[tuple[str, tuple[Any, ...]]]:
         """Take over the cells of an earlier run with the same settings; return what they are."""
@@ -138,7 +129,7 @@ class Experiment:
         self.timed("difficulty", began)
         hard, easy = self.engine.hard_and_easy(with_noise(scores, o.reliability))
         self.hard, self.easy = self.pool[hard], self.pool[easy]
-        self.keys = self.engine.run_keys(0, o.runs)
+        self.keys = run_keys(o.runs)
 
     def cohort(self, parties: int) -> Any:
         """Parties' data: four parties share no point; for eight there are not enough points."""
@@ -170,7 +161,7 @@ class Experiment:
             holdout=(self.X[holdout], self.y[holdout]),
         )
         self.timed("pretraining", began)
-        first = self.engine.FedAvg(rounds=1, lr=0.0, eval_points=None)
+        first = self.engine.PooledTraining(rounds=1, step_size=0.0)
         before = first.fit(self.network, self.cohort(4), self.params).accuracy[:, 0]
         self.result["start_accuracy"] = before.mean(axis=0).round(4).tolist()
         print("accuracy of the parties before training", self.result["start_accuracy"], flush=True)
@@ -189,8 +180,11 @@ class Experiment:
 
     def _defection(self, name: str, fraction: float, parties: int) -> dict[str, Any]:
         o = self.options
+        from counterplay.federated import FedAvg, MWFed
+
+        rule = MWFed(growth=4.0) if name == "MWFed" else FedAvg()
         curve = self.engine.defection_curve(
-            getattr(self.engine, name)(rounds=self.rounds, eval_points=o.eval_points),
+            self.engine.PooledTraining(rule, rounds=self.rounds, eval_points=o.eval_points),
             self.network,
             self.cohort(parties),
             self.params,
@@ -217,15 +211,16 @@ class Experiment:
         began, cohort = time.time(), self.cohort(4)
         for party in range(cohort.parties):
             cohort = cohort.defect(party, fraction)
-        protocol = self.engine.IndividualTraining(
-            rounds=self.options.solo_rounds, eval_points=self.options.eval_points
+        o = self.options
+        protocol = self.engine.PooledTraining(
+            rounds=o.solo_rounds, batch_size=256, eval_points=o.eval_points
         )
         curves = []
-        step = max(1, self.options.chunk // cohort.parties)
+        step = max(1, o.chunk // cohort.parties)
         for start in range(0, cohort.runs, step):
             part = slice(start, start + step)
             runs = cohort.take(np.arange(cohort.runs)[part])
-            history = protocol.fit(self.network, runs, [p[part] for p in self.params])
+            history = protocol.fit_alone(self.network, runs, self.params[part])
             curves.append(history.accuracy.reshape(runs.runs, cohort.parties, -1))
         mean = np.concatenate(curves).mean(axis=0)
         self.result["solo"].append({"fraction": fraction, "accuracy": mean.round(4).tolist()})
@@ -251,6 +246,13 @@ class Experiment:
         }
         print(found.summary())
         self.timed("search", began)
+
+
+def run_keys(runs: int) -> np.ndarray:
+    """Return the keys of the runs; known once the engine is loaded."""
+    from counterplay.core.draws import run_keys as keys
+
+    return keys(0, runs)
 
 
 def with_noise(scores: np.ndarray, reliability: float) -> np.ndarray:

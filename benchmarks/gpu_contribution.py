@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from emnist_experiment import SOURCE, Experiment
+from emnist_experiment import SOURCE, Experiment, run_keys
 
 # Most informative cells first: the source's 25 %, then the ends of the curve.
 CELLS = [(a, f) for f in (0.25, 1.0, 0.05, 0.01, 0.5, 0.75, 0.9) for a in ("FedAvg", "MWFed")]
@@ -72,11 +72,11 @@ class Stopwatch:
     def engine(self, network: Any, runs: list[int], rounds: int) -> float:
         """Federated averaging of some runs in one batch, after a round to warm up."""
         e = self.experiment
-        cohort, params = e.cohort(4).take(runs), [p[runs] for p in e.params]
+        cohort, start = e.cohort(4).take(runs), e.params[runs]
 
         def fit(rounds: int) -> None:
-            e.engine.FedAvg(rounds=rounds, eval_points=self.options.eval_points).fit(
-                network, cohort, params
+            e.engine.PooledTraining(rounds=rounds, eval_points=self.options.eval_points).fit(
+                network, cohort, start
             )
 
         fit(1)
@@ -140,20 +140,22 @@ class Stopwatch:
 
     def _agreement(self, network: Any, runs: list[int]) -> float:
         """Share of points that the chosen way judges like the plainest one in full precision."""
+        from counterplay.contribution.defectors.rounds import correct, placed
+
         e, exact = self.experiment, self.experiment.make_network(False)
         few = runs[:8]
         place = e.cohort(4).val[few].reshape(len(few), -1)[:, :400]
-        x, y = exact.put(e.X[place]), exact.put(e.y[place])
-        params = [p[few] for p in e.params]
-        first, second = (net.fetch(net.correct(params, x, y)) for net in (network, exact))
+        x, y = exact.backend.put(e.X[place]), exact.backend.put(e.y[place])
+        start = placed(exact, e.params[few])
+        first, second = (correct(net, start, x, y) for net in (network, exact))
         return float(np.mean(first == second).round(5))
 
     def _plain_run(self, run: int, rounds: int) -> None:
         e, o, torch = self.experiment, self.options, self.experiment.torch
         cohort = e.cohort(4).take([run])
-        X = e.network.share(cohort.X).view(-1, 1, 28, 28)
-        y = e.network.share(cohort.y)
-        train, val = e.network.put(cohort.train[0]), e.network.put(cohort.val[0])
+        put = e.network.backend.put
+        X, y = put(cohort.X).view(-1, 1, 28, 28), put(cohort.y)
+        train, val = put(cohort.train[0]), put(cohort.val[0])
         layers = torch.nn
         model = layers.Sequential(
             layers.Conv2d(1, 32, 3),
@@ -200,23 +202,22 @@ def measure_time(options: argparse.Namespace) -> None:
     order = np.random.default_rng(0).permutation(experiment.pool)
     half = len(order) // 2
     experiment.hard, experiment.easy = order[:half], order[half:]
-    experiment.keys = experiment.engine.run_keys(0, options.runs)
-    experiment.params = experiment.network.init(experiment.keys)
-    with experiment.floats():
-        speed = Stopwatch(experiment).measure()
+    experiment.keys = run_keys(options.runs)
+    network = experiment.network
+    experiment.params = network.backend.put(network.start(experiment.keys))
+    speed = Stopwatch(experiment).measure()
     print(f"batched training is {speed['ratio']} times faster per run")
 
 
 def run(options: argparse.Namespace) -> None:
     """Compute the cells that are missing, most informative first, within the minutes given."""
     experiment = Experiment(options)
-    with experiment.floats():
-        experiment.deal()
-        experiment.pretrain_runs()
-        done = experiment.resume()
-        experiment.result["speed"] = Stopwatch(experiment).measure()
-        experiment.save()
-        skipped = work(experiment, [job for job in WORK if job not in done])
+    experiment.deal()
+    experiment.pretrain_runs()
+    done = experiment.resume()
+    experiment.result["speed"] = Stopwatch(experiment).measure()
+    experiment.save()
+    skipped = work(experiment, [job for job in WORK if job not in done])
     experiment.result["skipped"] = skipped
     experiment.result["total_seconds"] = round(time.time() - experiment.start, 1)
     experiment.save()

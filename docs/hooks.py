@@ -1,9 +1,9 @@
 """Builds the parts of the site that follow from the repository itself.
 
 The navigation lists the pages that exist. Generated pages: one API page per package, the map from
-claims to tests, the gallery of study figures, contributing, security and changelog. In written pages,
-`<!-- generated: NAME -->` is replaced by a table, and what stands between `<!-- only: AREA -->` and
-`<!-- end -->` is kept only if that area is part of the library.
+claims to tests, the gallery of study figures, contributing, security and changelog. In written
+pages, `<!-- generated: NAME -->` is replaced by a table, and what stands between
+`<!-- only: AREA -->` and `<!-- end -->` is kept only if that area is part of the library.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {
             "Using it": [
                 {"Your own table": "tables.md"},
+                {"Sessions that prove themselves": "verify.md"},
                 {"Data sets": "data.md"},
                 {"Studies and reports": "studies.md"},
                 {"Gallery": "gallery.md"},

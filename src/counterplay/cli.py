@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "data": ("counterplay.commands.data", "List the data sets and where they come from."),
     "audit": ("counterplay.commands.audit", "Audit your own model and data."),
     "elicit": ("counterplay.commands.elicit", "Learn a person's preferences by asking."),
+    "verify": ("counterplay.commands.verify", "Recompute what a session promised."),
     "studio": ("counterplay.commands.studio", "Open the library in the browser."),
 }
 """Command name to (module with a Typer ``app``, help line). A module that is not there is left out,

@@ -19,6 +19,7 @@ __all__ = [
     "InfeasibleError",
     "InformationError",
     "InvalidInputError",
+    "InvalidStateError",
     "MissingDependencyError",
     "NotRealizableError",
     "OpenProblemError",
@@ -36,16 +37,20 @@ class InvalidInputError(CounterplayError, ValueError):
     """An argument has the wrong shape, range or type."""
 
 
+class InvalidStateError(InvalidInputError):
+    """A saved state, an event log or a file is damaged, of another format or of another problem."""
+
+
 class UnknownNameError(InvalidInputError):
     """A name (study, data set, option) is not known; the message suggests the nearest one."""
 
     @classmethod
     def among(cls, kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
         """Build the error for ``name``, suggesting the closest of the ``known`` names."""
-        options = sorted(known)
-        near = difflib.get_close_matches(name, options, n=1, cutoff=0.4)
+        options, asked = sorted(known), str(name)[:80]
+        near = difflib.get_close_matches(asked, options, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(options)}."
-        return cls(f"there is no {kind} named {name!r}; {hint}")
+        return cls(f"there is no {kind} named {asked!r}; {hint}")
 
 
 class NotRealizableError(InvalidInputError):

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from counterplay.cli import run
 from counterplay.commands.elicit import app
-from counterplay.errors import InvalidInputError
+from counterplay.errors import CounterplayError
+from counterplay.verify import verify
 
 COLUMNS = ["--benefit", "comfort", "--cost", "price", "--cost", "noise", "--name", "model"]
 
@@ -151,6 +152,29 @@ def test_e2_json_row_is_the_row_of_the_file(cars: Path) -> None:
     assert "row 2 has 'wide' in column 'comfort'" in str(words.exception)
 
 
+def test_what_was_found_out_about_the_file_is_said(cars: Path) -> None:
+    frame = pd.read_csv(cars)
+    cars.write_text(frame.to_csv(index=False, sep=";", decimal=","))
+    result = talk(cars, "q")
+    assert "cars.csv: columns are separated by semicolons" in result.output
+    assert "cars.csv: numbers are written with a decimal comma" in result.output
+    assert "60 items, judged by comfort, price, noise" in result.output
+
+
+@pytest.mark.parametrize("index", ["model", None])
+def test_e2_rows_of_a_parquet_file_are_counted_whatever_its_index(
+    cars: Path, index: str | None
+) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.read_csv(cars)
+    path = cars.with_suffix(".parquet")
+    frame.set_axis(frame["model"].rename(index)).drop(columns="model").to_parquet(path)
+    options = COLUMNS if index else COLUMNS[:-2]
+    result = CliRunner().invoke(app, [str(path), *options, "--json"], input="1\n" * 40)
+    record = json.loads(result.stdout)
+    assert record["name"] == (f"car [{record['row']}]" if index else str(record["row"]))
+
+
 def test_json_output_is_machine_readable(cars: Path) -> None:
     result = CliRunner().invoke(app, [str(cars), *COLUMNS, "--json"], input="1\n" * 40)
     record = json.loads(result.stdout)  # nothing else is there, questions go to the other stream
@@ -176,10 +200,11 @@ def test_items_are_named_by_the_first_column_of_distinct_words(cars: Path) -> No
         ("model,comfort,price,noise\na,0.5,cheap,1\nb,1,2,3\n", "row 0 has 'cheap' in column"),
         ("model,comfort,price\na,0.5,1\nb,1,2\n", "no column named 'noise'"),
         ("model,comfort,price,noise\na,0.5,2,1\n", "only one complete item"),
-        ("model,comfort,price,noise\na,,2,1\nb,1,,3\n", "the catalogue has no items"),
+        ("model,comfort,price,noise\na,,2,1\nb,1,,3\n", "no complete item"),
         ("model,comfort,price,noise\na,inf,2,1\nb,1,2,3\n", "no finite number in column"),
-        ("model,comfort,price,noise\na,1,2,1,7\nb,1,2,3,4,5\n", "cannot be read as a table"),
-        ("", "cannot be read as a table"),
+        ("model,comfort,price,noise\na,1,2,1,7\nb,1,2,3,4,5\n", "line 2: 5 cells, but there are 4"),
+        ("model,price,price,noise\na,1,2,3\n", "more than one column named 'price'"),
+        ("", "cars.csv is empty"),
     ],
 )
 def test_bad_tables_get_one_clear_sentence(
@@ -202,7 +227,15 @@ def test_bad_tables_get_one_clear_sentence(
         ),
         (
             lambda path: path.with_name("cars.csv.elicit.json").write_text("{}"),
-            "not a saved questionnaire",
+            "kind: expected 'questionnaire', got None; start over with --fresh",
+        ),
+        (
+            lambda path: path.with_name("cars.csv.elicit.json").write_text("[" * 100_000),
+            "nested 100000 deep, at most 40 is allowed; start over with --fresh",
+        ),
+        (
+            lambda path: path.with_name("cars.csv.elicit.json").write_bytes(b"\xff"),
+            "not valid UTF-8; start over with --fresh",
         ),
     ],
 )
@@ -210,7 +243,7 @@ def test_what_cannot_be_resumed_is_said(cars: Path, prepare, words: str) -> None
     talk(cars, "1", "q")
     prepare(cars)
     result = talk(cars, "q")
-    assert isinstance(result.exception, InvalidInputError)
+    assert isinstance(result.exception, CounterplayError)
     assert words in str(result.exception)
 
 
@@ -226,3 +259,20 @@ def test_command_line_knows_the_questionnaire(
 ) -> None:
     assert run(["elicit", str(cars.with_name("nothing.csv"))]) == 2
     assert "there is no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("undo", [False, True])
+def test_the_export_is_verified_by_other_code(cars: Path, undo: bool) -> None:
+    export = cars.with_name("cars.jsonl")
+    words = ["1", "u"] if undo else []
+    options = [*COLUMNS, "--export", str(export)]
+    done = talk(cars, *words, *["1", "2"] * 20, options=options)
+    assert done.exit_code == 0, done.output
+    assert "check it with: counterplay verify" in done.output
+    assert run(["verify", str(export), "--table", str(cars)]) == 0
+    found = verify(export, table=cars)
+    assert found.holds, found.summary()
+    names = [check.name for check in found.checks]
+    assert names == ["configuration", "chain of person", "table", "certificate of person"]
+    cars.write_text(cars.read_text().replace("0.", "1.", 1))
+    assert run(["verify", str(export), "--table", str(cars)]) == 3

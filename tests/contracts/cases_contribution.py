@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from cases_contribution_training import CASES as TRAINING
-from cases_contribution_training import curve
+from cases_contribution_defectors import CASES as DEFECTORS
+from cases_contribution_defectors import curve
 
 from counterplay.contribution import (
     CoverageGame,
@@ -309,6 +309,7 @@ CASES: dict[str, dict[str, Any]] = {
             "flower_linear_pof",
             "flower_linear_pos",
             "flower_linear_stable",
+            "flower_petal",
         )
     },
     "bounds.flower_petal_lower_bound": {"args": {}},
@@ -343,7 +344,7 @@ CASES: dict[str, dict[str, Any]] = {
         )
     },
 }
-CASES |= TRAINING
+CASES |= DEFECTORS
 if find_spec("cvxpy") is None:
     CASES["optimal_stable_linear_cp"] = {"no_case": "cvxpy is not installed"}
 assert bounds  # the module is public as a whole

@@ -5,21 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.dimensions import (
-    LittlestoneSolver,
-    littlestone_dimension,
-    vc_dimension,
-)
+from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.halfspaces import halfspaces_2d, halfspaces_lp
 from counterplay.core.online import (
-    SOA,
     Doubling,
     ExploreThenCommit,
     FollowLazyLeader,
     FollowPerturbedLeader,
     FollowTheLeader,
-    Halving,
     Hedge,
     MaximalCouplingSampler,
     ScalarLearner,
@@ -85,16 +79,6 @@ ONLINE = {
 }
 
 DIMENSIONS = {
-    "dimensions.LittlestoneSolver": {
-        "make": lambda: LittlestoneSolver(LINE),
-        "run": lambda solver: solver.dimension(),
-    },
-    "dimensions.littlestone_dimension": {"args": {"cls": LINE}},
-    "dimensions.MistakeTree": {
-        "make": lambda: littlestone_dimension(LINE),
-        "no_example": "shown by littlestone_dimension",
-        "no_frame": "a certificate, not a table",
-    },
     "dimensions.vc_dimension": {
         "args": {"cls": LINE},
         "bad": {
@@ -194,29 +178,6 @@ VOTES = {
 }
 
 
-def feed(learner: Halving | SOA) -> list[Any]:
-    """Contradict the learner three times and record what it says."""
-    path = []
-    for point in (2, 1, 0):
-        label = learner.predict(point)
-        learner = learner.updated(point, 1 - label)
-        path.append([label, learner.key(), learner.predict(np.arange(5))])
-    return path
-
-
-COPYABLE = {
-    f"online.{kind.__name__}": {
-        "make": lambda kind=kind: kind(FiniteClass.thresholds(range(5))),
-        "run": feed,
-        "bad": {
-            "no such point": lambda kind=kind: kind(LINE).predict(5),
-            "label 2": lambda kind=kind: kind(LINE).updated(0, 2),
-            "tie 2": lambda kind=kind: kind(LINE, tie=2),
-        },
-    }
-    for kind in (Halving, SOA)
-}
-
 STATS = {
     "stats.Interval": {"make": lambda: Interval(0.5, 0.4, 0.6)},
     "stats.binomial_p_value": {
@@ -256,7 +217,6 @@ CASES = {
     **DIMENSIONS,
     **CLASSES,
     **VOTES,
-    **COPYABLE,
     **STATS,
     "online.LazyChain": {
         "make": lambda: ShrinkingDartboard().chain(LOSSES),

@@ -114,6 +114,7 @@ LEARNERS["OneInclusionInvariant"]["bad"] = {
     "no group": lambda: OneInclusionInvariant([[0, 1]]),
 }
 
+CHECKS = {"check_dtype_object": "a cell that is a dict raises InvalidInputError, not TypeError"}
 WRAPPERS = {
     "ErmInvClassifier": {
         "make": lambda: ErmInvClassifier(LogisticRegression()),
@@ -141,6 +142,9 @@ WRAPPERS = {
         "bad": {"other": lambda: OrbitKernelClassifier(compare="none").fit(ROWS, LABELS)},
     },
 }
+
+for wrapper in WRAPPERS.values():
+    wrapper["check_estimator"] = CHECKS
 
 GROUPS = {
     "TrivialGroup": {"make": TrivialGroup},
@@ -302,6 +306,7 @@ BOUNDS = {
     "bounds.proper_least_m": {"args": {"d": 4, "eps": 1 / 64}},
     "bounds.proper_limit": {"args": {"d": 4, "eps": 1 / 64}},
     "bounds.proper_fails_below": {"args": {"d": 4, "eps": 1 / 64}},
+    "bounds.blind_heavy_error": {"args": {"eps": 1 / 64, "m": 10}},
     "bounds.blind_error": {"args": {"d": 4, "eps": 1 / 64, "m": 10}},
     "bounds.birds_error": {"args": {"K": 4, "n": 10}},
     "bounds.agnostic_excess": {"args": {"d": 4, "gamma": 0.1, "m": 10}},
@@ -358,16 +363,6 @@ LAB = {
     "peel_orientation": {
         "args": {"n_vertices": 3, "first": np.array([0, 1]), "second": np.array([1, 2])}
     },
-    "group_vcao": {
-        "args": {"cls": FIVE, "orbits": [0, 0, 1, 1, 2]},
-        "bad": {"too few orbits": lambda: lab.group_vcao(FIVE, [0, 1])},
-    },
-    "group_vco": {
-        "args": {"cls": FIVE, "orbits": [0, 0, 1, 1, 2]},
-        "bad": {"too few orbits": lambda: lab.group_vco(FIVE, [0, 1])},
-        "no_example": "shown by group_vcao",
-        "no_frame": "a certificate, not a table",
-    },
     "orbit_ids": {
         "args": {"orbits": ["b", "a", "b"], "n_points": 3},
         "bad": {"wrong length": lambda: lab.orbit_ids([0, 1], 3)},
@@ -378,8 +373,8 @@ LAB = {
         "bad": {"wrong length": lambda: lab.orbit_labels(FIVE, [0, 1])},
     },
     "OrbitShattering": {
-        "make": lambda: lab.group_vcao(FIVE, [0, 0, 1, 1, 2]),
-        "no_example": "shown by group_vcao",
+        "make": lambda: lab.vcao(FIVE, [0, 0, 1, 1, 2]),
+        "no_example": "shown by vcao",
         "no_frame": "a certificate, not a table",
     },
 }

@@ -39,7 +39,6 @@ from counterplay.strategic.lab import (
     MajorityHalving,
     Marginals,
     MedianMapPredictor,
-    Mixture,
     NormMetric,
     PermutationMetric,
     PermutationMetricClass,
@@ -50,21 +49,17 @@ from counterplay.strategic.lab import (
     RuleSetClass,
     Seen,
     SequentialElimination,
-    StrategicHalvingClassifier,
     TableMetric,
     TabulatedClass,
     ThresholdClass,
     UnionPredictor,
     UnionSamplingLearner,
     acceptance_distance,
-    distinct_members,
-    loss_table,
     make_conservative,
     minimax_mistakes,
     mistake_filter,
-    realizable_mask,
+    mwmr_worst_mistakes,
     safe_filter,
-    worst_case_mistakes,
 )
 
 LINE = [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
@@ -106,7 +101,7 @@ def make_union(rng):
 
 
 def boosted():
-    return ConfidenceBoost(make_union, T=50, eps=0.1, delta=0.5, random_state=0)
+    return ConfidenceBoost(make_union, rounds=50, eps=0.1, delta=0.5, random_state=0)
 
 
 def study():
@@ -207,11 +202,6 @@ PREDICTORS = {
         "run": lambda f: f.loss(people()),
         "bad": {"no members": lambda: MedianMapPredictor(linear(), [])},
     },
-    "Mixture": {
-        "make": lambda: Mixture([(1.0, UnionPredictor(linear(), [1]))]),
-        "run": lambda f: f.loss(people()),
-        "bad": {"weights": lambda: Mixture([(0.5, AllNegative())])},
-    },
     "PositiveSet": {
         "make": lambda: PositiveSet(TableMetric(LINE), np.array([0, 2])),
         "run": lambda f: f.distance(np.array([0, 1])),
@@ -228,7 +218,7 @@ LEARNERS = {
     "ConfidenceBoost": {
         "make": boosted,
         "run": lambda b: b.fit(ApplicantStream(people(), **STREAM)).validation_losses_,
-        "bad": {"delta": lambda: ConfidenceBoost(make_union, T=5, eps=0.1, delta=1.0)},
+        "bad": {"delta": lambda: ConfidenceBoost(make_union, rounds=5, eps=0.1, delta=1.0)},
     },
     "DeltaOnlyElimination": {
         "make": lambda: DeltaOnlyElimination(linear(), random_state=0),
@@ -280,11 +270,6 @@ LEARNERS = {
             "setting": lambda: play(StrategicHalving(linear()), applicants("blind")),
             "radius range": lambda: StrategicHalving(linear(), radius_range=(2, 1)),
         },
-    },
-    "StrategicHalvingClassifier": {
-        "make": lambda: StrategicHalvingClassifier(linear()),
-        "run": lambda c: c.partial_fit_round([0.0, 0.0, 0.0]).members,
-        "bad": {"order of calls": lambda: StrategicHalvingClassifier(linear()).observe(1, yhat=0)},
     },
     "UnionSamplingClassifier": {
         "make": lambda: UnionSamplingClassifier(
@@ -346,10 +331,6 @@ FUNCTIONS = {
         "args": lambda: {"model": fitted(), "X": people().X},
         "bad": {"no model": lambda: acceptance_distance(None, people().X)},
     },
-    "distinct_members": {
-        "args": lambda: {"hypotheses": linear(), "points": people().X},
-        "bad": {"width": lambda: distinct_members(linear(), [[0.0]])},
-    },
     "minimax_mistakes": {
         "args": lambda: {
             "hypotheses": FiniteMetricClass(LINE, RULES),
@@ -368,17 +349,9 @@ FUNCTIONS = {
         "args": lambda: {"model": fitted(), "X": people().X, "y": people().y, "radius": 0.3},
         "bad": {"radius": lambda: gaming_report(fitted(), people().X, people().y, -1.0)},
     },
-    "loss_table": {
-        "args": lambda: {"hypotheses": linear(), "agents": people()},
-        "bad": {"width": lambda: loss_table(LinearClass([[1.0]], [0.0]), people())},
-    },
     "mistake_filter": {
         "args": {"row": [1.0, 2.0], "rho": 1.0, "y": 0, "yhat": 1},
         "bad": {"NaN": lambda: mistake_filter([np.nan], 1.0, 0, 1)},
-    },
-    "realizable_mask": {
-        "args": lambda: {"agents": people(), "hypotheses": linear()},
-        "bad": {"width": lambda: realizable_mask(people(), LinearClass([[1.0]], [0.0]))},
     },
     "rethreshold": {
         "args": lambda: {"model": fitted(), "radius": 1.0},
@@ -410,15 +383,15 @@ FUNCTIONS = {
             "repeats": lambda: value_of_information(linear(), people().X, radius=0.3, repeats=0)
         },
     },
-    "worst_case_mistakes": {
-        "args": {"n": 8, "T": 10},
-        "bad": {"n": lambda: worst_case_mistakes(0, 3)},
+    "mwmr_worst_mistakes": {
+        "args": {"n": 8, "rounds": 10},
+        "bad": {"n": lambda: mwmr_worst_mistakes(0, 3)},
     },
 }
 
 BOUNDS = {
     "bounds.boost_repetitions": {"args": {"delta": 0.1}},
-    "bounds.boost_rounds": {"args": {"T": 100, "eps": 0.1, "delta": 0.1}},
+    "bounds.boost_rounds": {"args": {"rounds": 100, "eps": 0.1, "delta": 0.1}},
     "bounds.boost_validation_size": {"args": {"eps": 0.1, "delta": 0.1}},
     "bounds.halving_mistakes": {"args": {"n": 100}},
     "bounds.halving_pac_rounds": {"args": {"n": 100, "eps": 0.1, "delta": 0.1}},
@@ -428,19 +401,20 @@ BOUNDS = {
     },
     "bounds.lazy_adversary_rounds": {"args": {"n": 16}},
     "bounds.mwmr_mistakes": {
-        "args": {"n": 64, "T": 100},
+        "args": {"n": 64, "rounds": 100},
         "bad": {"constant": lambda: bounds.mwmr_mistakes(4, 4, "best")},
     },
-    "bounds.online_lower_bound": {"args": {"n": 16, "T": 1000, "delta": 0.05}},
+    "bounds.online_lower_bound": {"args": {"n": 16, "rounds": 1000, "delta": 0.05}},
     "bounds.proper_lower_bound": {"args": {"n": 100, "eps": 0.01}},
-    "bounds.quantile_probe_error": {"args": {"n": 100, "T": 1000}},
+    "bounds.quantile_probe_error": {"args": {"n": 100, "rounds": 1000}},
     "bounds.quantile_probe_rounds": {"args": {"n": 100, "eps": 0.1}},
     "bounds.random_order_mistakes": {"args": {"n": 100}},
     "bounds.sequential_mistakes": {"args": {"n": 100}},
     "bounds.sequential_pac_rounds": {"args": {"n": 100, "eps": 0.1, "delta": 0.1}},
     "bounds.survivor_length": {"args": {"mistakes": 8, "eps": 0.1, "delta": 0.1}},
     "bounds.survivor_rounds": {"args": {"mistakes": 8, "eps": 0.1, "delta": 0.1}},
-    "bounds.union_sampling_error": {"args": {"n": 100, "T": 1000}},
+    "bounds.union_sampling_constant": {"args": {"constant": "refined"}},
+    "bounds.union_sampling_error": {"args": {"n": 100, "rounds": 1000}},
     "bounds.union_sampling_factor": {"args": {"m": 20}},
     "bounds.union_sampling_rounds": {"args": {"n": 100, "eps": 0.1}},
 }
@@ -462,8 +436,6 @@ def population(make, n=6, **options):
 
 
 INSTANCES = {
-    "instances.BlindInstance": population(instances.blind_lb_instance, eps=0.02),
-    "instances.ConservativeInstance": population(instances.conservative_lb_instance, eps=0.02),
     "instances.HalvingAdversary": {
         "make": lambda: instances.HalvingAdversary(ThresholdClass([1.0, 2.0, 3.0])),
         "run": lambda a: play(StrategicHalving(a.hypotheses), a).to_frame(),
@@ -474,19 +446,16 @@ INSTANCES = {
         "bad": {"p = 0": lambda: instances.LinearBanditEnv(4, 1, 0.0)},
     },
     "instances.MWMRAdversary": {
-        "make": lambda: instances.MWMRAdversary(DistanceTableClass(4), T=6),
+        "make": lambda: instances.MWMRAdversary(DistanceTableClass(4), rounds=6),
         "run": lambda a: play(MWMR(a.hypotheses, random_state=0), a).to_frame(),
-        "bad": {"T = 0": lambda: instances.MWMRAdversary(DistanceTableClass(4), T=0)},
+        "bad": {"rounds = 0": lambda: instances.MWMRAdversary(DistanceTableClass(4), 0)},
     },
-    "instances.NonBallInstance": population(instances.nonball_lb_instance, eps=0.02),
     "instances.OnlineAdversary": {
         "make": lambda: instances.OnlineAdversary(online()),
         "run": lambda a: play(MWMR(a.hypotheses, random_state=0), a, rounds=20).to_frame(),
         "bad": {"target": lambda: instances.OnlineAdversary(online(), target=1)},
     },
     "instances.OnlineInstance": {"make": lambda: instances.star_instance(3)},
-    "instances.ProperInstance": population(instances.proper_lb_instance, eps=0.02),
-    "instances.SparseWrong": population(instances.sparse_wrong, share=0.2),
     "instances.StarAdversary": {
         "make": lambda: instances.StarAdversary(star()),
         "run": lambda a: play(SequentialElimination(a.hypotheses), a, rounds=8).to_frame(),
@@ -497,35 +466,35 @@ INSTANCES = {
         },
     },
     "instances.bernoulli_kl": {"args": {"p": 0.5, "q": 0.25}},
-    "instances.blind_lb_instance": {
-        "args": {"n": 6, "eps": 0.02},
-        "bad": {"eps": lambda: instances.blind_lb_instance(6, 0.5)},
+    "instances.BlindInstance": {
+        **population(instances.BlindInstance, eps=0.02),
+        "bad": {"eps": lambda: instances.BlindInstance(6, 0.5)},
     },
-    "instances.conservative_lb_instance": {
-        "args": {"n": 6, "eps": 0.02},
-        "bad": {"eps": lambda: instances.conservative_lb_instance(6, 0.5)},
+    "instances.ConservativeInstance": {
+        **population(instances.ConservativeInstance, eps=0.02),
+        "bad": {"eps": lambda: instances.ConservativeInstance(6, 0.5)},
     },
     "instances.kl_divergence": {"args": {"p": [0.5, 0.5], "q": [0.25, 0.75]}},
     "instances.kl_table": {"args": {"n": 6, "k": 2, "p": 0.001}},
     "instances.mwmr_worst_case": {
-        "args": {"n": 6, "T": 5},
-        "bad": {"T": lambda: instances.mwmr_worst_case(6, 0)},
+        "args": {"n": 6, "rounds": 5},
+        "bad": {"rounds": lambda: instances.mwmr_worst_case(6, 0)},
     },
-    "instances.nonball_lb_instance": {
-        "args": {"n": 6, "eps": 0.02},
-        "bad": {"eps": lambda: instances.nonball_lb_instance(6, 0.5)},
+    "instances.NonBallInstance": {
+        **population(instances.NonBallInstance, eps=0.02),
+        "bad": {"eps": lambda: instances.NonBallInstance(6, 0.5)},
     },
     "instances.online_lb_instance": {
         "args": {"n": 6},
         "bad": {"n": lambda: instances.online_lb_instance(1)},
     },
-    "instances.proper_lb_instance": {
-        "args": {"n": 6, "eps": 0.02},
-        "bad": {"n": lambda: instances.proper_lb_instance(2, 0.02)},
+    "instances.ProperInstance": {
+        **population(instances.ProperInstance, eps=0.02),
+        "bad": {"n": lambda: instances.ProperInstance(2, 0.02)},
     },
-    "instances.sparse_wrong": {
-        "args": {"n": 20, "share": 0.1},
-        "bad": {"share": lambda: instances.sparse_wrong(20, 0.99)},
+    "instances.SparseWrong": {
+        **population(instances.SparseWrong, share=0.2),
+        "bad": {"share": lambda: instances.SparseWrong(20, 0.99)},
     },
     "instances.star_instance": {
         "args": {"n": 6},

@@ -31,9 +31,9 @@ CASE_KEYS = {
 }  # fmt: skip
 # Plumbing of core that users never call: a docstring is enough.
 PLUMBING = {
-    "bits", "class_builders", "class_io", "draws", "figures", "files", "floating_point",
-    "play", "programs", "progress", "report", "seeds", "session", "setting", "threads",
-    "validation", "weights",
+    "annotations", "arguments", "bits", "class_builders", "class_io", "draws", "export_bodies",
+    "exports", "figures", "files", "play", "programs", "progress", "records", "report", "seeds",
+    "session", "setting", "threads", "validation", "weights",
 }  # fmt: skip
 
 

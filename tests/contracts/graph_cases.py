@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.online import SOA, Halving
 from counterplay.strategic import (
     Action,
     GraphApplicants,
@@ -22,14 +21,17 @@ from counterplay.strategic.lab import (
     FEATURES_FIRST,
     FEATURES_FIRST_GRAPH,
     REPORT_ONLY_GRAPH,
+    SOA,
     AgnosticCoverHedge,
     BiasedMajorityVote,
     ConsistentGraphOnly,
     DisjunctionElimination,
     ExplicitGraphClass,
     GridThreshold,
+    Halving,
     HedgeOverH,
     LearnerDashboard,
+    LittlestoneSolver,
     LocalGraph,
     NeighborhoodLearner,
     PerceptronLearner,
@@ -43,18 +45,17 @@ from counterplay.strategic.lab import (
     UnknownGraphPACAgnostic,
     UnknownGraphPACRealizable,
     WinnowLearner,
-    consistent_graph,
     graph_loss,
     induced_predictions,
-    is_realizable,
+    littlestone_dimension,
     probe,
-    proxy_graph,
     proxy_loss,
     respond,
     stackelberg_regret,
-    worst_case_mistakes_on_graph,
+    worst_case_mistakes,
 )
 
+LINE = FiniteClass.thresholds(range(5))
 NODES, LABELS = [0, 1, 2, 0], [1, 1, 0, 1]
 
 
@@ -271,17 +272,9 @@ FUNCTIONS = {
         "args": lambda: {"losses": [1], "nodes": [0], "y": [1], "cls": rules(), "graph": line()},
         "bad": {"labels": lambda: stackelberg_regret([1], [0], [-1], rules(), line())},
     },
-    "is_realizable": {
-        "args": lambda: {"nodes": [0], "y": [1], "cls": rules(), "graph": line()},
-        "bad": {"labels": lambda: is_realizable([0], [-1], rules(), line())},
-    },
     "probe": {
         "args": lambda: {"graph": line(), "nodes": NODES, "random_state": 0},
         "bad": {"node": lambda: probe(line(), [7])},
-    },
-    "proxy_graph": {
-        "args": lambda: {"graphs": candidates(), "nodes": [0], "moved_to": [1]},
-        "bad": {"lengths": lambda: proxy_graph(candidates(), [0], [1, 2])},
     },
     "proxy_loss": {
         "args": lambda: {"candidate": line(), "truth": candidates().graph(0), "k": 2},
@@ -291,11 +284,7 @@ FUNCTIONS = {
         "args": lambda: {"candidate": line(), "truth": candidates().graph(0)},
         "bad": {"sizes": lambda: graph_loss(line(), ManipulationGraph.from_lists([[]]))},
     },
-    "consistent_graph": {
-        "args": lambda: {"graphs": candidates(), "nodes": [0], "moved_to": [1]},
-        "bad": {"none fits": lambda: consistent_graph(candidates(), [1], [0])},
-    },
-    "worst_case_mistakes_on_graph": {
+    "worst_case_mistakes": {
         "args": lambda: {
             "learner": Red2OnlineFI(SOA(rules())),
             "hypotheses": rules(),
@@ -303,7 +292,7 @@ FUNCTIONS = {
             "setting": FEATURES_FIRST_GRAPH,
         },
         "bad": {
-            "most": lambda: worst_case_mistakes_on_graph(
+            "most": lambda: worst_case_mistakes(
                 Red2OnlineFI(SOA(rules())), rules(), line(), FEATURES_FIRST_GRAPH, most=0
             )
         },
@@ -321,6 +310,8 @@ BOUNDS = {
     "bounds.graph_T_realizable": {
         "args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}
     },
+    "bounds.graph_certificate": {"args": {"k": 3, "log_G": 4.0, "samples": 90, "delta": 0.05}},
+    "bounds.code_error": {"args": {"bits": 3, "labels": 9}},
     "bounds.graph_T_agnostic": {"args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}},
     "bounds.unknown_graph_T1": {"args": {"k": 3, "log_G": math.log(9), "eps": 0.1, "delta": 0.05}},
     "bounds.unknown_graph_T2": {"args": {"d": 2, "k": 3, "eps": 0.1, "delta": 0.05}},
@@ -330,8 +321,8 @@ BOUNDS = {
     "bounds.unknown_graph_slack": {
         "args": {"k": 3, "log_G": 4.0, "log_H": 3.0, "T1": 900, "T2": 400, "delta": 0.05}
     },
-    "bounds.cover_hedge_regret": {"args": {"T": 100, "M": 3}},
-    "bounds.cover_hedge_doubling_regret": {"args": {"T": 100, "M": 3}},
+    "bounds.cover_hedge_regret": {"args": {"rounds": 100, "M": 3}},
+    "bounds.cover_hedge_doubling_regret": {"args": {"rounds": 100, "M": 3}},
     "bounds.log_sauer": {
         "args": {"d": 2, "m": 9},
         "bad": {"d": lambda: bounds.log_sauer(-1, 9)},
@@ -380,4 +371,51 @@ INSTANCES = {
     "instances.empty_neighborhoods": {"args": {}},
 }
 
-GRAPH_CASES = {**LEARNERS, **GRAPHS, **ESTIMATORS, **FUNCTIONS, **BOUNDS, **INSTANCES}
+
+def feed(learner: Halving | SOA) -> list:
+    """Contradict the learner three times and record what it says."""
+    path = []
+    for point in (2, 1, 0):
+        label = learner.predict(point)
+        learner = learner.updated(point, 1 - label)
+        path.append([label, learner.key(), learner.predict(np.arange(5))])
+    return path
+
+
+COPYABLE = {
+    kind.__name__: {
+        "make": lambda kind=kind: kind(FiniteClass.thresholds(range(5))),
+        "run": feed,
+        "bad": {
+            "no such point": lambda kind=kind: kind(LINE).predict(5),
+            "label 2": lambda kind=kind: kind(LINE).updated(0, 2),
+            "tie 2": lambda kind=kind: kind(LINE, tie=2),
+        },
+    }
+    for kind in (Halving, SOA)
+}
+
+DIMENSIONS = {
+    "LittlestoneSolver": {
+        "make": lambda: LittlestoneSolver(LINE),
+        "run": lambda solver: solver.dimension(),
+    },
+    "littlestone_dimension": {"args": {"cls": LINE}},
+    "MistakeTree": {
+        "make": lambda: littlestone_dimension(LINE),
+        "no_example": "shown by littlestone_dimension",
+        "no_frame": "a certificate, not a table",
+    },
+    "Setting": {"make": lambda: FEATURES_FIRST},
+}
+
+GRAPH_CASES = {
+    **LEARNERS,
+    **COPYABLE,
+    **DIMENSIONS,
+    **GRAPHS,
+    **ESTIMATORS,
+    **FUNCTIONS,
+    **BOUNDS,
+    **INSTANCES,
+}

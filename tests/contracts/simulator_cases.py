@@ -38,7 +38,12 @@ CASES: dict[str, dict[str, Any]] = {
         },
     },
     "SimulationResult": {"make": result},
-    "FederatedClassifier": {"make": lambda: FederatedClassifier(rounds=60, random_state=0)},
+    "FederatedClassifier": {
+        "make": lambda: FederatedClassifier(rounds=60, random_state=0),
+        "check_estimator": {
+            "check_dtype_object": "a cell that is no number gets a sentence of ours, no TypeError"
+        },
+    },
     "HeterogeneousSplit": {"make": split, "no_example": RETURNED},
     "heterogeneous_split": {
         "args": {"X": X, "y": Y, "n_agents": 3, "own_fraction": 0.5, "random_state": 0},

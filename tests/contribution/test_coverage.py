@@ -143,7 +143,7 @@ def test_tables_become_histograms() -> None:
     assert game.integral
     again = CoverageGame.from_tables([X[y == c] for c in range(3)], mu=0.8, cells=20)
     assert again.standalone().tolist() == game.standalone().tolist()
-    with pytest.raises(InvalidInputError, match="other columns"):
+    with pytest.raises(InvalidInputError, match="same number of columns"):
         CoverageGame.from_tables([X, X[:, :3]], mu=0.8)
     with pytest.raises(InvalidInputError, match="no counts"):
         CoverageGame.from_histograms([[1, 2], [0, 0]], mu=0.8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from contribution.referees import FLOWER
 from counterplay.contribution import (
     TabularGame,
     best_response_dynamics,
@@ -19,19 +20,6 @@ from counterplay.contribution.lab import (
     optimal_stable_coverage,
 )
 from counterplay.errors import InvalidInputError
-
-# s, L, ceil, core-only real, petal theta EQ, EQ total, EF total, EQ/core-only, EF/core-only:
-# the table of Proposition 4.A
-FLOWER = [
-    (2, 2.4094, 3, 2.4444, 0.70850, 2.8340, 2.7755, 1.159, 1.135),
-    (3, 3.4425, 4, 3.4570, 0.62548, 5.6293, 5.3000, 1.628, 1.533),
-    (4, 4.4575, 5, 4.4655, 0.58960, 9.4336, 8.8483, 2.113, 1.982),
-    (5, 5.4663, 6, 5.4713, 0.56965, 14.2413, 13.4034, 2.603, 2.45),
-    (7, 7.4760, 8, 7.4786, 0.54819, 26.8611, 25.5207, 3.592, 3.413),
-    (10, 10.4833, 11, 10.4845, 0.53295, 53.2948, 51.2031, 5.083, 4.884),
-    (16, 16.4896, 17, 16.4901, 0.52018, 133.1666, 129.5739, 8.076, 7.858),
-    (32, 32.4948, 33, 32.4949, 0.50993, 522.1640, 514.5707, 16.069, 15.835),
-]
 
 
 @pytest.mark.claim("04.16")
@@ -52,7 +40,7 @@ def test_coverage_flower_table(row: tuple[float, ...]) -> None:
     exact_core = bounds.flower_coverage_core_only(s)
     assert settled.allocation.total / exact_core == pytest.approx(pos, abs=6e-4)  # three digits
     assert equal / exact_core == pytest.approx(pof, abs=6e-4)
-    assert petal >= bounds.flower_petal_lower_bound()
+    assert petal >= bounds.flower_petal(s) >= bounds.flower_petal_lower_bound()
     core = np.zeros(game.k)
     for samples, enough in ((ceiling, True), (ceiling - 1, False), (core_only + 1e-4, True)):
         core[0] = samples

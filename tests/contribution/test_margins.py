@@ -10,16 +10,17 @@ from counterplay.contribution import (
     predicted_margins,
     stability_report,
 )
-from counterplay.contribution.lab import optimal_stable_linear, socially_optimal_linear
-from counterplay.contribution.training import (
-    MLP,
-    FedAvg,
-    MWFed,
+from counterplay.contribution.lab import (
+    DigitsNetwork,
+    PooledTraining,
     defection_curve,
     noisy_digits,
-    run_keys,
+    optimal_stable_linear,
+    socially_optimal_linear,
 )
+from counterplay.core.draws import run_keys
 from counterplay.errors import InvalidInputError
+from counterplay.federated import FedAvg, MWFed
 
 
 def random_game(rng: np.random.Generator) -> LinearGame:
@@ -66,11 +67,13 @@ def test_margins_of_a_coverage_game_by_direct_search() -> None:
 
 def test_audit_puts_prediction_beside_training() -> None:
     cohort = noisy_digits(run_keys(0, 24), size=400, train=300)
-    network = MLP()
-    params = network.init(cohort.keys)
+    network, shares = DigitsNetwork(), (1.0, 0.25, 0.05)
+    start = network.start(cohort.keys)
     curves = [
-        defection_curve(rule, network, cohort, params, fractions=(1.0, 0.25, 0.05))
-        for rule in (FedAvg(rounds=40, threshold=0.6), MWFed(rounds=40, threshold=0.6))
+        defection_curve(
+            PooledTraining(rule, rounds=40, threshold=0.6), network, cohort, start, fractions=shares
+        )
+        for rule in (FedAvg(), MWFed(growth=4.0))
     ]
     game = LinearGame(np.full((4, 4), 0.5) + 0.5 * np.eye(4), 1.0)
     audit = audit_margins(game, np.full(4, 0.8), curves, level=0.8)

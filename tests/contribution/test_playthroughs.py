@@ -11,18 +11,23 @@ import numpy as np
 import pytest
 
 from counterplay.contribution import best_response_dynamics, instances
-from counterplay.contribution.lab import CyclePACGame
-from counterplay.contribution.training import MLP, MWFed, noisy_digits, run_keys
+from counterplay.contribution.lab import (
+    CyclePACGame,
+    DigitsNetwork,
+    PooledTraining,
+    noisy_digits,
+)
+from counterplay.core.draws import run_keys
 from counterplay.core.transcript import Transcript
+from counterplay.federated import MWFed
 
 FOLDER = Path(__file__).parents[1] / "playthroughs"
 
 
 def mw_fed() -> str:
-    cohort, network = noisy_digits(run_keys(1, 1), size=120, train=80), MLP()
-    history = MWFed(rounds=12, threshold=0.4, lr=0.01).fit(
-        network, cohort, network.init(cohort.keys)
-    )
+    cohort, network = noisy_digits(run_keys(1, 1), size=120, train=80), DigitsNetwork()
+    training = PooledTraining(MWFed(growth=4.0), rounds=12, threshold=0.4, step_size=0.01)
+    history = training.fit(network, cohort, network.start(cohort.keys))
     columns = {"points": history.drawn[0], "satisfied": history.satisfied[0, 1:].astype(int)}
     return Transcript(columns, {"protocol": "MW-FED", "factor": 4, "threshold": 0.4}).text()
 

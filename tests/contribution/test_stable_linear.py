@@ -31,7 +31,8 @@ def test_flower_prices_match_closed_forms(s: int) -> None:
     opt, eq = socially_optimal_linear(game), optimal_stable_linear(game)
     assert opt.total == pytest.approx(s, abs=1e-9)
     assert opt.certificate["gap"] == pytest.approx(0, abs=1e-9)
-    assert eq.total == pytest.approx(s**3 / (2 * s - 1), abs=1e-9)
+    assert eq.total == pytest.approx(bounds.flower_linear_stable(s), abs=1e-9)
+    assert eq.theta[1:] == pytest.approx(bounds.flower_petal(s), abs=1e-9)
     assert eq.total / opt.total == pytest.approx(bounds.flower_linear_pos(s), abs=1e-9)
     assert eq.theta[0] == 0.0
 

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from counterplay.core.floating_point import subnormals_kept
 from counterplay.errors import InvalidInputError
+from counterplay.federated.arrays import subnormals_kept
 from counterplay.studies.contribution import AREA, emnist_figures, emnist_verdicts
 
 ROOT = Path(__file__).parents[2]

@@ -22,29 +22,15 @@ partial = hnp.arrays(
 )
 
 
-def brute_littlestone(rows: frozenset[tuple[bool, ...]]) -> int:
-    if len(rows) <= 1:
-        return len(rows) - 1
-    best = 0
-    for x in range(len(next(iter(rows)))):
-        one = frozenset(row for row in rows if row[x])
-        if one and one != rows:
-            best = max(best, 1 + min(brute_littlestone(one), brute_littlestone(rows - one)))
-    return best
-
-
 @settings(deadline=None)
 @given(matrices)
-def test_all_dimensions_against_brute_force(rows: np.ndarray) -> None:
+def test_vc_dimension_against_brute_force(rows: np.ndarray) -> None:
     cls = FiniteClass.from_matrix(rows)
-    vc, tree = dim.vc_dimension(cls), dim.littlestone_dimension(cls)
-    assert vc.value == brute_vc(rows.astype(np.uint8))
-    assert tree.value == brute_littlestone(frozenset(map(tuple, rows.tolist())))
-    assert vc.value <= tree.value <= log2(len(cls))
-    for certificate in (vc, tree):
-        assert certificate.verify(cls)
-        assert int(certificate) == certificate.value
-        assert str(certificate.value) in certificate.summary()
+    vc = dim.vc_dimension(cls)
+    assert vc.value == brute_vc(rows.astype(np.uint8)) <= log2(len(cls))
+    assert vc.verify(cls)
+    assert int(vc) == vc.value
+    assert str(vc.value) in vc.summary()
 
 
 @settings(deadline=None)
@@ -65,9 +51,6 @@ def test_partial_classes_and_conflicts(values: np.ndarray, data: st.DataObject) 
 @pytest.mark.parametrize("n", [1, 2, 3, 6, 7, 8, 62, 63, 127, 128])
 def test_thresholds(n: int) -> None:
     cls = FiniteClass.thresholds(range(n))
-    tree = dim.littlestone_dimension(cls)
-    assert tree.value == (n + 1).bit_length() - 1
-    assert tree.verify(cls)
     assert dim.vc_dimension(cls).value == 1
 
 
@@ -80,57 +63,8 @@ def test_classes_with_known_values() -> None:
     assert dim.vc_dimension(unions).value == 4
     everything = FiniteClass.all_labelings(5)
     assert dim.vc_dimension(everything).value == 5
-    assert dim.littlestone_dimension(everything).value == 5
     singletons = FiniteClass.singletons(30)
-    assert dim.vc_dimension(singletons).value == dim.littlestone_dimension(singletons).value == 1
-
-
-def binary_code(k: int, d: int) -> FiniteClass:
-    """Theorem 3.1: d independent copies of the k code words."""
-    L = int(log2(k))
-    copy = np.zeros((k, L, k + 1), dtype=bool)
-    for j in range(1, k + 1):
-        for i in range(L):
-            copy[j - 1, i, j] = (j % 2**L) >> i & 1
-    one = FiniteClass.from_matrix(copy.reshape(k, -1))
-    return FiniteClass.product(*[one] * d)
-
-
-@pytest.mark.parametrize(("k", "d"), [(2, 1), (3, 1), (4, 1), (5, 2), (8, 1), (4, 2), (16, 1)])
-def test_induced_dimensions_of_the_binary_code(k: int, d: int) -> None:
-    L = int(log2(k))
-    cls = binary_code(k, d)
-    nodes = d * L * (k + 1)
-    adjacency = np.zeros((nodes, nodes), dtype=bool)
-    for block in range(d * L):
-        adjacency[block * (k + 1), block * (k + 1) + 1 : (block + 1) * (k + 1)] = True
-    induced = cls.induced_by_graph(adjacency)
-    assert dim.vc_dimension(cls).value == dim.littlestone_dimension(cls).value == d
-    assert dim.vc_dimension(induced).value == dim.littlestone_dimension(induced).value == d * L
-
-
-def halving_trap(r: int, k: int) -> FiniteClass:
-    """Proposition 3.D: Littlestone dimension 2 whatever the size."""
-    sets: list[list[int]] = [[], [0], [1], [0, 1]]
-    points = 2
-    for _ in range(r):
-        x = points
-        fresh = max(2, -(-len(sets) // (k + 1)))
-        sets += [[x, x + 1 + i] for i in range(fresh)]
-        points += 1 + fresh
-    rows = np.zeros((len(sets), points), dtype=bool)
-    for row, members in zip(rows, sets):
-        row[members] = True
-    return FiniteClass.from_matrix(rows)
-
-
-@pytest.mark.parametrize(("r", "k", "size"), [(40, 4, 9885), (20, 2, 1551), (40, 8, 710)])
-def test_littlestone_dimension_of_the_halving_trap(r: int, k: int, size: int) -> None:
-    cls = halving_trap(r, k)
-    assert len(cls) == size
-    tree = dim.littlestone_dimension(cls)
-    assert tree.value == 2
-    assert tree.verify(cls)
+    assert dim.vc_dimension(singletons).value == 1
 
 
 def test_both_searches_agree_above_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,32 +76,11 @@ def test_both_searches_agree_above_the_switch(monkeypatch: pytest.MonkeyPatch) -
         assert found.verify(rows)
         columns = np.ascontiguousarray(rows.T.astype(np.uint8))
         apart = np.zeros((0, 0), dtype=bool)
-        direct, _, done = shatter_search.search_bitsets(
+        direct, _, _, done = shatter_search.search_bitsets(
             pack_rows(columns == 1), pack_rows(columns == 0), apart, 5, 0
         )
         assert done
         assert direct.size == found.value
-
-
-def test_solver_on_subsets() -> None:
-    rng = np.random.default_rng(5)
-    rows = rng.integers(2, size=(14, 5)).astype(bool)
-    rows = np.vstack([rows, rows[:3]])  # repeated rows must not count twice
-    cls = FiniteClass.from_matrix(rows)
-    solver = dim.LittlestoneSolver(cls)
-    assert solver.dimension(2**17 - 1) == solver.dimension(solver.full) == solver.dimension()
-    for _ in range(40):
-        mask = rng.random(17) < 0.5
-        expected = brute_littlestone(frozenset(map(tuple, rows[mask].tolist())))
-        words = pack_rows(mask)
-        assert solver.dimension(words) == expected
-        assert solver.at_least(words, expected)
-        assert not solver.at_least(words, expected + 1)
-        tree = solver.tree(words)
-        assert all(mask[list(tree.leaves)])
-        if expected >= 0:
-            assert tree.value == expected
-            assert tree.verify(cls)
 
 
 def test_budget_gives_a_lower_bound_and_says_so() -> None:
@@ -183,9 +96,6 @@ def test_wrong_certificates_are_refused() -> None:
     cls = FiniteClass.thresholds(range(5))
     assert not dim.Shattering((0, 1), (0, 1, 2, 3)).verify(cls)
     assert not dim.Shattering((0,), (0,)).verify(cls)
-    tree = dim.littlestone_dimension(cls)
-    assert not dim.MistakeTree(tree.points, tree.leaves[::-1]).verify(cls)
-    assert not dim.MistakeTree(tree.points[1:], tree.leaves).verify(cls)
     with pytest.raises(InvalidInputError, match="0, 1, and 2"):
         dim.vc_dimension([[3]])
     with pytest.raises(InvalidInputError, match="symmetric"):

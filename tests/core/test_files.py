@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from counterplay.core.files import write_atomic
+from counterplay.core.files import read_limited, write_atomic
+from counterplay.errors import InvalidInputError, InvalidStateError
 
 
 def test_writes_text_and_bytes_into_new_folders(tmp_path: Path) -> None:
@@ -38,3 +39,27 @@ def test_failure_keeps_the_old_content(tmp_path: Path, monkeypatch: pytest.Monke
         write_atomic(path, "new")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_file_and_folder_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed = []
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        flushed.append(stat.S_ISDIR(os.fstat(handle).st_mode))
+        real(handle)
+
+    monkeypatch.setattr("counterplay.core.files.os.fsync", fsync)
+    write_atomic(tmp_path / "x", "y")
+    assert flushed == [False, True]
+
+
+def test_large_files_are_not_read(tmp_path: Path) -> None:
+    path = write_atomic(tmp_path / "x", "0123456789")
+    assert read_limited(path, what="the session", limit=10) == b"0123456789"
+    with pytest.raises(InvalidStateError, match="larger than 9 bytes"):
+        read_limited(path, what="the session", limit=9)
+    with pytest.raises(InvalidInputError, match="cannot be read"):
+        read_limited(tmp_path / "none", what="the session", limit=9)
+    with pytest.raises(InvalidInputError, match="cannot be read"):
+        read_limited(tmp_path, what="the session", limit=9)

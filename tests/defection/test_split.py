@@ -85,7 +85,7 @@ def test_classes_are_dealt_round_robin() -> None:
         ({"q": 0.5}, "convention"),
         ({"own_fraction": 0.5, "q": 0.5, "convention": "figures"}, "not both"),
         ({"own_fraction": 1.5}, "own_fraction must be"),
-        ({"q": 0.5, "convention": "text"}, "convention must be one of"),
+        ({"q": 0.5, "convention": "text"}, "convention must be 'figures'"),
         ({"own_fraction": 0.5, "n_agents": 0}, "n_agents"),
         ({"own_fraction": 0.5, "n_agents": 4000}, "too few"),
     ],

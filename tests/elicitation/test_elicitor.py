@@ -23,6 +23,7 @@ from counterplay.errors import (
     AssumptionWarning,
     ContradictionError,
     InvalidInputError,
+    InvalidStateError,
     ProtocolError,
 )
 from elicitation.problems import unit
@@ -185,12 +186,18 @@ def test_saved_state_of_another_model_is_refused() -> None:
     query = elicitor.ask()
     elicitor.tell(user.compare(query.first, query.second))
     text = elicitor.to_json()
-    with pytest.raises(InvalidInputError, match="shows other options"):
+    with pytest.raises(InvalidStateError, match="belongs to another problem: its rewards differ"):
         PreferenceElicitor.from_json(text, instances.random_mdp(2, k=3))
+    with pytest.raises(InvalidStateError, match="objectives was 3 and is 4 here"):
+        PreferenceElicitor.from_json(text, instances.random_mdp(1, k=4))
     damaged = json.loads(text)
     del damaged["answers"][0]["first"]
-    with pytest.raises(InvalidInputError, match="damaged"):
+    with pytest.raises(InvalidStateError, match=r"answers\[0\]: object missing .* `first`"):
         PreferenceElicitor.from_json(json.dumps(damaged), instances.random_mdp(1, k=3))
+    shifted = json.loads(text)
+    shifted["answers"][0]["first"][0] += 0.1
+    with pytest.raises(InvalidStateError, match="question 1 of the saved session shows other"):
+        PreferenceElicitor.from_json(json.dumps(shifted), instances.random_mdp(1, k=3))
 
 
 def test_questions_stay_below_the_bound() -> None:

@@ -24,7 +24,7 @@ from counterplay.elicitation import (
 )
 from counterplay.elicitation.consistent_set import answer_rows
 from counterplay.elicitation.lab import PolytopeOracle
-from counterplay.errors import InvalidInputError, ProtocolError
+from counterplay.errors import InvalidInputError, InvalidStateError, ProtocolError
 from elicitation.problems import front
 
 IGNORE_NORM = "ignore::counterplay.errors.AssumptionWarning"  # users whose weights sum to 1
@@ -220,12 +220,18 @@ def test_foreign_states_are_refused() -> None:
     elicitor.ask()
     elicitor.tell("first")
     text = elicitor.to_json()
-    with pytest.raises(InvalidInputError, match="resume it with the source"):
+    with pytest.raises(InvalidStateError, match="belongs to another problem: its values differ"):
         PolytopeElicitor.from_json(text, np.random.default_rng(2).random((200, 3)))
+    with pytest.raises(InvalidStateError, match="options was 200 and is 199 here"):
+        PolytopeElicitor.from_json(text, items[:-1])
     state = json.loads(text)
-    state["pool_size"] = len(PolytopeElicitor(1 - items, random_state=0)._state_or_new().pool)
-    with pytest.raises(InvalidInputError, match="other options"):
+    other = PolytopeElicitor(1 - items, random_state=0)
+    state["problem"] = json.loads(other.to_json())["problem"]
+    with pytest.raises(InvalidStateError, match="other options"):
         PolytopeElicitor.from_json(json.dumps(state), 1 - items)
+    state["version"] = 1
+    with pytest.raises(InvalidStateError, match="it has format 1, this version reads format 2"):
+        PolytopeElicitor.from_json(json.dumps(state), items)
 
 
 def test_stopping_early_keeps_a_valid_certificate() -> None:
@@ -332,7 +338,7 @@ def test_e12_damaged_questionnaires_are_refused(kind: str) -> None:
     PolytopeElicitor.from_json(json.dumps(state), source)
     damaged: list[dict[str, Any]] = []
     wrong = ["false", None, -1, 1.5, {}, [[]], [math.nan], 10**6]
-    for name in ("params", "seed", "pool_size", "witnesses", "answers", "stopped", "asked"):
+    for name in ("params", "seed", "problem", "witnesses", "answers", "stopped", "asked"):
         damaged.append({key: value for key, value in state.items() if key != name})
         fine = 10**6 if name == "seed" else None  # any number is a seed
         damaged += [{**state, name: value} for value in wrong if fine is None or value != fine]
@@ -352,5 +358,5 @@ def test_e12_damaged_questionnaires_are_refused(kind: str) -> None:
     for change in ({"options": [-1, 0]}, {"options": [0, 10**6]}, {"about": 0}, {"reason": 1}):
         damaged.append({**state, "pending": {**state["pending"], **change}})
     for bad in damaged:
-        with pytest.raises(InvalidInputError):
+        with pytest.raises(InvalidStateError):
             PolytopeElicitor.from_json(json.dumps(bad), source)

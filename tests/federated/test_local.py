@@ -154,5 +154,5 @@ def test_bad_input() -> None:
         LocalParties(LayeredObjective([D, 2]), data(2), threshold={"p0": 0.1})
     with pytest.raises(UnknownNameError):
         parties().replace("p9", answer=dict)
-    with pytest.raises(InvalidInputError, match="method decide"):
+    with pytest.raises(InvalidInputError, match="rule must be a Rule"):
         train(parties(), "fedavg", step_size=0.1)  # type: ignore[arg-type]

@@ -31,6 +31,7 @@ from counterplay.federated import (
     TrainingRecord,
     local_work,
 )
+from counterplay.federated.sites import minibatches
 from counterplay.federated.stack import Spans
 
 RULES = {
@@ -234,3 +235,67 @@ def test_digits_safe_step_keeps_everybody_and_the_worst_device(digits_runs: dict
     gain = safe.accuracy[:, -1].min(axis=1) - plain.accuracy[:, -1].min(axis=1)
     assert gain.mean() >= 0.3
     assert digits_runs["adagd"].defections.tolist() == [0, 0, 0]
+
+
+def even_sites(classes: int = 3) -> Sites:
+    """Four parties with fifteen rows each."""
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(60, 6)), rng.integers(0, classes, 60)
+    return Sites.from_agents(X, y, np.arange(60) % 4)
+
+
+def drawn(sites: Sites, keys: Any, round: int, steps: int, rows: int) -> Any:
+    """Row numbers ``(S, M, steps, rows)`` of the minibatches of a round."""
+    positions = minibatches(keys, round, sites.sizes, steps, rows)
+    parties = np.arange(sites.agents)[None, :, None, None]
+    return sites.index[0][parties, positions]
+
+
+@pytest.mark.claim("04.27")
+def test_one_local_batch_equals_one_pooled_step() -> None:
+    sites, keys, model = even_sites(), run_keys(3, 2), LayeredObjective([6, 5, 3])
+    options = {"step_size": 0.1, "rounds": 3, "start": model.start(keys)}
+    record = train(model, sites, FedAvg(), keys, eps=0.0, batch_size=8, **options)
+    w, even = model.start(keys), np.full((2, 32), 1 / 32)
+    for r in (1, 2, 3):
+        pool = drawn(sites, keys, r, 1, 8).reshape(2, 32)
+        w = w - 0.1 * model.gradient(w, sites.X[pool], sites.y[pool], even)
+    assert abs(record.w - w).max() <= 1e-12
+    assert abs(record.w - model.start(keys)).max() > 1e-3
+
+
+@pytest.mark.claim("04.27")
+def test_zero_gradients_leave_the_server_weights_alone() -> None:
+    sites, keys, model = even_sites(classes=1), run_keys(3, 2), LayeredObjective([6, 5, 3])
+    sure = model.start(keys)
+    sure[:, model.slices[1][1].start] = 300.0  # class 0 with certainty: gradients vanish
+    work = LocalWork(3, 8, rescale=False)
+    federation = Federation(model, sites, eps=0.0)
+    record = federation.train(FedAvg(), keys, step_size=0.1, rounds=2, work=work, start=sure)
+    assert abs(record.w - sure).max() <= 1e-12  # the printed 1/(Bk) would divide by 3
+
+
+@pytest.mark.claim("04.27")
+@pytest.mark.claim("04.28")
+def test_the_server_takes_the_plain_mean_of_the_local_models() -> None:
+    """Two local batches per party, written as a plain loop over one run."""
+    sites, keys, model = even_sites(), run_keys(3, 3), LayeredObjective([6, 5, 3])
+    start, run = model.start(keys), 2
+    options = {
+        "step_size": 0.1,
+        "rounds": 1,
+        "start": start,
+        "work": LocalWork(2, 8, rescale=False),
+    }
+    federation = Federation(model, sites, eps=0.0)
+    after = federation.train(FedAvg(), keys, **options).w  # type: ignore[arg-type]
+    local = []
+    for party in range(4):
+        w = start[[run]]
+        for rows in drawn(sites, keys, 1, 2, 8)[run, party]:
+            even = np.full((1, 8), 1 / 8)
+            w = w - 0.1 * model.gradient(w, sites.X[rows][None], sites.y[rows][None], even)
+        local.append(w[0])
+    assert abs(after[run] - np.mean(local, axis=0)).max() <= 1e-12
+    same = federation.train(MWFed(growth=1.0), keys, **options).w  # type: ignore[arg-type]
+    assert (same == after).all()

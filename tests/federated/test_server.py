@@ -9,7 +9,8 @@ import pytest
 
 from counterplay.errors import InvalidInputError
 from counterplay.federated import FedAvg, SafeStep, Trust
-from counterplay.federated.server import Coordinator, Roster, read_answer
+from counterplay.federated.replies import read_answer
+from counterplay.federated.server import Coordinator, Roster
 
 W = np.zeros(2)
 

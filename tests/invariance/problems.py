@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 
+from brute_dimensions import brute_vc
 from counterplay.invariance.lab import FiniteProblem
 
 
@@ -18,39 +19,16 @@ def random_problem(rng, *, max_rows=10, max_orbits=4, max_size=3) -> FiniteProbl
     return FiniteProblem(rows, orbit)
 
 
-def brute_vc(rows: np.ndarray) -> int:
-    """VC dimension of the distinct rows by trying all sets of columns."""
-    best = 0
-    for k in range(1, rows.shape[1] + 1):
-        sets = combinations(range(rows.shape[1]), k)
-        if len(rows) < 2**k or not any(len(np.unique(rows[:, s], axis=0)) == 2**k for s in sets):
-            break
-        best = k
-    return best
-
-
 def brute_vcao(problem: FiniteProblem) -> int:
-    best = 0
-    for k in range(1, problem.n_orbits + 1):
-        for columns in combinations(range(problem.n_points), k):
-            different = len(set(problem.orbit[list(columns)])) == k
-            if different and len(np.unique(problem.H[:, columns], axis=0)) == 2**k:
-                best = k
-    return best
+    return brute_vc(problem.H, lambda points: len(set(problem.orbit[list(points)])) == len(points))
 
 
 def brute_vco(problem: FiniteProblem) -> int:
-    best = 0
-    for k in range(1, problem.n_orbits + 1):
-        for orbits in combinations(range(problem.n_orbits), k):
-            labels = set()
-            for row in problem.H:
-                parts = [set(row[problem.orbit == o].tolist()) for o in orbits]
-                if all(len(part) == 1 for part in parts):
-                    labels.add(tuple(part.pop() for part in parts))
-            if len(labels) == 2**k:
-                best = k
-    return best
+    def label(row: np.ndarray, orbit: int) -> int:
+        values = set(row[problem.orbit == orbit].tolist())
+        return values.pop() if len(values) == 1 else 2
+
+    return brute_vc(np.array([[label(h, o) for o in range(problem.n_orbits)] for h in problem.H]))
 
 
 def natural_pairs(problem: FiniteProblem, phi: list[int]):

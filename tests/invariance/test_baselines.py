@@ -126,6 +126,20 @@ def test_knowing_the_group_helps() -> None:
     assert np.mean(da) < np.mean(erm) / 5
 
 
+@pytest.mark.claim("11.08")
+@pytest.mark.parametrize("m", [1, 2])
+def test_blind_learner_also_guesses_the_heavy_point(m: int) -> None:
+    errors = []
+    for seed in range(600):
+        case = instances.da_helps(21, 1 / 64, random_state=seed)
+        X, y = case.distribution.sample(m, seed + 10_000)
+        erm = ERM(case.problem, case.group, tie="random", random_state=seed + 50_000)
+        errors.append(case.distribution.error_of(erm.fit(X, y)))
+    light, heavy = bounds.blind_error(21, 1 / 64, m), bounds.blind_heavy_error(1 / 64, m)
+    assert np.mean(errors) - light > heavy / 2
+    within(errors, light + heavy)
+
+
 @pytest.mark.claim("11.11")
 def test_augmentation_hurts_the_birds() -> None:
     K = 5

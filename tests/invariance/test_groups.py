@@ -100,7 +100,9 @@ def test_what_is_refused() -> None:
     with pytest.raises(NotAGroupError):
         MatrixGroup([np.eye(2), [[0, -1], [1, 0]]])
     with pytest.raises(ShapeError, match="NaN"):
-        groups.d4((3, 3)).orbit_key(np.full((1, 9), np.nan))
+        groups.plane_rotations(3).orbit_key(np.full((1, 2), np.nan))
+    with pytest.raises(ShapeError, match="infinity"):
+        groups.d4((3, 3)).orbit_key(np.full((1, 9), np.inf))
     with pytest.raises(ShapeError):
         groups.d4((3, 3)).orbit_key(np.zeros((2, 8)))
     with pytest.raises(InvalidInputError):

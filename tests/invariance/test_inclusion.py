@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from brute_dimensions import brute_vc
 from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.errors import InvalidInputError
@@ -18,7 +19,6 @@ from counterplay.invariance.lab import (
     AbstractOrbits,
     OneInclusionRelaxed,
 )
-from invariance.problems import brute_vc
 
 matrices = hnp.arrays(bool, st.tuples(st.integers(1, 10), st.integers(1, 5)))
 

@@ -12,6 +12,7 @@ from counterplay.errors import (
     AssumptionWarning,
     ContradictionError,
     InvalidInputError,
+    InvalidStateError,
     ProtocolError,
 )
 from counterplay.labeling import (
@@ -24,6 +25,7 @@ from counterplay.labeling import (
     sir_mixture,
 )
 from counterplay.labeling.lab import Answer, LabelQuery
+from counterplay.verify import verify
 from labeling.problems import answer_all
 
 PLAYTHROUGHS = Path(__file__).parents[1] / "playthroughs"
@@ -186,7 +188,7 @@ def resumed_on(problem: PoolProblem, state: Any) -> LabelingSession:
     return LabelingSession.from_json(text, problem, GBS())
 
 
-def test_sessions_of_another_problem_are_refused() -> None:
+def test_l6_sessions_of_another_problem_are_refused() -> None:
     problem, state = noisy_state()
     resumed = resumed_on(problem, state)
     assert json.loads(resumed.to_json()) == state
@@ -199,65 +201,78 @@ def test_sessions_of_another_problem_are_refused() -> None:
         PoolProblem.from_labelings(H, agents=owners, point_ids=list("abcdefgh")),
         PoolProblem.from_labelings(H, agents=owners, n_classes=3),
     ]
-    for other in others:
-        with pytest.raises(InvalidInputError, match="belongs to another problem"):
+    named = ("its labelings differ", "points was 8 and is 6 here", "its owners differ",
+             "its weights differ", "its names differ", "its classes differ")  # fmt: skip
+    for other, difference in zip(others, named):
+        told = f"belongs to another problem: {difference}"
+        with pytest.raises(InvalidStateError, match=told):
             resumed_on(other, state)
 
 
-def test_every_entry_of_a_saved_session_is_checked() -> None:
+def test_l6_every_entry_of_a_saved_session_is_checked() -> None:
     problem, state = noisy_state()
-    noise, (_, agent, point, _) = state["events"][:2]
+    noise, first = state["events"][:2]
+    agent, point = first["agent"], first["point"]
 
     def told(agent: Any, point: Any, label: Any) -> list[Any]:
-        return [noise, ["tell", agent, point, label]]
+        return [noise, {"event": "tell", "agent": agent, "point": point, "label": label}]
 
+    rate = {"event": "noise"}
     cases: list[tuple[str, Any, str]] = [
-        ("events", told(agent, point, 7), "label code of saved event 1 must be at most 1"),
-        ("events", told(agent, point, -1), "label code of saved event 1 must be at least 0"),
-        ("events", told(agent, point, 1.0), "label code of saved event 1 must be an integer"),
-        ("events", told(agent, -1, 1), "point of saved event 1 must be at least 0"),
-        ("events", told(agent, 8, 1), "point of saved event 1 must be at most 7"),
-        ("events", told(99, point, 1), "agent of saved event 1 must be at most 1"),
-        ("events", told(1 - agent, point, 1), "does not own"),
-        ("events", [*told(agent, point, 1), *told(agent, point, 1)[1:]], "saved event 2 repeats"),
-        ("events", [["tell", agent, point]], "saved event 0 is not an event"),
-        ("events", [["forget", point]], "saved event 0 is not an event"),
-        ("events", ["tell"], "saved event 0 is not an event"),
-        ("events", [["retract", point]], "no answer for point"),
-        ("events", {"0": 1}, "no list of events"),
-        ("events", None, "no list of events"),
-        ("events", [["noise", 0.7]], "error rate of saved event 0 must be in"),
-        ("events", [["noise", float("nan")]], "error rate of saved event 0 must be in"),
-        ("events", [["noise", "0.2"]], "error rate of saved event 0 must be a number"),
-        ("seed", None, "seed of the saved session must be an integer"),
-        ("seed", -1, "seed of the saved session must be at least 0"),
-        ("format", 2, "format 2, expected 3"),
+        ("events", told(agent, point, 7), r"events\[1\].label: must be below 2, got 7"),
+        ("events", told(agent, point, -1), r"events\[1\].label: expected `int` >= 0"),
+        ("events", told(agent, point, 1.0), r"events\[1\].label: expected `int`, got `float`"),
+        ("events", told(agent, -1, 1), r"events\[1\].point: expected `int` >= 0"),
+        ("events", told(agent, 8, 1), r"events\[1\].point: must be below 8, got 8"),
+        ("events", told(99, point, 1), r"events\[1\].agent: must be below 2, got 99"),
+        ("events", told(1 - agent, point, 1), r"events\[1\]: .* does not own"),
+        ("events", [*told(agent, point, 1), told(agent, point, 1)[1]], r"events\[2\]: repeats"),
+        ("events", [{"event": "tell", "agent": agent, "point": point}], "required field `label`"),
+        ("events", [{"event": "forget", "point": point}], r"events\[0\].event: invalid value"),
+        ("events", [{"point": point}], r"events\[0\]: object missing required field `event`"),
+        ("events", ["tell"], r"events\[0\]: expected `object`, got `str`"),
+        ("events", [{"event": "retract", "point": point}], "no answer for point"),
+        ("events", {"0": 1}, "events: expected `array`, got `object`"),
+        ("events", None, "events: expected `array`, got `null`"),
+        (
+            "events",
+            [{**rate, "error_rate": 0.7}],
+            r"events\[0\].error_rate: expected `float` < 0.5",
+        ),
+        ("events", [{**rate, "error_rate": float("nan")}], "it contains NaN"),
+        ("events", [{**rate, "error_rate": "0.2"}], "error_rate: expected `float`, got `str`"),
+        ("seed", None, "seed: expected `int`, got `null`"),
+        ("seed", -1, "seed: expected `int` >= 0"),
+        ("version", 3, "it has format 3, this version reads format 4"),
+        ("labels", [0], "object contains unknown field `labels`"),
     ]
     for key, value, message in cases:
-        with pytest.raises(InvalidInputError, match=message):
+        with pytest.raises(InvalidStateError, match=message):
             resumed_on(problem, {**state, key: value})
         left = {name: entry for name, entry in state.items() if name != key}
-        with pytest.raises(InvalidInputError):
-            resumed_on(problem, left)
+        if left != state:
+            with pytest.raises(InvalidStateError):
+                resumed_on(problem, left)
     for text in ("", "[]", "{", "[" * 100_000, "null"):
-        with pytest.raises(InvalidInputError, match="not a saved session"):
+        with pytest.raises(InvalidStateError, match="the saved session cannot be used"):
             resumed_on(problem, text)
 
 
-def test_answers_that_the_protocol_does_not_ask_for_are_refused() -> None:
+def test_l6_answers_that_the_protocol_does_not_ask_for_are_refused() -> None:
     problem = instances.threshold_example()
     session = LabelingSession(problem, GBS(), seed=2)
     answer_all(session, problem.H[0])
     state = json.loads(session.to_json())
     first, second = state["events"]
-    owned_by_first = [x for x in problem.agents[first[1]] if x not in (first[2], second[2])]
-    bad = {**state, "events": [first, ["tell", first[1], int(owned_by_first[0]), 0]]}
-    with pytest.raises(InvalidInputError, match="do not belong to this campaign"):
+    paid = (first["point"], second["point"])
+    other = next(int(x) for x in problem.agents[first["agent"]] if x not in paid)
+    bad = {**state, "events": [first, {**first, "point": other, "label": 0}]}
+    with pytest.raises(InvalidStateError, match=r"events\[1\]: the protocol asks"):
         resumed_on(problem, bad)
     assert np.array_equal(resumed_on(problem, state).labels, problem.H[0])
 
 
-def test_retraction_keeps_the_other_answers() -> None:
+def test_l4_retraction_keeps_the_other_answers() -> None:
     """One wrong answer of many is taken back: nobody is asked again for what he has answered."""
     rng = np.random.default_rng(2)
     asked_again = changed = 0
@@ -316,3 +331,28 @@ def test_both_forms_of_tell_and_the_log() -> None:
     assert session.events == session.answers
     with pytest.raises(ProtocolError, match="finished"):
         session.tell(1)
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_the_export_is_verified_by_other_code(noisy: bool) -> None:
+    rng = np.random.default_rng(4)
+    labels = rng.integers(0, 3, size=(30, 12))
+    problem = PoolProblem.from_labelings(
+        labels, rng.random(30), [np.arange(7), np.arange(5, 12)], n_classes=3
+    )
+    session = LabelingSession(problem, B2IR(GBS()), seed=1, classes=["cat", "dog", "owl"])
+    truth = problem.H[3]
+    if noisy:
+        with pytest.warns(AssumptionWarning):
+            session.tolerate_noise(0.1)
+    else:
+        query = session.ask()
+        assert query is not None
+        session.tell(session.classes[truth[query.point]])
+        session.retract(query.point)
+    while (query := session.ask()) is not None:
+        session.tell(session.classes[truth[query.point]])
+    found = verify(session.export().encode())
+    assert found.holds, found.summary()
+    lie = session.export().replace('"label":2', '"label":1', 1)
+    assert not verify(lie.encode()).holds

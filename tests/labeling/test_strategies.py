@@ -3,7 +3,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
 from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.labeling import CommitteeSplitStrategy
@@ -103,9 +105,7 @@ def test_modal_loop() -> None:
     assert 0 <= int(index[0]) < 200
 
 
-def test_labels_may_be_words() -> None:
-    from sklearn.tree import DecisionTreeClassifier
-
+def test_l7_labels_may_be_words() -> None:
     members, X, y = committee_and_pool()
     words = np.array(["no", "yes"])
     speaking = [DecisionTreeClassifier(max_depth=2).fit(X, words[m.predict(X)]) for m in members]
@@ -114,3 +114,42 @@ def test_labels_may_be_words() -> None:
     first = int(strategy.query(X, known)[0])
     known[first] = words[y[first]]
     assert int(strategy.query(X, known)[0]) != first
+
+
+def test_l7_frames_and_words_in_every_loop() -> None:
+    """Members fitted on a frame get it back, by name, from both conventions."""
+    members, X, _ = committee_and_pool()
+    frame = pd.DataFrame(X, columns=["width", "height"])
+    words = np.array(["no", "yes"])
+    named = [DecisionTreeClassifier(max_depth=3).fit(frame, words[m.predict(X)]) for m in members]
+    predictions = np.stack([member.predict(frame) for member in named])
+    strategy = CommitteeSplitStrategy(named)
+    known = np.full(len(X), None, dtype=object)
+    first = int(strategy.query(frame[["height", "width"]], known)[0])
+    share = (predictions == "yes").mean(axis=0)
+    assert np.minimum(share, 1 - share)[first] == np.minimum(share, 1 - share).max()
+    known[first] = "yes"
+    second = int(strategy.query(frame, pd.Series(known))[0])
+    learner = SimpleNamespace(X_training=frame.iloc[[first]], y_training=["yes"])
+    assert int(strategy.as_modal()(learner, frame)[0][0]) == second
+    left = predictions[predictions[:, first] == "yes"]
+    share = (left == "yes").mean(axis=0)
+    assert np.minimum(share, 1 - share)[second] == pytest.approx(np.minimum(share, 1 - share).max())
+    with pytest.raises(InvalidInputError, match="X has no column 'height'"):
+        strategy.query(frame.rename(columns={"height": "h"}), known)
+
+
+def test_labels_in_another_coding_are_refused() -> None:
+    """With a tolerance they would count as contradictions of every member and change nothing."""
+    members, X, _ = committee_and_pool()
+    known = np.full(len(X), None, dtype=object)
+    known[0] = "yes"
+    with pytest.raises(InvalidInputError, match="y has 'yes', the members answer 0, 1"):
+        CommitteeSplitStrategy(members, tolerance=0.1).query(X, known)
+
+
+@pytest.mark.parametrize("candidates", [[-1], [200], [0.5], [[1, 2]], [True]])
+def test_candidates_are_positions(candidates: object) -> None:
+    members, X, _ = committee_and_pool()
+    with pytest.raises(InvalidInputError, match="candidates must be"):
+        CommitteeSplitStrategy(members).query(X, np.full(200, np.nan), candidates=candidates)

@@ -10,6 +10,7 @@ import numpy as np
 
 from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
+from counterplay.poisoning.lab import LinearTarget
 
 
 def random_class(rng: np.random.Generator, k: int, n: int) -> FiniteClass:
@@ -54,3 +55,15 @@ def random_sample(rng: np.random.Generator, k: int) -> np.ndarray:
 def disc(rng: np.random.Generator, n: int) -> np.ndarray:
     angle, radius = 2 * np.pi * rng.random(n), np.sqrt(rng.random(n))
     return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+
+
+def errors_of(learner, target, seen) -> np.ndarray:
+    return learner.fit(seen, target[seen]).predict(np.arange(len(target))) != target
+
+
+def half_plane(beta: float, b: float) -> LinearTarget:
+    return LinearTarget([np.cos(beta), np.sin(beta)], b)
+
+
+def four_sigma(p: float, n: int) -> float:
+    return 4 * np.sqrt(p * (1 - p) / n)

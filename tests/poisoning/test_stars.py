@@ -1,5 +1,8 @@
 """Star, hollow star and projection numbers against brute force, known values, certificates."""
 
+from __future__ import annotations
+
+import itertools
 from itertools import combinations, product
 
 import numpy as np
@@ -10,7 +13,14 @@ from hypothesis.extra import numpy as hnp
 
 from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
-from counterplay.poisoning import lab
+from counterplay.poisoning import instances, lab
+from counterplay.poisoning.lab import (
+    hollow_star_number,
+    projection_number,
+    projection_value,
+    separable,
+)
+from poisoning.problems import random_class
 
 matrices = hnp.arrays(bool, st.tuples(st.integers(1, 9), st.integers(0, 5)))
 
@@ -128,3 +138,40 @@ def test_wrong_certificates_are_refused() -> None:
     hollow = lab.hollow_star_number(cls)
     assert not lab.HollowStar(hollow.points, hollow.labels, hollow.witnesses[::-1]).verify(cls)
     assert not lab.HollowStar((), (), ()).verify(cls)
+
+
+@pytest.mark.claim("10.16")
+def test_hollow_star_is_the_largest_minimal_unrealizable_set() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(25):
+        H = random_class(rng, 4, int(rng.integers(3, 9)))
+        largest, value = 0, 2
+        for size in range(1, 5):
+            for points in itertools.combinations(range(4), size):
+                seen = {tuple(row) for row in H.labels[:, points].astype(int)}
+                for labels in itertools.product((0, 1), repeat=size):
+                    smaller = [
+                        any(all(row[j] == labels[j] for j in range(size) if j != i) for row in seen)
+                        for i in range(size)
+                    ]
+                    if labels not in seen and all(smaller):
+                        largest = max(largest, size)
+                        lp = projection_value(H, points, labels)
+                        value = max(value, int(np.ceil(1 / lp - 1e-9)))
+        assert hollow_star_number(H).value == largest
+        assert projection_number(H).value == value == max(2, largest)
+
+
+@pytest.mark.claim("10.16")
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8])
+def test_simplex_is_a_hollow_star_of_half_spaces(n: int) -> None:
+    T = instances.simplex_set(n)
+    assert not separable(T.X, T.y)
+    for i in range(n + 2):
+        labels = T.y.copy()
+        labels[i] = 1 - labels[i]
+        assert separable(T.X, labels)
+
+
+def test_vc_dimension_of_singletons_is_one() -> None:
+    assert vc_dimension(FiniteClass.singletons(6)).value == 1

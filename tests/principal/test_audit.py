@@ -100,6 +100,20 @@ def test_plain_logs_are_read(instance):
         audit(frame)
 
 
+def test_p4_a_frame_may_have_more_columns_and_its_own_index():
+    game = LinearContractGame([[0, 0], [0, 1]], [0, 0.25])
+    log = pd.DataFrame(bare_log([0, 1] * 20, [0, 1, 1, 0] * 10, policy=0.5))
+    told = audit(log, game).summary()
+    dressed = log.assign(region="north", note=[["a"]] * 40).set_axis(range(100, 140))
+    assert audit(dressed[sorted(dressed)], game).summary() == told
+    with pytest.raises(InvalidInputError, match="columns with names: policy, recommendation"):
+        audit(log.to_numpy(), game)
+    with pytest.raises(InvalidInputError, match="39 forecasts for 40 rounds"):
+        audit({**bare_log([0] * 40, [0, 1] * 20), "forecast": [[0.5, 0.5]] * 39}, game)
+    with pytest.raises(InvalidInputError, match="one list of probabilities per round"):
+        audit(log.assign(forecast=[[0.5, 0.5], [1.0]] * 20), game)
+
+
 def bare_log(actions, states, policy=0.1, recommendation=0):
     n = len(states)
     return {
@@ -174,7 +188,7 @@ def test_theorems_are_named_only_for_their_mechanisms(instance):
 
 @pytest.mark.parametrize("column", ["state", "action", "recommendation"])
 @pytest.mark.parametrize("bad", [0.5, 1.5, np.nan, np.inf, None, -1.0, 1e300, pd.NA])
-def test_codes_are_never_truncated(column, bad):
+def test_p4_codes_are_never_truncated(column, bad):
     game = LinearContractGame([[0, 0], [0, 1]], [0, 0.25])
     log = bare_log([0, 1, 0, 1], [0, 1, 1, 0])
     log[column] = [0, 1, bad, 0]
@@ -183,7 +197,7 @@ def test_codes_are_never_truncated(column, bad):
             audit(table, game)
 
 
-def test_names_of_the_game_are_understood():
+def test_p4_names_of_the_game_are_understood():
     game = LinearContractGame(
         [[0, 0], [0, 1]], [0, 0.25], action_names=["rest", "work"], state_names=["dry", "wet"]
     )
@@ -202,7 +216,7 @@ def test_names_of_the_game_are_understood():
         audit(names.assign(state=["dry"] * 3 + ["rain"] * 47), game)
 
 
-def test_all_replicates_count(instance):
+def test_p4_all_replicates_count(instance):
     """Replicate 0 follows the recommendation, replicate 1 does the opposite."""
     states = instance.states[:300]
     mechanism = ConstantMechanism(instance.game, 0.9, recommendation=1, random_state=0)
@@ -221,7 +235,7 @@ def test_all_replicates_count(instance):
     assert len(audit(many, permutations=9).behaviours) == many.actions.shape[1] == 5
 
 
-def test_replicates_that_repeat_each_other_do_not_look_informed():
+def test_p4_replicates_that_repeat_each_other_do_not_look_informed():
     """The same actions five times are no more evidence than once."""
     game = LinearContractGame([[0, 0], [0, 1]], [0, 0.25])
     rng = np.random.default_rng(2)

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import SGDClassifier
+from sklearn.naive_bayes import GaussianNB
 
 from counterplay.errors import InvalidInputError
+from counterplay.principal import compare_forecasters
 from counterplay.principal.lab import (
+    Always,
     ClassifierForecaster,
     ConstantForecaster,
     EmpiricalMeanForecaster,
@@ -83,3 +87,31 @@ def test_bad_parameters_are_refused():
     ):
         with pytest.raises(InvalidInputError):
             bad.predict_one()
+
+
+def test_rows_of_a_frame_are_contexts():
+    """The column decides the outcome, so a classifier that sees it forecasts well."""
+    rain = np.random.default_rng(0).integers(0, 2, 200)
+    clouds = pd.DataFrame({"clouds": 2.0 * rain - 1.0}, index=[f"day {t}" for t in range(200)])
+    model = ClassifierForecaster(classifier=SGDClassifier(loss="log_loss", random_state=0))
+    asked = {"model": model}
+    seen, blind = (
+        compare_forecasters(rain, asked, [Always()], contexts=contexts).scores
+        for contexts in (clouds, None)
+    )
+    assert seen.loc["model", "brier"] < 0.1 < blind.loc["model", "brier"]
+    with pytest.raises(InvalidInputError, match="contexts must have 200 entries, got 199"):
+        compare_forecasters(rain, asked, [Always()], contexts=clouds[1:])
+    words = clouds.assign(clouds="many")
+    with pytest.raises(InvalidInputError, match="context must be an array of numbers"):
+        compare_forecasters(rain, asked, [Always()], contexts=words)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_classifier_without_probabilities_is_refused():
+    """Naive Bayes on one row of each class has no variance, and says NaN."""
+    forecaster = ClassifierForecaster(2, classifier=GaussianNB())
+    forecaster.predict_one([1.0, 2.0])
+    forecaster.learn_one(0)
+    with pytest.raises(InvalidInputError, match=r"no probabilities in round 1: \[nan, nan\]"):
+        forecaster.predict_one([1.0, 2.0])

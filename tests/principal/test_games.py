@@ -128,8 +128,10 @@ def test_states_out_of_range_are_refused(coin):
     mechanism = BestResponseMechanism(coin, [0.5], random_state=0)
     with pytest.raises(InvalidInputError, match=r"codes 0\.\.1"):
         played(mechanism, FollowRecommendation(), [0, 1, 2])
-    with pytest.raises(InvalidInputError, match="integer codes"):
-        played(mechanism, FollowRecommendation(), [0.0, 1.0])
+    with pytest.raises(InvalidInputError, match=r"state of row 1 is 0\.5"):
+        played(mechanism, FollowRecommendation(), [0.0, 0.5])
+    floats = played(mechanism, FollowRecommendation(), [0.0, 1.0])  # a column that had gaps once
+    assert floats["y"].tolist() == [0, 1]
 
 
 @pytest.mark.claim("07.26")

@@ -10,7 +10,7 @@ import numpy as np
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.setting import Setting
 from counterplay.strategic import GraphApplicants, ManipulationGraph, play
-from counterplay.strategic.lab import StrategicLearner
+from counterplay.strategic.lab import ExplicitGraphClass, FiniteERM, StrategicLearner
 
 
 def random_graph(rng: np.random.Generator, n: int, k: int) -> ManipulationGraph:
@@ -76,3 +76,30 @@ def naive_littlestone(rows: frozenset[tuple[bool, ...]], n: int) -> int:
             sides = naive_littlestone(one, n), naive_littlestone(rows - one, n)
             best = max(best, 1 + min(sides))
     return best
+
+
+def random_candidates(rng: np.random.Generator, n: int, k: int, g: int) -> ExplicitGraphClass:
+    """A list of random graphs."""
+    return ExplicitGraphClass.from_graphs([random_graph(rng, n, k) for _ in range(g)])
+
+
+def perfect_rule(nodes, y, rules: FiniteClass, graph: ManipulationGraph) -> int | None:
+    """A member with no strategic loss on the sequence, or None."""
+    best = FiniteERM(rules).fit(nodes, y, graph=graph)
+    return best.member_ if best.losses_[best.member_] == 0 else None
+
+
+class Recorder(StrategicLearner):
+    """Passes everything on and keeps the published rules."""
+
+    on_graph = True
+
+    def __init__(self, learner: StrategicLearner) -> None:
+        self.learner, self.needs, self.rules = learner, learner.needs, []
+
+    def act(self, seen=None):
+        self.rules.append(np.array(self.learner.act(seen)))
+        return self.rules[-1]
+
+    def observe(self, after) -> None:
+        self.learner.observe(after)

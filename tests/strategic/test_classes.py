@@ -32,9 +32,6 @@ from counterplay.strategic.lab import (
     TabulatedClass,
     ThresholdClass,
     UnionPredictor,
-    distinct_members,
-    loss_table,
-    realizable_mask,
 )
 
 NORMS = [1, 2, np.inf]
@@ -284,12 +281,10 @@ def test_loss_table_is_the_formula() -> None:
     agents = Agents.from_target(rules, X, radius=r, target=11)
     D = rules.distances(X)
     expected = (r[:, None] >= D) != (agents.y[:, None] > 0)
-    assert np.array_equal(loss_table(rules, agents), expected)
-    mask = realizable_mask(agents, rules)
-    assert mask[11]
-    assert np.array_equal(mask, ~expected.any(axis=0))
+    assert np.array_equal(agents.losses(rules), expected)
+    assert not expected[:, 11].any()
     tight = Agents(X=X, y=np.ones(500), radius=D[:, 3])  # radius exactly on a distance
-    assert not loss_table(rules, tight)[:, 3].any()
+    assert not tight.losses(rules)[:, 3].any()
 
 
 def test_duplicates_warn_and_can_be_merged() -> None:
@@ -301,7 +296,7 @@ def test_duplicates_warn_and_can_be_merged() -> None:
     assert merged.n == 2
     assert merged.original.tolist() == [0, 1]
     linear = LinearClass([[1.0], [2.0], [1.0]], [1.0, 2.0, 3.0])
-    assert distinct_members(linear, [[0.0], [5.0]]).tolist() == [0, 2]
+    assert linear.distinct_members([[0.0], [5.0]]).tolist() == [0, 2]
 
 
 def test_permutation_class_matches_euclid() -> None:
@@ -386,12 +381,12 @@ def test_large_tables_are_checked_by_sample_and_can_be_trusted() -> None:
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"X": [[1.0]], "y": [-1], "radius": 0.0}, "-1/\\+1 labels"),
-        ({"X": [[1.0]], "y": [2], "radius": 0.0}, "only 0 and 1"),
+        ({"X": [[1.0]], "y": [-1], "radius": 0.0}, "two classes are needed"),
+        ({"X": [[1.0]], "y": [2], "radius": 0.0}, "labels of y are 2"),
         ({"X": [[1.0]], "y": [1], "radius": -0.1}, "agent 0 has -0.1"),
         ({"X": [[1.0]], "y": [1], "radius": np.nan}, "finite"),
         ({"X": [[1.0]], "y": [1], "radius": np.inf}, "finite"),
-        ({"X": [[1.0]], "y": [1, 0], "radius": 0.0}, "1 rows but y"),
+        ({"X": [[1.0]], "y": [1, 0], "radius": 0.0}, "2 labels for 1 rows"),
         ({"X": [[1.0]], "y": [1], "radius": [1.0, 2.0]}, "one number or one per agent"),
         ({"X": [1.0], "y": [1], "radius": 0.0}, "X\\[:, None\\]"),
         ({"X": [[1.0]], "y": [1]}, "exactly one"),

@@ -28,7 +28,7 @@ from counterplay.strategic.lab import (
 @pytest.mark.parametrize("runner", ["play", "simulate"])
 def test_reports_only_never_lose_the_target(choice: str, runner: str) -> None:
     for seed in range(8):
-        population = instances.conservative_lb_instance(12, 0.1, target=seed)
+        population = instances.ConservativeInstance(12, 0.1, target=seed)
         learner = DeltaOnlyElimination(population.hypotheses, choice=choice, random_state=seed)
         stream = ApplicantStream(population, "report_only", random_state=seed)
         if runner == "play":
@@ -129,7 +129,7 @@ def test_bad_orders_are_refused() -> None:
 
 
 def test_blind_population_takes_the_predicted_number_of_mistakes() -> None:
-    population = instances.blind_lb_instance(20, 1 / 120, target=13)
+    population = instances.BlindInstance(20, 1 / 120, target=13)
     learner = SequentialElimination(population.hypotheses)
     play(learner, ApplicantStream(population, "blind", random_state=0), rounds=8000, fast=True)
     assert learner.mistakes == 13

@@ -24,7 +24,6 @@ from counterplay.strategic.lab import (
     DeltaOnlyElimination,
     EmpiricalPopulation,
     Feedback,
-    Mixture,
     QuantileProbe,
     SequentialElimination,
     StrategicLearner,
@@ -140,24 +139,6 @@ def test_a_learner_that_reads_hidden_fields_gets_none_or_an_error() -> None:
         play(Greedy(rules, random_state=0), Applicants(agents, "blind"))
 
 
-def test_mixtures_are_drawn_afresh_for_every_agent() -> None:
-    rules, agents = population(n=6, m=400)
-
-    class Coin(Spy):
-        def act(self, seen: Any = None) -> Any:
-            half = [(0.5, UnionPredictor(self.rules, [0])), (0.5, UnionPredictor(self.rules, [1]))]
-            return Mixture(half)
-
-    games = [play(Coin(rules), Applicants(agents, "blind"), random_state=s) for s in (0, 0, 1)]
-    assert np.array_equal(games[0]["yhat"], games[1]["yhat"])
-    assert not np.array_equal(games[0]["yhat"], games[2]["yhat"])
-    mixture = Mixture([(0.5, UnionPredictor(rules, [0])), (0.5, UnionPredictor(rules, [1]))])
-    each = [UnionPredictor(rules, [i]).loss(agents) for i in (0, 1)]
-    assert mixture.loss(agents) == pytest.approx(np.mean(each))
-    measured = np.mean([g["mistake"].mean() for g in games])
-    assert abs(measured - mixture.loss(agents)) < 4 * np.sqrt(0.25 / 1200)
-
-
 def test_games_continue_and_endless_games_need_a_length() -> None:
     rules, agents = population()
     learner = StrategicHalving(rules)
@@ -203,7 +184,7 @@ def test_shuffled_applicants_are_a_permutation() -> None:
 
 
 def test_distance_learners_are_refused_on_manipulation_sets() -> None:
-    population = instances.nonball_lb_instance(5, 0.05, target=1)
+    population = instances.NonBallInstance(5, 0.05, target=1)
     stream = ApplicantStream(population, "features_first", random_state=0)
     with pytest.raises(InformationError, match="no balls"):
         play(StrategicHalving(population.hypotheses), stream, rounds=10)

@@ -181,7 +181,7 @@ def test_best_cut_never_splits_equal_scores() -> None:
 def test_models_without_closed_form_are_refused() -> None:
     X = np.random.default_rng(0).normal(size=(60, 2))
     y = (X[:, 0] > 0).astype(int)
-    with pytest.raises(InvalidInputError, match="re-thresholded in closed form"):
+    with pytest.raises(InvalidInputError, match="no fitted binary linear model"):
         rethreshold(RandomForestClassifier(5).fit(X, y), 1.0)
     with pytest.raises(InvalidInputError, match="radius"):
         rethreshold(LogisticRegression().fit(X, y), -1.0)
@@ -195,8 +195,8 @@ def test_models_without_closed_form_are_refused() -> None:
         ({"radius": -1.0}, "radius"),
         ({"radius": []}, "radius"),
         ({"radius": "far"}, "radius"),
-        ({"radius": 1.0, "y": [0, 1]}, "rows but y"),
-        ({"radius": 1.0, "y": [2] * 60}, "but the model knows"),
+        ({"radius": 1.0, "y": [0, 1]}, "2 labels for 60 rows"),
+        ({"radius": 1.0, "y": [2] * 60}, "the labels have 2"),
         ({"radius": 1.0, "ability": [1.0]}, "ability"),
         ({"radius": 1.0, "confidence": 1.5}, "confidence"),
     ],

@@ -13,7 +13,6 @@ from counterplay.strategic.lab import (
     DistanceTableClass,
     MajorityHalving,
     SequentialElimination,
-    StrategicHalvingClassifier,
     ThresholdClass,
 )
 
@@ -186,17 +185,3 @@ def test_needs_the_features_first() -> None:
             StrategicHalving(ThresholdClass([1.0, 2.0])),
             Applicants(Agents(X=[[0.0]], y=[0], radius=0.0), "features_after"),
         )
-
-
-def test_front_door_counts_and_certifies() -> None:
-    desk = StrategicHalvingClassifier(ThresholdClass(np.arange(1.0, 17.0)))
-    assert desk.certified_error() == 1.0
-    for _ in range(200):
-        rule = desk.partial_fit_round([0.0])
-        accepted = rule.distance(np.array([[0.0]]))[0] <= 5.0
-        desk.observe(y=1, yhat=int(accepted))  # thresholds up to 5 accept her
-    assert desk.mistakes <= 4
-    expected = np.log((4 + 1) / 0.05) / desk.streak
-    assert desk.certified_error(0.05) == pytest.approx(expected)
-    assert "at most 4" in desk.summary()
-    assert desk.to_frame().loc[0, "bound"] == 4

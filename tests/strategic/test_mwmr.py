@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from counterplay.strategic import MWMR, Agents, Applicants, LinearClass, bounds, instances, play
-from counterplay.strategic.lab import worst_case_mistakes
+from counterplay.strategic.lab import mwmr_worst_mistakes
 from counterplay.strategic.mwmr import worst_case_table
 
 
@@ -14,7 +14,7 @@ from counterplay.strategic.mwmr import worst_case_table
 @pytest.mark.parametrize("n", [2, 4, 16, 64])
 def test_worst_case_is_below_the_refined_bound(n: int) -> None:
     T = 2 * n**2
-    V = worst_case_mistakes(n, T)
+    V = mwmr_worst_mistakes(n, T)
     refined = [bounds.mwmr_mistakes(n, t, "refined") for t in range(T + 1)]
     assert (np.asarray(refined) - V >= -1e-9).all()
     assert (np.diff(V) >= -1e-12).all()
@@ -22,12 +22,12 @@ def test_worst_case_is_below_the_refined_bound(n: int) -> None:
 
 @pytest.mark.claim("02.11")
 def test_worst_case_values() -> None:
-    V = worst_case_mistakes(64, 4096)
+    V = mwmr_worst_mistakes(64, 4096)
     assert V[64] == pytest.approx(16.96, abs=0.01)
     assert V[1024] == pytest.approx(50.38, abs=0.01)
     assert V[2048] == pytest.approx(60.70, abs=0.01)
     assert V[4096] == pytest.approx(63.0, abs=0.01)
-    small = worst_case_mistakes(16, 128)
+    small = mwmr_worst_mistakes(16, 128)
     assert [small[16], small[64], small[128]] == pytest.approx([6.30, 11.19, 13.81], abs=0.01)
 
 
@@ -54,7 +54,7 @@ def test_optimal_adversary_reaches_the_worst_case() -> None:
         learner = MWMR(worst.hypotheses, random_state=seed)
         runs.append(play(learner, worst.adversary()).mistakes)
     error = np.std(runs, ddof=1) / np.sqrt(len(runs))
-    assert abs(np.mean(runs) - worst_case_mistakes(16, 64)[-1]) <= 4 * error
+    assert abs(np.mean(runs) - mwmr_worst_mistakes(16, 64)[-1]) <= 4 * error
 
 
 @pytest.mark.claim("02.38")

@@ -15,7 +15,7 @@ from counterplay.strategic.lab import QuantileProbe
 def test_mean_error_on_the_proper_population(n: int) -> None:
     eps = 0.01
     T = bounds.quantile_probe_rounds(n, eps)
-    population = instances.proper_lb_instance(n, eps, target=1)
+    population = instances.ProperInstance(n, eps, target=1)
     losses = []
     for seed in range(6):
         probe = QuantileProbe(population.hypotheses, random_state=seed)
@@ -47,7 +47,7 @@ def test_mean_error_on_linear_rules_and_sparse_wrong() -> None:
         losses.append(probe.expected_loss(people))
     assert np.mean(losses) <= bounds.quantile_probe_error(64, T)
     for label in (0, 1):
-        population = instances.sparse_wrong(128, 0.03, label=label, target=5)
+        population = instances.SparseWrong(128, 0.03, label=label, target=5)
         losses = []
         for seed in range(10):
             probe = QuantileProbe(population.hypotheses, random_state=seed)

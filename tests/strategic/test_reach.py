@@ -109,7 +109,7 @@ def test_the_smaller_class_can_be_the_wanted_one() -> None:
     model = LogisticRegression(max_iter=2000).fit(X, np.where(Y == 1, "a", "b"))
     other = LogisticRegression(max_iter=2000).fit(X, np.where(Y == 1, "b", "a"))
     one = acceptance_distance(model, Z, positive="a")
-    two = acceptance_distance(other, Z)
+    two = acceptance_distance(other, Z, positive="b")
     assert np.allclose(one.upper, two.upper, rtol=1e-3, atol=1e-3)
     assert one.attained
     assert not two.attained
@@ -212,12 +212,14 @@ def test_other_models_get_an_upper_bound_only() -> None:
 
 def test_a_search_near_the_boundary_is_close_to_exact() -> None:
     """The search does not know that the model is linear, and still comes close."""
-    from counterplay.strategic.reach_search import search_moves
+    from counterplay.strategic.reach import _search_moves
 
     model = LogisticRegression(max_iter=2000).fit(X, Y)
     exact = acceptance_distance(model, Z)
     rejected = model.predict(Z) == 0
-    found, _ = search_moves(lambda rows: model.predict(rows) == 1, Z[rejected], X, NormMetric())
+    found, _ = _search_moves(
+        lambda rows: model.predict(rows) == 1, Z[rejected], X[model.predict(X) == 1], NormMetric()
+    )
     ratio = found / exact.upper[rejected]
     assert (ratio >= 1 - 1e-9).all()
     assert np.median(ratio) < 3
@@ -248,16 +250,19 @@ def test_frames_keep_their_names() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: acceptance_distance(object(), Z), "no predict"),
-        (lambda: acceptance_distance(LogisticRegression().fit(X, Y), Z[:, 0]), "2 axes"),
-        (lambda: acceptance_distance(LogisticRegression().fit(X, Y), Z * np.nan), "finite"),
+        (lambda: acceptance_distance(object(), Z), "model with predict is needed"),
+        (lambda: acceptance_distance(LogisticRegression().fit(X, Y), Z[:, 0]), "rows and columns"),
+        (
+            lambda: acceptance_distance(LogisticRegression().fit(X, Y), Z * np.nan),
+            "without missing",
+        ),
         (
             lambda: acceptance_distance(LogisticRegression().fit(X, Y), Z, costs=[1.0]),
-            "4 features but there are 1",
+            "4 features but 1 costs",
         ),
         (
             lambda: acceptance_distance(LogisticRegression().fit(X, Y), Z, positive="yes"),
-            "not among the classes",
+            "not a class",
         ),
         (
             lambda: acceptance_distance(DecisionTreeClassifier().fit(X, np.arange(300) % 3), Z),

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from counterplay.core.setting import Setting
 from counterplay.core.stats import binomial_p_value
 from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.strategic import (
@@ -32,7 +33,6 @@ from counterplay.strategic.lab import (
     UnionSamplingLearner,
     make_conservative,
 )
-from counterplay.strategic.settings import Setting
 
 
 @pytest.mark.claim("02.24")
@@ -103,7 +103,7 @@ def test_median_map_is_probably_approximately_correct() -> None:
 
 @pytest.mark.claim("02.25")
 def test_elimination_survivor_is_one_rule_in_the_blind_setting() -> None:
-    population = instances.blind_lb_instance(8, 1 / 48, target=5)
+    population = instances.BlindInstance(8, 1 / 48, target=5)
     search = LongestSurvivor(SequentialElimination(population.hypotheses), 1 / 48, 0.125)
     search.fit(ApplicantStream(population, "blind", random_state=0))
     assert search.predictor_.members.tolist() == [5]

@@ -86,9 +86,9 @@ def test_rank_shortcut_has_the_law_of_explicit_draws(m: int) -> None:
 def test_expected_error_is_below_the_thesis_bound_everywhere() -> None:
     T = 3000
     populations = [
-        instances.proper_lb_instance(16, 0.01, target=4),
-        instances.conservative_lb_instance(16, 0.01, target=4),
-        instances.sparse_wrong(64, 0.05, label=0, target=4),
+        instances.ProperInstance(16, 0.01, target=4),
+        instances.ConservativeInstance(16, 0.01, target=4),
+        instances.SparseWrong(64, 0.05, label=0, target=4),
     ]
     for population in populations:
         losses = []
@@ -114,7 +114,7 @@ def test_expected_error_is_below_the_thesis_bound_everywhere() -> None:
 @pytest.mark.parametrize(("share", "label"), [(0.01, 0), (0.05, 0), (0.01, 1)])
 def test_refined_bound_on_sparse_wrong(share: float, label: int) -> None:
     n, T, runs = 256, 4000, 20
-    population = instances.sparse_wrong(n, share, label=label, target=3)
+    population = instances.SparseWrong(n, share, label=label, target=3)
     losses = []
     for seed in range(runs):
         learner = UnionSamplingLearner(population.hypotheses, random_state=seed)
@@ -132,7 +132,7 @@ def test_refined_bound_on_sparse_wrong(share: float, label: int) -> None:
 def test_single_rules_break_the_refined_bound_and_pairs_are_needed() -> None:
     n, T = 1024, 20_000
     bound = bounds.union_sampling_error(n, T, "refined")
-    negative = instances.sparse_wrong(n, 0.01, label=0, target=3)
+    negative = instances.SparseWrong(n, 0.01, label=0, target=3)
     results = {}
     for levels in ("one", "powers"):
         learner = UnionSamplingLearner(negative.hypotheses, levels=levels, random_state=0)
@@ -144,7 +144,7 @@ def test_single_rules_break_the_refined_bound_and_pairs_are_needed() -> None:
         )
         results[levels] = negative.output_loss(learner)
     assert results["one"] > bound >= results["powers"]
-    positive = instances.sparse_wrong(n, 0.01, label=1, target=3)
+    positive = instances.SparseWrong(n, 0.01, label=1, target=3)
     learner = UnionSamplingLearner(positive.hypotheses, random_state=0)
     play(
         learner, ApplicantStream(positive, "features_after", random_state=1), rounds=2000, fast=True

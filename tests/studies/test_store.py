@@ -12,7 +12,7 @@ import pytest
 from counterplay.errors import StoreError
 from counterplay.studies.plan import Cell, plan_cells
 from counterplay.studies.provenance import Provenance
-from counterplay.studies.store import Store
+from counterplay.studies.store import Store, StoredCell
 
 ORIGIN = Provenance("0.1.0", "abc", "Python")
 
@@ -143,4 +143,68 @@ def test_r2_every_column_is_covered(tmp_path: Path, cells: list[Cell], column: s
     database.commit()
     database.close()
     with Store(path) as store, pytest.raises(StoreError, match="is damaged"):
+        list(store.rows())
+
+
+def _forge(path: Path, **columns: object) -> None:
+    """Write a row by hand, with the digest that belongs to it."""
+    database = sqlite3.connect(path)
+    names = [field.name for field in dataclasses.fields(StoredCell)]
+    quoted = [f'"{name}"' for name in names]
+    old = database.execute(f"SELECT {', '.join(quoted)} FROM cell").fetchone()
+    row = StoredCell(**(dict(zip(names, old)) | columns))
+    marks = ", ".join("?" * (len(names) + 1))
+    database.execute("DELETE FROM cell")
+    database.execute(
+        f"INSERT INTO cell ({', '.join(quoted)}, digest) VALUES ({marks})",
+        (*(getattr(row, name) for name in names), row.digest()),
+    )
+    database.commit()
+    database.close()
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"record": "not JSON"},
+        {"record": "[1, 2]"},
+        {"record": '{"y": NaN}'},
+        {"record": '{"y": 1, "y": 2}'},
+        {"record": '{"y": {"deep": 1}}'},
+        {"record": '{"y": ["float", "zz"]}'},
+        {"record": "[" * 100_000},
+        {"record": '{"y": ' + "9" * 5000 + "}"},
+        {"record": b"\xff\xfe"},
+        {"record": 7},
+        {"seed": "many"},
+        {"wall_time": "long"},
+        {"version": 2.5},
+        {"params": "?"},
+    ],
+)
+def test_r2_records_that_are_not_ours_are_named(tmp_path: Path, cells: list[Cell], columns):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as store:
+        store.add(cells[0], {"y": 0.5}, 0.1, ORIGIN)
+    _forge(path, **columns)
+    with Store(path) as store:
+        with pytest.raises(
+            StoreError, match=r"record of sample/walk, cell .* add --refresh"
+        ) as told:
+            list(store.rows())
+        assert str(told.value).isascii()
+        assert len(str(told.value)) < 300 + len(str(path))
+        assert store.forget_damaged("sample/walk") == 1
+
+
+def test_a_damaged_file_says_what_to_do(tmp_path: Path, cells: list[Cell]):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as store:
+        for cell in cells:
+            store.add(cell, {"y": "x" * 500}, 0.1, ORIGIN)
+    data = bytearray(path.read_bytes())
+    data[4096:] = bytes(len(data) - 4096)
+    path.write_bytes(data)
+    told = r"damaged.* move it away, the same command computes"
+    with pytest.raises(StoreError, match=told), Store(path) as store:
         list(store.rows())

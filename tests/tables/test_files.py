@@ -105,3 +105,19 @@ def test_missing_files_and_damaged_parquet(tmp_path: Path) -> None:
     for content in (b"nothing", b"PAR1" + b"\x00" * 50):
         with pytest.raises(CounterplayError):
             read_table(write(tmp_path, content, "t.parquet"))
+
+
+def test_decimal_commas_are_not_taken_for_the_delimiter(tmp_path: Path) -> None:
+    """Three numbers with decimal commas are four cells by either delimiter; the names decide."""
+    path = tmp_path / "cars.csv"
+    path.write_text("comfort;price;noise;seats\n0,5;10,0;3,1;4\n0,7;20,0;2,5;5\n0,9;1,5;2,0;2\n")
+    table = read_table(path)
+    assert list(table.frame.columns) == ["comfort", "price", "noise", "seats"]
+    assert table.frame["price"].tolist() == [10.0, 20.0, 1.5]
+
+
+def test_a_cell_that_is_too_large_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "large.csv"
+    path.write_text("a,b\n1," + "x" * 200_000 + "\n")
+    with pytest.raises(InvalidInputError, match=r"large\.csv line 2"):
+        read_table(path)

@@ -134,3 +134,11 @@ def test_a_complaint_of_the_model_is_one_sentence(frame: pd.DataFrame, y: np.nda
 def test_what_cannot_predict_is_refused(bad: object) -> None:
     with pytest.raises(InvalidInputError, match="fitted model with predict"):
         FittedModel.of(bad)
+
+
+def test_a_model_without_data_is_not_given_shares() -> None:
+    fitted = FittedModel.of(LogisticRegression().fit([[0.0], [1.0]], ["no", "yes"]))
+    with pytest.raises(InvalidInputError, match="the model answers 'no' or 'yes'") as caught:
+        fitted.positive()
+    assert "%" not in str(caught.value)
+    assert fitted.positive("yes") == "yes"

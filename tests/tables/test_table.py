@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -159,6 +161,39 @@ def test_what_is_no_table_is_refused_in_one_sentence(bad: object, sentence: str)
     assert len(str(caught.value)) <= 300
 
 
+class Tensor:
+    """Something that knows how to become an array, and no more."""
+
+    def __init__(self, values: object) -> None:
+        self.values = values
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        return np.array(self.values, dtype=dtype)  # type: ignore[call-overload]
+
+
+def test_what_can_become_an_array_is_read_as_one() -> None:
+    table = Table.of(Tensor([[1.0, 2.0], [3.0, 4.0]]), Tensor([0, 1]))
+    np.testing.assert_array_equal(table.numbers(), [[1.0, 2.0], [3.0, 4.0]])
+    assert table.labels is not None
+    assert table.labels.codes.tolist() == [0, 1]
+    with pytest.raises(InvalidInputError, match="must have rows and columns"):
+        Table.of(Tensor([1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (np.array([[1j]]), "Complex data not supported"),
+        (np.empty((2, 0)), r"0 feature\(s\) \(shape=\(2, 0\)\) while a minimum of 1 is required"),
+        (np.array([1.0, 2.0]), "Reshape your data"),
+        (np.array([[np.nan]]), "NaN"),
+    ],
+)
+def test_refusals_have_the_words_that_checks_of_estimators_look_for(bad: Any, words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        Table.of(bad).numbers()
+
+
 def test_cells_that_are_nothing_are_named() -> None:
     frame = pd.DataFrame({"odd": [[1, 2], [3]]})
     with pytest.raises(InvalidInputError, match="column 'odd' holds"):
@@ -209,3 +244,11 @@ def test_ten_thousand_columns() -> None:
     names = [f"c{j}" for j in range(10_000)]
     frame = pd.DataFrame(np.zeros((2, 10_000)), columns=names)
     assert Table.of(frame[names[::-1]]).select(names).names == tuple(names)
+
+
+@pytest.mark.parametrize("given", ["sample_weight", "groups"])
+def test_weights_and_groups_in_another_order_are_refused(people: pd.DataFrame, given: str) -> None:
+    values = pd.Series([1, 2, 3, 4], index=people.index)
+    assert len(Table.of(people, **{given: values})) == 4
+    with pytest.raises(InvalidInputError, match=f"{given} has the rows of X in another order"):
+        Table.of(people, **{given: values[::-1]})

@@ -290,8 +290,8 @@ def test_e1_a_model_that_misses_every_word_positive_is_taken_down() -> None:
             assert guard.allowed == (0, 1)
             guard.observe(X, y)
         assert guard.allowed == (1,)
-    unclear = ChampionChallenger(models, budget, horizon=200, random_state=0)
-    with pytest.raises(InvalidInputError, match="labels are 'no', 'yes'"):
-        unclear.observe(X, y)
+    assert "must not be missed: 'yes'" in live.report().summary()
+    with pytest.raises(InvalidInputError, match=r"which label .* models' labels are 'no', 'yes'"):
+        ChampionChallenger(models, budget, horizon=200)
     with pytest.raises(InvalidInputError, match="none of the models' labels"):
         ChampionChallenger(models, budget, horizon=200, positive="ja")

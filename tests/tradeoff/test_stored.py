@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counterplay.errors import AssumptionWarning, InvalidInputError
+from counterplay.errors import AssumptionWarning, InvalidStateError
 from counterplay.tradeoff import (
     ChampionChallenger,
     CusumOracle,
@@ -23,6 +23,7 @@ from counterplay.tradeoff import (
     HarmBudget,
     ReactivationLearner,
 )
+from counterplay.tradeoff.champion import _digest
 from counterplay.tradeoff.lab import AdaNormalHedge, Losses, RestartOnDeactivation
 
 WRONG = ("false", None, -1, 10**6, 1.5, math.nan, {}, [], [1], 1e300)
@@ -40,15 +41,20 @@ def played(policy: str = "guaranteed", rounds: int = 130, **options: Any) -> Cha
 
 
 def stored(policy: str = "guaranteed") -> dict[str, Any]:
-    """A state without its digest, so that the checks of the parts are what refuses it."""
+    """A state without its digest."""
     state: dict[str, Any] = json.loads(played(policy).to_json())
     del state["digest"]
     return state
 
 
+def mended(state: dict[str, Any]) -> str:
+    """A text with the digest of its content, so that the checks of the parts are what refuses."""
+    return json.dumps({**state, "digest": _digest(state)})
+
+
 def refused(state: dict[str, Any], match: str | None = None) -> None:
-    with pytest.raises(InvalidInputError, match=match):
-        ChampionChallenger.from_json(json.dumps(state))
+    with pytest.raises(InvalidStateError, match=match):
+        ChampionChallenger.from_json(mended(state))
 
 
 def parts(state: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -61,7 +67,7 @@ def parts(state: dict[str, Any]) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("policy", ["guaranteed", "adaptive"])
 def test_e11_every_part_dropped_or_of_another_kind_is_refused(policy: str) -> None:
     state = stored(policy)
-    ChampionChallenger.from_json(json.dumps(state))
+    ChampionChallenger.from_json(mended(state))
     for number, part in enumerate(list(parts(state))):
         for name, value in part.items():
             for wrong in (*WRONG, "dropped"):
@@ -100,7 +106,9 @@ FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         "_watchdog|events",
     ),
     "played": (lambda s: s["state"]["_played"].update(__array__=[0.0, 0.0]), "_played"),
-    "live": (lambda s: s["state"].update(_live=(s["state"]["_live"] + 1) % 3), "_live"),
+    "live": (lambda s: s["state"].update(_live=1), "no part named '_live'"),
+    "last switch": (lambda s: s["state"]["_switches"].pop(), "_switches|_played"),
+    "no switch": (lambda s: s["state"].update(_switches=[]), "_switches"),
     "level": (lambda s: s["state"]["_level"].update(__array__=[0.0] * 3), "_level"),
     "no watchdog": (lambda s: s["state"]["_learner"]["state"].pop("_watchdog"), "_watchdog"),
     "null watchdog": (
@@ -109,10 +117,10 @@ FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "models": (lambda s: s["params"].update(n_models=10**9), "n_models"),
     "reviews": (lambda s: s["params"].update(horizon=10**12, review_every=1), "resets"),
-    "take-downs": (lambda s: s["state"].update(_downs=0), "_downs"),
+    "take-downs": (lambda s: s["state"].update(_downs=0), "no part named '_downs'"),
     "events": (
         lambda s: s["state"]["_learner"]["state"]["_watchdog"]["state"].update(events=[]),
-        "active|_downs",
+        "active|_sleep",
     ),
 }
 
@@ -121,7 +129,7 @@ FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 def test_e11_forged_parts_are_refused_by_name(forgery: str) -> None:
     change, match = FORGERIES[forgery]
     state = stored()
-    assert state["state"]["_downs"] > 0
+    assert state["state"]["_learner"]["state"]["_watchdog"]["state"]["events"]
     change(state)
     refused(state, match)
 
@@ -130,7 +138,18 @@ def test_e11_any_change_is_noticed_by_the_digest() -> None:
     state = json.loads(played().to_json())
     level = state["state"]["_learner"]["state"]["_watchdog"]["state"]["_level"]["__array__"]
     level[1] *= 0.999  # fits all other parts
-    refused(state, "changed after it was written")
+    with pytest.raises(InvalidStateError, match="changed after it was written"):
+        ChampionChallenger.from_json(json.dumps(state))
+    del state["digest"]
+    with pytest.raises(InvalidStateError, match="changed after it was written"):
+        ChampionChallenger.from_json(json.dumps(state))
+
+
+def test_e11_a_state_of_another_budget_is_refused() -> None:
+    text = played().to_json()
+    assert ChampionChallenger.from_json(text, budget=HarmBudget(0.1, 4.0)).rounds == 130
+    with pytest.raises(InvalidStateError, match="stored with the budget"):
+        ChampionChallenger.from_json(text, budget=HarmBudget(0.1, 5.0))
 
 
 def test_e11_foreign_indices_never_reach_compiled_code() -> None:
@@ -140,6 +159,9 @@ import json, sys, warnings
 import numpy as np
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import ChampionChallenger
+from counterplay.tradeoff.champion import _digest
+def mended(state):
+    return json.dumps({**state, "digest": _digest(state)})
 warnings.simplefilter("ignore")
 text = sys.stdin.read()
 rng = np.random.default_rng(0)
@@ -148,14 +170,17 @@ for rows in ([10**6] * 3, [5] * 3, [-7] * 3):
     state = json.loads(text)
     del state["digest"]
     state["state"]["_learner"]["state"]["_group"]["__array__"] = rows
-    texts.append(json.dumps(state))
+    texts.append(mended(state))
 plain = json.loads(text)
 del plain["digest"]
 plain = json.dumps(plain)
 for _ in range(300):
     letters = list(plain)
     letters[rng.integers(len(plain))] = chr(rng.integers(32, 127))
-    texts.append("".join(letters))
+    try:
+        texts.append(mended(json.loads("".join(letters))))
+    except ValueError:
+        texts.append("".join(letters))
 refused = 0
 for damaged in texts:
     try:
@@ -229,5 +254,5 @@ def test_e11_learners_alone_refuse_damaged_arrays(kind: str) -> None:
             state["state"][name] = {**value, "__array__": [1] * (n + 1), "shape": [n + 1]}
         else:
             state["state"][name] = "false"
-        with pytest.raises(InvalidInputError):
+        with pytest.raises(InvalidStateError):
             type(learner).from_json(json.dumps(state))

@@ -7,22 +7,27 @@ Source: docs/theory/08-elicitation.md, "Sessions".
 
 from __future__ import annotations
 
-import hashlib
 import json
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+import msgspec
 import typer
 
-from counterplay.core.files import write_atomic
-from counterplay.core.validation import IntArray
+from counterplay.core import export_bodies as lines
+from counterplay.core.exports import EventChain, write_export
+from counterplay.core.files import read_limited, write_atomic
+from counterplay.core.records import LIMIT, read_record, write_record
 from counterplay.elicitation.catalogue import Catalogue
 from counterplay.elicitation.comparisons import Answer, Option, Query
 from counterplay.elicitation.polytope_elicitor import PolytopeElicitor
 from counterplay.elicitation.results import ElicitationResult
-from counterplay.errors import ContradictionError, InvalidInputError
+from counterplay.elicitation.saved import SavedTerminal, Setup
+from counterplay.errors import ContradictionError, InvalidInputError, InvalidStateError
+from counterplay.tables import read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +60,10 @@ def elicit(
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget a saved session.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the choice of questions.")] = 0,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Write answers and result as .jsonl for 'counterplay verify'."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Find the item you want by comparing two at a time; stop and resume whenever you like."""
@@ -62,31 +71,37 @@ def elicit(
 
     console = Console(stderr=as_json, highlight=False)
     path = session or catalogue.with_name(catalogue.name + ".elicit.json")
-    digest = _digest(catalogue)
+    table = read_table(catalogue)
+    for note in table.notes:
+        console.print(f"{catalogue.name}: {note}", markup=False)
+    frame, digest = _numbered(table.frame), table.sha256
     saved = None if fresh else _read_session(path, catalogue, digest)
-    frame = _read_table(catalogue)
     if saved is None:
         benefits, costs = benefit or [], cost or []
         if not benefits and not costs:
             benefits, costs = _ask_columns(frame, name, console)
-        setup = {"benefits": benefits, "costs": costs, "name": name or _naming_column(frame)}
+        naming = name or _naming_column(frame)
+        setup = Setup(benefits=tuple(benefits), costs=tuple(costs), name=naming)
     else:
-        setup = saved["setup"]
+        setup = saved.setup
         _check_setup(setup, benefit, cost, path)
-    items, rows = _catalogue(frame, setup, console)
-    elicitor = (
-        PolytopeElicitor(items, target_regret=target, random_state=seed)
-        if saved is None
-        else PolytopeElicitor.from_json(json.dumps(saved.get("elicitor")), items)
-    )
-    talk = Questionnaire(elicitor, items, console, path, {"digest": digest, "setup": setup})
+    items = _catalogue(frame, setup, console)
+    if saved is None:
+        elicitor = PolytopeElicitor(items, target_regret=target, random_state=seed)
+    else:
+        with _or_start_over():
+            elicitor = PolytopeElicitor.from_json(json.dumps(saved.elicitor), items)
+    talk = Questionnaire(elicitor, items, console, path, digest, setup)
     if saved is not None:
         console.print(f"resumed after {len(elicitor.events)} answers from {path.name}")
     if talk.run():
         result = elicitor.result()
         talk.show_result(result)
+        if export is not None:
+            write_atomic(export, export_text(catalogue.name, elicitor, items))
+            console.print(f"wrote {export}; check it with: counterplay verify {export}")
         if as_json:
-            typer.echo(json.dumps(_result_record(result, items, rows)))
+            typer.echo(json.dumps(_result_record(result, items)))
 
 
 @dataclass
@@ -97,7 +112,9 @@ class Questionnaire:
     catalogue: Catalogue
     console: Console
     path: Path
-    header: dict[str, Any] = field(default_factory=dict)
+    digest: str
+    """Of the file the questionnaire is about."""
+    setup: Setup
 
     def run(self) -> bool:
         """Ask until done; return False if the person left before."""
@@ -121,13 +138,14 @@ class Questionnaire:
 
     def save(self) -> None:
         """Write the session, completely or not at all."""
-        state = {
-            "kind": "questionnaire",
-            "version": 1,
-            **self.header,
-            "elicitor": json.loads(self.elicitor.to_json()),
-        }
-        write_atomic(self.path, json.dumps(state, indent=1))
+        record = SavedTerminal(
+            kind="questionnaire",
+            version=2,
+            digest=self.digest,
+            setup=self.setup,
+            elicitor=json.loads(self.elicitor.to_json()),
+        )
+        write_atomic(self.path, write_record(record) + "\n")
 
     def show_question(self, query: Query) -> None:
         """Print both options side by side."""
@@ -242,53 +260,39 @@ def _better(first: float, second: float) -> int | None:
     return None if first == second else int(second > first)
 
 
-def _digest(path: Path) -> str:
-    if not path.is_file():
-        raise InvalidInputError(f"there is no file {path}; give the path of a .csv or .parquet")
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with its rows counted from 0; a named index becomes a column."""
+    name = frame.index.name
+    return frame.reset_index(drop=not isinstance(name, str) or name in frame.columns)
 
 
-def _read_table(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
+@contextmanager
+def _or_start_over() -> Iterator[None]:
+    """A damaged session says what to do about it."""
     try:
-        if path.suffix.lower() == ".parquet":
-            return pd.read_parquet(path)
-        return pd.read_csv(path)
-    except (ValueError, OSError) as error:
-        reason = str(error).strip()
-        raise InvalidInputError(f"{path.name} cannot be read as a table: {reason}") from None
+        yield
+    except InvalidStateError as error:
+        raise InvalidStateError(f"{error!s:.270}; start over with --fresh") from None
 
 
-def _read_session(path: Path, catalogue: Path, digest: str) -> dict[str, Any] | None:
+def _read_session(path: Path, catalogue: Path, digest: str) -> SavedTerminal | None:
     if not path.exists():
         return None
-    try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError:
-        saved = None
-    parts = saved if isinstance(saved, dict) else {}
-    if parts.get("kind") != "questionnaire" or not _is_setup(parts.get("setup")):
-        raise InvalidInputError(f"{path} is not a saved questionnaire; start over with --fresh")
-    if saved.get("digest") != digest:
+    what = f"the saved questionnaire {path.name[:80]}"
+    data = read_limited(path, what="the saved questionnaire", limit=LIMIT)
+    with _or_start_over():
+        saved = read_record(data, SavedTerminal, what=what)
+    if saved.digest != digest:
         raise InvalidInputError(
             f"{catalogue.name} has changed since {path.name} was saved; start over with --fresh"
         )
-    return parts
-
-
-def _is_setup(setup: Any) -> bool:
-    if not isinstance(setup, dict):
-        return False
-    lists = [setup.get("benefits"), setup.get("costs")]
-    words = all(isinstance(part, list) and all(type(c) is str for c in part) for part in lists)
-    return words and isinstance(setup.get("name", 0), str | None)
+    return saved
 
 
 def _check_setup(
-    setup: dict[str, Any], benefit: list[str] | None, cost: list[str] | None, path: Path
+    setup: Setup, benefit: list[str] | None, cost: list[str] | None, path: Path
 ) -> None:
-    for given, known in ((benefit, setup["benefits"]), (cost, setup["costs"])):
+    for given, known in ((benefit, setup.benefits), (cost, setup.costs)):
         if given is not None and list(given) != list(known):
             raise InvalidInputError(
                 f"{path.name} was started with other columns ({', '.join(known) or 'none'}); "
@@ -318,22 +322,17 @@ def _ask_columns(
     return benefits, costs
 
 
-def _catalogue(
-    frame: pd.DataFrame, setup: dict[str, Any], console: Console
-) -> tuple[Catalogue, IntArray]:
-    """The complete items, and the row of the file each of them comes from."""
-    columns = [*setup["benefits"], *setup["costs"]]
+def _catalogue(frame: pd.DataFrame, setup: Setup, console: Console) -> Catalogue:
+    """Return the complete items; each keeps the number of its row in the file."""
+    columns = [*setup.benefits, *setup.costs]
     known = [column for column in columns if column in frame.columns]
-    rows = np.flatnonzero(frame[known].notna().all(axis=1))
-    complete = frame.iloc[rows]
+    complete = frame[frame[known].notna().all(axis=1)]
     if len(complete) < len(frame):
         console.print(f"left out {len(frame) - len(complete)} items with missing numbers")
-    if len(complete) == 1:
-        raise InvalidInputError("the catalogue has only one complete item; a choice needs two")
-    items = Catalogue(
-        complete, benefits=setup["benefits"], costs=setup["costs"], name=setup["name"]
-    )
-    return items, rows
+    if len(complete) < 2:
+        found = "only one complete item" if len(complete) else "no complete item"
+        raise InvalidInputError(f"the catalogue has {found}; a choice needs two")
+    return Catalogue(complete, benefits=setup.benefits, costs=setup.costs, name=setup.name)
 
 
 def _naming_column(frame: pd.DataFrame) -> str | None:
@@ -344,10 +343,50 @@ def _naming_column(frame: pd.DataFrame) -> str | None:
     return None
 
 
-def _result_record(result: ElicitationResult, items: Catalogue, rows: IntArray) -> dict[str, Any]:
-    """The result for programs; ``row`` counts the rows of the file from 0, without the header."""
+def export_text(study: str, elicitor: PolytopeElicitor, items: Catalogue) -> str:
+    """Answers and result as an export: a chain of events that ``counterplay verify`` recomputes."""
+    chain, who = EventChain("person"), "person"
+    pool = elicitor._state_or_new().pool
+    for number, entry in enumerate(elicitor.events):
+        ids = (None, None) if entry.options is None else [pool.items[i] for i in entry.options]
+        first, second = (
+            lines.Shown(id=i, values=tuple(values.tolist()))
+            for i, values in zip(ids, (entry.first, entry.second))
+        )
+        body = lines.Answered(
+            number=number,
+            shown=lines.Pair(first=first, second=second),
+            answer=entry.answer.value,
+            purpose=entry.purpose,
+            about=entry.about,
+        )
+        chain.add("elicit.answered", msgspec.to_builtins(body), actor=who)
+    result = elicitor.result()
+    stated = lines.ElicitationStated(
+        item=result.index,
+        regret_certificate=result.regret_certificate,
+        set_aside=tuple(sorted(elicitor._state_or_new().aside)),
+        questions=len(elicitor.events),
+    )
+    chain.add("elicit.result", msgspec.to_builtins(stated), actor=who)
+    config = lines.ElicitationConfig(
+        items=tuple(map(tuple, items.values.tolist())),
+        target=elicitor.target_regret,
+        wrong_answers=elicitor.wrong_answers,
+        columns=lines.Columns(
+            benefits=tuple(map(str, items.benefits)),
+            costs=tuple(map(str, items.costs)),
+            scale=items.scale,
+            rows=tuple(map(int, items.index)),
+        ),
+    )
+    return write_export(study, "elicitation", msgspec.to_builtins(config), [chain])
+
+
+def _result_record(result: ElicitationResult, items: Catalogue) -> dict[str, Any]:
+    """Return the result for programs; ``row`` counts the rows from 0, without the header."""
     return {
-        "row": int(rows[result.index]),
+        "row": int(result.row),
         "name": items.names[result.index],
         "regret_certificate": result.regret_certificate,
         "questions": result.n_queries,

@@ -8,12 +8,12 @@ computes plans nobody leaves (stable), plans nobody would swap out of (envy-free
     plan = plan_contributions(game, names=["north", "south", "east"])
     print(plan.summary()); plan.to_frame(); plan.plot()
 
-Audits say of any plan who over-contributes and who envies whom. ``training`` measures, on real
-training runs, how far a party could defect unnoticed under federated averaging and MW-FED;
-``flower`` runs MW-FED on Flower. Exact solvers and certificates are in ``lab``.
+Audits say of any plan who over-contributes and who envies whom. ``lab`` has exact solvers and
+certificates, and measures on real training runs how far a party could defect unnoticed under the
+federated averaging and the MW-FED of ``counterplay.federated``.
 """
 
-from counterplay.contribution import bounds, instances, lab, training
+from counterplay.contribution import bounds, instances, lab
 from counterplay.contribution.audit import envy_report, stability_report
 from counterplay.contribution.coverage import CoverageGame
 from counterplay.contribution.dynamics import best_response_dynamics
@@ -42,5 +42,4 @@ __all__ = [
     "plan_contributions",
     "predicted_margins",
     "stability_report",
-    "training",
 ]

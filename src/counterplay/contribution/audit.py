@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.contribution.game import CollabGame, Tolerances
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new
 from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, FloatArray, check_real
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 DEFAULT = Tolerances()
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Allocation(Report):
     """One plan: who contributes how much, what everybody gets, and why it can be trusted.
@@ -62,6 +64,7 @@ class Allocation(Report):
         return party_bars(axes_or_new(ax), {f"{self.concept} plan": self.theta}, names)
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class StabilityReport(Report):
     """Who could hold data back: contribution minus best response, party by party.
@@ -111,6 +114,7 @@ class StabilityReport(Report):
         return party_bars(axes_or_new(ax), bars, names)
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class EnvyReport(Report):
     """Who would rather carry a lighter party's load.
@@ -172,6 +176,7 @@ class EnvyReport(Report):
         return axes
 
 
+@checked
 def is_feasible(game: CollabGame, theta: ArrayLike, tol: Tolerances = DEFAULT) -> bool:
     """Return whether every party reaches its target.
 
@@ -184,6 +189,7 @@ def is_feasible(game: CollabGame, theta: ArrayLike, tol: Tolerances = DEFAULT) -
     return bool((game.utilities(theta) >= game.mu - tol.u).all())
 
 
+@checked
 def stability_report(
     game: CollabGame, theta: ArrayLike, tol: Tolerances = DEFAULT
 ) -> StabilityReport:
@@ -217,6 +223,7 @@ def stability_report(
     )
 
 
+@checked
 def envy_report(game: CollabGame, theta: ArrayLike, tol: Tolerances = DEFAULT) -> EnvyReport:
     """Say who would rather carry the load of a strictly lighter party, with margins.
 
@@ -243,6 +250,7 @@ def envy_report(game: CollabGame, theta: ArrayLike, tol: Tolerances = DEFAULT) -
     )
 
 
+@checked
 def price_ratio(total: float, optimal_total: float) -> float:
     """Return what a property costs: total of a plan that has it over the cheapest total.
 
@@ -280,6 +288,7 @@ def allocation(
     )
 
 
+@checked
 def natural_residual(game: CollabGame, theta: ArrayLike) -> float:
     """Return ``max_i |min(theta_i, u_i - mu_i)|``: zero exactly at stable plans of smooth games."""
     vector = game._vector(theta)

@@ -9,9 +9,11 @@ from math import log, sqrt
 
 from scipy.optimize import brentq
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import check_int, check_positive_int, check_real
 
 
+@checked
 def flower_linear_opt(s: int) -> float:
     """Cheapest total of the linear flower: the core brings ``s``.
 
@@ -23,6 +25,21 @@ def flower_linear_opt(s: int) -> float:
     return float(_check(s))
 
 
+@checked
+def flower_petal(s: int) -> float:
+    """What each petal brings in the stable plan of the linear flower: ``s/(2s-1)``.
+
+    On the coverage flower it is a lower bound.
+
+    Examples
+    --------
+    >>> round(flower_petal(4), 6)
+    0.571429
+    """
+    return _check(s) / (2 * s - 1)
+
+
+@checked
 def flower_linear_stable(s: int) -> float:
     """Total of the stable plan of the linear flower: ``b s/(2s-1)``, all from petals.
 
@@ -34,6 +51,7 @@ def flower_linear_stable(s: int) -> float:
     return _check(s) ** 3 / (2 * s - 1)
 
 
+@checked
 def flower_linear_envy_free(s: int) -> float:
     """Cheapest envy-free total of the linear flower: everybody brings 1/2.
 
@@ -45,6 +63,7 @@ def flower_linear_envy_free(s: int) -> float:
     return (_check(s) ** 2 + 1) / 2
 
 
+@checked
 def flower_linear_pos(s: int) -> float:
     """Price of stability of the linear flower, ``b/(2s-1)``: about ``sqrt(k)/2``.
 
@@ -56,6 +75,7 @@ def flower_linear_pos(s: int) -> float:
     return _check(s) ** 2 / (2 * s - 1)
 
 
+@checked
 def flower_linear_pof(s: int) -> float:
     """Price of fairness of the linear flower, ``(b+1)/(2s)``: about ``sqrt(k)/2``.
 
@@ -67,6 +87,7 @@ def flower_linear_pof(s: int) -> float:
     return (_check(s) ** 2 + 1) / (2 * s)
 
 
+@checked
 def flower_coverage_relaxed_opt(s: int) -> float:
     """Value of the convex relaxation of the coverage flower: ``ln(1-1/s)/ln(1-1/b)``.
 
@@ -80,6 +101,7 @@ def flower_coverage_relaxed_opt(s: int) -> float:
     return log(1 - 1 / _check(s)) / log(1 - 1 / s**2)
 
 
+@checked
 def flower_coverage_core_only(s: int) -> float:
     """Samples of the core alone that satisfy everybody, the last one fractional.
 
@@ -93,6 +115,7 @@ def flower_coverage_core_only(s: int) -> float:
     return whole + s**2 * (1 - (1 - 1 / s) / keep)
 
 
+@checked
 def flower_coverage_stable(s: int) -> float:
     """Total of the stable plan of the coverage flower; the core brings nothing.
 
@@ -106,6 +129,7 @@ def flower_coverage_stable(s: int) -> float:
     return s**2 * _level(_check(s), s)
 
 
+@checked
 def flower_coverage_equal(s: int) -> float:
     """Cheapest total of the coverage flower if everybody brings the same.
 
@@ -117,6 +141,7 @@ def flower_coverage_equal(s: int) -> float:
     return (s**2 + 1) * _level(_check(s), s + 1)
 
 
+@checked
 def flower_petal_lower_bound() -> float:
     """Constant of the proof: petals bring at least ``1/(3 ln 4)`` in every stable plan.
 
@@ -128,6 +153,7 @@ def flower_petal_lower_bound() -> float:
     return 1 / (3 * log(4))
 
 
+@checked
 def cycle_real_level(mu: float) -> float:
     """Stable contribution of the real cycle on [0, 1]: ``1 - sqrt(2(1-mu))`` for ``mu < 1``.
 
@@ -139,6 +165,7 @@ def cycle_real_level(mu: float) -> float:
     return 1 - sqrt(2 * (1 - check_real(mu, "mu", low=0.5, high=1.0, open_high=True)))
 
 
+@checked
 def cycle_equilibria(m: int) -> int:
     """Number of whole-number stable plans of the cycle that needs ``m`` samples: 0 if m is odd.
 
@@ -150,6 +177,7 @@ def cycle_equilibria(m: int) -> int:
     return 1 - check_positive_int(m, "m") % 2
 
 
+@checked
 def best_response_lipschitz(c1: float, c2: float) -> float:
     """How far a best response moves per unit that the others move: ``c1 / c2``.
 
@@ -161,6 +189,7 @@ def best_response_lipschitz(c1: float, c2: float) -> float:
     return check_real(c1, "c1", low=0.0) / check_real(c2, "c2", low=0.0, open_low=True)
 
 
+@checked
 def pair_segment_utility(alpha: float) -> float:
     """Utility of two identical parties that share one sample: ``3/4 - alpha(1-alpha)/8``.
 
@@ -183,4 +212,4 @@ def _level(s: int, copies: int) -> float:
 
 
 def _check(s: int) -> int:
-    return check_int(s, "s", low=2)
+    return check_int(s, "s", low=2, high=10**9)

@@ -14,6 +14,7 @@ from counterplay.contribution.audit import natural_residual, party_frame
 from counterplay.contribution.game import CollabGame
 from counterplay.contribution.linear import LinearGame, as_linear_game
 from counterplay.contribution.social_optimum import socially_optimal_linear
+from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_linear
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class CoreSetCertificate(Report):
     """A stable plan is the social optimum of the parties that contribute."""
@@ -81,6 +83,7 @@ class CoreSetCertificate(Report):
         return party_frame({"theta": self.theta, "core": self.theta > 0})
 
 
+@checked
 def core_set_certificate(
     W: Any, mu: ArrayLike | None = None, theta_eq: ArrayLike | None = None, *, tol: float = 1e-7
 ) -> CoreSetCertificate:
@@ -140,6 +143,7 @@ def core_set_certificate(
     )
 
 
+@checked
 @dataclass(frozen=True)
 class ConditionReport(Report):
     """Whether a theorem applies, and which of its conditions fail."""
@@ -161,6 +165,7 @@ class ConditionReport(Report):
         return pd.DataFrame({"failed": list(self.failed)})
 
 
+@checked
 def pos_is_one(W: Any, mu: ArrayLike | None = None) -> ConditionReport:
     """Say whether diagonal dominance makes stability free, with the conditions that fail.
 
@@ -190,6 +195,7 @@ def pos_is_one(W: Any, mu: ArrayLike | None = None) -> ConditionReport:
     return ConditionReport(not failed, failed)
 
 
+@checked
 def stable_implies_envy_free(W: Any) -> ConditionReport:
     """Say whether every stable plan is envy-free: ``W_ij < W_ii`` for all ``j != i``.
 
@@ -209,6 +215,7 @@ def stable_implies_envy_free(W: Any) -> ConditionReport:
     return ConditionReport(not failed, failed)
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class WellBehavedReport(Report):
     """Smallest own and largest cross effect on a box; a stable plan exists if ``c2 > 0``."""
@@ -240,6 +247,7 @@ class WellBehavedReport(Report):
         return party_frame({"c1": self.c1, "c2": self.c2, "corner": self.corner})
 
 
+@checked
 def well_behaved_report(game: CollabGame, C: ArrayLike | None = None) -> WellBehavedReport:
     """Return the constants of the existence theorem on the box ``[0, C]``.
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from counterplay.contribution.game import CollabGame, _frozen, crossing_level
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -23,12 +24,15 @@ from counterplay.core.validation import (
     check_choice,
     check_float_array,
     check_positive_int,
+    check_size,
 )
 from counterplay.errors import InfeasibleError, InvalidInputError
 
+MOST_DISTANCES = 1_000_000_000
 Extension = Literal["rounding", "exponent"]
 
 
+@checked
 class CoverageGame(CollabGame):
     """Data sharing with coverage utilities: how much of my distribution has anybody seen?
 
@@ -130,8 +134,8 @@ class CoverageGame(CollabGame):
     ) -> Self:
         """Build the game from one table per party (data frames or arrays, numbers or categories).
 
-        The pooled rows are clustered into ``cells`` cells and only the parties' histograms over
-        cells are kept.
+        Columns are matched by name. The pooled rows are clustered into ``cells`` cells and only the
+        parties' histograms over cells are kept.
         """
         counts = cell_histograms(tables, cells=cells, random_state=random_state)
         return cls.from_histograms(counts, mu, integral=integral, **options)
@@ -297,6 +301,7 @@ class CoverageGame(CollabGame):
                 )
 
 
+@checked
 def cell_histograms(
     tables: Sequence[Any], *, cells: int = 200, random_state: RandomState = 0
 ) -> IntArray:
@@ -307,7 +312,8 @@ def cell_histograms(
     Parameters
     ----------
     tables:
-        Data frames or arrays with the same columns; text and category columns are one-hot coded.
+        Data frames or arrays with the same columns, in any order where they have names; text and
+        category columns are one-hot coded.
     cells:
         Number of cells; fewer if there are fewer distinct rows.
     random_state:
@@ -321,29 +327,21 @@ def cell_histograms(
     >>> cell_histograms([a, b], cells=2).sum(axis=1).tolist()
     [3, 2]
     """
-    import pandas as pd
     from sklearn.cluster import KMeans
     from sklearn.preprocessing import StandardScaler
 
+    from counterplay.contribution.parties import coded_numbers, read_parties
+
     check_positive_int(cells, "cells")
-    frames = [pd.DataFrame(table) for table in tables]
-    if not frames or any(frame.empty for frame in frames):
-        raise InvalidInputError("tables must contain one non-empty table per party")
-    columns = list(frames[0].columns)
-    for i, frame in enumerate(frames):
-        if list(frame.columns) != columns:
-            raise InvalidInputError(f"table {i} has other columns than table 0; align them first")
-    coded = pd.get_dummies(pd.concat(frames, ignore_index=True), dtype=float)
-    if coded.isna().any().any():
-        column = coded.columns[coded.isna().any()][0]
-        raise InvalidInputError(f"column {column!r} has missing values; fill them first")
-    rows = StandardScaler().fit_transform(coded.to_numpy(dtype=np.float64))
+    pool, sizes = read_parties(tables)
+    check_size(min(cells, len(pool)) * len(pool), MOST_DISTANCES, "cells x rows")
+    rows = StandardScaler().fit_transform(coded_numbers(pool))
     n_cells = min(cells, len(np.unique(rows, axis=0)))
     seed = int(generator(random_state).integers(2**31 - 1))
     cell = KMeans(n_cells, n_init=1, random_state=seed).fit_predict(rows)
-    party = np.repeat(np.arange(len(frames)), [len(frame) for frame in frames])
-    counts = np.bincount(party * n_cells + cell, minlength=len(frames) * n_cells)
-    return counts.reshape(len(frames), n_cells).astype(np.int64)
+    party = np.repeat(np.arange(len(sizes)), sizes)
+    counts = np.bincount(party * n_cells + cell, minlength=len(sizes) * n_cells)
+    return counts.reshape(len(sizes), n_cells).astype(np.int64)
 
 
 def miss_probability(q: FloatArray, theta: Any, extension: str = "rounding") -> FloatArray:

@@ -21,8 +21,9 @@ from counterplay.contribution.coverage_relaxation import (
 )
 from counterplay.contribution.game import TIE
 from counterplay.contribution.local_search import descend, satisfied
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import BoolArray, FloatArray, check_positive_int
+from counterplay.core.validation import BoolArray, FloatArray, check_int, check_positive_int
 from counterplay.errors import ConvergenceError, InfeasibleError
 
 MAX_PLANS = 2_000_000
@@ -32,6 +33,7 @@ MAX_WORK = 200_000_000
 _AT_ONCE = 8192
 
 
+@checked
 def coverage_opt_integer(game: CoverageGame, *, max_nodes: int = 400) -> Allocation:
     """Return the cheapest plan in whole numbers of samples, by branch and bound.
 
@@ -83,6 +85,7 @@ def coverage_opt_integer(game: CoverageGame, *, max_nodes: int = 400) -> Allocat
     )
 
 
+@checked
 def coverage_opt_real(
     game: CoverageGame, *, n_starts: int = 5, random_state: RandomState = 0
 ) -> Allocation:
@@ -98,6 +101,7 @@ def coverage_opt_real(
     >>> round(plan.total, 6), round(plan.certificate["lower_bound"], 6)
     (1.0, 1.0)
     """
+    check_int(n_starts, "n_starts", low=0, high=500)
     real = game.with_integral(False)
     relaxed = coverage_opt_relaxation(real)
     rng = generator(random_state)
@@ -108,6 +112,7 @@ def coverage_opt_real(
     return allocation(real, best, "optimal", {"lower_bound": relaxed.lower_bound, "proved": False})
 
 
+@checked
 def cheaper_envy_free_plan(
     game: CoverageGame, lower: float, known: float | None
 ) -> FloatArray | None:

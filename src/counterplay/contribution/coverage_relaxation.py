@@ -21,6 +21,7 @@ from scipy import sparse
 from counterplay.contribution.audit import party_frame
 from counterplay.contribution.coverage import CoverageGame
 from counterplay.contribution.equal import smallest_common_level
+from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_linear
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, IntArray
@@ -38,6 +39,7 @@ GAP = 1e-7
 _DIGITS = 11
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Relaxation(Report):
     """Solution of the convex relaxation with a proven lower bound on every plan's total."""
@@ -85,6 +87,7 @@ class _Program:
         return float(max(lagrangian + corner.sum(), self.cost @ self.low))
 
 
+@checked
 def coverage_opt_relaxation(
     game: CoverageGame, *, lower: ArrayLike | None = None, upper: ArrayLike | None = None
 ) -> Relaxation:

@@ -21,14 +21,17 @@ from counterplay.contribution.coverage_relaxation import coverage_opt_relaxation
 from counterplay.contribution.dynamics import NonConvergence, best_response_dynamics
 from counterplay.contribution.game import Tolerances
 from counterplay.contribution.tabular import TabularGame
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_int, check_positive_int
+from counterplay.core.validation import FloatArray, check_int
 from counterplay.errors import ConvergenceError, InvalidInputError
 
+MOST_RESTARTS = 500
 EXHAUSTIVE = 200_000
 """Grids up to this size are searched completely for the cheapest stable plan."""
 
 
+@checked
 def coverage_potential(game: CoverageGame, theta: ArrayLike) -> float:
     """Return ``sum_x prod_j (1-q_jx)^theta_j + 2 sum_i (1-mu_i) theta_i`` for whole numbers.
 
@@ -49,6 +52,7 @@ def coverage_potential(game: CoverageGame, theta: ArrayLike) -> float:
     return float(game.multiplicity @ missed + 2.0 * (1.0 - game.mu) @ vector)
 
 
+@checked
 def integer_equilibrium_coverage(
     game: CoverageGame, *, n_restarts: int = 12, random_state: RandomState = 0
 ) -> Allocation:
@@ -86,7 +90,7 @@ def integer_equilibrium_coverage(
     >>> plan.total, plan.best_response_gap
     (2.0, 0.0)
     """
-    check_int(n_restarts, "n_restarts", low=0)
+    check_int(n_restarts, "n_restarts", low=0, high=MOST_RESTARTS)
     whole = game.with_integral(True)
     cells = prod(int(t) + 1 for t in whole.box)
     if cells <= EXHAUSTIVE:
@@ -109,6 +113,7 @@ def integer_equilibrium_coverage(
     return allocation(whole, best, "stable", facts)
 
 
+@checked
 def optimal_stable_coverage(
     game: CoverageGame,
     *,
@@ -147,7 +152,7 @@ def optimal_stable_coverage(
     >>> round(plan.total, 9)
     1.0
     """
-    check_positive_int(n_restarts, "n_restarts")
+    check_int(n_restarts, "n_restarts", low=1, high=MOST_RESTARTS)
     if game.integral:
         raise InvalidInputError("use integer_equilibrium_coverage for whole-number contributions")
     enumerate_all = game.k <= 6 if enumerate_supports is None else enumerate_supports

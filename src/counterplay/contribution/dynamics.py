@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from counterplay.contribution.audit import Allocation, allocation, stability_report
 from counterplay.contribution.coverage import CoverageGame
 from counterplay.contribution.game import CollabGame, Tolerances
+from counterplay.core.arguments import checked
 from counterplay.core.figures import axes_or_new
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.transcript import Transcript
@@ -47,6 +48,7 @@ class NonConvergence(ConvergenceError):
         self.cycle = tuple(cycle)
 
 
+@checked
 @dataclass(frozen=True)
 class DynamicsTranscript(Transcript):
     """Where best responses ended and how they got there: one row per sweep, the start first."""
@@ -91,6 +93,7 @@ class DynamicsTranscript(Transcript):
         return axes
 
 
+@checked
 def best_response_dynamics(
     game: CollabGame,
     mode: Mode = "sequential",
@@ -300,6 +303,7 @@ def _fall_back(
     return DynamicsTranscript.of("ncp", np.stack([start, plan.theta]), plan)
 
 
+@checked
 def solve_ncp(
     game: CollabGame,
     theta0: ArrayLike | None = None,

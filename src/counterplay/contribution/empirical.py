@@ -19,14 +19,18 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from counterplay.contribution.game import CollabGame
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import (
     FloatArray,
+    IntArray,
     check_float_array,
+    check_int,
     check_open_fraction,
-    check_positive_int,
+    check_size,
+    shorten,
 )
 from counterplay.errors import InfeasibleError, InvalidInputError
 
@@ -34,7 +38,13 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from counterplay.tables import Labels, Table
 
+MOST_REPEATS = 10_000
+MOST_ROWS = 50_000_000
+
+
+@checked
 @dataclass(frozen=True)
 class MeasuredResponse:
     """Best response of one party with its uncertainty.
@@ -50,6 +60,7 @@ class MeasuredResponse:
     outcome: Literal["decided", "undecided"]
 
 
+@checked
 class EmpiricalGame(CollabGame):
     """A data-sharing game whose utilities are measured by training and scoring a classifier.
 
@@ -58,9 +69,10 @@ class EmpiricalGame(CollabGame):
     Parameters
     ----------
     datasets:
-        One ``(X, y)`` per party.
+        One ``(X, y)`` per party. Tables are frames, arrays, sparse matrices, texts or images, the
+        same for all; the columns of frames are matched by name. Labels are of any kind.
     estimator:
-        Any scikit-learn classifier; cloned for each fit.
+        Any scikit-learn classifier or pipeline; cloned for each fit and trained on what was given.
     mu:
         Target accuracies on the parties' own hold-out rows.
     n_repeats:
@@ -96,7 +108,7 @@ class EmpiricalGame(CollabGame):
 
     def __init__(
         self,
-        datasets: Sequence[tuple[ArrayLike, ArrayLike]],
+        datasets: Sequence[tuple[Any, Any]],
         estimator: Any,
         mu: ArrayLike,
         *,
@@ -105,26 +117,24 @@ class EmpiricalGame(CollabGame):
         integral: bool = True,
         random_state: RandomState = 0,
     ) -> None:
-        parties = [_check_party(i, X, y) for i, (X, y) in enumerate(datasets)]
-        if not parties:
-            raise InvalidInputError("datasets must contain at least one party")
-        if len({X.shape[1] for X, _ in parties}) > 1:
-            raise InvalidInputError("all parties must have the same number of columns")
-        self.estimator = estimator
-        self.n_repeats = check_positive_int(n_repeats, "n_repeats")
-        self.classes = np.unique(np.concatenate([y for _, y in parties]))
+        from counterplay.tables.labels import as_labels
+
+        self.estimator = _check_classifier(estimator)
+        self.n_repeats = check_int(n_repeats, "n_repeats", low=1, high=MOST_REPEATS)
         size = check_open_fraction(test_size, "test_size")
+        self._pool, sizes, labels = _read(datasets)
+        check_size(self.n_repeats * len(self._pool), MOST_ROWS, "rows x repeats")
+        self.classes, self._labels = as_labels(labels.classes), labels.values
         streams = spawn(random_state, self.n_repeats)
-        self._splits = [_split(parties, size, rng) for rng in streams]
-        self._draws = [rng.random(len(parties)) for rng in streams]
+        self._splits = [_split(sizes, size, rng) for rng in streams]
+        self._draws = [rng.random(len(sizes)) for rng in streams]
         self._cache: dict[tuple[int, ...], FloatArray] = {}
-        rows = [len(X) for X, _ in self._splits[0].train]
-        super().__init__(len(parties), mu, integral=integral, upper=rows)
+        rows = [len(part) for part in self._splits[0].train]
+        super().__init__(len(sizes), mu, integral=integral, upper=rows)
 
     def standard_errors(self, theta: ArrayLike) -> FloatArray:
-        """Return the standard errors of ``utilities(theta)`` over the repeats."""
-        scores = self.scores(self._vector(theta))
-        return np.asarray(scores.std(axis=0, ddof=1) / np.sqrt(self.n_repeats))
+        """Return the standard errors of ``utilities(theta)``; infinite with one repeat."""
+        return _standard_errors(self.scores(self._vector(theta)))
 
     def scores(self, theta: ArrayLike) -> FloatArray:
         """Return the accuracies of every repeat, shape ``(n_repeats, k)``."""
@@ -142,9 +152,10 @@ class EmpiricalGame(CollabGame):
         """Say whether party ``i`` reaches its target, or that the repeats cannot tell."""
         party = self.check_party(i)
         sample = self.scores(theta)[:, party]
-        half = (
-            stats.t.ppf(0.5 + confidence / 2, self.n_repeats - 1) if self.n_repeats > 1 else np.inf
-        )
+        level = check_open_fraction(confidence, "confidence")
+        if self.n_repeats == 1:
+            return "undecided"
+        half = stats.t.ppf(0.5 + level / 2, self.n_repeats - 1)
         half = half * max(sample.std(ddof=1), 1e-12) / np.sqrt(self.n_repeats)
         if sample.mean() - half >= self.mu[party]:
             return "satisfied"
@@ -203,16 +214,35 @@ class EmpiricalGame(CollabGame):
     def _score(self, split: _Split, counts: tuple[int, ...]) -> FloatArray:
         from sklearn.base import clone
 
-        X = np.concatenate([a[:m] for (a, _), m in zip(split.train, counts)])
-        y = np.concatenate([b[:m] for (_, b), m in zip(split.train, counts)])
+        own = np.concatenate([part[:m] for part, m in zip(split.train, counts)])
+        y = self._labels[own]
         if len(y) == 0:  # nothing to learn from: a guess
             return np.full(self.k, 1.0 / len(self.classes))
-        if len(np.unique(y)) == 1:
-            return np.array([float((b == y[0]).mean()) for _, b in split.test])
-        model = clone(self.estimator).fit(X, y)
-        return np.array([float((model.predict(a) == b).mean()) for a, b in split.test])
+        if len(set(y.tolist())) == 1:
+            return np.array([float((self._labels[part] == y[0]).mean()) for part in split.test])
+        try:
+            model = clone(self.estimator).fit(self._pool.take(own), y)
+        except Exception as error:
+            raise InvalidInputError(
+                f"the classifier could not be fitted to {len(y)} rows: {shorten(str(error), 160)}"
+            ) from error
+        return np.array([self._accuracy(model, part) for part in split.test])
+
+    def _accuracy(self, model: Any, rows: IntArray) -> float:
+        try:
+            answers = np.asarray(model.predict(self._pool.take(rows)))
+        except Exception as error:
+            raise InvalidInputError(
+                f"the classifier could not predict: {shorten(str(error), 160)}"
+            ) from error
+        if answers.shape != rows.shape:
+            raise InvalidInputError(
+                f"the classifier gave answers of shape {answers.shape} for {len(rows)} rows"
+            )
+        return float((answers == self._labels[rows]).mean())
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class LearningCurves(Report):
     """Measured accuracies: ``accuracy[i, j, l]`` on party i after ``sizes[l]`` rows of party j."""
@@ -220,6 +250,18 @@ class LearningCurves(Report):
     sizes: FloatArray
     accuracy: FloatArray
     standard_error: FloatArray
+
+    def __post_init__(self) -> None:
+        sizes, k = self.sizes, self.accuracy.shape[0] if self.accuracy.ndim == 3 else 0
+        if not k or self.accuracy.shape != (k, k, sizes.size) or sizes.ndim != 1:
+            raise InvalidInputError(
+                f"accuracy must have shape (parties, parties, {sizes.size}), "
+                f"got {self.accuracy.shape}"
+            )
+        if self.standard_error.shape != self.accuracy.shape:
+            raise InvalidInputError("standard_error must have the shape of accuracy")
+        if not sizes.size or not (sizes[0] > 0 and (np.diff(sizes) > 0).all()):
+            raise InvalidInputError("sizes must be positive and rising")
 
     def monotone(self) -> FloatArray:
         """Return the curves with noise removed by isotonic regression: more rows never hurt."""
@@ -232,7 +274,10 @@ class LearningCurves(Report):
     def rows_needed(self, mu: ArrayLike) -> FloatArray:
         """Return ``(k, k)``: rows of j that bring i to its target; infinite if no size does."""
         k = self.accuracy.shape[0]
-        targets = np.broadcast_to(check_float_array(mu, "mu"), (k,))
+        given = check_float_array(mu, "mu")
+        if given.shape not in ((), (1,), (k,)):
+            raise InvalidInputError(f"mu must be one target or one per party ({k})")
+        targets = np.broadcast_to(given, (k,))
         smooth, log_size = self.monotone(), np.log(self.sizes)
         needed = np.full((k, k), np.inf)
         for i in range(k):
@@ -284,9 +329,11 @@ class LearningCurves(Report):
 
     def plot(self, ax: Axes | None = None, party: int = 0) -> Axes:
         """Draw how one party learns from everybody's data."""
-        axes = axes_or_new(ax)
+        axes, errors = axes_or_new(ax), self.standard_error
+        check_int(party, "party", low=0, high=len(self.accuracy) - 1)
         for j in range(self.accuracy.shape[1]):
-            mean, error = self.accuracy[party, j], 1.96 * self.standard_error[party, j]
+            mean = self.accuracy[party, j]
+            error = 1.96 * np.where(np.isfinite(errors[party, j]), errors[party, j], 0.0)
             label = "own data" if j == party else f"data of party {j}"
             axes.plot(self.sizes, mean, marker=".", color=PALETTE[j % 7], label=label)
             axes.fill_between(
@@ -297,8 +344,9 @@ class LearningCurves(Report):
         return axes
 
 
+@checked
 def measure_learning_curves(
-    datasets: Sequence[tuple[ArrayLike, ArrayLike]],
+    datasets: Sequence[tuple[Any, Any]],
     estimator: Any,
     *,
     sizes: Sequence[int] | None = None,
@@ -311,9 +359,9 @@ def measure_learning_curves(
     Parameters
     ----------
     datasets:
-        One ``(X, y)`` per party.
+        One ``(X, y)`` per party, as in :class:`EmpiricalGame`.
     estimator:
-        Any scikit-learn classifier.
+        Any scikit-learn classifier or pipeline.
     sizes:
         Training sizes; by default eight from 5 rows to the smallest party's training rows.
     n_repeats:
@@ -365,36 +413,69 @@ def measure_learning_curves(
             theta[j] = size
             sample = game.scores(theta)
             scores[:, j, level] = sample.mean(axis=0)
-            errors[:, j, level] = sample.std(axis=0, ddof=1 if n_repeats > 1 else 0)
-    return LearningCurves(grid, scores, errors / np.sqrt(n_repeats))
+            errors[:, j, level] = _standard_errors(sample)
+    return LearningCurves(grid, scores, errors)
 
 
 @dataclass(frozen=True)
 class _Split:
-    train: list[tuple[np.ndarray, np.ndarray]]
-    test: list[tuple[np.ndarray, np.ndarray]]
+    """Row numbers of every party, in random order."""
+
+    train: list[IntArray]
+    test: list[IntArray]
 
 
-def _split(
-    parties: list[tuple[np.ndarray, np.ndarray]], test_size: float, rng: np.random.Generator
-) -> _Split:
-    train, test = [], []
-    for X, y in parties:
-        order = rng.permutation(len(y))
-        cut = min(max(1, round(test_size * len(y))), len(y) - 1)
-        test.append((X[order[:cut]], y[order[:cut]]))
-        train.append((X[order[cut:]], y[order[cut:]]))
+def _split(sizes: IntArray, test_size: float, rng: np.random.Generator) -> _Split:
+    train, test, start = [], [], 0
+    for n in sizes.tolist():
+        order = start + rng.permutation(n)
+        cut = min(max(1, round(test_size * n)), n - 1)
+        test.append(order[:cut])
+        train.append(order[cut:])
+        start += n
     return _Split(train, test)
 
 
-def _check_party(i: int, X: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    rows, labels = np.asarray(X), np.asarray(y)
-    if rows.ndim != 2 or labels.ndim != 1 or len(rows) != len(labels) or len(labels) < 2:
+def _read(datasets: Sequence[tuple[Any, Any]]) -> tuple[Table, IntArray, Labels]:
+    """Return all rows as one table, how many each party has, and all labels."""
+    from counterplay.contribution.parties import read_parties
+    from counterplay.tables import Labels
+    from counterplay.tables.labels import label_values
+
+    for i, pair in enumerate(datasets):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InvalidInputError(f"datasets[{i}] must be (X, y), got {shorten(pair, 100)}")
+    pool, sizes = read_parties([X for X, _ in datasets], "datasets")
+    values = [label_values(y, f"y of datasets[{i}]") for i, (_, y) in enumerate(datasets)]
+    for i, (own, n) in enumerate(zip(values, sizes)):
+        if len(own) != n or n < 2:
+            raise InvalidInputError(
+                f"datasets[{i}] must be a table X and labels y of the same length, at least 2, "
+                f"got {n} rows and {len(own)} labels"
+            )
+    return pool, sizes, Labels.of(np.concatenate(values))
+
+
+def _check_classifier(estimator: Any) -> Any:
+    from sklearn.base import clone
+
+    try:
+        fits = hasattr(clone(estimator), "fit") and hasattr(estimator, "predict")
+    except Exception:
+        fits = False
+    if not fits or isinstance(estimator, type):
         raise InvalidInputError(
-            f"datasets[{i}] must be a table X and labels y of the same length, at least 2, "
-            f"got shapes {rows.shape} and {labels.shape}"
+            f"estimator must be a scikit-learn classifier, got {shorten(estimator, 100)}"
         )
-    return rows, labels
+    return estimator
+
+
+def _standard_errors(scores: FloatArray) -> FloatArray:
+    """Return the standard errors over the first axis; infinite where there is one number only."""
+    n = len(scores)
+    if n == 1:
+        return np.full(scores.shape[1:], np.inf)
+    return np.asarray(scores.std(axis=0, ddof=1) / np.sqrt(n))
 
 
 def _replace(theta: FloatArray, i: int, value: float) -> FloatArray:

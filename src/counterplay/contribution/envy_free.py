@@ -24,6 +24,7 @@ from counterplay.contribution.equal import smallest_common_level
 from counterplay.contribution.linear import LinearGame, as_linear_game
 from counterplay.contribution.social_optimum import lift
 from counterplay.contribution.stable_linear import optimal_stable_linear
+from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import BoolArray, FloatArray, check_real
 from counterplay.errors import ConvergenceError, InfeasibleError, InvalidInputError
@@ -39,6 +40,7 @@ Split = tuple[int, int, bool]
 """Parties i and j; True if the swap must leave i below its target, False if i carries no more."""
 
 
+@checked
 def optimal_envy_free_linear(
     W: Any,
     mu: ArrayLike | None = None,
@@ -116,6 +118,7 @@ def _starts(game: LinearGame) -> list[FloatArray]:
     return [plan for plan in inside if envy_report(game, plan).is_envy_free]
 
 
+@checked
 def improve_envy_free(game: LinearGame, theta: ArrayLike, eps: float = 1e-4) -> Allocation:
     """Lower the total of an envy-free plan by linear programs that keep it envy-free.
 

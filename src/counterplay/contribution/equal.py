@@ -11,9 +11,11 @@ from counterplay.contribution.audit import Allocation, allocation, is_feasible
 from counterplay.contribution.game import CollabGame
 from counterplay.contribution.linear import LinearGame
 from counterplay.contribution.tabular import TabularGame
+from counterplay.core.arguments import checked
 from counterplay.errors import InfeasibleError, InvalidInputError
 
 
+@checked
 def equal_allocation(game: CollabGame, theta: ArrayLike | None = None) -> Allocation:
     """Return an envy-free plan in which everybody contributes the same amount.
 

@@ -17,6 +17,7 @@ from typing import Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_float_array, check_int
 from counterplay.errors import InfeasibleError, InvalidInputError
@@ -27,6 +28,7 @@ TIE = 1e-12
 _MAX_LEVEL = 2**53
 
 
+@checked
 @dataclass(frozen=True)
 class Tolerances:
     """How close is equal: ``u`` for utilities, ``theta`` for contributions.

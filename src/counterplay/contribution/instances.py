@@ -16,11 +16,21 @@ from scipy import sparse
 from counterplay.contribution.coverage import CoverageGame
 from counterplay.contribution.linear import LinearGame
 from counterplay.contribution.pac import CyclePACGame
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_int, check_positive_int, check_real
+from counterplay.core.validation import (
+    FloatArray,
+    check_int,
+    check_positive_int,
+    check_real,
+    check_size,
+)
 from counterplay.errors import InvalidInputError
 
+MOST_CELLS = 10_000_000
 
+
+@checked
 @dataclass(frozen=True)
 class Flower:
     """One core party that overlaps everybody, and ``s^2`` petals in ``s`` groups.
@@ -64,6 +74,7 @@ class Flower:
         return CoverageGame(Q, 0.5 + 0.5 / b, multiplicity, integral)
 
 
+@checked
 def flower(s: int | None = None, *, k: int | None = None) -> Flower:
     """Return the flower with ``s^2`` petals (Theorem 4.4): PoS and PoF grow like sqrt(k)/2.
 
@@ -84,6 +95,7 @@ def flower(s: int | None = None, *, k: int | None = None) -> Flower:
     return Flower(check_int(s, "s", low=2))
 
 
+@checked
 def simple_cycle() -> CyclePACGame:
     """Return the cycle with contributions 0 or 1 and target 1: four feasible plans, none stable.
 
@@ -95,6 +107,7 @@ def simple_cycle() -> CyclePACGame:
     return CyclePACGame(1, 1, upper=1)
 
 
+@checked
 def identical_pair(*, integral: bool = False) -> CoverageGame:
     """Return two identical parties on two points, target 3/4 (Theorem 4.8).
 
@@ -108,6 +121,7 @@ def identical_pair(*, integral: bool = False) -> CoverageGame:
     return CoverageGame([[0.5, 0.5], [0.5, 0.5]], 0.75, integral=integral)
 
 
+@checked
 def directed_triangle() -> LinearGame:
     """Return the linear cycle: unique stable plan (1/2, 1/2, 1/2), but taking turns never settles.
 
@@ -122,6 +136,7 @@ def directed_triangle() -> LinearGame:
 K4_EDGES = ((0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (1, 3))
 
 
+@checked
 def k4_edges() -> CoverageGame:
     """Return the coverage game on the edges of K4, target 0.6 (Theorem 4.9).
 
@@ -138,6 +153,7 @@ def k4_edges() -> CoverageGame:
     return CoverageGame(Q, 0.6)
 
 
+@checked
 def k4_segment(alpha: float) -> FloatArray:
     """Return ``alpha`` times one perfect matching plus ``1 - alpha`` times the other.
 
@@ -151,6 +167,7 @@ def k4_segment(alpha: float) -> FloatArray:
     return np.array([a, other, a, other, 0.0, 0.0])
 
 
+@checked
 def stable_but_envied() -> CoverageGame:
     """Return a coverage game with a stable plan that is not envy-free (needs non-linearity).
 
@@ -162,6 +179,7 @@ def stable_but_envied() -> CoverageGame:
     return CoverageGame([[4 / 7, 1 / 7, 2 / 7], [1, 0, 0], [0, 3 / 4, 1 / 4]], 0.75)
 
 
+@checked
 def unequal_targets() -> LinearGame:
     """N1: different targets, stable plans with totals sqrt(2) and 2.
 
@@ -175,6 +193,7 @@ def unequal_targets() -> LinearGame:
     return LinearGame(np.minimum(rows @ rows.T, 1.0), [1, 1, np.sqrt(2)])
 
 
+@checked
 def star_with_one_high_target() -> LinearGame:
     """N2: everybody contributes in the stable plan, yet it is not optimal: targets differ.
 
@@ -188,6 +207,7 @@ def star_with_one_high_target() -> LinearGame:
     return LinearGame(W, [1.9, 1, 1, 1, 1])
 
 
+@checked
 def indefinite() -> LinearGame:
     """N3: symmetric but not positive semidefinite; stable totals 1 and 2 with equal targets.
 
@@ -199,6 +219,7 @@ def indefinite() -> LinearGame:
     return LinearGame([[1, 1, 1], [1, 1, 0], [1, 0, 1]], 1.0)
 
 
+@checked
 def dominant_but_directed() -> LinearGame:
     """N4: strictly diagonally dominant but not symmetric; stability costs 8 % more.
 
@@ -210,6 +231,7 @@ def dominant_but_directed() -> LinearGame:
     return LinearGame([[1, 0, 0], [0.9, 1, 0], [0.9, 0, 1]], 1.0)
 
 
+@checked
 def identical_linear_pair() -> LinearGame:
     """N5: two interchangeable parties; (0.7, 0.3) is stable, and party 0 envies party 1.
 
@@ -221,6 +243,7 @@ def identical_linear_pair() -> LinearGame:
     return LinearGame(np.ones((2, 2)), 1.0)
 
 
+@checked
 def random_linear_game(
     k: int = 20, n: int = 30, density: float = 0.3, random_state: RandomState = None
 ) -> LinearGame:
@@ -235,6 +258,7 @@ def random_linear_game(
     """
     check_positive_int(k, "k")
     check_positive_int(n, "n")
+    check_size(k * n, MOST_CELLS, "parties x points")
     check_real(density, "density", low=0.0, high=1.0, open_low=True)
     rng = generator(random_state)
     rows = rng.random((k, n)) * (rng.random((k, n)) < density)
@@ -246,6 +270,7 @@ def random_linear_game(
     return LinearGame((W + W.T) / 2, 1.0)
 
 
+@checked
 def random_coverage_game(
     k: int,
     n: int,
@@ -264,6 +289,8 @@ def random_coverage_game(
     """
     check_positive_int(k, "k")
     check_positive_int(n, "n")
+    check_size(k * n, MOST_CELLS, "parties x points")
+    check_real(concentration, "concentration", low=1e-3, high=1e6)
     rng = generator(random_state)
     Q = rng.dirichlet(np.full(n, concentration), size=k)
     Q[Q < 1e-12] = 0.0

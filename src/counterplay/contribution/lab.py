@@ -1,7 +1,9 @@
-"""For researchers: exact solvers, certificates of the theorems, PAC games, what the face returns.
+"""For researchers: exact solvers, certificates of theorems, PAC games, training with a defector.
 
 ``plan_contributions`` picks among these solvers; call one yourself to get its proof (duals, bounds,
 residuals in ``certificate``), to compare methods, or to check a condition of a theorem on a game.
+``defection_curve`` trains a federation in which one party holds data back; ``audit_margins`` reads
+the curves.
 """
 
 from counterplay.contribution.audit import (
@@ -33,6 +35,27 @@ from counterplay.contribution.coverage_stable import (
     integer_equilibrium_coverage,
     optimal_stable_coverage,
 )
+from counterplay.contribution.defectors import (
+    Cohort,
+    DefectionCurve,
+    Difficulty,
+    DigitsNetwork,
+    PooledTraining,
+    SearchResult,
+    TrainingHistory,
+    Trials,
+    default_defectors,
+    defection_curve,
+    difficulty_scores,
+    hard_and_easy,
+    kept_points,
+    mixture_parties,
+    noisy_digits,
+    pretrain,
+    pretraining_digits,
+    random_search,
+    split_indices,
+)
 from counterplay.contribution.dynamics import DynamicsTranscript, NonConvergence, solve_ncp
 from counterplay.contribution.empirical import LearningCurves, MeasuredResponse
 from counterplay.contribution.envy_free import improve_envy_free, optimal_envy_free_linear
@@ -56,9 +79,13 @@ from counterplay.contribution.stable_milp import stable_linear_milp
 
 __all__ = [
     "Allocation",
+    "Cohort",
     "ConditionReport",
     "CoreSetCertificate",
     "CyclePACGame",
+    "DefectionCurve",
+    "Difficulty",
+    "DigitsNetwork",
     "DynamicsTranscript",
     "EnvyReport",
     "FiniteClassPACGame",
@@ -67,9 +94,13 @@ __all__ = [
     "MarginAudit",
     "MeasuredResponse",
     "NonConvergence",
+    "PooledTraining",
     "Relaxation",
+    "SearchResult",
     "StabilityReport",
     "Tolerances",
+    "TrainingHistory",
+    "Trials",
     "WellBehavedReport",
     "WhatIf",
     "cell_histograms",
@@ -79,22 +110,33 @@ __all__ = [
     "coverage_opt_real",
     "coverage_opt_relaxation",
     "coverage_potential",
+    "default_defectors",
+    "defection_curve",
+    "difficulty_scores",
+    "hard_and_easy",
     "improve_envy_free",
     "integer_equilibrium_coverage",
     "is_feasible",
+    "kept_points",
+    "mixture_parties",
     "multiplicative_weights_lp",
     "mw_game_allocation",
     "natural_residual",
+    "noisy_digits",
     "optimal_envy_free_linear",
     "optimal_stable_coverage",
     "optimal_stable_linear",
     "optimal_stable_linear_cp",
     "pos_is_one",
+    "pretrain",
+    "pretraining_digits",
     "price_ratio",
+    "random_search",
     "sample_cycle",
     "samples_needed",
     "socially_optimal_linear",
     "solve_ncp",
+    "split_indices",
     "stable_implies_envy_free",
     "stable_linear_dynamics",
     "stable_linear_milp",

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg, sparse
 
 from counterplay.contribution.game import CollabGame, _frozen
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
     FloatArray,
@@ -27,6 +28,7 @@ from counterplay.core.validation import (
 from counterplay.errors import AssumptionWarning, InvalidInputError
 
 
+@checked
 class LinearGame(CollabGame):
     """Data sharing with linear utilities ``u(theta) = W @ theta``.
 
@@ -137,7 +139,7 @@ class LinearGame(CollabGame):
     @classmethod
     def from_learning_curves(
         cls,
-        datasets: Sequence[tuple[ArrayLike, ArrayLike]],
+        datasets: Sequence[tuple[Any, Any]],
         estimator: Any,
         mu: ArrayLike,
         *,
@@ -147,6 +149,8 @@ class LinearGame(CollabGame):
     ) -> Self:
         """Build the game from measured learning curves of any scikit-learn classifier.
 
+        Tables are frames (columns by name, words welcome where the classifier is a pipeline that
+        codes them), arrays, sparse matrices or texts.
         ``mu`` are target accuracies. The game is in effective samples: the target of party i is
         the number of own rows that reach its accuracy, and ``W[i, j]`` says how many own rows one
         row of j is worth to i. See :func:`measure_learning_curves`.

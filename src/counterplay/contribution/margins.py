@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.contribution.game import CollabGame
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from counterplay.contribution.training.defection import DefectionCurve
+    from counterplay.contribution.defectors.curve import DefectionCurve
 
 
+@checked
 def predicted_margins(game: CollabGame, theta: ArrayLike) -> FloatArray:
     """Share of its contribution that each party needs to reach its target, others in full.
 
@@ -70,6 +72,7 @@ def predicted_margins(game: CollabGame, theta: ArrayLike) -> FloatArray:
     return margins
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class MarginAudit(Report):
     """Predicted and measured margins of every party, side by side.
@@ -140,6 +143,7 @@ class MarginAudit(Report):
         return axes
 
 
+@checked
 def audit_margins(
     game: CollabGame,
     theta: ArrayLike,
@@ -170,10 +174,12 @@ def audit_margins(
     Examples
     --------
     >>> from counterplay.contribution import LinearGame
-    >>> from counterplay.contribution.training import *
-    >>> cohort = noisy_digits(run_keys(0, 8), size=300, train=200)
-    >>> net, fedavg = MLP(), FedAvg(rounds=30, threshold=0.4)
-    >>> curve = defection_curve(fedavg, net, cohort, net.init(cohort.keys), fractions=(1.0, 0.05))
+    >>> from counterplay.contribution import lab
+    >>> from counterplay.core.draws import run_keys
+    >>> cohort = lab.noisy_digits(run_keys(0, 8), size=300, train=200)
+    >>> net, fedavg = lab.DigitsNetwork(), lab.PooledTraining(rounds=30, threshold=0.4)
+    >>> start = net.start(cohort.keys)
+    >>> curve = lab.defection_curve(fedavg, net, cohort, start, fractions=(1.0, 0.05))
     >>> game = LinearGame(np.full((4, 4), 0.5) + 0.5 * np.eye(4), mu=1.0)
     >>> audit_margins(game, np.full(4, 0.4), [curve]).predicted
     array([1., 1., 1., 1.])

@@ -14,10 +14,12 @@ from numpy.typing import ArrayLike
 from counterplay.contribution.audit import Allocation, allocation
 from counterplay.contribution.game import CollabGame
 from counterplay.contribution.linear import as_linear_game
+from counterplay.core.arguments import checked
 from counterplay.core.validation import check_open_fraction, check_real
 from counterplay.errors import ConvergenceError, InvalidInputError
 
 
+@checked
 def multiplicative_weights_lp(
     W: Any, mu: ArrayLike | None = None, eps: float = 0.1, *, max_steps: int = 1_000_000
 ) -> Allocation:
@@ -45,8 +47,9 @@ def multiplicative_weights_lp(
 
     Notes
     -----
-    At most ``O(k log k / eps^2)`` steps, each ``O(k)``: every step raises one constraint by a full
-    unit, so the width of the program does not enter.
+    At most ``(1 + eps) g OPT max(A) + 1`` steps, each linear in the size of the matrix. ``A`` is
+    the matrix with rows divided by targets and columns by costs, and with ``m`` positive targets
+    ``g = max(1, ln m) / (eps / 2.5)^2`` (Proposition 4.H in docs/theory/04-contribution.md).
 
     References
     ----------
@@ -87,6 +90,7 @@ def multiplicative_weights_lp(
     return allocation(game, theta, "optimal", {"lower_bound": bound, "steps": steps})
 
 
+@checked
 def mw_game_allocation(
     game: CollabGame, c: float = 4.0, step: float | None = None, *, max_steps: int = 1_000_000
 ) -> Allocation:

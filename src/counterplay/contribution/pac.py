@@ -8,6 +8,7 @@ Source: "PAC games" and Theorem 4.3, see docs/theory/04-contribution.md.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from numbers import Rational
 from typing import Any, Self
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.contribution.coverage import miss_probability
 from counterplay.contribution.game import CollabGame, _frozen, crossing_level
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -24,12 +26,17 @@ from counterplay.core.validation import (
     check_labels01,
     check_positive_int,
     check_probabilities,
+    check_size,
+    shorten,
 )
 from counterplay.errors import InfeasibleError, InvalidInputError
 
 MAX_POINTS = 14
+MAX_STEPS = 20_000  # of exact arithmetic
+MAX_DRAWS = 10_000_000
 
 
+@checked
 class FiniteClassPACGame(CollabGame):
     """Data sharing where the truth is drawn from a known finite class of labelings.
 
@@ -161,6 +168,7 @@ def _subset_sums(Q: FloatArray) -> FloatArray:
     return np.ascontiguousarray(np.minimum(sums.T, 1.0).reshape(k, 1 << n))
 
 
+@checked
 class CyclePACGame(CollabGame):
     """The PAC game on a circle: ``u_i = 1 - 1/2 (1 - 1/d)^(theta_i + theta_{i-1})``, three parties.
 
@@ -253,6 +261,7 @@ class CyclePACGame(CollabGame):
         return 1.0
 
 
+@checked
 def samples_needed(mu: Rational | str | float, d: int) -> int:
     """Return the smallest ``m`` with ``1 - (1 - 1/d)^m / 2 >= mu``, in exact arithmetic.
 
@@ -266,13 +275,14 @@ def samples_needed(mu: Rational | str | float, d: int) -> int:
     """
     size = check_positive_int(d, "d")
     target, miss, m = _exact_target(mu, size), Fraction(1), 0
-    if target > 1 or (target == 1 and size > 1):
-        raise InfeasibleError(f"no number of samples reaches mu={target}; ask for less than 1")
+    if target == 1 and size > 1:
+        raise InfeasibleError("no number of samples reaches mu=1; ask for less than 1")
     while 1 - miss / 2 < target:
         miss, m = miss * Fraction(size - 1, size), m + 1
     return m
 
 
+@checked
 def sample_cycle(
     d: int, theta: ArrayLike, random_state: RandomState = None, *, draws: int = 1
 ) -> FloatArray:
@@ -286,9 +296,11 @@ def sample_cycle(
     [0.78, 0.85, 0.67]
     """
     size, rng = check_positive_int(d, "d"), generator(random_state)
+    check_size(check_positive_int(draws, "draws") * size, MAX_DRAWS, "draws x points")
     levels = check_float_array(theta, "theta", ndim=1)
     if levels.shape != (3,) or (levels < 0).any():
         raise InvalidInputError("theta must be three non-negative numbers")
+    check_size(draws * float(levels.max()), MAX_DRAWS, "drawn samples")
     bits = rng.integers(0, 2, size=(draws, 3, size))
     known = np.zeros((draws, 3, size), dtype=bool)
     for party in range(3):
@@ -307,16 +319,22 @@ def sample_cycle(
 
 def _exact_target(mu: Rational | str | float, d: int) -> Fraction:
     """Read ``mu`` exactly; snap a float to the utility value it is the rounding of."""
-    if isinstance(mu, float | np.floating):
-        if not np.isfinite(mu):
-            raise InvalidInputError(f"mu must be finite, got {mu}")
-        return _snap(float(mu), d)
+    if isinstance(mu, float | np.floating) and not np.isfinite(mu):
+        raise InvalidInputError(f"mu must be finite, got {mu}")
     try:
-        return Fraction(mu)
-    except (TypeError, ValueError):
+        target = Fraction(mu)  # type: ignore[arg-type]  # what it cannot read is caught
+    except (TypeError, ValueError, ZeroDivisionError):
         raise InvalidInputError(
-            f"mu must be a number or a fraction such as '7/9', got {mu!r}"
+            f"mu must be a number or a fraction such as '7/9', got {shorten(mu, 100)}"
         ) from None
+    if target > 1:
+        raise InfeasibleError(
+            f"no number of samples reaches mu={shorten(mu, 60)}; ask for less than 1"
+        )
+    if d > 1 and Fraction(1, 2) < target < 1:
+        rate = math.log1p(-1.0 / d)
+        check_size(math.log(2.0 * max(float(1 - target), 1e-300)) / rate, MAX_STEPS, "samples")
+    return _snap(float(target), d) if isinstance(mu, float | np.floating) else target
 
 
 def _snap(mu: float, d: int) -> Fraction:

@@ -25,6 +25,7 @@ from counterplay.contribution.audit import (
 from counterplay.contribution.equal import smallest_common_level
 from counterplay.contribution.game import CollabGame
 from counterplay.contribution.plan_solvers import Plans, solve_plans
+from counterplay.core.arguments import checked
 from counterplay.core.figures import axes_or_new, figure_style, panels
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 PLANS = ("optimal", "stable", "envy_free", "equal")
 
 
+@checked
 def plan_contributions(
     game: CollabGame,
     names: Sequence[str] | None = None,
@@ -91,6 +93,7 @@ def plan_contributions(
     return GameReport(**vars(solve_plans(named, time_limit, random_state)), game=named)
 
 
+@checked
 @dataclass(frozen=True)
 class GameReport(Plans, Report):
     """Plans of a consortium side by side, with prices, bounds and remarks.
@@ -320,6 +323,7 @@ class GameReport(Plans, Report):
             return np.full(self.game.k, np.nan)
 
 
+@checked
 @dataclass(frozen=True)
 class WhatIf(Report):
     """A plan before and after a change."""

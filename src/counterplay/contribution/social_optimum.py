@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.contribution.audit import Allocation, allocation
 from counterplay.contribution.linear import LinearGame, as_linear_game
+from counterplay.core.arguments import checked
 from counterplay.core.programs import Highs, minimize_linear
 from counterplay.core.validation import FloatArray
 
@@ -18,6 +19,7 @@ LARGE = 1000
 """From this many parties on the interior-point method of HiGHS is used: about twice as fast."""
 
 
+@checked
 def socially_optimal_linear(W: Any, mu: ArrayLike | None = None) -> Allocation:
     """Return the cheapest plan that satisfies everybody, ignoring incentives.
 

@@ -19,6 +19,7 @@ from scipy import linalg, sparse
 
 from counterplay.contribution.audit import Allocation, allocation, natural_residual
 from counterplay.contribution.linear import LinearGame, as_linear_game
+from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import BoolArray, FloatArray, check_choice
 from counterplay.errors import (
@@ -32,6 +33,7 @@ SLACK_TOL = 1e-8
 NO_STABLE_PLAN = "no stable plan respects the caps; raise them or lower the targets"
 
 
+@checked
 def stable_linear_dynamics(
     W: Any,
     mu: ArrayLike | None = None,
@@ -88,6 +90,7 @@ def stable_linear_dynamics(
     return allocation(game, theta, "stable", {"sweeps": sweeps, "residual": residual})
 
 
+@checked
 def optimal_stable_linear(
     W: Any, mu: ArrayLike | None = None, *, sense: Literal[1, -1] = 1, tol: float = 1e-12
 ) -> Allocation:
@@ -147,6 +150,7 @@ def optimal_stable_linear(
     return allocation(game, theta, "stable", certificate)
 
 
+@checked
 def optimal_stable_linear_cp(W: Any, mu: ArrayLike | None = None) -> Allocation:
     """Return the cheapest stable plan of a symmetric game through the convex program CP 1.
 

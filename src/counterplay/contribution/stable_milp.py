@@ -15,11 +15,13 @@ from scipy import linalg, sparse
 from counterplay.contribution.audit import Allocation, allocation, natural_residual
 from counterplay.contribution.linear import LinearGame, as_linear_game
 from counterplay.contribution.stable_linear import NO_STABLE_PLAN
+from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_integer, minimize_linear
 from counterplay.core.validation import BoolArray, FloatArray, check_choice
 from counterplay.errors import InfeasibleError
 
 
+@checked
 def stable_linear_milp(
     W: Any,
     mu: ArrayLike | None = None,

@@ -15,12 +15,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.contribution.game import CollabGame
-from counterplay.core.validation import BoolArray, FloatArray, check_float_array
+from counterplay.core.arguments import checked
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    check_float_array,
+    check_size,
+    shorten,
+)
 from counterplay.errors import InvalidInputError
 
 MAX_CELLS = 2_000_000
 
 
+@checked
 class TabularGame(CollabGame):
     """A data-sharing game on a finite grid of contribution levels.
 
@@ -68,6 +76,7 @@ class TabularGame(CollabGame):
         cost: ArrayLike | None = None,
         tol: float = 1e-12,
     ) -> None:
+        check_size(len(levels), 32, "parties of a table")  # axes of an array
         self.levels = tuple(check_float_array(level, "levels", ndim=1) for level in levels)
         for i, level in enumerate(self.levels):
             if level.size == 0 or (np.diff(level) <= 0).any() or level[0] < 0:
@@ -83,6 +92,8 @@ class TabularGame(CollabGame):
     @classmethod
     def from_game(cls, game: CollabGame, levels: Sequence[ArrayLike] | None = None) -> Self:
         """Tabulate another game, by default (whole numbers) up to the stand-alone levels."""
+        if not isinstance(game, CollabGame):
+            raise InvalidInputError(f"game must be a game, got {shorten(game, 100)}")
         if levels is None:
             if not game.integral:
                 raise InvalidInputError("give levels: the game has no natural grid")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.validation import BoolArray, IntArray
+from counterplay.core.validation import BoolArray, IntArray, array_fault
 from counterplay.errors import InvalidInputError
 
 Words = NDArray[np.uint64]
@@ -144,6 +144,8 @@ def as_indices(selector: Any, size: int, name: str) -> IntArray:
     """Return ``selector`` (mask, slice, int or ints) as indices into ``size`` items."""
     if isinstance(selector, slice):
         return np.arange(size, dtype=np.int64)[selector]
+    if fault := array_fault(selector):
+        raise InvalidInputError(f"{name} must be indices or a boolean mask: {fault}")
     array = np.atleast_1d(np.asarray(selector))
     if array.ndim != 1:
         raise InvalidInputError(f"{name} must be one-dimensional, got shape {array.shape}")

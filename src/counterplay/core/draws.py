@@ -10,6 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.validation import shorten
+from counterplay.errors import InvalidInputError
+
 Keys = NDArray[np.uint64]
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -36,6 +39,24 @@ def run_keys(seed: int, runs: int, first: int = 0) -> Keys:
         for r in range(runs)
     )
     return np.fromiter(children, dtype=np.uint64, count=runs)
+
+
+def check_keys(keys: Keys) -> Keys:
+    """Return one key per run, as :func:`run_keys` makes them; raise if they are something else.
+
+    Examples
+    --------
+    >>> check_keys([1, 2])
+    Traceback (most recent call last):
+        ...
+    counterplay.errors.InvalidInputError: keys must be those of run_keys(seed, runs), got [1, 2]
+    """
+    array = np.asarray(keys) if isinstance(keys, np.ndarray) else np.empty(0)
+    if array.ndim != 1 or array.dtype != np.uint64 or not array.size:
+        raise InvalidInputError(
+            f"keys must be those of run_keys(seed, runs), got {shorten(keys, 100)}"
+        )
+    return array
 
 
 def fold(keys: Keys, *parts: int) -> Keys:

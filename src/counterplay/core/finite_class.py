@@ -1,8 +1,8 @@
 """Finite hypothesis classes: which label each of N hypotheses gives to each of P points.
 
-One object serves all areas: version spaces, query trees, combinatorial dimensions, one-inclusion
-graphs and induced classes are computed from the same bit-packed label matrix. An infinite class
-enters through its trace on a finite list of points.
+One object serves all areas: version spaces, query trees, combinatorial dimensions and one-inclusion
+graphs are computed from the same bit-packed label matrix. An infinite class enters through its
+trace on a finite list of points.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from counterplay.core import class_builders as build
+from counterplay.core.arguments import checked
 from counterplay.core.bits import (
     Words,
     as_indices,
@@ -35,14 +35,14 @@ from counterplay.core.validation import (
     FloatArray,
     IntArray,
     check_float_array,
+    check_int,
     check_labels01,
 )
 from counterplay.core.weights import Weights, check_weights
 from counterplay.errors import InvalidInputError
 
-_BAG_BLOCK = 20_000_000  # words gathered at once by induced classes
 
-
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False, repr=False)
 class FiniteClass:
     """A finite set of 0/1 hypotheses on a finite list of points; immutable.
@@ -98,7 +98,15 @@ class FiniteClass:
     names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        n, p = self.packed.shape[0], self.n_points
+        p = check_int(self.n_points, "n_points", low=0)
+        if self.packed.ndim != 2 or self.packed.shape[1] != (p + 63) // 64:
+            raise InvalidInputError(
+                f"packed must have {(p + 63) // 64} words per row for {p} points, "
+                f"got shape {self.packed.shape}"
+            )
+        if self.packed.dtype != np.uint64:
+            raise InvalidInputError(f"packed must hold 64-bit words, got {self.packed.dtype}")
+        n = self.packed.shape[0]
         if n == 0:
             raise InvalidInputError("a class needs at least one hypothesis")
         checks: list[tuple[str, Any, int]] = [
@@ -443,56 +451,6 @@ class FiniteClass:
             row.tobytes() in keys for i in range(len(unique)) for row in unique[i + 1 :] & unique[i]
         )
 
-    # Induced classes.
-
-    def induced(self, bags: Any) -> FiniteClass:
-        """The class on bags of points: a bag is labelled 1 if some point in it is.
-
-        ``bags`` is a list of index lists, or a sparse or dense 0/1 matrix (bags, points). Members,
-        weights, params and names stay as they are; an empty bag is labelled 0.
-
-        Examples
-        --------
-        >>> FiniteClass.singletons(3).induced([[0, 1], [2], []]).labels.astype(int)
-        array([[1, 0, 0],
-               [1, 0, 0],
-               [0, 1, 0]])
-        """
-        indptr, indices = _bag_arrays(bags, self.n_points)
-        words = np.zeros((indptr.size - 1, self.columns.shape[1]), dtype=np.uint64)
-        filled = np.flatnonzero(np.diff(indptr))
-        step = max(1, _BAG_BLOCK // max(1, self.columns.shape[1]))
-        start = 0
-        while start < filled.size:  # blocks of bags, so that memory stays bounded
-            stop = int(np.searchsorted(indptr[filled], indptr[filled[start]] + step, "right"))
-            stop = max(start + 1, min(stop, filled.size))
-            part = filled[start:stop]
-            low, high = indptr[part[0]], indptr[part[-1] + 1]
-            gathered = self.columns[indices[low:high]]
-            words[part] = np.bitwise_or.reduceat(gathered, indptr[part] - low, axis=0)
-            start = stop
-        return replace(
-            self,
-            packed=transpose_words(words, len(self)),
-            n_points=words.shape[0],
-            point_weights=None,
-            points=None,
-        )
-
-    def induced_by_graph(self, adjacency: Any) -> FiniteClass:
-        """The class of strategic labels: 1 at x if a point of the closed neighbourhood N[x] is 1.
-
-        ``adjacency`` is a square 0/1 matrix (dense or sparse); arc x -> z means x can move to z.
-        The diagonal is added here (docs/theory/03-strategic-infinite.md, "Dimensions").
-        """
-        matrix = sparse.csr_array(adjacency).astype(np.bool_)
-        if matrix.shape != (self.n_points, self.n_points):
-            raise InvalidInputError(
-                f"adjacency must have shape ({self.n_points}, {self.n_points}), got {matrix.shape}"
-            )
-        closed = matrix + sparse.eye_array(self.n_points, dtype=np.bool_, format="csr")
-        return replace(self.induced(closed), points=self.points, point_weights=self.point_weights)
-
     # Storage.
 
     def to_dict(self) -> dict[str, Any]:
@@ -534,6 +492,7 @@ class FiniteClass:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Deduplication:
     """A class with equal rows merged, and where they came from.
@@ -554,19 +513,6 @@ class Deduplication:
     first: IntArray
     inverse: IntArray
     counts: IntArray
-
-
-def _bag_arrays(bags: Any, n_points: int) -> tuple[IntArray, IntArray]:
-    if sparse.issparse(bags) or (isinstance(bags, np.ndarray) and bags.ndim == 2):
-        matrix = sparse.csr_array(bags)
-        if matrix.shape[1] != n_points:
-            raise InvalidInputError(f"bags must have {n_points} columns, got {matrix.shape[1]}")
-        matrix.eliminate_zeros()
-        return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
-    lists = [as_indices(bag, n_points, f"bags[{i}]") for i, bag in enumerate(bags)]
-    sizes = np.array([0, *(bag.size for bag in lists)], dtype=np.int64)
-    flat = np.concatenate(lists) if lists else np.zeros(0, dtype=np.int64)
-    return np.cumsum(sizes), flat
 
 
 def _coordinates(points: ArrayLike | None) -> FloatArray | None:

@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.bits import Words, unique_rows, unpack_rows
 from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import BoolArray, FloatArray, check_float_array
@@ -27,6 +28,7 @@ _FILTER = (3.0 + 16.0 * _EPS) * _EPS  # relative error of the 2x2 determinant (S
 _TINY = 1e-280  # below it products may have lost bits to underflow
 
 
+@checked
 def halfspaces_2d(points: ArrayLike) -> BoolArray:
     """All labelings of points in the plane by (affine) halfspaces.
 
@@ -51,6 +53,7 @@ def halfspaces_2d(points: ArrayLike) -> BoolArray:
     return _by_ones(rows)[:, position.reshape(-1)]
 
 
+@checked
 def halfspaces_lp(points: ArrayLike) -> BoolArray:
     """All labelings of points in any dimension by halfspaces, by linear programs.
 

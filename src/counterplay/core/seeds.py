@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from counterplay.core.validation import shorten
 from counterplay.errors import InvalidInputError
 
 RandomState: TypeAlias = "int | np.random.Generator | None"
@@ -33,10 +34,11 @@ def generator(random_state: RandomState = None) -> np.random.Generator:
         return np.random.default_rng(random_state.randint(2**31 - 1))
     if isinstance(random_state, bool) or not isinstance(random_state, numbers.Integral):
         raise InvalidInputError(
-            f"random_state must be None, an integer or a numpy Generator, got {random_state!r}"
+            f"random_state must be None, an integer or a numpy Generator, "
+            f"got {shorten(random_state)}"
         )
     if random_state < 0:
-        raise InvalidInputError(f"random_state must not be negative, got {random_state}")
+        raise InvalidInputError(f"random_state must not be negative, got {shorten(random_state)}")
     return np.random.default_rng(int(random_state))
 
 

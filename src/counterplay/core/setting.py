@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from counterplay.core.validation import shorten
 from counterplay.errors import InformationError, UnknownNameError
 
 
@@ -59,6 +60,7 @@ def find_setting(value: Setting | str, known: Iterable[Setting]) -> Setting:
     if isinstance(value, Setting):
         return value
     options = {setting.name: setting for setting in known}
-    if value not in options:
-        raise UnknownNameError.among("setting", str(value), options)
+    if not isinstance(value, str) or value not in options:
+        name = value if isinstance(value, str) else shorten(value)
+        raise UnknownNameError.among("setting", name[:80], options)
     return options[value]

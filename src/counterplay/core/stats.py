@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     check_float_array,
     check_fraction,
@@ -18,6 +19,7 @@ from counterplay.core.validation import (
 from counterplay.errors import InvalidInputError
 
 
+@checked
 @dataclass(frozen=True)
 class Interval:
     """An estimate with its confidence interval.
@@ -40,6 +42,7 @@ class Interval:
         return f"{self.estimate:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
 
+@checked
 def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
     """Exact two-sided binomial interval for a success probability.
 
@@ -56,6 +59,7 @@ def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> In
     return Interval(k / n, low, high, confidence)
 
 
+@checked
 def binomial_p_value(
     successes: int,
     trials: int,
@@ -76,6 +80,7 @@ def binomial_p_value(
     return float(result.pvalue)
 
 
+@checked
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     """Student interval for the mean of independent values.
 
@@ -85,6 +90,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     0.5 [-5.853, 6.853]
     """
     x = check_float_array(values, "values", ndim=1)
+    check_open_fraction(confidence, "confidence")
     if x.size < 2:
         raise InvalidInputError("values must contain at least two numbers for an interval")
     half = stats.t.ppf(0.5 + confidence / 2, x.size - 1) * x.std(ddof=1) / np.sqrt(x.size)
@@ -92,6 +98,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     return Interval(mean, mean - float(half), mean + float(half), confidence)
 
 
+@checked
 def loglog_slope(x: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> Interval:
     """Least-squares slope of log y against log x, with its interval.
 
@@ -100,6 +107,7 @@ def loglog_slope(x: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> Interv
     >>> round(loglog_slope([1, 2, 4, 8], [3, 12, 48, 192]).estimate, 6)
     2.0
     """
+    check_open_fraction(confidence, "confidence")
     a, b = check_float_array(x, "x", ndim=1), check_float_array(y, "y", ndim=1)
     if a.shape != b.shape or a.size < 3:
         raise InvalidInputError("x and y must have the same length, at least 3")

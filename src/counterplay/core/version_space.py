@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.bits import as_indices, mask_to_int, unpack_rows
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import (
@@ -23,13 +24,16 @@ from counterplay.core.validation import (
     IntArray,
     check_int,
     check_positive_int,
+    check_size,
 )
 from counterplay.core.weights import Weights, check_weights
 from counterplay.errors import InvalidInputError, NotRealizableError, ProtocolError
 
+_MOST = 20_000_000
 _NEVER = np.iinfo(np.int64).max
 
 
+@checked
 @dataclass(frozen=True)
 class Observation:
     """One entry of a version space's history: what was seen and how many hypotheses went."""
@@ -40,6 +44,7 @@ class Observation:
     removed: int
 
 
+@checked
 class VersionSpace:
     """The hypotheses consistent with what was seen so far.
 
@@ -84,6 +89,7 @@ class VersionSpace:
     ) -> None:
         self.hypotheses = space if isinstance(space, FiniteClass) else None
         self.n = len(space) if isinstance(space, FiniteClass) else check_positive_int(space, "n")
+        check_size(self.n, _MOST, "hypotheses")
         self._weights: Weights | None = None
         if weights is not None:
             self._weights = check_weights(weights, exact=exact)

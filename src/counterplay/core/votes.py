@@ -10,6 +10,7 @@ Source: "Votes with certificates", see docs/theory/10-poisoning.md.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     BoolArray,
@@ -24,12 +26,16 @@ from counterplay.core.validation import (
     check_float_array,
     check_int,
     check_positive_int,
+    check_size,
+    shorten,
 )
 from counterplay.errors import InvalidInputError
 
+_MOST_BLOCKS = 10_000_000
 Tie = Literal[0, 1, "raise"]
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Partition:
     """Which block each row belongs to; -1 for rows that were left out.
@@ -45,6 +51,12 @@ class Partition:
     n_blocks: int
 
     def __post_init__(self) -> None:
+        check_size(self.n_blocks, _MOST_BLOCKS, "blocks")
+        if self.block.ndim != 1 or (self.block.size and self.block.max() >= self.n_blocks):
+            raise InvalidInputError(
+                f"block must give each row a number below {self.n_blocks}, "
+                f"got {shorten(self.block)}"
+            )
         self.block.setflags(write=False)
 
     def __len__(self) -> int:
@@ -69,6 +81,7 @@ class Partition:
         return int((self.block < 0).sum())
 
 
+@checked
 def random_blocks(
     n_rows: int,
     n_blocks: int | None = None,
@@ -103,6 +116,7 @@ def random_blocks(
     return Partition(block, lengths.size)
 
 
+@checked
 def hash_blocks(
     X: ArrayLike,
     n_blocks: int,
@@ -134,10 +148,11 @@ def hash_blocks(
     True
     """
     count = check_positive_int(n_blocks, "n_blocks")
+    check_size(count, _MOST_BLOCKS, "blocks")
     rows = check_float_array(X, "X")
     if rows.ndim == 0:
         raise InvalidInputError("X must have one row per example")
-    rows = rows.reshape(rows.shape[0], -1)
+    rows = rows.reshape(rows.shape[0], math.prod(rows.shape[1:]))
     if decimals is not None:
         rows = np.round(rows, check_int(decimals, "decimals"))
     canonical = np.ascontiguousarray(rows + 0.0, dtype=np.dtype("<f8"))  # -0.0 + 0.0 is 0.0
@@ -152,6 +167,7 @@ def hash_blocks(
     return Partition(block, count)
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Vote:
     """The outcome of a vote at each point.
@@ -169,6 +185,17 @@ class Vote:
     winner: IntArray
     counts: IntArray
     classes: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        n, k = self.winner.size, self.classes.size
+        if self.counts.shape != (n, k) or self.winner.ndim != 1 or self.classes.ndim != 1:
+            raise InvalidInputError(
+                f"counts must have one row per winner ({n}) and one column per class ({k}), "
+                f"got shape {self.counts.shape}"
+            )
+        if n and not 0 <= self.winner.min() <= self.winner.max() < k:
+            raise InvalidInputError(f"winner must be positions of the {k} classes")
+        object.__setattr__(self, "counts", self.counts.astype(np.int64, copy=False))
 
     @property
     def labels(self) -> NDArray[Any]:
@@ -207,6 +234,7 @@ class Vote:
         return tolerance
 
 
+@checked
 def plurality(votes: ArrayLike, classes: ArrayLike | None = None) -> Vote:
     """Count votes of shape (voters, points); the class with most votes wins, first class on ties.
 
@@ -234,6 +262,7 @@ def plurality(votes: ArrayLike, classes: ArrayLike | None = None) -> Vote:
     return Vote(counts.argmax(axis=1).astype(np.int64), counts, known)
 
 
+@checked
 def majority(votes: ArrayLike, *, tie: Tie = 1) -> BoolArray:
     """Majority of 0/1 votes of shape (voters, points), with an explicit rule for ties.
 
@@ -252,6 +281,7 @@ def majority(votes: ArrayLike, *, tie: Tie = 1) -> BoolArray:
     return result
 
 
+@checked
 def margins(votes: ArrayLike) -> IntArray:
     """Votes for 1 minus votes for 0 at each point.
 
@@ -264,6 +294,7 @@ def margins(votes: ArrayLike) -> IntArray:
     return twice - n
 
 
+@checked
 def minority_counts(votes: ArrayLike) -> IntArray:
     """Number of voters on the smaller side at each point.
 

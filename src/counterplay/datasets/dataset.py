@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["table", "images", "text", "catalogue", "forecasts"]
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """One data set, ready for an estimator, with the raw table where there is one.
@@ -113,6 +115,7 @@ class Dataset:
         return self.X, self.y
 
 
+@checked
 @dataclass(frozen=True)
 class DatasetInfo:
     """One line of :func:`list_datasets`.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.datasets.bundled import BUNDLED, bundled_infos
 from counterplay.datasets.catalogue import CATALOGUE
 from counterplay.datasets.dataset import Dataset, DatasetInfo
@@ -103,6 +104,7 @@ def fetch(
     return data.pair() if return_X_y else data
 
 
+@checked
 def list_datasets(folder: Folder = None) -> list[DatasetInfo]:
     """Return every known data set, what it is, and whether it can be read here and now.
 

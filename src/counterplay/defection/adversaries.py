@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.play import play
 from counterplay.core.validation import BoolArray, check_float_array, check_real
 from counterplay.defection.federation_game import FederationGame, Server
@@ -20,6 +21,7 @@ from counterplay.errors import InvalidInputError
 from counterplay.federated.reports import Rule
 
 
+@checked
 def adversarial_alpha(etas: ArrayLike, eps: float, nu: ArrayLike = 1.0) -> float:
     """Return the member of ``uniform_fails_family`` on which a uniform rule with these steps fails.
 
@@ -59,6 +61,7 @@ def adversarial_alpha(etas: ArrayLike, eps: float, nu: ArrayLike = 1.0) -> float
     return max(0.0, 1.0 - float(x[reached[0]])) if len(reached) else 0.0
 
 
+@checked
 def repair_against(
     rule: Rule, eps: float, step_size: ArrayLike = 1.0, rounds: int = 1000
 ) -> Construction:
@@ -111,6 +114,7 @@ def repair_against(
     return uniform_fails_repaired(z_p - 1e-3 * (z_p - floor), z_0, eps)
 
 
+@checked
 def bad_region_linear(w: ArrayLike, eps: float) -> BoolArray:
     """Return which starts of ``bad_init_example`` are lost for every first-order protocol.
 

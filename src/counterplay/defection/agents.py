@@ -15,17 +15,23 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
     IntArray,
     check_float_array,
+    check_int,
     check_positive_int,
     check_real,
+    shorten,
 )
 from counterplay.errors import InvalidInputError
 
+MOST_AGENTS = 1_000_000
 
+
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class AgentView:
     """What a group of agents knows when it decides; arrays have one entry per agent."""
@@ -42,6 +48,7 @@ class AgentView:
     """Local sample sizes (infinite if unknown)."""
 
 
+@checked
 @dataclass(frozen=True)
 class ThresholdAgent:
     """Leaves for good once its loss is at most its target; with target 0 it never leaves.
@@ -60,6 +67,7 @@ class ThresholdAgent:
     [True, False]
     """
 
+    @checked
     def decide(self, view: AgentView) -> BoolArray:
         """Return who leaves."""
         return (view.loss <= view.eps) & (view.eps > 0.0)
@@ -69,6 +77,7 @@ class ThresholdAgent:
         return eps
 
 
+@checked
 @dataclass(frozen=True)
 class IrrationalAgent(ThresholdAgent):
     """Never leaves; a rule is convergent if it works when all agents are like this.
@@ -86,11 +95,13 @@ class IrrationalAgent(ThresholdAgent):
     Appendix D.3; docs/theory/05-defection.md, "Other behaviours".
     """
 
+    @checked
     def decide(self, view: AgentView) -> BoolArray:
         """Return False for everybody."""
         return np.zeros(len(view.loss), dtype=bool)
 
 
+@checked
 @dataclass(frozen=True)
 class UnderconfidentAgent(ThresholdAgent):
     """Leaves only when its estimated loss plus ``c / sqrt(N)`` is at most its target.
@@ -118,11 +129,13 @@ class UnderconfidentAgent(ThresholdAgent):
     def __post_init__(self) -> None:
         check_real(self.c, "c", low=0.0)
 
+    @checked
     def decide(self, view: AgentView) -> BoolArray:
         """Return who is satisfied with confidence."""
         return (view.loss + self.c / np.sqrt(view.n_samples) <= view.eps) & (view.eps > 0.0)
 
 
+@checked
 @dataclass(frozen=True)
 class MisreportingAgent(ThresholdAgent):
     """Tells the server a smaller target than it has, and leaves at the true one.
@@ -154,6 +167,7 @@ class MisreportingAgent(ThresholdAgent):
         return self.eps_reported
 
 
+@checked
 @dataclass(frozen=True)
 class BetaUser(ThresholdAgent):
     """Leaves when the last published model satisfies it; models are published now and then.
@@ -181,11 +195,13 @@ class BetaUser(ThresholdAgent):
     def __post_init__(self) -> None:
         check_positive_int(self.publish_every, "publish_every")
 
+    @checked
     def decide(self, view: AgentView) -> BoolArray:
         """Return who is satisfied by the published model."""
         return (view.public_loss <= view.eps) & (view.eps > 0.0)
 
 
+@checked
 @dataclass(frozen=True)
 class UtilityAgent(ThresholdAgent):
     """Values a good model at ``V`` and pays ``C`` per round.
@@ -220,6 +236,7 @@ class UtilityAgent(ThresholdAgent):
         check_real(self.V, "V", low=0.0, open_low=True)
         check_real(self.C, "C", low=0.0, high=self.V, open_low=True, open_high=True)
 
+    @checked
     def decide(self, view: AgentView) -> BoolArray:
         """Return who is satisfied or has had enough."""
         satisfied = super().decide(view)
@@ -228,6 +245,7 @@ class UtilityAgent(ThresholdAgent):
         return satisfied
 
 
+@checked
 @dataclass(frozen=True)
 class RationalAgent:
     """One party: its true target, how it decides, and thereby what it reports.
@@ -267,6 +285,7 @@ class RationalAgent:
 Agents = float | ArrayLike | RationalAgent | Sequence[RationalAgent]
 
 
+@checked
 class AgentPool:
     """All agents of a run; agents with the same behaviour decide together.
 
@@ -293,6 +312,7 @@ class AgentPool:
     @classmethod
     def of(cls, agents: Agents, n_agents: int) -> AgentPool:
         """Build the pool from targets (one number or one per agent) or from agents."""
+        check_int(n_agents, "n_agents", low=1, high=MOST_AGENTS)
         if isinstance(agents, RationalAgent):
             return cls([agents] * n_agents)
         if isinstance(agents, Sequence) and any(isinstance(a, RationalAgent) for a in agents):
@@ -306,6 +326,10 @@ class AgentPool:
 
     def decide(self, loss: FloatArray, round: int) -> BoolArray:
         """Return who leaves on receiving the model with these losses, gone or not."""
+        if not isinstance(loss, np.ndarray) or loss.shape != self.eps.shape:
+            raise InvalidInputError(
+                f"loss must be an array of one number per agent, got {shorten(loss, 100)}"
+            )
         if self._plain:
             return (loss <= self.eps) & self._satisfiable
         leave = np.zeros(len(self.eps), dtype=bool)
@@ -332,6 +356,7 @@ def check_eps(eps: ArrayLike, n_agents: int) -> FloatArray:
     return np.broadcast_to(values, (n_agents,)).copy()
 
 
+@checked
 def underconfidence_threshold(eps: ArrayLike, c: float, n_samples: ArrayLike) -> FloatArray:
     """Return the server's target on the estimated loss for agents that allow for their error.
 
@@ -350,6 +375,7 @@ def underconfidence_threshold(eps: ArrayLike, c: float, n_samples: ArrayLike) ->
     return np.asarray(np.maximum(check_float_array(eps, "eps") - width / np.sqrt(sizes), 0.0))
 
 
+@checked
 def stopping_utilities(loss: ArrayLike, eps: float, V: float, C: float) -> FloatArray:
     """Return the payoff of leaving with each model of a trajectory: ``V 1[F <= eps] - C r``.
 
@@ -369,6 +395,7 @@ def stopping_utilities(loss: ArrayLike, eps: float, V: float, C: float) -> Float
     return V * satisfied - C * np.arange(len(values))
 
 
+@checked
 @dataclass(frozen=True)
 class GroupPredictor:
     """Predict that the other members of a leaver's group leave next, without their losses.
@@ -405,11 +432,15 @@ class GroupPredictor:
         if not self.group:
             raise InvalidInputError("group needs one entry per agent")
 
+    @checked
     def leaving(self, ids: IntArray, defect_round: IntArray) -> BoolArray:
         """Return which of the agents ``ids`` share a group with somebody who has left."""
-        if len(defect_round) != len(self.group):
+        agents = len(self.group)
+        if np.shape(defect_round) != (agents,):
             raise InvalidInputError(
-                f"group has {len(self.group)} entries for {len(defect_round)} agents"
+                f"group has {agents} entries, defect_round has shape {np.shape(defect_round)}"
             )
+        if np.ndim(ids) != 1 or not all(0 <= i < agents for i in ids):
+            raise InvalidInputError(f"ids must be agents between 0 and {agents - 1}")
         gone = {g for g, r in zip(self.group, defect_round) if r >= 0 and g is not None}
         return np.array([self.group[int(i)] in gone for i in ids], dtype=bool)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class Assumption:
     """One assumption: whether it held everywhere, the worst value and where."""
@@ -41,6 +43,7 @@ class Assumption:
     note: str
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class AssumptionReport(Report):
     """The assumptions of the theory, checked on samples.
@@ -84,6 +87,7 @@ class AssumptionReport(Report):
         )
 
 
+@checked
 def check_assumptions(
     problem: FederatedProblem,
     points: ArrayLike,
@@ -180,6 +184,7 @@ def _heterogeneous(problem: FederatedProblem, points: FloatArray) -> Assumption:
     return Assumption(name, result.margin > 1e-8, result.margin, agent, result.witness, note)
 
 
+@checked
 def estimate_smoothness(
     problem: FederatedProblem,
     points: ArrayLike,

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import check_positive_int, check_real
 
 
+@checked
 def adagd_step_size(M: int, H: float, L: float, delta: float) -> float:
     """Return the step size of the theorem: ``min(delta/L, sqrt(delta/(2H)), 1/(MH))``.
 
@@ -25,6 +27,7 @@ def adagd_step_size(M: int, H: float, L: float, delta: float) -> float:
     return min(delta / L, math.sqrt(delta / (2.0 * H)), 1.0 / (M * H))
 
 
+@checked
 def l_free_step_size(M: int, H: float, max_eps: float, delta: float) -> float:
     """Return a step size that needs no Lipschitz constant.
 
@@ -43,6 +46,7 @@ def l_free_step_size(M: int, H: float, max_eps: float, delta: float) -> float:
     return min(delta / math.sqrt(2.0 * H * (eps + 2.0 * delta)), 1.0 / (M * H))
 
 
+@checked
 def effective_lipschitz(M: int, H: float, initial_loss: float) -> float:
     """Return ``sqrt(2 H M F(w_0))``: no gradient along a decreasing run is longer.
 
@@ -56,6 +60,7 @@ def effective_lipschitz(M: int, H: float, initial_loss: float) -> float:
     return math.sqrt(2.0 * H * M * check_real(initial_loss, "initial_loss", low=0.0))
 
 
+@checked
 def adagd_rounds(M: int, initial_loss: float, eta: float, sigma: float) -> float:
     """Return the most rounds ADA-GD makes: ``2 M F(w_0) / (eta min(sigma^2, 1))``.
 
@@ -70,9 +75,10 @@ def adagd_rounds(M: int, initial_loss: float, eta: float, sigma: float) -> float
     F = check_real(initial_loss, "initial_loss", low=0.0)
     eta = check_real(eta, "eta", low=0.0, open_low=True)
     sigma = check_real(sigma, "sigma", low=0.0, open_low=True)
-    return 2.0 * M * F / (eta * min(sigma * sigma, 1.0))
+    return _ratio(2.0 * M * F, eta * min(sigma * sigma, 1.0))
 
 
+@checked
 def safe_step_rounds(
     M: int, initial_loss: float, H: float, L: float, delta: float, sigma: float
 ) -> float:
@@ -92,9 +98,10 @@ def safe_step_rounds(
     delta = check_real(delta, "delta", low=0.0, open_low=True)
     sigma = check_real(sigma, "sigma", low=0.0, open_low=True)
     shortest = min(sigma / (M * H), delta / L)
-    return 2.0 * F / (H * shortest * shortest)
+    return _ratio(2.0 * F, H * shortest * shortest)
 
 
+@checked
 def landing_margin(M: int, H: float, sigma: float) -> float:
     """Return the margin ``sigma^2 / (4 H M)`` up to which a final landing always exists.
 
@@ -111,3 +118,8 @@ def landing_margin(M: int, H: float, sigma: float) -> float:
     H = check_real(H, "H", low=0.0, open_low=True)
     sigma = check_real(sigma, "sigma", low=0.0, open_low=True)
     return sigma * sigma / (4.0 * H * M)
+
+
+def _ratio(above: float, below: float) -> float:
+    """Return the quotient; infinite, not an error, where the denominator is too small."""
+    return above / below if below > 0.0 else math.inf

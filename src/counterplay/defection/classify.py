@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.defection.transcript import FederationTranscript
 from counterplay.errors import InvalidInputError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked
 @dataclass(frozen=True)
 class Defection:
     """One departure and what would have happened without it."""
@@ -33,6 +35,7 @@ class Defection:
     agent or the agent's own target is among those missed."""
 
 
+@checked
 @dataclass(frozen=True)
 class DefectionReport(Report):
     """All departures of a run, each compared with staying.
@@ -64,6 +67,7 @@ class DefectionReport(Report):
         return pd.DataFrame([vars(d) for d in self.defections])
 
 
+@checked
 def classify_defections(transcript: FederationTranscript, tol: float = 1e-9) -> DefectionReport:
     """Say for every departure of a run whether it harmed the final model.
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from counterplay.core.arguments import check_parameters
 from counterplay.core.draws import run_keys
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import check_positive_int
@@ -21,7 +23,10 @@ from counterplay.defection.rule_options import plan_rules
 from counterplay.defection.simulator import check_sites, check_thresholds
 from counterplay.errors import InvalidInputError
 from counterplay.federated.many import Federation
-from counterplay.federated.sites import Sites
+from counterplay.federated.sites import LARGEST, Sites
+from counterplay.tables import Table
+from counterplay.tables.cells import shown
+from counterplay.tables.models import model_names
 
 
 class FederatedClassifier(ClassifierMixin, BaseEstimator):
@@ -99,12 +104,10 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):
         self.device = device
         self.random_state = random_state
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None
-    ) -> FederatedClassifier:
-        """Train on the rows of all sites."""
-        rows, labels = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(labels)
+    def fit(self, X: Any, y: Any, groups: Any = None) -> FederatedClassifier:
+        """Train on the rows of all sites; ``X`` is a frame of numbers or an array."""
+        check_parameters(self)
+        rows, labels = self._read(X, y)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise InvalidInputError("y has one class only; there is nothing to learn")
@@ -139,22 +142,42 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):
         self.status_ = self.record_.status[0]
         return self
 
-    def _outputs(self, X: ArrayLike) -> NDArray[Any]:
+    def _read(self, X: Any, *y: Any) -> Any:
+        """Return rows, and labels where given, as scikit-learn checks them; columns by name."""
+        fitted = not y
+        if hasattr(X, "columns") or hasattr(X, "column_names"):
+            table = Table.of(X, columns=model_names(self) if fitted else None)
+            names = None if table.names is None else list(table.names)
+            X = pd.DataFrame(table.numbers(), columns=names, index=table.index)
+        try:
+            found = validate_data(self, X, *y, reset=not fitted, dtype=np.float64)
+            if not fitted:
+                check_classification_targets(found[1])
+        except InvalidInputError:
+            raise
+        except (TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise InvalidInputError(shown(error, 300)) from None
+        rows = found if fitted else found[0]
+        if np.abs(rows).max(initial=0.0) > LARGEST:
+            raise InvalidInputError(f"X has numbers beyond {LARGEST:g}; scale the columns first")
+        return found
+
+    def _outputs(self, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, dtype=np.float64)
+        rows = self._read(X)
         backend = self.objective_.backend
         w = backend.put(self.record_.w)
         out = self.objective_.outputs(w, backend.put(self.objective_.rows(rows))[None])
         return np.asarray(backend.fetch(out)[0], dtype=np.float64)
 
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return one score per class, or one number per row for two classes."""
         out = self._outputs(X)
         if len(self.classes_) > 2:
             return out
         return np.asarray(out[:, 0] if out.shape[1] == 1 else out[:, 1] - out[:, 0])
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely class of every row."""
         score = self.decision_function(X)
         best = (score > 0).astype(np.int64) if score.ndim == 1 else score.argmax(axis=1)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.play import Game, Learner, play
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
@@ -39,6 +40,7 @@ from counterplay.federated.work import LocalWork
 Watcher = Callable[[RoundEvent], object]
 
 
+@checked
 @dataclass(frozen=True)
 class ReportNoise:
     """Noise in what agents report; their own decisions use the true loss.
@@ -64,6 +66,7 @@ class ReportNoise:
         check_real(self.gradient, "gradient", low=0.0)
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class Broadcast:
     """What the server sends in a round: the model, the step size, and who shall do how much."""
@@ -83,6 +86,7 @@ class Move:
     sigma_min: float
 
 
+@checked
 class Server(Learner):
     """The server of a federation: a rule, a model and a step size.
 
@@ -171,6 +175,7 @@ class Server(Learner):
         self.w = np.asarray(self.w + decision.step)
 
 
+@checked
 class FederationGame(Game[FederationTranscript]):
     """Agents on a problem who leave when they are satisfied; play it with a :class:`Server`.
 
@@ -431,6 +436,7 @@ class _Repeat:
         return play(server, game, rounds=self.rounds)
 
 
+@checked
 def check_span(event: RoundEvent) -> None:
     """Raise unless the step of a round is a combination of the vectors that were sent.
 

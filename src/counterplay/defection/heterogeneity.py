@@ -13,12 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_float_array, check_positive_int
 from counterplay.defection.problem import FederatedProblem
 from counterplay.errors import InvalidInputError
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class LinearHeterogeneity:
     """Outcome of the exact test; true if minimal heterogeneity holds.
@@ -47,6 +49,7 @@ class LinearHeterogeneity:
         return self.holds
 
 
+@checked
 def minimal_heterogeneity_linear(A_list: Sequence[ArrayLike]) -> LinearHeterogeneity:
     """Test exactly whether losses ``phi_m(A_m w)`` are minimally heterogeneous.
 
@@ -89,6 +92,7 @@ def minimal_heterogeneity_linear(A_list: Sequence[ArrayLike]) -> LinearHeterogen
     return LinearHeterogeneity(False, rank, sum(ranks), reason, _witness(parts))
 
 
+@checked
 def bounded_agent(A_list: Sequence[ArrayLike]) -> int | None:
     """Return an agent whose sublevel sets are bounded although others care too, or None.
 
@@ -128,6 +132,7 @@ def _witness(parts: list[FloatArray]) -> FloatArray:
     return np.asarray(best / np.linalg.norm(best))
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class HeterogeneityMargin:
     """The smallest singular value of the row-normalised gradients over some points.
@@ -147,6 +152,7 @@ class HeterogeneityMargin:
     combination: FloatArray
 
 
+@checked
 def heterogeneity_margin(problem: FederatedProblem, points: ArrayLike) -> HeterogeneityMargin:
     """Return how far the gradients are from being dependent, over the given points.
 
@@ -181,6 +187,7 @@ def heterogeneity_margin(problem: FederatedProblem, points: ArrayLike) -> Hetero
     return HeterogeneityMargin(value, witness, combination)
 
 
+@checked
 def search_dependence(
     problem: FederatedProblem,
     points: ArrayLike,

@@ -16,8 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, IntArray, check_positive_int, check_real
+from counterplay.core.validation import (
+    FloatArray,
+    IntArray,
+    check_positive_int,
+    check_real,
+    check_size,
+)
 from counterplay.defection.agents import check_eps
 from counterplay.defection.linear_models import LinearModelProblem
 from counterplay.defection.problem import FederatedProblem, FunctionProblem
@@ -38,9 +45,11 @@ __all__ = [
     "uniform_fails_repaired",
 ]
 
+MOST_CELLS = 10_000_000
 RED_ANGLES = (-80.0, -20.0, 0.0, 20.0, 40.0)
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Construction:
     """A problem of the theory with its start, its targets and the exact facts about it.
@@ -80,6 +89,7 @@ class Construction:
         return f"Construction({self.problem.name!r}, w0={np.round(self.w0, 4).tolist()[:6]})"
 
 
+@checked
 def bad_init_example(eps: float = 0.1) -> Construction:
     """Return ``|w_2|`` and ``|w_1 - w_2|`` from (1, 1), lost for every protocol.
 
@@ -106,6 +116,7 @@ def bad_init_example(eps: float = 0.1) -> Construction:
     return Construction(problem, np.ones(2), np.full(2, eps), expected)
 
 
+@checked
 def uniform_fails_family(
     alpha: float = 0.0, eps: float = 1 / 16, tau: float | None = None
 ) -> Construction:
@@ -150,6 +161,7 @@ def uniform_fails_family(
     return Construction(problem, np.array([2.0, 1.0]), np.full(2, eps), expected)
 
 
+@checked
 def uniform_fails_repaired(z_k: float, z_0: float, eps: float) -> Construction:
     """Return the instance that also defeats uniform rules which look at loss values.
 
@@ -208,6 +220,7 @@ def _bent_ramps(
     return np.array([max(y, 0.0), loss]), np.array([[0.0, float(y > 0.0)], [t, -t]])
 
 
+@checked
 def non_heterogeneous_example() -> Construction:
     """Return a strip and a tilted ellipse that touch with parallel gradients.
 
@@ -242,6 +255,7 @@ def non_heterogeneous_example() -> Construction:
     return Construction(problem, np.array([-3.0, -3.0]), np.full(2, 0.05), expected)
 
 
+@checked
 def nonterminating_example() -> Construction:
     """Return an endless example: ADA-GD never stops, though its theorem's hypotheses hold.
 
@@ -310,6 +324,7 @@ def _psi1(x: float) -> float:
     return 0.5 * x * x if x <= 1.0 else x - 0.5
 
 
+@checked
 def benign_example(eps: float = 0.1) -> Construction:
     """Return ``|w|^2 / 2`` and ``w_1^2 / 2``; agent 1 leaves first and nothing is lost.
 
@@ -330,6 +345,7 @@ def benign_example(eps: float = 0.1) -> Construction:
     return Construction(problem, np.array([3.0, 4.0]), np.full(2, eps), expected)
 
 
+@checked
 def identical_agents() -> Construction:
     """Return two agents with the same loss ``w_1^2 / 2`` and targets 0.5 and 0.1.
 
@@ -361,6 +377,7 @@ def _same(w: FloatArray) -> tuple[FloatArray, FloatArray]:
     return 0.5 * (G * G).sum(axis=1), G
 
 
+@checked
 def random_overparameterised(
     M: int = 5,
     n: int = 2,
@@ -410,6 +427,7 @@ def random_overparameterised(
     (3, True)
     """
     M, n, d = (check_positive_int(v, k) for v, k in ((M, "M"), (n, "n"), (d, "d")))
+    check_size(M * n * d, MOST_CELLS, "numbers M x n x d")
     if d < M * n:
         raise InvalidInputError(f"d must be at least M*n = {M * n}, got {d}")
     corr = check_real(corr, "corr", low=0.0)
@@ -426,6 +444,7 @@ def random_overparameterised(
     raise InvalidInputError("no start with every loss above eps + delta; increase spread")
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class TwoSilos:
     """Points on the circle with labels, per silo, and the normals of the max-margin separators.
@@ -452,6 +471,7 @@ class TwoSilos:
         return float((np.where(points @ direction > 0.0, 1, -1) != labels).mean())
 
 
+@checked
 def two_silo_cartoon() -> TwoSilos:
     """Return two silos: errors 0 at home, 0.2 abroad, 0.1 on average, 0 for the joint separator.
 

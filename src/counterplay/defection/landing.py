@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.defection.agents import check_eps
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class Landing(Report):
     """Outcome of an attempt to land.
@@ -70,6 +72,7 @@ class Landing(Report):
         return pd.DataFrame({"agent": np.arange(len(self.eps)), "eps": self.eps, "loss": self.loss})
 
 
+@checked
 def land(
     problem: FederatedProblem, w: ArrayLike, eps: ArrayLike, H: float | None = None
 ) -> Landing:

@@ -8,24 +8,27 @@ Source: docs/theory/05-defection.md, "Theorem 5.2: ADA-GD reaches the relaxed ta
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     IntArray,
     check_choice,
     check_float_array,
     check_real,
+    shorten,
 )
 from counterplay.defection.problem import FederatedProblem, _frozen
 from counterplay.defection.smoothing import huber_tau, huber_tau_slope
 from counterplay.errors import InvalidInputError
 
 
+@checked
 class LinearModelProblem(FederatedProblem):
     """``F_m(w) = mean_j phi(a_mj . w - b_mj)`` with Huber or squared ``phi``.
 
@@ -68,6 +71,12 @@ class LinearModelProblem(FederatedProblem):
         tau: float = 1.0,
         name: str = "linear models",
     ) -> None:
+        if (
+            isinstance(A, str | bytes | Mapping)
+            or not hasattr(A, "__iter__")
+            or getattr(A, "ndim", 1) == 0
+        ):
+            raise InvalidInputError(f"A must be the rows of every agent, got {shorten(A, 100)}")
         parts = [check_float_array(a, f"A[{m}]", ndim=2) for m, a in enumerate(A)]  # type: ignore[arg-type]  # rows of an array are arrays
         if not parts or len({a.shape[1] for a in parts}) > 1 or min(map(len, parts)) == 0:
             raise InvalidInputError("A needs rows of one common length for every agent")
@@ -106,7 +115,7 @@ class LinearModelProblem(FederatedProblem):
         return [a[:n] for a, n in zip(self.A, self.counts)]
 
     def _residuals(self, w: FloatArray) -> FloatArray:
-        return (self._flat @ w).reshape(self.b.shape) - self.b
+        return (self._flat @ self.as_point(w)).reshape(self.b.shape) - self.b
 
     def _phi(self, x: FloatArray) -> FloatArray:
         return 0.5 * x * x if self.loss == "squared" else huber_tau(x, self.tau)
@@ -129,7 +138,7 @@ class LinearModelProblem(FederatedProblem):
         """Return the gradients of the agents ``ids`` at ``w``."""
         if ids is None or np.array_equal(ids, np.arange(self.n_agents)):
             return self.oracle(w)[1]
-        x = self.A[ids] @ w - self.b[ids]
+        x = self.A[ids] @ self.as_point(w) - self.b[ids]
         return np.asarray(((self._slope(x) * self._weights[ids])[:, None, :] @ self.A[ids])[:, 0])
 
     def local_gradients(

@@ -12,16 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     IntArray,
     check_float_array,
     check_positive_int,
     check_real,
+    check_size,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.federated.work import LocalWork
 
+MOST_STEPS = 1_000_000
 Oracle = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
@@ -97,6 +100,11 @@ class FederatedProblem(ABC):
             raise InvalidInputError(f"{self.name} has no samples, so batch_size must be None")
         return np.array([self.gradients(w, np.array([i]))[0] for w, i in zip(points, ids)])
 
+    def as_point(self, w: FloatArray) -> FloatArray:
+        """Return ``w`` itself if it is an array of shape (d,), a checked copy otherwise."""
+        fits = isinstance(w, np.ndarray) and w.shape == (self.dimension,) and w.dtype.kind == "f"
+        return w if fits else self.check_point(w)
+
     def check_point(self, w: ArrayLike, name: str = "w") -> FloatArray:
         """Return ``w`` as a float64 array of shape (d,), read-only."""
         point = _frozen(w, name)
@@ -110,6 +118,7 @@ class FederatedProblem(ABC):
         return f"{type(self).__name__}({self.name!r}, M={self.n_agents}, d={self.dimension})"
 
 
+@checked
 class FunctionProblem(FederatedProblem):
     """A federated problem given by one function from the model to all losses and gradients.
 
@@ -149,7 +158,7 @@ class FunctionProblem(FederatedProblem):
         """Evaluate the function, or repeat its last answer for the same model object."""
         if self._last is not None and self._last[0] is w:
             return self._last[1]
-        F, G = self._function(w)
+        F, G = self._function(self.as_point(w))
         if np.shape(F) != (self.n_agents,):
             raise InvalidInputError(
                 f"the oracle of {self.name} must return one loss per agent, "
@@ -165,6 +174,7 @@ class FunctionProblem(FederatedProblem):
         return answer
 
 
+@checked
 def population_loss(
     problem: FederatedProblem, w: ArrayLike, sample: ArrayLike | None = None
 ) -> tuple[float, float]:
@@ -189,10 +199,24 @@ def population_loss(
     (4.0, 2.0)
     """
     loss = problem.losses(problem.check_point(w))
-    chosen = loss if sample is None else loss[np.asarray(sample, dtype=np.int64)]
+    chosen = loss if sample is None else loss[check_ids(sample, problem.n_agents, "sample")]
     if len(chosen) < 2:
         raise InvalidInputError("sample needs at least two agents for a standard error")
     return float(chosen.mean()), float(chosen.std(ddof=1) / np.sqrt(len(chosen)))
+
+
+def check_ids(ids: ArrayLike, n_agents: int, name: str) -> IntArray:
+    """Return the numbers of some agents."""
+    if isinstance(ids, np.ndarray) and ids.ndim == 1 and ids.dtype.kind in "iu":
+        numbers = ids
+    else:
+        given = check_float_array(ids, name, ndim=1)
+        numbers = given.astype(np.int64)
+        if (numbers != given).any():
+            raise InvalidInputError(f"{name} must be numbers of agents")
+    if numbers.size and (numbers.min() < 0 or numbers.max() >= n_agents):
+        raise InvalidInputError(f"{name} must be agents between 0 and {n_agents - 1}")
+    return numbers
 
 
 def _frozen(value: ArrayLike, name: str) -> FloatArray:
@@ -201,6 +225,7 @@ def _frozen(value: ArrayLike, name: str) -> FloatArray:
     return array
 
 
+@checked
 def local_updates(
     problem: FederatedProblem,
     w: FloatArray,
@@ -219,7 +244,12 @@ def local_updates(
     >>> local_updates(problem, np.ones(1), np.array([0]), 0.5, LocalWork(steps=2)).tolist()
     [[0.875]]
     """
+    w, ids = problem.as_point(w), check_ids(ids, problem.n_agents, "ids")
+    check_real(step_size, "step_size", low=0.0, open_low=True)
     K = work.counts(ids) if counts is None else np.asarray(counts, dtype=np.int64)
+    if K.shape != ids.shape:
+        raise InvalidInputError(f"counts must be one number per agent, got shape {K.shape}")
+    check_size(int(K.max(initial=0)), MOST_STEPS, "local steps")
     share = np.where(K > 0, 1.0 / np.maximum(K, 1), 0.0) if work.rescale else np.ones(len(ids))
     points = np.repeat(w[None, :], len(ids), axis=0)
     total = np.zeros_like(points)

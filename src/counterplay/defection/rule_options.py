@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from counterplay.core.validation import FloatArray, check_positive_int, check_real
+from counterplay.core.validation import FloatArray, check_positive_int, check_real, shorten
 from counterplay.errors import InvalidInputError, UnknownNameError
 from counterplay.federated.reports import Rule
 from counterplay.federated.rules import ADAGD, FedAvg, MWFed, SafeStep
@@ -53,19 +53,29 @@ def plan_rules(
     """
     if isinstance(rules, str):
         rules = [rules]
-    chosen = rules if isinstance(rules, Mapping) else {name: {} for name in rules}
-    if not chosen:
-        raise InvalidInputError("give at least one rule, such as ['fedavg', 'safe_step']")
+    if isinstance(rules, Iterable) and not isinstance(rules, Mapping):
+        names = list(rules)
+        chosen = {name: {} for name in names if isinstance(name, str)}
+        known = len(chosen) == len(names)
+    else:
+        chosen = dict(rules) if isinstance(rules, Mapping) else {}
+        known = all(isinstance(options, Mapping) for options in chosen.values())
+    if not chosen or not known:
+        raise InvalidInputError(
+            "give at least one rule by name, such as ['fedavg', 'safe_step'], or a dict from label "
+            f"to options, got {shorten(rules, 100)}"
+        )
     return [_plan(label, dict(options), eps, convex) for label, options in chosen.items()]
 
 
 def _plan(label: str, options: dict[str, Any], eps: FloatArray, convex: bool) -> RulePlan:
-    name = str(options.pop("rule", label))
-    if name not in TITLE:
-        raise UnknownNameError.among("rule", name, TITLE)
+    name = options.pop("rule", label)
+    if not isinstance(name, str) or name not in TITLE:
+        raise UnknownNameError.among("rule", _text(name), TITLE)
     for option in options:
         if option not in WORK + OWN[name]:
-            raise UnknownNameError.among(f"option of {label!r}", option, WORK + OWN[name])
+            kind = f"option of {shorten(label, 60)}"
+            raise UnknownNameError.among(kind, _text(option), WORK + OWN[name])
     positive = eps[eps > 0]
     default = 0.1 * float(positive.min()) if positive.size else 0.01
     delta = check_real(options.pop("delta", default), "delta", low=0.0, open_low=True)
@@ -78,6 +88,10 @@ def _plan(label: str, options: dict[str, Any], eps: FloatArray, convex: bool) ->
         bool(options.pop("rescale_local_lr", True)),
     )
     return RulePlan(label, name, _rule(name, options, delta, convex), delta, step, work)
+
+
+def _text(name: Any) -> str:
+    return name if isinstance(name, str) else shorten(name, 60)
 
 
 def _rule(name: str, own: dict[str, Any], delta: float, convex: bool) -> Rule:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_choice
 from counterplay.defection.rule_options import RulePlan
@@ -32,6 +33,7 @@ MEASURES: dict[str, Callable[[TrainingRecord], FloatArray]] = {
 }
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False, repr=False)
 class SimulationResult(Report):
     """The runs of every rule, made by :meth:`DefectionSimulator.compare`.

@@ -6,11 +6,12 @@ Source: docs/theory/05-defection.md, "From the protocol to a running federation"
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.draws import run_keys
 from counterplay.core.progress import progress_bar
 from counterplay.core.seeds import RandomState, generator
@@ -19,18 +20,24 @@ from counterplay.core.validation import (
     check_float_array,
     check_positive_int,
     check_real,
+    check_size,
+    shorten,
 )
 from counterplay.defection.models import is_convex, objective_for
 from counterplay.defection.rule_options import RulePlan, plan_rules
 from counterplay.defection.simulation_result import SimulationResult
 from counterplay.errors import InvalidInputError
-from counterplay.federated.many import Federation, TrainingRecord
-from counterplay.federated.sites import Sites
+from counterplay.federated.many import MOST_CELLS, Federation, TrainingRecord
+from counterplay.federated.sites import Sites, believable_rows
+
+if TYPE_CHECKING:
+    from counterplay.tables import Labels
 
 NUMBERS_AT_ONCE = 1 << 27
 LONG_RUN = 200_000  # rounds x seeds x agents from which a progress bar is shown
 
 
+@checked
 class DefectionSimulator:
     """A federation of your sites, each of which leaves once the shared model is good enough for it.
 
@@ -46,17 +53,17 @@ class DefectionSimulator:
         they minimise. Torch modules run in evaluation mode, without dropout. An ``Objective`` of
         :mod:`counterplay.federated` is trained as it is, for example in another precision.
     X:
-        Rows; a DataFrame must be numeric. Scale features yourself.
+        Rows: a frame of numbers, an array or images. Scale features yourself.
     y:
-        Labels of any type.
+        Labels: numbers, booleans or texts, two classes or more.
     site:
         Site of every row, any names; rows with a negative number belong to nobody.
     threshold:
         Loss at which a site is satisfied: one number, one per site in sorted order, or a dict from
         site to number. 0 means never.
     test:
-        What the population accuracy is measured on: ``(X, y)``, or the share of every site that
-        is held out for it; 0 for none.
+        What the population accuracy is measured on: ``(X, y)`` with the same columns, in any
+        order, or the share of every site that is held out for it; 0 for none.
     loss:
         ``"cross_entropy"`` by default; a margin loss, or for torch modules a function.
     warm_start:
@@ -88,22 +95,24 @@ class DefectionSimulator:
     def __init__(
         self,
         model: Any,
-        X: ArrayLike,
-        y: ArrayLike,
-        site: ArrayLike,
+        X: Any,
+        y: Any,
+        site: Any,
         *,
         threshold: float | ArrayLike | Mapping[Any, float],
-        test: tuple[ArrayLike, ArrayLike] | float = 0.2,
+        test: tuple[Any, Any] | float = 0.2,
         loss: Any = None,
         warm_start: bool = False,
         device: str = "cpu",
         random_state: RandomState = 0,
     ) -> None:
-        rows = check_rows(X, "X")
-        labels = np.asarray(y)
-        if labels.shape != (len(rows),):
-            raise InvalidInputError(f"y must have one label per row of X, got {labels.shape}")
-        self.classes, codes = np.unique(labels, return_inverse=True)
+        from counterplay.tables import Labels, Table
+        from counterplay.tables.labels import as_labels
+
+        table = Table.of(X)
+        rows = believable_rows(table)
+        self.labels = Labels.of(y, rows=len(table))
+        self.classes, codes = as_labels(self.labels.classes), self.labels.codes
         if len(self.classes) < 2:
             raise InvalidInputError("y has one class only; there is nothing to learn")
         self.sites, owner = check_sites(site, len(rows))
@@ -125,7 +134,9 @@ class DefectionSimulator:
         self.data = Sites.from_agents(rows, codes, train_owner)
         self.test: tuple[NDArray[Any], NDArray[np.int64]] | None = None
         if isinstance(test, tuple):
-            self.test = (self.objective.rows(check_rows(test[0], "test")), self._codes(test[1]))
+            tried = Table.of(test[0], columns=table.names, what="test")
+            codes = self._codes(Labels.of(test[1], rows=len(tried), what="the y of test"))
+            self.test = (self.objective.rows(believable_rows(tried)), codes)
         elif held_out.any():
             self.test = (rows[held_out], codes[held_out])
 
@@ -165,6 +176,7 @@ class DefectionSimulator:
         total = check_positive_int(rounds, "rounds")
         runs = check_positive_int(seeds, "seeds")
         plans = plan_rules(rules, self.eps, is_convex(self.objective))
+        check_size(runs * (total + 1) * len(self.sites), MOST_CELLS, "seeds x rounds x sites")
         seed = int(generator(random_state).integers(2**31))
         work = total * runs * len(self.sites) * len(plans)
         shown = work > LONG_RUN if progress is None else progress
@@ -212,50 +224,28 @@ class DefectionSimulator:
         ]
         return parts[0] if len(parts) == 1 else TrainingRecord.joined(parts)
 
-    def _codes(self, y: ArrayLike) -> NDArray[np.int64]:
-        """Return class numbers of labels."""
-        labels = np.asarray(y)
-        unknown = ~np.isin(labels, self.classes)
-        if unknown.any():
-            raise InvalidInputError(f"label {labels[unknown][0]!r} of test does not occur in y")
-        return np.searchsorted(self.classes, labels).astype(np.int64)
+    def _codes(self, labels: Labels) -> NDArray[np.int64]:
+        """Return class numbers of other labels."""
+        place = {label: code for code, label in enumerate(self.labels.classes)}
+        unknown = [label for label in labels.classes if label not in place]
+        if unknown:
+            raise InvalidInputError(f"label {shorten(unknown[0], 60)} of test does not occur in y")
+        return np.array([place[label] for label in labels.classes])[labels.codes]
 
 
-def check_rows(X: Any, name: str) -> FloatArray:
-    """Return the rows as finite numbers; a table with text in it gets a sentence about it."""
-    if hasattr(X, "select_dtypes"):
-        text = [c for c in X.columns if X[c].dtype.kind not in "biuf"]
-        if text:
-            raise InvalidInputError(
-                f"column {text[0]!r} of {name} is not numeric; encode it, for example with "
-                "sklearn.preprocessing.OneHotEncoder"
-            )
-    rows = check_float_array(X, name)
-    if rows.ndim < 2 or not rows.size:
-        raise InvalidInputError(f"{name} must be a table with rows and columns, got {rows.shape}")
-    return rows
-
-
-def check_sites(site: ArrayLike, rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def check_sites(site: Any, rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the sorted names of the sites and the site number of every row, -1 for nobody."""
-    names = np.asarray(site)
-    if names.shape != (rows,):
-        raise InvalidInputError(
-            f"site must name the site of each of {rows} rows, got {names.shape}"
-        )
-    if names.dtype.kind == "f" and not np.isfinite(names).all():
-        raise InvalidInputError("site has missing entries; use -1 for rows that belong to nobody")
-    if names.dtype.kind == "O":
-        if any(name is None or name != name for name in names):
-            raise InvalidInputError("site has missing entries; leave those rows out")
-        names = names.astype(str)
-    nobody = names < 0 if names.dtype.kind in "if" else np.zeros(rows, dtype=bool)
-    sites, codes = np.unique(names[~nobody], return_inverse=True)
-    if not len(sites):
+    from counterplay.tables.labels import as_labels
+    from counterplay.tables.table import check_groups
+
+    names = check_groups(site, rows, "site").tolist()
+    present = {name for name in names if isinstance(name, str) or name >= 0}
+    if not present:
         raise InvalidInputError("no row belongs to a site")
-    owner = np.full(rows, -1, dtype=np.int64)
-    owner[~nobody] = codes
-    return sites, owner
+    sites = sorted(present, key=lambda name: (isinstance(name, str), name))
+    place = {name: m for m, name in enumerate(sites)}
+    owner = np.array([place.get(name, -1) for name in names], dtype=np.int64)
+    return as_labels(sites), owner
 
 
 def check_thresholds(threshold: Any, sites: NDArray[Any]) -> FloatArray:
@@ -263,7 +253,7 @@ def check_thresholds(threshold: Any, sites: NDArray[Any]) -> FloatArray:
     if isinstance(threshold, Mapping):
         missing = [s for s in sites.tolist() if s not in threshold]
         if missing:
-            raise InvalidInputError(f"threshold has no entry for site {missing[0]!r}")
+            raise InvalidInputError(f"threshold has no entry for site {shorten(missing[0], 60)}")
         threshold = [threshold[s] for s in sites.tolist()]
     eps = check_float_array(threshold, "threshold")
     if eps.ndim > 1 or (eps.ndim == 1 and len(eps) != len(sites)):

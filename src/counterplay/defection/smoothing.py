@@ -8,9 +8,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.validation import FloatArray, check_real
+from counterplay.core.arguments import checked
+from counterplay.core.validation import FloatArray, check_float_array, check_real
 
 
+@checked
 def psi_tau(x: ArrayLike, tau: float) -> FloatArray:
     """Return the smooth positive part: 0, then ``x^2 / (2 tau)`` up to ``tau``, then linear.
 
@@ -22,12 +24,13 @@ def psi_tau(x: ArrayLike, tau: float) -> FloatArray:
     [0.0, 0.125, 0.5, 2.5]
     """
     tau = check_real(tau, "tau", low=0.0, open_low=True)
-    positive = np.maximum(np.asarray(x, dtype=np.float64), 0.0)
+    positive = np.maximum(check_float_array(x, "x"), 0.0)
     return np.asarray(
         np.where(positive <= tau, positive * positive / (2.0 * tau), positive - tau / 2.0)
     )
 
 
+@checked
 def psi_tau_slope(x: ArrayLike, tau: float) -> FloatArray:
     """Return the derivative of :func:`psi_tau`.
 
@@ -37,9 +40,10 @@ def psi_tau_slope(x: ArrayLike, tau: float) -> FloatArray:
     [0.0, 0.5, 1.0]
     """
     tau = check_real(tau, "tau", low=0.0, open_low=True)
-    return np.asarray(np.clip(np.asarray(x, dtype=np.float64) / tau, 0.0, 1.0))
+    return np.asarray(np.clip(check_float_array(x, "x") / tau, 0.0, 1.0))
 
 
+@checked
 def huber_tau(x: ArrayLike, tau: float) -> FloatArray:
     """Return Huber's function: ``x^2 / 2`` up to ``tau``, then linear with slope ``tau``.
 
@@ -49,10 +53,11 @@ def huber_tau(x: ArrayLike, tau: float) -> FloatArray:
     [2.5, 0.125]
     """
     tau = check_real(tau, "tau", low=0.0, open_low=True)
-    size = np.abs(np.asarray(x, dtype=np.float64))
+    size = np.abs(check_float_array(x, "x"))
     return np.asarray(np.where(size <= tau, size * size / 2.0, tau * size - tau * tau / 2.0))
 
 
+@checked
 def huber_tau_slope(x: ArrayLike, tau: float) -> FloatArray:
     """Return the derivative of :func:`huber_tau`: ``x`` clipped to ``[-tau, tau]``.
 
@@ -62,4 +67,4 @@ def huber_tau_slope(x: ArrayLike, tau: float) -> FloatArray:
     [-1.0, 0.5]
     """
     tau = check_real(tau, "tau", low=0.0, open_low=True)
-    return np.asarray(np.clip(np.asarray(x, dtype=np.float64), -tau, tau))
+    return np.asarray(np.clip(check_float_array(x, "x"), -tau, tau))

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import check_choice, check_fraction, check_positive_int
+from counterplay.core.validation import check_choice, check_fraction, check_positive_int, shorten
 from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ NOBODY = -1
 """Agent number of rows that were left out to make all agents equally large."""
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, repr=False)
 class HeterogeneousSplit:
     """Who holds which row, as made by :func:`heterogeneous_split`.
@@ -59,7 +61,8 @@ class HeterogeneousSplit:
     @property
     def class_counts(self) -> NDArray[np.int64]:
         """``(M, C)``: how many rows of each class every agent holds."""
-        column = np.searchsorted(self.classes, self.labels)
+        place = {label: c for c, label in enumerate(self.classes.tolist())}
+        column = np.array([place[label] for label in self.labels.tolist()])
         held = self.agent_of_row != NOBODY
         cell = self.agent_of_row[held] * len(self.classes) + column[held]
         counts = np.bincount(cell, minlength=self.n_agents * len(self.classes))
@@ -100,9 +103,10 @@ class HeterogeneousSplit:
         return axes
 
 
+@checked
 def heterogeneous_split(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: Any,
     n_agents: int = 10,
     own_fraction: float | None = None,
     *,
@@ -119,9 +123,9 @@ def heterogeneous_split(
     Parameters
     ----------
     X:
-        Rows; only used for their number.
+        Rows, in any container; only used for their number.
     y:
-        Labels of the rows.
+        Labels of the rows: numbers, booleans or texts.
     n_agents:
         Number of agents. Classes are dealt round-robin; with more agents than classes, agents of
         the same class share its rows.
@@ -154,13 +158,19 @@ def heterogeneous_split(
     >>> split.class_counts.tolist()
     [[79, 8, 13], [7, 83, 10], [14, 9, 77]]
     """
-    labels = np.asarray(y)
-    if labels.ndim != 1 or len(labels) != len(np.asarray(X)):
-        raise InvalidInputError(f"y must have one label per row of X, got shape {labels.shape}")
+    from counterplay.tables import Labels, Table
+    from counterplay.tables.labels import as_labels
+
+    rows = len(Table.of(X))
+    known = Labels.of(y, rows=rows)
+    labels, classes = known.values, as_labels(known.classes)
     agents = check_positive_int(n_agents, "n_agents")
     share = _own_fraction(own_fraction, q, convention)
+    if agents > rows:
+        raise InvalidInputError(
+            f"{rows} rows are too few for {shorten(agents)} agents; use fewer agents"
+        )
     rng = generator(random_state)
-    classes = np.unique(labels)
     own, own_classes = _own_rows(labels, classes, agents, rng)
     if equalise:
         smallest = min(len(rows) for rows in own)
@@ -209,7 +219,7 @@ def _own_rows(
             holders = range(j, agents, c)
             for holder, part in zip(holders, np.array_split(rows, len(holders))):
                 parts[holder].append(part)
-        names = tuple((classes[i % c].item(),) for i in range(agents))
+        names = tuple((classes.tolist()[i % c],) for i in range(agents))
     else:
         parts = [of_class[i::agents] for i in range(agents)]
         names = tuple(tuple(classes[i::agents].tolist()) for i in range(agents))

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.transcript import Transcript
-from counterplay.core.validation import FloatArray, IntArray, check_choice
+from counterplay.core.validation import FloatArray, IntArray, check_choice, check_float_array
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 Status = Literal["running", "converged", "stalled", "max_rounds", "everybody_left"]
 
 
+@checked
 def in_target(F: ArrayLike, eps: ArrayLike, slack: float = 0.0) -> bool:
     """Return whether every agent is satisfied: ``F_m <= eps_m + slack`` for all ``m``.
 
@@ -30,9 +33,15 @@ def in_target(F: ArrayLike, eps: ArrayLike, slack: float = 0.0) -> bool:
     >>> in_target([0.1, 0.2], 0.1), in_target([0.1, 0.2], 0.1, slack=0.1)
     (False, True)
     """
-    return bool((np.asarray(F) <= np.asarray(eps) + slack).all())
+    loss, targets = check_float_array(F, "F"), check_float_array(eps, "eps")
+    if targets.ndim and targets.shape != loss.shape:
+        raise InvalidInputError(
+            f"eps must be one number or have the shape of F {loss.shape}, got {targets.shape}"
+        )
+    return bool((loss <= targets + slack).all())
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class FederationTranscript(Transcript):
     """What happened in a :class:`FederationGame` with ``R`` steps and ``M`` agents.

@@ -320,6 +320,7 @@ def standing(state: AdaptiveState, *, ended: bool) -> ElicitationResult:
         single_values=pool.values[pool.best(np.eye(pool.oracle.k))],
         contradictions=tuple(state.contradictions),
         notes=_notes(state, regret, ended),
+        row=room.row(pool.items[option]),
     )
 
 
@@ -330,12 +331,15 @@ def leaders(state: AdaptiveState, n: int) -> pd.DataFrame:
     vertices, pool, room = state.consistent.vertices, state.pool, state.shared.showroom
     share = (vertices @ pool.values.T) / pool.best_values(vertices)[:, None]
     order = np.argsort(-share.min(axis=0), kind="stable")[:n]
+    index = getattr(pool.oracle, "index", None)
+    rows = None if index is None else index[[pool.items[i] for i in order]]
     return pd.DataFrame(
         {
             "item": [room.label(pool.items[i], pool.values[i]) for i in order],
             "lowest": share.min(axis=0)[order],
             "highest": share.max(axis=0)[order],
-        }
+        },
+        index=rows,
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_linear
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
@@ -25,12 +26,13 @@ from counterplay.core.validation import (
 from counterplay.elicitation.catalogue import undominated
 from counterplay.elicitation.comparisons import Answer, Option, User
 from counterplay.elicitation.mdp import MultiObjectiveMDP
-from counterplay.elicitation.oracles import LinearOracle
+from counterplay.elicitation.oracles import LinearOracle, value_table
 from counterplay.elicitation.policies import check_policy
 from counterplay.elicitation.trajectories import WeightedTrajectorySet, trajectory_returns
 from counterplay.errors import InvalidInputError
 
 
+@checked
 def sampled_trajectory_set(
     mdp: MultiObjectiveMDP, policy: ArrayLike, n: int, random_state: RandomState = None
 ) -> WeightedTrajectorySet:
@@ -69,6 +71,7 @@ def sampled_trajectory_set(
     return WeightedTrajectorySet(states, actions, np.full(size, 1.0 / size), returns, mdp)
 
 
+@checked
 def enumerate_support(
     mdp: MultiObjectiveMDP, policy: ArrayLike, *, limit: int = 200_000
 ) -> WeightedTrajectorySet:
@@ -101,6 +104,7 @@ def enumerate_support(
     return WeightedTrajectorySet(states, actions, weights, returns, mdp)
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class BaselineResult:
     """Recommendation of a baseline: weights, item, value and the questions it used.
@@ -118,6 +122,7 @@ class BaselineResult:
     n_queries: int
 
 
+@checked
 def equal_weights(oracle: LinearOracle) -> BaselineResult:
     """Ask nothing and weigh all objectives equally.
 
@@ -130,6 +135,7 @@ def equal_weights(oracle: LinearOracle) -> BaselineResult:
     return _planned(oracle, np.full(oracle.k, 1.0 / oracle.k), 0)
 
 
+@checked
 def random_comparisons(
     oracle: LinearOracle, user: User, n_queries: int, random_state: RandomState = None
 ) -> BaselineResult:
@@ -150,6 +156,7 @@ def random_comparisons(
     return _planned(oracle, _chebyshev_weights(rows, oracle.k), n_queries)
 
 
+@checked
 def bradley_terry(
     oracle: LinearOracle,
     user: User,
@@ -173,6 +180,7 @@ def bradley_terry(
     return _planned(oracle, logistic_weights(differences, labels, ridge), n_queries)
 
 
+@checked
 def logistic_weights(differences: FloatArray, labels: FloatArray, ridge: float) -> FloatArray:
     """Return non-negative weights of a ridge logistic regression; labels 1, 0 or 1/2 for "same".
 
@@ -198,6 +206,7 @@ def logistic_weights(differences: FloatArray, labels: FloatArray, ridge: float) 
     return w / w.sum() if w.sum() > 0 else np.full(k, 1.0 / k)
 
 
+@checked
 def pareto_scan(values: ArrayLike, user: User) -> BaselineResult:
     """Compare every undominated option with the best so far: |front| - 1 questions.
 
@@ -208,7 +217,7 @@ def pareto_scan(values: ArrayLike, user: User) -> BaselineResult:
     >>> pareto_scan(X, LinearPreferenceUser([1.0, 1.0, 1.0], 1e-6)).n_queries
     34
     """
-    table = check_float_array(values, "values", ndim=2)
+    table = value_table(values, "values").numbers()
     front = undominated(table)
     best = int(front[0])
     for row in front[1:]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_float_array, check_real
 from counterplay.elicitation.oracles import LinearOracle
@@ -51,6 +52,7 @@ class Basis:
         return rows @ _functionals(self.values).T
 
 
+@checked
 def basis_policies(
     oracle: LinearOracle,
     V1: ArrayLike,
@@ -127,6 +129,7 @@ def basis_policies(
     )
 
 
+@checked
 def barycentric_basis(
     oracle: LinearOracle,
     V1: ArrayLike,
@@ -201,6 +204,7 @@ def barycentric_basis(
     )
 
 
+@checked
 def spanner_coefficients(oracle: LinearOracle, basis: Basis) -> FloatArray:
     """Return, for each basis option, the largest |coefficient| any option has; entry 0 is nan.
 

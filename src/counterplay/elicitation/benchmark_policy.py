@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation.comparisons import Answer, Procedure, Query, User
 from counterplay.elicitation.oracles import LinearOracle
@@ -32,6 +33,7 @@ class Benchmark:
     n_queries: int
 
 
+@checked
 def find_benchmark(oracle: LinearOracle, user: User) -> Benchmark:
     """Find an option worth at least ``v*/k - eps`` to the user, with k-1 questions.
 

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     check_float_array,
@@ -23,6 +24,7 @@ FIBONACCI_SHARE = 0.72
 """Share of the Fibonacci factor that the instance of Proposition 8.G really loses."""
 
 
+@checked
 def benchmark_share(k: int) -> float:
     """Share of the best value the benchmark has at least, if ``eps <= v*/(2k)``: 1/(2k).
 
@@ -34,6 +36,7 @@ def benchmark_share(k: int) -> float:
     return 1.0 / (2 * check_positive_int(k, "k"))
 
 
+@checked
 def benchmark_questions(k: int) -> int:
     """Questions that find the benchmark: exactly k-1.
 
@@ -45,6 +48,7 @@ def benchmark_questions(k: int) -> int:
     return check_positive_int(k, "k") - 1
 
 
+@checked
 def basis_oracle_calls(k: int, d: int) -> int:
     """Directions the oracle maximises for benchmark and basis: k + d(2k-d-1), k^2 if d = k.
 
@@ -57,6 +61,7 @@ def basis_oracle_calls(k: int, d: int) -> int:
     return n + rank * (2 * n - rank - 1)
 
 
+@checked
 def shared_oracle_calls(k: int, d: int, users: int) -> int:
     """Directions for many users with shared bases: k + k d(2k-d-1) + one final plan per user.
 
@@ -70,6 +75,7 @@ def shared_oracle_calls(k: int, d: int, users: int) -> int:
     return n + n * per_basis + check_int(users, "users", low=0)
 
 
+@checked
 def ratio_questions(k: int, x_over_eps: float) -> int:
     """Most questions per ratio: max(0, ceil(log2(2k x/eps))) + 1.
 
@@ -82,6 +88,7 @@ def ratio_questions(k: int, x_over_eps: float) -> int:
     return max(0, math.ceil(math.log2(2 * check_positive_int(k, "k") * ratio))) + 1
 
 
+@checked
 def total_questions(k: int, d: int, x_over_eps: float) -> int:
     """Most questions of the whole procedure: (k-1) + max(d, (d-1) ratio_questions(k, x/eps)).
 
@@ -98,6 +105,7 @@ def total_questions(k: int, d: int, x_over_eps: float) -> int:
     return benchmark_questions(k) + measuring
 
 
+@checked
 def ratio_error(alpha_hat: float, eps_over_x: float) -> float:
     """Largest error of a ratio: max(1, alpha_hat) eps / x (Proposition 8.C, sharper than Eq. 8.3).
 
@@ -110,6 +118,7 @@ def ratio_error(alpha_hat: float, eps_over_x: float) -> float:
     return max(1.0, ratio) * check_real(eps_over_x, "eps_over_x", low=0.0)
 
 
+@checked
 def ratio_error_thesis(k: int, eps: float, best_value: float) -> float:
     """Lemma 8.1: if ``eps <= v*/(2k)`` every ratio is within 4 k^2 eps / v*.
 
@@ -123,6 +132,7 @@ def ratio_error_thesis(k: int, eps: float, best_value: float) -> float:
     return 4 * check_positive_int(k, "k") ** 2 * precision / best
 
 
+@checked
 def spread_factor(k: int, d: int) -> float:
     """B = prod_{i=2..d} (1 + sqrt(k+1-i)) - 1: how the thesis' basis magnifies ratio errors.
 
@@ -135,6 +145,7 @@ def spread_factor(k: int, d: int) -> float:
     return math.prod(1 + math.sqrt(n + 1 - i) for i in range(2, rank + 1)) - 1
 
 
+@checked
 def regret_thesis_basis(k: int, d: int, eps: float) -> float:
     """Regret with the thesis' basis: max(2k, 4kB) eps, linear in eps.
 
@@ -146,6 +157,7 @@ def regret_thesis_basis(k: int, d: int, eps: float) -> float:
     return max(2 * k, 4 * k * spread_factor(k, d)) * check_real(eps, "eps", low=0.0)
 
 
+@checked
 def regret_barycentric(k: int, d: int, eps: float, C: float = 1.5) -> float:
     """Regret with the barycentric basis: max(2k, 4 k C (d-1)) eps; no exponential factor.
 
@@ -159,6 +171,7 @@ def regret_barycentric(k: int, d: int, eps: float, C: float = 1.5) -> float:
     return max(2 * n, 4 * n * largest * (rank - 1)) * check_real(eps, "eps", low=0.0)
 
 
+@checked
 def barycentric_swaps(k: int, d: int, C: float = 1.5) -> float:
     """Most swaps of the barycentric basis: (d-1) log_C(k) + 1.
 
@@ -172,6 +185,7 @@ def barycentric_swaps(k: int, d: int, C: float = 1.5) -> float:
     return (rank - 1) * math.log(n) / math.log(base) + 1
 
 
+@checked
 def certificate(coefficients: FloatArray, errors: FloatArray) -> float:
     """Regret in units of x: 2 sum_i max|c_i| E_i, from quantities that are known afterwards.
 
@@ -186,6 +200,7 @@ def certificate(coefficients: FloatArray, errors: FloatArray) -> float:
     return 2 * float(np.dot(c, e))
 
 
+@checked
 def fibonacci_factor(d: int) -> int:
     """F(d+1) - 1, the factor the thesis' basis really loses on the Fibonacci instance.
 
@@ -200,6 +215,7 @@ def fibonacci_factor(d: int) -> int:
     return b - 1
 
 
+@checked
 def fibonacci_regret(d: int, eps: float) -> float:
     """Regret of the thesis' basis on the Fibonacci instance: 0.72 (F(d+1) - 1) eps (Prop. 8.G).
 
@@ -211,6 +227,7 @@ def fibonacci_regret(d: int, eps: float) -> float:
     return FIBONACCI_SHARE * fibonacci_factor(d) * check_real(eps, "eps", low=0.0)
 
 
+@checked
 def truncated_gap(
     *,
     k: int,
@@ -242,6 +259,7 @@ def truncated_gap(
     return estimation + math.sqrt(k) * delta * norm_w
 
 
+@checked
 def truncation_bias_gap(k: int, delta: float, norm_w: float) -> float:
     """Lemma G.1: dropping directions of extent delta costs sqrt(k) delta ||w'||.
 
@@ -254,6 +272,7 @@ def truncation_bias_gap(k: int, delta: float, norm_w: float) -> float:
     return math.sqrt(check_positive_int(k, "k")) * check_real(delta, "delta", low=0.0) * size
 
 
+@checked
 def trajectory_set_size(k: int) -> int:
     """Most trajectories needed to represent a policy exactly: k+1 (Theorem 8.3).
 
@@ -265,6 +284,7 @@ def trajectory_set_size(k: int) -> int:
     return check_positive_int(k, "k") + 1
 
 
+@checked
 def flow_paths(n_edges: int, n_vertices: int) -> int:
     """Most paths of a flow decomposition: |E| - |V| + 2.
 
@@ -276,6 +296,7 @@ def flow_paths(n_edges: int, n_vertices: int) -> int:
     return check_positive_int(n_edges, "n_edges") - check_positive_int(n_vertices, "n_vertices") + 2
 
 
+@checked
 def sample_size(k: int, accuracy: float, delta: float) -> int:
     """Sampled trajectories that bring every objective within ``accuracy`` (returns divided by H).
 
@@ -289,6 +310,7 @@ def sample_size(k: int, accuracy: float, delta: float) -> int:
     return math.ceil(math.log(2 * n / check_open_fraction(delta, "delta")) / (2 * eps**2))
 
 
+@checked
 def repetitions(questions: int, flip_prob: float, delta: float = 0.05) -> int:
     """Repetitions per question so that all majorities are right with probability 1-delta.
 
@@ -302,6 +324,7 @@ def repetitions(questions: int, flip_prob: float, delta: float = 0.05) -> int:
     return math.ceil(math.log(2 * n / check_open_fraction(delta, "delta")) / (2 * (0.5 - p) ** 2))
 
 
+@checked
 def adaptive_questions(k: int, target_regret: float) -> int:
     """Most adaptive questions before the guaranteed procedure takes over.
 

@@ -14,9 +14,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_float_array
-from counterplay.elicitation.oracles import PointSetOracle
+from counterplay.elicitation.oracles import PointSetOracle, value_table
 from counterplay.errors import InvalidInputError, UnknownNameError
+from counterplay.tables import Table
+from counterplay.tables.cells import shown
+from counterplay.tables.table import column_kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,17 +28,19 @@ if TYPE_CHECKING:
 _BLOCK = 128  # rows compared at a time
 
 
+@checked
 class Catalogue:
     """Items of a data frame, described by benefits (more is better) and costs (less is better).
 
     Parameters
     ----------
     frame:
-        One row per item.
+        One row per item: a pandas, polars or Arrow frame. Columns of an array, or of a frame
+        whose columns have no names, are counted from 0.
     benefits:
-        Numeric columns of which more is better. Rows with missing values must be dropped before.
+        Columns of numbers of which more is better. Rows with missing values must be dropped before.
     costs:
-        Numeric columns of which less is better, likewise.
+        Columns of numbers of which less is better, likewise.
     name:
         Column that names the items; the index is used otherwise.
     scale:
@@ -47,6 +53,8 @@ class Catalogue:
     values : ndarray (n, k)
         Normalised values, benefits first.
     objective_names : tuple of str
+    index : pandas.Index
+        Identity of the items: that of the frame.
 
     Examples
     --------
@@ -58,28 +66,31 @@ class Catalogue:
 
     def __init__(
         self,
-        frame: pd.DataFrame,
-        benefits: Sequence[str] = (),
-        costs: Sequence[str] = (),
+        frame: Any,
+        benefits: Sequence[str | int] = (),
+        costs: Sequence[str | int] = (),
         *,
-        name: str | None = None,
+        name: str | int | None = None,
         scale: Literal["range", "max"] = "range",
     ) -> None:
         check_choice(scale, "scale", ("range", "max"))
-        columns = [*benefits, *costs]
-        _check_columns(frame, columns, name)
-        raw = _numbers(frame, columns)
-        _check_numbers(raw, columns, frame.index)
-        self.frame = frame.reset_index(drop=True)
-        self.objective_names = tuple(columns)
-        self.costs = tuple(costs)
-        self.benefits = tuple(benefits)
+        table = Table.of(frame, what="the catalogue")
+        self.benefits, self.costs = (
+            tuple(_column_list(names, what))
+            for names, what in ((benefits, "benefits"), (costs, "costs"))
+        )
+        columns = [*self.benefits, *self.costs]
+        places = _places(table, columns, name)
+        raw = _numbers(table, columns, places[: len(columns)])
+        self.index = table.index
+        self.objective_names = tuple(map(str, columns))
         self.name = name
         self.scale = scale
-        labels = frame.index if name is None else frame[name]
+        labels = table.index if name is None else table.column(places[-1])
         self.names = [str(label) for label in labels]
         self.raw = raw
-        self.values = _normalise(raw, raw, columns, set(costs), scale)
+        self._is_cost = tuple(j >= len(self.benefits) for j in range(len(columns)))
+        self.values = _normalise(raw, raw, self.objective_names, self._is_cost, scale)
         self.values.setflags(write=False)
 
     def __len__(self) -> int:
@@ -107,8 +118,11 @@ class Catalogue:
                 f"give one number for each of {', '.join(self.objective_names)}, "
                 f"got shape {numbers.shape}"
             )
-        rows = np.atleast_2d(numbers)
-        values = _normalise(rows, self.raw, self.objective_names, set(self.costs), self.scale)
+        rows = numbers.reshape(-1, len(self.objective_names))
+        with np.errstate(over="ignore"):
+            values = _normalise(rows, self.raw, self.objective_names, self._is_cost, self.scale)
+        if not np.isfinite(values).all():
+            raise InvalidInputError("raw is too far away from all items of the catalogue")
         return values.reshape(numbers.shape)
 
     def oracle(self) -> CatalogueOracle:
@@ -131,6 +145,7 @@ class CatalogueOracle(PointSetOracle):
 
     def __init__(self, catalogue: Catalogue) -> None:
         super().__init__(catalogue.values, catalogue.names)
+        self.index = catalogue.index
         self.catalogue = catalogue
         self.objective_names = catalogue.objective_names
 
@@ -139,15 +154,16 @@ class CatalogueOracle(PointSetOracle):
         return self.catalogue.describe(int(item))
 
 
+@checked
 def undominated(values: ArrayLike) -> IntArray:
-    """Return the indices of rows that no other row beats in every column (one of equal rows).
+    """Return the positions of rows that no other row beats in every column (one of equal rows).
 
     Examples
     --------
     >>> undominated(np.array([[1.0, 0.0], [0.5, 0.5], [0.4, 0.4], [0.0, 1.0]])).tolist()
     [0, 1, 3]
     """
-    values = check_float_array(values, "values", ndim=2)
+    values = value_table(values, "values").numbers()
     order = np.lexsort((np.arange(len(values)), -values.sum(axis=1)))
     return np.sort(order[_undominated(np.ascontiguousarray(values[order]))])
 
@@ -183,51 +199,86 @@ def _undominated(values):  # type: ignore[no-untyped-def]  # compiled by numba
     return kept[:count]
 
 
-def _check_columns(frame: pd.DataFrame, columns: list[str], name: str | None) -> None:
+def _column_list(names: Sequence[str | int], what: str) -> list[str | int]:
+    """Return names of columns as a list; one text is not a list of its letters."""
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise InvalidInputError(f"{what} must be a list of columns, got {shown(names)}")
+    for name in names:
+        if isinstance(name, bool) or not isinstance(name, str | int | np.integer):
+            raise InvalidInputError(f"{what} must be names of columns, one is {shown(name)}")
+    return list(names)
+
+
+def _places(table: Table, columns: list[str | int], name: str | int | None) -> list[int]:
+    """Return where the chosen columns stand, and the naming one after them."""
     if not columns:
         raise InvalidInputError("name at least one column as a benefit or a cost")
-    if len(frame) == 0:
-        raise InvalidInputError("the catalogue has no items")
-    for column in [*columns, *([] if name is None else [name])]:
-        if column not in frame.columns:
-            raise UnknownNameError.among("column", str(column), map(str, frame.columns))
+    if table.container not in ("table", "matrix"):
+        raise InvalidInputError(f"the catalogue holds {table.container}; columns are needed")
     if len(set(columns)) < len(columns):
         twice = next(c for c in columns if columns.count(c) > 1)
-        raise InvalidInputError(f"column {twice!r} is named twice among benefits and costs")
+        raise InvalidInputError(f"column {twice!r:.60} is named twice among benefits and costs")
+    known = _column_labels(table)
+    places = {label: j for j, label in enumerate(known)}
+    for column in [*columns, *([] if name is None else [name])]:
+        if column not in places:
+            raise UnknownNameError.among("column", str(column)[:60], [str(c)[:60] for c in known])
+    return [places[column] for column in [*columns, *([] if name is None else [name])]]
 
 
-def _numbers(frame: pd.DataFrame, columns: Sequence[str]) -> FloatArray:
-    """The columns as numbers; a cell that is none is named."""
+def _column_labels(table: Table) -> list[Any]:
+    """Names of the columns, their labels in a frame without names, positions in an array."""
+    if table.names is not None:
+        return list(table.names)
+    return list(getattr(table.rows, "columns", range(table.width)))
+
+
+def _numbers(table: Table, columns: Sequence[str | int], places: list[int]) -> FloatArray:
+    """Return the columns as finite numbers that differ; the first cell that is none is named."""
     import pandas as pd
 
-    numbers = frame[columns].apply(pd.to_numeric, errors="coerce")
-    words = frame[columns].notna() & numbers.isna()
-    if words.to_numpy().any():
-        row, j = (int(i) for i in np.argwhere(words.to_numpy())[0])
-        raise InvalidInputError(
-            f"row {frame.index[row]} has {frame[columns[j]].iloc[row]!r} in column "
-            f"{columns[j]!r}, which is not a number; mend it or leave the column out"
-        )
-    return np.asarray(numbers.to_numpy(dtype=np.float64))
+    raw = np.empty((len(table), len(places)))
+    for j, (column, place) in enumerate(zip(columns, places)):
+        series = table.column(place)
+        kind = column_kind(series)
+        if kind == "category":
+            series = series.astype(object)
+        if kind == "time":
+            raise InvalidInputError(
+                f"column {shown(column, 40)} holds times; turn them into numbers, such as days"
+            )
+        cells = pd.to_numeric(series, errors="coerce")
+        words = (series.notna() & cells.isna()).to_numpy(dtype=bool)
+        if words.any():
+            row = int(words.argmax())
+            raise InvalidInputError(
+                f"row {shown(table.index[row], 30)} has {shown(series.iloc[row], 40)} in column "
+                f"{shown(column, 40)}, which is not a number; mend it or leave the column out"
+            )
+        raw[:, j] = cells.to_numpy(dtype=np.float64, na_value=np.nan)
+        _check_column(raw[:, j], column, table.index)
+    return raw
 
 
-def _check_numbers(raw: FloatArray, columns: list[str], labels: pd.Index[Any]) -> None:
-    bad = np.argwhere(~np.isfinite(raw))
-    if bad.size:
-        row, column = (int(i) for i in bad[0])
+def _check_column(numbers: FloatArray, column: str | int, rows: pd.Index[Any]) -> None:
+    if not np.isfinite(numbers).all():
+        row = int((~np.isfinite(numbers)).argmax())
         raise InvalidInputError(
-            f"row {labels[row]} has no finite number in column {columns[column]!r}; "
+            f"row {shown(rows[row], 30)} has no finite number in column {shown(column, 40)}; "
             "drop such rows first"
         )
-    for j, column_name in enumerate(columns):
-        if np.ptp(raw[:, j]) == 0 and len(raw) > 1:
-            raise InvalidInputError(
-                f"column {column_name!r} is the same for all items; leave it out"
-            )
+    if numbers.max() == numbers.min() and len(numbers) > 1:
+        raise InvalidInputError(
+            f"column {shown(column, 40)} is the same for all items; leave it out"
+        )
 
 
 def _normalise(
-    numbers: FloatArray, items: FloatArray, columns: Sequence[str], costs: set[str], scale: str
+    numbers: FloatArray,
+    items: FloatArray,
+    columns: Sequence[str],
+    is_cost: Sequence[bool],
+    scale: str,
 ) -> FloatArray:
     """Map numbers to values in which 0 is the worst of the items and 1 the best."""
     values = np.empty_like(numbers)
@@ -235,13 +286,16 @@ def _normalise(
         x = numbers[:, j]
         low, high = float(items[:, j].min()), float(items[:, j].max())
         if scale == "range":
-            share = (x - low) / (high - low) if high > low else np.ones_like(x)
-            values[:, j] = 1.0 - share if column in costs else share
+            # the difference of two huge numbers must not overflow
+            size = 1.0 if np.isfinite(high - low) else 0.5
+            width = size * high - size * low
+            share = (size * x - size * low) / width if high > low else np.ones_like(x)
+            values[:, j] = 1.0 - share if is_cost[j] else share
         else:
             if low < 0 or high == 0:
                 raise InvalidInputError(
-                    f"column {column!r} runs from {low:g} to {high:g}; scale='max' needs "
+                    f"column {shown(column, 40)} runs from {low:g} to {high:g}; scale='max' needs "
                     "non-negative numbers, use scale='range'"
                 )
-            values[:, j] = 1.0 - x / high if column in costs else x / high
+            values[:, j] = 1.0 - x / high if is_cost[j] else x / high
     return values

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
-    check_float_array,
-    check_int,
-    check_same_shape,
 )
 from counterplay.errors import InvalidInputError
 
@@ -76,6 +74,7 @@ _SWAPPED = {
 }
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class Option:
     """One side of a question, in up to three representations.
@@ -105,6 +104,7 @@ class Option:
         return f"with {100 * self.chance:.3g} % chance {self.label}, otherwise nothing"
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Query:
     """A question: which of two options does the person prefer?
@@ -163,53 +163,10 @@ class LoggedAnswer:
         """Value of the first option minus value of the second."""
         return self.first - self.second
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able record."""
-        return {
-            "first": self.first.tolist(),
-            "second": self.second.tolist(),
-            "answer": self.answer.value,
-            "purpose": self.purpose,
-            "options": None if self.options is None else list(self.options),
-            "about": self.about,
-        }
-
-    @classmethod
-    def from_dict(cls, record: Any) -> LoggedAnswer:
-        """Read a record written by :meth:`to_dict`; every field is checked."""
-        fields = ("first", "second", "answer", "purpose")
-        missing = [name for name in fields if not isinstance(record, dict) or name not in record]
-        if missing:
-            raise InvalidInputError(f"a saved answer is damaged: it has no {missing[0]!r}")
-        first, second = (
-            check_float_array(record[side], f"{side!r} of a saved answer", ndim=1)
-            for side in ("first", "second")
-        )
-        check_same_shape(first, second, ("'first'", "'second' of a saved answer"))
-        if not isinstance(record["purpose"], str):
-            raise InvalidInputError("'purpose' of a saved answer must be a word")
-        options, about = record.get("options"), record.get("about")
-        return cls(
-            first,
-            second,
-            Answer.parse(record["answer"]),
-            record["purpose"],
-            None if options is None else saved_pair(options),
-            None if about is None else check_int(about, "'about' of a saved answer", low=0),
-        )
-
     def __str__(self) -> str:
         verdict = {"first": ">", "second": "<", "same": "~"}[self.answer.value]
         left, right = (np.array2string(v, precision=4) for v in (self.first, self.second))
         return f"{left} {verdict} {right} ({self.purpose})"
-
-
-def saved_pair(options: Any) -> tuple[int, int]:
-    """Return the positions of the two options of a saved question."""
-    if not isinstance(options, list) or len(options) != 2:
-        raise InvalidInputError(f"a saved question must have two options, got {options!r:.200}")
-    first, second = (check_int(i, "an option of a saved question", low=0) for i in options)
-    return first, second
 
 
 Procedure: TypeAlias = Generator[Query, Answer, T]

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     IntArray,
@@ -34,6 +35,7 @@ class Compression(NamedTuple):
     weights: FloatArray
 
 
+@checked
 def c4_compress(M: ArrayLike, p: ArrayLike, *, method: Method = "tree") -> Compression:
     """Keep at most k+1 points with new weights that give the same mean.
 

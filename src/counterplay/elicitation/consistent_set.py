@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     check_float_array,
@@ -29,6 +30,7 @@ from counterplay.elicitation.users import three_valued
 _THINNING = 2  # hit-and-run steps per sample
 
 
+@checked
 class ConsistentSet:
     """The polytope of preferences that explain a list of answers.
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_integer, minimize_linear
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation.comparisons import Answer
@@ -23,6 +24,7 @@ def explainable(answers: Sequence[LabelledAnswer], scale: float = 1.0) -> bool:
     return not answers or ConsistentSet(len(answers[0][0]), scale).reset(answers)
 
 
+@checked
 def smallest_conflict(answers: Sequence[LabelledAnswer], scale: float = 1.0) -> tuple[int, ...]:
     """Return positions of answers that exclude each other, none of which can be left out.
 
@@ -44,6 +46,7 @@ def smallest_conflict(answers: Sequence[LabelledAnswer], scale: float = 1.0) -> 
     return tuple(kept)
 
 
+@checked
 def fewest_to_set_aside(answers: Sequence[LabelledAnswer], scale: float = 1.0) -> tuple[int, ...]:
     """Return a smallest set of positions whose removal leaves explainable answers.
 

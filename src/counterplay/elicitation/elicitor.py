@@ -7,22 +7,36 @@ Source: Theorem 8.1; docs/theory/08-elicitation.md, "Preference, precision, refi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any, Literal
 
+import msgspec
+
+from counterplay.core.arguments import checked
+from counterplay.core.records import write_record
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import check_choice, check_int
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query, User
 from counterplay.elicitation.estimators import Delta
 from counterplay.elicitation.guaranteed_procedure import ProcedureSettings, guaranteed_procedure
+from counterplay.elicitation.oracles import as_oracle
 from counterplay.elicitation.results import ElicitationResult
+from counterplay.elicitation.saved import (
+    GuaranteedSettings,
+    SavedAnswer,
+    SavedGuaranteed,
+    read_guaranteed,
+    replayed,
+    settings_of,
+    source_fingerprint,
+)
 from counterplay.elicitation.sessions import Elicitor, ProcedureSession, answered_by
 from counterplay.elicitation.shared_bases import BasisKind, SharedBases
 from counterplay.elicitation.showroom import Representation
 from counterplay.errors import InvalidInputError, ProtocolError
 
 
+@checked
 class PreferenceElicitor(Elicitor):
     """Find a near-optimal option for one person with a guaranteed number of comparisons.
 
@@ -131,25 +145,32 @@ class PreferenceElicitor(Elicitor):
 
     def to_json(self) -> str:
         """Return the whole state as JSON; :meth:`from_json` continues from it."""
-        state = {
-            "kind": "PreferenceElicitor",
-            "version": 1,
-            "params": {name: getattr(self, name) for name in _SAVED},
-            "answers": [answer.to_dict() for answer in self.events],
-        }
-        return json.dumps(state)
+        self._session_or_new()
+        record = SavedGuaranteed(
+            kind="PreferenceElicitor",
+            version=2,
+            problem=source_fingerprint(self._shared.oracle),
+            params=settings_of(self, GuaranteedSettings),
+            answers=tuple(map(SavedAnswer.of, self.events)),
+        )
+        return write_record(record)
 
     @classmethod
     def from_json(cls, text: str, source: Any) -> PreferenceElicitor:
-        """Continue a saved session on the same source; every answered question is checked."""
-        state = read_state(text, "PreferenceElicitor", {"params": dict, "answers": list})
-        elicitor = cls(source, **read_params(state, _SAVED))
-        answers = [LoggedAnswer.from_dict(record) for record in state["answers"]]
-        elicitor._open(source, answers)
+        """Continue a saved session on the same source; every answered question is checked.
+
+        Raises ``InvalidStateError`` when the text is damaged or about other options.
+        """
+        oracle = source.oracle if isinstance(source, SharedBases) else as_oracle(source)
+        saved = read_guaranteed(text, oracle)
+        elicitor = cls(source, **msgspec.structs.asdict(saved.params))
+        answers = [answer.entry(i, oracle.k) for i, answer in enumerate(saved.answers)]
+        replayed(lambda: elicitor._open(source, answers))
         return elicitor
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
+        state.pop("_shared", None)
         if state.pop("_session", None) is not None:
             state["_answers"] = self.events
         return state
@@ -180,6 +201,7 @@ class PreferenceElicitor(Elicitor):
                 random_state=self.random_state,
                 representation=self.representation,
             )
+        self._shared = shared
         settings = ProcedureSettings(
             self.estimator, self.delta, self.refine, self.precision, self.nonneg, self.max_queries
         )
@@ -201,50 +223,7 @@ class PreferenceElicitor(Elicitor):
             )
 
 
-_SAVED = (
-    "basis",
-    "estimator",
-    "delta",
-    "refine",
-    "precision",
-    "nonneg",
-    "representation",
-    "max_queries",
-)
-
-
-def read_state(text: str, kind: str, fields: dict[str, type]) -> dict[str, Any]:
-    """Parse a saved state: what wrote it, and that the fields are there and of their type."""
-    try:
-        state = json.loads(text, parse_constant=_no_number)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InvalidInputError(f"the saved state is not valid JSON: {error}") from None
-    if not isinstance(state, dict) or state.get("kind") != kind or state.get("version") != 1:
-        raise InvalidInputError(f"the saved state was not written by {kind} version 1")
-    for name, expected in fields.items():
-        if name not in state:
-            raise InvalidInputError(f"the saved state has no {name!r}; it is damaged")
-        if type(state[name]) is not expected:
-            raise InvalidInputError(
-                f"{name!r} of the saved state must be of type {expected.__name__}, "
-                f"got {state[name]!r:.200}"
-            )
-    return state
-
-
-def read_params(state: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the saved parameters: exactly these names."""
-    params: dict[str, Any] = state["params"]
-    for name in sorted(set(names) ^ set(params)):
-        verb = "lack" if name in names else "must not have"
-        raise InvalidInputError(f"the parameters of the saved state {verb} {name!r:.200}")
-    return params
-
-
-def _no_number(word: str) -> float:
-    raise InvalidInputError(f"the saved state holds {word}, which is not a number")
-
-
+@checked
 def elicit_many(
     source: Any, users: Iterable[User], **params: Any
 ) -> tuple[list[ElicitationResult], SharedBases]:

@@ -15,13 +15,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_linear
-from counterplay.core.validation import FloatArray, check_float_array, check_int, check_real
+from counterplay.core.validation import (
+    FloatArray,
+    check_float_array,
+    check_int,
+    check_positive_int,
+    check_real,
+    shorten,
+)
 from counterplay.errors import InvalidInputError
+
+_FLAT = 1e-15  # distance from the rows before, relative to the row: only rounding is left
 
 Delta: TypeAlias = float | Literal["statement", "proof", "auto"]
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class PreferenceEstimate:
     """An estimated preference with everything it was computed from.
@@ -58,6 +69,7 @@ class PreferenceEstimate:
         return np.asarray(self.w_hat / self.w_hat.sum())
 
 
+@checked
 def solve_preference(V: ArrayLike, alpha_hat: ArrayLike, d_used: int | None = None) -> FloatArray:
     """Return the minimum-norm w with ``<w, V_1> = 1`` and ``<w, V_i> = alpha_{i-1}``.
 
@@ -88,10 +100,24 @@ def solve_preference(V: ArrayLike, alpha_hat: ArrayLike, d_used: int | None = No
         raise InvalidInputError(f"alpha_hat must have {len(values) - 1} entries, got {ratios.size}")
     d = len(values) if d_used is None else check_int(d_used, "d_used", low=1, high=len(values))
     target = np.concatenate([[1.0], ratios])[:d]
+    if d > values.shape[1]:
+        raise InvalidInputError(
+            f"{d} rows of V with {values.shape[1]} columns are never independent; use fewer"
+        )
     q, r = np.linalg.qr(values[:d].T)
-    return np.asarray(q @ solve_triangular(r.T, target, lower=True))
+    flat = np.flatnonzero(np.abs(np.diag(r)) <= _FLAT * np.abs(r).max(axis=0))
+    if flat.size:
+        raise InvalidInputError(
+            f"row {int(flat[0])} of V depends on the rows before it; a basis is needed"
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        solution = np.asarray(q @ solve_triangular(r.T, target, lower=True, check_finite=False))
+    if not np.isfinite(solution).all():
+        raise InvalidInputError("V and alpha_hat are too far apart in size for a finite preference")
+    return solution
 
 
+@checked
 def ratio_matrix(V: ArrayLike, alpha: ArrayLike) -> FloatArray:
     """Return the thesis' matrix A: row 1 is V_1, row i is ``alpha_{i-1} V_1 - V_i``.
 
@@ -108,6 +134,7 @@ def ratio_matrix(V: ArrayLike, alpha: ArrayLike) -> FloatArray:
     return np.vstack([values[:1], rows])
 
 
+@checked
 def truncation_dimension(extents: ArrayLike, delta: float) -> int:
     """Return d_delta: how many basis options come before the first extent of at most delta.
 
@@ -117,10 +144,11 @@ def truncation_dimension(extents: ArrayLike, delta: float) -> int:
     2
     """
     m = check_float_array(extents, "extents", ndim=1)
-    thin = np.flatnonzero(m[1:] <= delta)
+    thin = np.flatnonzero(m[1:] <= check_real(delta, "delta", low=0.0))
     return int(thin[0]) + 1 if thin.size else len(m)
 
 
+@checked
 def truncated_preference(
     V: ArrayLike, alpha_hat: ArrayLike, extents: ArrayLike, delta: float
 ) -> tuple[FloatArray, int]:
@@ -139,6 +167,7 @@ def truncated_preference(
     return solve_preference(V, alpha_hat, d_used), d_used
 
 
+@checked
 def truncation_delta(
     rule: Delta,
     *,
@@ -170,18 +199,31 @@ def truncation_delta(
         "auto": {"norm_w": norm_w, "ratio_error": ratio_error},
     }
     if rule not in needed:
-        raise InvalidInputError(f"delta must be a number or one of {sorted(needed)}, got {rule!r}")
-    given = {name: check_real(value, name) for name, value in needed[rule].items()}
-    if rule == "statement":
-        return float(k ** (5 / 3) * given["eps"] ** (1 / 3))
-    if rule == "proof":
-        inside = scale**4 * k**5 * given["norm_w"] * given["eps"] / given["best_value"] ** 2
-        return float(inside ** (1 / 3))
-    limit = 2.0 * k
-    inside = 2 * limit * scale**4 * d**1.5 * given["norm_w"] * given["ratio_error"] / np.sqrt(k)
-    return float(inside ** (1 / 3))
+        raise InvalidInputError(
+            f"delta must be a number or one of {sorted(needed)}, got {shorten(rule, 60)}"
+        )
+    objectives, rank = check_positive_int(k, "k"), check_positive_int(d, "d")
+    size = check_real(scale, "scale", low=0.0)
+    given = {
+        name: check_real(value, name, low=0.0, open_low=name == "best_value")
+        for name, value in needed[rule].items()
+    }
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        n, c = np.float64(objectives), np.float64(size)
+        if rule == "statement":
+            delta = n ** (5 / 3) * given["eps"] ** (1 / 3)
+        elif rule == "proof":
+            inside = c**4 * n**5 * given["norm_w"] * given["eps"] / given["best_value"] ** 2
+            delta = inside ** (1 / 3)
+        else:
+            inside = 4 * n * c**4 * rank**1.5 * given["norm_w"] * given["ratio_error"] / np.sqrt(n)
+            delta = inside ** (1 / 3)
+    if not np.isfinite(delta):
+        raise InvalidInputError(f"delta of the rule {rule!r} is not finite for these numbers")
+    return float(delta)
 
 
+@checked
 def nonnegative_preference(
     V: ArrayLike, alpha_hat: ArrayLike, errors: ArrayLike
 ) -> FloatArray | None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation.compress import Method, compress, polish
 from counterplay.elicitation.mdp import MultiObjectiveMDP
@@ -25,6 +26,7 @@ from counterplay.elicitation.trajectories import (
 )
 
 
+@checked
 def expand_and_compress(
     mdp: MultiObjectiveMDP,
     policy: ArrayLike | PolicyMixture,

@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation.compress import Method, compress, polish
 from counterplay.elicitation.mdp import MultiObjectiveMDP
@@ -155,6 +156,7 @@ class FlowPaths:
         return WeightedTrajectorySet(few.states, few.actions, weights, returns, mdp)
 
 
+@checked
 def policy_flow(mdp: MultiObjectiveMDP, policy: ArrayLike) -> PolicyFlow:
     """Return the flow of a policy: the probability of every transition at every time.
 
@@ -186,6 +188,7 @@ def policy_flow(mdp: MultiObjectiveMDP, policy: ArrayLike) -> PolicyFlow:
     return PolicyFlow(mdp, layer, origin, action, successor, flow, inflow)
 
 
+@checked
 def flow_decomposition(flow: PolicyFlow) -> FlowPaths:
     """Split the flow into weighted paths that add up to it edge by edge.
 

@@ -183,6 +183,7 @@ def _recommend(
         estimate=estimate,
         single_values=shared.single_best()[1],
         notes=tuple(notes),
+        row=shared.showroom.row(items[0]),
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class ValueInstance:
     """A finite set of value vectors with a user.
@@ -53,6 +55,7 @@ class ValueInstance:
             array.setflags(write=False)
 
 
+@checked
 def linear_dependence() -> MultiObjectiveMDP:
     """The best options of three objectives span only a plane, a fourth action does not.
 
@@ -66,6 +69,7 @@ def linear_dependence() -> MultiObjectiveMDP:
     return bandit(rewards)
 
 
+@checked
 def bandit(values: ArrayLike) -> MultiObjectiveMDP:
     """Return the one-step process whose actions have the given values, plus doing nothing.
 
@@ -79,6 +83,7 @@ def bandit(values: ArrayLike) -> MultiObjectiveMDP:
     return add_do_nothing(MultiObjectiveMDP(transitions, rows[None], H=1))
 
 
+@checked
 def near_indistinguishable(
     w: FloatArray | None = None, eps: float = 1e-2, factor: float = 0.99
 ) -> ValueInstance:
@@ -97,6 +102,7 @@ def near_indistinguishable(
     return ValueInstance(values, weights, eps)
 
 
+@checked
 def thin_direction(eta: float = 0.01) -> ValueInstance:
     """A direction of width ``eta``; the estimated weight along it explodes as eta shrinks.
 
@@ -110,6 +116,7 @@ def thin_direction(eta: float = 0.01) -> ValueInstance:
     return ValueInstance(values, np.array([1.0, 0.7, 0.9]), 0.01)
 
 
+@checked
 def epsilon_toy(eta: float = 0.1, *, feasible: bool = True) -> ValueInstance:
     """The toy of appendix G.8; ``feasible=True`` keeps all values non-negative.
 
@@ -124,6 +131,7 @@ def epsilon_toy(eta: float = 0.1, *, feasible: bool = True) -> ValueInstance:
     return ValueInstance(values, np.array([1.0, 0.6, 0.3]), 0.01)
 
 
+@checked
 def truncation_bias(eps: float = 1e-6) -> ValueInstance:
     """The truncated estimator drops the only useful direction; regret of order eps^(1/3).
 
@@ -140,6 +148,7 @@ def truncation_bias(eps: float = 1e-6) -> ValueInstance:
     return ValueInstance(values, np.ones(2), precision, regret=float(y - c))
 
 
+@checked
 def fibonacci(d: int = 8, eps: float = 1e-4) -> ValueInstance:
     """The thesis' basis loses a factor F(d+1)-1 when the complement is axis-parallel.
 
@@ -172,6 +181,7 @@ def fibonacci(d: int = 8, eps: float = 1e-4) -> ValueInstance:
     return ValueInstance(values, w, eps, regret=regret)
 
 
+@checked
 def stationarity() -> MultiObjectiveMDP:
     """The best policy waits twice and then cashes in; no stationary policy can do that.
 
@@ -188,6 +198,7 @@ def stationarity() -> MultiObjectiveMDP:
     return add_do_nothing(MultiObjectiveMDP(transitions, rewards, H=3))
 
 
+@checked
 def rare_crash(
     n_states: int = 30,
     k: int = 4,
@@ -223,6 +234,7 @@ def rare_crash(
     return add_do_nothing(process)
 
 
+@checked
 def good_bad_mediocre() -> MultiObjectiveMDP:
     """A coin flip between .9 and 0 against a sure .4.
 
@@ -243,6 +255,7 @@ def good_bad_mediocre() -> MultiObjectiveMDP:
     return add_do_nothing(MultiObjectiveMDP(transitions, rewards, H=2, state_names=names))
 
 
+@checked
 def random_mdp(
     seed: RandomState = 0,
     *,
@@ -279,6 +292,7 @@ def random_mdp(
     return add_do_nothing(MultiObjectiveMDP(transitions, rewards, H=horizon))
 
 
+@checked
 def harvest_tree(
     depth: int = 6, k: int = 6, *, slip: float = 0.0, seed: RandomState = 0
 ) -> MultiObjectiveMDP:
@@ -311,6 +325,7 @@ def harvest_tree(
     return add_do_nothing(MultiObjectiveMDP(transitions, rewards, H=levels))
 
 
+@checked
 def sparse_mdp(
     seed: RandomState = 0,
     *,
@@ -343,6 +358,7 @@ def sparse_mdp(
     return add_do_nothing(MultiObjectiveMDP(transitions, rewards, H=horizon))
 
 
+@checked
 def compression_inputs(seed: RandomState = 0) -> dict[str, tuple[FloatArray, FloatArray]]:
     """Inputs that break careless compression: copies, a line, zeros, 12 orders of magnitude.
 
@@ -364,6 +380,7 @@ def compression_inputs(seed: RandomState = 0) -> dict[str, tuple[FloatArray, Flo
     }
 
 
+@checked
 def city(
     rows: int = 8, columns: int = 8, *, highway: bool = True, random_state: RandomState = 0
 ) -> nx.MultiDiGraph[Any]:

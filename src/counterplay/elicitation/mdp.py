@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import BoolArray, FloatArray, check_float_array, check_int
 from counterplay.elicitation.mdp_input import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class MultiObjectiveMDP:
     """A finite-horizon decision process whose reward has one entry per objective.
@@ -351,6 +353,7 @@ class MultiObjectiveMDP:
             _check_do_nothing(self, self.do_nothing)
 
 
+@checked
 def add_do_nothing(mdp: MultiObjectiveMDP) -> MultiObjectiveMDP:
     """Return the process with one more action: stay in ``s0`` and get nothing.
 

@@ -13,12 +13,14 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import FloatArray, check_float_array, check_positive_int
 from counterplay.elicitation.mdp import MultiObjectiveMDP, require_do_nothing
 from counterplay.elicitation.planner import plan
 from counterplay.elicitation.policies import do_nothing_policy
 from counterplay.errors import InfeasibleError, InvalidInputError
+from counterplay.tables import Table
 
 _TABLE_ENTRIES = 4_000_000  # largest table of scores held in memory at once
 
@@ -42,6 +44,7 @@ class LinearOracle(Protocol):
         ...
 
 
+@checked
 class MDPOracle:
     """Best policies of a decision process, by batched value iteration.
 
@@ -76,15 +79,17 @@ class MDPOracle:
         return list(best.policies), best.values
 
 
+@checked
 class PointSetOracle:
     """Best row of a table of value vectors; the zero option has the index -1.
 
     Parameters
     ----------
     X:
-        Table (n, k) of non-negative values: larger is better in every column.
+        Table (n, k) of non-negative values: larger is better in every column. A frame gives the
+        objectives their names and the options their index.
     names:
-        One name per row, for the questions.
+        One name per row, for the questions; by default the index of a frame.
 
     Examples
     --------
@@ -96,9 +101,9 @@ class PointSetOracle:
     zero_item = -1
 
     def __init__(self, X: ArrayLike, names: Sequence[str] | None = None) -> None:
-        self.X = check_float_array(X, "X", ndim=2).copy()
-        if 0 in self.X.shape:
-            raise InvalidInputError(f"X must have rows and columns, got shape {self.X.shape}")
+        table = value_table(X, "X")
+        self.X = table.numbers().copy()
+        self.index = table.index
         if (self.X < 0).any():
             row, column = (int(i) for i in np.argwhere(self.X < 0)[0])
             raise InvalidInputError(
@@ -110,6 +115,9 @@ class PointSetOracle:
         self.X.setflags(write=False)
         if names is not None and len(names) != len(self.X):
             raise InvalidInputError(f"names must have {len(self.X)} entries, got {len(names)}")
+        if table.names is not None:
+            self.objective_names = table.names
+            names = table.index.tolist() if names is None else names
         self.names = None if names is None else [str(name) for name in names]
         self.k = self.X.shape[1]
         self.scale = float(np.sqrt(self.k) * self.X.max())
@@ -132,6 +140,7 @@ class PointSetOracle:
         return [int(row) if ok else -1 for row, ok in zip(rows, positive)], values
 
 
+@checked
 class PolytopeOracle:
     """Best point of the polytope ``{v >= 0 : A v <= b}``, by linear programming (HiGHS).
 
@@ -182,6 +191,7 @@ class PolytopeOracle:
         return np.asarray(np.maximum(best.point, 0.0))
 
 
+@checked
 class CallableOracle:
     """Any external planner: a function from weights to ``(item, value vector)``.
 
@@ -260,6 +270,14 @@ def as_oracle(source: Any) -> LinearOracle:
         "expected a MultiObjectiveMDP, a Catalogue, a table of values or a LinearOracle, "
         f"got {type(source).__name__}"
     )
+
+
+def value_table(values: Any, what: str) -> Table:
+    """Return a user's table of values, one option per row; ``numbers()`` of it are finite."""
+    table = Table.of(values, what=what)
+    if table.container == "arrays":
+        raise InvalidInputError(f"{what} must have 2 axes, got shape {table.rows.shape}")
+    return table
 
 
 def check_directions(W: ArrayLike, k: int) -> FloatArray:

@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.threads import in_threads
 from counterplay.core.validation import FloatArray, check_float_array
 from counterplay.elicitation.mdp import MultiObjectiveMDP
@@ -42,6 +43,7 @@ class Plan:
         return len(self.values)
 
 
+@checked
 def plan(mdp: MultiObjectiveMDP, W: ArrayLike) -> Plan:
     """Return a best deterministic, time-dependent policy for every direction.
 

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, check_probabilities
 from counterplay.elicitation.mdp import MultiObjectiveMDP, require_do_nothing
 from counterplay.errors import InvalidInputError
@@ -23,6 +24,7 @@ Policy: TypeAlias = NDArray[Any]
 """Deterministic (H, S) integers or stochastic (H, S, A) probabilities."""
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class PolicyMixture:
     """Draw one policy at time 0 with these weights, then follow it to the end.
@@ -63,6 +65,7 @@ class PolicyMixture:
         object.__setattr__(self, "policies", policies)
 
 
+@checked
 def do_nothing_policy(mdp: MultiObjectiveMDP) -> Policy:
     """Return the policy that always does nothing; its value is zero in every objective.
 
@@ -128,6 +131,7 @@ def _check_actions(mdp: MultiObjectiveMDP, actions: NDArray[Any]) -> None:
         )
 
 
+@checked
 def policy_value(mdp: MultiObjectiveMDP, policy: ArrayLike | PolicyMixture) -> FloatArray:
     """Return the value vector of a policy or mixture, by forward occupancy.
 
@@ -156,6 +160,7 @@ def evaluate_policies(mdp: MultiObjectiveMDP, policies: NDArray[Any]) -> FloatAr
     return np.asarray(_forward_values(*mdp.csr, rewards, policies, mdp.s0, mdp.n_actions))
 
 
+@checked
 def value_to_go(mdp: MultiObjectiveMDP, policy: ArrayLike) -> FloatArray:
     """Return U of shape (H+1, S, k): the value from every state and time on; ``U[H]`` is 0.
 
@@ -177,6 +182,7 @@ def value_to_go(mdp: MultiObjectiveMDP, policy: ArrayLike) -> FloatArray:
     return values
 
 
+@checked
 def occupancy(mdp: MultiObjectiveMDP, policy: ArrayLike) -> FloatArray:
     """Return the probability (H, S, A) of every state and action at every time.
 

@@ -8,12 +8,14 @@ Source: docs/theory/08-elicitation.md, "The adaptive questionnaire"; Proposition
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
+from counterplay.core.arguments import checked
+from counterplay.core.records import require_state, write_record
 from counterplay.core.seeds import RandomState, derive_seed, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -21,6 +23,7 @@ from counterplay.core.validation import (
     check_float_array,
     check_int,
     check_real,
+    check_size,
 )
 from counterplay.elicitation import bounds
 from counterplay.elicitation.adaptive_state import (
@@ -35,13 +38,22 @@ from counterplay.elicitation.comparisons import (
     Answer,
     LoggedAnswer,
     Query,
-    saved_pair,
 )
-from counterplay.elicitation.elicitor import read_params, read_state
 from counterplay.elicitation.option_pool import best_among
 from counterplay.elicitation.oracles import PointSetOracle
 from counterplay.elicitation.population import ENOUGH, prior_shares
 from counterplay.elicitation.results import ElicitationResult
+from counterplay.elicitation.saved import (
+    WHAT,
+    AdaptiveSettings,
+    SavedAdaptive,
+    SavedAnswer,
+    SavedQuestion,
+    read_adaptive,
+    replayed,
+    settings_of,
+    source_fingerprint,
+)
 from counterplay.elicitation.sessions import Elicitor
 from counterplay.elicitation.shared_bases import SharedBases
 from counterplay.elicitation.tolerant_set import MAX_WRONG
@@ -51,6 +63,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+MOST_OBJECTIVES = 32
+"""Nobody can compare options that differ in more; the polytope has too many vertices."""
+
+
+@checked
 class PolytopeElicitor(Elicitor):
     """Find the option this person wants with a handful of comparisons, with a certificate.
 
@@ -61,7 +78,7 @@ class PolytopeElicitor(Elicitor):
     ----------
     source:
         A :class:`Catalogue`, a table of values, a :class:`MultiObjectiveMDP`, an oracle, or a
-        :class:`SharedBases`.
+        :class:`SharedBases`; with at most 32 objectives.
     target_regret:
         Stop when the recommended option is at most this fraction below the best one, for every
         preference that explains the answers.
@@ -232,49 +249,47 @@ class PolytopeElicitor(Elicitor):
         return leaders(self._state_or_new(), check_int(n, "n", low=1))
 
     def to_json(self) -> str:
-        """Return the whole state as JSON; :meth:`from_json` continues from it."""
-        state = self._state_or_new()
-        query = self._query
-        saved = {
-            "kind": "PolytopeElicitor",
-            "version": 1,
-            "params": {name: getattr(self, name) for name in _SAVED},
-            "seed": state.seed,
-            "pool_size": len(state.pool),
-            "witnesses": state.pool.witnesses.tolist(),
-            "answers": [entry.to_dict() for entry in state.log],
-            "stopped": state.stopped,
-            "asked": self._asked,
-            "pending": None
-            if query is None or query.options is None
-            else {"options": list(query.options), "reason": query.reason, "about": query.about},
-        }
-        return json.dumps(saved)
+        """Return settings and answers as JSON; :meth:`from_json` continues from them."""
+        state, query = self._state_or_new(), self._query
+        pending = None
+        if query is not None and query.options is not None:
+            pending = SavedQuestion(options=query.options, reason=query.reason, about=query.about)
+        record = SavedAdaptive(
+            kind="PolytopeElicitor",
+            version=2,
+            problem=source_fingerprint(state.shared.oracle),
+            params=settings_of(self, AdaptiveSettings),
+            seed=state.seed,
+            witnesses=tuple(map(tuple, state.pool.witnesses.tolist())),
+            answers=tuple(map(SavedAnswer.of, state.log)),
+            stopped=state.stopped,
+            asked=self._asked,
+            pending=pending,
+        )
+        return write_record(record)
 
     @classmethod
     def from_json(cls, text: str, source: Any) -> PolytopeElicitor:
-        """Continue a saved questionnaire on the same source."""
-        saved = read_state(text, "PolytopeElicitor", _FIELDS)
-        seed = check_int(saved["seed"], "'seed' of the saved state", low=0)
-        answers = [LoggedAnswer.from_dict(record) for record in saved["answers"]]
-        elicitor = cls(source, random_state=seed, **read_params(saved, _SAVED))
+        """Continue a saved questionnaire on the same source.
+
+        The answers are replayed: the certificate is computed, never read. Raises
+        ``InvalidStateError`` when the text is damaged or about other options.
+        """
         shared = source if isinstance(source, SharedBases) else SharedBases(source)
-        elicitor._open(shared, seed, _saved_witnesses(saved["witnesses"], shared.oracle.k))
+        saved = read_adaptive(text, shared.oracle)
+        k = shared.oracle.k
+        elicitor = cls(source, random_state=saved.seed, **msgspec.structs.asdict(saved.params))
+        elicitor._open(shared, saved.seed, np.array(saved.witnesses).reshape(-1, k))
+        answers = [answer.entry(i, k) for i, answer in enumerate(saved.answers)]
+        replayed(lambda: elicitor._replay(answers))
         state = elicitor._state
-        if len(state.pool) != saved["pool_size"]:
-            raise InvalidInputError(
-                f"the saved questionnaire was about {saved['pool_size']} undominated options, "
-                f"this source has {len(state.pool)}; resume it with the source it was started with"
-            )
-        elicitor._replay(answers)
-        state = elicitor._state
-        state.stopped = saved["stopped"]
+        state.stopped = saved.stopped
         if state.stopped:
             state.to_confirm = []
-        if saved.get("pending") is not None:
-            elicitor._query = _saved_question(state, saved["pending"])
+        if saved.pending is not None:
+            elicitor._query = _saved_question(state, saved.pending)
             elicitor._ready = True
-        elicitor._asked = saved["asked"]
+        elicitor._asked = saved.asked
         if elicitor._asked:
             elicitor._prepare()
         return elicitor
@@ -341,6 +356,10 @@ class PolytopeElicitor(Elicitor):
 
     def _check_options(self, entry: LoggedAnswer) -> None:
         pool, log = self._state.pool, self._state.log
+        if (entry.options is None) != (entry.purpose not in ("compare", "confirm")):
+            raise InvalidInputError(
+                f"saved answer {len(log) + 1} does not say which options were shown"
+            )
         if entry.first.size != pool.values.shape[1]:
             raise InvalidInputError(
                 f"a saved answer has {entry.first.size} values, the source "
@@ -377,6 +396,7 @@ class PolytopeElicitor(Elicitor):
         self._forget_query()
 
     def _settings(self, k: int) -> Settings:
+        check_size(k, MOST_OBJECTIVES, "objectives")
         target = check_real(self.target_regret, "target_regret", low=1e-6, high=1.0, open_high=True)
         wrong = check_int(self.wrong_answers, "wrong_answers", low=0, high=MAX_WRONG)
         adaptive = self.adaptive_questions
@@ -393,45 +413,11 @@ class PolytopeElicitor(Elicitor):
         )
 
 
-def _saved_witnesses(rows: list[Any], k: int) -> FloatArray:
-    if not rows:
-        return np.zeros((0, k))
-    witnesses = check_float_array(rows, "'witnesses' of the saved state", ndim=2)
-    if witnesses.shape[1] != k:
-        raise InvalidInputError(
-            f"'witnesses' of the saved state must have {k} columns, got {witnesses.shape[1]}"
-        )
-    return witnesses
-
-
-def _saved_question(state: AdaptiveState, pending: Any) -> Query:
+def _saved_question(state: AdaptiveState, pending: SavedQuestion) -> Query:
     """The open question of a saved questionnaire."""
-    if not isinstance(pending, dict) or not isinstance(pending.get("reason"), str):
-        raise InvalidInputError(f"'pending' of the saved state is damaged: {pending!r:.200}")
-    first, second = saved_pair(pending.get("options"))
-    check_int(max(first, second), "an option of 'pending'", high=len(state.pool) - 1)
-    about = pending.get("about")
-    expected = state.to_confirm[0] if state.to_confirm else None
-    if about != expected or (expected is not None and type(about) is not int):
-        raise InvalidInputError(f"'pending' of the saved state asks about {about!r:.200}")
-    return state.comparison(first, second, pending["reason"], about)
-
-
-_FIELDS: dict[str, type] = {
-    "params": dict,
-    "seed": int,
-    "pool_size": int,
-    "witnesses": list,
-    "answers": list,
-    "stopped": bool,
-    "asked": bool,
-}
-_SAVED = (
-    "target_regret",
-    "contradictions",
-    "max_contradictions",
-    "wrong_answers",
-    "fallback",
-    "adaptive_questions",
-    "max_rays",
-)
+    size, expected = len(state.pool), state.to_confirm[0] if state.to_confirm else None
+    require_state(max(pending.options) < size, WHAT, "pending.options", f"must be below {size}")
+    told = "must be the answer that is asked again, if there is one"
+    require_state(pending.about == expected, WHAT, "pending.about", told)
+    require_state(not state.stopped, WHAT, "pending", "the questionnaire was stopped")
+    return state.comparison(*pending.options, pending.reason, pending.about)

@@ -12,6 +12,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     check_float_array,
@@ -46,6 +47,7 @@ class PrecisionEstimate:
         return self.low <= value <= self.high
 
 
+@checked
 def estimate_precision(
     V1: ArrayLike,
     user: User,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -100,6 +101,7 @@ class RatioEstimates:
         return np.array([ratio.high_asked for ratio in self.ratios], dtype=bool)
 
 
+@checked
 def estimate_ratios(
     V: ArrayLike,
     user: User,
@@ -253,6 +255,7 @@ def _check_progress(ratio: Ratio, i: int) -> None:
         )
 
 
+@checked
 def refine_ratios(
     V: ArrayLike,
     user: User,
@@ -397,6 +400,7 @@ def _from_zone(ratio: Ratio, zone: _Zone, precision: Bracket | None) -> Ratio:
     )
 
 
+@checked
 def zone_ratio(
     low: float | None, high: float | None, precision: float | None = None
 ) -> tuple[float, float]:

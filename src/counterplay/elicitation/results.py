@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray
@@ -45,6 +46,7 @@ class Contradiction:
         return f"answers {_numbers(self.conflict)} exclude each other; {', '.join(outcome)}"
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class ElicitationResult(Report):
     """The recommended option with its certificate.
@@ -79,6 +81,8 @@ class ElicitationResult(Report):
     """Values of the best options of the single objectives, for comparison."""
     contradictions: tuple[Contradiction, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    row: Any = None
+    """Index of the recommended row in the user's table; ``index`` is its position."""
 
     @property
     def policy(self) -> Any:
@@ -87,7 +91,7 @@ class ElicitationResult(Report):
 
     @property
     def index(self) -> int:
-        """Row of the recommended option, for catalogues and tables."""
+        """Position of the recommended row, for catalogues and tables."""
         if not isinstance(self.item, int | np.integer):
             raise ProtocolError("the recommended item has no row number; read result.item")
         return int(self.item)

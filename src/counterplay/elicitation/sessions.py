@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.session import Session
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Procedure, Query, User
 from counterplay.errors import ContradictionError, InvalidInputError, ProtocolError
@@ -54,6 +55,7 @@ class Elicitor(Session):
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
+@checked
 def answered_by(session: Session, user: User) -> Any:
     """Let a simulated user answer every remaining question and return the result.
 

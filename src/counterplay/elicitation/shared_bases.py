@@ -11,8 +11,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_choice
+from counterplay.core.validation import FloatArray, check_choice, check_size
 from counterplay.elicitation.basis import (
     Basis,
     Complement,
@@ -24,9 +25,13 @@ from counterplay.elicitation.benchmark_policy import single_objective_best
 from counterplay.elicitation.oracles import as_oracle
 from counterplay.elicitation.showroom import Representation, Showroom
 
+MOST_OBJECTIVES = 300
+"""A basis needs one maximisation for each pair of objectives."""
+
 BasisKind: TypeAlias = Literal["barycentric", "thesis", "single"]
 
 
+@checked
 class SharedBases:
     """Caches what does not depend on the user: single-objective optima, bases, coefficients.
 
@@ -66,6 +71,7 @@ class SharedBases:
     ) -> None:
         self.kind = check_choice(kind, "basis", ("barycentric", "thesis", "single"))
         self.oracle = as_oracle(source)
+        check_size(self.oracle.k, MOST_OBJECTIVES, "objectives")
         self.showroom = Showroom(self.oracle, representation)
         self.C = C
         self.complement = complement

@@ -72,6 +72,13 @@ class Showroom:
             self._sets[key] = expand_and_compress(self.mdp, policy)
         return self._sets[key]
 
+    def row(self, item: Any) -> Any:
+        """Return the row of the user's table that an item is; None where there is no table."""
+        index = getattr(self.oracle, "index", None)
+        if index is None or not isinstance(item, int | np.integer) or item < 0:
+            return None
+        return index[int(item)]
+
     def label(self, item: Any, value: FloatArray) -> str:
         """Return a short description of an item."""
         describe = getattr(self.oracle, "describe", None)

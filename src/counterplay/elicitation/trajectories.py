@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_fraction
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class WeightedTrajectorySet(Report):
     """Trajectories with weights whose mean return is the value of a policy.

@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -24,6 +25,7 @@ from counterplay.elicitation.comparisons import Answer, Option
 from counterplay.errors import AssumptionWarning, InvalidInputError
 
 
+@checked
 class LinearPreferenceUser:
     """A user with linear preferences ``<w, V>`` and a precision.
 
@@ -74,6 +76,7 @@ class LinearPreferenceUser:
         return three_valued(self.value(first) - self.value(second), self.eps)
 
 
+@checked
 class NoisyUser(LinearPreferenceUser):
     """A user whose answers are sometimes wrong or whose precision wavers.
 

@@ -17,9 +17,9 @@ from counterplay.federated.local import LocalParties, train
 from counterplay.federated.many import Federation, TrainingRecord
 from counterplay.federated.objective import CallableObjective, Objective
 from counterplay.federated.parameters import ParameterSpace
+from counterplay.federated.replies import Trust
 from counterplay.federated.reports import Decision, Reports, Rule, RuleState
 from counterplay.federated.rules import ADAGD, FedAvg, MWFed, SafeStep
-from counterplay.federated.server import Trust
 from counterplay.federated.sites import Sites
 from counterplay.federated.work import LocalReport, LocalWork, local_work, party_batches
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.floating_point import flushed_subnormals
+from counterplay.core.arguments import checked
 from counterplay.core.validation import check_choice
 from counterplay.errors import MissingDependencyError
 
@@ -25,6 +25,7 @@ Precision = Literal["float32", "float64"]
 ONE_THREAD = 1e8
 
 
+@checked
 class NumpyArrays:
     """Arrays in NumPy; needs no other package."""
 
@@ -93,6 +94,7 @@ class NumpyArrays:
         return contextlib.nullcontext()
 
 
+@checked
 class TorchArrays:
     """Tensors in torch, on the CPU or a GPU."""
 
@@ -190,3 +192,30 @@ def _fast(torch: Any, one_thread: bool) -> Iterator[None]:
     finally:
         if one_thread:
             torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def flushed_subnormals(torch: Any) -> Iterator[None]:
+    """Treat subnormal numbers as zero inside the block, then restore the mode before it.
+
+    The switch is torch's and belongs to the whole thread: code that runs later would silently lose
+    numbers below 2e-308. ``torch`` is the module: only callers who use it pay for its import.
+    """
+    before = subnormals_kept()
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(not before)
+
+
+def subnormals_kept() -> bool:
+    """Return whether the processor computes with subnormal numbers, as it should.
+
+    Examples
+    --------
+    >>> subnormals_kept()
+    True
+    """
+    smallest = np.array([5e-324])
+    return bool((smallest * 1.0 != 0.0)[0])

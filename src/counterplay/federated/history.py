@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray
 from counterplay.federated.reports import Decision, Reports
@@ -166,6 +167,7 @@ class RoundGauge:
         }
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class FederationHistory(Report):
     """The record of a run: who stood where, who left, who was dropped or refused.

@@ -13,16 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.draws import Keys, uniforms
-from counterplay.core.validation import check_choice, check_positive_int, check_real
+from counterplay.core.arguments import checked
+from counterplay.core.draws import Keys, check_keys, uniforms
+from counterplay.core.validation import check_choice, check_positive_int, check_real, check_size
 from counterplay.errors import InvalidInputError
 from counterplay.federated.arrays import Array, Backend, NumpyArrays
 from counterplay.federated.losses import row_loss
 from counterplay.federated.objective import Objective
 
 ACTIVATIONS = ("relu", "tanh", "sigmoid", "identity")
+MOST_PARAMETERS = 1 << 26  # half a GiB
 
 
+@checked
 class LayeredObjective(Objective):
     """A stack of affine maps with one activation between them.
 
@@ -68,12 +71,17 @@ class LayeredObjective(Objective):
         names = [activation] * (maps - 1) if isinstance(activation, str) else list(activation)
         self.activations = [check_choice(a, "activation", ACTIVATIONS) for a in names]
         self.bias = [bias] * maps if isinstance(bias, bool) else [bool(b) for b in bias]
+        if len(self.activations) != maps - 1 or len(self.bias) != maps:
+            raise InvalidInputError(
+                f"{maps} maps need {maps - 1} activations and {maps} flags for biases"
+            )
         self.loss_name, self.loss = loss, row_loss(loss)
         self.penalty = check_real(penalty, "penalty", low=0.0)
         self.backend = NumpyArrays() if backend is None else backend
         self.classes = max(2, self.sizes[-1])
         self.slices = self._slices()
         self.size = self.slices[-1][1].stop if self.bias[-1] else self.slices[-1][0].stop
+        check_size(self.size, MOST_PARAMETERS, "parameters")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({list(self.sizes)}, loss={self.loss_name!r})"
@@ -89,9 +97,11 @@ class LayeredObjective(Objective):
 
     def start(self, keys: Keys) -> NDArray[np.float64]:
         """Draw uniformly within ``1/sqrt(fan-in)``, as torch does; a linear model starts at 0."""
+        runs = check_keys(keys)
+        check_size(len(runs) * self.size, MOST_PARAMETERS, "parameters of all runs")
         if len(self.sizes) == 2:
-            return np.zeros((len(keys), self.size))
-        drawn = 2.0 * uniforms(keys, self.size) - 1.0
+            return np.zeros((len(runs), self.size))
+        drawn = 2.0 * uniforms(runs, self.size) - 1.0
         for (weights, bias), fan_in in zip(self.slices, self.sizes):
             drawn[:, weights.start : bias.stop] /= np.sqrt(fan_in)
         return drawn

@@ -11,20 +11,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_positive_int, check_real
+from counterplay.core.validation import FloatArray, check_positive_int, check_real, shorten
 from counterplay.errors import InvalidInputError, UnknownNameError
 from counterplay.federated.history import GOODBYE, FederationHistory
 from counterplay.federated.objective import Objective
+from counterplay.federated.replies import Fields, Trust, reason
 from counterplay.federated.reports import Rule
-from counterplay.federated.server import Coordinator, Fields, Trust, reason
-from counterplay.federated.work import ONE_STEP, LocalWork, local_work, party_batches
+from counterplay.federated.server import Coordinator
+from counterplay.federated.sites import party_rows, without_torch
+from counterplay.federated.work import ONE_STEP, LocalWork, party_batches, party_report
 
 Rewrite = Callable[[dict[str, Any]], Fields]
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class LocalParties:
     """Parties of a federation as rows in memory; each leaves once its loss is small enough.
@@ -34,7 +37,8 @@ class LocalParties:
     model:
         A torch module, or an objective such as :class:`LayeredObjective`.
     data:
-        Rows and class numbers of every party, ``{name: (X, y)}``.
+        Rows (a frame of numbers, an array or images) and class numbers of every party,
+        ``{name: (X, y)}``. Frames have the columns of the first party, in any order.
     threshold:
         Loss at which a party is satisfied and leaves: one number, or one per name. 0 is never.
     loss:
@@ -52,7 +56,7 @@ class LocalParties:
     """
 
     model: Any
-    data: Mapping[str, tuple[ArrayLike, ArrayLike]]
+    data: Mapping[str, tuple[Any, Any]]
     threshold: float | Mapping[str, float]
     loss: Any = "cross_entropy"
     answers: Mapping[str, Rewrite] | None = None
@@ -74,6 +78,13 @@ class LocalParties:
             return self.threshold[name]
         return self.threshold
 
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns of the first party's frame; None if its rows have none."""
+        from counterplay.tables import Table
+
+        X, _ = next(iter(self.data.values()))
+        return Table.of(without_torch(X)).names
+
     def replace(self, name: str, *, answer: Rewrite) -> LocalParties:
         """Return the same parties, one of which changes its answers before it sends them.
 
@@ -93,6 +104,7 @@ class LocalParties:
         return torch_objective(self.model, loss=self.loss, dtype="float64", warm_start=True)
 
 
+@checked
 def train(
     parties: LocalParties,
     rule: Rule,
@@ -180,7 +192,8 @@ class _Party:
         self, objective: Objective, parties: LocalParties, name: str, number: int, seed: int
     ) -> None:
         self.objective, self.name, self.number, self.seed = objective, name, number, seed
-        self.rows = tuple(np.asarray(part) for part in parties.data[name])
+        X, y = parties.data[name]
+        self.rows = party_rows(objective, X, y, f"X of {shorten(name, 40)}", parties.columns())
         self.target = parties.target(name)
         self.rewrite = (parties.answers or {}).get(name)
         self.left = False
@@ -189,7 +202,8 @@ class _Party:
         """Return the fields of an answer, or say why there are none."""
         X, y = self.rows
         batches = party_batches(self.seed, self.number, r, len(y), work)
-        done = local_work(self.objective, (X, y), w, step_size=eta, work=work, batches=batches)
+        order = None if batches is None else batches[None, None]
+        done = party_report(self.objective, X, y, w[None], eta, work, order)
         self.left = self.left or done.loss <= self.target
         if self.left and self.target > 0.0:
             return GOODBYE
@@ -211,4 +225,4 @@ class _Party:
     def loss(self, w: FloatArray) -> float:
         """Loss at a model."""
         X, y = self.rows
-        return local_work(self.objective, (X, y), w, step_size=1.0).loss
+        return party_report(self.objective, X, y, w[None], 1.0, ONE_STEP).loss

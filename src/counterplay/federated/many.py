@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.draws import Keys
+from counterplay.core.arguments import checked
+from counterplay.core.draws import Keys, check_keys
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -24,6 +25,7 @@ from counterplay.core.validation import (
     check_float_array,
     check_int,
     check_positive_int,
+    check_size,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.federated.arrays import Array
@@ -32,13 +34,15 @@ from counterplay.federated.reports import Reports, Rule, RuleState
 from counterplay.federated.rules.ada_gd import ADAGD
 from counterplay.federated.rules.fed_avg import FedAvg
 from counterplay.federated.rules.mw_fed import MWFed
-from counterplay.federated.sites import SiteArrays, Sites, minibatches
+from counterplay.federated.sites import SiteArrays, Sites, minibatches, party_rows
 from counterplay.federated.stack import Spans
 from counterplay.federated.work import ONE_STEP, LocalWork, batch_updates
 
 TestSet = tuple[NDArray[Any], NDArray[Any]]
+MOST_CELLS = 1 << 25  # of the record: a quarter of a GiB per column
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, repr=False)
 class TrainingRecord:
     """Everything that happened, with a leading axis for the ``S`` seeds.
@@ -92,6 +96,7 @@ def needs_gradients(rule: Rule) -> bool:
     return not isinstance(rule, FedAvg | MWFed)
 
 
+@checked
 class Federation:
     """Parties with data, trained for many seeds at once on the CPU or a GPU.
 
@@ -109,7 +114,7 @@ class Federation:
     reported:
         What parties tell the server instead, if they do not tell the truth.
     test:
-        Rows and labels for the population accuracy.
+        Rows and class numbers for the population accuracy.
     evaluate_every:
         How often the population accuracy is measured, in rounds.
 
@@ -143,12 +148,13 @@ class Federation:
         self.eps = _per_party(eps, sites.agents, "eps")
         told = self.eps if reported is None else _per_party(reported, sites.agents, "reported")
         self.reported = told
-        self.test = test
+        self.test = test if test is None else party_rows(objective, *test, "test")
         self.evaluate_every = check_positive_int(evaluate_every, "evaluate_every")
 
     def __repr__(self) -> str:
         return f"Federation({self.sites!r})"
 
+    @checked
     def train(
         self,
         rule: Rule,
@@ -181,8 +187,11 @@ class Federation:
         """
         if not isinstance(work.steps, int):
             raise InvalidInputError("steps must be one number for all parties here")
-        total = check_int(rounds, "rounds", low=0)
-        run = _Run(self, rule, keys, _steps(step_size, total), work)
+        total, runs = check_int(rounds, "rounds", low=0), check_keys(keys)
+        check_size(
+            len(runs) * (total + 1) * self.sites.agents, MOST_CELLS, "seeds x rounds x parties"
+        )
+        run = _Run(self, rule, runs, _steps(step_size, total), work)
         size = float(len(keys)) * float(self.sites.sizes[0].sum()) * self.objective.size
         with self.objective.backend.fast_floats(size):
             return run.go(start, tick)
@@ -200,8 +209,6 @@ class _Run:
         self.eps, self.reported = federation.eps, federation.reported
         self.test, self.every = federation.test, federation.evaluate_every
         self.S, self.R, self.M = len(self.keys), len(etas), sites.agents
-        if self.S == 0:
-            raise InvalidInputError("at least one seed is needed")
         if sites.splits not in (1, self.S):
             raise InvalidInputError(f"{sites.splits} splits were given for {self.S} seeds")
         self.backend = objective.backend
@@ -379,7 +386,12 @@ class _Run:
 
 def _steps(step_size: float | ArrayLike, rounds: int) -> FloatArray:
     """Return one positive step per round."""
-    etas = np.broadcast_to(check_float_array(step_size, "step_size"), (rounds,))
+    array = check_float_array(step_size, "step_size")
+    if array.ndim > 1 or (array.ndim == 1 and len(array) != rounds):
+        raise InvalidInputError(
+            f"step_size must be one number or one per round ({rounds}), got shape {array.shape}"
+        )
+    etas = np.broadcast_to(array, (rounds,))
     if (etas <= 0).any():
         raise InvalidInputError("step_size must be positive")
     return etas

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.draws import Keys
 from counterplay.core.validation import FloatArray, check_positive_int
 from counterplay.errors import InvalidInputError
@@ -56,6 +57,11 @@ class Objective(ABC):
         """Return the gradients ``(B, d)`` alone."""
         return self.gradients(w, x, y, weight)[2]
 
+    def step_gradient(self, w: Array, x: Array, y: Array, weight: Array, keys: Keys) -> Array:
+        """Return the gradients of a training step, one key per run: a model with dropout draws it
+        from them, all others ignore them."""
+        return self.gradient(w, x, y, weight)
+
     def predict(self, out: Array) -> Array:
         """Return class numbers from scores."""
         if out.shape[-1] == 1:
@@ -71,6 +77,7 @@ class Objective(ABC):
         return X
 
 
+@checked
 class CallableObjective(Objective):
     """A loss given as a NumPy function that returns value and gradient.
 

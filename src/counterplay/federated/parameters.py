@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.validation import FloatArray
+from counterplay.core.arguments import checked
+from counterplay.core.validation import FloatArray, check_int, shorten
 from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Arrays = Mapping[str, NDArray[Any]]
 
 
+@checked
 @dataclass(frozen=True)
 class ParameterSpace:
     """Named arrays as one float64 vector.
@@ -46,6 +48,13 @@ class ParameterSpace:
 
     shapes: Mapping[str, tuple[int, ...]]
     tied: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.shapes:
+            raise InvalidInputError("shapes needs at least one array")
+        for name, shape in self.shapes.items():
+            for width in shape:
+                check_int(width, f"the shape of {shorten(name, 40)}", low=0, high=2**48)
 
     @classmethod
     def of_module(cls, module: torch.nn.Module) -> ParameterSpace:
@@ -85,6 +94,8 @@ class ParameterSpace:
 
     def flatten(self, arrays: Arrays) -> FloatArray:
         """Return the arrays as one vector; one that is missing, misshapen or not real is named."""
+        if not hasattr(arrays, "keys") or not hasattr(arrays, "__getitem__"):
+            raise InvalidInputError(f"arrays must be arrays by name, got {shorten(arrays, 100)}")
         parts = []
         for key, shape in self.shapes.items():
             if key not in arrays:

@@ -15,6 +15,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.federated.stack import Stack, Vector
@@ -22,6 +23,7 @@ from counterplay.federated.stack import Stack, Vector
 RuleStatus = Literal["running", "converged", "stalled"]
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class Reports:
     """What the parties that still take part sent in one round, at the model ``w``.
@@ -61,7 +63,7 @@ class Reports:
     influence: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        M = len(self.loss)
+        M = len(self.loss) if self.loss.ndim == 1 else 0
         if M == 0:
             raise InvalidInputError("a round needs the report of at least one party")
         if self.ids is None:
@@ -69,6 +71,8 @@ class Reports:
         names = "gradients eps ids updates loss_se leaving steps influence"
         for name in names.split():
             value: Sized | None = getattr(self, name)
+            if getattr(value, "ndim", 1) != 1:
+                raise InvalidInputError(f"{name} must be one row per party")
             if value is not None and len(value) != M:
                 raise InvalidInputError(f"{name} has {len(value)} rows but {M} parties sent a loss")
 
@@ -82,6 +86,7 @@ class Reports:
         return weights if self.influence is None else weights * self.influence
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class Decision:
     """The server's move of one round.
@@ -115,6 +120,7 @@ class Decision:
         return math.sqrt(max(float(np.linalg.eigvalsh(self.gram)[0]), 0.0))
 
 
+@checked
 @dataclass
 class RuleState:
     """What a rule remembers between rounds, one number per party: plain data, safe to store.

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from counterplay.core.draws import fold, run_keys, uniforms
-from counterplay.core.validation import FloatArray, check_real
+from counterplay.core.validation import FloatArray
 from counterplay.errors import InvalidInputError
 from counterplay.federated.history import (
     GOODBYE,
@@ -26,129 +25,21 @@ from counterplay.federated.history import (
     RoundGauge,
     Status,
 )
-from counterplay.federated.replies import check_rows_sent
+from counterplay.federated.replies import (
+    UNUSABLE,
+    Answer,
+    Fields,
+    Trust,
+    read_answer,
+    reason,
+    too_long,
+)
 from counterplay.federated.reports import Decision, Reports, Rule, RuleState
 from counterplay.federated.rules import FedAvg, MWFed
 from counterplay.federated.stack import NumpyStack
 
 NO_REPLY = "no reply"
-UNUSABLE = "unusable reply: "
-LARGEST = 1e100  # squares of sums of such numbers are still finite
-FARTHEST = 1e6  # longest vector that is believed, in units of the usual length or of 1
 _WHO = 701
-
-Fields = Mapping[str, Any]
-"""The content of an answer as a transport decoded it, see :func:`read_answer`."""
-
-
-@dataclass(frozen=True)
-class Trust:
-    """What the server believes of a party's answer.
-
-    Parameters
-    ----------
-    loss_range:
-        Smallest and largest loss that is believed; cross-entropy and squares are never negative.
-    clip:
-        Gradients and updates longer than this many times the median (now or in the first round,
-        whichever is larger) are shortened to that length where they are averaged; None takes them
-        as they are. With fewer than half of the parties hostile, ``q`` of ``M`` of them add at most
-        ``q * clip * B / M`` to the mean, where ``B`` is the longest honest vector so far.
-
-    Examples
-    --------
-    >>> Trust(loss_range=(0.0, 10.0)).clip
-    5.0
-    """
-
-    loss_range: tuple[float, float] = (0.0, 1e6)
-    clip: float | None = 5.0
-
-    def __post_init__(self) -> None:
-        low, high = (check_real(end, "loss_range") for end in self.loss_range)
-        if not low < high:
-            raise InvalidInputError(f"loss_range must rise, got {self.loss_range}")
-        if self.clip is not None:
-            check_real(self.clip, "clip", low=1.0)
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """A party's answer, read and checked."""
-
-    loss: float
-    gradient: FloatArray
-    update: FloatArray | None = None
-    threshold: float = math.nan
-    loss_se: float = 0.0
-    name: str | None = None
-
-
-def read_answer(fields: Fields, w: FloatArray, step_size: float, trust: Trust) -> Answer:
-    """Return the answer of a party; an ``InvalidInputError`` names the field that is wrong.
-
-    ``fields`` holds ``loss`` and ``gradient`` at the model ``w``, and, where sent, ``update`` (mean
-    gradient along the local steps), ``threshold``, ``loss_se``, ``num_examples`` and ``name``. An
-    ordinary client sends its trained ``model`` instead of a gradient, and perhaps no loss.
-
-    Examples
-    --------
-    >>> read_answer({"loss": 0.5, "gradient": [1.0, 2.0]}, np.zeros(2), 0.1, Trust()).loss
-    0.5
-    >>> read_answer({"loss": [0.5], "gradient": [1.0, 2.0]}, np.zeros(2), 0.1, Trust())
-    Traceback (most recent call last):
-        ...
-    counterplay.errors.InvalidInputError: loss must be a number, got [0.5]
-    """
-    low, high = trust.loss_range
-    loss = math.nan
-    if "loss" in fields:
-        loss = check_real(fields["loss"], "loss", low=low, high=high)
-    check_rows_sent({"num-examples": fields.get("num_examples", 1)}, "num-examples")
-    update = _vector(fields, "update", len(w))
-    if "gradient" not in fields and "model" in fields:
-        model = _vector(fields, "model", len(w))
-        assert model is not None  # it is among the fields
-        update = _believable((w - model) / step_size, "update")
-        gradient: FloatArray | None = update
-    else:
-        gradient = _vector(fields, "gradient", len(w))
-    if gradient is None:
-        raise InvalidInputError("the reply needs a loss and a gradient (or a trained model)")
-    name = fields.get("name")
-    return Answer(
-        loss=loss,
-        gradient=gradient,
-        update=update,
-        threshold=_optional(fields, "threshold", math.nan),
-        loss_se=_optional(fields, "loss_se", 0.0),
-        name=None if name is None else str(name)[:100],
-    )
-
-
-def _vector(fields: Fields, name: str, size: int) -> FloatArray | None:
-    if fields.get(name) is None:
-        return None
-    value = np.asarray(fields[name])
-    if value.dtype.kind not in "iuf":
-        raise InvalidInputError(f"the {name} holds {value.dtype}, not real numbers")
-    if value.shape != (size,):
-        raise InvalidInputError(f"the {name} has shape {value.shape}, expected ({size},)")
-    return _believable(value.astype(np.float64, copy=False), name)
-
-
-def _believable(value: FloatArray, name: str) -> FloatArray:
-    if not np.isfinite(value).all():
-        raise InvalidInputError(f"the {name} has a value that is not finite")
-    if np.abs(value).max(initial=0.0) > LARGEST:
-        raise InvalidInputError(f"the {name} has a value beyond {LARGEST:g}")
-    return value
-
-
-def _optional(fields: Fields, name: str, default: float) -> float:
-    if name not in fields:
-        return default
-    return check_real(fields[name], name.replace("_", "-"), low=0.0, high=LARGEST)
 
 
 class Coordinator:
@@ -260,7 +151,7 @@ class Coordinator:
                 answers[node] = self._check(read_answer(reply, w, eta, self.trust))
             except Exception as error:  # a party may send anything; the others go on
                 absent[node] = UNUSABLE + reason(error)
-        for node, why in _too_long(answers).items():
+        for node, why in too_long(answers).items():
             del answers[node]
             absent[node] = UNUSABLE + why
         return answers, absent
@@ -445,28 +336,3 @@ class Roster:
     def only_leavers(self, connected: Iterable[int]) -> bool:
         """Return whether somebody has left and nobody else is connected."""
         return bool(self.left) and all(node in self.left for node in connected)
-
-
-def reason(error: Exception) -> str:
-    """What is wrong, at most 200 characters of it."""
-    kind = "" if isinstance(error, InvalidInputError) else f"{type(error).__name__}: "
-    return f"{kind}{error}"[:200]
-
-
-def _too_long(answers: Mapping[int, Answer]) -> dict[int, str]:
-    """The parties whose vectors are a million times longer than those of half the others.
-
-    One such vector would drown everybody else's. The smaller of the two middle lengths counts, so
-    that one of two parties cannot set the measure.
-    """
-    found: dict[int, str] = {}
-    for what in ("gradient", "update"):
-        sent = {node: getattr(answer, what) for node, answer in answers.items()}
-        length = {node: float(np.linalg.norm(v)) for node, v in sent.items() if v is not None}
-        if not length:
-            continue
-        limit = FARTHEST * max(1.0, sorted(length.values())[(len(length) - 1) // 2])
-        for node, value in length.items():
-            if value > limit:
-                found[node] = f"its {what} is {value:.3g} long, beyond {limit:.3g}"
-    return found

@@ -8,19 +8,33 @@ batch of seeds, alone, on a GPU, or in a Flower client.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.draws import Keys, fold, uniforms
-from counterplay.core.validation import IntArray
+from counterplay.core.validation import (
+    FloatArray,
+    IntArray,
+    array_fault,
+    check_size,
+    shorten,
+)
 from counterplay.errors import InvalidInputError
 from counterplay.federated.arrays import Array, Backend
+from counterplay.federated.objective import Objective
+
+if TYPE_CHECKING:
+    from counterplay.tables import Table
 
 _BATCH = 501
+LARGEST = 1e100  # squares of sums of such numbers are still finite
+MOST_PADDED = 1 << 27  # one GiB of row numbers
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, repr=False)
 class Sites:
     """Rows, labels (class numbers) and who holds them.
@@ -33,6 +47,22 @@ class Sites:
     y: IntArray
     index: IntArray
     sizes: IntArray
+
+    def __post_init__(self) -> None:
+        if self.X.ndim < 2 or self.y.shape != (len(self.X),) or self.y.dtype.kind not in "biu":
+            raise InvalidInputError(
+                f"X must have rows and y one class number for each, got shapes {self.X.shape} "
+                f"and {self.y.shape}"
+            )
+        if self.index.ndim != 3 or self.sizes.shape != self.index.shape[:2] or not self.index.size:
+            raise InvalidInputError(
+                f"index must be (splits, agents, rows) and sizes (splits, agents), got shapes "
+                f"{self.index.shape} and {self.sizes.shape}"
+            )
+        if self.index.min() < 0 or self.index.max() >= len(self.X):
+            raise InvalidInputError(f"index must name rows between 0 and {len(self.X) - 1}")
+        if self.sizes.min() < 1 or self.sizes.max() > self.index.shape[2]:
+            raise InvalidInputError(f"sizes must be between 1 and {self.index.shape[2]}")
 
     def __repr__(self) -> str:
         return f"Sites({self.agents} agents, {len(self.y)} rows, {self.splits} splits)"
@@ -57,23 +87,97 @@ class Sites:
         >>> sites.sizes.tolist()
         [[3, 1]]
         """
+        labels = class_numbers(y, len(X))
+        if fault := array_fault(agent_of_row, kinds="iu"):
+            raise InvalidInputError(f"agent_of_row must be the agent number of every row: {fault}")
         owner = np.atleast_2d(np.asarray(agent_of_row, dtype=np.int64))
-        labels = np.asarray(y, dtype=np.int64)
-        if owner.shape[1] != len(X) or len(labels) != len(X):
+        if owner.ndim > 2 or owner.shape[1] != len(X) or len(labels) != len(X):
             raise InvalidInputError(
                 f"X has {len(X)} rows, y has {len(labels)} and the sites name {owner.shape[1]}"
             )
         agents = int(owner.max()) + 1
+        check_size(agents, len(X), "agents for these rows")
         sizes = np.stack([np.bincount(row[row >= 0], minlength=agents) for row in owner])
         if agents == 0 or (sizes == 0).any():
             empty = int(np.argwhere(sizes == 0)[0][1]) if agents else 0
             raise InvalidInputError(f"agent {empty} holds no row; leave it out")
+        check_size(len(owner) * agents * int(sizes.max()), MOST_PADDED, "padded rows")
         index = np.zeros((len(owner), agents, int(sizes.max())), dtype=np.int64)
         for t, row in enumerate(owner):
             for m in range(agents):
                 held = np.flatnonzero(row == m)
                 index[t, m, : len(held)] = held
         return cls(X, labels, index, sizes.astype(np.int64))
+
+
+def party_rows(
+    objective: Objective,
+    X: Any,
+    y: Any,
+    what: str = "X",
+    columns: tuple[str, ...] | None = None,
+) -> tuple[FloatArray, IntArray]:
+    """Return one party's rows in the shape the model wants, and their class numbers.
+
+    Rows are a frame of numbers, an array, images or a torch tensor; ``columns`` are the names and
+    the order that the columns of a frame must have.
+
+    Examples
+    --------
+    >>> from counterplay.federated import LayeredObjective
+    >>> party_rows(LayeredObjective([1, 2]), [[1.0]], [2])
+    Traceback (most recent call last):
+        ...
+    counterplay.errors.InvalidInputError: y must hold class numbers from 0 to 1, got 2
+    """
+    from counterplay.tables import Table
+
+    rows = believable_rows(Table.of(without_torch(X), columns=columns, what=what))
+    return objective.rows(rows), class_numbers(y, len(rows), objective.classes)
+
+
+def believable_rows(table: Table) -> FloatArray:
+    """Return the numbers of a table; refuse those that no training step can square."""
+    rows = table.numbers()
+    if np.abs(rows).max() > LARGEST:
+        raise InvalidInputError(
+            f"{table.what} has numbers beyond {LARGEST:g}; scale the columns first"
+        )
+    return rows
+
+
+def class_numbers(y: Any, rows: int, classes: int = 0) -> IntArray:
+    """Return labels as class numbers ``0, 1, ...``, below ``classes`` where that is known."""
+    values = without_torch(y)
+    if hasattr(values, "dtype") and values.dtype.kind == "O":  # categories, nullable types
+        values = np.asarray(values, dtype=object)
+    if fault := array_fault(values, kinds="biuf"):
+        raise InvalidInputError(
+            f"y must hold class numbers 0, 1, ...: {fault}; use sklearn's LabelEncoder"
+        )
+    numbers = np.asarray(values)
+    numbers = numbers.astype(np.float64) if numbers.dtype.kind == "O" else numbers
+    if numbers.ndim == 2 and numbers.shape[1] == 1:
+        numbers = numbers[:, 0]
+    if numbers.shape != (rows,):
+        raise InvalidInputError(
+            f"y must have one class number for each of {rows} rows, got shape {numbers.shape}"
+        )
+    with np.errstate(invalid="ignore"):
+        whole = numbers.astype(np.int64)
+    if (whole != numbers).any() or (whole < 0).any():
+        odd = numbers[(whole != numbers) | (whole < 0)][0]
+        raise InvalidInputError(f"y must hold class numbers 0, 1, ..., got {shorten(odd.item())}")
+    if classes and whole.size and whole.max() >= classes:
+        raise InvalidInputError(
+            f"y must hold class numbers from 0 to {classes - 1}, got {whole.max()}"
+        )
+    return whole
+
+
+def without_torch(values: Any) -> Any:
+    """Return a torch tensor as an array, everything else as it is."""
+    return np.asarray(values.detach().cpu()) if hasattr(values, "detach") else values
 
 
 def minibatches(keys: Keys, round: int, sizes: IntArray, steps: int, batch_size: int) -> IntArray:

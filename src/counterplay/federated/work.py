@@ -13,14 +13,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.draws import run_keys
-from counterplay.core.validation import FloatArray, IntArray, check_positive_int, check_real
+from counterplay.core.validation import (
+    FloatArray,
+    IntArray,
+    check_float_array,
+    check_int,
+    check_positive_int,
+    check_real,
+    check_size,
+)
 from counterplay.errors import InvalidInputError
 from counterplay.federated.arrays import Array
 from counterplay.federated.objective import Objective
-from counterplay.federated.sites import SiteArrays, Sites, minibatches
+from counterplay.federated.sites import SiteArrays, Sites, minibatches, party_rows
 
 
+@checked
 @dataclass(frozen=True)
 class LocalWork:
     """How much each party trains before it reports.
@@ -74,8 +84,11 @@ class LocalWork:
 
 
 ONE_STEP = LocalWork()
+MOST_PARTIES = 1_000_000
+MOST_DRAWS = 50_000_000
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class LocalReport:
     """One party's report: loss and accuracy at the model it received, update, full gradient."""
@@ -86,9 +99,10 @@ class LocalReport:
     gradient: NDArray[Any] | None
 
 
+@checked
 def local_work(
     objective: Objective,
-    rows: tuple[ArrayLike, ArrayLike],
+    rows: tuple[Any, Any],
     w: ArrayLike,
     *,
     step_size: float,
@@ -135,18 +149,32 @@ def local_work(
     ----------
     Algorithm D.1 in docs/theory/05-defection.md.
     """
-    backend = objective.backend
     eta = check_real(step_size, "step_size", low=0.0, open_low=True)
     if not isinstance(work.steps, int):
         raise InvalidInputError("steps must be one number here: this is one party")
-    X = _numbers(objective.rows(np.asarray(rows[0])))
-    sites = Sites.from_agents(X, rows[1], np.zeros(len(X), dtype=np.int64))
-    point = np.asarray(w, dtype=np.float64).reshape(1, -1)
+    X, y = party_rows(objective, *rows)
+    point = check_float_array(w, "w").reshape(1, -1)
     if point.shape[1] != objective.size:
         raise InvalidInputError(
             f"w must have the model's {objective.size} parameters, got {point.shape[1]}"
         )
-    order = None if batches is None else np.asarray(batches, dtype=np.int64)[None, None]
+    order = None if batches is None else _batches(batches, work.steps, len(X))
+    return party_report(objective, X, y, point, eta, work, order, anchor)
+
+
+def party_report(
+    objective: Objective,
+    X: FloatArray,
+    y: IntArray,
+    point: FloatArray,
+    eta: float,
+    work: LocalWork,
+    order: IntArray | None = None,
+    anchor: bool = True,
+) -> LocalReport:
+    """Return the report of one party on rows and parameters ``(1, d)`` that were checked."""
+    backend = objective.backend
+    sites = Sites.from_agents(X, y, np.zeros(len(X), dtype=np.int64))
     with backend.fast_floats(float(len(X)) * objective.size):
         data = SiteArrays(sites, backend, np.zeros(1, dtype=np.int64))
         start = backend.put(point)
@@ -192,6 +220,7 @@ def batch_updates(
     return total / steps if work.rescale else total
 
 
+@checked
 def party_batches(
     seed: int, party: int, round: int, rows: int, work: LocalWork, run: int = 0
 ) -> IntArray | None:
@@ -204,17 +233,27 @@ def party_batches(
     >>> party_batches(0, party=0, round=1, rows=4, work=LocalWork(2, 3)).tolist()
     [[0, 0, 1], [0, 1, 1]]
     """
+    check_int(party, "party", low=0, high=MOST_PARTIES)
+    check_int(round, "round", low=0)
+    check_positive_int(rows, "rows")
     if work.batch_size is None:
         return None
-    assert isinstance(work.steps, int)
+    if not isinstance(work.steps, int):
+        raise InvalidInputError("steps must be one number here: this is one party")
+    check_size((party + 1) * work.steps * work.batch_size, MOST_DRAWS, "drawn rows")
     sizes = np.full(party + 1, rows, dtype=np.int64)
     keys = run_keys(seed, 1, first=run)
     return np.asarray(minibatches(keys, round, sizes, work.steps, work.batch_size)[0, party])
 
 
-def _numbers(X: NDArray[Any]) -> FloatArray:
-    """Return the rows as finite numbers."""
-    rows = X.astype(np.float64) if X.dtype.kind in "biu" else X
-    if rows.dtype.kind != "f" or not np.isfinite(rows).all():
-        raise InvalidInputError("X has entries that are not finite numbers")
-    return rows
+def _batches(batches: ArrayLike, steps: int, rows: int) -> IntArray:
+    """Return the row numbers of every local step, ``(1, 1, K, b)``."""
+    order = check_float_array(batches, "batches", ndim=2)
+    if len(order) != steps or not order.shape[1]:
+        raise InvalidInputError(
+            f"batches must have a line of row numbers for each of {steps} local steps, "
+            f"got shape {order.shape}"
+        )
+    if (order != np.floor(order)).any() or order.min() < 0 or order.max() >= rows:
+        raise InvalidInputError(f"batches must hold row numbers between 0 and {rows - 1}")
+    return order.astype(np.int64)[None, None]

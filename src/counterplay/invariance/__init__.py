@@ -17,8 +17,8 @@ from counterplay.invariance.estimators import (
     AugmentedClassifier,
     ErmInvClassifier,
     OrbitVoteClassifier,
-    augmented_sample,
 )
+from counterplay.invariance.images import augmented_sample
 from counterplay.invariance.model import check_sample_invariant
 from counterplay.invariance.orbit_kernel import OrbitKernelClassifier
 from counterplay.invariance.transformations import TransformationSet

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     IntArray,
@@ -46,6 +47,7 @@ class _Chooser(Learner):
         return np.asarray(self.candidates_[self.chosen_].predict(points), dtype=np.int8)
 
 
+@checked
 class ConfidenceBooster(_Chooser):
     """Boost the confidence of a learner whose expected error is at most d / (n + 1).
 
@@ -153,6 +155,7 @@ def validation_error(learner: Any, points: NDArray[Any], labels: NDArray[Any]) -
     return float((predictions != labels).mean())
 
 
+@checked
 class KnownEta(_Chooser):
     """One-inclusion learner for a known invariance level, with high probability.
 
@@ -218,6 +221,7 @@ class KnownEta(_Chooser):
         return self
 
 
+@checked
 class AdaptiveRelaxed(_Chooser):
     """Relaxed-realizable learner that adapts to the unknown invariance of the right hypothesis.
 
@@ -313,6 +317,7 @@ class AdaptiveRelaxed(_Chooser):
         ).fit(points, labels)  # fmt: skip
 
 
+@checked
 class AdaptiveAgnostic(_Chooser):
     """Agnostic learner that adapts to the invariance of good hypotheses with unlabelled data.
 

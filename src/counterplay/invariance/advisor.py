@@ -8,18 +8,19 @@ Source: docs/theory/11-invariance.md, "Dimensions and advice".
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils.multiclass import type_of_target
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
@@ -29,21 +30,26 @@ from counterplay.core.validation import (
     FloatArray,
     IntArray,
     check_choice,
-    check_float_array,
     check_int,
     check_open_fraction,
+    check_size,
+    shorten,
 )
 from counterplay.core.votes import plurality
 from counterplay.errors import InvalidInputError
-from counterplay.invariance.estimators import (
-    AugmentedClassifier,
-    as_group,
+from counterplay.invariance.estimators import AugmentedClassifier
+from counterplay.invariance.groups import ValidityReport, check_validity
+from counterplay.invariance.images import (
+    Form,
     augmented_sample,
+    group_for,
+    numbers_for,
     orbit_images,
 )
-from counterplay.invariance.groups import ValidityReport, check_validity
 from counterplay.invariance.model import resolve_conflicts
-from counterplay.invariance.transformations import TransformationSet, number_keys
+from counterplay.invariance.transformations import MOST_NUMBERS, TransformationSet, number_keys
+from counterplay.tables import Table
+from counterplay.tables.labels import as_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,6 +58,7 @@ VerdictName = Literal["augment", "do not augment", "use invariant learner", "no 
 MODELS = ("ERM", "DA", "ERM-INV", "DA+INV", "DA+vote")
 
 
+@checked
 @dataclass(frozen=True)
 class Advice(Report):
     """The answer to "should I augment?" with the evidence.
@@ -140,10 +147,11 @@ class Advice(Report):
         return axes
 
 
+@checked
 def augmentation_advisor(
     estimator: Any,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: Any,
     group: Any,
     *,
     n_splits: int = 5,
@@ -159,9 +167,10 @@ def augmentation_advisor(
     estimator:
         Any scikit-learn classifier.
     X:
-        Natural rows.
+        Natural rows: a frame with named columns of numbers, an array, or images. The classifier
+        sees them as they were given.
     y:
-        Their labels.
+        Their labels, in any coding.
     group:
         A group from :mod:`counterplay.invariance.groups`.
     n_splits:
@@ -197,14 +206,26 @@ def augmentation_advisor(
     check_choice(evaluate_on, "evaluate_on", ("natural", "transformed"))
     level = check_open_fraction(alpha, "alpha")
     folds = check_int(n_splits, "n_splits", low=2)
-    rows, labels = _checked(estimator, X, y, folds)
-    transformations = as_group(group, rows.shape[1])
-    rows = np.asarray(transformations.check_points(rows))
+    check_int(n_images, "n_images", low=1)
+    given, labels = _checked(estimator, X, y, folds)
+    form = Form.of(given)
+    transformations = group_for(group, form)
+    if given.is_sparse:
+        raise InvalidInputError(
+            "X is sparse and the advisor compares dense rows; pass X.toarray() if it fits"
+        )
+    rows = numbers_for(given, transformations)
+    _check_work(transformations, rows, n_images)
     validity = check_validity(transformations, rows, labels)
     rng = generator(random_state)
     split_seed, image_seed = (int(s) for s in rng.integers(2**31, size=2))
     orbits = transformations.is_group and validity.is_group
-    run = _Comparison(estimator, transformations, orbits, n_images, image_seed, evaluate_on)
+    if validity.n_orbits < folds:
+        raise InvalidInputError(
+            f"X has {validity.n_orbits} different orbits; n_splits={folds} folds that keep orbits "
+            "together need at least as many"
+        )
+    run = _Comparison(estimator, transformations, form, orbits, n_images, image_seed, evaluate_on)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         natural = run.wrong(
@@ -221,22 +242,39 @@ def augmentation_advisor(
     return Advice(verdict, reason, best, table, levels, fit_natural, fit_augmented, validity)
 
 
-def _checked(
-    estimator: Any, X: ArrayLike, y: ArrayLike, folds: int
-) -> tuple[FloatArray, NDArray[Any]]:
+def _checked(estimator: Any, X: Any, y: Any, folds: int) -> tuple[Table, NDArray[Any]]:
     """Data that cross-validation of a classifier can work with."""
-    if not all(hasattr(estimator, name) for name in ("get_params", "fit", "predict")):
-        raise InvalidInputError(f"estimator must be a scikit-learn classifier, got {estimator!r}")
-    rows, labels = check_float_array(X, "X", ndim=2), np.asarray(y)
-    if labels.shape != (len(rows),):
-        raise InvalidInputError("X must be a matrix and y a list of labels of the same length")
-    if type_of_target(labels) not in ("binary", "multiclass"):
-        raise InvalidInputError(f"y must be class labels, got {type_of_target(labels)} values")
-    if len(np.unique(labels)) < 2:
+    methods = ("get_params", "fit", "predict")
+    if isinstance(estimator, type) or not all(hasattr(estimator, name) for name in methods):
+        raise InvalidInputError(
+            f"estimator must be a scikit-learn classifier, got {shorten(estimator, 80)}"
+        )
+    table = Table.of(X, _given(y))
+    labels = table.labels
+    assert labels is not None
+    values: NDArray[Any] = as_labels(labels.classes)[labels.codes]
+    if type_of_target(values) not in ("binary", "multiclass"):
+        raise InvalidInputError(f"y must be class labels, got {type_of_target(values)} values")
+    if len(labels.classes) < 2:
         raise InvalidInputError("y has one class only; there is nothing to tell apart")
-    if folds > len(rows):
-        raise InvalidInputError(f"n_splits must be at most the number of rows {len(rows)}")
-    return rows, labels
+    if folds > len(table):
+        raise InvalidInputError(f"n_splits must be at most the number of rows {len(table)}")
+    if folds > labels.counts.max():
+        raise InvalidInputError(
+            f"n_splits is {folds}, but no class has so many rows (at most {labels.counts.max()})"
+        )
+    return table, values
+
+
+def _given(y: Any) -> Any:
+    if y is None:
+        raise InvalidInputError("y is None; one label per row is needed")
+    return y
+
+
+def _check_work(group: TransformationSet, rows: FloatArray, n_images: int) -> None:
+    images = group.order if math.isfinite(group.order) else n_images + 1
+    check_size(images * rows.size, MOST_NUMBERS, "numbers in all images")
 
 
 def _decide(
@@ -312,6 +350,7 @@ class _Comparison:
 
     estimator: Any
     group: TransformationSet
+    form: Form  # what the estimator sees
     orbits: bool  # whether the group is one on the data
     n_images: int
     seed: int
@@ -339,15 +378,17 @@ class _Comparison:
         table = dict(zip(ids[train].tolist(), settled.tolist()))
         seen = np.array([i in table for i in ids[test].tolist()])
         looked = np.array([table.get(i, y[0]) for i in ids[test].tolist()])
-        plain, augmented = clone(self.estimator).fit(X[train], y[train]), self._augmented()
-        augmented.fit(X[train], y[train])
+        plain, augmented = (
+            self._fitted(None, X[train], y[train]),
+            self._fitted(self.group, X[train], y[train]),
+        )
         out: dict[str, NDArray[Any]] = {}
         for name, looks, model in (("ERM", "ERM-INV", plain), ("DA", "DA+INV", augmented)):
-            votes = np.array([model.predict(image) for image in images])
+            votes = np.array([model.predict(self.form.give(image)) for image in images])
             self.levels[name] += int((votes != votes[0]).any(axis=0).sum())
-            out[name] = np.asarray(model.predict(asked))
+            out[name] = np.asarray(model.predict(self.form.give(asked)))
             out[looks] = np.where(seen, looked, out[name])
-        out["DA+vote"] = _vote(augmented, images, votes)
+        out["DA+vote"] = self._vote(augmented, images, votes)
         return out
 
     def _asked(self, points: NDArray[Any], images: NDArray[Any]) -> NDArray[Any]:
@@ -356,22 +397,24 @@ class _Comparison:
         pick = generator(self.seed).integers(len(images), size=len(points))
         return np.asarray(images[pick, np.arange(len(points))])
 
-    def _augmented(self) -> AugmentedClassifier:
-        return AugmentedClassifier(
-            self.estimator, self.group, n_images=self.n_images, random_state=self.seed
+    def _fitted(
+        self, group: TransformationSet | None, X: NDArray[Any], y: NDArray[Any]
+    ) -> AugmentedClassifier:
+        model = AugmentedClassifier(
+            self.estimator, group, n_images=self.n_images, random_state=self.seed
         )
+        return model.fit(self.form.give(X), y)
 
     def training_errors(self, X: NDArray[Any], y: NDArray[Any]) -> tuple[float, float]:
         """Error of ERM on its natural and of DA on its augmented training data."""
-        plain = clone(self.estimator).fit(X, y)
-        augmented = self._augmented().fit(X, y)
-        copies, labels, weights = augmented_sample(X, y, self.group, self.n_images, self.seed)
+        plain, augmented = self._fitted(None, X, y), self._fitted(self.group, X, y)
+        given = self.form.give(X)
+        copies, labels, weights = augmented_sample(given, y, self.group, self.n_images, self.seed)
         miss = np.asarray(augmented.predict(copies)) != labels
-        return float((plain.predict(X) != y).mean()), float(weights[miss].sum() / len(X))
+        return float((plain.predict(given) != y).mean()), float(weights[miss].sum() / len(X))
 
-
-def _vote(model: Any, images: NDArray[Any], votes: NDArray[Any]) -> NDArray[Any]:
-    if hasattr(model, "predict_proba"):
-        mean = np.mean([model.predict_proba(image) for image in images], axis=0)
-        return np.asarray(model.classes_[mean.argmax(axis=1)])
-    return plurality(votes, model.classes_).labels
+    def _vote(self, model: Any, images: NDArray[Any], votes: NDArray[Any]) -> NDArray[Any]:
+        if hasattr(model, "predict_proba"):
+            chances = [model.predict_proba(self.form.give(image)) for image in images]
+            return np.asarray(model.classes_[np.mean(chances, axis=0).argmax(axis=1)])
+        return plurality(votes, model.classes_).labels

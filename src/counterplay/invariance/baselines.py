@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import check_choice
 from counterplay.errors import InvalidInputError
@@ -22,6 +23,7 @@ from counterplay.invariance.model import FiniteDistribution, Learner
 from counterplay.invariance.transformations import TransformationSet
 
 
+@checked
 class ERM(Learner):
     """Empirical risk minimisation on the natural sample.
 
@@ -91,6 +93,7 @@ class ERM(Learner):
         return points, labels, np.ones(len(points))
 
 
+@checked
 class DA(ERM):
     """Data augmentation: empirical risk minimisation on all transformed copies of the sample.
 
@@ -144,6 +147,7 @@ class DA(ERM):
         return images[distinct], labels[owner], 1.0 / sizes[owner]
 
 
+@checked
 class ErmInv(Learner):
     """Look up the orbit of the test point in the training set, else ask the base learner.
 

@@ -7,17 +7,22 @@ of the square do not change the answer. Source: docs/theory/11-invariance.md, "M
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray
+from counterplay.errors import InvalidInputError
+from counterplay.tables import Table
 
 _LINES = np.array(
     [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]]
 )
 
 
+@checked
 def tic_tac_toe_endgames() -> tuple[FloatArray, NDArray[np.int64]]:
     """Boards (1 for x, -1 for o, 0 for empty, shape (958, 9)) and whether x has won.
 
@@ -32,7 +37,8 @@ def tic_tac_toe_endgames() -> tuple[FloatArray, NDArray[np.int64]]:
     return boards, won.astype(np.int64)
 
 
-def one_hot_boards(X: ArrayLike) -> FloatArray:
+@checked
+def one_hot_boards(X: Any) -> FloatArray:
     """One column per cell and content (empty, o, x): shape (n, 27), a (3, 3, 3) image.
 
     Examples
@@ -40,7 +46,11 @@ def one_hot_boards(X: ArrayLike) -> FloatArray:
     >>> one_hot_boards([[0, 1, -1, 0, 0, 0, 0, 0, 0]])[0, :9]
     array([1., 0., 0., 0., 0., 1., 0., 1., 0.])
     """
-    boards = np.asarray(X)
+    boards = Table.of(X).numbers()
+    if boards.ndim > 2:
+        boards = boards.reshape(len(boards), -1)
+    if boards.shape[1] != 9 or not np.isin(boards, (-1, 0, 1)).all():
+        raise InvalidInputError("boards are rows of nine cells: 1 for x, -1 for o, 0 for empty")
     hot = boards[:, :, None] == np.array([0, -1, 1])
     return np.asarray(hot.reshape(len(boards), 27), dtype=np.float64)
 

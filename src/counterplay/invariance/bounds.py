@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     check_fraction,
@@ -24,6 +25,7 @@ from counterplay.core.validation import (
 from counterplay.invariance.errors import SampleTooSmallError
 
 
+@checked
 def expected_error(dimension: float, n: int) -> float:
     """Expected error of a one-inclusion learner after n samples: dimension / (n + 1), at most 1.
 
@@ -38,6 +40,7 @@ def expected_error(dimension: float, n: int) -> float:
     return min(1.0, d / (check_int(n, "n", low=0) + 1))
 
 
+@checked
 def booster_sizes(d: float, eps: float, delta: float) -> tuple[int, int, int]:
     """Runs, points per run and validation points of the confidence booster.
 
@@ -55,6 +58,7 @@ def booster_sizes(d: float, eps: float, delta: float) -> tuple[int, int, int]:
     return runs, size, validation
 
 
+@checked
 def m_oig(d: float, eps: float, delta: float) -> int:
     """Samples that suffice for a boosted one-inclusion learner of dimension d.
 
@@ -67,6 +71,7 @@ def m_oig(d: float, eps: float, delta: float) -> int:
     return runs * size + validation
 
 
+@checked
 def m_da(d: int, eps: float, delta: float) -> int:
     """Samples that suffice for data augmentation (invariant setting) or ErmInv (relaxed), d = VCao.
 
@@ -90,6 +95,7 @@ def m_da(d: int, eps: float, delta: float) -> int:
     return _fixed_point(right_side)
 
 
+@checked
 def m_erminv_agnostic(d: int, eps: float, delta: float, constant: float = 64.0) -> int:
     """Samples that suffice for ErmInv in the agnostic setting: error at most best + 3 eps / 2.
 
@@ -115,6 +121,7 @@ def m_erminv_agnostic(d: int, eps: float, delta: float, constant: float = 64.0) 
     return _fixed_point(right_side)
 
 
+@checked
 def m_orbit_only(k: int, eps: float, delta: float, c: float = 1.0) -> int:
     """Rate of the boosted orbit-only learner: c / eps (k log^2(k / eps) + log(1 / delta)).
 
@@ -132,6 +139,7 @@ def m_orbit_only(k: int, eps: float, delta: float, c: float = 1.0) -> int:
     return math.ceil(factor / eps * (size * math.log2(size / eps) ** 2 + math.log2(1 / delta)))
 
 
+@checked
 def known_eta_sizes(m: int, delta: float) -> tuple[int, int, int]:
     """Block size n, number of blocks and validation points that m samples allow.
 
@@ -161,6 +169,7 @@ def known_eta_sizes(m: int, delta: float) -> tuple[int, int, int]:
     return n, runs, math.ceil(8 * (n + 1) * factor)
 
 
+@checked
 def invariance_slack(n: int) -> float:
     """Smallest slack Delta = sqrt(ln(n + 1) / (2 (n + 1))) for blocks of n points; 1 for n = 0.
 
@@ -173,6 +182,7 @@ def invariance_slack(n: int) -> float:
     return math.sqrt(math.log(size + 1) / (2 * (size + 1))) if size else 1.0
 
 
+@checked
 def known_eta_error(dimension: float, n: int) -> float:
     """Error of KnownEta with probability 1 - delta: 4 (VCo^(eta + Delta) + 1) / (n + 1).
 
@@ -185,6 +195,7 @@ def known_eta_error(dimension: float, n: int) -> float:
     return min(1.0, 4 * (d + 1) / (check_int(n, "n", low=0) + 1))
 
 
+@checked
 def alpha_boost_rounds(n: int) -> int:
     """Rounds after which the vote is right on n points: max(1, ceil(17 ln n)).
 
@@ -196,6 +207,7 @@ def alpha_boost_rounds(n: int) -> int:
     return max(1, math.ceil(17 * math.log(check_positive_int(n, "n"))))
 
 
+@checked
 def agnostic_compression_bound(
     opt: float, d: int, m: int, delta: float, n_kept: int | None = None, c: float = 1.0
 ) -> float:
@@ -219,6 +231,7 @@ def agnostic_compression_bound(
     return min(1.0, best + factor * math.sqrt(noise * B) + factor * B)
 
 
+@checked
 def proper_error(d: int, eps: float, m: int) -> float:
     """Exact expected error of every proper consistent learner on ``da_lower_bound`` after m points.
 
@@ -232,6 +245,7 @@ def proper_error(d: int, eps: float, m: int) -> float:
     return float(seen @ (16 * eps * (d - k) / (2 * d - k)))
 
 
+@checked
 def proper_tail(d: int, eps: float, m: int) -> float:
     """Exact probability that a proper learner (random ties) has error above eps there.
 
@@ -250,6 +264,7 @@ def proper_tail(d: int, eps: float, m: int) -> float:
     return total
 
 
+@checked
 def proper_least_m(d: int, eps: float) -> int:
     """Least m with expected error at most eps there; m eps / d tends to ln(15)/16 = 0.1693.
 
@@ -270,6 +285,7 @@ def proper_least_m(d: int, eps: float) -> int:
     return high if proper_error(d, eps, low) > eps else low
 
 
+@checked
 def proper_limit(d: int, eps: float) -> float:
     """What ``proper_least_m`` tends to for large d: ln(15)/16 d / eps samples.
 
@@ -281,6 +297,7 @@ def proper_limit(d: int, eps: float) -> float:
     return math.log(15) / 16 * check_positive_int(d, "d") / check_open_fraction(eps, "eps")
 
 
+@checked
 def proper_fails_below(d: int, eps: float) -> float:
     """Samples d / (64 eps) below which a proper learner fails with probability 1/9 (Theorem 11.2).
 
@@ -292,6 +309,7 @@ def proper_fails_below(d: int, eps: float) -> float:
     return check_positive_int(d, "d") / (64 * check_open_fraction(eps, "eps"))
 
 
+@checked
 def blind_error(d: int, eps: float, m: int) -> float:
     """Exact expected error of ERM on ``da_helps``: 8 eps (1 - 16 eps / (d - 1))^m.
 
@@ -305,6 +323,23 @@ def blind_error(d: int, eps: float, m: int) -> float:
     return 8 * e * (1 - 16 * e / (n - 1)) ** check_int(m, "m", low=0)
 
 
+@checked
+def blind_heavy_error(eps: float, m: int) -> float:
+    """What random ties of ERM add to ``blind_error``: (1 - 16 eps) / 2 (16 eps)^m.
+
+    The heavy point of ``da_helps`` is unseen with probability (16 eps)^m and is guessed then; a
+    learner that predicts 0 there does not pay this.
+
+    Examples
+    --------
+    >>> round(blind_heavy_error(1 / 64, 2), 4)
+    0.0234
+    """
+    e = check_real(eps, "eps", low=0.0, high=1 / 16, open_low=True)
+    return float((1 - 16 * e) / 2 * (16 * e) ** check_int(m, "m", low=0))
+
+
+@checked
 def birds_error(K: int, n: int) -> float:
     """Exact expected error of the best orbit-only learner on K birds: (1 - 1/K)^n / 2.
 
@@ -317,6 +352,7 @@ def birds_error(K: int, n: int) -> float:
     return float(round(0.5 * (1 - 1 / orbits) ** check_int(n, "n", low=0), 15))
 
 
+@checked
 def agnostic_excess(d: int, gamma: float, m: int) -> float:
     """Exact mean excess error of ERM on ``agnostic_lower_bound`` with large blocks.
 

@@ -15,11 +15,13 @@ from typing import Any, Literal
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike
+from scipy import sparse
 
-from counterplay.core.validation import FloatArray, check_choice
+from counterplay.core.validation import FloatArray, check_choice, shorten
+from counterplay.errors import InvalidInputError
 from counterplay.invariance.errors import InfiniteOrbitError
-from counterplay.invariance.estimators import OrbitClassifier
+from counterplay.invariance.images import Rows, blocks_of
+from counterplay.invariance.orbit_classifier import OrbitClassifier
 from counterplay.invariance.transformations import TransformationSet
 
 _CHUNK = 8_000_000  # numbers held at once while images are compared with the template
@@ -41,7 +43,7 @@ class CanonicalClassifier(OrbitClassifier):
         Which member: "aligned" is the image closest to the mean of the training representatives
         (needs a group that can be listed), "smallest" the canonical form of the group
         (lexicographically smallest image, sorted set, canonical graph). "auto" is "aligned" where
-        the group can be listed.
+        the group can be listed and the training rows are dense and complete.
 
     Attributes
     ----------
@@ -80,35 +82,52 @@ class CanonicalClassifier(OrbitClassifier):
         self.group = group
         self.form = form
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> CanonicalClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CanonicalClassifier:
         """Fit the base classifier on the representatives of the sample."""
         check_choice(self.form, "form", ("auto", "aligned", "smallest"))
-        rows, codes, group = self._start(X, y)
+        rows, codes, group, weights = self._start(X, y, sample_weight)
         self._require_orbits(rows, "a canonical form needs orbits")
         listed = math.isfinite(group.order)
         if self.form == "aligned" and not listed:
             raise InfiniteOrbitError(
-                f'{group!r} is too large to list; use form="smallest", its canonical form'
+                f"{shorten(group, 80)} is too large to list; "
+                'use form="smallest", its canonical form'
+            )
+        whole = not sparse.issparse(rows) and not np.isnan(rows).any()
+        if self.form == "aligned" and not whole:
+            raise InvalidInputError(
+                'distances need dense rows without missing values; use form="smallest"'
             )
         self.template_ = None
-        if self.form != "smallest" and listed:
-            self.template_ = alignment_template(rows, group)
-        self._fit_inner(self._view(rows), codes)
+        if self.form != "smallest" and listed and whole:
+            self.template_ = alignment_template(rows, group, weights=weights)
+        self._fit_inner(self._view(rows), codes, weights)
         return self
 
-    def representatives(self, X: ArrayLike) -> FloatArray:
+    def representatives(self, X: Any) -> Any:
         """The member that stands for the orbit of every point."""
-        return self._view(self._rows(X))
+        return self._give(self._view(self._rows(X)))
 
-    def _view(self, rows: FloatArray) -> FloatArray:
+    def _view(self, rows: Rows) -> Rows:
         if self.template_ is None:
-            smallest: FloatArray = self.group_.canonical(rows)
-            return smallest
+            parts = [self.group_.canonical(block) for block in blocks_of(rows)]
+            if not sparse.issparse(rows):
+                return np.concatenate(parts)
+            return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))
+        if sparse.issparse(rows) or np.isnan(rows).any():
+            raise InvalidInputError(
+                "X is sparse or contains NaN, and representatives were aligned by distances to "
+                'dense and complete training rows; impute it, or use form="smallest"'
+            )
         return closest_images(rows, self.group_, self.template_)
 
 
 def alignment_template(
-    rows: FloatArray, group: TransformationSet, max_rounds: int = 100
+    rows: FloatArray,
+    group: TransformationSet,
+    max_rounds: int = 100,
+    *,
+    weights: FloatArray | None = None,
 ) -> FloatArray:
     """A mean of orbit members each of which is the closest of its orbit to that mean.
 
@@ -119,9 +138,10 @@ def alignment_template(
     >>> alignment_template(np.array([[0.0, 4.0], [6.0, 0.0], [0.0, 5.0]]), swap)
     array([0., 5.])
     """
-    template: FloatArray = rows.mean(axis=0)
+    template: FloatArray = np.average(rows, axis=0, weights=weights)
     for _ in range(max_rounds):
-        moved: FloatArray = closest_images(rows, group, template).mean(axis=0)
+        closest = closest_images(rows, group, template)
+        moved: FloatArray = np.average(closest, axis=0, weights=weights)
         if np.array_equal(moved, template):
             break
         template = moved

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import InvalidInputError
@@ -103,6 +104,7 @@ def collapse(own: BoolArray, cost: IntArray, component: IntArray) -> tuple[Label
     return np.ascontiguousarray(low[keep]), cost[keep].astype(np.int64)
 
 
+@checked
 class ExplicitClass(HypothesisClass):
     """A class given by its label matrix; points are pool indices.
 
@@ -186,6 +188,7 @@ def budget(eta: float, size: int) -> int:
 Tie = Literal["first", "random", "adversarial"]
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class WeightedSample:
     """Labelled points with weights.
@@ -212,6 +215,7 @@ class WeightedSample:
         return mass
 
 
+@checked
 @dataclass(frozen=True)
 class TieRule:
     """Which of several best hypotheses to take.

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import IntArray, check_int
 from counterplay.core.votes import majority
@@ -31,6 +32,7 @@ from counterplay.invariance.transformations import AbstractOrbits
 _ALPHA = 0.5 * math.log(2.0)
 
 
+@checked
 class AlphaBoostCompression(Learner):
     """Majority of weak learners on small samples, perfect on the whole sample.
 
@@ -148,6 +150,7 @@ class AlphaBoostCompression(Learner):
         return best[1], best[2], best[3]
 
 
+@checked
 class AgnosticCompression(Learner):
     """Compression learner for the agnostic setting: as good as the best hypothesis on the sample.
 

@@ -17,17 +17,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.dimensions import Shattering, vc_dimension
+from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import Interval, mean_interval
 from counterplay.core.validation import BoolArray, IntArray, check_int, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.classes import HypothesisClass, as_hypotheses, budget
-from counterplay.invariance.model import FiniteDistribution, FiniteProblem, as_problem
-from counterplay.invariance.orbit_shattering import OrbitShattering, group_vcao, group_vco
-from counterplay.invariance.transformations import TransformationSet
+from counterplay.invariance.model import (
+    FiniteDistribution,
+    FiniteProblem,
+    as_problem,
+    orbit_ids,
+    orbit_labels,
+)
+from counterplay.invariance.transformations import AbstractOrbits, MapSet, TransformationSet
 
 
+@checked
 def vcdim(H: Any, G: Any = None) -> Shattering:
     """VC dimension of the class on its pool, with a shattered set.
 
@@ -40,41 +48,97 @@ def vcdim(H: Any, G: Any = None) -> Shattering:
     return vc_dimension(problem.finite_class)
 
 
-def vcao(H: Any, G: Any = None) -> OrbitShattering:
+@checked
+@dataclass(frozen=True)
+class OrbitShattering(Shattering):
+    """A largest set of points in different orbits, or of orbits, that is shattered.
+
+    For VCao the ``points`` are points; for VCo they are orbit numbers as in
+    :func:`~counterplay.invariance.lab.orbit_ids`.
+    """
+
+    whole_orbits: bool = False
+
+    def verify_orbits(self, cls: FiniteClass, orbits: ArrayLike) -> bool:
+        """Check the certificate against the class and the orbit of each point."""
+        if self.whole_orbits:
+            return self.verify(orbit_labels(cls, orbits))
+        ids = orbit_ids(orbits, cls.n_points)[list(self.points)]
+        return np.unique(ids).size == self.value and self.verify(cls)
+
+    def summary(self) -> str:
+        """One sentence with the dimension and the set."""
+        name = "VCo" if self.whole_orbits else "VCao"
+        relation = "is" if self.exact else "is at least"
+        kind = "orbits" if self.whole_orbits else "points"
+        return f"{name} {relation} {self.value}; shattered {kind}: {list(self.points)}"
+
+
+@checked
+def vcao(H: Any, G: Any = None, *, budget: int | None = None) -> OrbitShattering:
     """Largest shattered set with at most one point per orbit.
 
     For maps without group laws no two points of the set may have intersecting orbits.
 
+    Parameters
+    ----------
+    H:
+        A problem; or a class or matrix, with its orbits in ``G``. Witnesses are rows of what is
+        given (of the problem's matrix for a matrix).
+    G:
+        Orbit of each point, or transformations; None if ``H`` is a problem.
+    budget:
+        Most sets to visit; the result then has ``exact=False`` if the search was not finished.
+
     Examples
     --------
-    >>> vcao(FiniteProblem([[0, 0], [0, 1], [1, 0], [1, 1]], [0, 0])).value
-    1
+    Two orbits of two points and all labelings: VC dimension 4, but only two orbits.
+
+    >>> labelings = FiniteClass.all_labelings(4)
+    >>> vcao(labelings, [0, 0, 1, 1]).value, vco(labelings, [0, 0, 1, 1]).value
+    (2, 2)
     """
-    problem = as_problem(H, G)
-    if problem.is_group:
-        return group_vcao(problem.finite_class, problem.orbit)  # type: ignore[arg-type]  # an array
-    found = vc_dimension(problem.finite_class, conflicts=_intersecting(problem))
+    cls, orbits = _class_and_orbits(H, G)
+    if isinstance(orbits, MapSet):
+        apart = _intersecting(orbits)
+    else:
+        ids = orbit_ids(orbits, cls.n_points)
+        apart = ids[:, None] == ids[None, :]
+    found = vc_dimension(cls, conflicts=apart, budget=budget)
     return OrbitShattering(found.points, found.witnesses, found.exact)
 
 
-def vco(H: Any, G: Any = None) -> OrbitShattering:
+@checked
+def vco(H: Any, G: Any = None, *, budget: int | None = None) -> OrbitShattering:
     """Largest set of orbits shattered by hypotheses that are constant on each of them.
 
-    For maps without group laws the witness consists of points instead of orbit numbers.
+    For maps without group laws the witness consists of points instead of orbit numbers. Parameters
+    as in :func:`vcao`.
 
     Examples
     --------
     >>> vco(FiniteProblem([[0, 0], [0, 1], [1, 0], [1, 1]], [0, 0])).value
     1
     """
+    cls, orbits = _class_and_orbits(H, G)
+    if isinstance(orbits, MapSet):
+        problem = as_problem(cls, orbits)
+        partial = np.where(problem.iota, 2, problem.H)
+        found = vc_dimension(partial, conflicts=_intersecting(orbits), budget=budget)
+        return OrbitShattering(found.points, found.witnesses, found.exact)
+    found = vc_dimension(orbit_labels(cls, orbits), budget=budget)
+    return OrbitShattering(found.points, found.witnesses, found.exact, whole_orbits=True)
+
+
+def _class_and_orbits(H: Any, G: Any) -> tuple[FiniteClass, ArrayLike | MapSet]:
+    """The class, as given if it is one, and its orbits or maps."""
+    if isinstance(H, FiniteClass) and G is not None:
+        return H, G.orbit_id if isinstance(G, AbstractOrbits) else G
     problem = as_problem(H, G)
-    if problem.is_group:
-        return group_vco(problem.finite_class, problem.orbit)  # type: ignore[arg-type]  # an array
-    partial = np.where(problem.iota, 2, problem.H)
-    found = vc_dimension(partial, conflicts=_intersecting(problem))
-    return OrbitShattering(found.points, found.witnesses, found.exact)
+    return problem.finite_class, problem.orbit
 
 
+@checked
 @dataclass(frozen=True)
 class OrbitCube:
     """A largest set of orbits on which every labeling can be natural, with its witness.
@@ -115,6 +179,7 @@ class OrbitCube:
         return f"dim is {self.value}; orbits {list(self.orbits)}"
 
 
+@checked
 def dim(H: Any, G: Any = None) -> OrbitCube:
     """VC dimension of orbits generated by the class: half of it bounds mu from below.
 
@@ -152,6 +217,7 @@ def dim(H: Any, G: Any = None) -> OrbitCube:
     return OrbitCube(*best)
 
 
+@checked
 def vco_eta(
     H: HypothesisClass | FiniteProblem | ArrayLike,
     G: TransformationSet | ArrayLike | None,
@@ -211,6 +277,7 @@ def vco_eta(
     return mean_interval(found)
 
 
+@checked
 def vco_eta_sup(
     H: HypothesisClass | FiniteProblem | ArrayLike,
     G: TransformationSet | ArrayLike | None,
@@ -273,10 +340,10 @@ def _multisets(
         yield picks, ways * float(np.prod(probabilities**counts))
 
 
-def _intersecting(problem: FiniteProblem) -> BoolArray:
-    table = problem.group.apply(np.arange(problem.n_points)).T
-    member = np.zeros((problem.n_points, problem.n_points), dtype=np.float64)
-    np.put_along_axis(member, table, 1.0, axis=1)
+def _intersecting(maps: MapSet) -> BoolArray:
+    n_points = maps.table.shape[0]
+    member = np.zeros((n_points, n_points), dtype=np.float64)
+    np.put_along_axis(member, maps.apply(np.arange(n_points)).T, 1.0, axis=1)
     meet: BoolArray = (member @ member.T) > 0
     return meet
 

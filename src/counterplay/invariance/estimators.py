@@ -1,4 +1,4 @@
-"""scikit-learn classifiers that know a group: augment, look up, or vote; and transformed copies.
+"""scikit-learn classifiers that know a group: augment, look up, or vote.
 
 All wrap any classifier. ``group`` is a set of transformations from
 :mod:`counterplay.invariance.groups`, a function of the number of features that returns one, or None
@@ -8,196 +8,19 @@ look-up".
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_choice
 from counterplay.core.votes import plurality
-from counterplay.errors import InvalidInputError
-from counterplay.invariance.errors import NotAGroupError, ShapeError
+from counterplay.invariance.images import Rows, orbit_keys, stacked, voting_images
 from counterplay.invariance.model import resolve_conflicts
-from counterplay.invariance.transformations import (
-    TransformationSet,
-    TrivialGroup,
-    byte_keys,
-    number_keys,
-)
-
-
-def as_group(group: Any, n_features: int) -> TransformationSet:
-    """The set of transformations for data with this many features.
-
-    Examples
-    --------
-    >>> as_group(None, 3)
-    TrivialGroup()
-    """
-    if group is None:
-        return TrivialGroup()
-    if isinstance(group, TransformationSet):
-        return group
-    if callable(group):
-        made = group(n_features)
-        if isinstance(made, TransformationSet):
-            return made
-    raise InvalidInputError(
-        f"group must be a set of transformations (see counterplay.invariance.groups), a function "
-        f"that returns one, or None, got {group!r}"
-    )
-
-
-def orbit_images(
-    X: ArrayLike, group: TransformationSet, n_images: int = 8, random_state: RandomState = None
-) -> NDArray[Any]:
-    """All images of the points, or the points and random images where the group is too large.
-
-    Examples
-    --------
-    >>> from counterplay.invariance import groups
-    >>> orbit_images([[1.0, 2.0]], groups.sequence_reversal(2)).shape
-    (2, 1, 2)
-    """
-    points = group.check_points(X)
-    if math.isfinite(group.order):
-        return group.apply(points)
-    seed = 0 if random_state is None else random_state
-    return np.concatenate([points[None], group.sample(points, n_images, seed)])
-
-
-def voting_images(
-    X: ArrayLike, group: TransformationSet, n_images: int = 8, random_state: RandomState = None
-) -> NDArray[Any]:
-    """All images of the points; where the group is too large, some images of the orbit.
-
-    The same ones for every member: the canonical member, and its images under random
-    transformations.
-
-    Examples
-    --------
-    >>> from counterplay.invariance import groups
-    >>> images = voting_images([[3.0, 1.0, 2.0], [2.0, 3.0, 1.0]], groups.set_permutations(3))
-    >>> images.shape, bool((images[:, 0] == images[:, 1]).all())
-    ((9, 2, 3), True)
-    """
-    listed = math.isfinite(group.order)
-    return orbit_images(X if listed else group.canonical(X), group, n_images, random_state)
-
-
-def augmented_sample(
-    X: ArrayLike,
-    y: ArrayLike,
-    group: TransformationSet,
-    n_images: int = 8,
-    random_state: RandomState = None,
-    *,
-    distinct: bool = True,
-) -> tuple[NDArray[Any], NDArray[Any], FloatArray]:
-    """Transformed copies, their labels, and weights that sum to one per sample point.
-
-    ``distinct`` drops copies that coincide with an earlier copy of the same point.
-
-    Examples
-    --------
-    >>> from counterplay.invariance import groups
-    >>> copies, labels, weights = augmented_sample(
-    ...     [[1.0, 2.0], [3.0, 3.0]], [0, 1], groups.sequence_reversal(2))
-    >>> len(copies), weights
-    (3, array([0.5, 1. , 0.5]))
-    """
-    images = orbit_images(X, group, n_images, random_state)
-    n_copies, n = images.shape[:2]
-    labels = np.asarray(y)
-    if labels.shape != (n,):
-        raise ShapeError(f"y must have length {n}, got shape {labels.shape}")
-    owner = np.tile(np.arange(n), n_copies)
-    copies = images.reshape(n_copies * n, -1)
-    if distinct:
-        pairs = list(zip(owner.tolist(), byte_keys(copies)))
-        keep = np.unique(number_keys(pairs), return_index=True)[1]  # the first copy of each
-        copies, owner = copies[keep], owner[keep]
-    sizes = np.bincount(owner, minlength=n)
-    return copies, labels[owner], 1.0 / sizes[owner]
-
-
-def has_proba(self: Any) -> bool:
-    """Whether the inner classifier gives probabilities."""
-    inner = getattr(self, "estimator_", self.estimator)
-    return hasattr(inner, "predict_proba")
-
-
-class OrbitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """Validation and access to the inner classifier, shared by all wrappers."""
-
-    estimator: Any
-    group: Any
-    weighting: Literal["copies", "points"] = "copies"
-    n_images: int = 8
-    random_state: RandomState = None
-
-    def _start(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, IntArray, TransformationSet]:
-        """Checked data, labels as class numbers, and the group for these data."""
-        rows, labels = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        self.group_ = as_group(self.group, rows.shape[1])
-        return rows, codes.reshape(-1), self.group_
-
-    def _require_orbits(self, rows: FloatArray, why: str) -> None:
-        """Raise unless orbits partition the data; functions are checked on some of the rows."""
-        if not self.group_.is_group:
-            raise NotAGroupError(f"{why}, and {self.group_!r} is not a group; orbits may intersect")
-        if not self.group_.proved_group:  # functions: checked on the data
-            self.group_.validate(rows)
-
-    def _rows(self, X: ArrayLike) -> FloatArray:
-        check_is_fitted(self)
-        rows: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
-        return rows
-
-    def _view(self, rows: FloatArray) -> FloatArray:
-        """What the inner classifier sees of points."""
-        return rows
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predicted classes."""
-        seen = self._view(self._rows(X))
-        result: NDArray[Any] = self.estimator_.predict(seen)
-        return result
-
-    @available_if(has_proba)
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Class probabilities."""
-        seen = self._view(self._rows(X))
-        return np.asarray(self.estimator_.predict_proba(seen), dtype=np.float64)
-
-    def _fit_inner(self, rows: FloatArray, codes: IntArray) -> None:
-        self.estimator_ = clone(self.estimator).fit(rows, self.classes_[codes])
-
-    def _fit_copies(self, rows: FloatArray, codes: IntArray) -> int:
-        """Fit the inner classifier on the transformed copies; how many there are."""
-        by_point = self.weighting == "points"
-        if by_point and not has_fit_parameter(self.estimator, "sample_weight"):
-            raise InvalidInputError(
-                f"fit of {type(self.estimator).__name__} takes no sample_weight, which "
-                'weighting="points" needs; use weighting="copies"'
-            )
-        copies, copied, weights = augmented_sample(
-            rows, codes, self.group_, self.n_images, self.random_state, distinct=by_point
-        )
-        if by_point:
-            labels = self.classes_[copied]
-            self.estimator_ = clone(self.estimator).fit(copies, labels, sample_weight=weights)
-        else:
-            self._fit_inner(copies, copied)
-        return len(copies)
+from counterplay.invariance.orbit_classifier import OrbitClassifier, has_proba
+from counterplay.invariance.transformations import number_keys
 
 
 class ErmInvClassifier(OrbitClassifier):
@@ -262,45 +85,51 @@ class ErmInvClassifier(OrbitClassifier):
         self.n_images = n_images
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> ErmInvClassifier:
-        """Fit the base classifier and index the orbits of the sample."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ErmInvClassifier:
+        """Fit the base classifier and index the orbits of the sample.
+
+        Rows without weight are not looked up; majorities are of weights.
+        """
         check_choice(self.on_conflict, "on_conflict", ("raise", "majority"))
         check_choice(self.weighting, "weighting", ("copies", "points"))
-        rows, codes, group = self._start(X, y)
+        rows, codes, group, weights = self._start(X, y, sample_weight)
         self._require_orbits(rows, "the look-up needs orbits")
-        keys = group.orbit_key(rows)
-        settled = resolve_conflicts(number_keys(keys), codes, self.on_conflict)
+        keys = orbit_keys(rows, group)
+        settled = resolve_conflicts(number_keys(keys), codes, self.on_conflict, weights)
         if self.augment:
-            self._fit_copies(rows, settled)
+            self._fit_copies(rows, settled, weights)
         else:
-            self._fit_inner(rows, codes)
-        self.table_ = dict(zip(keys, settled.tolist()))
+            self._fit_inner(rows, codes, weights)
+        counted = np.ones(len(keys)) if weights is None else weights
+        self.table_ = {
+            key: label for key, label, w in zip(keys, settled.tolist(), counted.tolist()) if w > 0
+        }
         return self
 
-    def lookup(self, X: ArrayLike) -> IntArray:
+    def lookup(self, X: Any) -> IntArray:
         """Class number of the training points in the same orbit, -1 where there are none."""
         return self._find(self._rows(X))
 
-    def _find(self, rows: FloatArray) -> IntArray:
+    def _find(self, rows: Rows) -> IntArray:
         get = self.table_.get
-        return np.array([get(key, -1) for key in self.group_.orbit_key(rows)], dtype=np.int64)
+        return np.array([get(key, -1) for key in orbit_keys(rows, self.group_)], dtype=np.int64)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Predicted classes."""
         rows = self._rows(X)
         found = self._find(rows)
         labels = self.classes_[np.maximum(found, 0)]
         open_rows = found < 0
         if open_rows.any():
-            labels[open_rows] = self.estimator_.predict(rows[open_rows])
+            labels[open_rows] = self._answers(rows[open_rows])
         result: NDArray[Any] = labels
         return result
 
     @available_if(has_proba)
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
+    def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities of the base; certain where the orbit was seen."""
         rows = self._rows(X)
-        proba = np.array(self.estimator_.predict_proba(rows), dtype=np.float64)
+        proba = self._chances(rows)
         found = self._find(rows)
         hit = found >= 0
         proba[hit] = np.eye(len(self.classes_))[found[hit]]
@@ -358,11 +187,11 @@ class AugmentedClassifier(OrbitClassifier):
         self.n_images = n_images
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> AugmentedClassifier:
-        """Fit on the augmented sample."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AugmentedClassifier:
+        """Fit on the augmented sample; every copy has the weight of its row."""
         check_choice(self.weighting, "weighting", ("copies", "points"))
-        rows, codes, _ = self._start(X, y)
-        self.n_copies_ = self._fit_copies(rows, codes)
+        rows, codes, _, weights = self._start(X, y, sample_weight)
+        self.n_copies_ = self._fit_copies(rows, codes, weights)
         return self
 
 
@@ -414,32 +243,31 @@ class OrbitVoteClassifier(OrbitClassifier):
         self.n_images = n_images
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> OrbitVoteClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OrbitVoteClassifier:
         """Fit the base classifier on the natural sample."""
         check_choice(self.voting, "voting", ("soft", "hard"))
-        rows, codes, _ = self._start(X, y)
+        rows, codes, _, weights = self._start(X, y, sample_weight)
         seed = 0 if self.random_state is None else self.random_state
         self.seed_ = int(generator(seed).integers(2**31))
-        self._fit_inner(rows, codes)
+        self._fit_inner(rows, codes, weights)
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Class with the largest mean probability, or with most votes."""
         rows = self._rows(X)
         if self.voting == "soft" and has_proba(self):
             labels: NDArray[Any] = self.classes_[self._mean_proba(rows).argmax(axis=1)]
             return labels
         images = voting_images(rows, self.group_, self.n_images, self.seed_)
-        votes = np.array([self.estimator_.predict(image) for image in images])
+        votes = np.array([self._answers(image) for image in images])
         return plurality(votes, self.classes_).labels
 
     @available_if(has_proba)
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
+    def predict_proba(self, X: Any) -> FloatArray:
         """Mean class probabilities over the orbit."""
         return self._mean_proba(self._rows(X))
 
-    def _mean_proba(self, rows: FloatArray) -> FloatArray:
+    def _mean_proba(self, rows: Rows) -> FloatArray:
         images = voting_images(rows, self.group_, self.n_images, self.seed_)
-        stacked = self.estimator_.predict_proba(np.concatenate(list(images)))
-        by_image = stacked.reshape(len(images), len(rows), -1)
+        by_image = self._chances(stacked(images)).reshape(len(images), rows.shape[0], -1)
         return np.asarray(np.sort(by_image, axis=0).mean(axis=0))  # sums round as they are ordered

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new
 from counterplay.core.report import Report
 from counterplay.core.validation import IntArray
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class OneInclusionView(Report):
     """The oriented one-inclusion graph of one test point.

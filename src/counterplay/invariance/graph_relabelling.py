@@ -12,10 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_int
+from counterplay.core.validation import FloatArray, check_int, check_size
 from counterplay.invariance.errors import InfiniteOrbitError, ShapeError
-from counterplay.invariance.transformations import TransformationSet, byte_keys, finite_numbers
+from counterplay.invariance.transformations import (
+    MOST_NUMBERS,
+    TransformationSet,
+    byte_keys,
+    finite_numbers,
+)
 
+MOST_NODES = 256  # the search for the canonical form is meant for some tens
 _Leaf = tuple[tuple[int, ...], NDArray[np.int64], FloatArray]  # chosen nodes, order, matrix
 
 
@@ -28,7 +34,7 @@ class GraphRelabelling(TransformationSet):
     """
 
     def __init__(self, n_nodes: int) -> None:
-        self.n_nodes = check_int(n_nodes, "n_nodes", low=1)
+        self.n_nodes = check_int(n_nodes, "n_nodes", low=1, high=MOST_NODES)
 
     def __repr__(self) -> str:
         return f"GraphRelabelling({self.n_nodes})"
@@ -62,7 +68,9 @@ class GraphRelabelling(TransformationSet):
         points = self.check_points(X).reshape(-1, self.n_nodes, self.n_nodes)
         rng = generator(random_state)
         out = []
-        for _ in range(check_int(n_images, "n_images", low=1)):
+        count = check_int(n_images, "n_images", low=1)
+        check_size(count * points.size, MOST_NUMBERS, "numbers in all images")
+        for _ in range(count):
             perm = rng.permutation(self.n_nodes)
             out.append(points[:, perm][:, :, perm].reshape(len(points), -1))
         return np.stack(out)

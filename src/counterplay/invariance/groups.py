@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.validation import FloatArray, check_choice, check_int
+from counterplay.core.arguments import checked
+from counterplay.core.validation import (
+    FloatArray,
+    array_fault,
+    check_choice,
+    check_int,
+    check_size,
+    shorten,
+)
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.errors import (
     IdentityMissingError,
@@ -41,7 +49,10 @@ __all__ = [
     "sign_flips",
 ]  # fmt: skip
 
+_MOST_COORDINATES = 1 << 22  # of one point: an image of 2048 x 2048
 
+
+@checked
 def image_rotations(shape: Sequence[int], angles: int = 4) -> CoordinatePermutationGroup:
     """Rotations of square images by multiples of 90 degrees (or of 180: ``angles=2``).
 
@@ -61,13 +72,14 @@ def image_rotations(shape: Sequence[int], angles: int = 4) -> CoordinatePermutat
     index = _index_image(shape)
     if angles == 4 and index.shape[0] != index.shape[1]:
         raise ShapeError(
-            f"quarter turns need square images, got shape {tuple(shape)}; use angles=2"
+            f"quarter turns need square images, got shape {shorten(tuple(shape), 80)}; use angles=2"
         )
     return CoordinatePermutationGroup(
         np.array([np.rot90(index, k * 4 // angles).reshape(-1) for k in range(angles)])
     )
 
 
+@checked
 def image_flips(
     shape: Sequence[int], axes: Sequence[str] = ("horizontal", "vertical")
 ) -> CoordinatePermutationGroup:
@@ -86,6 +98,7 @@ def image_flips(
     return CoordinatePermutationGroup.closure(generators)
 
 
+@checked
 def d4(shape: Sequence[int]) -> CoordinatePermutationGroup:
     """All eight symmetries of the square: quarter turns and mirror images.
 
@@ -96,12 +109,13 @@ def d4(shape: Sequence[int]) -> CoordinatePermutationGroup:
     """
     index = _index_image(shape)
     if index.shape[0] != index.shape[1]:
-        raise ShapeError(f"d4 needs square images, got shape {tuple(shape)}")
+        raise ShapeError(f"d4 needs square images, got shape {shorten(tuple(shape), 80)}")
     turns = [np.rot90(index, k) for k in range(4)]
     both = turns + [np.flip(turn, 1) for turn in turns]
     return CoordinatePermutationGroup(np.array([turn.reshape(-1) for turn in both]))
 
 
+@checked
 def image_shifts(
     shape: Sequence[int], steps: tuple[int, int] = (1, 1)
 ) -> CoordinatePermutationGroup:
@@ -117,13 +131,14 @@ def image_shifts(
     index = _index_image(shape)
     generators = [index.reshape(-1)]
     if np.shape(steps) != (2,):
-        raise ShapeError(f"steps must be two numbers (rows, columns), got {steps!r}")
+        raise ShapeError(f"steps must be two numbers (rows, columns), got {shorten(steps, 80)}")
     for axis, step in enumerate(steps):
         if check_int(step, "steps", low=0) > 0:
             generators.append(np.roll(index, step, axis=axis).reshape(-1))
     return CoordinatePermutationGroup.closure(generators)
 
 
+@checked
 def image_jitter(shape: Sequence[int], diagonal: bool = False) -> CallableGroup:
     """Shifts by one pixel without wrap-around, and the identity: not a group.
 
@@ -152,6 +167,7 @@ def _shift_images(X: NDArray[Any], shape: tuple[int, ...], step: tuple[int, int]
     return moved
 
 
+@checked
 def colour_permutations(shape: Sequence[int]) -> CoordinatePermutationGroup:
     """All permutations of the channels of images (height, width, channels).
 
@@ -161,7 +177,9 @@ def colour_permutations(shape: Sequence[int]) -> CoordinatePermutationGroup:
     6
     """
     if len(tuple(shape)) != 3:
-        raise ShapeError(f"shape must be (height, width, channels), got {tuple(shape)}")
+        raise ShapeError(
+            f"shape must be (height, width, channels), got {shorten(tuple(shape), 80)}"
+        )
     index = _index_image(shape)
     _check_listable(index.shape[2], "channels")
     orders = itertools.permutations(range(index.shape[2]))
@@ -170,6 +188,7 @@ def colour_permutations(shape: Sequence[int]) -> CoordinatePermutationGroup:
     )
 
 
+@checked
 def sequence_reversal(length: int, channels: int = 1) -> CoordinatePermutationGroup:
     """Read sequences backwards; rows of X are flattened (length, channels).
 
@@ -182,6 +201,7 @@ def sequence_reversal(length: int, channels: int = 1) -> CoordinatePermutationGr
     return CoordinatePermutationGroup(np.array([index.reshape(-1), index[::-1].reshape(-1)]))
 
 
+@checked
 def cyclic_shifts(length: int, step: int = 1, channels: int = 1) -> CoordinatePermutationGroup:
     """Shift sequences cyclically by multiples of ``step``.
 
@@ -195,6 +215,7 @@ def cyclic_shifts(length: int, step: int = 1, channels: int = 1) -> CoordinatePe
     return CoordinatePermutationGroup.closure(np.array([gen.reshape(-1)]))
 
 
+@checked
 def column_permutations(
     n_features: int, blocks: Sequence[Sequence[int]] | None = None
 ) -> CoordinatePermutationGroup:
@@ -213,7 +234,7 @@ def column_permutations(
     >>> column_permutations(5, blocks=[[0, 1], [2, 3]]).canonical([[7, 8, 1, 2, 0]])
     array([[1., 2., 7., 8., 0.]])
     """
-    p = check_int(n_features, "n_features", low=1)
+    p = check_int(n_features, "n_features", low=1, high=_MOST_COORDINATES)
     parts = [[j] for j in range(p)] if blocks is None else _column_sets(blocks, p, "blocks")
     used = [j for part in parts for j in part]
     if len({len(part) for part in parts}) != 1 or len(set(used)) != len(used):
@@ -228,6 +249,7 @@ def column_permutations(
     return CoordinatePermutationGroup(np.array(perms))
 
 
+@checked
 def sign_flips(n_features: int, columns: Sequence[Sequence[int]] | None = None) -> SignFlipGroup:
     """Flip the signs of columns; each entry of ``columns`` is a set that flips together.
 
@@ -238,7 +260,7 @@ def sign_flips(n_features: int, columns: Sequence[Sequence[int]] | None = None) 
     >>> sign_flips(3).order, sign_flips(3, columns=[[0], [1, 2]]).order
     (2, 4)
     """
-    p = check_int(n_features, "n_features", low=1)
+    p = check_int(n_features, "n_features", low=1, high=_MOST_COORDINATES)
     sets = [list(range(p))] if columns is None else _column_sets(columns, p, "columns")
     masks = np.zeros((len(sets), p), dtype=np.int64)
     for mask, part in zip(masks, sets):
@@ -246,6 +268,7 @@ def sign_flips(n_features: int, columns: Sequence[Sequence[int]] | None = None) 
     return SignFlipGroup(masks)
 
 
+@checked
 def plane_rotations(n: int) -> MatrixGroup:
     """Rotations of points in the plane by multiples of 360/n degrees.
 
@@ -254,11 +277,12 @@ def plane_rotations(n: int) -> MatrixGroup:
     >>> plane_rotations(3).order
     3
     """
-    angles = 2 * np.pi * np.arange(check_int(n, "n", low=1)) / n
+    angles = 2 * np.pi * np.arange(check_int(n, "n", low=1, high=2000)) / n
     c, s = np.cos(angles), np.sin(angles)
     return MatrixGroup(np.moveaxis(np.array([[c, -s], [s, c]]), 2, 0))
 
 
+@checked
 def set_permutations(n_elements: int, element_size: int = 1) -> SymmetricGroup:
     """All permutations of the elements of a set; rows of X are flattened sets.
 
@@ -271,6 +295,7 @@ def set_permutations(n_elements: int, element_size: int = 1) -> SymmetricGroup:
     return SymmetricGroup(axis=1, shape=(n, check_int(element_size, "element_size", low=1)))
 
 
+@checked
 def graph_relabelling(n_nodes: int) -> GraphRelabelling:
     """All relabellings of the nodes of a graph; rows of X are flattened adjacency matrices.
 
@@ -285,6 +310,7 @@ def graph_relabelling(n_nodes: int) -> GraphRelabelling:
     return GraphRelabelling(n_nodes)
 
 
+@checked
 def from_callables(
     functions: Sequence[Callable[[NDArray[Any]], NDArray[Any]]],
     n_features: int,
@@ -308,9 +334,10 @@ def from_callables(
 def _index_image(shape: Sequence[int]) -> NDArray[np.int64]:
     if np.ndim(shape) != 1 or len(shape) not in (2, 3):
         raise ShapeError(
-            f"shape must be (height, width) or (height, width, channels), got {shape!r}"
+            f"shape must be (height, width) or (height, width, channels), got {shorten(shape, 80)}"
         )
     sizes = tuple(check_int(s, "shape", low=1) for s in shape)
+    check_size(math.prod(sizes), _MOST_COORDINATES, "numbers in an image")
     return np.arange(math.prod(sizes)).reshape(sizes)
 
 
@@ -323,7 +350,7 @@ def _column_sets(sets: Sequence[Sequence[int]], p: int, name: str) -> list[list[
     if not parts or not all(parts):
         raise ShapeError(
             f"{name} must be a list of non-empty lists of column numbers between 0 and {p - 1}, "
-            f"got {sets!r}"
+            f"got {shorten(sets, 80)}"
         )
     return parts
 
@@ -338,6 +365,7 @@ def _check_listable(n: int, what: str) -> None:
 
 def _index_sequence(length: int, channels: int) -> NDArray[np.int64]:
     n, c = check_int(length, "length", low=1), check_int(channels, "channels", low=1)
+    check_size(n * c, _MOST_COORDINATES, "numbers in a sequence")
     return np.arange(n * c).reshape(n, c)
 
 
@@ -364,7 +392,7 @@ class CallableGroup(VectorGroup):
             )
         self.functions = tuple(functions)
         self.n_features = check_int(n_features, "n_features", low=1)
-        self.decimals = check_int(decimals, "decimals")
+        self.decimals = check_int(decimals, "decimals", low=-300, high=300)
         self.is_group = bool(is_group)
         self.tolerance = 10.0**-self.decimals
 
@@ -378,7 +406,10 @@ class CallableGroup(VectorGroup):
 
     def exact_image(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
         """What function number ``g`` returns, checked."""
-        image = np.asarray(self.functions[g](X.copy()), dtype=np.float64)
+        given = self.functions[g](X.copy())
+        if fault := array_fault(given, kinds="biuf"):
+            raise ShapeError(f"function {g} must return an array of numbers: {fault}")
+        image = np.asarray(given, dtype=np.float64)
         if image.shape != X.shape:
             raise ShapeError(f"function {g} returns shape {image.shape} for input {X.shape}")
         if not np.isfinite(image).all():

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.class_builders import from_estimators, intervals, thresholds
 from counterplay.core.halfspaces import halfspaces_2d
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
@@ -29,6 +30,7 @@ from counterplay.invariance.errors import ShapeError
 from counterplay.invariance.transformations import AbstractOrbits, TransformationSet
 
 
+@checked
 class AllLabelings(HypothesisClass):
     """Every labeling of a pool of ``n_points`` points.
 
@@ -59,6 +61,7 @@ class AllLabelings(HypothesisClass):
         return lambda X: row[X]
 
 
+@checked
 class BalancedSubsets(HypothesisClass):
     """h_u is 0 on [2d] without u and 1 elsewhere, for the subsets u of size d.
 
@@ -136,6 +139,7 @@ class BalancedSubsets(HypothesisClass):
         return lambda X: row[X]
 
 
+@checked
 class BlockConstants(HypothesisClass):
     """Hypotheses that are constant on each of ``d`` blocks of ``M`` pool points.
 
@@ -164,6 +168,7 @@ class BlockConstants(HypothesisClass):
         return lambda X: row[np.asarray(X) // self.M]
 
 
+@checked
 class Thresholds1D(HypothesisClass):
     """Thresholds on the line: 1[x >= a] ("up"), 1[x < a] ("down") or both; points (n, 1).
 
@@ -220,6 +225,7 @@ class Halfspaces2D(HypothesisClass):
         return halfspaces_2d(points)
 
 
+@checked
 class FittedCommittee(HypothesisClass):
     """The class that consists of some fitted classifiers.
 

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, maximum_flow
 
+from counterplay.core.arguments import checked
 from counterplay.core.bits import Words, as_indices, pack_rows, unique_rows
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.programs import minimize_linear
@@ -31,6 +32,7 @@ from counterplay.errors import InvalidInputError
 Method = Literal["flow", "peel"]
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Orientation:
     """A direction for every edge of a one-inclusion graph.
@@ -55,6 +57,7 @@ class Orientation:
         return int(self.indegree.max(initial=0))
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class FractionalOrientation:
     """A random direction for every edge: ``toward_one[e]`` is the weight on the 1-labelled end.
@@ -68,6 +71,7 @@ class FractionalOrientation:
     value: float
 
 
+@checked
 @dataclass(frozen=True)
 class Prediction:
     """The answer at one point: the label, and how it came about.
@@ -81,6 +85,7 @@ class Prediction:
     probability: float
 
 
+@checked
 class OneInclusionGraph:
     """One-inclusion graph of distinct labelings of a set of points.
 
@@ -293,6 +298,7 @@ class OneInclusionGraph:
         return head
 
 
+@checked
 def peel_orientation(n_vertices: int, first: IntArray, second: IntArray) -> IntArray:
     """Orient edges by removing a vertex of smallest degree (smallest index on ties) at a time.
 

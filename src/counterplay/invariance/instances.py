@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.halfspaces import halfspaces_2d
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import IntArray, check_fraction, check_int, check_real
@@ -34,6 +35,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class Instance:
     """A class with orbits, a data distribution on it, and what theory says about them.
@@ -74,6 +76,7 @@ class Instance:
         return f"Instance({self.name}, {self.problem!r})"
 
 
+@checked
 def example_regimes() -> tuple[Instance, Instance, Instance]:
     """One distribution and three one-hypothesis classes: invariant, relaxed, agnostic.
 
@@ -97,6 +100,7 @@ def example_regimes() -> tuple[Instance, Instance, Instance]:
     )  # fmt: skip
 
 
+@checked
 def example_vco0(d: int) -> Instance:
     """Subsets of size d of 2d positive points with the sign flip: VCao = d but VCo = 0.
 
@@ -117,6 +121,7 @@ def example_vco0(d: int) -> Instance:
     return _instance(f"example_vco0(d={n})", problem, data, target, VCdim=n, VCao=n, VCo=0)
 
 
+@checked
 def da_lower_bound(d: int, eps: float, random_state: RandomState = None) -> Instance:
     """Augmentation helps, but is not optimal: VCao = d, VCo = 0.
 
@@ -144,6 +149,7 @@ def da_lower_bound(d: int, eps: float, random_state: RandomState = None) -> Inst
     return _instance(f"da_lower_bound(d={n}, eps={e:g})", problem, data, target, VCao=n, VCo=0)
 
 
+@checked
 def eta_family(
     d: int, eta: float, inside: float = 0.4, random_state: RandomState = None
 ) -> Instance:
@@ -175,6 +181,7 @@ def eta_family(
     return _instance(name, _balanced_problem(n), data, target, VCao=n, VCo=0, eta=share)
 
 
+@checked
 def da_helps(d: int, eps: float, random_state: RandomState = None, n_extra: int = 0) -> Instance:
     """Knowing the group helps: all labelings of d points, but only three orbits.
 
@@ -203,6 +210,7 @@ def da_helps(d: int, eps: float, random_state: RandomState = None, n_extra: int 
     return Instance(f"da_helps(d={n}, eps={e:g})", AllLabelings(size), group, data, target, facts)
 
 
+@checked
 def background_birds(K: int, random_state: RandomState = None) -> Instance:
     """Augmentation hurts: two hypotheses, K birds, and backgrounds that can be swapped.
 
@@ -233,6 +241,7 @@ def _birds_problem(n: int) -> FiniteProblem:
     return FiniteProblem(rows, np.repeat(np.arange(n), 2))
 
 
+@checked
 def rotated_images(n: int, k: int, constrained: bool = False) -> Instance:
     """k orbits of n rotated images and all labelings, or those with opposite half turns.
 
@@ -261,6 +270,7 @@ def rotated_images(n: int, k: int, constrained: bool = False) -> Instance:
     )  # fmt: skip
 
 
+@checked
 def circle_rotations() -> tuple[tuple[str, float], ...]:
     """All labelings of the circle with all rotations, an analytic example: facts only.
 
@@ -274,6 +284,7 @@ def circle_rotations() -> tuple[tuple[str, float], ...]:
     return (("VCdim", inf), ("VCao", 1), ("VCo", 1))
 
 
+@checked
 def supplement(problem: FiniteProblem) -> FiniteProblem:
     """Add hypotheses that are non-constant on every orbit of two or more points.
 
@@ -304,6 +315,7 @@ def supplement(problem: FiniteProblem) -> FiniteProblem:
     return FiniteProblem(np.vstack([problem.H, extra]), problem.orbit)
 
 
+@checked
 def agnostic_lower_bound(
     d: int, gamma: float, M: int, random_state: RandomState = None
 ) -> Instance:
@@ -331,6 +343,7 @@ def agnostic_lower_bound(
     )  # fmt: skip
 
 
+@checked
 def indicator_blowup(d: int) -> Instance:
     """VC dimension 1, but the sets of non-constant points have VC dimension d.
 
@@ -354,6 +367,7 @@ def indicator_blowup(d: int) -> Instance:
     )  # fmt: skip
 
 
+@checked
 def halfspaces_c4(K: int, reflection: bool = False, random_state: RandomState = 0) -> Instance:
     """Halfspaces in the plane with quarter turns (or one reflection), on K generic orbits.
 
@@ -381,6 +395,7 @@ def halfspaces_c4(K: int, reflection: bool = False, random_state: RandomState = 
     )  # fmt: skip
 
 
+@checked
 def nonmonotone_eta(k: int, p: float) -> Instance:
     """VCo^eta is not monotone in eta: sup of VCo^0 tends to k, sup of VCo^1 is small.
 
@@ -408,6 +423,7 @@ def nonmonotone_eta(k: int, p: float) -> Instance:
     return _instance(f"nonmonotone_eta(k={pairs}, p={share:g})", problem, data, target)
 
 
+@checked
 def nongroup_funnel(n: int) -> Instance:
     """n points that one map sends to a common point: not a group, all labelings, VCao = 1.
 

@@ -16,7 +16,16 @@ from counterplay.invariance.baselines import DA, ERM, ErmInv
 from counterplay.invariance.boards import one_hot_boards, tic_tac_toe_endgames
 from counterplay.invariance.classes import ExplicitClass, HypothesisClass, TieRule, WeightedSample
 from counterplay.invariance.compression import AgnosticCompression, AlphaBoostCompression
-from counterplay.invariance.dimensions import OrbitCube, dim, vcao, vcdim, vco, vco_eta, vco_eta_sup
+from counterplay.invariance.dimensions import (
+    OrbitCube,
+    OrbitShattering,
+    dim,
+    vcao,
+    vcdim,
+    vco,
+    vco_eta,
+    vco_eta_sup,
+)
 from counterplay.invariance.errors import (
     ConflictingOrbitLabelsError,
     IdentityMissingError,
@@ -42,7 +51,14 @@ from counterplay.invariance.inclusion import (
     Prediction,
     peel_orientation,
 )
-from counterplay.invariance.model import FiniteDistribution, FiniteProblem, Regime, classify_regime
+from counterplay.invariance.model import (
+    FiniteDistribution,
+    FiniteProblem,
+    Regime,
+    classify_regime,
+    orbit_ids,
+    orbit_labels,
+)
 from counterplay.invariance.one_inclusion import (
     CertifiedPredictions,
     OneInclusionEta,
@@ -50,13 +66,6 @@ from counterplay.invariance.one_inclusion import (
     OneInclusionRelaxed,
 )
 from counterplay.invariance.orbit_only import MuResult, OrbitOnlyOptimal, mu, mu_of
-from counterplay.invariance.orbit_shattering import (
-    OrbitShattering,
-    group_vcao,
-    group_vco,
-    orbit_ids,
-    orbit_labels,
-)
 from counterplay.invariance.theory_lab import TheoryReport, theory_lab
 from counterplay.invariance.transformations import AbstractOrbits, MapSet, TrivialGroup
 from counterplay.invariance.vector_groups import CoordinatePermutationGroup, SignFlipGroup
@@ -72,7 +81,7 @@ __all__ = [
     "OneInclusionRelaxed", "OneInclusionView", "OrbitCube", "OrbitOnlyOptimal", "OrbitShattering",
     "Orientation", "Prediction", "Regime", "SampleTooSmallError", "ShapeError", "SignFlipGroup",
     "TheoryReport", "Thresholds1D", "TieRule", "TrivialGroup", "WeightedSample", "classify_regime",
-    "dim", "group_vcao", "group_vco", "mu", "mu_of", "one_hot_boards", "orbit_ids", "orbit_labels",
+    "dim", "mu", "mu_of", "one_hot_boards", "orbit_ids", "orbit_labels",
     "peel_orientation", "theory_lab", "tic_tac_toe_endgames", "vcao", "vcdim", "vco", "vco_eta",
     "vco_eta_sup",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
@@ -33,12 +34,14 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.invariance.errors import ConflictingOrbitLabelsError, ShapeError
-from counterplay.invariance.orbit_shattering import orbit_labels
 from counterplay.invariance.transformations import AbstractOrbits, MapSet, TransformationSet
+from counterplay.tables import Labels
+from counterplay.tables.labels import as_labels
 
 SettingName = Literal["invariant", "relaxed", "agnostic"]
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class FiniteProblem:
     """A finite class on a pool of points with orbits: the work-horse of the theory.
@@ -133,6 +136,7 @@ class FiniteProblem:
         return np.asarray((self.O == 2)[:, self.orbit])
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class FiniteDistribution:
     """A distribution with finite support: points with their label and probability.
@@ -182,6 +186,7 @@ class FiniteDistribution:
         return self.error(learner.predict(self.points))
 
 
+@checked
 @dataclass(frozen=True)
 class Regime(Report):
     """Which of the three settings a class and a distribution are in.
@@ -215,6 +220,7 @@ class Regime(Report):
         )
 
 
+@checked
 def classify_regime(
     H: ArrayLike | FiniteProblem, G: TransformationSet | ArrayLike | None, D: FiniteDistribution
 ) -> Regime:
@@ -249,6 +255,38 @@ def classify_regime(
     return Regime(name, best, eta)
 
 
+@checked
+def orbit_ids(orbits: ArrayLike, n_points: int) -> IntArray:
+    """Return the orbit of each point as numbers 0..K-1, in the order of the sorted labels."""
+    array = np.asarray(orbits)
+    if array.shape != (n_points,):
+        raise InvalidInputError(f"orbits must have length {n_points}, got shape {array.shape}")
+    return np.unique(array, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+@checked
+def orbit_labels(cls: FiniteClass, orbits: ArrayLike) -> NDArray[np.uint8]:
+    """Label of each member on each orbit: 0, 1, or 2 where the member is not constant.
+
+    Examples
+    --------
+    >>> cls = FiniteClass.from_matrix([[0, 0, 1], [0, 1, 1]])
+    >>> orbit_labels(cls, [0, 0, 1])
+    array([[0, 1],
+           [2, 1]], dtype=uint8)
+    """
+    ids = orbit_ids(orbits, cls.n_points)
+    if ids.size == 0:
+        return np.zeros((len(cls), 0), dtype=np.uint8)
+    order = np.argsort(ids, kind="stable")
+    starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
+    sorted_labels = cls.labels.view(np.uint8)[:, order]
+    low = np.minimum.reduceat(sorted_labels, starts, axis=1)
+    high = np.maximum.reduceat(sorted_labels, starts, axis=1)
+    labels: NDArray[np.uint8] = np.where(low == high, low, np.uint8(2))
+    return labels
+
+
 def as_problem(H: Any, G: Any = None) -> FiniteProblem:
     """Return a FiniteProblem from a problem, or from a matrix and its orbits."""
     if isinstance(H, FiniteProblem):
@@ -261,10 +299,11 @@ def as_problem(H: Any, G: Any = None) -> FiniteProblem:
     return FiniteProblem(np.asarray(matrix), G.orbit_id if isinstance(G, AbstractOrbits) else G)
 
 
+@checked
 def check_sample_invariant(
     group: TransformationSet,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: Any,
     on_conflict: Literal["raise", "majority"] = "raise",
 ) -> NDArray[Any]:
     """Check that points of one orbit carry one label; return the labels to use.
@@ -288,20 +327,22 @@ def check_sample_invariant(
     array([1, 1, 1, 0])
     """
     check_choice(on_conflict, "on_conflict", ("raise", "majority"))
-    labels = np.asarray(y)
     ids, _ = group.components(X)
-    if labels.shape != ids.shape:
-        raise InvalidInputError(f"y must have length {ids.size}, got shape {labels.shape}")
-    return resolve_conflicts(ids, labels, on_conflict)
+    labels = Labels.of(y, rows=ids.size)
+    settled = resolve_conflicts(ids, labels.codes, on_conflict)
+    answer: NDArray[Any] = as_labels(labels.classes)[settled]
+    return answer
 
 
-def resolve_conflicts(ids: IntArray, labels: NDArray[Any], on_conflict: str) -> NDArray[Any]:
+def resolve_conflicts(
+    ids: IntArray, labels: NDArray[Any], on_conflict: str, weights: FloatArray | None = None
+) -> NDArray[Any]:
     """Labels per point that are constant on every component, or ConflictingOrbitLabelsError."""
     if ids.size == 0:
         return labels
     classes, codes = np.unique(labels, return_inverse=True)
-    counts = np.zeros((int(ids.max()) + 1, classes.size), dtype=np.int64)
-    np.add.at(counts, (ids, codes.reshape(-1)), 1)
+    counts = np.zeros((int(ids.max()) + 1, classes.size))
+    np.add.at(counts, (ids, codes.reshape(-1)), 1.0 if weights is None else weights)
     mixed = (counts > 0).sum(axis=1) > 1
     if mixed.any() and on_conflict == "raise":
         indices = np.flatnonzero(mixed[ids])

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_real
 from counterplay.errors import AssumptionWarning, InvalidInputError
@@ -33,6 +34,7 @@ _PEEL_ABOVE = 200_000
 _REFUSE_ABOVE = 5_000_000
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class CertifiedPredictions(Report):
     """Predictions with the reason for each of them.
@@ -268,6 +270,7 @@ class _OneInclusion(Learner):
         return self.orientation
 
 
+@checked
 class OneInclusionInvariant(_OneInclusion):
     """Optimal learner when some hypothesis is right and constant on all data orbits.
 
@@ -310,6 +313,7 @@ class OneInclusionInvariant(_OneInclusion):
         return 0
 
 
+@checked
 class OneInclusionRelaxed(_OneInclusion):
     """Optimal learner when some hypothesis is right on natural data, maybe not on its copies.
 
@@ -334,6 +338,7 @@ class OneInclusionRelaxed(_OneInclusion):
         return 2**62
 
 
+@checked
 class OneInclusionEta(_OneInclusion):
     """One-inclusion learner on H^eta: at most a share eta of the points may have mixed orbits.
 

@@ -8,15 +8,17 @@ support vector machines".
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.svm import SVC
 
-from counterplay.core.validation import FloatArray, check_choice, check_real
-from counterplay.invariance.estimators import OrbitClassifier, as_group
+from counterplay.core.validation import FloatArray, check_choice, check_real, check_size
+from counterplay.errors import InvalidInputError
+from counterplay.invariance.images import Rows, group_for
+from counterplay.invariance.orbit_classifier import OrbitClassifier
+from counterplay.invariance.transformations import MOST_NUMBERS
 
 _BLOCK = 128  # rows of the kernel matrix computed at once
 
@@ -59,6 +61,9 @@ class OrbitKernelClassifier(OrbitClassifier):
     array([0, 1])
     """
 
+    _takes_missing = False
+    _takes_sparse = False
+
     def __init__(
         self,
         estimator: Any = None,
@@ -73,34 +78,46 @@ class OrbitKernelClassifier(OrbitClassifier):
         self.compare = compare
         self.jitter = jitter
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> OrbitKernelClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OrbitKernelClassifier:
         """Fit the kernel classifier on the matrix of orbit similarities."""
         check_choice(self.compare, "compare", ("nearest", "all", "both"))
-        rows, codes, _ = self._start(X, y)
+        rows, codes, _, weights = self._start(X, y, sample_weight)
+        if weights is not None:  # libsvm loses count of rows without weight in a given matrix
+            kept = weights > 0
+            rows, codes, weights = rows[kept], codes[kept], weights[kept]
         self._require_orbits(rows, "comparing orbits needs orbits (put other maps into jitter)")
         if self.gamma == "scale":
-            spread = float(rows.var())
-            self.gamma_ = 1.0 / (rows.shape[1] * spread) if spread > 0 else 1.0
+            with np.errstate(over="ignore"):
+                spread = _variance(rows, weights)
+                self.gamma_ = 1.0 / (rows.shape[1] * spread) if spread > 0 else 1.0
         else:
             self.gamma_ = check_real(self.gamma, "gamma", low=0.0, open_low=True)
+        _check_squares(rows, self.gamma_)
+        order = 1.0 if not math.isfinite(self.group_.order) else self.group_.order
+        check_size(order * rows.size, MOST_NUMBERS, "numbers in all images")
+        check_size(len(rows) ** 2, MOST_NUMBERS, "entries of the kernel matrix")
         self.rows_ = rows
         self._images = self._all_images(rows)
         self._norms = self._self_similarity(rows, self._images)
-        base = SVC(C=10.0, kernel="precomputed") if self.estimator is None else self.estimator
-        self.estimator_ = clone(base)
         kernel = self._view(rows)
-        self.estimator_.fit((kernel + kernel.T) / 2, self.classes_[codes])
+        self._fit_inner((kernel + kernel.T) / 2, codes, weights)
         return self
 
-    def kernel(self, X: ArrayLike) -> FloatArray:
+    def kernel(self, X: Any) -> FloatArray:
         """Similarity of every point to every training point, shape (n, n_train)."""
         return self._view(self._rows(X))
+
+    def _inner(self) -> Any:
+        return SVC(C=10.0, kernel="precomputed") if self.estimator is None else self.estimator
+
+    def _give(self, rows: Rows) -> Any:
+        return rows  # the inner classifier sees similarities, not rows
 
     def _all_images(self, rows: FloatArray) -> FloatArray:
         """Images of (jittered) points, shape (number of images, n, p)."""
         starts = [rows]
         if self.jitter is not None:
-            starts = list(as_group(self.jitter, rows.shape[1]).apply(rows))
+            starts = list(group_for(self.jitter, self._form).apply(rows))
         return np.concatenate(
             [np.asarray(self.group_.apply(start), dtype=np.float64) for start in starts]
         )
@@ -112,7 +129,7 @@ class OrbitKernelClassifier(OrbitClassifier):
         squared = ((images - rows) ** 2).sum(axis=2)
         return np.asarray(np.exp(-self.gamma_ * squared).mean(axis=0))
 
-    def _view(self, rows: FloatArray) -> FloatArray:
+    def _view(self, rows: Rows) -> FloatArray:
         """Similarity of points to training points; -gamma times squared distances inside."""
         closest, total = self._compare(rows, self.rows_, self._images)
         n_pairs = len(self._images)
@@ -148,3 +165,17 @@ class OrbitKernelClassifier(OrbitClassifier):
                 if self.compare != "nearest":
                     total[part] += np.exp(exponent, out=exponent)
         return best, total
+
+
+def _variance(rows: FloatArray, weights: FloatArray | None) -> float:
+    centre = np.average(rows, axis=0, weights=weights).mean()
+    return float(np.average((rows - centre) ** 2, axis=0, weights=weights).mean())
+
+
+def _check_squares(rows: FloatArray, gamma: float) -> None:
+    """Refuse numbers whose squared distances are not finite."""
+    largest = float(np.abs(rows).max(initial=0.0))
+    if not largest < 1e150 or not gamma > 0 or not gamma * largest**2 * rows.shape[1] < 1e300:
+        raise InvalidInputError(
+            f"the largest number in X is {largest:g}: squared distances overflow; scale the columns"
+        )

@@ -19,6 +19,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_linear
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
@@ -30,6 +31,7 @@ Labeling = tuple[int, ...]
 Edge = tuple[Labeling, int, int]  # labeling with 0 at the orbit, position of the orbit, point
 
 
+@checked
 @dataclass(frozen=True)
 class MuResult(Report):
     """Value of the orbit game on a multiset of orbits, with both players' strategies.
@@ -74,6 +76,7 @@ class MuResult(Report):
         )
 
 
+@checked
 def mu_of(
     H: Any, G: Any, orbits: Sequence[int], multiplicities: Sequence[int] | None = None
 ) -> MuResult:
@@ -109,6 +112,7 @@ def mu_of(
     return _Program(problem, ids, counts).solve()
 
 
+@checked
 def mu(H: Any, G: Any = None, t: int | None = None) -> MuResult:
     """Largest value of the orbit game: over all multisets (``t=None``), or over those of size t.
 
@@ -133,6 +137,7 @@ def mu(H: Any, G: Any = None, t: int | None = None) -> MuResult:
     return best
 
 
+@checked
 class OrbitOnlyOptimal(Learner):
     """The optimal learner among those that only see labelled orbits (the family of augmentation).
 

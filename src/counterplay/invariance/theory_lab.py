@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from counterplay.core.arguments import checked
 from counterplay.core.dimensions import Shattering
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
@@ -21,11 +22,10 @@ from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import check_int
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.baselines import DA, ERM, ErmInv
-from counterplay.invariance.dimensions import OrbitCube, dim, vcao, vcdim, vco
+from counterplay.invariance.dimensions import OrbitCube, OrbitShattering, dim, vcao, vcdim, vco
 from counterplay.invariance.model import FiniteDistribution, FiniteProblem, as_problem
 from counterplay.invariance.one_inclusion import OneInclusionRelaxed
 from counterplay.invariance.orbit_only import MuResult, OrbitOnlyOptimal, mu
-from counterplay.invariance.orbit_shattering import OrbitShattering
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 LEARNERS = ("ERM", "DA", "ERM-INV", "one-inclusion", "orbit-only")
 
 
+@checked
 @dataclass(frozen=True)
 class TheoryReport(Report):
     """Dimensions with their witnesses, and learning curves on the worst-case distribution.
@@ -89,6 +90,7 @@ class TheoryReport(Report):
         return axes
 
 
+@checked
 def theory_lab(
     H: Any,
     G: Any = None,

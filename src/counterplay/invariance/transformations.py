@@ -16,12 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import IntArray, check_int
+from counterplay.core.validation import IntArray, array_fault, check_int, check_size
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.errors import IdentityMissingError, NotAGroupError, ShapeError
+from counterplay.tables import Table
+
+MOST_NUMBERS = 1 << 27  # one GiB of float64: what all images of all points may hold
 
 
 class TransformationSet(ABC):
@@ -35,6 +40,8 @@ class TransformationSet(ABC):
     is_group: bool = True
     proved_group: bool = True  # by how it is made; False: to be checked on data
     tolerance: float = 0.0  # of images, relative to the largest number in them
+    allows_missing: bool = False  # whether missing numbers (NaN) are moved like any other value
+    allows_sparse: bool = False  # whether images of a sparse matrix are found without its zeros
 
     @property
     @abstractmethod
@@ -80,6 +87,10 @@ class TransformationSet(ABC):
         """A sortable key of each point itself."""
         return byte_keys(self.check_points(X))
 
+    def sparse_images(self, X: csr_array) -> list[csr_array]:
+        """All images of the rows of a sparse matrix, sparse."""
+        raise ShapeError(f"{self!r} cannot move sparse rows; pass X.toarray() if it fits in memory")
+
     def images(self, X: ArrayLike) -> tuple[NDArray[Any], IntArray]:
         """All image points, and which point each belongs to (sorted)."""
         points = self.check_points(X)
@@ -120,7 +131,9 @@ class TransformationSet(ABC):
         """Images of all points under random transformations, shape (n_images, n, ...)."""
         points = self.check_points(X)
         rng = generator(random_state)
-        picks = rng.integers(int(self.order), size=check_int(n_images, "n_images", low=1))
+        count = check_int(n_images, "n_images", low=1)
+        check_size(count * points.size, MOST_NUMBERS, "numbers in all images")
+        picks = rng.integers(int(self.order), size=count)
         return np.stack([self._act(int(g), points) for g in picks])
 
     def validate(self, X: ArrayLike | None = None) -> None:
@@ -145,6 +158,9 @@ class TrivialGroup(TransformationSet):
     (1, 1, 2)
     """
 
+    allows_missing = True
+    allows_sparse = True
+
     def __repr__(self) -> str:
         return "TrivialGroup()"
 
@@ -155,10 +171,12 @@ class TrivialGroup(TransformationSet):
 
     def check_points(self, X: ArrayLike) -> NDArray[Any]:
         """Return the points as an array without negative zeros."""
-        array = np.asarray(X)
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ShapeError("the points contain NaN or infinity; remove or impute them")
-        return np.ascontiguousarray(array + 0.0) if array.dtype.kind == "f" else array
+        array = X if isinstance(X, np.ndarray) and X.dtype.kind in "biu" else None
+        return finite_numbers(X, "the points", missing=True) + 0.0 if array is None else array
+
+    def sparse_images(self, X: csr_array) -> list[csr_array]:
+        """The rows themselves."""
+        return [X]
 
     def apply(self, X: ArrayLike) -> NDArray[Any]:
         """The points themselves, with one leading axis."""
@@ -173,21 +191,36 @@ class TrivialGroup(TransformationSet):
         return byte_keys(self.check_points(X))
 
 
-def finite_numbers(X: ArrayLike, what: str) -> NDArray[np.float64]:
+def finite_numbers(X: Any, what: str, *, missing: bool = False) -> NDArray[np.float64]:
     """Points as finite numbers, or ShapeError with the first offending row.
+
+    ``missing`` lets NaN pass, all with the same bits, so that bytes can be compared.
 
     Examples
     --------
     >>> finite_numbers([[1, 2]], "sets")
     array([[1., 2.]])
     """
-    try:
+    if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
         array = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ShapeError(f"{what} must be rows of numbers of one length") from None
-    if not np.isfinite(array).all():
-        row = int(np.argwhere(~np.isfinite(array))[0, 0])
-        raise ShapeError(f"point {row} contains NaN or infinity; remove or impute it")
+    elif fault := array_fault(X, kinds="biuf"):
+        if not hasattr(X, "columns"):
+            raise ShapeError(f"{what} must be rows of numbers of one length: {fault}")
+        array = Table.of(X).numbers(missing=True)
+    elif hasattr(X, "columns"):
+        array = Table.of(X).numbers(missing=True)
+    else:
+        array = np.asarray(X, dtype=np.float64)
+    if array.ndim == 0:
+        raise ShapeError(f"{what} must be rows of numbers, got one number")
+    holes = np.isnan(array)
+    if holes.any() and missing:
+        array = np.where(holes, np.nan, array)
+    wrong = np.isinf(array) if missing else ~np.isfinite(array)
+    if wrong.any():
+        row = int(np.argwhere(wrong)[0, 0])
+        bad = "infinity" if missing else "NaN or infinity"
+        raise ShapeError(f"point {row} contains {bad}; remove or impute it")
     return array
 
 
@@ -203,16 +236,28 @@ def number_keys(keys: Sequence[Hashable]) -> IntArray:
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
-def byte_keys(array: NDArray[Any]) -> list[Any]:
+def byte_keys(array: NDArray[Any] | csr_array) -> list[Any]:
     """The bytes of every row: equal exactly for equal rows, and sortable."""
-    rows = np.ascontiguousarray(array).reshape(len(array), -1)
-    if rows.size == 0 or rows.dtype == object:
+    if sparse.issparse(array):
+        return _sparse_keys(array)
+    rows = np.ascontiguousarray(array).reshape(len(array), math.prod(array.shape[1:]))
+    if rows.size == 0:
         return [row.tobytes() for row in rows]
     joined = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))
     result: list[Any] = joined.reshape(-1).tolist()
     return result
 
 
+def _sparse_keys(matrix: csr_array) -> list[Any]:
+    rows = sparse.csr_array(matrix, copy=True)
+    rows.sum_duplicates()  # and sorts the columns of every row
+    rows.eliminate_zeros()
+    spans = zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist())
+    places = rows.indices.astype(np.int64)
+    return [places[a:b].tobytes() + rows.data[a:b].tobytes() for a, b in spans]
+
+
+@checked
 class AbstractOrbits(TransformationSet):
     """Orbits on a finite pool, given by a number per pool point; points are pool indices.
 
@@ -281,6 +326,7 @@ class AbstractOrbits(TransformationSet):
         return result
 
 
+@checked
 class MapSet(TransformationSet):
     """Maps of a finite pool into itself that need not form a group; points are pool indices.
 
@@ -341,6 +387,8 @@ class MapSet(TransformationSet):
 
 
 def _pool_indices(X: ArrayLike, size: int) -> IntArray:
+    if fault := array_fault(X, kinds="biuf"):
+        raise ShapeError(f"points must be a list of pool indices: {fault}")
     array = np.asarray(X)
     if array.size == 0:
         return np.zeros(0, dtype=np.int64)

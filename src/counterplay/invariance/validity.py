@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
-from counterplay.core.validation import BoolArray, FloatArray, check_int
-from counterplay.invariance.errors import ShapeError
-from counterplay.invariance.transformations import TransformationSet, number_keys
+from counterplay.core.validation import BoolArray, FloatArray, check_int, check_size
+from counterplay.invariance.transformations import MOST_NUMBERS, TransformationSet, number_keys
+from counterplay.tables import Labels
 
 _Laws = tuple[bool, bool, bool, tuple[int, int] | None]  # identity, closed, inverses, witness
 
 
+@checked
 @dataclass(frozen=True)
 class ValidityReport(Report):
     """What a set of transformations does on data: is it a group, do labels fit?
@@ -90,8 +93,9 @@ class ValidityReport(Report):
         )
 
 
+@checked
 def check_validity(
-    group: TransformationSet, X: ArrayLike, y: ArrayLike | None = None, *, n_points: int = 50
+    group: TransformationSet, X: Any, y: Any = None, *, n_points: int = 50
 ) -> ValidityReport:
     """Check the group laws on (at most ``n_points`` of) the data, and labels inside orbits.
 
@@ -107,16 +111,15 @@ def check_validity(
     some = points[: check_int(n_points, "n_points", low=1)]
     laws: _Laws = (True, True, True, None)
     if math.isfinite(group.order) and not group.proved_group:
+        check_size(group.order**2 * some.size, MOST_NUMBERS, "numbers in products of images")
         laws = _group_laws(group, some)
     keys = group.orbit_key(points) if all(laws[:3]) else group.point_key(points)
     ids = number_keys(keys)
     counts = np.bincount(ids)
     conflicts: tuple[int, ...] = ()
     if y is not None:
-        labels = np.asarray(y)
-        if labels.shape != (len(points),):
-            raise ShapeError(f"y must have length {len(points)}, got shape {labels.shape}")
-        pairs = np.unique(np.column_stack([ids, np.unique(labels, return_inverse=True)[1]]), axis=0)
+        labels = Labels.of(y, rows=len(points))
+        pairs = np.unique(np.column_stack([ids, labels.codes]), axis=0)
         mixed = np.bincount(pairs[:, 0], minlength=counts.size) > 1
         conflicts = tuple(np.flatnonzero(mixed[ids]).tolist())
     repeated = int((counts[ids] > 1).sum())

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import IntArray
 from counterplay.core.version_space import VersionSpace
@@ -64,6 +65,7 @@ class QueryAlgorithm(ABC):
     def cost_matrix(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Expected number of queries of each agent for each target, ``(N, k)``."""
 
+    @checked
     def expected_costs(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Expected number of queries of each agent under the prior; Fractions in exact mode."""
         return expected(problem, self.cost_matrix(problem, coalition))
@@ -108,10 +110,12 @@ class TreeAlgorithm(QueryAlgorithm):
     def _build(self, restriction: Restriction, m: int) -> QueryTree:
         """Build the tree of a restricted problem; ``m`` is the size of the full pool."""
 
+    @checked
     def tree(self, problem: PoolProblem, coalition: Members = None) -> QueryTree:
         """The query tree over rows and columns of ``problem.restrict(coalition).problem``."""
         return self._built(problem, coalition)[1]
 
+    @checked
     def cost_matrix(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Exact cost of every target, from the tree."""
         restriction, tree = self._built(problem, coalition)
@@ -119,6 +123,7 @@ class TreeAlgorithm(QueryAlgorithm):
         shares = owner_shares(tree, small.owner_mask, self._rule(restriction), small.is_exact)
         return full_costs(problem, restriction, tree.costs(shares))
 
+    @checked
     def start(
         self, problem: PoolProblem, coalition: Members = None, random_state: RandomState = None
     ) -> TreeState:

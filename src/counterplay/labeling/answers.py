@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_integer
 from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, FloatArray
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked
 @dataclass(frozen=True)
 class Answer:
     """Event: somebody gave a label, here as its code 0, 1, ..."""
@@ -31,6 +33,7 @@ class Answer:
     label: int
 
 
+@checked
 @dataclass(frozen=True)
 class Retraction:
     """Event: the answers for a point were taken back."""
@@ -38,6 +41,7 @@ class Retraction:
     point: int
 
 
+@checked
 @dataclass(frozen=True)
 class NoiseAssumed:
     """Event: from here on an answer may be wrong with this probability."""
@@ -48,6 +52,7 @@ class NoiseAssumed:
 Event: TypeAlias = Answer | Retraction | NoiseAssumed
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class LabelingResult(Report):
     """Labels of a session, who gave them, and what they rest on.
@@ -102,7 +107,10 @@ class LabelingResult(Report):
         return "\n".join(lines)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per point: its label, who was asked and what he said, and whether it counted."""
+        """One row per point: its label, who was asked and what he said, and whether it counted.
+
+        The index is that of the pool, or the points' names.
+        """
         import pandas as pd
 
         given = {answer.point: answer for answer in self.answers}
@@ -115,10 +123,13 @@ class LabelingResult(Report):
                 "overruled": [a in self.overruled for a in asked],
                 "confidence_if_realizable": self.confidence_if_realizable,
             },
-            index=pd.Index([self.problem.point_name(x) for x in range(self.problem.m)]),
+            index=pd.RangeIndex(self.problem.m)
+            if self.problem.point_ids is None
+            else pd.Index(self.problem.point_ids),
         )
 
 
+@checked
 def smallest_conflict(problem: PoolProblem, answers: Sequence[Answer]) -> tuple[Answer, ...]:
     """A smallest set of answers that no labeling agrees with: a minimum hitting set.
 

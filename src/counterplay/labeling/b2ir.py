@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator, spawn
 from counterplay.core.validation import (
@@ -24,6 +25,7 @@ from counterplay.core.validation import (
     check_choice,
     check_open_fraction,
     check_positive_int,
+    check_size,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.labeling import bounds
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked
 class B2IR(QueryAlgorithm):
     """Wrap a baseline so that nobody expects more queries than alone.
 
@@ -105,6 +108,7 @@ class B2IR(QueryAlgorithm):
             alone[i] = self.own_baseline(i).expected_costs(problem, (i,))[i]
         return tuple(int(i) for i in np.flatnonzero(greater(joint, alone)))
 
+    @checked
     def cost_matrix(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Joint costs, with the columns of S replaced by their costs alone."""
         members = problem.check_coalition(coalition)
@@ -121,6 +125,7 @@ class B2IR(QueryAlgorithm):
             costs[:, i] = column
         return costs
 
+    @checked
     def start(
         self, problem: PoolProblem, coalition: Members = None, random_state: RandomState = None
     ) -> B2IRState:
@@ -202,6 +207,7 @@ def _replayed_costs(algorithm: B2IR, problem: PoolProblem, members: Coalition) -
     return np.array(rows)
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class SafeViolators(Report):
     """Agents who label alone first, with the evidence.
@@ -240,6 +246,7 @@ class SafeViolators(Report):
         return pd.DataFrame({"mean": self.mean, "width": self.width, "alone_first": alone})
 
 
+@checked
 def safe_violators_mc(
     problem: PoolProblem,
     baseline: QueryAlgorithm,
@@ -262,6 +269,7 @@ def safe_violators_mc(
     (0, 1)
     """
     M = check_positive_int(n_targets, "n_targets")
+    check_size(M, 10**6 if baseline.deterministic else 10**5, "targets")
     delta = check_open_fraction(delta, "delta")
     check_choice(bound, "bound", ("hoeffding", "bernstein"))
     rng = generator(random_state)

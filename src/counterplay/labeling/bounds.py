@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     check_int,
     check_open_fraction,
@@ -15,6 +16,7 @@ from counterplay.core.validation import (
 )
 
 
+@checked
 def gbs_queries(optimum: float, smallest_prior: float) -> float:
     """Most expected queries of GBS: 4 Q* ln(1 / min prior) (Lemma 6.1; Dasgupta 2004).
 
@@ -27,6 +29,7 @@ def gbs_queries(optimum: float, smallest_prior: float) -> float:
     return 4.0 * check_real(optimum, "optimum", low=0.0) * math.log(1.0 / smallest)
 
 
+@checked
 def sir_total(ir_total: float, eps: float, m: int, largest_partial: float) -> float:
     """Expected total of the SIR mixture: at most (1 - eps/m) Q(IR) + eps/m * max Q(O_i).
 
@@ -42,6 +45,7 @@ def sir_total(ir_total: float, eps: float, m: int, largest_partial: float) -> fl
     return (1.0 - share) * ir + share * check_real(largest_partial, "largest_partial", low=0.0)
 
 
+@checked
 def sir_slack(eps: float, k: int, m: int, gap: float) -> float:
     """What agent i gains at least in the SIR mixture: eps / (k m) times her gain under O_i.
 
@@ -56,6 +60,7 @@ def sir_slack(eps: float, k: int, m: int, gap: float) -> float:
     return share * check_real(gap, "gap", low=0.0)
 
 
+@checked
 def pruned_queries(alone: float, smallest_prior: float) -> float:
     """Most expected queries of the agent whom a pruned protocol favours: a_i - min prior.
 
@@ -70,6 +75,7 @@ def pruned_queries(alone: float, smallest_prior: float) -> float:
     return check_real(alone, "alone", low=0.0) - smallest
 
 
+@checked
 def counterexample_joint(n: int, delta: float = 0.0) -> float:
     """Agent 1's expected queries under joint GBS on ``gbs_counterexample(n, delta)``.
 
@@ -81,9 +87,10 @@ def counterexample_joint(n: int, delta: float = 0.0) -> float:
     11.375
     """
     n, delta = check_int(n, "n", low=3), _check_delta(delta)
-    return n / 4 + 11 / 8 - 7 / (8 * 3.0 ** (n - 1)) + 2 * delta * (n - 2)
+    return n / 4 + 11 / 8 - 7 / 8 * 3.0 ** (1 - n) + 2 * delta * (n - 2)
 
 
+@checked
 def counterexample_alone(n: int, delta: float = 0.0) -> float:
     """Agent 1's expected queries alone on ``gbs_counterexample(n, delta)``; tends to 8/3 + 2 delta.
 
@@ -95,13 +102,14 @@ def counterexample_alone(n: int, delta: float = 0.0) -> float:
     2.6667
     """
     n, delta = check_int(n, "n", low=3), _check_delta(delta)
-    return 8 / 3 - 9 / (8 * 3.0 ** (n - 1)) + 2 * delta
+    return 8 / 3 - 9 / 8 * 3.0 ** (1 - n) + 2 * delta
 
 
 def _check_delta(delta: float) -> float:
     return check_real(delta, "delta", low=0.0, high=1 / 24, open_high=True)
 
 
+@checked
 def monte_carlo_width(pool_size: int, k: int, n_targets: int, delta: float) -> float:
     """Width of the one-sided bound of ``safe_violators_mc``: |X_i| sqrt(2 ln(k / delta) / M).
 
@@ -116,6 +124,7 @@ def monte_carlo_width(pool_size: int, k: int, n_targets: int, delta: float) -> f
     return check_positive_int(pool_size, "pool_size") * math.sqrt(2.0 * math.log(ratio) / targets)
 
 
+@checked
 def empirical_bernstein_width(
     pool_size: int, k: int, n_targets: int, delta: float, variance: float
 ) -> float:
@@ -138,6 +147,7 @@ def empirical_bernstein_width(
     return spread + 14 * size * log / (3 * (M - 1))
 
 
+@checked
 def halfspace_labelings(m: int) -> int:
     """Labelings of m points in general position in the plane by halfspaces: m(m-1) + 2.
 

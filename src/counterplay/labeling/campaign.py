@@ -7,31 +7,38 @@ Source: docs/theory/06-labeling.md, "Sessions with people".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import numbers
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.report import Report
-from counterplay.core.validation import IntArray, check_choice
+from counterplay.core.validation import check_choice
 from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm, TreeAlgorithm
 from counterplay.labeling.answers import assumption
 from counterplay.labeling.b2ir import B2IR
+from counterplay.labeling.committee import Committee, check_number, coded
 from counterplay.labeling.gbs import GBS
 from counterplay.labeling.mixture import ProtocolMixture, check_assumption2, sir_mixture
 from counterplay.labeling.model import PoolProblem
 from counterplay.labeling.report import IncentiveReport, incentive_report
 from counterplay.labeling.session import LabelingSession
+from counterplay.tables import Labels, Table
+from counterplay.tables.cells import shown
+from counterplay.tables.table import check_groups, check_same_rows
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class CampaignPlan(Report):
     """Who labels what, what it costs everybody, and the certificate.
@@ -96,31 +103,34 @@ class CampaignPlan(Report):
         return draw_tree(self.problem, protocol, ax=ax)
 
 
+@checked
 def plan_campaign(
-    pool: ArrayLike,
+    pool: Any,
     *,
-    owners: ArrayLike | Sequence[ArrayLike],
+    owners: Any,
     hypotheses: Any,
     weights: ArrayLike | None = None,
     baseline: TreeAlgorithm | None = None,
     incentive: Literal["ir", "sir"] = "ir",
     eps: float = 0.1,
     agent_names: Sequence[str] | None = None,
-    point_ids: Sequence[str] | None = None,
+    point_ids: Sequence[Hashable] | None = None,
 ) -> CampaignPlan:
     """Plan who labels which point so that nobody does more work than alone.
 
     Parameters
     ----------
     pool:
-        Features of the points, one row each; models are asked to predict exactly this object, so
-        frames stay frames and sparse matrices sparse.
+        The points, one row each: a frame, an array, a sparse matrix, texts, images, or single
+        numbers. Each model gets the columns that it was fitted on, by name.
     owners:
-        One owner per row (any values), or one list of row numbers per party (overlaps allowed).
+        One owner per row (numbers or texts), or a list with one list of row numbers per party
+        (overlaps allowed).
     hypotheses:
-        Fitted classifiers (a committee), ``"halfspaces"`` (two features), ``"thresholds"`` (one
-        feature), ``"stumps"`` (one of the features, one cut, either side), a ``FiniteClass`` on the
-        pool, or a matrix of labelings.
+        A list of fitted classifiers (a committee), ``"halfspaces"`` (two features),
+        ``"thresholds"`` (one feature), ``"stumps"`` (one of the features, one cut, either side), a
+        ``FiniteClass`` on the pool, or a matrix of labelings, one row each. Labels may be numbers
+        or texts.
     weights:
         Prior weight of each hypothesis; equal by default.
     baseline:
@@ -133,7 +143,7 @@ def plan_campaign(
     agent_names:
         Names of the parties for reports.
     point_ids:
-        Names of the points for reports.
+        Names of the points for reports; default the index of a frame.
 
     Examples
     --------
@@ -143,15 +153,15 @@ def plan_campaign(
     (True, 3.0, 4.375)
     """
     check_choice(incentive, "incentive", ("ir", "sir"))
-    n = int(np.shape(pool)[0])
-    names, columns = _owners(owners, n)
-    labelings, classes = _labelings(hypotheses, pool, n)
+    table = _pool(pool)
+    names, columns = _owners(owners, pool, len(table))
+    labelings, classes = _labelings(hypotheses, table)
     problem = PoolProblem.from_labelings(
         labelings,
         weights,
         columns,
         n_classes=max(2, len(classes)),
-        point_ids=point_ids,
+        point_ids=_row_names(table.index) if point_ids is None else point_ids,
         agent_names=names if agent_names is None else agent_names,
     )
     rule = GBS() if baseline is None else baseline
@@ -160,56 +170,71 @@ def plan_campaign(
     return CampaignPlan(problem, protocol, report, check_assumption2(problem).failing, classes)
 
 
-def _owners(owners: Any, n: int) -> tuple[list[str], list[IntArray]]:
-    if len(owners) and all(np.ndim(entry) == 1 for entry in owners):
-        pools = [np.asarray(entry, dtype=np.int64) for entry in owners]
-        return [f"party {i + 1}" for i in range(len(pools))], pools
-    import pandas as pd
-
-    labels = np.asarray(owners)
-    if labels.shape != (n,):
-        raise InvalidInputError(
-            f"owners must name one owner for each of the {n} points, got shape {labels.shape}"
-        )
-    missing = np.flatnonzero(pd.isna(labels))
-    if missing.size:
-        raise InvalidInputError(
-            f"row {missing[0]} has no owner; give every row an owner or drop it"
-        )
-    if labels.dtype == object:  # owners of different kinds cannot be sorted
-        labels = np.array([str(label) for label in labels])
-    values = np.unique(labels)
-    numeric = values.dtype.kind in "iuf"
-    names = [f"party {value}" if numeric else str(value) for value in values]
-    return names, [np.flatnonzero(labels == value) for value in values]
+def _pool(pool: Any) -> Table:
+    """Read the pool; single numbers are a table with one column."""
+    if isinstance(pool, pd.Series) and pd.api.types.is_numeric_dtype(pool.dtype):
+        pool = pool.to_frame()
+    if isinstance(pool, list | tuple) and all(isinstance(cell, numbers.Real) for cell in pool):
+        pool = np.array(pool, dtype=np.float64)
+    if isinstance(pool, np.ndarray) and pool.ndim == 1 and pool.dtype.kind in "fiub":
+        pool = pool[:, None]
+    return Table.of(pool, what="pool")
 
 
-def _labelings(hypotheses: Any, pool: Any, n: int) -> tuple[NDArray[Any], tuple[Any, ...]]:
+def _owners(owners: Any, pool: Any, n: int) -> tuple[list[str], list[Any]]:
+    """Names of the parties and the rows of each."""
+    if isinstance(owners, list | tuple) and all(map(_is_list, owners)):
+        return [f"party {i + 1}" for i in range(len(owners))], list(owners)
+    check_same_rows(pool, owners, "pool", "owners")
+    parties = Labels.of(check_groups(owners, n, "owners"), what="owners")
+    numbered = not any(isinstance(party, str) for party in parties.classes)
+    names = [f"party {party}" if numbered else str(party) for party in parties.classes]
+    return names, [np.flatnonzero(parties.codes == code) for code in range(len(names))]
+
+
+def _is_list(entry: Any) -> bool:
+    return isinstance(entry, list | tuple | range | np.ndarray | pd.Index) and np.ndim(entry) == 1
+
+
+def _labelings(hypotheses: Any, pool: Table) -> tuple[NDArray[Any], tuple[Any, ...]]:
     """The labelings as codes 0, 1, ... and the labels people use."""
     if isinstance(hypotheses, str):
-        return _listed(hypotheses, np.asarray(pool)).labels, (0, 1)
+        return _listed(hypotheses, pool).labels, (0, 1)
     if isinstance(hypotheses, FiniteClass):
-        return hypotheses.labels, (0, 1)
-    members = list(hypotheses) if not isinstance(hypotheses, np.ndarray) else None
-    if members and all(hasattr(member, "predict") for member in members):
-        return _predicted(members, pool)
-    matrix = np.asarray(hypotheses)
-    if matrix.ndim != 2 or matrix.shape[1] != n:
+        matrix: NDArray[Any] = hypotheses.labels
+    elif isinstance(hypotheses, list | tuple) and any(hasattr(h, "predict") for h in hypotheses):
+        classes, codes = Committee.of(hypotheses).labelings(pool)
+        return codes, classes
+    else:
+        matrix = _matrix(hypotheses)
+    if matrix.ndim != 2 or matrix.shape[1] != len(pool) or not len(matrix):
         raise InvalidInputError(
             "hypotheses must be fitted classifiers, 'halfspaces', 'thresholds', 'stumps', a "
-            "FiniteClass or a matrix with one column per point, got "
-            f"{type(hypotheses).__name__}"
+            f"FiniteClass or a matrix with one column for each of {len(pool)} points, got "
+            f"{type(hypotheses).__name__} with shape {matrix.shape}"
         )
-    values = np.unique(matrix)
-    if np.isin(values, (0, 1)).all():
-        return matrix, (0, 1)
-    return np.searchsorted(values, matrix), tuple(values.tolist())
+    classes, codes = coded(matrix, "the matrix of labelings")
+    check_number(classes)
+    if set(classes) <= {0, 1}:
+        return matrix.astype(np.uint8), (0, 1)
+    return codes, classes
 
 
-def _listed(name: str, pool: NDArray[Any]) -> FiniteClass:
+def _matrix(hypotheses: Any) -> NDArray[Any]:
+    try:
+        found = np.asarray(hypotheses)
+        # texts beside numbers: the numbers must stay numbers
+        return found if found.dtype.kind != "U" else np.asarray(hypotheses, dtype=object)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"hypotheses must be fitted classifiers or a matrix, got {shown(hypotheses)}"
+        ) from None
+
+
+def _listed(name: str, pool: Table) -> FiniteClass:
     """A class of labelings by its name."""
     check_choice(name, "hypotheses", ("halfspaces", "thresholds", "stumps"))
-    X = pool[:, None] if pool.ndim == 1 else pool
+    X = pool.numbers().reshape(len(pool), -1)
     if name == "stumps":
         rows = [FiniteClass.thresholds(column, direction="both").labels for column in X.T]
         return FiniteClass.from_matrix(np.vstack(rows)).deduplicated().unique
@@ -218,13 +243,6 @@ def _listed(name: str, pool: NDArray[Any]) -> FiniteClass:
     return FiniteClass.halfspaces_2d(X) if name == "halfspaces" else FiniteClass.thresholds(X[:, 0])
 
 
-def _predicted(members: list[Any], pool: Any) -> tuple[NDArray[Any], tuple[Any, ...]]:
-    """What fitted classifiers say about the pool, and the labels they know."""
-    X = pool if hasattr(pool, "shape") and len(pool.shape) == 2 else np.asarray(pool)
-    X = X[:, None] if len(X.shape) == 1 else X
-    rows = np.stack([np.asarray(member.predict(X)) for member in members])
-    trained = [np.asarray(m.classes_) for m in members if hasattr(m, "classes_")]
-    known = np.unique(np.concatenate(trained)) if len(trained) == len(members) else np.unique(rows)
-    if not np.isin(rows, known).all():
-        raise InvalidInputError("a hypothesis predicts a label that it was not trained on")
-    return np.searchsorted(known, rows), tuple(known.tolist())
+def _row_names(index: pd.Index) -> tuple[Any, ...] | None:
+    """The user's names of the rows; None if they are just numbered."""
+    return None if index.equals(pd.RangeIndex(len(index))) else tuple(index.tolist())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_linear
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _MOST_AGENTS = 12
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class CoalitionTable(Report):
     """Expected costs in every coalition, and what follows.
@@ -133,6 +135,7 @@ class CoalitionTable(Report):
         return pd.DataFrame(rows).set_index("coalition")
 
 
+@checked
 def compute_equilibria(
     problem: PoolProblem,
     baseline: QueryAlgorithm,

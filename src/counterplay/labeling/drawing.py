@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
 from counterplay.errors import InvalidInputError
@@ -24,6 +25,7 @@ _MOST_LEAVES = 64
 _FREE = "////"
 
 
+@checked
 def draw_tree(
     problem: PoolProblem,
     algorithm: QueryAlgorithm,

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.bits import unique_rows
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
@@ -33,6 +34,7 @@ RTOL = 1e-12  # values this close to the best, relatively, count as ties
 _BLOCK = 1 << 24  # matrix entries the level builder expands at once
 
 
+@checked
 class GBS(TreeAlgorithm):
     """Generalized binary search, the standard efficient query algorithm.
 

@@ -9,11 +9,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from counterplay.core.validation import check_int, check_positive_int
+from counterplay.core.arguments import checked
+from counterplay.core.validation import check_int, check_positive_int, check_size, shorten
 from counterplay.errors import InvalidInputError
 from counterplay.labeling.model import PoolProblem
 
 
+@checked
 def threshold_example(*, five: bool = False) -> PoolProblem:
     """Four (or five) thresholds on seven points of two agents; alone each needs 2 queries.
 
@@ -34,6 +36,7 @@ def threshold_example(*, five: bool = False) -> PoolProblem:
     )
 
 
+@checked
 def gbs_counterexample(n: int, delta: Fraction | float = 0, *, exact: bool = True) -> PoolProblem:
     """The instance on which joining costs agent 1 about n/4 queries instead of 8/3.
 
@@ -49,9 +52,10 @@ def gbs_counterexample(n: int, delta: Fraction | float = 0, *, exact: bool = Tru
     305083/78732 46655/17496
     """
     n = check_int(n, "n", low=3)
+    check_size(n, 2000, "levels")
     shift = Fraction(delta).limit_denominator(10**12)
     if not 0 <= shift < Fraction(1, 24):
-        raise InvalidInputError(f"delta must be in [0, 1/24), got {delta}")
+        raise InvalidInputError(f"delta must be in [0, 1/24), got {shorten(delta)}")
     rows, weights = [np.zeros(n + 3, dtype=np.uint8)], [Fraction(1, 4) + 2 * shift]
     for with_first in (False, True):
         for j in (1,) if with_first else (1, 2):
@@ -71,6 +75,7 @@ def gbs_counterexample(n: int, delta: Fraction | float = 0, *, exact: bool = Tru
     return PoolProblem.from_labelings(np.array(rows), values, agents, exact=exact, point_ids=ids)
 
 
+@checked
 def gbs_violation_7x6() -> PoolProblem:
     """Seven labelings of six points on which joint GBS hurts agent 1 under every tie order.
 
@@ -90,6 +95,7 @@ def gbs_violation_7x6() -> PoolProblem:
     )
 
 
+@checked
 def independent_points(k: int) -> PoolProblem:
     """One point per agent and all labelings: nobody can help anybody.
 
@@ -99,10 +105,12 @@ def independent_points(k: int) -> PoolProblem:
     PoolProblem(8 labelings, 3 points, 3 agents, exact)
     """
     k = check_positive_int(k, "k")
+    check_size(k, 16, "independent points")
     labels = (np.arange(2**k)[:, None] >> np.arange(k)) & 1
     return PoolProblem.from_labelings(labels, [1] * 2**k, [[i] for i in range(k)], exact=True)
 
 
+@checked
 def identical_pools(k: int = 4, m: int = 7) -> PoolProblem:
     """All agents own the same ``m`` points on a line, labeled by one of m + 1 thresholds.
 
@@ -113,11 +121,14 @@ def identical_pools(k: int = 4, m: int = 7) -> PoolProblem:
     3/4
     """
     m = check_positive_int(m, "m")
+    check_size(m, 5000, "points")
+    check_size(check_positive_int(k, "k"), 1000, "agents")
     labels = np.arange(m) >= np.arange(m + 1)[:, None]
-    pools = [np.arange(m)] * check_positive_int(k, "k")
+    pools = [np.arange(m)] * k
     return PoolProblem.from_labelings(labels, [1] * (m + 1), pools, exact=True)
 
 
+@checked
 def correlated_pairs() -> PoolProblem:
     """Assumption 1 without Assumption 2: a full product whose prior correlates the two agents.
 
@@ -132,6 +143,7 @@ def correlated_pairs() -> PoolProblem:
     return PoolProblem.from_labelings(np.array(rows), weights, [[0, 1], [2, 3]], exact=True)
 
 
+@checked
 def weak_pruning_trap() -> PoolProblem:
     """All labelings of (a, b | z) but a=b=0, z=1: pruning must use the answers already given.
 

@@ -17,9 +17,16 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import Status, minimize_linear
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_choice, check_real
+from counterplay.core.validation import (
+    FloatArray,
+    check_choice,
+    check_positive_int,
+    check_real,
+    shorten,
+)
 from counterplay.errors import InfeasibleError, InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm, State, TreeAlgorithm, expected
 from counterplay.labeling.b2ir import B2IR
@@ -37,6 +44,7 @@ class NotStrictlyImprovable(InfeasibleError):
         self.agents = tuple(agents)
 
 
+@checked
 class ProtocolMixture(QueryAlgorithm):
     """Draw one protocol before the first query, then follow it.
 
@@ -58,7 +66,7 @@ class ProtocolMixture(QueryAlgorithm):
 
     deterministic: ClassVar[bool] = False
 
-    def __init__(self, components: Sequence[QueryAlgorithm], weights: Sequence[Any]) -> None:
+    def __init__(self, components: Sequence[QueryAlgorithm], weights: Sequence[float]) -> None:
         if len(components) != len(weights) or not components:
             raise InvalidInputError("a mixture needs one weight per component")
         if any(weight < 0 for weight in weights) or abs(float(sum(weights)) - 1.0) > 1e-9:
@@ -72,6 +80,7 @@ class ProtocolMixture(QueryAlgorithm):
         rng = generator(random_state)
         return rng.choice(len(self.components), size=size, p=probabilities / probabilities.sum())
 
+    @checked
     def start(
         self, problem: PoolProblem, coalition: Members = None, random_state: RandomState = None
     ) -> State:
@@ -79,6 +88,7 @@ class ProtocolMixture(QueryAlgorithm):
         rng = generator(random_state)
         return self.components[int(self.draw(rng))].start(problem, coalition, rng)
 
+    @checked
     def cost_matrix(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Weighted sum of the components' cost matrices."""
         kind = object if problem.is_exact else np.float64
@@ -94,6 +104,7 @@ class ProtocolMixture(QueryAlgorithm):
         return f"{type(self).__name__}({parts})"
 
 
+@checked
 class SIRMixture(ProtocolMixture):
     """The mixture of Lemma 6.2: IR with probability 1 - eps/m, favour agent i with eps/(k m) each.
 
@@ -126,10 +137,15 @@ class SIRMixture(ProtocolMixture):
     """
 
     def __init__(
-        self, ir: QueryAlgorithm, partial: Sequence[QueryAlgorithm], eps: Any, m: int
+        self, ir: QueryAlgorithm, partial: Sequence[QueryAlgorithm], eps: Fraction | float, m: int
     ) -> None:
+        m = check_positive_int(m, "m")
         if not 0 < eps <= m:
-            raise InvalidInputError(f"eps must be in (0, {m}], the size of the pool; got {eps}")
+            raise InvalidInputError(
+                f"eps must be in (0, {m}], the size of the pool; got {shorten(eps)}"
+            )
+        if not partial:
+            raise InvalidInputError("partial must have one protocol per agent")
         step = Fraction(eps) / m if isinstance(eps, Fraction | int) else float(eps) / m
         one: Any = Fraction(1) if isinstance(step, Fraction) else 1.0
         share = step / len(partial)
@@ -137,8 +153,13 @@ class SIRMixture(ProtocolMixture):
         self.eps = eps
 
 
+@checked
 def sir_mixture(
-    baseline: TreeAlgorithm, problem: PoolProblem, eps: Any, *, allow_weak: bool = False
+    baseline: TreeAlgorithm,
+    problem: PoolProblem,
+    eps: Fraction | float,
+    *,
+    allow_weak: bool = False,
 ) -> SIRMixture:
     """Build the efficient SIR mixture for ``baseline``: B2IR and the pruned protocols.
 
@@ -170,6 +191,7 @@ def sir_mixture(
     return SIRMixture(ir, partial, eps, problem.m)
 
 
+@checked
 @dataclass(frozen=True)
 class OptimalMixture:
     """Mixture weights found by linear programming.
@@ -189,6 +211,7 @@ class OptimalMixture:
     total: float
 
 
+@checked
 def optimal_mixture(
     components: Sequence[QueryAlgorithm],
     baseline: QueryAlgorithm | list[QueryAlgorithm],
@@ -212,6 +235,8 @@ def optimal_mixture(
     """
     eps = check_real(eps, "eps", low=0.0)
     check_choice(measure, "measure", ("absolute", "relative"))
+    if not components:
+        raise InvalidInputError("a mixture needs at least one component")
     costs = [expected(problem, c.cost_matrix(problem)).astype(np.float64) for c in components]
     Q: FloatArray = np.stack(costs, axis=1)  # (k, components)
     alone = expected(problem, alone_costs(baseline, problem)).astype(np.float64)
@@ -240,6 +265,7 @@ def optimal_mixture(
     return OptimalMixture(mixture, best, float(total @ weights))
 
 
+@checked
 @dataclass(frozen=True)
 class AssumptionCheck:
     """Whether a condition holds, per agent.
@@ -265,6 +291,7 @@ class AssumptionCheck:
         return tuple(i for i, holds in enumerate(self.holds) if not holds)
 
 
+@checked
 def check_assumption1(problem: PoolProblem, optimal: OptimalTree | None = None) -> AssumptionCheck:
     """Do the others' labels lower the *optimal* number of queries of each agent? Small instances.
 
@@ -286,6 +313,7 @@ def check_assumption1(problem: PoolProblem, optimal: OptimalTree | None = None) 
     return AssumptionCheck(tuple(bool(gap > tolerance) for gap in gaps), tuple(gaps))
 
 
+@checked
 def check_assumption2(problem: PoolProblem) -> AssumptionCheck:
     """Does some labeling of the others rule out a labeling of each agent's pool? Any prior.
 

@@ -8,7 +8,7 @@ Source: docs/theory/06-labeling.md, "Setting".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,19 +17,28 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.bits import Words, pack_rows, unique_rows
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    array_fault,
+    check_int,
+)
 from counterplay.core.version_space import VersionSpace
 from counterplay.core.weights import Weights, check_weights
 from counterplay.errors import InvalidInputError
 
+MOST_LABELS = 255  # codes of labels are bytes
 LabelMatrix: TypeAlias = NDArray[np.uint8]
 Coalition: TypeAlias = tuple[int, ...]
 Members: TypeAlias = Iterable[int] | None
 """Agents that work together; None is everybody."""
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class PoolProblem:
     """Pools of unlabeled points, their owners, and the labelings that are possible.
@@ -48,7 +57,7 @@ class PoolProblem:
     n_classes:
         How many labels there are; 2 unless told otherwise.
     point_ids:
-        Names of the points for reports.
+        Names of the points, such as the index of a frame; results are indexed by them.
     agent_names:
         Names of the agents for reports.
 
@@ -69,13 +78,22 @@ class PoolProblem:
     weights: Weights
     agents: tuple[IntArray, ...]
     n_classes: int = 2
-    point_ids: tuple[str, ...] | None = None
+    point_ids: tuple[Hashable, ...] | None = None
     agent_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        if self.H.ndim != 2 or 0 in self.H.shape or self.H.dtype != np.uint8:
+            raise InvalidInputError(
+                "H must be a matrix of bytes with at least one labeling and one point, got "
+                f"{self.H.dtype} of shape {self.H.shape}; use from_labelings"
+            )
         n, m = self.H.shape
-        if n == 0:
-            raise InvalidInputError("a pool problem needs at least one labeling")
+        top = check_int(self.n_classes, "n_classes", low=2, high=MOST_LABELS) - 1
+        if self.H.max() > top:
+            raise InvalidInputError(f"labels must be 0 to {top}, got {self.H.max()}")
+        if self.weights.shape != (n,) or not (self.weights > 0).all():
+            raise InvalidInputError(f"weights must be {n} positive numbers")
+        object.__setattr__(self, "agents", _check_agents(self.agents, m))
         if self.point_ids is not None and len(self.point_ids) != m:
             raise InvalidInputError(f"point_ids must have {m} names, got {len(self.point_ids)}")
         if self.agent_names is not None and len(self.agent_names) != len(self.agents):
@@ -86,6 +104,7 @@ class PoolProblem:
             array.setflags(write=False)
 
     @classmethod
+    @checked
     def from_labelings(
         cls,
         labels: ArrayLike,
@@ -94,11 +113,11 @@ class PoolProblem:
         *,
         exact: bool = False,
         n_classes: int = 2,
-        point_ids: Sequence[str] | None = None,
+        point_ids: Sequence[Hashable] | None = None,
         agent_names: Sequence[str] | None = None,
     ) -> PoolProblem:
         """Check the labelings, drop rows of weight zero, merge equal rows by adding weights."""
-        n_classes = check_int(n_classes, "n_classes", low=2, high=255)
+        n_classes = check_int(n_classes, "n_classes", low=2, high=MOST_LABELS)
         H = _check_labelings(labels, n_classes)
         # Python integers beyond 2**63 would become floats in an array without a dtype.
         kind = object if exact else None
@@ -115,11 +134,12 @@ class PoolProblem:
             merged,
             _check_agents(agents, H.shape[1]),
             n_classes,
-            None if point_ids is None else tuple(map(str, point_ids)),
+            None if point_ids is None else tuple(point_ids),
             None if agent_names is None else tuple(map(str, agent_names)),
         )
 
     @classmethod
+    @checked
     def from_class(
         cls, hypotheses: FiniteClass, agents: Sequence[ArrayLike], *, exact: bool = False
     ) -> PoolProblem:
@@ -179,7 +199,10 @@ class PoolProblem:
 
     def point_name(self, point: int) -> str:
         """The point's name for reports."""
-        return self.point_ids[point] if self.point_ids else f"point {point}"
+        if not self.point_ids:
+            return f"point {point}"
+        name = self.point_ids[point]
+        return name if isinstance(name, str) else f"row {name}"
 
     def union(self, coalition: Iterable[int]) -> IntArray:
         """Columns owned by at least one member, increasing."""
@@ -243,6 +266,7 @@ class PoolProblem:
         return VersionSpace(self.N, self.weights, exact=self.is_exact)
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class Restriction:
     """A problem seen by a coalition, and how it maps to the full one.
@@ -285,7 +309,9 @@ def merge_rows(H: LabelMatrix, weights: Weights) -> tuple[LabelMatrix, Weights, 
 
 def column_order(first: ArrayLike, m: int, name: str) -> IntArray:
     """All columns 0 to m - 1, those listed in ``first`` before the others."""
-    columns = np.asarray(first, dtype=np.int64)
+    if fault := array_fault(first, kinds="iu"):
+        raise InvalidInputError(f"{name} must list column numbers: {fault}")
+    columns = np.asarray(first)
     if columns.ndim != 1 or np.unique(columns).size != columns.size:
         raise InvalidInputError(f"{name} must list different columns, best first")
     if columns.size and (columns.min() < 0 or columns.max() >= m):
@@ -303,6 +329,8 @@ def row_words(H: LabelMatrix) -> Words:
 
 
 def _check_labelings(labels: ArrayLike, n_classes: int) -> LabelMatrix:
+    if fault := array_fault(labels, kinds="biuf"):
+        raise InvalidInputError(f"labelings must be a matrix of label codes: {fault}")
     matrix = np.asarray(labels)
     if matrix.ndim != 2:
         raise InvalidInputError(f"labelings must be a matrix, got shape {matrix.shape}")
@@ -324,6 +352,8 @@ def _check_agents(agents: Sequence[ArrayLike], m: int) -> tuple[IntArray, ...]:
         raise InvalidInputError("agents must list the columns of at least one agent")
     pools = []
     for i, columns in enumerate(agents):
+        if fault := array_fault(columns, kinds="biuf"):
+            raise InvalidInputError(f"agent {i} must list column numbers: {fault}")
         pool = np.asarray(columns)
         if pool.ndim != 1 or pool.size == 0:
             raise InvalidInputError(f"agent {i} has an empty pool; leave it out or give it points")

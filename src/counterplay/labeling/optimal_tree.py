@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import check_choice, check_positive_int
 from counterplay.errors import InvalidInputError
@@ -30,6 +31,7 @@ class TooLargeError(InvalidInputError):
     """The exact optimum would need more version spaces than allowed."""
 
 
+@checked
 class OptimalTree(TreeAlgorithm):
     """An optimal query tree: least expected number of queries in total.
 
@@ -95,6 +97,7 @@ class OptimalTree(TreeAlgorithm):
         return builder.finish()
 
 
+@checked
 def optimal_cost(problem: PoolProblem, *, max_states: int = 2_000_000) -> Any:
     """Least expected number of queries that reveals every label; a Fraction in exact mode.
 

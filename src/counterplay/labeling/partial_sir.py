@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import BoolArray, IntArray, check_int
 from counterplay.errors import InvalidInputError
@@ -47,6 +48,7 @@ class PartialSIR(QueryAlgorithm):
         check_int(self.agent, "agent", low=0, high=problem.k - 1)
         return tuple(j for j in problem.everybody if j != self.agent)
 
+    @checked
     def cost_matrix(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Costs of the others from their run, of agent i from hers."""
         _whole(problem, coalition)
@@ -59,6 +61,7 @@ class PartialSIR(QueryAlgorithm):
         costs[:, self.agent] = own
         return costs
 
+    @checked
     def start(
         self, problem: PoolProblem, coalition: Members = None, random_state: RandomState = None
     ) -> State:
@@ -70,6 +73,7 @@ class PartialSIR(QueryAlgorithm):
         return _TwoStageState(problem, before, lambda rows: self._own_run(problem, rows, second))
 
 
+@checked
 class PrunedPartialSIR(PartialSIR):
     """The others run B2IR; then agent i walks her own tree, skipping labels that are implied.
 
@@ -179,6 +183,7 @@ class PrunedPartialSIR(PartialSIR):
         return f"PrunedPartialSIR({self.baseline!r}, agent={self.agent}{more})"
 
 
+@checked
 class OptPartialSIR(PartialSIR):
     """An optimal tree for the others, then an optimal tree for agent i given their labels.
 

@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new
 from counterplay.core.report import Report
-from counterplay.core.validation import BoolArray, FloatArray
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    check_float_array,
+    check_probabilities,
+)
+from counterplay.errors import InvalidInputError
 from counterplay.labeling.algorithm import QueryAlgorithm, expected
 from counterplay.labeling.model import PoolProblem
 
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 _TOL = 1e-12  # relative tolerance of comparisons in floating point
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class IncentiveReport(Report):
     """Expected queries alone and in a protocol, and what follows from comparing them.
@@ -133,6 +141,7 @@ class IncentiveReport(Report):
         return ax
 
 
+@checked
 def incentive_report(
     protocol: QueryAlgorithm | NDArray[Any],
     baseline: QueryAlgorithm | list[QueryAlgorithm],
@@ -151,9 +160,9 @@ def incentive_report(
     >>> incentive_report(B2IR(GBS()), GBS(), problem).is_ir
     True
     """
-    joint = protocol if isinstance(protocol, np.ndarray) else protocol.cost_matrix(problem)
+    joint = _joint_costs(protocol, problem)
     alone = alone_costs(baseline, problem)
-    prior = problem.prior if true_prior is None else np.asarray(true_prior)
+    prior = problem.prior if true_prior is None else _prior(true_prior, problem)
     worse = greater(joint, alone)
     if true_prior is None:
         together, by_itself = expected(problem, joint), expected(problem, alone)
@@ -164,11 +173,38 @@ def incentive_report(
     return IncentiveReport(by_itself, together, chance, names)
 
 
+def _joint_costs(protocol: Any, problem: PoolProblem) -> NDArray[Any]:
+    if isinstance(protocol, QueryAlgorithm):
+        return protocol.cost_matrix(problem)
+    exact = isinstance(protocol, np.ndarray) and protocol.dtype == object
+    costs = check_float_array(protocol, "protocol", ndim=2)
+    if costs.shape != (problem.N, problem.k):
+        raise InvalidInputError(
+            f"protocol must be an algorithm or a matrix of costs, {problem.N} labelings x "
+            f"{problem.k} agents, got shape {costs.shape}"
+        )
+    return protocol if exact else costs
+
+
+def _prior(true_prior: Any, problem: PoolProblem) -> NDArray[Any]:
+    exact = isinstance(true_prior, np.ndarray) and true_prior.dtype == object
+    prior = check_probabilities(true_prior, "true_prior")
+    if prior.shape != (problem.N,):
+        raise InvalidInputError(
+            f"true_prior must have {problem.N} probabilities, got shape {prior.shape}"
+        )
+    return np.asarray(true_prior) if exact else prior
+
+
 def alone_costs(
     baseline: QueryAlgorithm | list[QueryAlgorithm], problem: PoolProblem
 ) -> NDArray[Any]:
     """Cost of every target to every agent when it labels its own pool alone, ``(N, k)``."""
-    own = baseline if isinstance(baseline, list) else [baseline] * problem.k
+    own = [baseline] * problem.k if isinstance(baseline, QueryAlgorithm) else baseline
+    if len(own) != problem.k:
+        raise InvalidInputError(
+            f"baseline must be one algorithm, or one for each of {problem.k} agents, got {len(own)}"
+        )
     columns = [own[i].cost_matrix(problem, (i,))[:, i] for i in range(problem.k)]
     return np.stack(columns, axis=1)
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator, spawn
 from counterplay.core.validation import IntArray, check_positive_int
 from counterplay.labeling.algorithm import QueryAlgorithm, TreeAlgorithm, TreeState
@@ -27,6 +28,7 @@ from counterplay.labeling.tree import (
 )
 
 
+@checked
 class FixedOrderScan(TreeAlgorithm):
     """Ask the points in a fixed order, skipping labels that are already implied.
 
@@ -56,6 +58,7 @@ class FixedOrderScan(TreeAlgorithm):
         return scan_tree(restriction.problem, restriction.in_order(columns))
 
 
+@checked
 class RandomQuery(QueryAlgorithm):
     """Ask a uniformly random point whose label is not implied yet: the poor baseline.
 
@@ -92,6 +95,7 @@ class RandomQuery(QueryAlgorithm):
         self.assignment = check_rule(assignment)
         self.random_state = random_state
 
+    @checked
     def start(
         self, problem: PoolProblem, coalition: Members = None, random_state: RandomState = None
     ) -> TreeState:
@@ -100,6 +104,7 @@ class RandomQuery(QueryAlgorithm):
         scan = FixedOrderScan(rng.permutation(problem.m), assignment=self.assignment)
         return scan.start(problem, coalition, rng)
 
+    @checked
     def cost_matrix(self, problem: PoolProblem, coalition: Members = None) -> NDArray[Any]:
         """Exact expectation when there are few version spaces, else the mean of random orders."""
         restriction = problem.restrict(coalition)

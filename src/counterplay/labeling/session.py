@@ -10,16 +10,22 @@ Source: docs/theory/06-labeling.md, "Sessions with people".
 
 from __future__ import annotations
 
-import hashlib
-import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
+from counterplay.core.records import (
+    check_fingerprint,
+    read_record,
+    refusal,
+    require_state,
+    write_record,
+)
 from counterplay.core.seeds import generator
 from counterplay.core.session import Session
 from counterplay.core.transcript import Transcript
@@ -28,6 +34,7 @@ from counterplay.errors import (
     AssumptionWarning,
     ContradictionError,
     InvalidInputError,
+    InvalidStateError,
     ProtocolError,
 )
 from counterplay.labeling.algorithm import QueryAlgorithm, State
@@ -43,10 +50,21 @@ from counterplay.labeling.answers import (
 )
 from counterplay.labeling.gbs import best_split, label_masses
 from counterplay.labeling.model import PoolProblem
+from counterplay.labeling.saved import (
+    WHAT,
+    SavedAnswer,
+    SavedEvent,
+    SavedNoise,
+    SavedRetraction,
+    SavedSession,
+    export_text,
+    problem_fingerprint,
+    saved_event,
+)
+from counterplay.tables.cells import listed, shown
 
-_FORMAT = 3
 
-
+@checked
 @dataclass(frozen=True)
 class LabelQuery:
     """One question: which agent should label which point.
@@ -63,6 +81,7 @@ class LabelQuery:
     point_name: str = field(default="", compare=False)
 
 
+@checked
 class LabelingSession(Session):
     """A protocol in progress.
 
@@ -116,7 +135,7 @@ class LabelingSession(Session):
         self.classes: tuple[Any, ...] = tuple(names)
         if len(self.classes) <= problem.H.max():
             raise InvalidInputError(
-                f"classes must name {problem.H.max() + 1} labels, got {list(self.classes)}"
+                f"classes must name {problem.H.max() + 1} labels, got {listed(self.classes)}"
             )
         self.answers: tuple[Answer, ...] = ()
         self.noise: float | None = None
@@ -242,13 +261,14 @@ class LabelingSession(Session):
 
     def to_json(self) -> str:
         """The session as JSON: seed, events, and a fingerprint of the problem."""
-        state = {
-            "format": _FORMAT,
-            "problem": _fingerprint(self.problem, self.classes),
-            "seed": self.seed,
-            "events": [_row(event) for event in self.events],
-        }
-        return json.dumps(state)
+        record = SavedSession(
+            kind="LabelingSession",
+            version=4,
+            problem=problem_fingerprint(self.problem, self.classes),
+            seed=self.seed,
+            events=tuple(map(saved_event, self.events)),
+        )
+        return write_record(record)
 
     @classmethod
     def from_json(
@@ -261,23 +281,25 @@ class LabelingSession(Session):
     ) -> LabelingSession:
         """Replay the events of :meth:`to_json`.
 
-        Raises ``InvalidInputError`` when the text was saved for another problem or holds something
+        Raises ``InvalidStateError`` when the text was saved for another problem or holds something
         that no session writes.
         """
-        state = _parse(text)
-        seed = check_int(state.get("seed"), "seed of the saved session", low=0)
-        session = cls(problem, protocol, seed=seed, classes=classes)
-        if state.get("problem") != _fingerprint(problem, session.classes):
-            raise InvalidInputError(
-                "the saved session belongs to another problem: points, their order, owners, "
-                "labelings, weights and classes must be those of the session that was saved"
-            )
-        events = state.get("events")
-        if not isinstance(events, list):
-            raise InvalidInputError("the saved session has no list of events")
-        for i, row in enumerate(events):
-            session._replay(row, f"saved event {i}")
+        saved = read_record(text, SavedSession, what=WHAT)
+        session = cls(problem, protocol, seed=saved.seed, classes=classes)
+        check_fingerprint(saved.problem, problem_fingerprint(problem, session.classes), what=WHAT)
+        for i, event in enumerate(saved.events):
+            try:
+                session._replay(event, f"events[{i}]")
+            except InvalidStateError:
+                raise
+            except InvalidInputError as error:
+                raise refusal(WHAT, f"events[{i}]", str(error)) from None
         return session
+
+    def export(self, study: str = "campaign") -> str:
+        """Events and result as lines of text that ``counterplay verify`` recomputes."""
+        codes = self._label_masses().argmax(axis=0)
+        return export_text(study, self.events, self.result(), codes)
 
     def __repr__(self) -> str:
         return f"LabelingSession({len(self.answers)} answers, {self.problem!r})"
@@ -309,49 +331,45 @@ class LabelingSession(Session):
     def _log(self, event: Event) -> None:
         self._events, self._open = (*self._events, event), None
 
-    def _replay(self, row: Any, name: str) -> None:
+    def _replay(self, event: SavedEvent, where: str) -> None:
         """Apply one saved event after checking it."""
         p = self.problem
-        match row:
-            case ["tell", agent, point, label]:
-                answer = Answer(
-                    check_int(agent, f"agent of {name}", low=0, high=p.k - 1),
-                    check_int(point, f"point of {name}", low=0, high=p.m - 1),
-                    check_int(label, f"label code of {name}", low=0, high=len(self.classes) - 1),
-                )
-                self._check_asked(answer, name)
+        match event:
+            case SavedAnswer(agent=agent, point=point, label=label):
+                sizes = {"agent": p.k, "point": p.m, "label": len(self.classes)}
+                for name, value in (("agent", agent), ("point", point), ("label", label)):
+                    size = sizes[name]
+                    told = f"must be below {size}, got {value}"
+                    require_state(value < size, WHAT, f"{where}.{name}", told)
+                answer = Answer(agent, point, label)
+                self._check_asked(answer, where)
                 self._take(answer)
-            case ["retract", point]:
+            case SavedRetraction(point=point):
                 self.retract(point)
-            case ["noise", rate]:
-                self._assume_noise(_error_rate(rate, f"error rate of {name}"))
-            case _:
-                raise InvalidInputError(f"{name} is not an event that a session writes")
+            case SavedNoise(error_rate=rate):
+                self._assume_noise(rate)
 
-    def _check_asked(self, answer: Answer, name: str) -> None:
+    def _check_asked(self, answer: Answer, where: str) -> None:
         """A saved answer must be to a question that could have been open."""
-        p = self.problem
-        if self.noise is None and self._state.next_query() != (answer.agent, answer.point):
-            raise InvalidInputError(
-                f"the saved answers do not belong to this campaign: the protocol asks {self.ask()},"
-                f" {name} answers point {answer.point}"
-            )
-        if not p.owner_mask[answer.agent, answer.point]:
-            raise InvalidInputError(
-                f"{name}: {p.name(answer.agent)} does not own {p.point_name(answer.point)}"
-            )
-        if self.noise is not None and any(a.point == answer.point for a in self.answers):
-            raise InvalidInputError(f"{name} repeats {p.point_name(answer.point)}")
+        p, asked = self.problem, (answer.agent, answer.point)
+        open_now = self._state.next_query() if self.noise is None else asked
+        told = f"the protocol asks {open_now}, the answer is to {asked}"
+        require_state(open_now == asked, WHAT, where, told)
+        told = f"{p.name(answer.agent)} does not own {p.point_name(answer.point)}"
+        require_state(p.owner_mask[asked], WHAT, where, told)
+        twice = self.noise is not None and any(a.point == answer.point for a in self.answers)
+        require_state(not twice, WHAT, where, f"repeats {p.point_name(answer.point)}")
 
     def _check_consistent(self, answers: Sequence[Answer]) -> None:
         if not contradicted(self.problem, answers).any(axis=1).all():
             return
         conflict = smallest_conflict(self.problem, answers)
         named = ", ".join(
-            f"{self.problem.point_name(a.point)} = {self.classes[a.label]} "
-            f"({self.problem.name(a.agent)})"
-            for a in conflict
+            f"{self.problem.point_name(a.point)[:20]} = {str(self.classes[a.label])[:20]} "
+            f"({self.problem.name(a.agent)[:20]})"
+            for a in conflict[:3]
         )
+        named += f" and {len(conflict) - 3} more" if len(conflict) > 3 else ""
         raise ContradictionError(
             f"no hypothesis agrees with these {len(conflict)} answers: {named}; correct one, "
             "retract one, or call tolerate_noise()",
@@ -381,7 +399,7 @@ class LabelingSession(Session):
             if label == known:
                 return code
         raise InvalidInputError(
-            f"{repr(label)[:200]} is not a label of this campaign; use one of {list(self.classes)}"
+            f"{shown(label)} is not a label of this campaign; use one of {listed(self.classes)}"
         )
 
 
@@ -392,40 +410,3 @@ def _entropy(posterior: FloatArray) -> float:
 
 def _error_rate(value: Any, name: str) -> float:
     return check_real(value, name, low=0.0, high=0.5, open_low=True, open_high=True)
-
-
-def _fingerprint(problem: PoolProblem, classes: Sequence[Any]) -> str:
-    """Digest of everything that gives the numbers of a saved answer their meaning."""
-    digest = hashlib.blake2b(np.ascontiguousarray(problem.H).tobytes(), digest_size=16)
-    # nine digits: the same weights computed on another machine may differ in the last bits
-    weights = [f"{float(w):.9g}" for w in problem.prior]
-    owned = [columns.tolist() for columns in problem.agents]
-    names = [problem.point_ids, problem.agent_names, [str(label) for label in classes]]
-    digest.update(repr((problem.H.shape, problem.n_classes, weights, owned, names)).encode())
-    return digest.hexdigest()
-
-
-def _row(event: Event) -> list[Any]:
-    """An event as it is saved."""
-    match event:
-        case Answer(agent, point, label):
-            return ["tell", agent, point, label]
-        case Retraction(point):
-            return ["retract", point]
-        case NoiseAssumed(error_rate):
-            return ["noise", error_rate]
-
-
-def _parse(text: str) -> Mapping[str, Any]:
-    try:
-        state = json.loads(text)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInputError(f"this is not a saved session: {error}") from None
-    if not isinstance(state, dict):
-        raise InvalidInputError("this is not a saved session: expected a JSON object")
-    if state.get("format") != _FORMAT:
-        raise InvalidInputError(
-            f"this saved session has format {str(state.get('format'))[:20]}, expected {_FORMAT}; "
-            "sessions of other formats cannot be resumed safely"
-        )
-    return state

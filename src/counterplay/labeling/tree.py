@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, IntArray, check_choice
 from counterplay.errors import InvalidInputError
 from counterplay.labeling.model import LabelMatrix, PoolProblem, Restriction
@@ -28,6 +29,7 @@ OwnerRule: TypeAlias = (
 LEAF = -1
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class QueryTree:
     """A query tree over the rows of one (restricted) problem.

@@ -78,8 +78,6 @@ class PartitionClassifier(VotingClassifier):
         Planted rows to optimise for when ``n_partitions="auto"``.
     include_label:
         Hash the label, too. Without it a flipped label stays in its block.
-    decimals:
-        Round features before hashing, so that near copies share a block.
     salt:
         Text that selects the hash function; keep it fixed and, if you can, secret.
     random_state:
@@ -124,7 +122,6 @@ class PartitionClassifier(VotingClassifier):
         min_lead: int = 0,
         budget: int = 3,
         include_label: bool = False,
-        decimals: int | None = None,
         salt: str = "",
         random_state: int | None = None,
         n_jobs: int | None = None,
@@ -136,7 +133,6 @@ class PartitionClassifier(VotingClassifier):
         self.min_lead = min_lead
         self.budget = budget
         self.include_label = include_label
-        self.decimals = decimals
         self.salt = salt
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -152,9 +148,7 @@ class PartitionClassifier(VotingClassifier):
         self.n_partitions_ = self._count(points, labels)
         d = positive(self.spread, "spread")
         content = self.classes_[labels] if self.include_label else None
-        parts = hash_blocks(
-            points, self.n_partitions_ * d, y=content, decimals=self.decimals, salt=self.salt
-        )
+        parts = hash_blocks(points, self.n_partitions_ * d, y=content, salt=self.salt)
         self.partition_sizes_: IntArray = parts.sizes
         self.design_: IntArray | None = None
         blocks = list(parts)

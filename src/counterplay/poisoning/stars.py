@@ -4,7 +4,8 @@ Star: a hypothesis and points such that for each point some hypothesis differs f
 nowhere else among the points. Hollow star: a labelled set that no hypothesis realises although
 each labelling with one label flipped is realised, in other words a smallest contradiction that is
 as large as possible. Both families are closed under dropping points (hollow: until realisable), so
-a depth-first search with counters "rows that err at exactly one chosen point" is exact.
+depth-first searches are exact: for stars the one of :mod:`counterplay.core.dimensions`, for hollow
+stars one that counts the rows that err at exactly one chosen point.
 Source: Proposition 10.F, see docs/theory/10-poisoning.md.
 """
 
@@ -13,16 +14,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike
 
 from counterplay.core.bits import pack_rows, unique_rows
+from counterplay.core.dimensions.shatter_search import search_bitsets, search_lists
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import BoolArray, IntArray, check_positive_int
 from counterplay.errors import InvalidInputError
-from counterplay.poisoning.star_search import search_hollow, search_star, search_star_bitsets
 
-_BITSET_STAR = 64  # larger stars are searched with counters instead of bit sets
+_BITSET_STAR = 64  # larger stars are searched with lists of rows instead of bit sets
 
 
 @dataclass(frozen=True)
@@ -148,18 +150,13 @@ def star_number(cls: FiniteClass, *, budget: int | None = None) -> StarSet:
     Hanneke and Yang (2015), "Minimax analysis of active learning".
     """
     labels, first = _distinct(cls)
-    by_point = labels.T.copy()
-    ones, zeros = pack_rows(by_point), pack_rows(~by_point)
-    limit = min(by_point.shape[0], by_point.shape[1] - 1)
+    limit = min(labels.shape[1], labels.shape[0] - 1)
     cut = min(limit, _BITSET_STAR)
-    center, chosen, done = search_star_bitsets(ones, zeros, by_point, cut, _budget(budget))
-    if done and chosen.size == cut < limit:
-        center, chosen, done = search_star(by_point, _budget(budget))
-    points = np.sort(chosen)
-    differ = labels[:, points] ^ labels[center][points]
-    alone = differ & (differ.sum(axis=1) == 1)[:, None]
-    witnesses = first[alone.argmax(axis=0)] if points.size else first[:0]
-    return StarSet(int(first[center]), _ints(points), _ints(witnesses), bool(done))
+    center, points, witnesses, done = _search_star(labels, cut, _budget(budget), bits=True)
+    if done and points.size == cut < limit:
+        center, points, witnesses, done = _search_star(labels, limit, _budget(budget), bits=False)
+    order = np.argsort(points)
+    return StarSet(int(first[center]), _ints(points[order]), _ints(first[witnesses[order]]), done)
 
 
 def hollow_star_number(cls: FiniteClass, *, budget: int | None = None) -> HollowStar:
@@ -180,7 +177,7 @@ def hollow_star_number(cls: FiniteClass, *, budget: int | None = None) -> Hollow
     optimal SVM bound".
     """
     labels, first = _distinct(cls)
-    chosen, done = search_hollow(labels.T.copy(), _budget(budget))
+    chosen, done = _search_hollow(labels.T.copy(), _budget(budget))
     order = np.argsort(chosen)
     points, values = chosen[order] // 2, chosen[order] % 2
     wrong = labels[:, points] ^ values.astype(np.bool_)
@@ -222,6 +219,182 @@ def projection_value(cls: FiniteClass, points: ArrayLike, labels: ArrayLike) -> 
         b_eq=[1.0],
         what="the program of the projection value",
     ).value
+
+
+def _search_star(
+    labels: BoolArray, limit: int, budget: int, *, bits: bool
+) -> tuple[int, IntArray, IntArray, bool]:
+    """Center, points and witnesses of a largest star, and whether the search was finished."""
+    apart = np.zeros((0, 0), dtype=np.bool_)
+    best, points = 0, np.zeros(0, dtype=np.int64)
+    witnesses, left = points, budget
+    for center in range(len(labels)):
+        if points.size >= limit:
+            break
+        if budget and not left:
+            return best, points, witnesses, False
+        # Where rows differ from this center, points with few such rows first.
+        differ = (labels ^ labels[center]).T
+        sizes = differ.sum(axis=1)
+        order = np.argsort(sizes, kind="stable")[np.count_nonzero(sizes == 0) :]
+        columns = np.ascontiguousarray(differ[order])
+        if bits:
+            found, rows, steps, done = search_bitsets(
+                pack_rows(columns), pack_rows(~columns), apart, limit, left, True, points.size
+            )
+        else:
+            found, rows, steps, done = search_lists(
+                columns.view(np.uint8), apart, limit, left, True, points.size
+            )
+        if found.size:
+            best, points, witnesses = center, order[found], rows[1:]
+        if not done:
+            return best, points, witnesses, False
+        left -= steps if budget else 0
+    return best, points, witnesses, True
+
+
+@njit(cache=True)
+def _search_hollow(columns, budget):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Return (elements, finished) of a largest minimal unrealizable set; element 2x+y = (x, y).
+
+    A set is unrealizable when every row errs somewhere: a cover of the rows, and minimal when every
+    element has a row that errs there alone. Minimal covers are listed by branching on a row that
+    is not covered yet; an element tried before is banned in the later branches.
+    """
+    n_points, n_rows = columns.shape
+    columns = columns.astype(np.int64)
+    hits = np.zeros(n_rows, dtype=np.int64)
+    owner = np.zeros(n_rows, dtype=np.int64)
+    alone = np.zeros(2 * n_points, dtype=np.int64)
+    lost = np.zeros(2 * n_points, dtype=np.int64)
+    touched = np.zeros(2 * n_points + 1, dtype=np.int64)
+    used = np.zeros(n_points, dtype=np.bool_)
+    banned = np.zeros(2 * n_points, dtype=np.bool_)
+    ones = np.zeros(n_points, dtype=np.int64)
+    for x in range(n_points):
+        ones[x] = columns[x].sum()
+    depth = n_points + 1
+    cand = np.zeros((depth, n_points), dtype=np.int64)
+    count = np.zeros(depth, dtype=np.int64)
+    pointer = np.zeros(depth, dtype=np.int64)
+    chosen = np.zeros(depth, dtype=np.int64)
+    best = np.zeros(0, dtype=np.int64)
+    limit = min(n_points, n_rows)
+    steps = 0
+    k = 0
+    fresh_node = True
+    while best.size < limit:
+        if fresh_node:
+            fresh_node = False
+            count[k] = 0
+            pointer[k] = 0
+            # All rows err somewhere: the set is unrealizable. Otherwise branch on the hardest row.
+            uncovered = np.sum(hits == 0)
+            if uncovered == 0:
+                if k > best.size:
+                    best = chosen[:k].copy()
+            elif k + min(uncovered, n_points - np.sum(used)) > best.size:
+                row, _ = _branch_row(columns, hits, used, banned)
+                errors = np.zeros(n_points, dtype=np.int64)
+                for x in range(n_points):
+                    element = 2 * x + (1 - columns[x, row])
+                    if not used[x] and not banned[element]:
+                        cand[k, count[k]] = element
+                        errors[count[k]] = ones[x] if element % 2 == 0 else n_rows - ones[x]
+                        count[k] += 1
+                order = np.argsort(errors[: count[k]])
+                cand[k, : count[k]] = cand[k, : count[k]][order]
+        # All branches of this node are done: lift its bans, go back, ban what led here.
+        if pointer[k] >= count[k]:
+            for index in range(count[k]):
+                banned[cand[k, index]] = False
+            if k == 0:
+                break
+            k -= 1
+            element = chosen[k]
+            x = element // 2
+            used[x] = False
+            _change(columns[x], 1 - element % 2, element, hits, owner, alone, -1)
+            banned[element] = True
+            continue
+        element = cand[k, pointer[k]]
+        pointer[k] += 1
+        if budget > 0 and steps >= budget:
+            return best, False
+        steps += 1
+        x = element // 2
+        if not _fits(columns[x], 1 - element % 2, hits, owner, alone, lost, touched):
+            banned[element] = True
+            continue
+        chosen[k] = element
+        used[x] = True
+        _change(columns[x], 1 - element % 2, element, hits, owner, alone, 1)
+        k += 1
+        fresh_node = True
+    return best, True
+
+
+@njit(cache=True)
+def _change(column, wrong_label, element, hits, owner, alone, sign):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Add (sign 1) or remove (sign -1) an element; rows whose label is ``wrong_label`` err."""
+    for row in range(column.size):
+        if column[row] != wrong_label:
+            continue
+        # The row erred at one element alone: that element loses it (or gets it back below).
+        if hits[row] == 1:
+            alone[owner[row]] -= 1
+        hits[row] += sign
+        owner[row] ^= element
+        if hits[row] == 1:
+            alone[owner[row]] += 1
+
+
+@njit(cache=True)
+def _fits(column, wrong_label, hits, owner, alone, lost, touched):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Whether the element can be added: each chosen one keeps a row that errs there alone."""
+    fresh = False
+    count = 0
+    fine = True
+    for row in range(column.size):
+        if column[row] != wrong_label:
+            continue
+        if hits[row] == 0:
+            fresh = True
+        elif hits[row] == 1:
+            name = owner[row]
+            if lost[name] == 0:
+                touched[count] = name
+                count += 1
+            lost[name] += 1
+            if lost[name] == alone[name]:
+                fine = False
+                break
+    # Leave the counters as they were for the next question.
+    for index in range(count):
+        lost[touched[index]] = 0
+    return fresh and fine
+
+
+@njit(cache=True)
+def _branch_row(columns, hits, used, banned):  # type: ignore[no-untyped-def]  # compiled by numba
+    """The row consistent with all chosen labels that has the fewest ways to become wrong."""
+    n_points, n_rows = columns.shape
+    best_row = -1
+    best_count = n_points + 1
+    for row in range(n_rows):
+        if hits[row] > 0:
+            continue
+        count = 0
+        for x in range(n_points):
+            if not used[x] and not banned[2 * x + (1 - columns[x, row])]:
+                count += 1
+                if count >= best_count:
+                    break
+        if count < best_count:
+            best_row = row
+            best_count = count
+    return best_row, best_count
 
 
 def _distinct(cls: FiniteClass) -> tuple[BoolArray, IntArray]:

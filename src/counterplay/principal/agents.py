@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray, IntArray, check_float_array, check_real
 from counterplay.errors import InvalidInputError
@@ -68,6 +69,7 @@ class Agent(ABC):
         return f"{type(self).__name__}()"
 
 
+@checked
 class FollowRecommendation(Agent):
     """Does what is recommended: no secret information, and regret only through the forecast's bias.
 
@@ -86,6 +88,7 @@ class FollowRecommendation(Agent):
         return np.repeat(stage.r[:, None], uniforms.shape[1], axis=1)
 
 
+@checked
 class CommonPriorAgent(Agent):
     """Best responds to a fixed prior, as in the classical model.
 
@@ -112,6 +115,7 @@ class CommonPriorAgent(Agent):
         return np.repeat(answers[inverse][:, None], uniforms.shape[1], axis=1)
 
 
+@checked
 class ContextualSwapAgent(Agent):
     """Rational without a prior: a Blum-Mansour learner for every (policy, recommendation) pair.
 
@@ -173,6 +177,7 @@ class ContextualSwapAgent(Agent):
         return drawn
 
 
+@checked
 class SpitefulAgent(Agent):
     """Low regret, but breaks near-ties against the Principal (ours).
 
@@ -226,6 +231,7 @@ class SpitefulAgent(Agent):
         return f"SpitefulAgent(B={self.B:g})"
 
 
+@checked
 class ForecastBestResponseAgent(Agent):
     """Best responds to his own unbiased forecasts, the other efficient way to be rational.
 
@@ -269,6 +275,7 @@ class ForecastBestResponseAgent(Agent):
             self._forecaster.learn_one(y)
 
 
+@checked
 class SecretInfoAgent(ContextualSwapAgent):
     """Knows the future and uses it only where no regret test can see it (Algorithm F.2, repaired).
 

@@ -9,12 +9,14 @@ Source: Assumptions 7.1, 7.2 and F.1, Theorems 7.2 and 7.5, see docs/theory/07-p
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
@@ -31,14 +33,17 @@ from counterplay.principal.bounds import contextual_swap_regret
 from counterplay.principal.games import PrincipalAgentGame, check_codes, check_forecasts
 from counterplay.principal.mechanisms import Kind
 from counterplay.principal.transcript import ContractTranscript
+from counterplay.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 _ROUNDING = 1e-12
+_NEEDED = ("policy", "recommendation", "action", "state")
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class AuditReport(Report):
     """What a log supports.
@@ -205,8 +210,9 @@ class AuditReport(Report):
         return axes
 
 
+@checked
 def audit(
-    transcript: ContractTranscript | pd.DataFrame | dict[str, Any],
+    transcript: Any,
     game: PrincipalAgentGame | None = None,
     *,
     tolerance: float = 0.1,
@@ -223,9 +229,10 @@ def audit(
     ----------
     transcript:
         A :class:`ContractTranscript`, or a frame or dictionary with the columns ``policy``,
-        ``recommendation``, ``action``, ``state`` and optionally ``forecast``. Policies are those
-        of ``game`` (a share, a scheme, an index); recommendations, actions and states are codes,
-        or names that the game knows. All replicates of a transcript are used.
+        ``recommendation``, ``action``, ``state`` and optionally ``forecast``; others are left
+        alone. Policies are those of ``game`` (a share, a scheme, an index); recommendations,
+        actions and states are codes, or names that the game knows. All replicates of a transcript
+        are used.
     game:
         The stage game; not needed for a :class:`ContractTranscript`.
     tolerance:
@@ -296,10 +303,8 @@ def _read(log: Any, game: PrincipalAgentGame | None) -> tuple[Stage, IntArray, F
         return log.stage, log.actions, forecasts
     if game is None:
         raise InvalidInputError("give the game when the log is not a transcript of play")
-    missing = [c for c in ("policy", "recommendation", "action", "state") if c not in log]
-    if missing:
-        raise InvalidInputError(f"the log lacks the column(s) {', '.join(missing)}")
-    policies = [game.check_policy(policy) for policy in log["policy"]]
+    columns = _columns(log)
+    policies = [game.check_policy(policy) for policy in columns["policy"]]
     distinct = {policy: i for i, policy in enumerate(dict.fromkeys(policies))}
     states = getattr(game, "state_names", None) or [str(y) for y in range(game.n_states)]
 
@@ -314,13 +319,39 @@ def _read(log: Any, game: PrincipalAgentGame | None) -> tuple[Stage, IntArray, F
         game,
         tuple(distinct),
         np.array([distinct[policy] for policy in policies], dtype=np.int64),
-        check_codes(log["recommendation"], "recommendation", actions_of),
-        check_codes(log["state"], "state", lambda _: states),
+        check_codes(columns["recommendation"], "recommendation", actions_of),
+        check_codes(columns["state"], "state", lambda _: states),
     )
-    actions = stage.check_actions(check_codes(log["action"], "action", actions_of))
-    if "forecast" not in log:
+    actions = stage.check_actions(check_codes(columns["action"], "action", actions_of))
+    if "forecast" not in columns:
         return stage, actions, None
-    return stage, actions, check_forecasts(np.stack(list(log["forecast"])), game.n_states)
+    forecasts = check_forecasts(_stacked(columns["forecast"]), game.n_states)
+    if len(forecasts) != len(stage):
+        raise InvalidInputError(f"the log has {len(forecasts)} forecasts for {len(stage)} rounds")
+    return stage, actions, forecasts
+
+
+def _columns(log: Any) -> dict[str, Any]:
+    """Return the columns of a log by name; a frame may have others."""
+    if not isinstance(log, Mapping):
+        table = Table.of(log, what="the log")
+        if table.names is None:
+            raise InvalidInputError(f"the log needs columns with names: {', '.join(_NEEDED)}")
+        log = {name: table.column(j) for j, name in enumerate(table.names)}
+    missing = [name for name in _NEEDED if name not in log]
+    if missing:
+        raise InvalidInputError(f"the log lacks the column(s) {', '.join(missing)}")
+    return {name: list(log[name]) if name == "policy" else log[name] for name in log}
+
+
+def _stacked(forecasts: Any) -> FloatArray:
+    """Return one forecast per round, from an array or a column of lists."""
+    try:
+        return np.stack([np.asarray(row, dtype=np.float64) for row in forecasts])
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            "forecast must hold one list of probabilities per round, all of one length"
+        ) from None
 
 
 def _permutation_test(

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
     FloatArray,
@@ -25,8 +26,10 @@ from counterplay.errors import InvalidInputError
 from counterplay.principal.bounds import net_events
 from counterplay.principal.events import EventFamilies, Events, NetPoint
 from counterplay.principal.forecaster import Forecaster, UnbiasedForecaster
+from counterplay.tables.cells import shown
 
 
+@checked
 class NetCalibratedForecaster(UnbiasedForecaster):
     """Fully calibrated forecasts: one event per point of an eta-net of the simplex.
 
@@ -148,6 +151,7 @@ class _PointForecaster(Forecaster):
         return self
 
 
+@checked
 class EmpiricalMeanForecaster(_PointForecaster):
     """Relative frequencies so far, with ``prior_weight`` pseudo-observations spread evenly.
 
@@ -174,6 +178,7 @@ class EmpiricalMeanForecaster(_PointForecaster):
         self._counts[y] += 1.0
 
 
+@checked
 class EWMAForecaster(_PointForecaster):
     """Exponentially weighted relative frequencies: forgets at rate ``decay``.
 
@@ -200,6 +205,7 @@ class EWMAForecaster(_PointForecaster):
         self._mean[y] += self.decay
 
 
+@checked
 class ConstantForecaster(_PointForecaster):
     """The same probabilities for ever; uniform if none are given.
 
@@ -231,6 +237,7 @@ class ConstantForecaster(_PointForecaster):
         pass
 
 
+@checked
 class ClassifierForecaster(_PointForecaster):
     """Any scikit-learn classifier with ``partial_fit`` and ``predict_proba`` as a forecaster.
 
@@ -282,12 +289,36 @@ class ClassifierForecaster(_PointForecaster):
         self._features = self._inputs(context)
         if self.rounds_ == 0:
             return np.full(self._n, 1.0 / self._n)
-        return np.asarray(self._model.predict_proba(self._features)[0], dtype=np.float64)
+        return self._probabilities(self._call("predict_proba", self._features))
 
     def _learn(self, y: int) -> None:
         features = self._inputs(None) if self._features is None else self._features
-        self._model.partial_fit(features, [y], classes=np.arange(self._n))
+        self._call("partial_fit", features, [y], classes=np.arange(self._n))
         self._past = np.roll(self._past, 1, axis=0)
         self._past[0] = 0.0
         self._past[0, y] = 1.0
         self._features = None
+
+    def _call(self, method: str, *given: Any, **named: Any) -> Any:
+        """Call the classifier; its own complaint becomes one sentence."""
+        try:
+            return getattr(self._model, method)(*given, **named)
+        except Exception as error:
+            raise InvalidInputError(
+                f"the classifier failed in {method}, round {self.rounds_}: {shown(error, 160)}"
+            ) from error
+
+    def _probabilities(self, answer: Any) -> FloatArray:
+        """Return the classifier's answer for one row, if it is a probability for each outcome."""
+        found = np.asarray(answer, dtype=np.float64)
+        if found.shape != (1, self._n):
+            raise InvalidInputError(
+                f"the classifier must give {self._n} probabilities for one row, it gave shape "
+                f"{found.shape}"
+            )
+        if not (found >= 0).all() or not abs(found.sum() - 1.0) <= 1e-6:
+            raise InvalidInputError(
+                f"the classifier gave no probabilities in round {self.rounds_}: "
+                f"{shown(found[0].tolist(), 100)}; some models need more rounds, or other features"
+            )
+        return np.asarray(found[0] / found.sum())

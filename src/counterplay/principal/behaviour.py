@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.errors import InvalidInputError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked
 @dataclass(frozen=True)
 class Stage:
     """What an Agent is shown in T rounds: policies and recommendations, then the states.
@@ -127,6 +129,7 @@ class Stage:
         return np.asarray(self.U[self.local[:, None], a, self.y[:, None]])
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Behaviour(Report):
     """Behavioural quantities of one Agent on one stage, averages over the rounds.
@@ -185,6 +188,7 @@ class Behaviour(Report):
         )
 
 
+@checked
 def behaviour(stage: Stage, actions: Any) -> Behaviour:
     """Measure how the Agent behaved on ``stage``.
 
@@ -240,6 +244,7 @@ def _from_counts(N: FloatArray, U: FloatArray, V: FloatArray) -> Behaviour:
     )
 
 
+@checked
 def conditional_bias(
     forecasts: FloatArray, states: IntArray, ids: IntArray
 ) -> tuple[IntArray, FloatArray]:
@@ -254,7 +259,7 @@ def conditional_bias(
     [0.25, 0.25]
     """
     pi = np.asarray(forecasts, dtype=np.float64)
-    y = check_states(check_codes(states, "state"), pi.shape[1])
+    y = check_states(states, pi.shape[1])
     residual = pi.copy()
     residual[np.arange(y.size), y] -= 1.0
     found, inverse = np.unique(ids, return_inverse=True)

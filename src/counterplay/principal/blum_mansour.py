@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
@@ -30,6 +31,7 @@ from counterplay.errors import InvalidInputError
 _FLOOR = 1e-14
 
 
+@checked
 class BlumMansour(Learner):
     """Learner without swap regret over a finite set of actions, with full information.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Literal, TypeAlias
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     check_choice,
     check_open_fraction,
@@ -21,6 +22,7 @@ Tuning: TypeAlias = Literal["balanced", "thesis"]
 TUNINGS: tuple[Tuning, ...] = ("balanced", "thesis")
 
 
+@checked
 def linear_contract_tuning(horizon: int, tuning: Tuning = "balanced") -> tuple[float, float]:
     """Return (beta, delta) for linear contracts; delta is one over an integer.
 
@@ -38,6 +40,7 @@ def linear_contract_tuning(horizon: int, tuning: Tuning = "balanced") -> tuple[f
     return beta, 1.0 / math.ceil(1.0 / delta - 1e-9)
 
 
+@checked
 def linear_contract_rate(tuning: Tuning = "balanced") -> float:
     """Exponent of T in the regret bound for linear contracts.
 
@@ -50,6 +53,7 @@ def linear_contract_rate(tuning: Tuning = "balanced") -> float:
     return -0.2 if tuning == "balanced" else -0.125
 
 
+@checked
 def linear_contract_loss(n_actions: int, beta: float, delta: float) -> float:
     """Most that the stable linear contract loses against the tempting one: n (beta + delta).
 
@@ -62,6 +66,7 @@ def linear_contract_loss(n_actions: int, beta: float, delta: float) -> float:
     return check_positive_int(n_actions, "n_actions") * width
 
 
+@checked
 def bias_level(
     start: float, n_rates: int, delta: float, *, tolerance: float = 1.0, weight: float = 1.0
 ) -> float:
@@ -85,6 +90,7 @@ def bias_level(
     return math.log(budget * G / (check_open_fraction(delta, "delta") * share))
 
 
+@checked
 def bias_bound(Q: float, level: float, n_rates: int) -> float:
     """High-probability bound on |R| of one event and outcome: min_k (eta_k Q + L / eta_k).
 
@@ -101,6 +107,7 @@ def bias_bound(Q: float, level: float, n_rates: int) -> float:
     return min(2.0**-k * Q + L * 2.0**k for k in range(1, G + 1))
 
 
+@checked
 def bias_bound_simple(n_active: float, level: float) -> float:
     """Return max(4 L, 2.13 sqrt(n L)): the bias of an event that was active n times.
 
@@ -113,6 +120,7 @@ def bias_bound_simple(n_active: float, level: float) -> float:
     return max(4 * L, 2.13 * math.sqrt(n * L))
 
 
+@checked
 def decision_events(n_output: int, n_benchmark: int, n_actions: int) -> int:
     """Number of events of the stable mechanism: (|P_O| + 2 |P0|) |A|, polynomial in everything.
 
@@ -126,6 +134,7 @@ def decision_events(n_output: int, n_benchmark: int, n_actions: int) -> int:
     return (output + 2 * benchmark) * check_positive_int(n_actions, "n_actions")
 
 
+@checked
 def net_events(n_outcomes: int, eta: float) -> int:
     """Number of events of full calibration on an eta-net: C(1/eta + |Y| - 1, |Y| - 1).
 
@@ -139,6 +148,7 @@ def net_events(n_outcomes: int, eta: float) -> int:
     return math.comb(parts + n - 1, n - 1)
 
 
+@checked
 def stable_regret_rate(
     *,
     c: float,
@@ -185,6 +195,7 @@ def stable_regret_rate(
     return c + gamma + benchmark + realised + counterfactual
 
 
+@checked
 def general_regret_bound(
     alpha_realised: float,
     alpha_benchmark: float,
@@ -211,6 +222,7 @@ def general_regret_bound(
     return bias + 2 * (M1 * gap + M2)
 
 
+@checked
 def secret_information_regret(first_state: Literal["M", "H"]) -> float:
     """Regret that no mechanism avoids against the secretly informed Agent: 1/16 or 1/20 per round.
 
@@ -223,6 +235,7 @@ def secret_information_regret(first_state: Literal["M", "H"]) -> float:
     return 1 / 16 if first_state == "M" else 1 / 20
 
 
+@checked
 def balance_threshold(horizon: int) -> float:
     """Largest imbalance of the states that the secretly informed Agent tolerates.
 
@@ -237,6 +250,7 @@ def balance_threshold(horizon: int) -> float:
     return math.sqrt(12 * T * math.log(2 * (1 + math.log2(T)) ** 2))
 
 
+@checked
 def persuasion_tuning(
     horizon: int, discretization: Literal["rounding", "logit"], tuning: Tuning = "balanced"
 ) -> tuple[float, float, float]:
@@ -261,6 +275,7 @@ def persuasion_tuning(
     return T ** (-1 / 7), T ** (-1 / 7), T**-0.25
 
 
+@checked
 def staircase_policies(n: int, parts: int, *, as_printed: bool = False) -> int:
     """Most rounded persuasion schemes that can ever be returned: (n - 1)(2 / delta + 1) (ours).
 
@@ -276,6 +291,7 @@ def staircase_policies(n: int, parts: int, *, as_printed: bool = False) -> int:
     return (number * whole) ** 2 if as_printed else (number - 1) * (2 * whole + 1)
 
 
+@checked
 def log_odds_policies(beta: float, C: float) -> int:
     """Schemes on the log-odds grid of spacing 4 beta, and the two without information (ours).
 
@@ -293,6 +309,7 @@ def log_odds_policies(beta: float, C: float) -> int:
     return 2 * round(math.log((1 - edge) / edge) / spacing) + 3
 
 
+@checked
 def stabilised_loss(beta: float, C: float) -> float:
     """Most value that persuasion loses when its posteriors stay beta off the edges: beta / C.
 
@@ -308,6 +325,7 @@ def stabilised_loss(beta: float, C: float) -> float:
     return check_real(beta, "beta", low=0.0) / width
 
 
+@checked
 def rounded_loss(beta: float, C: float, delta: float) -> float:
     """Most value that stabilised persuasion loses when rounded: beta / C + 2 sqrt(delta).
 
@@ -322,6 +340,7 @@ def rounded_loss(beta: float, C: float, delta: float) -> float:
     return stabilised_loss(beta, C) + 2 * math.sqrt(step)
 
 
+@checked
 def log_odds_loss(beta: float, C: float) -> float:
     """Most value that stabilised persuasion loses on the log-odds grid: 2 beta / C.
 
@@ -335,6 +354,7 @@ def log_odds_loss(beta: float, C: float) -> float:
     return 2 * stabilised_loss(beta, C)
 
 
+@checked
 def optimistic_excess(eps: float, c1: float, C: float, *, as_printed: bool = False) -> float:
     """How much an eps-best response can raise the persuasion value above v*.
 
@@ -355,6 +375,7 @@ def optimistic_excess(eps: float, c1: float, C: float, *, as_printed: bool = Fal
     return eps / (c1 * C)
 
 
+@checked
 def blum_mansour_bound(n_actions: int, rounds: int, width: float = 2.0) -> float:
     """Largest expected swap regret (a sum over rounds): ``width * sqrt(n T ln n)``, for every T.
 
@@ -371,6 +392,7 @@ def blum_mansour_bound(n_actions: int, rounds: int, width: float = 2.0) -> float
     return check_real(width, "width", low=0.0) * math.sqrt(n * total * math.log(n))
 
 
+@checked
 def contextual_swap_regret(
     n_contexts: int, n_actions: int, rounds: int, *, drawn: bool = False
 ) -> float:

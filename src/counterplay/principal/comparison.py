@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, spawn
@@ -20,13 +21,14 @@ from counterplay.errors import InvalidInputError
 from counterplay.principal.behaviour import conditional_bias
 from counterplay.principal.events import EventFamilies, EventFamily, Events
 from counterplay.principal.forecaster import Forecaster
-from counterplay.principal.games import check_forecasts, check_states
+from counterplay.principal.games import check_codes, check_contexts, check_forecasts, check_states
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 
+@checked
 @dataclass(frozen=True)
 class BiasComparison(Report):
     """Bias of every forecaster on every event.
@@ -77,13 +79,14 @@ class BiasComparison(Report):
         return axes
 
 
+@checked
 def compare_forecasters(
     outcomes: ArrayLike,
     forecasters: Mapping[str, Forecaster | ArrayLike],
     events: Sequence[EventFamily],
     *,
     n_outcomes: int | None = None,
-    contexts: Sequence[Any] | None = None,
+    contexts: Any = None,
     random_state: RandomState = 0,
 ) -> BiasComparison:
     """Run forecasters over one outcome series and report their bias on the same events.
@@ -100,7 +103,8 @@ def compare_forecasters(
     n_outcomes:
         Default the largest code plus one.
     contexts:
-        Optional context of every round, for events and forecasters that use one.
+        Optional context of every round, for events and forecasters that use one; the rows of a
+        frame are contexts.
 
     Examples
     --------
@@ -116,18 +120,16 @@ def compare_forecasters(
     """
     import pandas as pd
 
-    y = np.asarray(outcomes)
-    n = int(y.max()) + 1 if n_outcomes is None else check_positive_int(n_outcomes, "n_outcomes")
-    y = check_states(y, n)
+    codes = check_codes(outcomes, "outcome")
+    n = int(codes.max(initial=0)) + 1 if n_outcomes is None else n_outcomes
+    y = check_states(codes, check_positive_int(n, "n_outcomes"))
+    seen = check_contexts(contexts, y.size)
     rows, scores = [], {}
     for (name, source), rng in zip(forecasters.items(), spawn(random_state, len(forecasters))):
-        made = _forecasts(source, y, n, events, contexts, rng)
+        made = _forecasts(source, y, n, events, seen, rng)
         named = EventFamilies(events, n)
         ids = np.array(
-            [
-                named.active(made[t], None if contexts is None else contexts[t])
-                for t in range(y.size)
-            ]
+            [named.active(made[t], None if seen is None else seen[t]) for t in range(y.size)]
         )
         rows += _rows(name, made, y, ids, named)
         hit = np.clip(made[np.arange(y.size), y], 1e-12, 1.0)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import PRECISE, minimize_linear
 from counterplay.core.validation import (
     FloatArray,
@@ -34,6 +35,7 @@ from counterplay.principal.responses import OracleSpec
 from counterplay.principal.rules import GrowingRule
 
 
+@checked
 class ContractGame(PrincipalAgentGame):
     """General contracts: a payment in [0, 1] for every outcome.
 
@@ -108,6 +110,7 @@ class ContractGame(PrincipalAgentGame):
         )
 
 
+@checked
 def optimal_payments(
     game: ContractGame, forecast: ArrayLike, *, margin: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
@@ -148,6 +151,7 @@ def optimal_payments(
     return payments, np.where(np.isnan(value), -np.inf, value)
 
 
+@checked
 class ContractLPOracle(GrowingRule):
     """Near-optimal stable contracts with a payment for every outcome.
 

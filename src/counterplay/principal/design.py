@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Design(Report):
     """Today's policy, and how the mechanism has done so far.
@@ -112,6 +114,7 @@ class Design(Report):
         return axes
 
 
+@checked
 def design_contract(
     values: ArrayLike,
     costs: ArrayLike,
@@ -156,6 +159,7 @@ def design_contract(
     return _design(oracle, y, agent, replicates, random_state)
 
 
+@checked
 def design_disclosure(
     u: ArrayLike,
     v: ArrayLike,

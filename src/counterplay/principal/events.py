@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     check_float_array,
@@ -105,6 +106,7 @@ class MostLikely(EventFamily):
         return int(forecast.argmax())
 
 
+@checked
 class Decision(EventFamily):
     """Which action a decision maker with a payoff matrix takes when he trusts the forecast.
 
@@ -153,6 +155,7 @@ class Decision(EventFamily):
         return self.actions[int(str(key))] if self.actions else str(key)
 
 
+@checked
 class Bins(EventFamily):
     """Calibration bins: in which of ``n_bins`` equal parts the probability of ``outcome`` lies."""
 
@@ -176,6 +179,7 @@ class Bins(EventFamily):
         return f"[{low:.3g},{low + 1 / self.n_bins:.3g})"
 
 
+@checked
 class NetPoint(EventFamily):
     """Nearest point of an ``eta``-net of the simplex: full calibration, with all its events.
 
@@ -210,6 +214,7 @@ class NetPoint(EventFamily):
         return "(" + ", ".join(f"{count * self.eta:.3g}" for count in key) + ")"
 
 
+@checked
 class Context(EventFamily):
     """The context itself: unbiased for every day of the week, every region, every regime.
 
@@ -261,6 +266,7 @@ class FunctionFamily(EventFamily):
         return self.function(forecast, context)
 
 
+@checked
 class EventFamilies(Events):
     """Several families together.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InfeasibleError
 from counterplay.principal.games import FiniteGame, PrincipalAgentGame
@@ -36,6 +37,7 @@ class NoStablePolicy(InfeasibleError):
         self.witness = witness
 
 
+@checked
 class FiniteStableOracle(PolicyRule):
     """The best stable policy of a finite list, for any game.
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
@@ -37,7 +38,7 @@ from counterplay.errors import (
     UnknownNameError,
 )
 from counterplay.principal.events import Always, EventFamilies, EventFamily, Events, MostLikely
-from counterplay.principal.games import check_forecasts, check_states
+from counterplay.principal.games import check_contexts, check_forecasts, check_states
 from counterplay.principal.minimax import METHODS, ForecastLottery, Method, solve_minimax
 from counterplay.principal.potential import Potential, n_rates_for
 
@@ -108,22 +109,20 @@ class Forecaster(ABC):
     def learn_one(self, y: int) -> Self:
         """Learn the outcome that happened; draws a forecast first if none was asked for."""
 
-    def forecast_sequence(
-        self, outcomes: ArrayLike, contexts: Sequence[Any] | None = None
-    ) -> FloatArray:
+    def forecast_sequence(self, outcomes: ArrayLike, contexts: Any = None) -> FloatArray:
         """Forecast and learn a whole sequence; return the forecasts, shape (rounds, outcomes)."""
         if self.n_outcomes is None:
             raise InvalidInputError("set n_outcomes to use the forecaster on its own")
         y = check_states(outcomes, self.n_outcomes)
-        if contexts is not None and len(contexts) != y.size:
-            raise InvalidInputError(f"contexts must have {y.size} entries, got {len(contexts)}")
+        seen = check_contexts(contexts, y.size)
         made = np.empty((y.size, self.n_outcomes))
         for t, outcome in enumerate(y):
-            made[t] = self.predict_one(None if contexts is None else contexts[t])
+            made[t] = self.predict_one(None if seen is None else seen[t])
             self.learn_one(int(outcome))
         return made
 
 
+@checked
 @dataclass(frozen=True)
 class ForecastCertificate(Report):
     """What a run of :class:`UnbiasedForecaster` guarantees about itself.
@@ -186,6 +185,7 @@ class ForecastCertificate(Report):
         return pd.DataFrame([asdict(self)])
 
 
+@checked
 class UnbiasedForecaster(Forecaster):
     """Probabilities of a finite outcome, unbiased on the events you name, whatever happens.
 

@@ -14,8 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     IntArray,
@@ -25,6 +27,8 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.principal.kernels import expectation
+from counterplay.tables import Table
+from counterplay.tables.cells import shown
 
 
 class PrincipalAgentGame(ABC):
@@ -99,6 +103,7 @@ class PrincipalAgentGame(ABC):
         return expectation(U, forecasts), expectation(V, forecasts)
 
 
+@checked
 class FiniteGame(PrincipalAgentGame):
     """A game given by its full tables: finitely many policies, actions and states.
 
@@ -151,6 +156,7 @@ class FiniteGame(PrincipalAgentGame):
         return f"FiniteGame(policies={self.n_policies}, shape={self.U.shape[1:]})"
 
 
+@checked
 class LinearContractGame(PrincipalAgentGame):
     """Revenue sharing: the Agent gets the fraction p of the value he produces and bears the cost.
 
@@ -287,14 +293,14 @@ def check_forecasts(Pi: ArrayLike, n_states: int) -> FloatArray:
 
 def check_states(states: ArrayLike, n_states: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return a one-dimensional int64 array of state codes."""
-    array = np.asarray(states)
-    if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
+    array = check_codes(states, "state")
+    if array.ndim != 1 or array.size == 0:
         raise InvalidInputError("states must be a non-empty one-dimensional array of integer codes")
     if array.min() < 0 or array.max() >= n_states:
         raise InvalidInputError(
             f"states must be codes 0..{n_states - 1}, got {array.min()}..{array.max()}"
         )
-    return array.astype(np.int64)
+    return array
 
 
 def check_codes(
@@ -326,6 +332,24 @@ def check_codes(
         else:
             codes[where] = int(value)
     return codes
+
+
+def check_contexts(contexts: Any, rounds: int) -> Sequence[Any] | None:
+    """Return one context per round; the rows of a frame or array are its contexts."""
+    if contexts is None:
+        return None
+    if hasattr(contexts, "columns") or hasattr(contexts, "column_names"):
+        frame = Table.of(contexts, what="contexts").frame()
+        contexts = [row for _, row in frame.iterrows()]
+    if not isinstance(contexts, list | tuple | np.ndarray | pd.Series):
+        raise InvalidInputError(
+            f"contexts must be a list, an array or a frame, got {shown(contexts)}"
+        )
+    if isinstance(contexts, np.ndarray) and contexts.ndim == 0:
+        raise InvalidInputError("contexts must have one entry per round, got a single value")
+    if len(contexts) != rounds:
+        raise InvalidInputError(f"contexts must have {rounds} entries, got {len(contexts)}")
+    return list(contexts)
 
 
 def _is_code(value: Any) -> bool:

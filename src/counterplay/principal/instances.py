@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -23,6 +24,7 @@ from counterplay.principal.mechanisms import ScriptedMechanism
 from counterplay.principal.persuasion import PersuasionGame
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class ContractInstance:
     """A game of linear contracts, its benchmark shares, and a state sequence."""
@@ -32,6 +34,7 @@ class ContractInstance:
     states: IntArray
 
 
+@checked
 @dataclass(frozen=True)
 class OracleBug:
     """An instance on which the printed linear-contract oracle breaks its own theorem."""
@@ -42,6 +45,7 @@ class OracleBug:
     delta: float
 
 
+@checked
 def no_stable_policy_instance(scale: float = 0.5) -> FiniteGame:
     """Two contracts, one an exact tie, the other too generous: no optimal stable policy exists.
 
@@ -63,6 +67,7 @@ def no_stable_policy_instance(scale: float = 0.5) -> FiniteGame:
     return FiniteGame(U, V)
 
 
+@checked
 def secret_information_instance(
     rounds: int, first_state: Literal["M", "H"] = "M", *, random_state: RandomState = None
 ) -> ContractInstance:
@@ -92,6 +97,7 @@ def secret_information_instance(
     return ContractInstance(game, (0.5, 0.6), states)
 
 
+@checked
 def reactive_mechanism(game: LinearContractGame) -> ScriptedMechanism:
     """Offer (0.5, work) in round 1, then 0.5 after a first state M and 0.6 after H.
 
@@ -114,6 +120,7 @@ def _react(past: IntArray) -> tuple[int, int]:
     return (0, 1) if past.size == 0 or past[0] == 0 else (1, 1)
 
 
+@checked
 def near_tie_contract(
     rounds: int = 1000, *, step: float = 0.05, random_state: RandomState = None
 ) -> ContractInstance:
@@ -140,6 +147,7 @@ def near_tie_contract(
     return ContractInstance(game, tuple(shares.tolist()), states)
 
 
+@checked
 def oracle_bug_instances() -> tuple[OracleBug, OracleBug]:
     """Two instances on which the printed linear-contract oracle loses more than it promises (ours).
 
@@ -156,6 +164,7 @@ def oracle_bug_instances() -> tuple[OracleBug, OracleBug]:
     return OracleBug(game, (0.48,), 0.1, 0.02), OracleBug(game, (0.475,), 0.1, 0.025)
 
 
+@checked
 def random_contract_game(
     n_actions: int = 4, n_states: int = 4, *, random_state: RandomState = None
 ) -> LinearContractGame:
@@ -174,6 +183,7 @@ def random_contract_game(
     return LinearContractGame(np.clip(effort[:, None] * noise, 0.0, 1.0), costs)
 
 
+@checked
 def prosecutor_game() -> PersuasionGame:
     """The prosecutor and the judge: convict only if guilt is at least even.
 
@@ -189,6 +199,7 @@ def prosecutor_game() -> PersuasionGame:
     )
 
 
+@checked
 def random_persuasion_game(n: int = 4, *, random_state: RandomState = None) -> PersuasionGame:
     """Random binary persuasion game in which every strategy is best on some interval.
 

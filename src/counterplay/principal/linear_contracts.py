@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.principal.bounds import Tuning, linear_contract_loss, linear_contract_tuning
@@ -26,6 +27,7 @@ from counterplay.principal.rules import PolicyRule
 _AT_ONE = 1e-9
 
 
+@checked
 class LinearContractOracle(PolicyRule):
     """The near-optimal commission rate that leaves no near-tie.
 
@@ -129,6 +131,7 @@ class LinearContractOracle(PolicyRule):
         )
 
 
+@checked
 def contract_grid(delta: float) -> FloatArray:
     """Return 0, delta, 2 delta, ... together with 1, which the oracle may always offer.
 
@@ -145,6 +148,7 @@ def contract_grid(delta: float) -> FloatArray:
     return np.append(steps, 1.0)
 
 
+@checked
 def tie_points(game: LinearContractGame, forecast: ArrayLike) -> FloatArray:
     """Contracts at which the Agent has more than one best response (Lemma F.1: at most n - 1).
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import FloatArray, IntArray, check_int
@@ -29,6 +30,7 @@ from counterplay.principal.rules import BestResponseRule, DecisionEvents, Policy
 Kind: TypeAlias = Literal["stable", "best-response", "other"]
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Offer:
     """What the Principal discloses in a round, and the forecast behind it (None without one).
@@ -45,6 +47,7 @@ class Offer:
     benchmark_responses: IntArray | None = None
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class NatureView:
     """What an adaptive Nature may use: the past states and the distribution of the offer.
@@ -107,6 +110,7 @@ class Mechanism(Learner):
         """Return what Nature may know before it chooses the state of this round."""
 
 
+@checked
 class ForecastMechanism(Mechanism):
     """A forecaster, a rule from forecasts to policies, and recommendations a*(p, pi).
 
@@ -184,6 +188,7 @@ class ForecastMechanism(Mechanism):
         return f"{type(self).__name__}({self.rule!r})"
 
 
+@checked
 class StableMechanism(ForecastMechanism):
     """Forecast, let a stable policy oracle choose, recommend: low policy regret without alignment.
 
@@ -241,6 +246,7 @@ class StableMechanism(ForecastMechanism):
         self.spec = oracle.spec
 
 
+@checked
 class BestResponseMechanism(ForecastMechanism):
     """Play the best policy for the forecast, as if it were a common prior (Algorithm F.1).
 
@@ -296,6 +302,7 @@ class BestResponseMechanism(ForecastMechanism):
         return DecisionEvents(self.rule, optimistic=False, choice=self.monitor_choice)
 
 
+@checked
 class ConstantMechanism(ForecastMechanism):
     """Always the same policy; the recommendation follows the forecast, or is fixed, too.
 
@@ -328,6 +335,7 @@ class ConstantMechanism(ForecastMechanism):
         return f"ConstantMechanism({self.game.policy_label(self.policies[0])})"
 
 
+@checked
 class ScriptedMechanism(Mechanism):
     """A mechanism given by a function of the past states; it makes no forecasts.
 

@@ -24,6 +24,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numba import njit
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, IntArray
 
 Gain: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -34,6 +35,7 @@ _SHIFT = 2.0  # makes every entry of the centre game positive: they are at least
 _EPS = 1e-11
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class ForecastLottery:
     """A finite distribution over forecasts with its certificate.
@@ -47,6 +49,7 @@ class ForecastLottery:
     evaluations: int
 
 
+@checked
 def solve_minimax(
     gain: Gain,
     n: int,

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_matrix, hstack, vstack
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import Highs, minimize_linear
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_positive_int, check_real
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked
 @dataclass(frozen=True)
 class ObedienceSolution(Report):
     """Optimal obedient disclosure at one prior.
@@ -67,6 +69,7 @@ class ObedienceSolution(Report):
         return frame
 
 
+@checked
 def obedience_lp(
     u: ArrayLike, v: ArrayLike, prior: ArrayLike, *, margin: float = 0.0, slack: float = 0.0
 ) -> ObedienceSolution:
@@ -162,6 +165,7 @@ def _scheme(joint: FloatArray) -> Scheme:
     return Scheme(np.where(total > 0, joint / np.where(total > 0, total, 1.0), default))
 
 
+@checked
 class ObedienceOracle(GrowingRule):
     """Stable disclosure for more than two states: the obedience program with a margin.
 
@@ -242,6 +246,7 @@ class ObedienceOracle(GrowingRule):
         return f"ObedienceOracle(margin={self.margin:.4g}, x={self.x:g})"
 
 
+@checked
 def largest_margin(game: DisclosureGame) -> float:
     """Largest obedience margin that some disclosure reaches whatever the forecast.
 
@@ -270,6 +275,7 @@ def positive_margin(game: DisclosureGame) -> float:
     return most
 
 
+@checked
 def disclosure_library(
     game: DisclosureGame, *, margin: float | None = None, parts: int = 4
 ) -> tuple[Scheme, ...]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.validation import FloatArray, IntArray, check_float_array, check_fraction
 from counterplay.errors import AssumptionWarning, InvalidInputError
@@ -28,6 +29,7 @@ _MOST_ACTIONS = 4096
 _MOST_TABLES = 4096
 
 
+@checked
 class Scheme:
     """A signal scheme: ``matrix[s, y]`` is the probability of signal s in state y.
 
@@ -80,6 +82,7 @@ class Scheme:
         return f"Scheme({rows})"
 
 
+@checked
 class DisclosureGame(PrincipalAgentGame):
     """Persuasion with any finite number of states.
 
@@ -204,6 +207,7 @@ class DisclosureGame(PrincipalAgentGame):
         return f"{type(self).__name__}(strategies={self.n_strategies}, states={self.n_states})"
 
 
+@checked
 class PersuasionGame(DisclosureGame):
     """Persuasion with a binary state and a Principal who only cares about the strategy.
 
@@ -240,6 +244,7 @@ class PersuasionGame(DisclosureGame):
         return self.v[:, 0]
 
 
+@checked
 class PersuasionGeometry:
     """Intervals, concave closure and optimal schemes of a binary persuasion game.
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, check_choice, check_fraction, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.principal import bounds
@@ -31,6 +32,7 @@ from counterplay.principal.rules import GrowingRule, PolicyRule
 Discretization = Literal["rounding", "logit"]
 
 
+@checked
 class StabilizedPersuasion:
     """The scheme p'(mu): optimal persuasion with posteriors moved by beta off the edges.
 
@@ -94,6 +96,7 @@ class StabilizedPersuasion:
         return np.array([low, high]), np.array([tau, 1 - tau])
 
 
+@checked
 class PersuasionOracle(PolicyRule):
     """Near-optimal stable disclosure rules from a finite menu.
 
@@ -238,6 +241,7 @@ class PersuasionOracle(PolicyRule):
         return f"PersuasionOracle(beta={self.beta:.4g}, discretization={self.discretization!r})"
 
 
+@checked
 class KGRule(GrowingRule):
     """Baseline: the classical optimal scheme for the forecast (unstable).
 
@@ -264,6 +268,7 @@ class KGRule(GrowingRule):
         return self._answered(self._number(scheme), forecast)
 
 
+@checked
 def benchmark_schemes(geometry: PersuasionGeometry, n: int = 9) -> tuple[Scheme, ...]:
     """No disclosure, full disclosure, and the optimal schemes at ``n`` priors, without repeats.
 

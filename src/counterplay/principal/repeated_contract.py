@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.play import Game, Learner
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import IntArray, check_int, check_positive_int
@@ -22,6 +23,7 @@ from counterplay.principal.mechanisms import Mechanism, Nature, NatureView, Offe
 from counterplay.principal.transcript import ContractTranscript, answered
 
 
+@checked
 class RepeatedContract(Game[ContractTranscript]):
     """A stage game played again and again against an Agent, while the states go on.
 
@@ -135,6 +137,7 @@ class RepeatedContract(Game[ContractTranscript]):
         )
 
 
+@checked
 def gap_adversary(random_state: RandomState = None) -> Nature:
     """Nature that picks the state on which an unbiased forecaster gains least (its worst case)."""
     rng = generator(random_state)

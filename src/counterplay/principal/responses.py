@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.principal.games import PrincipalAgentGame, check_forecasts
 from counterplay.principal.kernels import TOL, first_maximum, optimistic, respond, stable
 
 
+@checked
 @dataclass(frozen=True)
 class OracleSpec:
     """What an optimal stable policy oracle guarantees: (c, eps, beta, gamma) and |P_O|.
@@ -37,6 +39,7 @@ class OracleSpec:
     n_policies: int | None
 
 
+@checked
 def best_responses(U: ArrayLike, V: ArrayLike, tol: float = TOL) -> IntArray:
     """Best responses for arrays of utilities with the actions in the last axis.
 
@@ -53,6 +56,7 @@ def best_responses(U: ArrayLike, V: ArrayLike, tol: float = TOL) -> IntArray:
     return np.asarray(np.argmax(worth >= worth.max(axis=-1, keepdims=True) - tol, axis=-1))
 
 
+@checked
 def best_response(
     game: PrincipalAgentGame, policy: Any, forecast: ArrayLike, *, tol: float = TOL
 ) -> int:
@@ -80,6 +84,7 @@ def best_response(
     return int(respond(u, v, u.size, tol))
 
 
+@checked
 def eps_ball(
     game: PrincipalAgentGame, policy: Any, forecast: ArrayLike, eps: float, *, tol: float = TOL
 ) -> BoolArray:
@@ -100,6 +105,7 @@ def eps_ball(
     return np.asarray((u > top - width + tol) | (u >= top - tol))
 
 
+@checked
 def optimistic_response(
     game: PrincipalAgentGame, policy: Any, forecast: ArrayLike, eps: float, *, tol: float = TOL
 ) -> int:
@@ -116,6 +122,7 @@ def optimistic_response(
     return int(optimistic(u, v, u.size, check_real(eps, "eps", low=0.0), tol))
 
 
+@checked
 def principal_best_response(
     game: PrincipalAgentGame, P0: Sequence[Any], forecast: ArrayLike, *, tol: float = TOL
 ) -> int:
@@ -133,6 +140,7 @@ def principal_best_response(
     return int(first_maximum(np.array(worth), tol))
 
 
+@checked
 def optimistic_pair(
     game: PrincipalAgentGame,
     P0: Sequence[Any],
@@ -157,6 +165,7 @@ def optimistic_pair(
     return index, actions[index]
 
 
+@checked
 def is_stable(
     game: PrincipalAgentGame,
     policy: Any,
@@ -197,6 +206,7 @@ def is_stable(
     return bool(stable(u, v, u.size, margin, check_real(gamma, "gamma", low=0.0), two_sided, tol))
 
 
+@checked
 def optimality_loss(
     game: PrincipalAgentGame, policy: Any, forecast: ArrayLike, P0: Sequence[Any], eps: float
 ) -> float:

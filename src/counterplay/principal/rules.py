@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, IntArray, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.principal.events import Events
@@ -120,6 +121,7 @@ class GrowingRule(PolicyRule):
         return index
 
 
+@checked
 class BestResponseRule(PolicyRule):
     """The benchmark policy that is best if the Agent best responds to the forecast (Algorithm F.1).
 
@@ -138,6 +140,7 @@ class BestResponseRule(PolicyRule):
         return star, int(responses[star])
 
 
+@checked
 class OptimisticRule(BestResponseRule):
     """Baseline: the benchmark policy that would be best against an optimistic Agent (unstable).
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import axes_or_new, figure_style
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.transcript import Transcript
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked
 @dataclass(frozen=True)
 class ContractTranscript(Transcript):
     """Rounds of a principal-agent game with all its counterfactuals.

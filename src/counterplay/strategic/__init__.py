@@ -13,56 +13,21 @@ solvers are in :mod:`~counterplay.strategic.lab`.
 
 from counterplay.core.play import play
 from counterplay.strategic import bounds, instances, lab
-from counterplay.strategic.agents import (
-    Agents,
-)
-from counterplay.strategic.applicants import (
-    Applicants,
-    ApplicantStream,
-)
-from counterplay.strategic.classifiers import (
-    UnionSamplingClassifier,
-)
-from counterplay.strategic.estimator_class import (
-    EstimatorClass,
-)
-from counterplay.strategic.gaming import (
-    gaming_report,
-)
-from counterplay.strategic.graphs.actions import (
-    Action,
-)
-from counterplay.strategic.graphs.graph_game import (
-    GraphApplicants,
-)
-from counterplay.strategic.graphs.manipulation_graph import (
-    ManipulationGraph,
-)
-from counterplay.strategic.graphs.response import (
-    strategic_accuracy,
-)
-from counterplay.strategic.graphs.strategic_erm import (
-    StrategicERM,
-)
-from counterplay.strategic.halving import (
-    StrategicHalving,
-)
-from counterplay.strategic.linear_class import (
-    LinearClass,
-)
-from counterplay.strategic.linear_classifier import (
-    StrategicLinearClassifier,
-)
-from counterplay.strategic.mwmr import (
-    MWMR,
-)
-from counterplay.strategic.rethreshold import (
-    fit_threshold,
-    rethreshold,
-)
-from counterplay.strategic.value_of_information import (
-    value_of_information,
-)
+from counterplay.strategic.agents import Agents
+from counterplay.strategic.applicants import Applicants, ApplicantStream
+from counterplay.strategic.boost import UnionSamplingClassifier
+from counterplay.strategic.estimator_class import EstimatorClass
+from counterplay.strategic.gaming import gaming_report
+from counterplay.strategic.graphs.graph_game import GraphApplicants
+from counterplay.strategic.graphs.manipulation_graph import Action, ManipulationGraph
+from counterplay.strategic.graphs.response import strategic_accuracy
+from counterplay.strategic.graphs.strategic_erm import StrategicERM
+from counterplay.strategic.halving import StrategicHalving
+from counterplay.strategic.linear_class import LinearClass
+from counterplay.strategic.linear_classifier import StrategicLinearClassifier
+from counterplay.strategic.mwmr import MWMR
+from counterplay.strategic.rethreshold import fit_threshold, rethreshold
+from counterplay.strategic.value_of_information import value_of_information
 
 __all__ = [
     "MWMR",

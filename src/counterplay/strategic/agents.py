@@ -16,10 +16,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.validation import BoolArray, FloatArray, check_labels01, check_real
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    array_fault,
+    check_float_array,
+    check_real,
+)
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass
+from counterplay.strategic.features import Names, numbers, read_labels
 from counterplay.strategic.metrics import Points
+from counterplay.tables import Table
+from counterplay.tables.cells import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,9 +42,10 @@ class Agents:
     Parameters
     ----------
     X:
-        ``(m, d)`` features, or ``(m,)`` point numbers for classes over a finite space.
+        ``(m, d)`` features, or ``(m,)`` point numbers for classes over a finite space. The names of
+        a frame are kept, and compared with those of a catalogue.
     y:
-        ``(m,)`` true labels, 0 or 1; 1 is the outcome agents want.
+        ``(m,)`` true labels.
     radius:
         ``(m,)`` non-negative radii (a number means the same for all). The learner never sees them.
     sets:
@@ -43,6 +53,8 @@ class Agents:
         for classes over a finite space. Her own point always counts as included.
     atol:
         Tolerance added to each radius; default none: the ball is closed and exact.
+    positive:
+        The label agents want; may be left out when labels are 0 and 1 or True and False.
 
     Examples
     --------
@@ -58,6 +70,7 @@ class Agents:
     radius: FloatArray | None
     sets: Any
     atol: float
+    names: Names = None
 
     def __init__(
         self,
@@ -66,23 +79,16 @@ class Agents:
         radius: ArrayLike | None = None,
         sets: Any = None,
         atol: float = 0.0,
+        *,
+        positive: Any = None,
     ) -> None:
-        self.X = np.array(X)
-        if self.X.ndim not in (1, 2):
-            raise InvalidInputError(f"X must have one or two axes, got shape {self.X.shape}")
-        if self.X.ndim == 1 and not np.issubdtype(self.X.dtype, np.integer):
-            raise InvalidInputError(
-                "X with one axis means point numbers and must contain integers; "
-                "for one feature pass a column, X[:, None]"
-            )
+        self.X, self.names = _read_points(X)
         m = self.X.shape[0]
-        self.y = np.array(check_labels01(y))
-        if self.y.shape != (m,):
-            raise InvalidInputError(f"X has {m} rows but y has shape {self.y.shape}")
+        self.y = read_labels(y, m, positive).astype(np.int8) if m else np.zeros(0, np.int8)
         if (radius is None) == (sets is None):
             raise InvalidInputError("pass either radius or sets, exactly one of them")
         self.atol = check_real(atol, "atol", low=0.0)
-        self.radius = None if radius is None else _check_radius(radius, m)
+        self.radius = None if radius is None else check_radius(radius, m)
         self.sets = None if sets is None else _check_sets(sets, self.X)
         self.X.setflags(write=False)
         self.y.setflags(write=False)
@@ -121,10 +127,20 @@ class Agents:
             raise InvalidInputError("these agents have manipulation sets, not radii")
         return self.radius + self.atol if self.atol else self.radius
 
+    def match(self, hypotheses: HypothesisClass) -> None:
+        """Raise if the columns have other names, or another order, than those of a catalogue."""
+        if self.names is None or hypotheses.names is None or self.names == hypotheses.names:
+            return
+        raise InvalidInputError(
+            f"the agents' columns are {listed(self.names)}, those of the rules "
+            f"{listed(hypotheses.names)}; make the agents from the columns of the rules, in order"
+        )
+
     def take(self, index: ArrayLike) -> Agents:
         """Return the agents with the given numbers, in that order."""
         i = np.asarray(index)
         other = object.__new__(Agents)  # the parts of checked arrays need no second check
+        other.names = self.names
         for name in ("X", "y", "radius", "sets"):
             value = getattr(self, name)
             if value is not None:
@@ -142,6 +158,7 @@ class Agents:
 
     def accepted(self, hypotheses: HypothesisClass, members: ArrayLike | None = None) -> BoolArray:
         """Return which agents are accepted, after their move, by which members."""
+        self.match(hypotheses)
         if self.radius is not None:
             return hypotheses.reaches(self.X, self.reach, members)
         positive = hypotheses.positive_sets()
@@ -152,6 +169,7 @@ class Agents:
 
     def losses(self, hypotheses: HypothesisClass, members: ArrayLike | None = None) -> BoolArray:
         """Return the strategic loss table: does member j err on agent i after her move?"""
+        self.match(hypotheses)
         if self.radius is not None:
             return hypotheses.losses(self.X, self.reach, self.y.astype(np.bool_), members)
         return np.not_equal(self.accepted(hypotheses, members), self.y[:, None] > 0)
@@ -161,77 +179,52 @@ class Agents:
         import pandas as pd
 
         X = self.X if self.X.ndim == 2 else self.X[:, None]
-        names = [f"x{j}" for j in range(X.shape[1])] if self.X.ndim == 2 else ["point"]
+        names = list(self.names or (f"x{j}" for j in range(X.shape[1])))
+        names = names if self.X.ndim == 2 else ["point"]
         frame = pd.DataFrame(X, columns=names)
         frame["y"] = self.y
         frame["reach"] = self.radius if self.radius is not None else self.sets.sum(axis=1)
         return frame
 
 
-def loss_table(hypotheses: HypothesisClass, agents: Agents) -> BoolArray:
-    """Return the strategic losses of all members (columns) on all agents (rows).
-
-    This one table contains everything there is to know about a catalogue and a population. For
-    linear rules it costs about as much as the matrix product in it.
-
-    Parameters
-    ----------
-    hypotheses:
-        The catalogue.
-    agents:
-        The population.
-
-    Examples
-    --------
-    >>> from counterplay.strategic.lab import ThresholdClass
-    >>> agents = Agents(X=[[0.0], [1.0], [2.0]], y=[0, 0, 1], radius=0.5)
-    >>> loss_table(ThresholdClass([1.0, 2.0]), agents).mean(axis=0).round(3)
-    array([0.333, 0.   ])
-    """
-    return agents.losses(hypotheses)
-
-
-def realizable_mask(agents: Agents, hypotheses: HypothesisClass) -> BoolArray:
-    """Return which members make no mistake on any of the agents.
-
-    Parameters
-    ----------
-    agents:
-        The population.
-    hypotheses:
-        The catalogue.
-
-    Examples
-    --------
-    >>> from counterplay.strategic.lab import ThresholdClass
-    >>> agents = Agents(X=[[0.0], [1.0], [2.0]], y=[0, 0, 1], radius=0.5)
-    >>> realizable_mask(agents, ThresholdClass([1.0, 2.0]))
-    array([False,  True])
-    """
-    perfect = np.ones(hypotheses.n, dtype=np.bool_)
-    for block in agents.blocks(max(1, 4_000_000 // hypotheses.n)):
-        perfect &= ~block.losses(hypotheses).any(axis=0)
-    return perfect
-
-
-def _check_radius(radius: ArrayLike, m: int) -> FloatArray:
-    raw: Any = radius
-    try:
-        r = np.array(np.broadcast_to(np.asarray(raw, dtype=np.float64), (m,)))
-    except ValueError:
+def _read_points(X: Any) -> tuple[Points, Names]:
+    """Return features with their names, or point numbers; the catalogue checks the rest."""
+    if not isinstance(X, np.ndarray | list | tuple) or array_fault(X, kinds="biuf"):
+        table = Table.of(X)
+        return np.array(numbers(table)), table.names
+    points = np.array(X)
+    if points.ndim not in (1, 2):
+        raise InvalidInputError(f"X must have one or two axes, got shape {points.shape}")
+    if points.ndim == 1 and not np.issubdtype(points.dtype, np.integer):
         raise InvalidInputError(
-            f"radius must be one number or one per agent ({m}), got shape {np.shape(raw)}"
-        ) from None
-    bad = ~np.isfinite(r) | (r < 0)
-    if bad.any():
-        i = int(np.flatnonzero(bad)[0])
-        raise InvalidInputError(f"radius must be finite and not negative; agent {i} has {r[i]}")
+            "X with one axis means point numbers and must contain integers; "
+            "for one feature pass a column, X[:, None]"
+        )
+    if np.isnan(points).any():
+        i = int(np.argwhere(np.isnan(points))[0][0])
+        raise InvalidInputError(f"row {i} of X has a missing value; impute or drop it")
+    return points, None
+
+
+def check_radius(radius: ArrayLike, m: int, name: str = "radius") -> FloatArray:
+    """Return one finite radius of at least 0 per person; one number means the same for all."""
+    given = check_float_array(radius, name)
+    if given.shape not in ((), (m,)):
+        raise InvalidInputError(
+            f"{name} must be one number or one per agent ({m}), got shape {given.shape}"
+        )
+    r = np.array(np.broadcast_to(given, (m,)))
+    if (r < 0).any():
+        i = int(np.flatnonzero(r < 0)[0])
+        raise InvalidInputError(f"{name} must be finite and not negative; agent {i} has {r[i]}")
     r.setflags(write=False)
     return r
 
 
 def _check_sets(sets: Any, X: Points) -> sp.csr_array:
-    u = sp.csr_array(sets).astype(np.int64)
+    if not sp.issparse(sets) and (fault := array_fault(sets, kinds="biuf")):
+        raise InvalidInputError(f"sets must be a table of 0 and 1: {fault}")
+    u = sp.csr_array(np.atleast_2d(sets) if not sp.issparse(sets) else sets).astype(np.int64)
     if X.ndim != 1:
         raise InvalidInputError("manipulation sets need point numbers, X with one axis")
     if u.shape[0] != X.size:

@@ -84,6 +84,14 @@ class ObliviousGame(CatalogueGame):
         self._current: tuple[Agents, int] | None = None
         self.forget()
 
+    def check(self, learner: Learner) -> None:
+        """Refuse learners that need to see more, and rules on other columns."""
+        super().check(learner)
+        source = getattr(self, "population", self)
+        people, rules = getattr(source, "agents", None), getattr(learner, "hypotheses", None)
+        if people is not None and rules is not None:
+            people.match(rules)
+
     @property
     def coins(self) -> np.random.Generator:
         """Source of random ties."""

@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_int
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_features
-from counterplay.strategic.columns import aligned_costs, column_order, common_names
+from counterplay.strategic.features import accepted_class, column_order, common_names, read_costs
 from counterplay.strategic.metrics import NormMetric, Points
+from counterplay.strategic.trees import add_price, positive_leaf_boxes
 
 Box: TypeAlias = "tuple[FloatArray, FloatArray]"
 Conditions: TypeAlias = "Mapping[int, tuple[float | None, float | None]]"
@@ -69,31 +70,34 @@ class RuleSetClass(HypothesisClass):
         self.lower = np.concatenate([lower for lower, _ in boxes])
         self.upper = np.concatenate([upper for _, upper in boxes])
         self.start = np.cumsum([0, *(lower.shape[0] for lower, _ in boxes)]).astype(np.int64)
-        self._metric = NormMetric(norm, costs)
-        if self._metric.costs is not None and self._metric.costs.size != self.lower.shape[1]:
-            raise InvalidInputError(
-                f"there are {self.lower.shape[1]} features but {self._metric.costs.size} costs"
-            )
+        self.n = len(boxes)
+        self.metric: NormMetric = NormMetric(norm, costs)
+        self.metric.check_width(self.lower.shape[1])
         for array in (self.lower, self.upper, self.start):
             array.setflags(write=False)
 
     @classmethod
     def from_trees(
-        cls, trees: Sequence[Any], norm: float = 2, costs: ArrayLike | None = None
+        cls,
+        trees: Sequence[Any],
+        norm: float = 2,
+        costs: ArrayLike | None = None,
+        *,
+        positive: Any = None,
     ) -> RuleSetClass:
         """Build the catalogue from fitted binary ``DecisionTreeClassifier`` objects.
 
-        Trees fitted on frames are matched by the names of their columns.
+        Trees fitted on frames are matched by the names of their columns. ``positive`` is the class
+        that counts as accepted; it may be left out when the classes are 0 and 1.
         """
-        from counterplay.strategic.trees import positive_leaf_boxes
-
+        wanted = accepted_class(trees, positive)
         names = common_names(trees)
         rules = []
         for tree in trees:
-            lower, upper = positive_leaf_boxes(tree)
+            lower, upper = positive_leaf_boxes(tree, wanted)
             order = column_order(tree, names)
             rules.append((lower[:, order], upper[:, order]))
-        catalogue = cls(rules, norm=norm, costs=aligned_costs(costs, names))
+        catalogue = cls(rules, norm=norm, costs=read_costs(costs, names))
         catalogue.names = names
         return catalogue
 
@@ -124,18 +128,8 @@ class RuleSetClass(HypothesisClass):
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(n={self.n}, features={self.lower.shape[1]}, "
-            f"boxes={self.lower.shape[0]}, {self._metric!r})"
+            f"boxes={self.lower.shape[0]}, {self.metric!r})"
         )
-
-    @property
-    def n(self) -> int:
-        """Number of rules."""
-        return int(self.start.size - 1)
-
-    @property
-    def metric(self) -> NormMetric:
-        """Price of a move."""
-        return self._metric
 
     def check_points(self, points: Points) -> Points:
         """Return rows of finite features."""
@@ -155,7 +149,7 @@ class RuleSetClass(HypothesisClass):
     def _search(self, points: Points, members: Members) -> tuple[FloatArray, IntArray]:
         rows = self.check_points(points)
         chosen = np.arange(self.n) if members is None else self.check_members(members)
-        metric = self._metric
+        metric = self.metric
         costs = np.ones(rows.shape[1]) if metric.costs is None else metric.costs
         return _box_distances(rows, self.lower, self.upper, self.start, chosen, costs, metric.norm)
 
@@ -335,23 +329,18 @@ def _box_distances(
     for i in range(m):
         for k in range(members.size):
             h = members[k]
-            limit = np.inf
+            limit = np.inf  # of the nearest box so far; squared for the Euclidean norm
             for box in range(start[h], start[h + 1]):
                 total = 0.0
                 for j in range(d):
                     x = rows[i, j]
+                    # Clipping to the box moves feature j by its excess, if there is one.
                     excess = max(lower[box, j] - x, x - upper[box, j])
                     if excess > 0.0:
-                        price = excess * costs[j]
-                        if norm == 1.0:
-                            total += price
-                        elif norm == 2.0:
-                            total += price * price
-                        else:
-                            total = max(total, price)
+                        total = add_price(total, excess * costs[j], norm)
                         # Outside stays outside, also where the square of a tiny excess vanishes.
                         total = max(total, 5e-324)
-                        if total >= limit:
+                        if total >= limit:  # another box is nearer already
                             break
                 if total < limit:
                     limit = total

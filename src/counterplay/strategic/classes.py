@@ -16,9 +16,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_float_array
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    array_fault,
+    check_positive_int,
+)
 from counterplay.errors import InvalidInputError
-from counterplay.strategic.columns import Names, aligned_rows, column_names
+from counterplay.strategic.features import LARGEST, Names, read_points
 from counterplay.strategic.metrics import Metric, Points
 
 Members: TypeAlias = "ArrayLike | None"
@@ -31,18 +37,12 @@ class HypothesisClass(ABC):
     features, or point numbers for classes over a finite space.
     """
 
+    n: int
+    """Number of hypotheses."""
+    metric: Metric | None = None
+    """What a move costs; None if only distances to the rules are known."""
     names: Names = None
     """Names of the features, if the catalogue knows them; frames are matched by name."""
-
-    @property
-    @abstractmethod
-    def n(self) -> int:
-        """Number of hypotheses."""
-
-    @property
-    @abstractmethod
-    def metric(self) -> Metric | None:
-        """What a move costs; None if only distances to the rules are known."""
 
     @abstractmethod
     def distances(self, points: Points, members: Members = None) -> FloatArray:
@@ -116,16 +116,13 @@ class HypothesisClass(ABC):
             )
         return index
 
-    def duplicates(self, points: Points) -> IntArray:
-        """Return, per hypothesis, the first one with the same distances on ``points``.
+    def distinct_members(self, points: Points) -> IntArray:
+        """Return the members left when those with equal distances on ``points`` are merged.
 
-        Duplicates are legal; they only inflate the logarithm in the bounds. The distinct members
-        are those with ``duplicates(points)[i] == i``.
+        Duplicates are legal; they only inflate the logarithm in the bounds.
         """
-        _, first, inverse = np.unique(
-            self.distances(points), axis=1, return_index=True, return_inverse=True
-        )
-        return first[inverse.reshape(-1)].astype(np.int64)
+        _, first = np.unique(self.distances(points), axis=1, return_index=True)
+        return np.sort(first).astype(np.int64)
 
 
 class DistanceTableClass(HypothesisClass):
@@ -146,29 +143,17 @@ class DistanceTableClass(HypothesisClass):
     """
 
     def __init__(self, n: int) -> None:
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise InvalidInputError(f"n must be an integer of at least 1, got {n!r}")
-        self._n = int(n)
+        self.n = check_positive_int(n, "n")
 
     def __repr__(self) -> str:
-        return f"DistanceTableClass(n={self._n})"
-
-    @property
-    def n(self) -> int:
-        """Number of hypotheses."""
-        return self._n
-
-    @property
-    def metric(self) -> None:
-        """Not known."""
-        return None
+        return f"DistanceTableClass(n={self.n})"
 
     def check_points(self, points: Points) -> Points:
         """Return rows of non-negative distances."""
         rows = np.atleast_2d(np.asarray(points, dtype=np.float64))
-        if rows.ndim != 2 or rows.shape[1] != self._n:
+        if rows.ndim != 2 or rows.shape[1] != self.n:
             raise InvalidInputError(
-                f"points must be rows of {self._n} distances, got shape {rows.shape}"
+                f"points must be rows of {self.n} distances, got shape {rows.shape}"
             )
         if not (rows >= 0).all():
             i, j = (int(v) for v in np.argwhere(~(rows >= 0))[0])
@@ -185,7 +170,7 @@ class DistanceTableClass(HypothesisClass):
     def nearest(self, points: Points, members: ArrayLike) -> Points:
         """Return the row of someone accepted by the member, infinitely far from all others."""
         chosen = self.check_members(members)
-        out = np.full((chosen.size, self._n), np.inf)
+        out = np.full((chosen.size, self.n), np.inf)
         out[np.arange(chosen.size), chosen] = 0.0
         return out
 
@@ -195,9 +180,12 @@ def check_features(points: ArrayLike, width: int | None = None, names: Names = N
 
     The columns of a frame are put into the order of ``names``.
     """
-    if names is not None and column_names(points) is not None:
-        return aligned_rows(points, names)
-    rows = check_float_array(np.atleast_2d(np.asarray(points, dtype=np.float64)), "X", ndim=2)
+    rows: Any = points
+    if isinstance(rows, list | tuple | np.ndarray) and not array_fault(rows, kinds="biuf"):
+        rows = np.atleast_2d(np.ascontiguousarray(rows, dtype=np.float64))  # one row is a table
+    known = isinstance(rows, np.ndarray) and rows.dtype == np.float64 and rows.ndim == 2
+    if not known or (rows.size and not np.abs(rows).max() <= LARGEST):  # the usual case is quick
+        rows = read_points(rows, names)
     if width is not None and rows.shape[1] != width:
         raise InvalidInputError(f"X must have {width} features, got {rows.shape[1]}")
     return rows

@@ -147,7 +147,7 @@ class DeltaOnlyElimination(VersionSpaceLearner):
     Examples
     --------
     >>> from counterplay.strategic import ApplicantStream, instances, play
-    >>> instance = instances.conservative_lb_instance(8, eps=0.05, target=3)
+    >>> instance = instances.ConservativeInstance(8, eps=0.05, target=3)
     >>> learner = DeltaOnlyElimination(instance.hypotheses, random_state=0)
     >>> stream = ApplicantStream(instance, "report_only", random_state=1)
     >>> _ = play(learner, stream, rounds=3000, fast=True)
@@ -198,7 +198,7 @@ class DeltaOnlyElimination(VersionSpaceLearner):
         return UnionPredictor(self.hypotheses, members)
 
     def _learn(self, feedback: Feedback) -> None:
-        assert self._published is not None
+        assert isinstance(self._published, UnionPredictor)
         if feedback.report is None:
             raise InformationError("DeltaOnlyElimination needs the reported features")
         reported = np.asarray(feedback.report)[None]

@@ -120,6 +120,7 @@ class FiniteERM:
         assert not isinstance(self.hypotheses, FiniteClass)
         if self.strategic:
             return agents.losses(self.hypotheses)
+        agents.match(self.hypotheses)
         return np.not_equal(self.hypotheses.predict(agents.X), agents.y[:, None] > 0)
 
     def _on_nodes(

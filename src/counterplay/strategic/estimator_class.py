@@ -19,8 +19,9 @@ from counterplay.core.class_builders import from_estimators
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_features, check_indices
-from counterplay.strategic.columns import ByName, aligned_costs, column_names, common_names
+from counterplay.strategic.features import ByName, accepted_class, common_names, numbers, read_costs
 from counterplay.strategic.metrics import NormMetric, Points
+from counterplay.tables import Table
 
 _TREE_METRICS = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}
 
@@ -40,7 +41,7 @@ class EstimatorClass(HypothesisClass):
         ``(N, d)`` points that agents can move to, for example past applicants; the columns of a
         frame are matched by name with those the classifiers were fitted on.
     positive:
-        The class that counts as accepted; default: the larger one.
+        The class that counts as accepted; may be left out when the classes are 0 and 1.
     norm:
         How effort adds up over features: 1, 2 or ``numpy.inf``.
     costs:
@@ -66,12 +67,14 @@ class EstimatorClass(HypothesisClass):
         costs: ArrayLike | None = None,
     ) -> None:
         self.estimators = tuple(estimators)
-        self.names = common_names(self.estimators) or column_names(pool)
-        self.pool = check_features(pool, names=self.names).copy()
-        if self.pool.shape[0] == 0:
-            raise InvalidInputError("pool must contain at least one point")
-        self.positive = positive
-        self._metric = NormMetric(norm, aligned_costs(costs, self.names))
+        if not self.estimators:
+            raise InvalidInputError("estimators must contain at least one fitted classifier")
+        self.positive = accepted_class(self.estimators, positive)
+        table = Table.of(pool, columns=common_names(self.estimators), what="pool")
+        self.names = common_names(self.estimators) or table.names
+        self.pool = numbers(table).copy()
+        self.n = len(self.estimators)
+        self.metric: NormMetric = NormMetric(norm, read_costs(costs, self.names))
         self._models = [ByName(estimator, self.names) for estimator in self.estimators]
         accepted = from_estimators(self._models, self.pool, positive)
         self._members = [np.flatnonzero(row) for row in accepted]
@@ -79,17 +82,7 @@ class EstimatorClass(HypothesisClass):
         self.pool.setflags(write=False)
 
     def __repr__(self) -> str:
-        return f"EstimatorClass(n={self.n}, pool={self.pool.shape[0]}, {self._metric!r})"
-
-    @property
-    def n(self) -> int:
-        """Number of classifiers."""
-        return len(self.estimators)
-
-    @property
-    def metric(self) -> NormMetric:
-        """Price of a move."""
-        return self._metric
+        return f"EstimatorClass(n={self.n}, pool={self.pool.shape[0]}, {self.metric!r})"
 
     def check_points(self, points: Points) -> Points:
         """Return rows of finite features."""
@@ -120,15 +113,15 @@ class EstimatorClass(HypothesisClass):
         return rows
 
     def _scaled(self, rows: FloatArray) -> FloatArray:
-        return rows if self._metric.costs is None else rows * self._metric.costs
+        return rows if self.metric.costs is None else rows * self.metric.costs
 
     def _tree(self, index: IntArray) -> Any:
         from sklearn.neighbors import BallTree
 
-        frozen = self._metric.costs is not None and np.isinf(self._metric.costs).any()
+        frozen = self.metric.costs is not None and np.isinf(self.metric.costs).any()
         if index.size == 0 or frozen:
             return None
-        return BallTree(self._scaled(self.pool[index]), metric=_TREE_METRICS[self._metric.norm])
+        return BallTree(self._scaled(self.pool[index]), metric=_TREE_METRICS[self.metric.norm])
 
     def _query(self, rows: FloatArray, i: int) -> tuple[FloatArray, IntArray]:
         """Return distance and pool number of the nearest accepted pool point of classifier i."""
@@ -138,7 +131,7 @@ class EstimatorClass(HypothesisClass):
         if tree is not None:
             d, which = tree.query(self._scaled(rows), k=1)
             return d[:, 0], index[which[:, 0]]
-        table = self._metric.pairwise(rows, self.pool[index])
+        table = self.metric.pairwise(rows, self.pool[index])
         best = np.argmin(table, axis=1)
         return table[np.arange(rows.shape[0]), best], index[best]
 
@@ -165,23 +158,13 @@ class TabulatedClass(HypothesisClass):
     """
 
     def __init__(self, hypotheses: HypothesisClass, points: Points) -> None:
-        self.hypotheses = hypotheses
+        self.hypotheses, self.n = hypotheses, hypotheses.n
         self.points = hypotheses.check_points(points)
         self.table = hypotheses.distances(self.points)
         self.table.setflags(write=False)
 
     def __repr__(self) -> str:
         return f"TabulatedClass({self.hypotheses!r}, points={self.table.shape[0]})"
-
-    @property
-    def n(self) -> int:
-        """Number of hypotheses."""
-        return self.hypotheses.n
-
-    @property
-    def metric(self) -> None:
-        """Not defined between row numbers."""
-        return None
 
     def check_points(self, points: Points) -> Points:
         """Return row numbers."""

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import dijkstra
 
-from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_indices
 from counterplay.strategic.metrics import Metric, Points, TableMetric
@@ -26,6 +26,8 @@ class FiniteSpaceClass(HypothesisClass):
 
     Attributes
     ----------
+    size:
+        Number of points of the space.
     positive:
         ``(n, N)`` array of accepted points.
     table:
@@ -47,6 +49,7 @@ class FiniteSpaceClass(HypothesisClass):
             )
             self.original = np.arange(rows.shape[0])
         self.positive = rows[self.original]
+        self.n, self.size = self.positive.shape
         self.positive.setflags(write=False)
         self.table = self._distance_table()
         self.table.setflags(write=False)
@@ -56,16 +59,6 @@ class FiniteSpaceClass(HypothesisClass):
 
     def _distance_table(self) -> FloatArray:
         raise NotImplementedError
-
-    @property
-    def n(self) -> int:
-        """Number of hypotheses."""
-        return int(self.positive.shape[0])
-
-    @property
-    def size(self) -> int:
-        """Number of points of the space."""
-        return int(self.positive.shape[1])
 
     def check_points(self, points: Points) -> Points:
         """Return point numbers."""
@@ -123,25 +116,20 @@ class FiniteMetricClass(FiniteSpaceClass):
         check_metric: bool = True,
         dedupe: bool = False,
     ) -> None:
-        self._metric = TableMetric(dist, check_metric=check_metric)
-        super().__init__(positive, self._metric.size, dedupe)
-
-    @property
-    def metric(self) -> TableMetric:
-        """The table of distances."""
-        return self._metric
+        self.metric: TableMetric = TableMetric(dist, check_metric=check_metric)
+        super().__init__(positive, self.metric.size, dedupe)
 
     def _distance_table(self) -> FloatArray:
         out = np.full((self.size, self.n), np.inf)
         for j, accepted in enumerate(self.positive):
             if accepted.any():
-                out[:, j] = self._metric.table[:, accepted].min(axis=1)
+                out[:, j] = self.metric.table[:, accepted].min(axis=1)
         return out
 
     def nearest(self, points: Points, members: ArrayLike) -> Points:
         """Return the accepted point with the smallest distance, the lowest number first."""
         index, chosen = self.check_points(points), self.check_members(members)
-        d = np.where(self.positive[chosen], self._metric.table[index], np.inf)
+        d = np.where(self.positive[chosen], self.metric.table[index], np.inf)
         return np.asarray(np.argmin(d, axis=1))
 
 
@@ -197,20 +185,15 @@ class GraphMetricClass(FiniteSpaceClass):
     """
 
     def __init__(self, graph: Any, positive: ArrayLike, *, dedupe: bool = False) -> None:
-        self._metric = GraphMetric(graph)
-        super().__init__(positive, self._metric.size, dedupe)
-
-    @property
-    def metric(self) -> GraphMetric:
-        """Shortest path lengths."""
-        return self._metric
+        self.metric: GraphMetric = GraphMetric(graph)
+        super().__init__(positive, self.metric.size, dedupe)
 
     def _distance_table(self) -> FloatArray:
         out = np.full((self.size, self.n), np.inf)
         for j, accepted in enumerate(self.positive):
             if accepted.any():
                 out[:, j] = dijkstra(
-                    self._metric.graph,
+                    self.metric.graph,
                     directed=False,
                     indices=np.flatnonzero(accepted),
                     min_only=True,
@@ -224,7 +207,7 @@ class GraphMetricClass(FiniteSpaceClass):
         for j in np.unique(chosen):
             here = chosen == j
             accepted = np.flatnonzero(self.positive[j])
-            d = self._metric.pairwise(index[here], accepted)
+            d = self.metric.pairwise(index[here], accepted)
             out[here] = accepted[np.argmin(d, axis=1)]
         return out
 
@@ -260,17 +243,3 @@ def _check_graph(graph: Any) -> sp.csr_array:
             f"{matrix[j, i]:g} the other"
         )
     return matrix
-
-
-def distinct_members(hypotheses: HypothesisClass, points: Points) -> IntArray:
-    """Return the members left when hypotheses with equal distances on ``points`` are merged.
-
-    Examples
-    --------
-    >>> from counterplay.strategic import LinearClass
-    >>> catalogue = LinearClass([[1.0], [1.0], [2.0]], [0.5, 0.7, 1.0])
-    >>> distinct_members(catalogue, [[0.0], [2.0]])  # rules 0 and 2 are the same halfspace
-    array([0, 1])
-    """
-    first = hypotheses.duplicates(points)
-    return np.flatnonzero(first == np.arange(first.size)).astype(np.int64)

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from counterplay.core.play import Game, Learner
-from counterplay.core.seeds import RandomState, generator, spawn
+from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.setting import Setting
 from counterplay.core.validation import IntArray
 from counterplay.errors import InformationError, InvalidInputError, OpenProblemError
 from counterplay.strategic.learner import StrategicLearner
-from counterplay.strategic.predictors import Mixture, Predictor
+from counterplay.strategic.predictors import Predictor
 from counterplay.strategic.settings import Feedback
 from counterplay.strategic.transcript import StrategicTranscript
 
@@ -94,7 +94,6 @@ class CatalogueGame(StrategicGame):
     """
 
     _x: Any = None
-    _lottery: np.random.Generator | None = None
 
     @property
     def has_balls(self) -> bool:
@@ -113,14 +112,9 @@ class CatalogueGame(StrategicGame):
             )
 
     def start(self, rounds: int = 0, random_state: RandomState = None) -> None:
-        """Begin a new game; ``random_state`` seeds the order of agents and drawn mixtures."""
-        order = None
-        if random_state is None:
-            self._lottery = generator(None)
-        else:
-            order, self._lottery = spawn(random_state, 2)
+        """Begin a new game; ``random_state`` seeds the order of agents."""
         self.forget()
-        self.restart(order)
+        self.restart(None if random_state is None else spawn(random_state, 1)[0])
 
     def restart(self, random_state: RandomState = None) -> None:
         """Begin with the first agent again; a hook of :meth:`start`."""
@@ -152,10 +146,9 @@ class CatalogueGame(StrategicGame):
         """The agent's features, if the setting shows them first."""
         return self._x if "x" in self.setting.before else None
 
-    def respond(self, action: Predictor | Mixture) -> Feedback:
+    def respond(self, action: Predictor) -> Feedback:
         """Let the agent respond, and return what the setting lets the learner see of it."""
-        rule = action.sample(self._lottery) if isinstance(action, Mixture) else action
-        reaction = self.react(rule)
+        reaction = self.react(action)
         self._log.append((reaction.y, reaction.yhat, reaction.y != reaction.yhat, reaction.moved))
         return feedback_of(reaction, self._x, self.setting)
 

@@ -9,18 +9,27 @@ Source: "The gaming report", "Setting", "Algorithms", see docs/theory/02-strateg
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from counterplay.core.report import Report
 from counterplay.core.stats import clopper_pearson
-from counterplay.core.validation import BoolArray, FloatArray, check_open_fraction
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    check_float_array,
+    check_open_fraction,
+    check_size,
+)
 from counterplay.errors import InvalidInputError
-from counterplay.strategic.columns import column_names
-from counterplay.strategic.reach import BinaryModel, Reach, acceptance_distance
+from counterplay.strategic.agents import check_radius
+from counterplay.strategic.features import LARGEST
+from counterplay.strategic.reach import BinaryModel, Reach, reach_of
+from counterplay.tables.cells import shown
+from counterplay.tables.table import check_groups
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,6 +58,14 @@ class GamingReport(Report):
         Names of the features.
     confidence:
         Level of the intervals.
+    wanted:
+        The class people want.
+    units:
+        What an effort of 1 is.
+    held:
+        Columns that nobody can move, and why.
+    index:
+        Identity of the applicants: the index of the user's rows.
 
     Examples
     --------
@@ -67,6 +84,10 @@ class GamingReport(Report):
     ability: FloatArray
     names: tuple[str, ...]
     confidence: float = 0.95
+    wanted: Any = 1
+    units: str = "the units of the columns"
+    held: tuple[str, ...] = ()
+    index: Any = None
 
     def __repr__(self) -> str:
         radii = ", ".join(f"{r:g}" for r in self.radius[:8])
@@ -120,8 +141,10 @@ class GamingReport(Report):
         budget = _check_radii([radius])[0] * self.ability
         who = np.flatnonzero(self.reach.surely(budget) & (self.reach.upper > 0))
         changes = self.reach.goals[who] - self.X[who]
-        frame = pd.DataFrame(changes, columns=list(self.names), index=who)
-        frame.index.name = "applicant"
+        rows = who if self.index is None else self.index[who]
+        frame = pd.DataFrame(changes, columns=list(self.names), index=rows)
+        if frame.index.nlevels == 1 and frame.index.name is None:
+            frame.index.name = "applicant"
         frame.insert(0, "qualified", self.qualified[who])
         frame.insert(1, "cost", self.reach.upper[who])
         return frame
@@ -130,38 +153,20 @@ class GamingReport(Report):
         """Return the table for each group of applicants."""
         import pandas as pd
 
-        labels = np.asarray(groups)
-        if labels.shape != self.qualified.shape:
-            raise InvalidInputError(
-                f"groups must name one group per applicant ({self.qualified.size}), "
-                f"got shape {labels.shape}"
-            )
+        labels = check_groups(groups, self.qualified.size)
         parts = []
-        for group in np.unique(labels):
+        for group in sorted(set(labels.tolist()), key=lambda g: (isinstance(g, str), g)):
             part = self._take(labels == group).to_frame()
             part.insert(0, "group", group)
             parts.append(part)
         return pd.concat(parts, ignore_index=True)
 
     def _take(self, mask: BoolArray) -> GamingReport:
-        reach = self.reach
-        part = Reach(
-            reach.lower[mask],
-            reach.upper[mask],
-            reach.goals[mask],
-            reach.exact,
-            reach.attained,
-            reach.method,
-        )
-        return GamingReport(
-            self.radius,
-            self.X[mask],
-            self.qualified[mask],
-            part,
-            self.ability[mask],
-            self.names,
-            self.confidence,
-        )
+        lower, upper, goals = self.reach.lower, self.reach.upper, self.reach.goals
+        reach = replace(self.reach, lower=lower[mask], upper=upper[mask], goals=goals[mask])
+        rows = {name: getattr(self, name)[mask] for name in ("X", "qualified", "ability")}
+        index = None if self.index is None else self.index[mask]
+        return replace(self, reach=reach, index=index, **rows)
 
     @property
     def burden_to_acceptance(self) -> float:
@@ -173,11 +178,15 @@ class GamingReport(Report):
         honest = self._row(0.0)
         how = "exact" if self.reach.exact else "certified bounds in brackets"
         lines = [
-            f"Gaming report: {self.qualified.size} applicants, {self.reach.method}, {how}",
+            f"Gaming report: {self.qualified.size} applicants, wanted: {shown(self.wanted)}, "
+            f"{self.reach.method}, {how}",
+            f"  radius in {self.units}",
             f"  honest (nobody moves): accuracy {honest['accuracy']:.3f}, "
             f"{honest['false_positives']} false positives, "
             f"{honest['false_negatives']} false negatives",
         ]
+        if self.held:
+            lines.insert(2, f"  held fixed: {', '.join(self.held)}")
         for row in self.to_frame().to_dict("records"):
             bounds = ""
             if not row["exact"]:
@@ -232,9 +241,9 @@ def gaming_report(
     model: Any,
     X: ArrayLike,
     y: ArrayLike,
-    radius: float | Sequence[float] | ArrayLike,
+    radius: ArrayLike | None = None,
     *,
-    positive: Any | None = None,
+    positive: Any = None,
     norm: float = 2,
     costs: ArrayLike | None = None,
     ability: ArrayLike | None = None,
@@ -251,14 +260,16 @@ def gaming_report(
     model:
         Fitted scikit-learn classifier, pipeline or search with two classes.
     X:
-        ``(m, d)`` numeric features of test applicants; the columns of a frame are matched by name
-        with those the model was fitted on.
+        ``(m, d)`` features of test applicants; the columns of a frame are matched by name with
+        those the model was fitted on. Columns of words, categories or times, or with missing
+        values, are held fixed, and the summary says so.
     y:
         Their true labels.
     radius:
-        Efforts to report on; 0 means that nobody moves.
+        Efforts to report on; 0 means that nobody moves. Default: 0, 0.25, 0.5, 1 and 2 standard
+        deviations of the columns of ``X``. Otherwise in the units of ``X``, or of ``costs``.
     positive:
-        The class people want; default: the larger one.
+        The class people want; may be left out when the labels are 0 and 1 or True and False.
     norm:
         How effort adds up over features: 1, 2 or ``numpy.inf``.
     costs:
@@ -291,50 +302,53 @@ def gaming_report(
     >>> report.to_frame()["accuracy"].round(3).tolist()
     [0.988, 0.842]
     """
-    reach = acceptance_distance(
-        model,
-        X,
-        positive=positive,
-        norm=norm,
-        costs=costs,
-        pool=pool,
-        lipschitz=lipschitz,
-    )
-    wrapped = BinaryModel(model, positive)
-    rows, labels = wrapped.rows(X), np.asarray(y)
-    names = wrapped.names or column_names(X)
-    if labels.shape != (rows.shape[0],):
-        raise InvalidInputError(f"X has {rows.shape[0]} rows but y has shape {labels.shape}")
-    unknown = ~np.isin(labels, wrapped.classes)
-    if unknown.any():
-        raise InvalidInputError(
-            f"y contains {labels[unknown][0]!r}, but the model knows {wrapped.classes.tolist()}"
-        )
+    people = BinaryModel(model, positive, X, y)
+    if radius is None and costs is not None:
+        raise InvalidInputError("give radius too: it is in the units of costs")
+    able = _check_ability(ability, len(people.rows))
+    level = check_open_fraction(confidence, "confidence")
+    held = [f"{name} ({why})" for name, why in people.held.items()]
+    units = "the units of X, one of any column" if costs is None else "the units of costs"
+    if radius is None:
+        radius, units = DEFAULT_RADII, "standard deviations of the columns of X"
+        costs, still = _per_deviation(people.rows, people.names)
+        held += [f"{name} (constant)" for name in still if name not in people.held]
+    radii, metric = _check_radii(radius), people.metric(norm, costs)
     return GamingReport(
-        radius=_check_radii(radius),
-        X=rows,
-        qualified=labels == wrapped.positive,
-        reach=reach,
-        ability=_check_ability(ability, rows.shape[0]),
-        names=names or tuple(f"x{j}" for j in range(rows.shape[1])),
-        confidence=check_open_fraction(confidence, "confidence"),
+        radius=radii,
+        X=people.rows,
+        qualified=people.qualified,
+        reach=reach_of(people, metric, pool, lipschitz),
+        ability=able,
+        names=people.names,
+        confidence=level,
+        wanted=people.positive,
+        units=f"{units}, norm {norm:g}",
+        held=tuple(held[:8] + ([f"{len(held) - 8} more"] if len(held) > 8 else [])),
+        index=people.index,
     )
+
+
+DEFAULT_RADII = (0.0, 0.25, 0.5, 1.0, 2.0)
+MOST_RADII = 10_000
+
+
+def _per_deviation(rows: FloatArray, names: Sequence[str]) -> tuple[FloatArray, list[str]]:
+    """Return prices at which a standard deviation of every column costs 1, and what is constant."""
+    deviation = rows.std(axis=0)
+    constant = ~(deviation > 1e-12 * np.abs(rows).max(axis=0)) | (deviation < 1 / LARGEST)
+    with np.errstate(divide="ignore", over="ignore"):
+        prices = np.where(constant, np.inf, 1.0 / deviation)
+    return prices, [shown(name, 40) for name, still in zip(names, constant) if still]
 
 
 def _check_radii(radius: Any) -> FloatArray:
-    try:
-        r = np.atleast_1d(np.asarray(radius, dtype=np.float64))
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"radius must be a number or a list of numbers: {error}") from None
-    if r.ndim != 1 or r.size == 0 or not np.isfinite(r).all() or (r < 0).any():
+    r = np.atleast_1d(check_float_array(radius, "radius"))
+    if r.ndim != 1 or r.size == 0 or (r < 0).any():
         raise InvalidInputError("radius must contain finite numbers of at least 0")
+    check_size(r.size, MOST_RADII, "radii")
     return r
 
 
 def _check_ability(ability: ArrayLike | None, m: int) -> FloatArray:
-    if ability is None:
-        return np.ones(m)
-    a: NDArray[np.float64] = np.asarray(ability, dtype=np.float64)
-    if a.shape != (m,) or not np.isfinite(a).all() or (a < 0).any():
-        raise InvalidInputError(f"ability must be {m} finite numbers of at least 0")
-    return a
+    return np.ones(m) if ability is None else check_radius(ability, m, "ability")

@@ -20,13 +20,7 @@ from counterplay.core.validation import check_choice
 from counterplay.errors import InformationError
 from counterplay.strategic.bounds import halving_mistakes
 from counterplay.strategic.classes import HypothesisClass
-from counterplay.strategic.learner import (
-    Filter,
-    Marginals,
-    OnEmpty,
-    StrategicLearner,
-    VersionSpaceLearner,
-)
+from counterplay.strategic.learner import Filter, OnEmpty, VersionSpaceLearner
 from counterplay.strategic.metrics import Points
 from counterplay.strategic.predictors import (
     AllNegative,
@@ -37,7 +31,7 @@ from counterplay.strategic.predictors import (
     median_positions,
     median_rank,
 )
-from counterplay.strategic.settings import FEATURES_AFTER, FEATURES_FIRST, Feedback
+from counterplay.strategic.settings import FEATURES_AFTER, FEATURES_FIRST
 
 
 class StrategicHalving(VersionSpaceLearner):
@@ -122,7 +116,7 @@ class StrategicHalving(VersionSpaceLearner):
         return np.full(count, median_rank(size, self.median))
 
 
-class MajorityHalving(StrategicLearner):
+class MajorityHalving(VersionSpaceLearner):
     """Classic Halving as a baseline: publish the majority vote of the rules still possible.
 
     It does not know that agents move. On some instances the majority accepts nobody for ever, so it
@@ -152,46 +146,14 @@ class MajorityHalving(StrategicLearner):
     conservative: ClassVar[bool] = True
 
     def __init__(self, hypotheses: HypothesisClass) -> None:
-        self.hypotheses = hypotheses
         hypotheses.positive_sets()  # raises for classes without a finite space
-        self._inner = _Remover(hypotheses)
+        super().__init__(hypotheses)
 
-    def __repr__(self) -> str:
-        return f"MajorityHalving({self.hypotheses!r}, {self._inner.version_space!r})"
-
-    @property
-    def remaining(self) -> int:
-        """Number of rules still possible."""
-        return self._inner.remaining
-
-    def preview(self) -> Predictor:
-        """Return the majority vote: points accepted by more than half of the rules."""
-        votes = self.hypotheses.positive_sets()[self._inner.alive]
+    def _choose(self, x: Any) -> Predictor:
+        """Accept the points that more than half of the rules left accept."""
+        votes = self.hypotheses.positive_sets()[self.alive]
         points: Points = np.flatnonzero(2 * votes.sum(axis=0) > votes.shape[0])
         if points.size == 0:
             return AllNegative(votes.shape[1])
         assert self.hypotheses.metric is not None
         return PositiveSet(self.hypotheses.metric, points, votes.shape[1])
-
-    def act(self, seen: Any = None) -> Predictor:
-        """Return the majority vote."""
-        self._published = self.preview()
-        return self._published
-
-    def observe(self, feedback: Feedback) -> None:
-        """Remove the rules that a mistake contradicts."""
-        rows = self.hypotheses.distances(np.asarray(feedback.x)[None], self._inner.alive)[0]
-        rho = float(self._published.distance(np.asarray(feedback.x)[None])[0])
-        self._inner.remove(self._inner.surviving(rows, rho, feedback.y, feedback.yhat), feedback)
-
-    def marginals(self) -> Marginals:
-        """Return the law of the published rule."""
-        silent = isinstance(self.preview(), AllNegative)
-        return Marginals(np.zeros(self.hypotheses.n), all_negative=float(silent))
-
-
-class _Remover(VersionSpaceLearner):
-    """Keeps a version space for a learner that publishes something else than unions of rules."""
-
-    def _choose(self, x: Any) -> UnionPredictor:
-        raise NotImplementedError

@@ -5,104 +5,43 @@ setting, reductions on manipulation graphs, filters and predictors as objects, w
 receive (transcripts, reports, fits), and the settings themselves.
 """
 
-from counterplay.strategic.agents import (
-    loss_table,
-    realizable_mask,
-)
-from counterplay.strategic.applicants import (
-    EmpiricalPopulation,
-    ObliviousGame,
-    Population,
-)
-from counterplay.strategic.boost import (
-    ConfidenceBoost,
-)
-from counterplay.strategic.box_classes import (
-    BoxClass,
-    RuleSetClass,
-    ThresholdClass,
-)
-from counterplay.strategic.classes import (
-    DistanceTableClass,
-    HypothesisClass,
-)
-from counterplay.strategic.classifiers import (
-    SamplePlan,
-    StrategicHalvingClassifier,
-)
-from counterplay.strategic.elimination import (
-    DeltaOnlyElimination,
-    SequentialElimination,
-)
-from counterplay.strategic.erm import (
-    FiniteERM,
-)
-from counterplay.strategic.estimator_class import (
-    TabulatedClass,
-)
-from counterplay.strategic.filters import (
-    mistake_filter,
-    safe_filter,
-    safe_set_filter,
-)
-from counterplay.strategic.finite_classes import (
-    FiniteMetricClass,
-    GraphMetric,
-    GraphMetricClass,
-    distinct_members,
-)
-from counterplay.strategic.game import (
-    CatalogueGame,
-    Reaction,
-    StrategicGame,
-)
-from counterplay.strategic.gaming import (
-    GamingReport,
-)
+from counterplay.core.setting import Setting
+from counterplay.strategic.applicants import EmpiricalPopulation, ObliviousGame, Population
+from counterplay.strategic.boost import ConfidenceBoost, SamplePlan
+from counterplay.strategic.box_classes import BoxClass, RuleSetClass, ThresholdClass
+from counterplay.strategic.classes import DistanceTableClass, HypothesisClass
+from counterplay.strategic.elimination import DeltaOnlyElimination, SequentialElimination
+from counterplay.strategic.erm import FiniteERM
+from counterplay.strategic.estimator_class import TabulatedClass
+from counterplay.strategic.filters import mistake_filter, safe_filter, safe_set_filter
+from counterplay.strategic.finite_classes import FiniteMetricClass, GraphMetric, GraphMetricClass
+from counterplay.strategic.game import CatalogueGame, Reaction, StrategicGame
+from counterplay.strategic.gaming import GamingReport
 from counterplay.strategic.graphs.baselines import (
     BiasedMajorityVote,
-    ConsistentGraphOnly,
     HedgeOverH,
     StrategyUnawareOnline,
-    SuperGraph,
 )
-from counterplay.strategic.graphs.cover_hedge import (
-    AgnosticCoverHedge,
-)
-from counterplay.strategic.graphs.dashboard import (
-    LearnerDashboard,
-)
+from counterplay.strategic.graphs.cover_hedge import AgnosticCoverHedge
+from counterplay.strategic.graphs.dashboard import LearnerDashboard
+from counterplay.strategic.graphs.finite_learners import SOA, Halving
 from counterplay.strategic.graphs.graph_classes import (
     ExplicitGraphClass,
     GraphClass,
     ProductGraphClass,
     graph_loss,
 )
-from counterplay.strategic.graphs.graph_game import (
-    GraphGame,
+from counterplay.strategic.graphs.graph_game import GraphGame
+from counterplay.strategic.graphs.littlestone import (
+    LittlestoneSolver,
+    MistakeTree,
+    littlestone_dimension,
 )
-from counterplay.strategic.graphs.manipulation_graph import (
-    LocalGraph,
-)
-from counterplay.strategic.graphs.moves import (
-    consistent_graph,
-    probe,
-    proxy_graph,
-    proxy_loss,
-)
-from counterplay.strategic.graphs.neighborhood import (
-    NeighborhoodLearner,
-)
-from counterplay.strategic.graphs.red2online import (
-    Red2OnlineFI,
-    Red2OnlinePMF,
-)
-from counterplay.strategic.graphs.response import (
-    induced_predictions,
-    is_realizable,
-    respond,
-    stackelberg_regret,
-)
+from counterplay.strategic.graphs.manipulation_graph import LocalGraph
+from counterplay.strategic.graphs.moves import UnknownGraphFit, probe, proxy_loss
+from counterplay.strategic.graphs.neighborhood import NeighborhoodLearner
+from counterplay.strategic.graphs.red2online import Red2OnlineFI, Red2OnlinePMF
+from counterplay.strategic.graphs.response import induced_predictions, respond, stackelberg_regret
 from counterplay.strategic.graphs.standard_learners import (
     DisjunctionElimination,
     GridThreshold,
@@ -110,51 +49,27 @@ from counterplay.strategic.graphs.standard_learners import (
     SingletonLearner,
     WinnowLearner,
 )
-from counterplay.strategic.graphs.unknown_fit import (
-    UnknownGraphFit,
-)
-from counterplay.strategic.graphs.unknown_online import (
-    UnknownGraphOnline,
-)
+from counterplay.strategic.graphs.unknown_online import UnknownGraphOnline
 from counterplay.strategic.graphs.unknown_pac import (
+    ConsistentGraphOnly,
+    SuperGraph,
     UnknownGraphPACAgnostic,
     UnknownGraphPACRealizable,
 )
-from counterplay.strategic.halving import (
-    MajorityHalving,
-)
-from counterplay.strategic.learner import (
-    Marginals,
-    StrategicLearner,
-    VersionSpaceLearner,
-)
-from counterplay.strategic.metrics import (
-    Metric,
-    NormMetric,
-    TableMetric,
-)
-from counterplay.strategic.mwmr import (
-    worst_case_mistakes,
-)
-from counterplay.strategic.permutation_class import (
-    PermutationMetric,
-    PermutationMetricClass,
-)
+from counterplay.strategic.halving import MajorityHalving
+from counterplay.strategic.learner import Marginals, StrategicLearner, VersionSpaceLearner
+from counterplay.strategic.metrics import Metric, NormMetric, TableMetric
+from counterplay.strategic.mwmr import mwmr_worst_mistakes
+from counterplay.strategic.permutation_class import PermutationMetric, PermutationMetricClass
 from counterplay.strategic.predictors import (
     AllNegative,
     MedianMapPredictor,
-    Mixture,
     PositiveSet,
     Predictor,
     UnionPredictor,
 )
-from counterplay.strategic.quantile_probe import (
-    QuantileProbe,
-)
-from counterplay.strategic.reach import (
-    Reach,
-    acceptance_distance,
-)
+from counterplay.strategic.quantile_probe import QuantileProbe
+from counterplay.strategic.reach import Reach, acceptance_distance
 from counterplay.strategic.settings import (
     BLIND,
     FEATURES_AFTER,
@@ -166,24 +81,11 @@ from counterplay.strategic.settings import (
     Feedback,
     Seen,
 )
-from counterplay.strategic.solver import (
-    minimax_mistakes,
-    worst_case_mistakes_on_graph,
-)
-from counterplay.strategic.survivor import (
-    LongestSurvivor,
-    make_conservative,
-)
-from counterplay.strategic.transcript import (
-    StrategicTranscript,
-)
-from counterplay.strategic.union_sampling import (
-    ProperUnionSampling,
-    UnionSamplingLearner,
-)
-from counterplay.strategic.value_of_information import (
-    ValueOfInformation,
-)
+from counterplay.strategic.solver import minimax_mistakes, worst_case_mistakes
+from counterplay.strategic.survivor import LongestSurvivor, make_conservative
+from counterplay.strategic.transcript import StrategicTranscript
+from counterplay.strategic.union_sampling import ProperUnionSampling, UnionSamplingLearner
+from counterplay.strategic.value_of_information import ValueOfInformation
 
 __all__ = [
     "BLIND",
@@ -193,6 +95,7 @@ __all__ = [
     "FEATURES_FIRST_GRAPH",
     "REPORT_ONLY",
     "REPORT_ONLY_GRAPH",
+    "SOA",
     "AgnosticCoverHedge",
     "AllNegative",
     "BiasedMajorityVote",
@@ -214,16 +117,18 @@ __all__ = [
     "GraphMetric",
     "GraphMetricClass",
     "GridThreshold",
+    "Halving",
     "HedgeOverH",
     "HypothesisClass",
     "LearnerDashboard",
+    "LittlestoneSolver",
     "LocalGraph",
     "LongestSurvivor",
     "MajorityHalving",
     "Marginals",
     "MedianMapPredictor",
     "Metric",
-    "Mixture",
+    "MistakeTree",
     "NeighborhoodLearner",
     "NormMetric",
     "ObliviousGame",
@@ -244,9 +149,9 @@ __all__ = [
     "SamplePlan",
     "Seen",
     "SequentialElimination",
+    "Setting",
     "SingletonLearner",
     "StrategicGame",
-    "StrategicHalvingClassifier",
     "StrategicLearner",
     "StrategicTranscript",
     "StrategyUnawareOnline",
@@ -264,23 +169,18 @@ __all__ = [
     "VersionSpaceLearner",
     "WinnowLearner",
     "acceptance_distance",
-    "consistent_graph",
-    "distinct_members",
     "graph_loss",
     "induced_predictions",
-    "is_realizable",
-    "loss_table",
+    "littlestone_dimension",
     "make_conservative",
     "minimax_mistakes",
     "mistake_filter",
+    "mwmr_worst_mistakes",
     "probe",
-    "proxy_graph",
     "proxy_loss",
-    "realizable_mask",
     "respond",
     "safe_filter",
     "safe_set_filter",
     "stackelberg_regret",
     "worst_case_mistakes",
-    "worst_case_mistakes_on_graph",
 ]

@@ -29,7 +29,7 @@ from counterplay.errors import (
 )
 from counterplay.strategic.classes import HypothesisClass
 from counterplay.strategic.filters import mistake_filter, safe_filter
-from counterplay.strategic.predictors import Predictor, UnionPredictor
+from counterplay.strategic.predictors import AllNegative, Predictor, UnionPredictor
 from counterplay.strategic.settings import BLIND, Feedback
 
 Filter = Literal["mistake", "safe"]
@@ -96,9 +96,6 @@ class Marginals:
         ``(n,)`` probability that each rule is part of the published union.
     all_negative:
         Probability that nobody is accepted.
-    elsewhere:
-        Probability, per point, that a point accepted by no single rule is accepted; None if
-        only unions of rules are published.
 
     Examples
     --------
@@ -110,7 +107,6 @@ class Marginals:
 
     members: FloatArray
     all_negative: float = 0.0
-    elsewhere: FloatArray | None = None
 
 
 class VersionSpaceLearner(StrategicLearner):
@@ -157,7 +153,7 @@ class VersionSpaceLearner(StrategicLearner):
         self.restarts = 0
         self.stopped = False
         self._rng = generator(self.random_state)
-        self._published: UnionPredictor | None = None
+        self._published: Predictor | None = None
         self._row: FloatArray | None = None
 
     def __repr__(self) -> str:
@@ -176,10 +172,12 @@ class VersionSpaceLearner(StrategicLearner):
     def marginals(self) -> Marginals:
         """Return the law of the next published rule; default: ask :meth:`preview`."""
         members = np.zeros(self.hypotheses.n)
-        members[self.preview().members] = 1.0
-        return Marginals(members)
+        published = self.preview()
+        if isinstance(published, UnionPredictor):
+            members[published.members] = 1.0
+        return Marginals(members, all_negative=float(isinstance(published, AllNegative)))
 
-    def preview(self) -> UnionPredictor:
+    def preview(self) -> Predictor:
         """Return the next published rule without publishing it, for deterministic learners."""
         if not self.deterministic:
             raise InformationError(
@@ -192,13 +190,13 @@ class VersionSpaceLearner(StrategicLearner):
         self._published = self._choose(seen)
         return self._published
 
-    def resume(self, published: UnionPredictor) -> None:
+    def resume(self, published: Predictor) -> None:
         """Go to the point of a round after ``published`` was published, for fast simulation."""
         self._published, self._row = published, None
 
     @abstractmethod
-    def _choose(self, x: Any) -> UnionPredictor:
-        """Return the union of rules to publish; ``x`` is None unless the setting reveals it."""
+    def _choose(self, x: Any) -> Predictor:
+        """Return the rule to publish; ``x`` is None unless the setting reveals it."""
 
     def observe(self, feedback: Feedback) -> None:
         """Remove the rules that the round contradicts."""
@@ -232,6 +230,8 @@ class VersionSpaceLearner(StrategicLearner):
                     "hides them"
                 )
             self._row = self.hypotheses.distances(np.asarray(feedback.x)[None], alive)[0]
+        if not isinstance(self._published, UnionPredictor):
+            return self._row, float(self._published.distance(np.asarray(feedback.x)[None])[0])
         position = np.searchsorted(alive, self._published.members)
         return self._row, float(self._row[position].min())
 

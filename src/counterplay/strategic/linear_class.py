@@ -9,6 +9,7 @@ Source: "Setting", "Distances that are exact", see docs/theory/02-strategic-fini
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numba
@@ -18,9 +19,10 @@ from numpy.typing import ArrayLike
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_float_array
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_features
-from counterplay.strategic.columns import aligned_costs, column_order, common_names
+from counterplay.strategic.features import accepted_class, column_order, common_names, read_costs
 from counterplay.strategic.metrics import NormMetric, Points
 from counterplay.strategic.reach_linear import affine_rule
+from counterplay.tables import FittedModel
 
 _BLOCK_CELLS = 1 << 15  # a quarter of a megabyte of scores at a time: stays in the cache
 
@@ -75,51 +77,46 @@ class LinearClass(HypothesisClass):
             raise InvalidInputError(
                 f"there are {self.weights.shape[0]} rules but {self.thresholds.size} thresholds"
             )
-        self._metric = NormMetric(norm, costs)
-        if self._metric.costs is not None and self._metric.costs.size != self.weights.shape[1]:
-            raise InvalidInputError(
-                f"there are {self.weights.shape[1]} features but {self._metric.costs.size} costs"
-            )
-        dual = self._metric.dual(self.weights)
+        self.n = self.weights.shape[0]
+        self.metric: NormMetric = NormMetric(norm, costs)
+        self.metric.check_width(self.weights.shape[1])
+        dual = self.metric.dual(self.weights)
         with np.errstate(divide="ignore"):
             self._inverse_dual = 1.0 / dual
-        self._moves = self._metric.move(self.weights)
+        self._moves = self.metric.move(self.weights)
         for array in (self.weights, self.thresholds, self._inverse_dual, self._moves):
             array.setflags(write=False)
         self._recent: tuple[IntArray, FloatArray, FloatArray, FloatArray] | None = None
 
     @classmethod
     def from_estimators(
-        cls, estimators: list[object], norm: float = 2, costs: ArrayLike | None = None
+        cls,
+        estimators: Sequence[Any],
+        norm: float = 2,
+        costs: ArrayLike | None = None,
+        *,
+        positive: Any = None,
     ) -> LinearClass:
         """Build the catalogue from fitted binary linear classifiers (``coef_``, ``intercept_``).
 
-        The larger class counts as accepted. Pipelines with affine steps (scalers, PCA) are folded
-        into weights on the original features. Estimators fitted on frames are matched by the names
-        of their columns; points and costs with names are, too.
+        ``positive`` is the class that counts as accepted; it may be left out when the classes are 0
+        and 1. Pipelines with affine steps (scalers, PCA) are folded into weights on the original
+        features. Estimators fitted on frames are matched by the names of their columns; points and
+        costs with names are, too.
         """
-        rules = [affine_rule(estimator) for estimator in estimators]
+        wanted = accepted_class(estimators, positive)
+        rules = [_oriented(estimator, wanted) for estimator in estimators]
         if not rules:
             raise InvalidInputError("estimators must contain at least one fitted classifier")
         names = common_names(estimators)
         weights = [w[column_order(e, names)] for (w, _), e in zip(rules, estimators)]
         offsets = [-b for _, b in rules]
-        catalogue = cls(np.array(weights), np.array(offsets), norm, aligned_costs(costs, names))
+        catalogue = cls(np.array(weights), np.array(offsets), norm, read_costs(costs, names))
         catalogue.names = names
         return catalogue
 
     def __repr__(self) -> str:
-        return f"LinearClass(n={self.n}, features={self.weights.shape[1]}, {self._metric!r})"
-
-    @property
-    def n(self) -> int:
-        """Number of rules."""
-        return int(self.weights.shape[0])
-
-    @property
-    def metric(self) -> NormMetric:
-        """Price of a move."""
-        return self._metric
+        return f"LinearClass(n={self.n}, features={self.weights.shape[1]}, {self.metric!r})"
 
     def check_points(self, points: Points) -> Points:
         """Return rows of finite features."""
@@ -196,6 +193,13 @@ class LinearClass(HypothesisClass):
         return gap, inverse
 
 
+def _oriented(estimator: Any, wanted: Any) -> tuple[FloatArray, float]:
+    """Return the halfspace of a linear model that holds the wanted class."""
+    w, b = affine_rule(estimator)
+    classes = FittedModel.of(estimator).classes
+    return (-w, -b) if classes and classes[0] == wanted else (w, b)
+
+
 @numba.njit(cache=True)
 def _accepted_xor(
     scores: FloatArray,
@@ -209,5 +213,7 @@ def _accepted_xor(
     for i in range(scores.shape[0]):
         r, label = radius[i], y[i]
         for j in range(scores.shape[1]):
+            # What is missing to acceptance; effort buys 1 / inverse[j] of it per unit.
             gap = b[j] - scores[i, j]
+            # Accepted as she stands (also where inverse is infinite), or within her radius.
             out[i, j] = ((gap <= 0.0) | (gap * inverse[j] <= r)) != label

@@ -19,7 +19,8 @@ from counterplay.core.validation import FloatArray, check_choice
 from counterplay.errors import InvalidInputError
 
 Points = NDArray[Any]
-NORMS: tuple[float, ...] = (1, 2, math.inf)
+DUAL: dict[float, float] = {1: math.inf, 2: 2, math.inf: 1}
+"""The norms of a move, and the norm that is dual to each."""
 
 
 class Metric(ABC):
@@ -62,7 +63,7 @@ class NormMetric(Metric):
     """
 
     def __init__(self, norm: float = 2, costs: ArrayLike | None = None) -> None:
-        self.norm = check_choice(norm, "norm", NORMS)
+        self.norm = check_choice(norm, "norm", tuple(DUAL))
         self.costs = None if costs is None else _check_costs(costs)
 
     def __repr__(self) -> str:
@@ -72,14 +73,18 @@ class NormMetric(Metric):
     def pairwise(self, points: Points, others: Points) -> FloatArray:
         """Return the cost of moving from every point to every other point."""
         a, b = np.atleast_2d(points), np.atleast_2d(others)
-        if self.costs is not None and a.shape[1] != self.costs.size:
-            raise InvalidInputError(
-                f"points have {a.shape[1]} features but there are {self.costs.size} costs"
-            )
+        self.check_width(a.shape[1])
         out = np.empty((a.shape[0], b.shape[0]))
         for j in range(b.shape[0]):
             out[:, j] = self.length(b[j] - a)
         return out
+
+    def check_width(self, width: int) -> None:
+        """Raise if there is not one price for each of ``width`` features."""
+        if self.costs is not None and self.costs.size != width:
+            raise InvalidInputError(
+                f"there are {width} features but {self.costs.size} costs; give one price each"
+            )
 
     def length(self, moves: ArrayLike) -> FloatArray:
         """Return the cost of each row of ``moves``."""
@@ -92,7 +97,7 @@ class NormMetric(Metric):
     def dual(self, weights: ArrayLike) -> FloatArray:
         """Return the dual norm of each row: the gain in ``w . x`` that one unit of effort buys."""
         w = np.abs(np.atleast_2d(np.asarray(weights, dtype=np.float64)))
-        return _norm(w if self.costs is None else w / self.costs, _dual_norm(self.norm))
+        return _norm(w if self.costs is None else w / self.costs, DUAL[self.norm])
 
     def move(self, weights: ArrayLike) -> FloatArray:
         """Return, per row ``w``, the cheapest move with ``w . move = 1``; NaN where none exists."""
@@ -116,17 +121,7 @@ class NormMetric(Metric):
 def _norm(size: FloatArray, norm: float) -> FloatArray:
     if size.shape[1] == 0:
         return np.zeros(size.shape[0])
-    if norm == 1:
-        total: FloatArray = size.sum(axis=1)
-        return total
-    if norm == 2:
-        return np.asarray(np.sqrt((size * size).sum(axis=1)))
-    largest: FloatArray = size.max(axis=1)
-    return largest
-
-
-def _dual_norm(norm: float) -> float:
-    return {1: math.inf, 2: 2, math.inf: 1}[norm]
+    return np.asarray(np.linalg.norm(size, norm, axis=1))
 
 
 def _check_costs(costs: ArrayLike) -> FloatArray:

@@ -44,7 +44,7 @@ class MWMR(VersionSpaceLearner):
     -----
     Guarantee: on realizable sequences the expected number of mistakes in T rounds is at most
     min(sqrt(4 T ln n), n - 1) (Theorem 2.4); the sharper sqrt(2 T ln n) also holds, and
-    :func:`worst_case_mistakes` gives the exact worst case. The rule must be drawn afresh every
+    :func:`mwmr_worst_mistakes` gives the exact worst case. The rule must be drawn afresh every
     round: a rule that is kept until it errs can be hit each time (Algorithm A.1).
 
     Examples
@@ -86,8 +86,8 @@ class MWMR(VersionSpaceLearner):
         return self._rng.integers(size, size=count)
 
 
-def worst_case_mistakes(n: int, T: int) -> FloatArray:
-    """Return the exact worst case of MWMR: expected mistakes in 0, 1, .., T rounds.
+def mwmr_worst_mistakes(n: int, rounds: int) -> FloatArray:
+    """Return the exact worst case of MWMR: expected mistakes in 0, 1, .., ``rounds`` rounds.
 
     The worst case is over all ball instances and all adversaries who know the learner's law but not
     its coins. With m rules left such an adversary chooses how many of them, k, are wrong; a mistake
@@ -97,19 +97,19 @@ def worst_case_mistakes(n: int, T: int) -> FloatArray:
     ----------
     n:
         Number of rules.
-    T:
+    rounds:
         Number of rounds.
 
     Examples
     --------
-    >>> worst_case_mistakes(64, 64)[-1].round(2)  # the theorem allows 32.63
+    >>> mwmr_worst_mistakes(64, 64)[-1].round(2)  # the theorem allows 32.63
     np.float64(16.96)
     """
-    values, _ = worst_case_table(n, T)
+    values, _ = worst_case_table(n, rounds)
     return np.ascontiguousarray(values[:, check_positive_int(n, "n")])
 
 
-def worst_case_table(n: int, T: int) -> tuple[FloatArray, IntArray]:
+def worst_case_table(n: int, rounds: int) -> tuple[FloatArray, IntArray]:
     """Return ``V[t, m]``, worst expected mistakes with t rounds and m rules left, and the best k.
 
     Examples
@@ -119,24 +119,26 @@ def worst_case_table(n: int, T: int) -> tuple[FloatArray, IntArray]:
     (np.float64(6.3), 15)
     """
     check_positive_int(n, "n")
-    check_int(T, "T", low=0)
-    values, choices = _worst_case(int(n), int(T))
+    check_int(rounds, "rounds", low=0)
+    values, choices = _worst_case(int(n), int(rounds))
     return values, choices
 
 
 @numba.njit(cache=True)
-def _worst_case(n: int, T: int) -> tuple[FloatArray, IntArray]:
+def _worst_case(n: int, rounds: int) -> tuple[FloatArray, IntArray]:
     """Dynamic programme of Proposition 2.D with prefix sums over m."""
-    V = np.zeros((T + 1, n + 1))
-    best = np.zeros((T + 1, n + 1), dtype=np.int64)
+    V = np.zeros((rounds + 1, n + 1))  # no mistakes without rounds, nor with a single rule left
+    best = np.zeros((rounds + 1, n + 1), dtype=np.int64)
     prefix = np.zeros(n + 2)
-    for t in range(1, T + 1):
+    for t in range(1, rounds + 1):
+        # prefix[m] = V(t-1, 0) + .. + V(t-1, m-1)
         for m in range(1, n + 1):
             prefix[m + 1] = prefix[m] + V[t - 1, m]
         for m in range(2, n + 1):
-            top = V[t - 1, m]
+            top = V[t - 1, m]  # k = 0: nobody is wrong, a round is wasted
             for k in range(1, m):
-                # k + V(t-1, m-1) + .. + V(t-1, m-k), all divided by m
+                # A wrong rule is drawn with probability k/m; it leaves m-1, .., m-k rules, each
+                # equally likely: (k + V(t-1, m-1) + .. + V(t-1, m-k)) / m. Otherwise nothing goes.
                 below = prefix[m] - prefix[m - k]
                 value = (k + below) / m + (1.0 - k / m) * V[t - 1, m]
                 if value > top:

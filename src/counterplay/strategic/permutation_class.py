@@ -101,8 +101,8 @@ class PermutationMetric(Metric):
 class PermutationMetricClass(HypothesisClass):
     """Hypothesis ``h_i`` accepts exactly the basis vector ``e_i``; agents sit on permutations.
 
-    Use it through :func:`counterplay.strategic.instances.proper_lb_instance` and
-    :func:`counterplay.strategic.instances.conservative_lb_instance`; the n! points of its space are
+    Use it through :func:`counterplay.strategic.instances.ProperInstance` and
+    :func:`counterplay.strategic.instances.ConservativeInstance`; the n! points of its space are
     never enumerated.
 
     Parameters
@@ -125,29 +125,20 @@ class PermutationMetricClass(HypothesisClass):
     """
 
     def __init__(self, n: int, alpha: float = 0.1) -> None:
-        self._metric = PermutationMetric(n, alpha)
+        self.metric: PermutationMetric = PermutationMetric(n, alpha)
+        self.n = self.metric.n
 
     def __repr__(self) -> str:
-        return f"PermutationMetricClass(n={self.n}, alpha={self._metric.alpha:g})"
-
-    @property
-    def n(self) -> int:
-        """Number of hypotheses."""
-        return self._metric.n
-
-    @property
-    def metric(self) -> PermutationMetric:
-        """Euclidean metric in closed form."""
-        return self._metric
+        return f"PermutationMetricClass(n={self.n}, alpha={self.metric.alpha:g})"
 
     def check_points(self, points: Points) -> Points:
         """Return the points as integer rows."""
-        return self._metric.check_points(points)
+        return self.metric.check_points(points)
 
     def distances(self, points: Points, members: Members = None) -> FloatArray:
         """Return the distance of every point to the basis vector of every member."""
         chosen = slice(None) if members is None else self.check_members(members)
-        return self._metric.distances_to_basis(self.check_points(points), chosen)
+        return self.metric.distances_to_basis(self.check_points(points), chosen)
 
     def nearest(self, points: Points, members: ArrayLike) -> Points:
         """Return, for point t, the only point that member ``members[t]`` accepts."""

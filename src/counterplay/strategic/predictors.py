@@ -9,20 +9,13 @@ Source: "Distances that are exact", "Setting", see docs/theory/02-strategic-fini
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    check_choice,
-    check_probabilities,
-)
+from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.agents import Agents
 from counterplay.strategic.classes import HypothesisClass
@@ -49,6 +42,8 @@ class Predictor(ABC):
 
     def accepted(self, agents: Agents) -> BoolArray:
         """Return which agents are accepted after their move."""
+        if (hypotheses := getattr(self, "hypotheses", None)) is not None:
+            agents.match(hypotheses)
         if agents.radius is None:
             return np.asarray(agents.sets @ self.accepted_points().astype(np.int64)) > 0
         within: BoolArray = self.distance(agents.X) <= agents.reach
@@ -303,48 +298,6 @@ class MedianMapPredictor(Predictor):
     def nearest(self, points: Points) -> Points:
         """Return a nearest point accepted by the rule shown to each agent."""
         return self.hypotheses.nearest(points, self.members_for(points))
-
-
-class Mixture:
-    """A rule drawn at random for every agent.
-
-    Parameters
-    ----------
-    parts:
-        Pairs ``(probability, predictor)``; the probabilities sum to 1.
-
-    Examples
-    --------
-    >>> from counterplay.strategic import Agents
-    >>> from counterplay.strategic.lab import ThresholdClass, UnionPredictor
-    >>> rules = ThresholdClass([1.0, 2.0])
-    >>> mix = Mixture([(0.25, UnionPredictor(rules, [0])), (0.75, UnionPredictor(rules, [1]))])
-    >>> mix.loss(Agents(X=[[0.0]], y=[1], radius=1.0))
-    0.75
-    """
-
-    def __init__(self, parts: Sequence[tuple[float, Predictor]]) -> None:
-        if len(parts) == 0:
-            raise InvalidInputError("parts must contain at least one predictor")
-        self.probabilities = check_probabilities([p for p, _ in parts], "probabilities")
-        self.predictors = tuple(predictor for _, predictor in parts)
-
-    def __repr__(self) -> str:
-        return f"Mixture({len(self.predictors)} predictors)"
-
-    def sample(self, random_state: RandomState = None) -> Predictor:
-        """Draw the rule for one agent."""
-        rng = generator(random_state)
-        return self.predictors[int(rng.choice(len(self.predictors), p=self.probabilities))]
-
-    def accepted(self, agents: Agents) -> FloatArray:
-        """Return the probability with which each agent is accepted after her move."""
-        each = [p * f.accepted(agents) for p, f in zip(self.probabilities, self.predictors)]
-        return np.asarray(np.sum(each, axis=0))
-
-    def loss(self, agents: Agents) -> float:
-        """Return the expected share of wrong decisions."""
-        return float(np.mean(np.abs(self.accepted(agents) - agents.y)))
 
 
 def median_rank(size: int, median: str) -> int:

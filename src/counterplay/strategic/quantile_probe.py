@@ -50,7 +50,7 @@ class QuantileProbe(UnionSamplingLearner):
     Examples
     --------
     >>> from counterplay.strategic import ApplicantStream, bounds, instances, play
-    >>> instance = instances.proper_lb_instance(16, eps=0.01, target=5)
+    >>> instance = instances.ProperInstance(16, eps=0.01, target=5)
     >>> probe = QuantileProbe(instance.hypotheses, random_state=0)
     >>> stream = ApplicantStream(instance, "features_first", random_state=1)
     >>> _ = play(probe, stream, rounds=5546, fast=True)

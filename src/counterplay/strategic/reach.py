@@ -2,7 +2,8 @@
 
 Exact for linear models and decision trees (also behind scalers), certified from below and above
 for tree ensembles, nearest neighbours, Gaussian kernels and neural nets, and from above for any
-other model with ``predict``.
+other model with ``predict``: copy an accepted person, then undo what is not needed. Every move
+found is checked with the model, so its cost is certified, but it need not be the cheapest.
 
 Source: "Setting", "Distances that are exact", "The gaming report", see
 docs/theory/02-strategic-finite.md.
@@ -10,28 +11,26 @@ docs/theory/02-strategic-finite.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.validation import BoolArray, FloatArray, check_real
+from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.box_classes import RuleSetClass
-from counterplay.strategic.columns import (
-    aligned_costs,
-    aligned_rows,
-    column_names,
-    model_names,
-    named,
-)
+from counterplay.strategic.features import Features, named, read_costs
 from counterplay.strategic.linear_class import LinearClass
 from counterplay.strategic.metrics import NormMetric
 from counterplay.strategic.reach_certificates import certified_lower_bound, lipschitz_lower_bound
 from counterplay.strategic.reach_linear import diagonal_steps, find_affine_rule, unwrap
-from counterplay.strategic.reach_search import search_moves
 from counterplay.strategic.trees import positive_leaf_boxes
+from counterplay.tables import FittedModel, Labels, Table
+
+Accepts = Callable[[FloatArray], BoolArray]
+NOBODY = object()
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,49 +89,97 @@ class Reach:
 
 
 class BinaryModel:
-    """A fitted binary classifier with a named positive class, called with plain arrays."""
+    """A fitted binary classifier with a wanted class, and the people it decides on as numbers."""
 
-    def __init__(self, model: Any, positive: Any | None = None) -> None:
-        if not hasattr(model, "predict"):
-            raise InvalidInputError(f"{type(model).__name__} has no predict method")
-        self.model = model
-        classes = getattr(model, "classes_", None)
-        if classes is None:
-            _, final = unwrap(model)
-            classes = getattr(final, "classes_", np.array([0, 1]))
-        self.classes = np.asarray(classes)
-        if self.classes.size != 2:
-            raise InvalidInputError(
-                f"the model has {self.classes.size} classes; a gaming report needs exactly two"
-            )
-        self.positive = self.classes[1] if positive is None else positive
-        if self.positive not in self.classes.tolist():
-            raise InvalidInputError(
-                f"positive={positive!r} is not among the classes {self.classes.tolist()}"
-            )
-        self.names = model_names(model)
+    def __init__(self, model: Any, positive: Any = None, X: Any = NOBODY, y: Any = None) -> None:
+        fitted = FittedModel.of(model)
+        if not fitted.classes:  # a model that does not say is taken to answer 0 and 1
+            fitted = replace(fitted, classes=(0, 1))
+        self.model, self.fitted = model, fitted
+        self.people = None if X is NOBODY else Features.of(fitted, X, y)
+        self.labels: Labels | None = None if self.people is None else self.people.table.labels
+        if positive is None:
+            positive = getattr(unwrap(model)[1], "positive_", None)  # our own classifiers say it
+        self.positive = fitted.positive(positive, self.labels)
 
     @property
     def wanted(self) -> int:
         """Position of the positive class."""
-        return int(np.flatnonzero(self.classes == self.positive)[0])
+        return self.fitted.classes.index(self.positive)
 
-    def rows(self, X: ArrayLike, what: str = "X") -> FloatArray:
-        """Return applicants as an array, columns in the order the model was fitted with."""
-        return aligned_rows(X, self.names, what)
+    @property
+    def sign(self) -> float:
+        """1 if larger scores are wanted, else -1."""
+        return 1.0 if self.wanted == 1 else -1.0
 
-    def metric(self, X: Any, norm: float, costs: ArrayLike | None) -> NormMetric:
-        """Return what a move costs; named costs are matched with the model's or X's columns."""
-        return NormMetric(norm, aligned_costs(costs, self.names or column_names(X)))
+    @property
+    def rows(self) -> FloatArray:
+        """The people as numbers, columns in the order the model was fitted with."""
+        assert self.people is not None
+        return self.people.rows
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, x0, x1, ... where there are none."""
+        assert self.people is not None
+        return self.people.names or tuple(f"x{j}" for j in range(self.rows.shape[1]))
+
+    @property
+    def index(self) -> Any:
+        """Identity of the people's rows."""
+        assert self.people is not None
+        return self.people.table.index
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """Columns that are held fixed because they are no numbers, and why."""
+        return {} if self.people is None else self.people.held
+
+    @property
+    def qualified(self) -> BoolArray:
+        """Which people have the wanted label."""
+        assert self.labels is not None
+        wanted = [label == self.positive for label in self.labels.classes]
+        return np.array(wanted, dtype=np.bool_)[self.labels.codes]
+
+    def metric(self, norm: float, costs: ArrayLike | None) -> NormMetric:
+        """Return what a move costs; columns that are no numbers cannot be moved."""
+        names = self.fitted.names if self.people is None else self.people.names
+        prices = read_costs(costs, names)
+        metric = NormMetric(norm, prices)
+        if self.people is None:
+            return metric
+        metric.check_width(self.rows.shape[1])
+        movable = self.people.movable
+        if movable.all():
+            return metric
+        return NormMetric(norm, np.where(movable, 1.0 if prices is None else prices, np.inf))
 
     def accepts(self, rows: FloatArray) -> BoolArray:
         """Return which rows the model accepts."""
-        accepted: BoolArray = np.asarray(self.model.predict(self.as_input(rows))) == self.positive
-        return accepted
+        return self.fitted.accepts(Table.of(self.as_input(rows)), self.positive)
+
+    def scores(self, rows: FloatArray) -> FloatArray:
+        """Return the decision function, larger where acceptance is nearer."""
+        if not hasattr(self.model, "decision_function"):
+            raise InvalidInputError(
+                f"lipschitz bounds decision_function, which {type(self.model).__name__} has not"
+            )
+        return self.fitted.scores(Table.of(self.as_input(rows)), self.positive)
 
     def as_input(self, rows: FloatArray) -> Any:
         """Return rows, in the model's order of columns, in the form it was fitted with."""
-        return named(rows, self.names)
+        if self.people is None:
+            return named(rows, self.fitted.names)
+        return self.people.as_input(rows)
+
+    def pool(self, X: Any) -> FloatArray:
+        """Return the rows of a pool that the model accepts."""
+        other = Features.of(self.fitted, X, what="pool")
+        assert self.people is not None
+        if other.movable.size != self.rows.shape[1] or (other.movable < self.people.movable).any():
+            raise InvalidInputError("pool must have numbers in every column that has them in X")
+        return other.rows[self.fitted.accepts(other.table, self.positive)]
 
 
 def acceptance_distance(
@@ -152,10 +199,10 @@ def acceptance_distance(
     model:
         Fitted scikit-learn classifier, pipeline or search.
     X:
-        ``(m, d)`` numeric features; the columns of a frame are matched by name with those the model
-        was fitted on.
+        ``(m, d)`` features; the columns of a frame are matched by name with those the model was
+        fitted on. Columns of words, categories or times, or with missing values, are held fixed.
     positive:
-        The class people want; default: the larger one.
+        The class people want; may be left out when the classes are 0 and 1.
     norm:
         How effort adds up over features: 1, 2 or ``numpy.inf``.
     costs:
@@ -184,18 +231,23 @@ def acceptance_distance(
     >>> reach.method, bool((reach.lower <= reach.upper).all())
     ('tree ensemble', True)
     """
-    wrapped = BinaryModel(model, positive)
-    metric, rows = wrapped.metric(X, norm, costs), wrapped.rows(X)
-    if metric.costs is not None and metric.costs.size != rows.shape[1]:
-        raise InvalidInputError(
-            f"X has {rows.shape[1]} features but there are {metric.costs.size} costs"
-        )
-    accepted = wrapped.accepts(rows)
-    found = _linear(wrapped, rows, metric, accepted) or _tree(wrapped, rows, metric, accepted)
-    if found is not None:
-        return found
-    others = rows if pool is None else wrapped.rows(pool, "pool")
-    return _searched(wrapped, rows, metric, accepted, others, lipschitz)
+    wrapped = BinaryModel(model, positive, X)
+    return reach_of(wrapped, wrapped.metric(norm, costs), pool, lipschitz)
+
+
+def reach_of(
+    model: BinaryModel, metric: NormMetric, pool: Any = None, lipschitz: float | None = None
+) -> Reach:
+    """Return how far the people of a model are from acceptance."""
+    slope = None if lipschitz is None else check_real(lipschitz, "lipschitz", low=0.0)
+    rows = model.rows
+    accepted = model.accepts(rows)
+    if not model.held:
+        found = _linear(model, rows, metric, accepted) or _tree(model, rows, metric, accepted)
+        if found is not None:
+            return found
+    others = rows[accepted] if pool is None else model.pool(pool)
+    return _searched(model, rows, metric, accepted, others, slope)
 
 
 def _positive_if_rejected(distances: FloatArray, accepted: BoolArray) -> FloatArray:
@@ -261,18 +313,90 @@ def _searched(
     rejected = np.flatnonzero(~accepted)
     if rejected.size:
         part = rows[rejected]
-        upper[rejected], goals[rejected] = search_moves(model.accepts, part, pool, metric)
+        upper[rejected], goals[rejected] = _search_moves(model.accepts, part, pool, metric)
         if lipschitz is not None:
-            slope = check_real(lipschitz, "lipschitz", low=0.0)
-            sign = 1.0 if model.wanted == 1 else -1.0
-            scores = sign * model.model.decision_function(model.as_input(part))
-            gap = np.maximum(-scores, 0.0)
-            lower[rejected] = lipschitz_lower_bound(gap, slope, metric, np.ones(rows.shape[1]))
+            gap = np.maximum(-model.scores(part), 0.0)
+            lower[rejected] = lipschitz_lower_bound(gap, lipschitz, metric, np.ones(rows.shape[1]))
             method = "Lipschitz constant"
-        else:
+        elif not model.held:  # certificates read columns of numbers
             certified = certified_lower_bound(model.model, part, metric, model.wanted)
             if certified is not None:
                 lower[rejected], method = certified
                 lower[rejected] *= 1 - 1e-9  # room for rounding in scalers and scores
         lower[rejected] = np.minimum(lower[rejected], upper[rejected])
     return Reach(lower, upper, goals, False, True, method)
+
+
+def _search_moves(
+    accepts: Accepts,
+    rows: FloatArray,
+    accepted: FloatArray,
+    metric: NormMetric,
+    neighbours: int = 5,
+    steps: int = 25,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the cost of a move to acceptance, and where it leads, for each rejected row.
+
+    Starts from the ``neighbours`` nearest points of ``accepted``, walks back towards the row
+    as far as possible, and resets single features. Infinite where nothing was found.
+    """
+    best = np.full(rows.shape[0], np.inf)
+    goals = rows.copy()
+    if accepted.shape[0] == 0 or rows.shape[0] == 0:
+        return best, goals
+    movable = np.ones(rows.shape[1], dtype=np.bool_)
+    if metric.costs is not None:
+        movable = np.isfinite(metric.costs)
+    which, end = _candidates(rows, accepted, metric, movable, neighbours)
+    works = accepts(end)
+    which, end = which[works], end[works]
+    if which.size == 0:
+        return best, goals
+    start = rows[which]
+    end = _walk_back(accepts, start, end, steps)
+    end = _reset_features(accepts, start, end)
+    end = _walk_back(accepts, start, end, steps)
+    cost = metric.length(end - start)
+    order = np.lexsort((cost, which))  # by row, the cheapest move of each first
+    first = order[np.unique(which[order], return_index=True)[1]]
+    best[which[first]], goals[which[first]] = cost[first], end[first]
+    return best, goals
+
+
+def _candidates(
+    rows: FloatArray, accepted: FloatArray, metric: NormMetric, movable: BoolArray, count: int
+) -> tuple[IntArray, FloatArray]:
+    """Return row numbers and the rows with the movable features of accepted points copied."""
+    k = min(count, accepted.shape[0])
+    nearest = np.empty((rows.shape[0], k), dtype=np.int64)
+    free = NormMetric(metric.norm, None if metric.costs is None else metric.costs[movable])
+    block = max(1, 2_000_000 // accepted.shape[0])
+    for start in range(0, rows.shape[0], block):
+        part = rows[start : start + block][:, movable]
+        d = free.pairwise(part, accepted[:, movable])
+        nearest[start : start + block] = np.argpartition(d, k - 1, axis=1)[:, :k]
+    which = np.repeat(np.arange(rows.shape[0]), k)
+    return which, np.where(movable, accepted[nearest.reshape(-1)], rows[which])
+
+
+def _walk_back(accepts: Accepts, start: FloatArray, end: FloatArray, steps: int) -> FloatArray:
+    """Bisect on the segment; the returned points are accepted."""
+    low, high = np.zeros(start.shape[0]), np.ones(start.shape[0])
+    for _ in range(steps):
+        middle = (low + high) / 2
+        works = accepts(start + middle[:, None] * (end - start))
+        high = np.where(works, middle, high)
+        low = np.where(works, low, middle)
+    return np.where((high < 1)[:, None], start + high[:, None] * (end - start), end)
+
+
+def _reset_features(accepts: Accepts, start: FloatArray, end: FloatArray) -> FloatArray:
+    """Undo the change of every feature that is not needed, cheapest changes first."""
+    end = end.copy()
+    order = np.argsort(np.abs(end - start).mean(axis=0))
+    for j in order:
+        trial = end.copy()
+        trial[:, j] = start[:, j]
+        works = accepts(trial)
+        end[works] = trial[works]
+    return end

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from counterplay.core.validation import FloatArray
-from counterplay.strategic.columns import model_names, named
+from counterplay.strategic.features import named
 from counterplay.strategic.metrics import NormMetric
 from counterplay.strategic.reach_linear import diagonal_steps, unwrap
 from counterplay.strategic.trees import (
@@ -23,6 +23,7 @@ from counterplay.strategic.trees import (
     sklearn_leaves,
     unscale,
 )
+from counterplay.tables.models import model_names
 
 
 def certified_lower_bound(

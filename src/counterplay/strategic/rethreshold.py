@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.validation import FloatArray, check_real
+from counterplay.core.validation import check_real
 from counterplay.errors import InvalidInputError
+from counterplay.strategic.agents import check_radius
 from counterplay.strategic.graphs.bags import best_threshold
 from counterplay.strategic.reach import BinaryModel
-from counterplay.strategic.reach_linear import find_affine_rule, unwrap
+from counterplay.strategic.reach_linear import affine_rule, unwrap
 
 
 def rethreshold(
@@ -44,7 +45,7 @@ def rethreshold(
     radius:
         Effort everybody can afford.
     positive:
-        The class people want; default: the larger one.
+        The class people want; may be left out when the classes are 0 and 1.
     norm:
         How effort adds up over features: 1, 2 or ``numpy.inf``.
     costs:
@@ -72,9 +73,11 @@ def rethreshold(
     [0.988]
     """
     r = check_real(radius, "radius", low=0.0)
-    w, sign = _rule(model, positive)
-    slope = float(BinaryModel(model).metric(None, norm, costs).dual(w[None])[0])
-    return _shifted(model, -sign * r * slope)
+    wrapped = BinaryModel(model, positive)
+    w, _ = affine_rule(model)
+    metric = wrapped.metric(norm, costs)
+    metric.check_width(w.size)
+    return _shifted(wrapped, -wrapped.sign * r * float(metric.dual(w[None])[0]))
 
 
 def fit_threshold(
@@ -102,7 +105,7 @@ def fit_threshold(
     radius:
         Effort each applicant can afford: one number, or one per applicant.
     positive:
-        The class people want; default: the larger one.
+        The class people want; may be left out when the classes are 0 and 1.
     norm:
         How effort adds up over features: 1, 2 or ``numpy.inf``.
     costs:
@@ -129,49 +132,31 @@ def fit_threshold(
     ...  for m in (naive, ready)]
     [0.71, 0.78]
     """
-    wrapped = BinaryModel(model, positive)
-    rows = wrapped.rows(X)
-    labels = np.asarray(y)
-    if labels.shape != (rows.shape[0],):
-        raise InvalidInputError(f"X has {rows.shape[0]} rows but y has shape {labels.shape}")
-    r = np.broadcast_to(np.asarray(radius, dtype=np.float64), labels.shape)
-    if not np.isfinite(r).all() or (r < 0).any():
-        raise InvalidInputError("radius must contain finite numbers of at least 0")
-    w, sign = _rule(model, positive)
-    slope = float(wrapped.metric(X, norm, costs).dual(w[None])[0])
-    rule = find_affine_rule(model)
-    assert rule is not None
-    scores = sign * (rows @ rule[0] + rule[1]) + r * slope  # the best score each can show
-    size = np.abs(rows) @ np.abs(rule[0]) + abs(rule[1]) + r * slope
+    wrapped = BinaryModel(model, positive, X, y)
+    rows, qualified = wrapped.rows, wrapped.qualified
+    r = check_radius(radius, len(rows))
+    w, b = affine_rule(model)
+    if wrapped.held:
+        raise InvalidInputError(
+            f"every column must hold numbers, these do not: {', '.join(wrapped.held)[:150]}"
+        )
+    slope = float(wrapped.metric(norm, costs).dual(w[None])[0])
+    scores = wrapped.sign * (rows @ w + b) + r * slope  # the best score each can show
+    size = np.abs(rows) @ np.abs(w) + abs(b) + r * slope
     rounding = 4 * (rows.shape[1] + 4) * np.finfo(np.float64).eps * size
-    qualified = labels == wrapped.positive
     _, cut = best_threshold(
         scores, qualified * 1.0, ~qualified * 1.0, rounding, widest=True, strict=True
     )
-    return _shifted(model, -sign * float(cut))
+    return _shifted(wrapped, -wrapped.sign * float(cut))
 
 
-def _rule(model: Any, positive: Any | None) -> tuple[FloatArray, float]:
-    """Return the weights in original features and +1 if the larger class is wanted, else -1."""
-    rule = find_affine_rule(model)
-    if rule is None:
-        raise InvalidInputError(
-            f"{type(model).__name__} is no fitted binary linear model (possibly after affine "
-            "steps); only those can be re-thresholded in closed form"
-        )
-    return rule[0], 1.0 if BinaryModel(model, positive).wanted == 1 else -1.0
-
-
-def _shifted(model: Any, shift: float) -> Any:
+def _shifted(wrapped: BinaryModel, shift: float) -> Any:
     """Return a copy whose decision function is larger by ``shift`` everywhere."""
-    fresh = copy.deepcopy(model)
+    model, fresh = wrapped.model, copy.deepcopy(wrapped.model)
     _, final = unwrap(fresh)
-    wrapped = BinaryModel(model)
     with contextlib.suppress(AttributeError, TypeError):  # caught by the comparison below
         final.intercept_ = np.asarray(final.intercept_, dtype=np.float64) + shift
-    rule = find_affine_rule(model)
-    assert rule is not None
-    origin = wrapped.as_input(np.zeros((1, rule[0].size)))
+    origin = wrapped.as_input(np.zeros((1, affine_rule(model)[0].size)))
     before, after = (float(np.ravel(m.decision_function(origin))[0]) for m in (model, fresh))
     if not np.isclose(after - before, shift, rtol=1e-6, atol=1e-9):
         raise InvalidInputError(

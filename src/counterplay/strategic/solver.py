@@ -1,16 +1,19 @@
 """The exact value of tiny games: how many mistakes are unavoidable.
 
-The state is the version space under :func:`safe_filter`. With x first the adversary picks x, the
-learner a distance, the adversary the outcome; with x afterwards the learner picks a set of accepted
-points before x is known. An oracle for tests, and for understanding small examples.
+The state is the version space, under :func:`safe_filter` where radii are unknown. With x first the
+adversary picks x, the learner a decision, the adversary the outcome; with x afterwards the learner
+picks a whole rule before x is known. An oracle for tests, and for understanding small examples.
 
-Source: Proposition 2.J, see docs/theory/02-strategic-finite.md.
+Source: Proposition 2.J, see docs/theory/02-strategic-finite.md; Proposition 3.H, see
+docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
 
 import math
-from functools import cache, lru_cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -78,14 +81,22 @@ def minimax_mistakes(
     if isinstance(hypotheses, FiniteClass):
         if graph is None:
             raise InvalidInputError("rules on the nodes of a graph need graph=")
-        return _minimax_on_graph(hypotheses, graph, graph_setting(setting))
+        known = graph_setting(setting)
+        if known not in (FEATURES_FIRST_GRAPH, FEATURES_AFTER_GRAPH):
+            raise InvalidInputError(
+                "on graphs the solver knows the settings 'features_first, graph known' and "
+                f"'features_after, graph known', got {known.name!r}"
+            )
+        if graph.n > _MOST_NODES:
+            raise InvalidInputError(f"the minimax solver handles at most {_MOST_NODES} nodes")
+        first = known == FEATURES_FIRST_GRAPH
+        return _graph_game(hypotheses, graph).value(len(hypotheses), first=first)
     if graph is not None:
         raise InvalidInputError("rules with distances have no graph; leave graph= out")
-    catalogue = hypotheses
-    if catalogue.size > _MAX_POINTS or catalogue.n > _MAX_RULES:
+    if hypotheses.size > _MAX_POINTS or hypotheses.n > _MAX_RULES:
         raise InvalidInputError(
             f"the solver handles at most {_MAX_POINTS} points and {_MAX_RULES} rules, got "
-            f"{catalogue.size} and {catalogue.n}"
+            f"{hypotheses.size} and {hypotheses.n}"
         )
     chosen = applicant_setting(setting)
     if chosen not in (FEATURES_FIRST, FEATURES_AFTER):
@@ -93,75 +104,92 @@ def minimax_mistakes(
             "the solver knows the settings 'features_first' and 'features_after', got "
             f"{chosen.name!r}"
         )
-    solver = _Game(catalogue)
-    everything = (1 << catalogue.n) - 1
-    value = solver.value_x_first if chosen == FEATURES_FIRST else solver.value_x_after
-    return int(value(everything))
+    return _catalogue_game(hypotheses).value(hypotheses.n, first=chosen == FEATURES_FIRST)
 
 
+@dataclass(frozen=True)
 class _Game:
-    """Memoised recursion over version spaces, written as bit sets."""
+    """A tiny game: what may be published, and what each decision about an agent can lead to.
 
-    def __init__(self, catalogue: FiniteMetricClass) -> None:
-        self.table = catalogue.table
-        self.metric = catalogue.metric.table
-        self.size, self.n = self.table.shape
-        self.value_x_first = lru_cache(maxsize=None)(self._value_x_first)
-        self.value_x_after = lru_cache(maxsize=None)(self._value_x_after)
-        self.survivors = lru_cache(maxsize=None)(self._survivors)
-        self.published = self._published_distances()
+    Attributes
+    ----------
+    published:
+        Every rule as one choice per point: all that matters for an agent there.
+    choices:
+        Per point, the choices that some rule makes there.
+    outcomes:
+        ``outcomes(x, choice)`` lists (mistake, rules that survive) as bit sets.
+    """
 
-    def _published_distances(self) -> list[tuple[float, ...]]:
-        """Return the distances of all points to every set of accepted points."""
-        rows = set()
-        for subset in range(1 << self.size):
-            points = [i for i in range(self.size) if subset >> i & 1]
-            d = self.metric[:, points].min(axis=1) if points else np.full(self.size, np.inf)
-            rows.add(tuple(d.tolist()))
-        return sorted(rows)
+    published: Sequence[tuple[float, ...]]
+    choices: Sequence[Sequence[float]]
+    outcomes: Callable[[int, float], tuple[tuple[int, int], ...]]
 
-    def _survivors(self, x: int, rho: float) -> tuple[tuple[int, int], ...]:
-        """Return (mistake, rules kept) for every outcome possible at distance ``rho``."""
-        outcomes = []
-        for y in (0, 1):
-            for yhat in (0, 1):
-                if (rho == 0 and yhat == 0) or (math.isinf(rho) and yhat == 1):
-                    continue
-                keep: BoolArray = safe_filter(self.table[x], rho, y, yhat)
-                outcomes.append((int(y != yhat), mask_to_int(keep)))
-        return tuple(outcomes)
+    def value(self, n: int, *, first: bool) -> int:
+        """Minimax mistakes with n rules: memoised recursion over version spaces."""
+        outcomes = cache(self.outcomes)
 
-    def _worst(self, space: int, x: int, rho: float, after: bool) -> float:
-        """Return the adversary's best outcome; a mistake that teaches nothing counts infinite."""
-        worst = 0.0
-        value = self.value_x_after if after else self.value_x_first
-        for mistake, keep in self.survivors(x, rho):
-            rest = space & keep
-            if rest == 0 or (rest == space and not mistake):
-                continue
-            worst = max(worst, math.inf if rest == space else mistake + value(rest))
-        return worst
+        @cache
+        def value(space: int) -> float:
+            points = range(len(self.choices))
+            if first:
+                return max(min(worst(space, x, c) for c in self.choices[x]) for x in points)
+            best = math.inf
+            for rule in self.published:
+                most = 0.0
+                for x in points:
+                    most = max(most, worst(space, x, rule[x]))
+                    if most >= best:
+                        break
+                best = min(best, most)
+            return best
 
-    def _value_x_first(self, space: int) -> float:
-        distances = [sorted({*self.metric[x].tolist(), math.inf}) for x in range(self.size)]
-        return max(
-            min(self._worst(space, x, rho, after=False) for rho in distances[x])
-            for x in range(self.size)
+        def worst(space: int, x: int, choice: float) -> float:
+            """The adversary's best outcome; a mistake that teaches nothing counts infinite."""
+            most = 0.0
+            for mistake, keep in outcomes(x, choice):
+                rest = space & keep
+                if rest and (mistake or rest != space):
+                    most = max(most, math.inf if rest == space else mistake + value(rest))
+            return most
+
+        return int(value((1 << n) - 1))
+
+
+def _catalogue_game(catalogue: FiniteMetricClass) -> _Game:
+    """A choice is the distance of the agent to the published rule; her radius is unknown."""
+    metric, size = catalogue.metric.table, catalogue.size
+    rows = {(math.inf,) * size}
+    for subset in range(1, 1 << size):
+        points = [i for i in range(size) if subset >> i & 1]
+        rows.add(tuple(metric[:, points].min(axis=1).tolist()))
+
+    def outcomes(x: int, rho: float) -> tuple[tuple[int, int], ...]:
+        return tuple(
+            (int(y != yhat), mask_to_int(safe_filter(catalogue.table[x], rho, y, yhat)))
+            for y, yhat in product((0, 1), repeat=2)
+            if not (rho == 0 and yhat == 0) and not (math.isinf(rho) and yhat == 1)
         )
 
-    def _value_x_after(self, space: int) -> float:
-        best = math.inf
-        for row in self.published:
-            worst = 0.0
-            for x in range(self.size):
-                worst = max(worst, self._worst(space, x, row[x], after=True))
-                if worst >= best:
-                    break
-            best = min(best, worst)
-        return best
+    choices = [sorted({*metric[x].tolist(), math.inf}) for x in range(size)]
+    return _Game(sorted(rows), choices, outcomes)
 
 
-def worst_case_mistakes_on_graph(
+def _graph_game(hypotheses: FiniteClass, graph: ManipulationGraph) -> _Game:
+    """A choice is whether the agent is accepted after her move, along known arcs."""
+    masks = [mask_to_int(column) for column in graph.induced(hypotheses.labels).T]
+    everything = (1 << len(hypotheses)) - 1
+    rules = np.array(list(product((0, 1), repeat=graph.n)), dtype=np.bool_)
+    published = np.unique(graph.induced(rules), axis=0)
+
+    def outcomes(x: int, accepted: float) -> tuple[tuple[int, int], ...]:
+        yes = masks[x]
+        return (int(not accepted), yes), (int(accepted), everything & ~yes)
+
+    return _Game([tuple(row) for row in published.tolist()], [(0, 1)] * graph.n, outcomes)
+
+
+def worst_case_mistakes(
     learner: StrategicLearner,
     hypotheses: FiniteClass,
     graph: ManipulationGraph,
@@ -175,12 +203,12 @@ def worst_case_mistakes_on_graph(
 
     Examples
     --------
-    >>> from counterplay.core.online import SOA
+    >>> from counterplay.strategic.lab import SOA
     >>> from counterplay.strategic import instances
     >>> from counterplay.strategic.lab import Red2OnlineFI
     >>> instance = instances.binary_code_instance(4, 1)
     >>> learner = Red2OnlineFI(SOA(instance.hypotheses))
-    >>> worst_case_mistakes_on_graph(
+    >>> worst_case_mistakes(
     ...     learner, instance.hypotheses, instance.graph, "features_first, graph known")
     2
     """
@@ -233,50 +261,3 @@ def _mistakes(
         state.observe(game.reveal(x, int(v), int(rule[v]), y, state.needs))
         results.append(state)
     return results
-
-
-def _minimax_on_graph(hypotheses: FiniteClass, graph: ManipulationGraph, setting: Setting) -> int:
-    """Fewest mistakes the best deterministic learner on a known graph can guarantee."""
-    if setting not in (FEATURES_FIRST_GRAPH, FEATURES_AFTER_GRAPH):
-        raise InvalidInputError(
-            "on graphs the solver knows the settings 'features_first, graph known' and "
-            f"'features_after, graph known', got {setting.name!r}"
-        )
-    if graph.n > _MOST_NODES:
-        raise InvalidInputError(f"the minimax solver handles at most {_MOST_NODES} nodes")
-    induced = graph.induced(hypotheses.labels)
-    rules = [np.array(bits, dtype=np.bool_) for bits in product((0, 1), repeat=graph.n)]
-    outcomes = [graph.induced(rule[None, :])[0] for rule in rules]
-    distinct = np.unique(np.array(outcomes), axis=0)
-    masks = [_mask(induced[:, x]) for x in range(graph.n)]
-    full = (1 << len(hypotheses)) - 1
-
-    @cache
-    def value(alive: int) -> int:
-        if alive & (alive - 1) == 0:  # a single rule is left: it makes no mistakes
-            return 0
-        if setting == FEATURES_FIRST_GRAPH:
-            return max((_fi_node(alive, x) for x in range(graph.n)), default=0)
-        return min(_after_rule(alive, rule) for rule in distinct)
-
-    def _fi_node(alive: int, x: int) -> int:
-        yes, no = alive & masks[x], alive & ~masks[x]
-        if not yes or not no:
-            return 0
-        return 1 + min(value(yes), value(no))
-
-    def _after_rule(alive: int, accepted: BoolArray) -> int:
-        worst = 0
-        for x in range(graph.n):
-            wrong = alive & ~masks[x] if accepted[x] else alive & masks[x]
-            if wrong:
-                if wrong == alive:
-                    return 10**6  # repeating this rule errs for ever
-                worst = max(worst, 1 + value(wrong))
-        return worst
-
-    return value(full)
-
-
-def _mask(column: BoolArray) -> int:
-    return sum(1 << i for i, bit in enumerate(column.tolist()) if bit)

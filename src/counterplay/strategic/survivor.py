@@ -18,7 +18,7 @@ from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.strategic.bounds import survivor_length, survivor_rounds
 from counterplay.strategic.game import StrategicGame
 from counterplay.strategic.learner import StrategicLearner
-from counterplay.strategic.predictors import Mixture, Predictor
+from counterplay.strategic.predictors import Predictor
 from counterplay.strategic.settings import Feedback
 from counterplay.strategic.transcript import StrategicTranscript, join_transcripts
 
@@ -203,11 +203,11 @@ class _Conservative(StrategicLearner):
         found: Predictor = self.learner.frozen()  # type: ignore[attr-defined]  # duck-typed
         return found
 
-    def act(self, seen: Any = None) -> Predictor | Mixture:
+    def act(self, seen: Any = None) -> Predictor:
         """Publish what the wrapped learner publishes."""
         shared = {id(self.hypotheses): self.hypotheses}
         self._before = copy.deepcopy(self.learner, shared)
-        rule: Predictor | Mixture = self.learner.act(seen)
+        rule: Predictor = self.learner.act(seen)
         return rule
 
     def observe(self, feedback: Feedback) -> None:

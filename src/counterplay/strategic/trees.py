@@ -188,6 +188,16 @@ def ensemble_lower_bound(
 
 
 @numba.njit(cache=True)
+def add_price(total: float, price: float, norm: float) -> float:
+    """Add the price of one feature to the effort so far (squared for the Euclidean norm)."""
+    if norm == 1.0:
+        return total + price
+    if norm == 2.0:
+        return total + price * price
+    return max(total, price)
+
+
+@numba.njit(cache=True)
 def _leaf_distances(
     x: FloatArray,
     first: int,
@@ -200,18 +210,14 @@ def _leaf_distances(
     norm: float,
     out: FloatArray,
 ) -> None:
+    """Write the price of moving x into each of the leaves ``first`` to ``last - 1``."""
     for leaf in range(first, last):
         total = 0.0
         for k in range(leaf_start[leaf], leaf_start[leaf + 1]):
+            # Only features that occur on the path to the leaf have bounds to respect.
             excess = max(low[k] - x[feature[k]], x[feature[k]] - high[k])
             if excess > 0.0:
-                price = excess * costs[feature[k]]
-                if norm == 1.0:
-                    total += price
-                elif norm == 2.0:
-                    total += price * price
-                else:
-                    total = max(total, price)
+                total = add_price(total, excess * costs[feature[k]], norm)
         out[leaf - first] = np.sqrt(total) if norm == 2.0 else total
 
 
@@ -236,11 +242,12 @@ def _first_crossing(
     when, gain = np.empty(n_leaves), np.empty(n_leaves)
     for i in range(m):
         events = 0
-        score = 0.0
+        score = 0.0  # best sum of leaf values without effort
         for t in range(n_trees):
             first, last = tree_start[t], tree_start[t + 1]
             part = distance[first:last]
             _leaf_distances(rows[i], first, last, leaf_start, feature, low, high, costs, norm, part)
+            # Without effort: the best leaf at the smallest distance.
             order = np.argsort(part)
             best = value[first + order[0]]
             for k in order:  # several leaves may be at distance 0 after rounding
@@ -248,12 +255,14 @@ def _first_crossing(
                     break
                 best = max(best, value[first + k])
             score += best
+            # With effort: wherever a farther leaf is better than all nearer ones, the tree gains.
             for k in order:
                 if value[first + k] > best:
                     when[events] = part[k]
                     gain[events] = value[first + k] - best
                     best = value[first + k]
                     events += 1
+        # Add the gains of all trees in the order of their effort until the threshold is reached.
         answer[i] = np.inf
         if score >= threshold[i]:
             answer[i] = 0.0

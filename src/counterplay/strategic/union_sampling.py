@@ -63,7 +63,7 @@ class UnionSamplingLearner(VersionSpaceLearner):
     Examples
     --------
     >>> from counterplay.strategic import ApplicantStream, instances, play
-    >>> instance = instances.sparse_wrong(256, share=0.05, label=0, target=3)
+    >>> instance = instances.SparseWrong(256, share=0.05, label=0, target=3)
     >>> learner = UnionSamplingLearner(instance.hypotheses, random_state=0)
     >>> stream = ApplicantStream(instance, "features_after", random_state=1)
     >>> game = play(learner, stream, rounds=4000, fast=True)
@@ -168,7 +168,7 @@ class ProperUnionSampling(UnionSamplingLearner):
     The same run, one rule as output: the exact expected error is far larger than for two.
 
     >>> from counterplay.strategic import ApplicantStream, instances, play
-    >>> instance = instances.proper_lb_instance(32, eps=0.01, target=5)
+    >>> instance = instances.ProperInstance(32, eps=0.01, target=5)
     >>> losses = []
     >>> for kind in (UnionSamplingLearner, ProperUnionSampling):
     ...     learner = kind(instance.hypotheses, random_state=0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.setting import Setting
 from counterplay.core.stats import Interval, mean_interval
-from counterplay.core.validation import FloatArray, check_int, check_labels01
+from counterplay.core.validation import FloatArray, check_int
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.agents import Agents
 from counterplay.strategic.applicants import Applicants
@@ -29,47 +30,31 @@ from counterplay.strategic.classes import HypothesisClass
 from counterplay.strategic.elimination import DeltaOnlyElimination, SequentialElimination
 from counterplay.strategic.erm import FiniteERM
 from counterplay.strategic.estimator_class import TabulatedClass
+from counterplay.strategic.features import read_labels
 from counterplay.strategic.halving import StrategicHalving
 from counterplay.strategic.metrics import Points
 from counterplay.strategic.mwmr import MWMR
 from counterplay.strategic.predictors import Predictor, UnionPredictor
-from counterplay.strategic.settings import BLIND, FEATURES_AFTER, FEATURES_FIRST, REPORT_ONLY
+from counterplay.strategic.settings import (
+    BLIND,
+    FEATURES_AFTER,
+    FEATURES_FIRST,
+    REPORT_ONLY,
+)
 from counterplay.strategic.union_sampling import UnionSamplingLearner
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-Make = Callable[[HypothesisClass, np.random.Generator, str], Any]
-
-
-def _halving(rules: HypothesisClass, rng: np.random.Generator, on_empty: str) -> Any:
-    return StrategicHalving(rules, on_empty=on_empty)  # type: ignore[arg-type]  # checked inside
-
-
-def _mwmr(rules: HypothesisClass, rng: np.random.Generator, on_empty: str) -> Any:
-    return MWMR(rules, on_empty=on_empty, random_state=rng)  # type: ignore[arg-type]  # likewise
-
-
-def _union(rules: HypothesisClass, rng: np.random.Generator, on_empty: str) -> Any:
-    return UnionSamplingLearner(rules, on_empty=on_empty, random_state=rng)  # type: ignore[arg-type]  # likewise
-
-
-def _delta(rules: HypothesisClass, rng: np.random.Generator, on_empty: str) -> Any:
-    return DeltaOnlyElimination(rules, on_empty=on_empty, random_state=rng)  # type: ignore[arg-type]  # likewise
-
-
-def _blind(rules: HypothesisClass, rng: np.random.Generator, on_empty: str) -> Any:
-    return SequentialElimination(rules, order="random", on_empty=on_empty, random_state=rng)  # type: ignore[arg-type]  # likewise
-
-
-PLAYERS: Mapping[str, tuple[Setting, Make]] = {
-    "StrategicHalving": (FEATURES_FIRST, _halving),
-    "MWMR": (FEATURES_AFTER, _mwmr),
-    "UnionSamplingLearner": (FEATURES_AFTER, _union),
-    "DeltaOnlyElimination": (REPORT_ONLY, _delta),
-    "SequentialElimination": (BLIND, _blind),
+PLAYERS: Mapping[str, tuple[Setting, Callable[..., Any]]] = {
+    "StrategicHalving": (FEATURES_FIRST, StrategicHalving),
+    "MWMR": (FEATURES_AFTER, MWMR),
+    "UnionSamplingLearner": (FEATURES_AFTER, UnionSamplingLearner),
+    "DeltaOnlyElimination": (REPORT_ONLY, DeltaOnlyElimination),
+    "SequentialElimination": (BLIND, partial(SequentialElimination, order="random")),
 }
+"""One learner per setting, made of a catalogue, ``on_empty`` and ``random_state``."""
 _WORDS = {
     FEATURES_FIRST.name: "features seen before the decision",
     FEATURES_AFTER.name: "features seen after the decision",
@@ -196,6 +181,7 @@ def value_of_information(
     *,
     radius: ArrayLike,
     y: ArrayLike | None = None,
+    positive: Any = None,
     targets: Sequence[int] | None = None,
     repeats: int = 10,
     progress: bool = False,
@@ -215,6 +201,8 @@ def value_of_information(
         True labels. Default: for each run the labels that make a random rule of the catalogue
         perfect. With real labels usually no rule is perfect; learners then start over whenever
         their version space is empty.
+    positive:
+        The label applicants want; may be left out when labels are 0 and 1 or True and False.
     targets:
         The perfect rules to use instead of random ones.
     repeats:
@@ -240,7 +228,7 @@ def value_of_information(
     table = TabulatedClass(hypotheses, X)
     m = table.table.shape[0]
     count = check_int(repeats, "repeats", low=1) if targets is None else len(targets)
-    labels = None if y is None else check_labels01(y)
+    labels = None if y is None else read_labels(y, m, positive)
     rows: list[dict[str, Any]] = []
     naive, oracle = [], []
     streams = spawn(random_state, count)
@@ -258,7 +246,8 @@ def value_of_information(
         naive.append(float(losses[FiniteERM(table, strategic=False).fit(agents).member_]))
         oracle.append(float(losses[FiniteERM(table).fit(agents).member_]))
         for name, (setting, make) in PLAYERS.items():
-            learner = make(table, rng.spawn(1)[0], "raise" if labels is None else "restart")
+            on_empty = "raise" if labels is None else "restart"
+            learner = make(table, on_empty=on_empty, random_state=rng.spawn(1)[0])
             game = play(learner, Applicants(agents, setting), fast=True)
             rows.append(
                 {

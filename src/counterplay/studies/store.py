@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from counterplay.errors import StoreError
+import msgspec
+
+from counterplay.errors import InvalidInputError, StoreError
 from counterplay.studies.codec import decode, encode
 from counterplay.studies.plan import Cell
 from counterplay.studies.provenance import Provenance
@@ -26,6 +28,7 @@ from counterplay.studies.study import Record, Value
 
 FORMAT = 2
 _APPLICATION_ID = 0x636F756E  # "coun": SQLite's own way to say whose file it is
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CORRUPT_INDEX, sqlite3.SQLITE_CORRUPT_VTAB)
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS cell (
     study        TEXT    NOT NULL,  -- AREA/NAME
@@ -72,7 +75,29 @@ class StoredCell:
 
     def values(self) -> dict[str, Value]:
         """Return the record with exactly the numbers the cell returned."""
-        return decode(self.record)
+        try:
+            return decode(self.record)
+        except InvalidInputError as error:
+            raise StoreError(f"the record of {self.label} is not ours: {error}") from None
+
+    @property
+    def label(self) -> str:
+        """Study and cell as messages name them, whatever is in the row."""
+        study, params = (str(text).encode("ascii", "backslashreplace").decode()
+                         for text in (self.study, self.params))  # fmt: skip
+        return f"{study[:60]}, cell {params[:120]}"
+
+    def is_intact(self, digest: object) -> bool:
+        """Whether the row is what was once stored: every type, its digest, and a flat record."""
+        try:
+            msgspec.convert(vars(self), StoredCell, strict=True)
+            if self.digest() != digest:
+                return False
+            decode(self.params)
+            decode(self.record)
+        except (msgspec.ValidationError, InvalidInputError):
+            return False
+        return True
 
     @property
     def provenance(self) -> Provenance:
@@ -212,8 +237,7 @@ class Store:
         for _, row, intact in self._read(study, base_seed):
             if not intact:
                 raise StoreError(
-                    f"{self.path} is damaged: the record of {row.study}, cell "
-                    f"{str(row.params)[:120]} is not what was stored; "
+                    f"{self.path} is damaged: the record of {row.label} is not what was stored; "
                     "add --refresh to compute it again"
                 )
             yield row
@@ -237,7 +261,7 @@ class Store:
             found = self._db.execute(query, (study, base_seed)).fetchall()
         for number, *content, digest in found:
             row = StoredCell(*content)
-            yield number, row, row.digest() == digest
+            yield number, row, row.is_intact(digest)
 
     def _prepare(self) -> None:
         (owner,) = self._db.execute("PRAGMA application_id").fetchone()
@@ -267,7 +291,16 @@ class Store:
     def _explained(self, problem: str) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", None) not in _DAMAGED:
+                raise StoreError(
+                    f"{self.path} {problem} ({error}); name another file with --store"
+                ) from error
+            raise StoreError(
+                f"{self.path} {problem} (the file is damaged: {error}); move it away, the same "
+                "command computes everything again, or name another file with --store"
+            ) from error
+        except (sqlite3.Error, OSError, OverflowError, UnicodeError) as error:
             raise StoreError(
                 f"{self.path} {problem} ({error}); name another file with --store"
             ) from error

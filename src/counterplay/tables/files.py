@@ -161,16 +161,23 @@ def _decode(raw: bytes, name: str) -> tuple[str, list[str]]:
 
 
 def _delimiter(sample: str) -> str:
-    """Return the delimiter that cuts the first lines into the same number of cells, the most."""
-    best, most = ",", 1
+    """Return the delimiter that cuts the first lines into the same number of cells, the most.
+
+    One that cuts the names of the columns alike goes first: 1,5;2,5 has decimal commas.
+    """
+    best, most = ",", (False, 1)
     for delimiter in _DELIMITERS:
-        lines = list(csv.reader(io.StringIO(sample), delimiter=delimiter))[:50]
-        widths = Counter(len(line) for line in lines[: max(1, len(lines) - 1)] if line)
+        try:
+            lines = [line for line in csv.reader(io.StringIO(sample), delimiter=delimiter) if line]
+        except csv.Error:  # a cell that is too large; the check of the lines says where
+            continue
+        widths = Counter(len(line) for line in lines[: max(1, min(50, len(lines) - 1))])
         if not widths:
             continue
         width, count = widths.most_common(1)[0]
-        if width > most and 2 * count > widths.total():
-            best, most = delimiter, width
+        fit = (len(lines[0]) == width, width)
+        if width > 1 and fit > most and 2 * count > widths.total():
+            best, most = delimiter, fit
     return best
 
 

@@ -85,6 +85,14 @@ and 'good' (2 rows, 67 %); set positive='bad' or positive='good'
         """The labels themselves, one per row."""
         return as_labels(self.classes)[self.codes]
 
+    @property
+    def says_itself(self) -> bool:
+        """Whether the coding is 0/1 or False/True, so that the wanted class is clear."""
+        classes = self.classes
+        if any(isinstance(c, str) for c in classes):
+            return False
+        return tuple(map(float, classes)) == (0.0, 1.0)
+
     def positive_class(self, positive: Any = None) -> Any:
         """Return the wanted one of two classes; ask for it unless the coding says it."""
         if len(self.classes) < 2:
@@ -99,7 +107,7 @@ and 'good' (2 rows, 67 %); set positive='bad' or positive='good'
             )
         if positive is not None:
             return self.classes[self.position(positive)]
-        if _says_itself(self.classes):
+        if self.says_itself:
             return self.classes[1]
         raise InvalidInputError(self._question())
 
@@ -182,6 +190,8 @@ def _flat(y: Any, what: str) -> Any:
         return y.to_list()
     if isinstance(y, np.ndarray):
         array = y
+    elif hasattr(y, "__array__") and not hasattr(y, "__iter__"):
+        array = np.asarray(y)
     else:
         values = list(y)
         array = np.empty(len(values), dtype=object)
@@ -221,11 +231,6 @@ def _distinct(values: NDArray[Any], what: str) -> tuple[tuple[Any, ...], IntArra
     classes = tuple(sorted(found, key=lambda c: (isinstance(c, str), c)))
     place = {label: j for j, label in enumerate(classes)}
     return classes, np.array([place[value] for value in values.tolist()], dtype=np.int64)
-
-
-def _says_itself(classes: tuple[Any, ...]) -> bool:
-    """Whether the coding is 0/1 or False/True."""
-    return not any(isinstance(c, str) for c in classes) and tuple(map(float, classes)) == (0.0, 1.0)
 
 
 def _same(known: Any, label: Any) -> bool:

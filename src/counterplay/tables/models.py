@@ -138,7 +138,14 @@ class FittedModel:
                 )
             if len(labels.classes) == 2:
                 return labels.positive_class(positive)
-        return Labels(self.classes, np.arange(2), "the model").positive_class(positive)
+        own = Labels(self.classes, np.arange(2), "the model")
+        if positive is None and not own.says_itself:  # it has classes, but no rows to count
+            one, two = (shown(label, 40) for label in self.classes)
+            raise InvalidInputError(
+                f"which outcome do people want? the model answers {one} or {two}; "
+                f"set positive={one} or positive={two}"
+            )
+        return own.positive_class(positive)
 
     def scores(self, table: Table, positive: Any) -> FloatArray:
         """Return a score of each row that grows with acceptance."""

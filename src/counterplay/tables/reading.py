@@ -1,6 +1,7 @@
 """What container a user gave: frames of any library, arrays, sparse matrices, lists, texts.
 
-Everything that cannot be a table is refused here, in one sentence.
+Everything that cannot be a table is refused here, in one sentence. Some sentences use the words
+that scikit-learn's checks of estimators look for.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ def read_rows(X: Any, what: str) -> tuple[Any, Container, tuple[str, ...] | None
         return X, "table", names, _rows(pd.RangeIndex(len(X)), what)
     if isinstance(X, list | tuple):
         return _read_list(X, what)
+    if hasattr(X, "__array__") and not isinstance(X, type):  # tensors and the like
+        try:
+            return _read_array(np.asarray(X), what)
+        except (TypeError, RuntimeError) as error:
+            raise InvalidInputError(f"{what} cannot become an array: {shown(error)}") from None
     raise InvalidInputError(
         f"{what} must be a frame, an array, a sparse matrix or a list of rows or texts, "
         f"got {shown(X)}"
@@ -55,18 +61,21 @@ def _read_sparse(X: Any, what: str) -> tuple[Any, Container, None, pd.Index]:
 
 def _read_array(X: NDArray[Any], what: str) -> tuple[Any, Container, None, pd.Index]:
     if X.dtype.kind == "c":
-        raise InvalidInputError(f"{what} holds complex numbers; use real ones")
+        raise InvalidInputError(f"Complex data not supported: {what} holds complex numbers")
     if X.dtype.kind == "V":
         raise InvalidInputError(f"{what} is a structured array; pass pandas.DataFrame({what})")
     if X.ndim == 1 and (X.dtype.kind == "U" or _all_texts(X)):
         return X, "texts", None, _rows(pd.RangeIndex(len(X)), what)
     if X.ndim < 2:
         raise InvalidInputError(
-            f"{what} must have rows and columns, got shape {X.shape}; one column is "
-            f"{what}.reshape(-1, 1), one row {what}.reshape(1, -1)"
+            f"{what} must have rows and columns, got shape {X.shape}. Reshape your data: one "
+            f"column is {what}.reshape(-1, 1), one row {what}.reshape(1, -1)"
         )
     if 0 in X.shape[1:]:
-        raise InvalidInputError(f"{what} has no columns")
+        raise InvalidInputError(
+            f"{what} has no columns: 0 feature(s) (shape={X.shape}) while a minimum of 1 is "
+            "required."
+        )
     index = _rows(pd.RangeIndex(len(X)), what)
     if X.dtype.kind in "fiub":
         return X, "matrix" if X.ndim == 2 else "arrays", None, index

@@ -123,11 +123,13 @@ needed: drop it, or put an encoder into the model's pipeline
         n = len(table)
         changes: dict[str, Any] = {}
         if y is not None:
-            _same_index(X, y, what)
+            check_same_rows(X, y, what)
             changes["labels"] = Labels.of(y, rows=n)
         if sample_weight is not None:
+            check_same_rows(X, sample_weight, what, "sample_weight")
             changes["weights"] = check_weights(sample_weight, n)
         if groups is not None:
+            check_same_rows(X, groups, what, "groups")
             changes["groups"] = check_groups(groups, n)
         return replace(table, **changes) if changes else table
 
@@ -352,7 +354,7 @@ is needed
         first = self.index[first_missing(column)]
         raise InvalidInputError(
             f"column {shown(name, 40)} of {self.what} has {int(column.isna().sum())} missing values"
-            f" (first in row {shown(first, 30)}); impute or drop them"
+            f" (NaN; first in row {shown(first, 30)}); impute or drop them"
         )
 
     def _place(self, i: int, j: int) -> str:
@@ -441,6 +443,20 @@ def check_groups(groups: Any, rows: int, what: str = "groups") -> NDArray[Any]:
     return values
 
 
+def check_same_rows(X: Any, values: Any, what: str = "X", name: str = "y") -> None:
+    """Refuse a series of values whose index has the rows of the frame in another order."""
+    if not (isinstance(X, pd.DataFrame) and isinstance(values, pd.Series)):
+        return
+    if len(X) != len(values) or X.index.equals(values.index):
+        return
+    if isinstance(X.index, pd.RangeIndex) or isinstance(values.index, pd.RangeIndex):
+        return
+    if set(X.index) == set(values.index):
+        raise InvalidInputError(
+            f"{name} has the rows of {what} in another order; use {name}.loc[{what}.index]"
+        )
+
+
 def _kind_of_objects(column: pd.Series) -> Kind:
     """Kind of a column of Python objects, by all cells that are not missing."""
     inferred = pd.api.types.infer_dtype(column, skipna=True)
@@ -472,17 +488,3 @@ def _kind_of_objects(column: pd.Series) -> Kind:
             "cells are numbers, texts, categories, flags or times"
         )
     return kinds[inferred]
-
-
-def _same_index(X: Any, y: Any, what: str) -> None:
-    """Refuse a series of labels whose index names other rows than those of the frame."""
-    if not (isinstance(X, pd.DataFrame) and isinstance(y, pd.Series) and len(X) == len(y)):
-        return
-    if X.index.equals(y.index) or isinstance(y.index, pd.RangeIndex):
-        return
-    if isinstance(X.index, pd.RangeIndex):
-        return
-    if set(X.index) == set(y.index):
-        raise InvalidInputError(
-            f"y has the rows of {what} in another order; use y.loc[{what}.index]"
-        )

@@ -14,17 +14,19 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.coupling import maximal_coupling
+from counterplay.core.online.stored import inside
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.model import EpochRule
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan, plain_plan
-from counterplay.tradeoff.stored import inside
 from counterplay.tradeoff.watched import EpochWeights, Fallback
 
 
+@checked
 class AdaNormalHedge(EpochWeights):
     """Sleeping experts without parameters, made lazy by maximal coupling.
 

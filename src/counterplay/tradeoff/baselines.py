@@ -16,9 +16,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online import ScalarLearner
 from counterplay.core.online.chain import independent_chain, pick
 from counterplay.core.online.follow_lazy_leader import cumulative_before
+from counterplay.core.online.stored import require, same_kinds
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
     BoolArray,
@@ -34,12 +36,12 @@ from counterplay.tradeoff.learner import BicriteriaLearner
 from counterplay.tradeoff.model import EpochRule
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan, join_plans, plain_plan
-from counterplay.tradeoff.stored import require, same_kinds
 
 Rule = Callable[[FloatArray, FloatArray], ArrayLike]
 _PROBES = 64  # rounds whose answer is asked for a second time
 
 
+@checked
 class ScalarizedLearner(EpochLearner):
     """Run a learner on ``(l1 + lam * l2) / (1 + lam)``.
 
@@ -103,6 +105,7 @@ class ScalarizedLearner(EpochLearner):
         return {}
 
 
+@checked
 class CumulativeLossLearner(BicriteriaLearner):
     """Play from a distribution that is a function of both cumulative loss vectors.
 
@@ -195,6 +198,7 @@ class CumulativeLossLearner(BicriteriaLearner):
         return plain_plan(len(l1), np.arange(len(l1)), marginals, chain)
 
 
+@checked
 class RestartOnDeactivation(DeactivationLearner):
     """Start a fresh learner on the active experts whenever somebody is switched off (or on).
 
@@ -314,6 +318,7 @@ class RestartOnDeactivation(DeactivationLearner):
         return {}
 
 
+@checked
 class RestartAtReset(DeactivationLearner):
     """Start a fresh ``DeactivationLearner`` at every reset of the watchdog.
 

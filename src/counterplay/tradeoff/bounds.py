@@ -13,6 +13,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     check_float_array,
     check_fraction,
@@ -26,6 +27,7 @@ DOUBLING = 2 * math.sqrt(2) / (math.sqrt(2) - 1)
 """Constant of the doubling trick, about 6.83."""
 
 
+@checked
 def hedge_regret(rounds: int, K: int) -> float:
     """Regret of ``Hedge`` with its default step: ``sqrt(T ln K / 2)``.
 
@@ -37,6 +39,7 @@ def hedge_regret(rounds: int, K: int) -> float:
     return math.sqrt(check_positive_int(rounds, "rounds") * _log(K) / 2)
 
 
+@checked
 def decreasing_hedge_regret(m: int, K: int) -> float:
     """Regret of ``Hedge("decreasing")`` after any number ``m`` of rounds.
 
@@ -52,6 +55,7 @@ def decreasing_hedge_regret(m: int, K: int) -> float:
     return math.sqrt(rounds * log / 2) + float(steps.sum()) / 8
 
 
+@checked
 def dartboard_loss(best: float, K: int, eta: float) -> float:
     """Expected loss of ``ShrinkingDartboard``: ``(ln K + L* ln(1/(1-eta))) / eta``.
 
@@ -64,6 +68,7 @@ def dartboard_loss(best: float, K: int, eta: float) -> float:
     return dartboard_redraws(best, K, eta) / rate
 
 
+@checked
 def dartboard_redraws(best: float, K: int, eta: float) -> float:
     """Expected fresh draws of ``ShrinkingDartboard``: ``ln K + L* ln(1/(1-eta))``.
 
@@ -76,6 +81,7 @@ def dartboard_redraws(best: float, K: int, eta: float) -> float:
     return _log(K) - check_real(best, "best", low=0) * math.log1p(-rate)
 
 
+@checked
 def dartboard_regret(E: int, K: int) -> float:
     """Regret of ``ShrinkingDartboard`` with its default rate: ``2 sqrt(E ln K)``.
 
@@ -87,6 +93,7 @@ def dartboard_regret(E: int, K: int) -> float:
     return 2 * math.sqrt(check_positive_int(E, "E") * _log(K))
 
 
+@checked
 def dartboard_switches(E: int, K: int) -> float:
     """Expected switches of ``ShrinkingDartboard`` with its default rate: ``2 sqrt(E ln K)``.
 
@@ -98,6 +105,7 @@ def dartboard_switches(E: int, K: int) -> float:
     return dartboard_regret(E, K)
 
 
+@checked
 def lazy_leader_loss(best: float, K: int, eps: float) -> float:
     """Expected loss of ``FollowLazyLeader``: ``e**eps (L* + (H_K - 1) / eps)``.
 
@@ -111,6 +119,7 @@ def lazy_leader_loss(best: float, K: int, eps: float) -> float:
     return math.exp(scale) * (check_real(best, "best", low=0) + harmonic / scale)
 
 
+@checked
 def lazy_leader_switches(loss: float, eps: float) -> float:
     """Expected switches of ``FollowLazyLeader``: ``eps`` times its expected loss.
 
@@ -122,6 +131,7 @@ def lazy_leader_switches(loss: float, eps: float) -> float:
     return check_real(eps, "eps", low=0) * check_real(loss, "loss", low=0)
 
 
+@checked
 def epoch_primary(rounds: int, K: int, B: int) -> float:
     """Primary regret of ``EpochLearner``: ``B * 2 sqrt(E ln K)`` (Theorem 9.4).
 
@@ -134,6 +144,7 @@ def epoch_primary(rounds: int, K: int, B: int) -> float:
     return length * dartboard_regret(_epochs(rounds, length), K)
 
 
+@checked
 def epoch_secondary(rounds: int, K: int, B: int, threshold: float) -> float:
     """Secondary regret of ``EpochLearner``: ``threshold * (2 sqrt(E ln K) + 1)`` (Theorem 9.4).
 
@@ -146,6 +157,7 @@ def epoch_secondary(rounds: int, K: int, B: int, threshold: float) -> float:
     return budget * (dartboard_switches(_epochs(rounds, check_positive_int(B, "B")), K) + 1)
 
 
+@checked
 def balanced_epochs(rounds: int, K: int, threshold: float) -> float:
     """The larger of both bounds of ``EpochLearner`` with ``B="balanced"``.
 
@@ -159,6 +171,7 @@ def balanced_epochs(rounds: int, K: int, threshold: float) -> float:
     return max(epoch_primary(rounds, K, B), epoch_secondary(rounds, K, B, budget))
 
 
+@checked
 def lazy_hedge_rate(rounds: int, K: int, threshold: float) -> float:
     """Default rate of ``LazyHedge``: ``min(1/2, sqrt(ln K / (max(threshold, 1) T)))``.
 
@@ -171,6 +184,7 @@ def lazy_hedge_rate(rounds: int, K: int, threshold: float) -> float:
     return min(0.5, math.sqrt(_log(K) / (budget * check_positive_int(rounds, "rounds"))))
 
 
+@checked
 def lazy_hedge_primary(rounds: int, K: int, threshold: float) -> float:
     """Primary regret of ``LazyHedge``: ``eta T + ln K / eta``.
 
@@ -183,6 +197,7 @@ def lazy_hedge_primary(rounds: int, K: int, threshold: float) -> float:
     return eta * rounds + (_log(K) / eta if eta else 0.0)
 
 
+@checked
 def lazy_hedge_secondary(rounds: int, K: int, threshold: float) -> float:
     """Secondary regret of ``LazyHedge``: ``threshold * (ln K + T (eta + eta**2) + 1)``.
 
@@ -195,6 +210,7 @@ def lazy_hedge_secondary(rounds: int, K: int, threshold: float) -> float:
     return threshold * (_log(K) + rounds * (eta + eta**2) + 1)
 
 
+@checked
 def doubling_regret(m: int, K: int) -> float:
     """Regret of ``Doubling(ShrinkingDartboard())`` after any ``m`` rounds.
 
@@ -208,6 +224,7 @@ def doubling_regret(m: int, K: int) -> float:
     return DOUBLING * math.sqrt(check_positive_int(m, "m") * _log(K))
 
 
+@checked
 def doubling_switches(m: int, K: int) -> float:
     """Expected switches of ``Doubling(ShrinkingDartboard())``: ``sum_j (2 sqrt(2**j ln K) + 1)``.
 
@@ -221,6 +238,7 @@ def doubling_switches(m: int, K: int) -> float:
     return sum(2 * math.sqrt(2**j * log) + 1 for j in range(blocks))
 
 
+@checked
 def coupling_secondary(threshold: float, total_variation: float) -> float:
     """Secondary regret of any learner sampled by maximal coupling, for fixed losses.
 
@@ -235,6 +253,7 @@ def coupling_secondary(threshold: float, total_variation: float) -> float:
     return check_real(threshold, "threshold", low=0) * (1 + path)
 
 
+@checked
 def deactivation_sleeping(active_rounds: int, K: int, B: int) -> float:
     """Sleeping regret of ``DeactivationLearner`` to an expert active in the first rounds.
 
@@ -249,6 +268,7 @@ def deactivation_sleeping(active_rounds: int, K: int, B: int) -> float:
     return DOUBLING * math.sqrt(_log(K) * rounds * length) + length
 
 
+@checked
 def deactivation_secondary(
     threshold: float, switches: float, deactivations: int, c: float
 ) -> float:
@@ -268,6 +288,7 @@ def deactivation_secondary(
     return check_real(threshold, "threshold", low=0) * stints + overshoot
 
 
+@checked
 def restart_sleeping(active_rounds: ArrayLike, K: int, B: int) -> float:
     """Sleeping regret of ``RestartAtReset``, given the active rounds in every segment.
 
@@ -280,6 +301,7 @@ def restart_sleeping(active_rounds: ArrayLike, K: int, B: int) -> float:
     return sum(deactivation_sleeping(int(n), K, B) for n in rounds)
 
 
+@checked
 def reactivation_epochs(K: int) -> int:
     """Fewest epochs ``ReactivationLearner`` needs: ``2 ln K / (1 - 1/sqrt 2)**2``.
 
@@ -291,6 +313,7 @@ def reactivation_epochs(K: int) -> int:
     return max(1, math.ceil(2 * _log(K) / (1 - 1 / math.sqrt(2)) ** 2))
 
 
+@checked
 def reactivation_sleeping(
     rounds: int, K: int, B: int, active_rounds: int, late_segments: int = 0
 ) -> float:
@@ -311,6 +334,7 @@ def reactivation_sleeping(
     return 2 * length * math.sqrt(E * log) + 2 * alive * math.sqrt(log / E) + extra
 
 
+@checked
 def reactivation_draws(E: int, K: int, deactivations: int, resets: int) -> float:
     """Expected fresh draws of ``ReactivationLearner``: ``(N + 1) + D + 4 sqrt(E ln K)``.
 
@@ -323,6 +347,7 @@ def reactivation_draws(E: int, K: int, deactivations: int, resets: int) -> float
     return fixed + 1 + 4 * math.sqrt(check_positive_int(E, "E") * _log(K))
 
 
+@checked
 def reactivation_secondary(
     rounds: int, K: int, B: int, threshold: float, c: float, deactivations: int, resets: int
 ) -> float:
@@ -343,6 +368,7 @@ def reactivation_secondary(
     return budget * draws + overshoot * (deactivations + resets + 1)
 
 
+@checked
 def adanormalhedge_sleeping(
     rounds: int, K: int, B: int, active_rounds: int, late_segments: int = 0
 ) -> float:
@@ -364,6 +390,7 @@ def adanormalhedge_sleeping(
     return length * (math.sqrt(3 * min(E, mine) * log) + late)
 
 
+@checked
 def stint_secondary(
     threshold: float, c: float, switches: int, resets: int, deactivations: int
 ) -> float:
@@ -385,6 +412,7 @@ def stint_secondary(
     return check_real(threshold, "threshold", low=0) * stints + overshoot
 
 
+@checked
 def impossibility_average(rounds: int) -> float:
     """Least average over both worlds of ``max(R1, R2)`` on ``impossibility_worlds``: ``T / 144``.
 
@@ -396,6 +424,7 @@ def impossibility_average(rounds: int) -> float:
     return check_positive_int(rounds, "rounds") / 144
 
 
+@checked
 def impossibility_worst(rounds: int) -> float:
     """Least ``max(R1, R2)`` of the worse world of ``impossibility_worlds``: ``T / 120``.
 
@@ -407,6 +436,7 @@ def impossibility_worst(rounds: int) -> float:
     return check_positive_int(rounds, "rounds") / 120
 
 
+@checked
 def impossibility_leader(rounds: int) -> float:
     """What Follow the Leader has instead of ``impossibility_average``: ``T / 96``.
 
@@ -418,6 +448,7 @@ def impossibility_leader(rounds: int) -> float:
     return check_positive_int(rounds, "rounds") / 96
 
 
+@checked
 def burst_pair_minimax(m: float) -> float:
     """Least ``max(R1, R2)`` on ``burst_pair`` with bursts of ``m`` rounds: ``m / 6``.
 
@@ -429,6 +460,7 @@ def burst_pair_minimax(m: float) -> float:
     return check_real(m, "m", low=0) / 6
 
 
+@checked
 def binomial_minimum(E: int, K: int) -> float:
     """Expected minimum of ``K`` independent binomials with ``E`` fair coins each.
 
@@ -444,6 +476,7 @@ def binomial_minimum(E: int, K: int) -> float:
     return float((tails**copies).sum())
 
 
+@checked
 def minimum_constant(E: int, K: int) -> float:
     """The constant ``a`` in ``E[min of K binomials] = E/2 - a sqrt(E ln K)``.
 
@@ -457,6 +490,7 @@ def minimum_constant(E: int, K: int) -> float:
     return (E / 2 - binomial_minimum(E, K)) / math.sqrt(E * math.log(K))
 
 
+@checked
 def switch_tax(rounds: int, K: int, B: int, delta: float) -> float:
     """Least ``max(E R1, E R2)`` of any learner on ``adaptive_switch_tax`` (Theorem 9.3).
 
@@ -473,6 +507,7 @@ def switch_tax(rounds: int, K: int, B: int, delta: float) -> float:
     return share / (1 + share) * minimum_constant(E, K) * math.sqrt(_log(K) * E) * length
 
 
+@checked
 def cumulative_trap(rounds: int, alpha: float) -> float:
     """Least ``E max(R1, R2)`` on ``cumulative_trap`` for learners of cumulative losses only.
 
@@ -488,6 +523,7 @@ def cumulative_trap(rounds: int, alpha: float) -> float:
     return float(power / 16 - math.sqrt(rounds * math.log(rounds)))
 
 
+@checked
 def ladder_secondary(lengths: ArrayLike, excess: ArrayLike, sleeping: ArrayLike) -> float:
     """Least secondary regret on ``deactivation_ladder`` of a learner with given sleeping regrets.
 
@@ -507,6 +543,7 @@ def ladder_secondary(lengths: ArrayLike, excess: ArrayLike, sleeping: ArrayLike)
     return float((x * np.maximum(0.0, n - before - s)).sum())
 
 
+@checked
 def ladder_target(K: int, ratio: float) -> float:
     """Limit of ``R2 / threshold`` on ``deactivation_ladder``: ``1 + (K-1)(r-2)/(r-1)``.
 

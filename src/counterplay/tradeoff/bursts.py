@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.validation import (
     BoolArray,
@@ -26,13 +27,14 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.metrics import check_path, stints
-from counterplay.tradeoff.model import check_loss_matrix, exceeds, limit_of
+from counterplay.tradeoff.model import check_loss_matrix, exceeds, expert_names, limit_of
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 
+@checked
 def cusum(l2: ArrayLike, c: float) -> FloatArray:
     """Return the largest excess over the rate ``c`` of any interval ending in each round.
 
@@ -59,6 +61,7 @@ def cusum(l2: ArrayLike, c: float) -> FloatArray:
     return result
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class BurstCheck(Report):
     """Whether each expert keeps the burst budget, with its worst interval.
@@ -83,6 +86,8 @@ class BurstCheck(Report):
     """First round of the worst interval."""
     end: IntArray = field(repr=False)
     """Last round of the worst interval."""
+    names: tuple[str, ...] | None = None
+    """Names of the experts, if the losses came in a frame."""
 
     def __bool__(self) -> bool:
         return bool(self.ok.all())
@@ -95,9 +100,9 @@ class BurstCheck(Report):
             f"above rate {self.c:.4g}"
         ]
         lines += [
-            f"expert {h}: {self.excess[h]:.4g} above the rate in rounds "
-            f"{self.start[h]}..{self.end[h]}; a budget of {self.excess[h]:.4g} would have been "
-            f"enough"
+            f"expert {h if self.names is None else self.names[h]}: {self.excess[h]:.4g} above the "
+            f"rate in rounds {self.start[h]}..{self.end[h]}; a budget of {self.excess[h]:.4g} "
+            f"would have been enough"
             for h in bad
         ]
         return "\n".join(lines)
@@ -107,7 +112,7 @@ class BurstCheck(Report):
         import pandas as pd
 
         columns = {"ok": self.ok, "excess": self.excess, "start": self.start, "end": self.end}
-        return pd.DataFrame(columns).rename_axis("expert")
+        return pd.DataFrame(columns, index=self.names).rename_axis("expert")
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw every expert's largest excess with the budget; returns the axes."""
@@ -124,13 +129,14 @@ class BurstCheck(Report):
         return ax
 
 
+@checked
 def burst_check(l2: ArrayLike, c: float, threshold: float) -> BurstCheck:
     """Check that no interval exceeds the rate ``c`` by more than a budget.
 
     Parameters
     ----------
     l2:
-        Secondary losses, shape ``(T, K)``.
+        Secondary losses, shape ``(T, K)``; the columns of a frame name the experts.
     c:
         Tolerated secondary loss per round.
     threshold:
@@ -145,9 +151,11 @@ def burst_check(l2: ArrayLike, c: float, threshold: float) -> BurstCheck:
     losses = check_loss_matrix(l2, "secondary")
     rate, budget = check_fraction(c, "c"), check_real(threshold, "threshold", low=0.0)
     excess, start, end = worst_intervals(losses, rate)
-    return BurstCheck(rate, budget, ~exceeds(excess, budget), excess, start, end)
+    within = ~exceeds(excess, budget)
+    return BurstCheck(rate, budget, within, excess, start, end, expert_names(l2))
 
 
+@checked
 def required_budget(l2: ArrayLike, c: float) -> pd.Series:
     """Return, per expert, the smallest burst budget it would have kept.
 
@@ -177,9 +185,10 @@ def required_budget(l2: ArrayLike, c: float) -> pd.Series:
     import pandas as pd
 
     excess, _, _ = worst_intervals(check_loss_matrix(l2, "secondary"), check_fraction(c, "c"))
-    return pd.Series(excess, name="budget").rename_axis("expert")
+    return pd.Series(excess, expert_names(l2), name="budget").rename_axis("expert")
 
 
+@checked
 def required_rate(l2: ArrayLike, budget: float) -> pd.Series:
     """Return, per expert, the smallest rate ``c`` at which it would have kept the budget.
 
@@ -215,9 +224,11 @@ def required_rate(l2: ArrayLike, budget: float) -> pd.Series:
         moved = (excess > limit_of(allowed)) & (better > rate[open_])
         rate[open_[moved]] = better[moved]
         open_ = open_[moved]
-    return pd.Series(np.minimum(rate, 1.0), name="rate").rename_axis("expert")
+    rates = np.minimum(rate, 1.0)
+    return pd.Series(rates, expert_names(l2), name="rate").rename_axis("expert")
 
 
+@checked
 def check_stint_budget(l2_played: ArrayLike, path: ArrayLike, c: float, threshold: float) -> bool:
     """Check the relaxed assumption: every stint on one expert keeps the budget.
 

@@ -19,7 +19,16 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.state import Stateful, pack
+from counterplay.core.online.stored import (
+    fresh_twin,
+    inside,
+    require,
+    same_kinds,
+    same_params,
+)
+from counterplay.core.records import read_json, refusal
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
     FloatArray,
@@ -30,12 +39,16 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.errors import InvalidInputError, ProtocolError
+from counterplay.tables import FittedModel
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.adanormalhedge import AdaNormalHedge
 from counterplay.tradeoff.adapters import (
     BatchLoss,
+    batch_guesses,
     batch_harm,
+    batch_table,
     check_models,
+    compares_labels,
     error_rate,
     missed_positives,
 )
@@ -43,18 +56,14 @@ from counterplay.tradeoff.champion_report import ChampionReport, Trace
 from counterplay.tradeoff.learner import Losses
 from counterplay.tradeoff.oracle import CusumOracle, Deactivation
 from counterplay.tradeoff.reactivation import ReactivationLearner
-from counterplay.tradeoff.stored import (
-    fresh_twin,
-    index_in,
-    inside,
-    require,
-    same_kinds,
-    same_params,
-)
 
 Policy = Literal["guaranteed", "adaptive"]
 
 
+_WHAT = "the stored ChampionChallenger"
+
+
+@checked
 @dataclass(frozen=True)
 class HarmBudget:
     """How much harm is tolerated: a rate per round, and bursts above it.
@@ -80,6 +89,7 @@ class HarmBudget:
         check_real(self.burst, "burst", low=0.0)
 
 
+@checked
 class ChampionChallenger(Stateful):
     """Decide round by round which of several models is live.
 
@@ -143,8 +153,8 @@ class ChampionChallenger(Stateful):
     """
 
     _state: ClassVar[tuple[str, ...]] = (
-        "_learner", "_live", "_switches", "_primary", "_harm", "_played", "_sleep",
-        "_level", "_worst", "_live_rounds", "_downs", "_trace",
+        "_learner", "_switches", "_primary", "_harm", "_played", "_sleep", "_level", "_worst",
+        "_trace",
     )  # fmt: skip
     _learner: ReactivationLearner | AdaNormalHedge
     _live: int  # the champion of the coming round
@@ -249,9 +259,9 @@ class ChampionChallenger(Stateful):
         self._check_trace()
 
     def _check_switches(self) -> None:
-        """Who was live when, and how often somebody was taken down."""
+        """Who was live when; who is live now and for how long everybody was follows from it."""
         K, R, events = self.n_models, self.rounds, self._watchdog.events
-        index_in(self, "_live", self._live, K, low=0)
+        require(len(self._switches) > 0, self, "_switches", "must name the first model")
         for entry in self._switches:
             typed = type(entry) is tuple and tuple(map(type, entry)) == (int, int)
             require(typed, self, "_switches", "must be pairs of a round and a model")
@@ -259,16 +269,13 @@ class ChampionChallenger(Stateful):
         fits = starts[0] == 0 and starts[-1] <= min(R, self.horizon - 1)
         fits = fits and (np.diff(starts) > 0).all() and (np.diff(models) != 0).all()
         require(fits and 0 <= models.min() <= models.max() < K, self, "_switches", "is impossible")
-        live = bool(models[-1] == self._live)
-        if self.rounds < self.horizon:
-            live = live and self._learner._choice == self._live and self._live in self.allowed
-        require(live, self, "_live", "must be the model that was switched to last")
+        self._live = int(models[-1])
+        if self.horizon > R:
+            live = self._learner._choice == self._live and self._live in self.allowed
+            require(live, self, "_switches", "must end with the model that is live")
         lengths = np.diff(np.append(starts, R))
-        rounds = np.bincount(models, weights=lengths, minlength=K)
-        same = np.array_equal(self._live_rounds, rounds)
-        require(same, self, "_live_rounds", "must follow from the switches")
-        downs = len({event[4] for event in events})
-        require(self._downs == downs, self, "_downs", "must follow from the take-downs")
+        self._live_rounds = np.bincount(models, weights=lengths, minlength=K).astype(np.int64)
+        self._downs = len({event[4] for event in events})
 
     def _check_sums(self) -> None:
         """Losses lie in [0, 1] and belong to rounds: that bounds every sum by the others."""
@@ -360,13 +367,25 @@ class ChampionChallenger(Stateful):
         return self._live
 
     def predict(self, X: Any) -> Any:
-        """Return the predictions of the live model."""
-        return self._require_models()[self._live].predict(X)
+        """Return the predictions of the live model; columns of a frame are matched by name."""
+        models = [FittedModel.of(model) for model in self._require_models()]
+        live = models[self._live]
+        return live.predict(live.table(batch_table(models, X), extra="drop"))
 
     def observe(self, X: Any, y: Any) -> int:
-        """Judge all models on one batch with known labels; return who is live in the next round."""
+        """Judge all models on one batch with known labels; return who is live in the next round.
+
+        Parameters
+        ----------
+        X:
+            The rows, in any container the models were fitted on; columns of a frame are matched by
+            name.
+        y:
+            One label per row, in any coding; for measurements give both losses yourself.
+        """
         models = check_models(self._require_models(), "predict")
-        return self._judge(y, [model.predict(X) for model in models])
+        labels = compares_labels(self.primary, self.secondary)
+        return self._judge(y, batch_guesses(models, X, y, labels=labels))
 
     def predict_one(self, x: Any) -> Any:
         """Return the live model's prediction for one example, for models such as river's."""
@@ -379,6 +398,7 @@ class ChampionChallenger(Stateful):
         yet (None) counts as wrong.
         """
         models = check_models(self._require_models(), "predict_one")
+        check_models(models, "learn_one")
         live = self._judge(y, [model.predict_one(x) for model in models])
         for model in models:
             model.learn_one(x, y)
@@ -417,12 +437,13 @@ class ChampionChallenger(Stateful):
                 None if watchdog._warned else self._learner.guarantees()["sleeping regret"]
             ),
             trace=self._trace.to_array(),
+            positive=self.positive,
         )
 
     def to_json(self) -> str:
         """Return parameters and running state as JSON text; ``from_json`` restores them."""
         stored = pack(self)
-        return json.dumps({**stored, "digest": _digest(stored)})
+        return json.dumps({**stored, "digest": _digest(stored)}, allow_nan=False)
 
     @classmethod
     def from_json(
@@ -430,22 +451,26 @@ class ChampionChallenger(Stateful):
         text: str,
         models: Sequence[Any] | None = None,
         *,
+        budget: HarmBudget | None = None,
         primary: BatchLoss = error_rate,
         secondary: BatchLoss = missed_positives,
     ) -> Self:
         """Continue from a stored state; pass the models (and loss functions) again if needed.
 
-        Every part is checked for its kind, its range and whether it fits the others, and the text
-        against its digest. That finds damage; it is no protection against somebody who writes
-        a consistent history.
+        With ``budget`` a state that was stored with another one is refused. The text holds sums of
+        losses, switches and take-downs; every part is checked for its kind, its range and whether
+        it fits the others, and the text against its digest. Who is live, who may be, and the bound
+        follow from them. That finds damage (``InvalidStateError``); it is no protection against
+        somebody who writes a consistent history.
         """
-        _check_count(text)
-        restored = super().from_json(text)
-        stored = json.loads(text)
-        if stored.pop("digest", None) not in (None, _digest(stored)):
-            raise InvalidInputError(
-                "the stored ChampionChallenger was changed after it was written; store it again"
-            )
+        raw = _without_digest(read_json(text, what=_WHAT))
+        _check_count(raw)
+        restored = cls._restored(raw, _WHAT)
+        if not isinstance(restored, cls):
+            raise refusal(_WHAT, "", f"the text holds a {type(restored).__name__}")
+        if budget is not None and budget != restored.budget:
+            told = f"it was stored with the budget {restored.budget}, not {budget}"
+            raise refusal(_WHAT, "", told)
         if models is not None:
             restored.n_models = _one_count(tuple(models), restored.n_models)
             restored.models = tuple(models)
@@ -488,18 +513,24 @@ def _digest(stored: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _check_count(text: str) -> None:
+def _without_digest(raw: Any) -> Any:
+    """The content of a text; refuses one that was changed after it was written."""
+    if not isinstance(raw, dict):
+        return raw  # what follows says what is wrong
+    rest = {key: value for key, value in raw.items() if key != "digest"}
+    if raw.get("digest") != _digest(rest):
+        raise refusal(_WHAT, "digest", "the text was changed after it was written")
+    return rest
+
+
+def _check_count(raw: Any) -> None:
     """Refuse a number of models that the stored arrays do not have, before memory is taken."""
     try:
-        raw = json.loads(text)
         count, stored = raw["params"]["n_models"], raw["state"]["_primary"]["__array__"]
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
-        return  # from_json says what is wrong
-    if type(stored) is list and count != len(stored):
-        raise InvalidInputError(
-            f"the stored ChampionChallenger has n_models={count!r:.50} but {len(stored)} losses; "
-            "the text is damaged"
-        )
+    except (KeyError, TypeError, IndexError):
+        return  # what follows says what is wrong
+    if type(stored) is list and (type(count) is not int or count != len(stored)):
+        raise refusal(_WHAT, "params.n_models", f"it is {count!r:.50}, with {len(stored)} losses")
 
 
 def _one_count(models: tuple[Any, ...] | None, n_models: int | None) -> int:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.state import Stateful
+from counterplay.core.online.stored import require
 from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.tables.cells import shown
 from counterplay.tradeoff.oracle import Deactivation
-from counterplay.tradeoff.stored import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,6 +73,7 @@ class Trace(Stateful):
         return array
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class ChampionReport(Report):
     """Everything a person wants to know about a champion/challenger stream so far.
@@ -122,6 +125,8 @@ class ChampionReport(Report):
     trace: FloatArray = field(repr=False)
     """Kept rounds: round, champion's primary, champion's harm, best model's primary, bound
     (infinite from the round in which nobody was left)."""
+    positive: Any = None
+    """The label that must not be missed, where the harm is ``missed_positives``."""
 
     @property
     def switches(self) -> int:
@@ -158,6 +163,8 @@ class ChampionReport(Report):
             f"harm {self.played[1]:.4g}, tolerated {self.harm_rate * self.rounds:.4g}: "
             f"{self.harm_excess:+.4g}{harm}",
         ]
+        if self.positive is not None:
+            lines.append(f"must not be missed: {shown(self.positive)}")
         if self.violators:
             named = ", ".join(f"{h} ({self.needed_burst[h]:.4g})" for h in self.violators)
             lines.append(

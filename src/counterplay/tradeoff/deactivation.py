@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.online import ScalarLearner
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import BoolArray, FloatArray
@@ -24,6 +25,7 @@ from counterplay.tradeoff.plan import Plan
 from counterplay.tradeoff.watched import Fallback, WatchedLearner
 
 
+@checked
 class DeactivationLearner(WatchedLearner):
     """Compete with every expert for as long as it behaves.
 

@@ -8,23 +8,25 @@ Source: docs/theory/09-tradeoff.md, "Proposition 9.A: bursts in one pass".
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.validation import FloatArray, check_fraction
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.bursts import BurstCheck, burst_check, required_rate
-from counterplay.tradeoff.model import burst_threshold, check_losses
+from counterplay.tradeoff.model import burst_threshold, check_losses, expert_names
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class ImpossibilityReport(Report):
     """Whether both promises can be kept on the given losses, and what it would take.
@@ -108,6 +110,7 @@ class ImpossibilityReport(Report):
         return self.check.plot(ax)
 
 
+@checked
 def impossibility_report(
     l1: ArrayLike,
     l2: ArrayLike,
@@ -124,9 +127,9 @@ def impossibility_report(
     Parameters
     ----------
     l1:
-        Primary losses, shape ``(T, K)``.
+        Primary losses, shape ``(T, K)``; the columns of a frame name the experts.
     l2:
-        Secondary losses, likewise.
+        Secondary losses, likewise; columns of two frames are matched by name.
     c:
         Tolerated secondary loss per round; by default the average of the worst expert, the
         weakest rate one would ask for.
@@ -148,12 +151,13 @@ def impossibility_report(
     A. Blum, H. Shao, Online learning with primary and secondary losses, NeurIPS 2020, Thm. 1.
     """
     primary, secondary = check_losses(l1, l2)
+    names = expert_names(l1)
     averages: FloatArray = secondary.mean(axis=0)
     rate = float(averages.max()) if c is None else check_fraction(c, "c")
     budget = burst_threshold(len(primary), delta, alpha)
     return ImpossibilityReport(
         len(primary),
-        burst_check(secondary, rate, budget),
+        replace(burst_check(secondary, rate, budget), names=names),
         primary.mean(axis=0),
         averages,
         np.asarray(required_rate(secondary, budget)),

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.online import (
     Doubling,
     Hedge,
@@ -29,6 +30,7 @@ from counterplay.tradeoff.oracle import OracleRun
 from counterplay.tradeoff.plan import LearnerSampler, Plan, epoch_averages, plain_plan
 
 
+@checked
 class EpochLearner(BicriteriaLearner):
     """Play a lazy learner's expert for whole epochs: good on one loss, gentle on the other.
 
@@ -159,6 +161,7 @@ def epoch_plan(
     return plain_plan(len(losses), starts, marginals, sampler)
 
 
+@checked
 class LazyHedge(EpochLearner):
     """Shrinking Dartboard on every single round, with a step made for the burst budget.
 
@@ -247,6 +250,7 @@ def check_learner(learner: ScalarLearner | None) -> ScalarLearner:
 Anytime = Literal["doubling", "decreasing"]
 
 
+@checked
 def anytime(kind: Anytime = "doubling", base: ScalarLearner | None = None) -> ScalarLearner:
     """Return a lazy learner whose regret is small after every number of rounds.
 

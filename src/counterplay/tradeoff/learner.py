@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.online.exponential import first_outside
 from counterplay.core.online.state import Stateful
+from counterplay.core.online.stored import fresh_twin, require, same_kinds
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, FloatArray, check_positive_int
@@ -23,7 +24,6 @@ from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.tradeoff.model import check_loss_matrix, check_losses
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan
-from counterplay.tradeoff.stored import fresh_twin, require, same_kinds
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import Int32Array
 from counterplay.core.play import Game, Learner
 from counterplay.core.seeds import RandomState, generator
@@ -37,6 +38,7 @@ Secondary: TypeAlias = (
 )
 
 
+@checked
 class LossStream(Game[LossTranscript]):
     """Rounds in which every expert has a primary and a secondary loss.
 

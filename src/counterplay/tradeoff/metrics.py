@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, IntArray, check_fraction, check_probabilities
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.model import check_active, check_loss_matrix
 
 
+@checked
 def primary_regret(l1: ArrayLike, P: ArrayLike, *, clip: bool = True) -> float:
     """Return how much more primary loss the learner has than the best single expert.
 
@@ -41,6 +43,7 @@ def primary_regret(l1: ArrayLike, P: ArrayLike, *, clip: bool = True) -> float:
     return max(regret, 1.0) if clip else regret
 
 
+@checked
 def secondary_regret(l2: ArrayLike, P: ArrayLike, c: float, *, clip: bool = True) -> float:
     """Return how far the learner's secondary loss is above ``c * T``.
 
@@ -67,6 +70,7 @@ def secondary_regret(l2: ArrayLike, P: ArrayLike, c: float, *, clip: bool = True
     return max(regret, 1.0) if clip else regret
 
 
+@checked
 def sleeping_regret(
     l1: ArrayLike, P: ArrayLike, active: ArrayLike, *, clip: bool = True
 ) -> FloatArray:
@@ -135,6 +139,7 @@ def check_path(path: ArrayLike, K: int | None = None) -> NDArray[np.int64]:
     return array.astype(np.int64, copy=False)
 
 
+@checked
 def stints(path: ArrayLike) -> tuple[IntArray, IntArray]:
     """Return starts and lengths of the maximal runs on the same expert.
 
@@ -151,6 +156,7 @@ def stints(path: ArrayLike) -> tuple[IntArray, IntArray]:
     return starts, np.diff(np.append(starts, array.size))
 
 
+@checked
 def count_switches(paths: ArrayLike) -> Any:
     """Return how often the expert changes, for one path or for each row of several.
 
@@ -164,6 +170,7 @@ def count_switches(paths: ArrayLike) -> Any:
     return int(changes) if array.ndim == 1 else changes
 
 
+@checked
 def rounds_since_switch(paths: ArrayLike) -> IntArray:
     """Return how many rounds each path has been on its current expert, zero at a switch.
 

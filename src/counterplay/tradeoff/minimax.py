@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_linear
 from counterplay.core.report import Report
 from counterplay.core.validation import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked
 @dataclass(frozen=True)
 class Phase:
     """A stretch of time with constant losses; the name is what the learner can see.
@@ -49,6 +51,7 @@ class Phase:
 World = tuple[Phase, ...]
 
 
+@checked
 @dataclass(frozen=True)
 class Minimax(Report):
     """The least ``max(R1, R2)`` and a way to play it.
@@ -78,6 +81,7 @@ class Minimax(Report):
         return pd.DataFrame.from_dict(self.play, orient="index").rename_axis("phase")
 
 
+@checked
 def minimax(
     worlds: Sequence[World], c: float, objective: Literal["average", "worst"] = "average"
 ) -> Minimax:
@@ -112,6 +116,7 @@ def minimax(
     return Minimax(float(costs @ solution), program.mixtures(solution))
 
 
+@checked
 def frontier(worlds: Sequence[World], c: float, secondary: ArrayLike) -> FloatArray:
     """Return the least primary regret in all worlds, given a limit on the secondary regret.
 
@@ -143,6 +148,7 @@ def frontier(worlds: Sequence[World], c: float, secondary: ArrayLike) -> FloatAr
     return np.array(found)
 
 
+@checked
 def impossibility_phases() -> tuple[World, World]:
     """The two worlds of ``impossibility_worlds``, with ``T = 1``.
 
@@ -160,6 +166,7 @@ def impossibility_phases() -> tuple[World, World]:
     return (first, phases["second in world I"]), (first, phases["second in world II"])
 
 
+@checked
 def burst_pair_phases(m: float) -> tuple[World]:
     """The phases of ``burst_pair`` with bursts of length ``m`` (the quiet rest does not matter).
 

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.exponential import all_inside, first_outside
 from counterplay.core.validation import (
     BoolArray,
@@ -32,10 +33,12 @@ from counterplay.core.validation import (
     check_same_shape,
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError
+from counterplay.tables import Table
 
 EpochRule = Literal["thesis", "balanced"] | int
 
 
+@checked
 @dataclass(frozen=True)
 class Instance:
     """A bicriteria problem: losses, tolerated rate and burst budget.
@@ -137,6 +140,7 @@ class AdaptiveSecondary(ABC):
         return np.array([self.losses(t, actions[:t]) for t in range(actions.size)])
 
 
+@checked
 class CallableSecondary(AdaptiveSecondary):
     """An adaptive secondary loss given by a function of the round and the actions before it.
 
@@ -180,6 +184,7 @@ class CallableSecondary(AdaptiveSecondary):
         return check_loss_matrix(vector[None, :], "secondary").reshape(-1)
 
 
+@checked
 @dataclass(frozen=True)
 class EpochGrid:
     """Rounds cut into epochs of length B; the last one may be shorter.
@@ -254,6 +259,7 @@ class EpochGrid:
         return t // self.B
 
 
+@checked
 def burst_threshold(rounds: int, delta: float, alpha: float) -> float:
     """Return the burst budget ``delta * T**alpha``; warns where it promises nothing.
 
@@ -285,7 +291,15 @@ def _warn_one_epoch() -> None:
 
 
 def check_losses(l1: ArrayLike, l2: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return both loss arrays checked: same shape ``(T, K)``, finite, in [0, 1]."""
+    """Return both loss arrays checked: same shape ``(T, K)``, finite, in [0, 1].
+
+    Columns of two frames are matched by name: the second follows the order of the first.
+    """
+    if _is_frame(l1) and _is_frame(l2):
+        names = Table.of(l1, what="primary losses").names
+        other = Table.of(l2, what="secondary losses")
+        if names is not None and other.names is not None:
+            l2 = other.select(names).numbers()
     first, second = check_loss_matrix(l1, "primary"), check_loss_matrix(l2, "secondary")
     check_same_shape(first, second, ("primary losses", "secondary losses"))
     return first, second
@@ -293,6 +307,8 @@ def check_losses(l1: ArrayLike, l2: ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 def check_loss_matrix(losses: ArrayLike, which: str) -> FloatArray:
     """Return a loss array ``(T, K)`` in [0, 1]; overshoots up to 1e-12 are clipped."""
+    if _is_frame(losses):
+        losses = Table.of(losses, what=f"{which} losses").numbers()
     try:
         array = np.ascontiguousarray(losses, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -314,6 +330,16 @@ def check_loss_matrix(losses: ArrayLike, which: str) -> FloatArray:
             f"{which} losses must lie in [0,1]; row {row} expert {expert} is {value:.2f}"
         )
     return np.clip(array, 0.0, 1.0)
+
+
+def _is_frame(losses: Any) -> bool:
+    """Whether losses come in a frame or a sparse matrix, which ``Table`` reads."""
+    return any(hasattr(losses, mark) for mark in ("columns", "column_names", "tocsr"))
+
+
+def expert_names(losses: Any) -> tuple[str, ...] | None:
+    """Return the names that the columns of a frame give to the experts."""
+    return Table.of(losses).names if _is_frame(losses) else None
 
 
 def check_active(active: ArrayLike, rounds: int, K: int) -> BoolArray:

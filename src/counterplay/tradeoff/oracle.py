@@ -17,7 +17,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.state import Stateful
+from counterplay.core.online.stored import inside, require, same_kinds
 from counterplay.core.report import Report
 from counterplay.core.validation import (
     BoolArray,
@@ -30,7 +32,6 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
 from counterplay.tradeoff.model import check_loss_matrix, empty_message, limit_of
-from counterplay.tradeoff.stored import inside, require, same_kinds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +43,7 @@ PERIODS = {"weekly": 7, "monthly": 30, "quarterly": 91, "yearly": 365}
 _MOST_RESETS = 10_000_000
 
 
+@checked
 @dataclass(frozen=True)
 class Deactivation:
     """One expert switched off: when it was detected, and the interval that gave the reason.
@@ -68,6 +70,7 @@ class Deactivation:
         )
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class OracleRun(Report):
     """What the watchdog did on a complete sequence.
@@ -111,6 +114,7 @@ class OracleRun(Report):
         return pd.DataFrame([astuple(event) for event in self.events], columns=columns)
 
 
+@checked
 class CusumOracle(Stateful):
     """Watchdog that switches off experts whose secondary loss exceeds the burst budget.
 

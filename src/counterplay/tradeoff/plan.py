@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online import ScalarLearner
 from counterplay.core.online.chain import Int32Array
 from counterplay.core.seeds import RandomState, generator
@@ -34,6 +35,7 @@ class ChoiceSampler(Protocol):
         """Return ``replicates`` sequences of choices, shape ``(replicates, E)``."""
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Plan:
     """The law of a learner's play on a fixed loss sequence.

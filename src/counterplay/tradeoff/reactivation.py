@@ -18,8 +18,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import LazyChain
 from counterplay.core.online.coupling import maximal_coupling
+from counterplay.core.online.stored import inside, require
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
     BoolArray,
@@ -33,12 +35,12 @@ from counterplay.tradeoff import bounds
 from counterplay.tradeoff.model import EpochRule, check_losses
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan, plain_plan
-from counterplay.tradeoff.stored import inside, require
 from counterplay.tradeoff.watched import EpochWeights, Fallback
 
 Sampling = Literal["dartboard", "coupling"]
 
 
+@checked
 class ReactivationLearner(EpochWeights):
     """Compete with every expert over its active time, however often it goes and comes back.
 
@@ -241,6 +243,7 @@ class ReactivationLearner(EpochWeights):
         return found
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class ReactivationTrace:
     """Inner quantities of ``ReactivationLearner`` in every epoch.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import Int32Array
 from counterplay.core.transcript import Transcript
 from counterplay.core.validation import BoolArray, FloatArray
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from counterplay.core.stats import Interval
 
 
+@checked
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LossTranscript(Transcript):
     """A complete play and its regrets; the rows are those of the first replicate.

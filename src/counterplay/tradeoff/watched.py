@@ -18,13 +18,13 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.online.chain import Int32Array, pick
 from counterplay.core.online.coupling import coupled_draw
+from counterplay.core.online.stored import inside, require, same_params
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.learner import BicriteriaLearner
 from counterplay.tradeoff.model import EpochGrid, EpochRule, check_active, empty_message
 from counterplay.tradeoff.oracle import CusumOracle, Deactivation, Granularity, OracleRun
 from counterplay.tradeoff.plan import Plan, epoch_averages
-from counterplay.tradeoff.stored import inside, require, same_params
 
 Fallback = Literal["best_primary", "min_cusum", "first"]
 FALLBACKS: tuple[Fallback, ...] = ("best_primary", "min_cusum", "first")

@@ -70,7 +70,7 @@ def test_works_with_decreasing_steps_and_refuses_unknown_probabilities() -> None
     assert decreasing.expected_switches(losses) < 1.0 * np.sqrt(400 * np.log(2))
     with pytest.raises(InvalidInputError, match="does not know its probabilities"):
         MaximalCouplingSampler(FollowLazyLeader()).reset(2, 10, 0).act()
-    with pytest.raises(InvalidInputError, match="must be a learner"):
+    with pytest.raises(InvalidInputError, match="base must be a ScalarLearner"):
         MaximalCouplingSampler("hedge")  # type: ignore[arg-type]  # deliberately wrong
     with pytest.raises(InvalidInputError, match="sum to 1"):
         maximal_coupling([[0.5, 0.4]])

@@ -58,5 +58,5 @@ def test_bad_parameters_are_refused() -> None:
         ExploreThenCommit()
     with pytest.raises(InvalidInputError, match="either n0"):
         ExploreThenCommit(5, gap=0.1)
-    with pytest.raises(InvalidInputError, match="must be a learner"):
+    with pytest.raises(InvalidInputError, match="base must be a ScalarLearner"):
         Doubling("sd")  # type: ignore[arg-type]  # deliberately wrong

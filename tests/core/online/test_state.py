@@ -10,7 +10,7 @@ import pytest
 
 from counterplay.core.online import Doubling, Hedge, ScalarLearner, ShrinkingDartboard
 from counterplay.core.online.state import pack, unpack
-from counterplay.errors import InvalidInputError
+from counterplay.errors import InvalidInputError, InvalidStateError
 
 
 @pytest.mark.claim("09.32")
@@ -55,20 +55,74 @@ def test_arrays_numbers_and_tuples_survive() -> None:
     assert back["rng"].random() == value["rng"].random()
 
 
+HEAD = '{"kind": "stored object", "version": 2, '
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("not json", "is not a stored Hedge"),
-        ("[]", "holds a list"),
-        ('{"__object__": "Hegde", "params": {}, "state": {}}', "did you mean 'Hedge'"),
-        ('{"__object__": "Hedge", "params": {}, "state": {"x": 1}}', "no part named 'x'"),
-        ('{"__object__": "Hedge", "params": {"speed": 1}, "state": {}}', "not a stored Hedge"),
-        ('{"__object__": "Hedge"}', "not a stored Hedge"),
+        ("not json", "it is not JSON"),
+        ("[]", "expected a JSON object, got list"),
+        ('{"__object__": "Hedge", "params": {}, "state": {}}', "pass what to_json returned"),
+        ('{"kind": "stored object", "version": 1}', "it has format 1, this version reads"),
+        (HEAD + '"__object__": "Hegde", "params": {}, "state": {}}', "did you mean 'Hedge'"),
+        (HEAD + '"__object__": "Hedge", "params": {}, "state": {"x": 1}}', "no part named 'x'"),
+        (
+            HEAD + '"__object__": "Hedge", "params": {"speed": 1}, "state": {}}',
+            "unexpected keyword",
+        ),
+        (HEAD + '"__object__": "Hedge"}', "expected the keys __object__, params, state"),
+        (HEAD + '"__object__": "Hedge", "params": [], "state": {}}', "must be objects"),
+        (HEAD + '"__object__": "Hedge", "params": {}, "state": {}, "x": 1}', "expected the keys"),
     ],
 )
 def test_foreign_text_is_refused(text: str, message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
+    with pytest.raises(InvalidStateError, match=message) as caught:
         Hedge.from_json(text)
+    assert len(str(caught.value)) <= 300
+
+
+WRONG: tuple[Any, ...] = ("false", None, -2, 10**6, 1.5, {}, [], [1], 1e300, {"__tuple__": [1]})
+
+
+def test_every_part_of_another_kind_is_refused(make_learner: Any) -> None:
+    learner = make_learner().reset(4, 120, 5)
+    if "lambda" in repr(learner):
+        return
+    for row in np.random.default_rng(0).random((37, 4)):
+        learner.act()
+        learner.observe(row)
+    text = learner.to_json()
+    for name, value in json.loads(text)["state"].items():
+        for wrong in WRONG:
+            state = json.loads(text)
+            state["state"][name] = wrong
+            if type(wrong) is type(value) and wrong == value:
+                continue
+            if name in ("horizon", "rounds") and wrong in (None, 10**6):
+                continue  # a learner that is not tuned for a horizon cannot tell
+            with pytest.raises(InvalidStateError):
+                type(learner).from_json(json.dumps(state))
+        state = json.loads(text)
+        del state["state"][name]
+        with pytest.raises(InvalidStateError):
+            type(learner).from_json(json.dumps(state))
+
+
+def test_what_follows_from_other_parts_is_compared() -> None:
+    learner = Hedge().reset(3, 100, 0)
+    for row in np.random.default_rng(0).random((20, 3)):
+        learner.act()
+        learner.observe(row)
+    for name, told in (("_weights", "must follow"), ("_cumulative", "must follow|does not fit")):
+        state = json.loads(learner.to_json())
+        state["state"][name]["__array__"][1] *= 1.5
+        with pytest.raises(InvalidStateError, match=f"'{name}'.*{told}|_weights"):
+            Hedge.from_json(json.dumps(state))
+    state = json.loads(learner.to_json())
+    state["state"]["_step"] *= 2
+    with pytest.raises(InvalidStateError, match="'_step' of the stored Hedge must be"):
+        Hedge.from_json(json.dumps(state))
 
 
 def test_state_of_another_class_and_unknown_generator_are_refused() -> None:

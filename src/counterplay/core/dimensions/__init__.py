@@ -4,17 +4,6 @@ Every function returns an object with ``value`` (the number), the set or tree be
 ``verify(cls)``, which re-checks the certificate against the class in a few lines of code.
 """
 
-from counterplay.core.dimensions.littlestone import (
-    LittlestoneSolver,
-    MistakeTree,
-    littlestone_dimension,
-)
 from counterplay.core.dimensions.vc import Shattering, vc_dimension
 
-__all__ = [
-    "LittlestoneSolver",
-    "MistakeTree",
-    "Shattering",
-    "littlestone_dimension",
-    "vc_dimension",
-]
+__all__ = ["Shattering", "vc_dimension"]

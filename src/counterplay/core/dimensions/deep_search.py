@@ -191,6 +191,13 @@ def _random_cells(values: NDArray[np.uint8], size: int) -> Iterator[IntArray]:
         yield np.bincount(codes, minlength=2**size)
 
 
+# The compiled searches share their state as arguments, since numba has no cheap closures:
+# values (columns, rows) and words (rows, packed columns) are the labels; apart, the excluded pairs;
+# stop[i], the place before which point i must lie; size, the points wanted; chosen, those so far
+# (the first k count); perm and bounds, the rows of the cells of the sorted points, cell c in
+# perm[bounds[c] : bounds[c + 1]]; first[0], the earliest place with a set; left[0], steps left.
+
+
 @njit(cache=True, nogil=True)
 def _search(values, words, apart, stop, size, n_sorted, first, left, start):  # type: ignore[no-untyped-def]  # compiled by numba
     """Depth-first over the first ``n_sorted`` points; the cells of the others are bit sets."""
@@ -267,7 +274,10 @@ def _sort_rows(column, perm, bounds, cells, new_perm, new_bounds):  # type: igno
 
 @njit(cache=True, nogil=True)
 def _below(values, words, apart, stop, size, k, perm, bounds, chosen, start, left):  # type: ignore[no-untyped-def]  # compiled by numba
-    """One more point below k sorted ones: pick the smallest cells, test all others on these."""
+    """One more point below k sorted ones: pick the smallest cells, test all others on these.
+
+    ``start``: the first place at which the point may lie.
+    """
     n_columns = values.shape[0]
     cells = 1 << k
     width = ((bounds[1 : cells + 1] - bounds[:cells]).max() + 63) // 64
@@ -304,7 +314,11 @@ def _below(values, words, apart, stop, size, k, perm, bounds, chosen, start, lef
 
 @njit(cache=True, nogil=True)
 def _four_more(values, apart, stop, size, k, chosen, inside, total, width, bits, bounds, left):  # type: ignore[no-untyped-def]  # compiled by numba
-    """The next four points on the small cells only; then all rows are looked at."""
+    """The next four points on the small cells only; then all rows are looked at.
+
+    ``inside[c]``: the columns of picked cell c as bit sets of ``width`` words; ``total[c]``, its
+    rows; ``bits`` and ``bounds``: the same for all cells before the last point.
+    """
     need = 1 << (size - k - 1)
     work = workspace(total.size, width, values.shape[0])
     end = stop[k + 3]

@@ -1,8 +1,14 @@
-"""Compiled depth-first searches for a largest shattered set of columns.
+"""Compiled depth-first searches for a largest set of columns that is shattered, or is a star.
 
-Both follow the same plan (see :mod:`counterplay.core.dimensions.vc`). One keeps each group of rows
-as a bit set, which is fastest for few large groups; the other keeps sorted lists of rows, which
-stays small for many groups. The result is (chosen columns, witness rows, finished).
+Chosen columns sort the rows into cells, and every cell needs a row. A set is shattered when every
+labelling has a row: 2^k cells, and a new column splits all of them. It is a star (around the row
+of zeros) when every labelling with at most one 1 has a row: k + 1 cells, and a new column splits
+the first one only, while the others keep their zeros.
+
+One search keeps each cell as a bit set, which is fastest for few large cells; the other keeps
+sorted lists of rows, which stays small for many cells. Only sets of more than ``beat`` columns
+count; a ``budget`` of 0 is none. The result is (chosen columns, one row per cell, steps, finished),
+with no columns if nothing beats ``beat``. Callers pass C-contiguous columns of one length.
 """
 
 from __future__ import annotations
@@ -24,18 +30,18 @@ def popcount_word(word):  # type: ignore[no-untyped-def]  # compiled by numba
 
 
 @njit(cache=True)
-def _splits_bitsets(one, zero, cells, order):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Whether a column has both labels in every cell; small cells first, they refute soonest."""
+def _fits_bitsets(one, zero, cells, order, star):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Whether a column leaves no cell empty; small cells first, they refute soonest."""
     for cell in order:
-        seen1 = np.uint64(0)
         seen0 = np.uint64(0)
+        # Cells of a star that are not the first one lose their ones: they only need a zero.
+        seen1 = np.uint64(star and cell > 0)
         for w in range(one.size):
-            word = cells[cell, w]
-            seen1 |= word & one[w]
-            seen0 |= word & zero[w]
-            if seen1 != 0 and seen0 != 0:
+            seen0 |= cells[cell, w] & zero[w]
+            seen1 |= cells[cell, w] & one[w]
+            if seen0 != 0 and seen1 != 0:
                 break
-        if seen1 == 0 or seen0 == 0:
+        if seen0 == 0 or seen1 == 0:
             return False
     return True
 
@@ -51,75 +57,96 @@ def _first_row(words):  # type: ignore[no-untyped-def]  # compiled by numba
 
 
 @njit(cache=True)
-def search_bitsets(ones, zeros, apart, limit, budget):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Search with groups of rows as bit sets; ``ones`` and ``zeros`` are packed columns."""
+def _too_few(sizes, more, star):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Whether some cell has too few rows for this many more columns."""
+    # A star needs in its first cell one row per column and the center; else all halves need rows.
+    return sizes[0] <= more if star else sizes.min() < 1 << more
+
+
+@njit(cache=True)
+def search_bitsets(ones, zeros, apart, limit, budget, star=False, beat=0):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Search with cells as bit sets; ``ones`` and ``zeros`` are packed columns."""
     n_columns, width = ones.shape
-    cells = np.zeros((1 << (limit + 1), width), dtype=np.uint64)  # level k starts at 2^k
-    cells[1] = ~np.uint64(0)
-    cand = np.zeros((limit + 1, n_columns), dtype=np.int64)
+    # The cells of level k start at 2^k, those of a star at k (k + 1) / 2.
+    cells = np.empty(((limit + 1) * (limit + 2) // 2 if star else 2 << limit, width), np.uint64)
+    cells[0 if star else 1] = ~np.uint64(0)
+    cand = np.empty((limit + 1, n_columns), dtype=np.int64)
     cand[0] = np.arange(n_columns)
     count = np.zeros(limit + 1, dtype=np.int64)
     count[0] = n_columns
     pointer = np.zeros(limit + 1, dtype=np.int64)
     chosen = np.zeros(limit, dtype=np.int64)
-    sizes = np.zeros(1 << limit, dtype=np.int64)
+    sizes = np.zeros(1 if star else 1 << limit, dtype=np.int64)
+    natural = np.arange(limit + 1)
     best = np.zeros(0, dtype=np.int64)
     witnesses = np.zeros(1, dtype=np.int64)
     steps = 0
     k = 0
-    while k >= 0 and best.size < limit:
+    while k >= 0 and beat < limit:
         # Even all candidates that are left would not beat the best set: go back.
-        if k + count[k] - pointer[k] <= best.size:
+        if k + count[k] - pointer[k] <= beat:
             k -= 1
             continue
         if budget > 0 and steps >= budget:
-            return best, witnesses, False
+            return best, witnesses, steps, False
         steps += 1
         x = cand[k, pointer[k]]
         pointer[k] += 1
         chosen[k] = x
-        # Split every cell by the label of x: cell c becomes the cells 2 c and 2 c + 1.
-        n_new = 2 << k
-        new = cells[n_new : 2 * n_new]
-        for cell in range(1 << k):
-            parent = cells[(1 << k) + cell]
+        if star:
+            # Every cell keeps its zeros; the ones of the first cell are the new cell.
+            n_new = k + 2
+            old = cells[k * (k + 1) // 2 :]
+            new = cells[(k + 1) * (k + 2) // 2 : (k + 2) * (k + 3) // 2]
             for w in range(width):
-                new[2 * cell, w] = parent[w] & zeros[x, w]
-                new[2 * cell + 1, w] = parent[w] & ones[x, w]
-        if k + 1 > best.size:
-            best = chosen[: k + 1].copy()
+                for cell in range(k + 1):
+                    new[cell, w] = old[cell, w] & zeros[x, w]
+                new[k + 1, w] = old[0, w] & ones[x, w]
+        else:
+            # Split every cell by the label of x: cell c becomes the cells 2 c and 2 c + 1.
+            n_new = 2 << k
+            new = cells[n_new : 2 * n_new]
+            for cell in range(1 << k):
+                parent = cells[(1 << k) + cell]
+                for w in range(width):
+                    new[2 * cell, w] = parent[w] & zeros[x, w]
+                    new[2 * cell + 1, w] = parent[w] & ones[x, w]
+        if k + 1 > beat:
+            best, beat = chosen[: k + 1].copy(), k + 1
             witnesses = np.array([_first_row(new[c]) for c in range(n_new)])
-        for cell in range(n_new):
+        # A star is short of rows in its first cell, if anywhere, and that cell refutes soonest.
+        counted = 1 if star else n_new
+        for cell in range(counted):
             sizes[cell] = 0
             for w in range(width):
                 sizes[cell] += popcount_word(new[cell, w])
-        if sizes[:n_new].min() < (1 << (best.size - k)):
-            continue  # too few rows in a group to shatter more than the best set
-        order = np.argsort(sizes[:n_new])
+        if _too_few(sizes[:counted], beat - k, star):
+            continue
+        order = natural[:n_new] if star else np.argsort(sizes[:n_new])
         found = 0
-        # Only later candidates that split every cell can extend this set or any set below it.
+        # Only later candidates that leave no cell empty can extend this set or any set below it.
         for index in range(pointer[k], count[k]):
-            if k + 1 + found + count[k] - index <= best.size:
+            if k + 1 + found + count[k] - index <= beat:
                 found = 0
                 break
             y = cand[k, index]
             if apart.size > 0 and apart[x, y]:
                 continue
-            if _splits_bitsets(ones[y], zeros[y], new, order):
+            if _fits_bitsets(ones[y], zeros[y], new, order, star):
                 cand[k + 1, found] = y
                 found += 1
         count[k + 1] = found
         pointer[k + 1] = 0
         k += 1
-    return best, witnesses, True
+    return best, witnesses, steps, True
 
 
 @njit(cache=True)
-def _splits_lists(column, perm, bounds, order):  # type: ignore[no-untyped-def]  # compiled by numba
-    """As ``_splits_bitsets``, with the rows of cell c in perm[bounds[c] : bounds[c + 1]]."""
+def _fits_lists(column, perm, bounds, order, star):  # type: ignore[no-untyped-def]  # compiled by numba
+    """As ``_fits_bitsets``, with the rows of cell c in perm[bounds[c] : bounds[c + 1]]."""
     for cell in order:
         seen0 = False
-        seen1 = False
+        seen1 = star and cell > 0  # such a cell needs no row with a one
         for position in range(bounds[cell], bounds[cell + 1]):
             label = column[perm[position]]
             if label == 0:
@@ -134,75 +161,87 @@ def _splits_lists(column, perm, bounds, order):  # type: ignore[no-untyped-def] 
 
 
 @njit(cache=True)
-def _partition(column, perm, bounds, cells, new_perm, new_bounds):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Split every cell by the column; return the size of the smallest new cell."""
-    fill = 0
-    smallest = perm.size
-    for cell in range(cells):
-        for label in range(2):
-            start = fill
-            new_bounds[2 * cell + label] = start
-            for position in range(bounds[cell], bounds[cell + 1]):
-                if column[perm[position]] == label:
-                    new_perm[fill] = perm[position]
-                    fill += 1
-            smallest = min(smallest, fill - start)
-    new_bounds[2 * cells] = fill
-    return smallest
+def _copy_label(column, label, rows, out, fill):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Append the rows with this label to ``out``; return the new fill."""
+    for row in rows:
+        if column[row] == label:
+            out[fill] = row
+            fill += 1
+    return fill
 
 
 @njit(cache=True)
-def search_lists(values, apart, limit, budget):  # type: ignore[no-untyped-def]  # compiled by numba
+def _partition(column, perm, bounds, cells, new_perm, new_bounds, star):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Sort the rows of all cells into the new cells; return how many there are."""
+    new, fill = 0, 0
+    for cell in range(cells):
+        rows = perm[bounds[cell] : bounds[cell + 1]]
+        for label in range(1 if star else 2):
+            fill = _copy_label(column, label, rows, new_perm, fill)
+            new += 1
+            new_bounds[new] = fill
+    if star:  # the ones of the first cell come last
+        fill = _copy_label(column, 1, perm[: bounds[1]], new_perm, fill)
+        new += 1
+        new_bounds[new] = fill
+    return new
+
+
+@njit(cache=True)
+def search_lists(values, apart, limit, budget, star=False, beat=0):  # type: ignore[no-untyped-def]  # compiled by numba
     """Search with sorted lists of rows; ``values`` are columns with entries 0, 1, 2."""
     n_columns, n_rows = values.shape
-    perm = np.zeros((limit + 1, n_rows), dtype=np.int64)
+    perm = np.empty((limit + 1, n_rows), dtype=np.int32)
     perm[0] = np.arange(n_rows)
-    bounds = np.zeros((limit + 1, (1 << limit) + 1), dtype=np.int64)
+    bounds = np.empty((limit + 1, limit + 2 if star else (1 << limit) + 1), dtype=np.int32)
+    bounds[:, 0] = 0
     bounds[0, 1] = n_rows
-    cand = np.zeros((limit + 1, n_columns), dtype=np.int64)
+    cand = np.empty((limit + 1, n_columns), dtype=np.int64)
     cand[0] = np.arange(n_columns)
     count = np.zeros(limit + 1, dtype=np.int64)
     count[0] = n_columns
     pointer = np.zeros(limit + 1, dtype=np.int64)
     chosen = np.zeros(limit, dtype=np.int64)
+    natural = np.arange(limit + 1)
     best = np.zeros(0, dtype=np.int64)
     witnesses = np.zeros(1, dtype=np.int64)
     steps = 0
     k = 0
-    while k >= 0 and best.size < limit:
+    while k >= 0 and beat < limit:
         # Even all candidates that are left would not beat the best set: go back.
-        if k + count[k] - pointer[k] <= best.size:
+        if k + count[k] - pointer[k] <= beat:
             k -= 1
             continue
         if budget > 0 and steps >= budget:
-            return best, witnesses, False
+            return best, witnesses, steps, False
         steps += 1
         x = cand[k, pointer[k]]
         pointer[k] += 1
         chosen[k] = x
-        cells = 1 << k
-        # Split every cell by the label of x; rows without a label (2) leave.
-        smallest = _partition(values[x], perm[k], bounds[k], cells, perm[k + 1], bounds[k + 1])
-        if k + 1 > best.size:
-            best = chosen[: k + 1].copy()
-            witnesses = np.array([perm[k + 1, bounds[k + 1, c]] for c in range(2 * cells)])
-        if smallest < (1 << (best.size - k)):
-            continue  # too few rows in a cell to shatter more than the best set
-        sizes = np.diff(bounds[k + 1, : 2 * cells + 1])
-        order = np.argsort(sizes)
+        # Sort the rows by the label of x; rows without a label (2) leave.
+        rows, starts = perm[k + 1], bounds[k + 1]
+        n_old = k + 1 if star else 1 << k
+        n_new = _partition(values[x], perm[k], bounds[k], n_old, rows, starts, star)
+        if k + 1 > beat:
+            best, beat = chosen[: k + 1].copy(), k + 1
+            witnesses = np.array([np.int64(rows[starts[c]]) for c in range(n_new)])
+        sizes = np.diff(starts[: n_new + 1])
+        if _too_few(sizes, beat - k, star):
+            continue
+        order = natural[:n_new] if star else np.argsort(sizes)
         found = 0
-        # Only later candidates that split every cell can extend this set or any set below it.
+        # Only later candidates that leave no cell empty can extend this set or any set below it.
         for index in range(pointer[k], count[k]):
-            if k + 1 + found + count[k] - index <= best.size:
+            if k + 1 + found + count[k] - index <= beat:
                 found = 0
                 break
             y = cand[k, index]
             if apart.size > 0 and apart[x, y]:
                 continue
-            if _splits_lists(values[y], perm[k + 1], bounds[k + 1], order):
+            if _fits_lists(values[y], rows, starts, order, star):
                 cand[k + 1, found] = y
                 found += 1
         count[k + 1] = found
         pointer[k + 1] = 0
         k += 1
-    return best, witnesses, True
+    return best, witnesses, steps, True

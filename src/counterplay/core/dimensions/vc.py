@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.bits import Words, pack_columns, popcount, unique_rows
 from counterplay.core.dimensions.deep_search import find_shattered
 from counterplay.core.dimensions.shatter_search import search_bitsets, search_lists
@@ -29,6 +30,7 @@ _FIRST_STEPS = 3_000  # sets visited before the search that counts rows takes ov
 _DEEP_FROM = 4  # it looks for at least one point more than this
 
 
+@checked
 @dataclass(frozen=True)
 class Shattering:
     """A largest shattered set, with one hypothesis for each of its labelings.
@@ -72,6 +74,7 @@ class Shattering:
         return f"VC dimension {relation} {self.value}; shattered points: {list(self.points)}"
 
 
+@checked
 def vc_dimension(
     cls: FiniteClass | ArrayLike,
     *,
@@ -141,9 +144,9 @@ def _depth_first(
 ) -> tuple[IntArray, IntArray, bool]:
     """Chosen columns, witness rows, and whether the search was finished."""
     cut = min(limit, _BITSET_DEPTH)
-    chosen, witnesses, done = search_bitsets(ones, zeros, apart, cut, steps)
+    chosen, witnesses, _, done = search_bitsets(ones, zeros, apart, cut, steps)
     if done and chosen.size == cut < limit:
-        chosen, witnesses, done = search_lists(by_point, apart, limit, steps)
+        chosen, witnesses, _, done = search_lists(by_point, apart, limit, steps)
     return chosen, witnesses, bool(done)
 
 

@@ -2,7 +2,7 @@
 
 Over K experts with one loss per expert and round (see ``ScalarLearner``): Hedge and its lazy
 relatives; ``reset``, ``act``, ``observe`` in a stream, ``marginals``, ``chain``, ``sample`` on a
-loss sequence that is fixed in advance. Over finite classes, with cheap copies: Halving and SOA.
+loss sequence that is fixed in advance.
 """
 
 from counterplay.core.online.chain import LazyChain
@@ -11,20 +11,16 @@ from counterplay.core.online.doubling import Doubling
 from counterplay.core.online.explore_then_commit import ExploreThenCommit
 from counterplay.core.online.follow_lazy_leader import FollowLazyLeader
 from counterplay.core.online.follow_the_leader import FollowPerturbedLeader, FollowTheLeader
-from counterplay.core.online.halving import Halving
 from counterplay.core.online.hedge import Hedge
 from counterplay.core.online.learner import ScalarLearner
 from counterplay.core.online.shrinking_dartboard import ShrinkingDartboard
-from counterplay.core.online.soa import SOA
 
 __all__ = [
-    "SOA",
     "Doubling",
     "ExploreThenCommit",
     "FollowLazyLeader",
     "FollowPerturbedLeader",
     "FollowTheLeader",
-    "Halving",
     "Hedge",
     "LazyChain",
     "MaximalCouplingSampler",

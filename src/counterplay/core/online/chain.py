@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_positive_int
 from counterplay.errors import InvalidInputError
@@ -23,6 +24,7 @@ Int32Array = NDArray[np.int32]
 _UNIFORMS_AT_ONCE = 1 << 22  # 32 MiB of random numbers
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class LazyChain:
     """How a learner moves from expert to expert on a fixed loss sequence.
@@ -56,6 +58,16 @@ class LazyChain:
     marginals: FloatArray
     keep: FloatArray
     redraw: FloatArray
+
+    def __post_init__(self) -> None:
+        shape = self.marginals.shape
+        for name in ("marginals", "keep", "redraw"):
+            array = getattr(self, name)
+            if array.ndim != 2 or array.shape != shape:
+                raise InvalidInputError(
+                    f"{name} must be a matrix (rounds, experts) like the others, got {array.shape}"
+                )
+            object.__setattr__(self, name, np.asarray(array, dtype=np.float64))
 
     @property
     def redraw_probability(self) -> FloatArray:

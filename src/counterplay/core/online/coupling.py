@@ -14,14 +14,17 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import LazyChain, pick
 from counterplay.core.online.learner import ScalarLearner
+from counterplay.core.online.stored import require
 from counterplay.core.validation import FloatArray, check_probabilities
 from counterplay.errors import InvalidInputError
 
 _NOTHING = 1e-300  # below this the gained probability is zero: keep the expert
 
 
+@checked
 class MaximalCouplingSampler(ScalarLearner):
     """Make any learner with known probabilities as lazy as its probabilities allow.
 
@@ -60,14 +63,26 @@ class MaximalCouplingSampler(ScalarLearner):
     _last: int
 
     def __init__(self, base: ScalarLearner) -> None:
-        if not isinstance(base, ScalarLearner):
-            raise InvalidInputError(f"base must be a learner over experts, got {base!r}")
         self.base = base
         self._range = base._range
 
     def _start(self) -> None:
         self.base.reset(self.K, self.horizon, self._rng)
         self._previous, self._last = None, -1
+
+    def _check_parts(self, fresh: MaximalCouplingSampler) -> None:
+        found = (self.base.K, self.base.horizon, self.base.rounds)
+        wanted = (self.K, self.horizon, self.rounds)
+        require(found == wanted, self, "base", "must be in the same round")
+        require(self.base._rng is self._rng, self, "base", "must share the generator")
+        first = self._previous is None
+        require(first == (self._last < 0), self, "_last", "must be the expert that was drawn last")
+        require(not first or self.rounds == 0, self, "_previous", "must be the last probabilities")
+        if self._previous is not None:
+            require(isinstance(self._previous, np.ndarray), self, "_previous", "must be numbers")
+            check_probabilities(self._previous, "_previous")
+            possible = bool(self._previous[self._last] > 0)
+            require(possible, self, "_last", "has probability 0")
 
     def probs(self) -> FloatArray | None:
         """Return the probabilities of the wrapped learner."""
@@ -101,6 +116,7 @@ class MaximalCouplingSampler(ScalarLearner):
         return maximal_coupling(self.marginals(losses, horizon=horizon))
 
 
+@checked
 def maximal_coupling(marginals: ArrayLike) -> LazyChain:
     """Return the laziest chain with the given marginals, shape ``(E, K)``.
 

@@ -13,14 +13,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import Int32Array, LazyChain, concatenate
 from counterplay.core.online.learner import ScalarLearner
 from counterplay.core.online.shrinking_dartboard import ShrinkingDartboard
+from counterplay.core.online.stored import require
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray
-from counterplay.errors import InvalidInputError
 
 
+@checked
 class Doubling(ScalarLearner):
     """Restart a learner on blocks of 1, 2, 4, ... rounds, tuned for each block.
 
@@ -58,14 +60,20 @@ class Doubling(ScalarLearner):
     _block_end: int
 
     def __init__(self, base: ScalarLearner | None = None) -> None:
-        if base is not None and not isinstance(base, ScalarLearner):
-            raise InvalidInputError(f"base must be a learner over experts, got {base!r}")
         self.base = ShrinkingDartboard() if base is None else base
         self._range = self.base._range
 
     def _start(self) -> None:
         self.base.reset(self.K, 1, self._rng)
         self._block_end = 1
+
+    def _check_parts(self, fresh: Doubling) -> None:
+        length = 1 << (self.rounds + 1).bit_length() - 1  # of the block of the coming round
+        require(self._block_end == 2 * length - 1, self, "_block_end", f"must be {2 * length - 1}")
+        found = (self.base.K, self.base.horizon, self.base.rounds, self.base._choice)
+        wanted = (self.K, length, self.rounds + 1 - length, self._choice)
+        require(found == wanted, self, "base", "must be in the same round of its block")
+        require(self.base._rng is self._rng, self, "base", "must share the generator")
 
     def probs(self) -> FloatArray | None:
         """Return the probabilities of the current block's learner."""

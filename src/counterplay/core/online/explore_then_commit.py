@@ -12,12 +12,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import LazyChain, independent_chain, point_mass
 from counterplay.core.online.learner import ScalarLearner
+from counterplay.core.online.stored import require
 from counterplay.core.validation import FloatArray, check_int, check_real
 from counterplay.errors import InvalidInputError
 
 
+@checked
 class ExploreThenCommit(ScalarLearner):
     """Play expert 0 for ``n0`` rounds, then the best expert of these rounds.
 
@@ -58,6 +61,13 @@ class ExploreThenCommit(ScalarLearner):
         self._length(self.K, self.horizon)  # fails early when the horizon is missing
         self._cumulative = np.zeros(self.K)
         self._committed = 0
+
+    def _check_parts(self, fresh: ExploreThenCommit) -> None:
+        length = self._length(self.K, self.horizon)
+        self._check_cumulative(self._cumulative, min(self.rounds, length))
+        done = 0 < length <= self.rounds
+        wanted = int(self._cumulative.argmin()) if done else 0
+        require(self._committed == wanted, self, "_committed", f"must be {wanted}")
 
     def probs(self) -> FloatArray:
         """Return all mass on the expert that is played."""

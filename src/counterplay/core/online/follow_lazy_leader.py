@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import Int32Array, LazyChain
 from counterplay.core.online.leader_laws import (
     exponential_leader_law,
@@ -22,6 +23,7 @@ from counterplay.core.online.leader_laws import (
     grid_leader_law,
 )
 from counterplay.core.online.learner import ScalarLearner
+from counterplay.core.online.stored import inside, require
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -34,6 +36,7 @@ from counterplay.errors import InvalidInputError
 Variant = Literal["exponential", "grid"]
 
 
+@checked
 class FollowLazyLeader(ScalarLearner):
     """Follow the expert that leads after a random head start drawn once.
 
@@ -86,6 +89,12 @@ class FollowLazyLeader(ScalarLearner):
         self._eps = self._scale(self.K, self.horizon)
         self._noise = self._draw_noise(1, self.K, self._eps, self._rng)[0]
         self._cumulative = np.zeros(self.K)
+
+    def _check_parts(self, fresh: FollowLazyLeader) -> None:
+        require(self._eps == fresh._eps, self, "_eps", f"must be {fresh._eps}")
+        self._check_cumulative(self._cumulative)
+        most = (1.0 if self.variant == "grid" else 1000.0) / self._eps  # e**-1000 is 0 in doubles
+        inside(self, "_noise", self._noise, 0.0, most, 0.0)
 
     def probs(self) -> None:
         """Return None: given the one draw of the noise, the path is no longer random."""

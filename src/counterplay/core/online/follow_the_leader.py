@@ -12,14 +12,17 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import LazyChain, independent_chain, pick, point_mass
 from counterplay.core.online.follow_lazy_leader import cumulative_before, lazy_leader_scale
 from counterplay.core.online.leader_laws import exponential_leader_law
 from counterplay.core.online.learner import ScalarLearner
+from counterplay.core.online.stored import require
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
 
 
+@checked
 class FollowTheLeader(ScalarLearner):
     """Play the expert with the smallest cumulative loss; ties go to the lowest index.
 
@@ -48,6 +51,9 @@ class FollowTheLeader(ScalarLearner):
     def _start(self) -> None:
         self._cumulative = np.zeros(self.K)
 
+    def _check_parts(self, fresh: FollowTheLeader) -> None:
+        self._check_cumulative(self._cumulative)
+
     def probs(self) -> FloatArray:
         """Return all mass on the leader."""
         self._check_started()
@@ -69,6 +75,7 @@ class FollowTheLeader(ScalarLearner):
         return independent_chain(marginals)
 
 
+@checked
 class FollowPerturbedLeader(ScalarLearner):
     """Follow the leader after exponential head starts drawn afresh in every round.
 
@@ -108,6 +115,10 @@ class FollowPerturbedLeader(ScalarLearner):
     def _start(self) -> None:
         self._eps = self._scale(self.K, self.horizon)
         self._cumulative = np.zeros(self.K)
+
+    def _check_parts(self, fresh: FollowPerturbedLeader) -> None:
+        require(self._eps == fresh._eps, self, "_eps", f"must be {fresh._eps}")
+        self._check_cumulative(self._cumulative)
 
     def probs(self) -> FloatArray:
         """Return the exact distribution of the perturbed leader."""

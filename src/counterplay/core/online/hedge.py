@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import LazyChain, independent_chain, normalise, pick
 from counterplay.core.online.exponential import (
     REBUILD,
@@ -24,10 +25,12 @@ from counterplay.core.online.exponential import (
     varying_step_marginals,
 )
 from counterplay.core.online.learner import ScalarLearner
+from counterplay.core.online.stored import require
 from counterplay.core.validation import FloatArray, check_positive_int, check_real
 from counterplay.errors import InvalidInputError
 
 
+@checked
 class Hedge(ScalarLearner):
     """Exponential weights: play expert ``h`` with probability proportional to ``exp(-eta L_h)``.
 
@@ -79,8 +82,12 @@ class Hedge(ScalarLearner):
             )
         if step_size is not None and not isinstance(step_size, str) and not callable(step_size):
             check_real(step_size, "step_size", low=0.0)
-        if not loss_range[0] < loss_range[1]:
-            raise InvalidInputError(f"loss_range must be an interval (low, high), got {loss_range}")
+        pair = isinstance(loss_range, tuple) and len(loss_range) == 2
+        ends = [check_real(end, "loss_range") for end in loss_range] if pair else [0.0, 0.0]
+        if not ends[0] < ends[1]:
+            raise InvalidInputError(
+                f"loss_range must be an interval (low, high), got {loss_range!r:.100}"
+            )
         self.step_size = step_size
         self.loss_range = loss_range
         self._range = loss_range
@@ -89,6 +96,14 @@ class Hedge(ScalarLearner):
         self._cumulative = np.zeros(self.K)
         self._weights = np.ones(self.K)
         self._step = self._fixed_step(self.K, self.horizon)
+
+    def _check_parts(self, fresh: Hedge) -> None:
+        require(self._step == fresh._step, self, "_step", f"must be {fresh._step}")
+        self._check_cumulative(self._cumulative)
+        if self._step is None:
+            self._weights = fresh._weights  # computed anew before they are used
+        else:
+            check_weights(self, self._cumulative, self._weights, self._step)
 
     def probs(self) -> FloatArray:
         """Return the distribution of the coming choice."""
@@ -164,6 +179,16 @@ class Hedge(ScalarLearner):
 
     def _reach(self, step: float) -> float:
         return step * max(abs(self.loss_range[0]), abs(self.loss_range[1]))
+
+
+def check_weights(
+    owner: ScalarLearner, cumulative: FloatArray, weights: FloatArray, step: float
+) -> None:
+    """Stored weights must be ``exp(-step L)`` up to a factor and rounding."""
+    require(bool((weights >= 0).all()) and weights.sum() > 0, owner, "_weights", "must be positive")
+    expected = normalise(np.exp(-step * (cumulative - cumulative.min())))
+    same = np.allclose(normalise(weights.copy()), expected, rtol=1e-6, atol=1e-12)
+    require(same, owner, "_weights", "must follow from the cumulative losses")
 
 
 def hedge_step(K: int, horizon: int) -> float:

@@ -17,10 +17,18 @@ from numpy.typing import ArrayLike
 from counterplay.core.online.chain import Int32Array, LazyChain
 from counterplay.core.online.exponential import first_outside
 from counterplay.core.online.state import Stateful
+from counterplay.core.online.stored import index_in, inside, require, same_kinds
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_positive_int
+from counterplay.core.validation import (
+    FloatArray,
+    array_fault,
+    check_positive_int,
+    check_size,
+)
 from counterplay.errors import InvalidInputError, ProtocolError
+
+_MOST_EXPERTS = 10_000_000
 
 
 class ScalarLearner(Stateful, Learner):
@@ -55,6 +63,7 @@ class ScalarLearner(Stateful, Learner):
             None, an int or a ``numpy.random.Generator``.
         """
         self.K = check_positive_int(K, "K")
+        check_size(self.K, _MOST_EXPERTS, "experts")
         self.horizon = None if horizon is None else check_positive_int(horizon, "horizon")
         self.rounds = 0
         self._choice = -1
@@ -137,14 +146,14 @@ class ScalarLearner(Stateful, Learner):
     def _vector(self, loss: ArrayLike) -> FloatArray:
         """Return a checked loss vector; the clip of tiny overshoots never moves a good value."""
         self._check_started()
-        vector = np.ascontiguousarray(loss, dtype=np.float64)
+        vector = _floats(loss, "loss")
         if vector.shape != (self.K,):
             raise InvalidInputError(f"loss must have shape ({self.K},), got {vector.shape}")
         low, high = self._range
         bad = first_outside(vector, low, high)
         if bad >= 0:
             raise InvalidInputError(
-                f"losses must lie in [{low:g},{high:g}]; expert {bad} is {vector[bad]:.2f}"
+                f"losses must lie in [{low:g},{high:g}]; expert {bad} is {_short(vector[bad])}"
             )
         return vector
 
@@ -156,10 +165,7 @@ class ScalarLearner(Stateful, Learner):
 
     def _raw_matrix(self, losses: ArrayLike) -> FloatArray:
         """Return a loss matrix of the right shape whose values are not yet checked."""
-        try:
-            matrix = np.ascontiguousarray(losses, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(f"losses must be an array of numbers: {error}") from None
+        matrix = _floats(losses, "losses")
         if matrix.ndim != 2 or matrix.size == 0:
             raise InvalidInputError(
                 f"losses must not be empty and have two axes, got shape {matrix.shape}"
@@ -173,12 +179,58 @@ class ScalarLearner(Stateful, Learner):
             row, expert = divmod(bad, matrix.shape[1])
             raise InvalidInputError(
                 f"losses must lie in [{low:g},{high:g}]; "
-                f"row {row} expert {expert} is {matrix[row, expert]:.2f}"
+                f"row {row} expert {expert} is {_short(matrix[row, expert])}"
             )
+
+    def _check_state(self) -> None:
+        """Kinds and shapes as after ``reset``, ranges, and what follows from other parts."""
+        K, horizon, rounds = self.K, self.horizon, self.rounds
+        require(
+            type(K) is int and 0 <= K <= _MOST_EXPERTS, self, "K", "must be a number of experts"
+        )
+        count = type(rounds) is int and 0 <= rounds <= 2**53
+        require(count, self, "rounds", "must be a number of rounds")
+        known = horizon is None or (type(horizon) is int and 1 <= horizon <= 2**53)
+        require(known, self, "horizon", "must be a number of rounds, or null")
+        for name in self._state:
+            value = getattr(self, name, None)
+            fits = not isinstance(value, np.ndarray) or value.shape == (K,)
+            require(fits, self, name, f"must have {K} numbers")
+        if K == 0:
+            fresh = rounds == 0 and not hasattr(self, "_rng")
+            require(fresh, self, "K", "is 0 although the learner was used")
+            return
+        twin = self.clone().reset(K, horizon, 0)
+        same_kinds(self, twin)
+        index_in(self, "_choice", self._choice, K)
+        self._check_parts(twin)
+
+    def _check_parts(self, fresh: Any) -> None:
+        """Check the parts of a subclass; ``fresh`` is the same learner before its first round."""
+
+    def _check_cumulative(self, cumulative: FloatArray, rounds: int | None = None) -> None:
+        """Sums of losses lie between the smallest and the largest loss, times the rounds."""
+        low, high = self._range
+        n = self.rounds if rounds is None else rounds
+        tol = 1e-9 * (1 + n) * max(1.0, abs(low), abs(high))
+        inside(self, "_cumulative", cumulative, min(low, 0.0) * n, max(high, 0.0) * n, tol)
 
     def _check_started(self) -> None:
         if self.K == 0:
             raise ProtocolError(f"call reset(K, horizon) before using {type(self).__name__}")
+
+
+def _floats(values: ArrayLike, name: str) -> FloatArray:
+    """Return numbers as float64; arrays of that type, which come in every round, are not judged."""
+    if not (isinstance(values, np.ndarray) and values.dtype == np.float64) and (
+        fault := array_fault(values, kinds="biuf")
+    ):
+        raise InvalidInputError(f"{name} must be an array of numbers: {fault}")
+    return np.ascontiguousarray(values, dtype=np.float64)
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}" if abs(value) < 1e6 else f"{value:.4g}"
 
 
 def _copy_into(out: FloatArray, result: FloatArray) -> FloatArray:

@@ -14,13 +14,17 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.online.chain import LazyChain, normalise, pick
 from counterplay.core.online.exponential import REBUILD, advance, fixed_step_marginals, rebuild
+from counterplay.core.online.hedge import check_weights
 from counterplay.core.online.learner import ScalarLearner
+from counterplay.core.online.stored import require
 from counterplay.core.validation import FloatArray, check_positive_int, check_real
 from counterplay.errors import InvalidInputError
 
 
+@checked
 class ShrinkingDartboard(ScalarLearner):
     """Exponential weights that switch experts rarely.
 
@@ -73,6 +77,15 @@ class ShrinkingDartboard(ScalarLearner):
         self._cumulative = np.zeros(self.K)
         self._weights = np.ones(self.K)
         self._last, self._keep = -1, 0.0
+
+    def _check_parts(self, fresh: ShrinkingDartboard) -> None:
+        require(self._step == fresh._step, self, "_step", f"must be {fresh._step}")
+        self._check_cumulative(self._cumulative)
+        check_weights(self, self._cumulative, self._weights, self._step)
+        least = math.exp(-self._step) - 1e-12 if self.rounds else 0.0
+        require(least <= self._keep <= 1.0, self, "_keep", f"must be in [{least:g}, 1]")
+        started = (self._last >= 0) == (self.rounds > 0)
+        require(started, self, "_last", "must be the expert of the last round")
 
     def probs(self) -> FloatArray:
         """Return the marginal distribution of the coming choice."""

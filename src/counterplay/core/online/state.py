@@ -2,24 +2,33 @@
 
 A class lists the attributes that make up its running state in ``_state``; parameters are the
 arguments of ``__init__``, kept under the same names. Arrays, random generators and nested objects
-survive the round trip exactly, so that a restored learner draws the very same experts.
+survive the round trip exactly, so that a restored learner draws the very same experts. The text is
+read by :mod:`counterplay.core.records`, and every class checks what it gets (``_check_state``).
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.errors import InvalidInputError, UnknownNameError
+from counterplay.core.records import (
+    LIMIT,
+    LONGEST,
+    pack_generator,
+    read_generator,
+    read_json,
+    refusal,
+)
+from counterplay.errors import InvalidInputError, InvalidStateError, UnknownNameError
 
-_BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
-_KINDS = {"b": (bool,), "i": (int,), "u": (int,), "f": (float, int)}
-_POSITIONS = {"pos": 624, "buffer_pos": 4}  # NumPy does not check them, and they index memory
+KIND, VERSION = "stored object", 2
+_DTYPES = {"|b1": (bool,), "<i8": (int,), "<i4": (int,), "<f8": (float, int)}
 _DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError,
             RecursionError)  # fmt: skip
 
@@ -71,45 +80,67 @@ class Stateful:
 
     def to_json(self) -> str:
         """Return parameters and running state as JSON text; ``from_json`` restores them."""
-        return json.dumps(pack(self))
+        return json.dumps(pack(self), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Restore an object written by ``to_json``; it continues where the other stopped."""
-        try:
-            value = unpack(json.loads(text))
-        except InvalidInputError:
-            raise
-        except _DAMAGED as error:
-            raise InvalidInputError(
-                f"the text is not a stored {cls.__name__}: {error}; pass what to_json returned"
-            ) from None
+        """Restore an object written by ``to_json``; it continues where the other stopped.
+
+        Raises ``InvalidStateError`` where the text is damaged or not a state of this class.
+        """
+        what = f"the stored {cls.__name__}"
+        value = cls._restored(read_json(text, what=what, limit=LIMIT), what)
         if not isinstance(value, cls):
-            raise InvalidInputError(
+            raise InvalidStateError(
                 f"the text holds a {type(value).__name__}, not a {cls.__name__}; "
                 f"use {type(value).__name__}.from_json"
             )
         return value
 
+    @classmethod
+    def _restored(cls, raw: Any, what: str) -> Any:
+        """The object in parsed JSON; every way in which it can be wrong becomes one sentence."""
+        if not isinstance(raw, dict):
+            raise refusal(what, "", f"expected a JSON object, got {type(raw).__name__}")
+        content = dict(raw)
+        if content.pop("kind", None) != KIND:
+            raise refusal(what, "kind", f"expected {KIND!r}; pass what to_json returned")
+        if type(version := content.pop("version", None)) is not int or version != VERSION:
+            told = f"it has format {version!r:.20}, this version reads format {VERSION}"
+            raise refusal(what, "version", told)
+        try:
+            return unpack(content)
+        except InvalidInputError as error:
+            if isinstance(error, InvalidStateError) and len(str(error)) <= LONGEST:
+                raise
+            raise refusal(what, "", str(error)) from None
+        except _DAMAGED as error:
+            raise refusal(what, "", f"it is damaged ({error!s:.150})") from None
+
 
 def pack(value: Any, seen: list[np.random.Generator] | None = None) -> Any:
     """Turn a value into plain JSON types; objects that cannot be stored raise.
 
-    Generators that are shared between nested objects are stored once, so that they stay shared.
+    Generators that are shared between nested objects are stored once, so that they stay shared. The
+    outermost object says the kind and the version of the format.
     """
-    seen = [] if seen is None else seen
+    outermost, seen = seen is None, [] if seen is None else seen
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
+        if value.dtype.str not in _DTYPES:
+            raise InvalidInputError(f"an array of {value.dtype} cannot be stored as JSON")
         return {"__array__": value.ravel().tolist(), "dtype": value.dtype.str, "shape": value.shape}
     if isinstance(value, np.random.Generator):
         return _pack_generator(value, seen)
     if isinstance(value, Stateful):
         params = pack(value._stored_params(), seen)
         state = {name: getattr(value, name) for name in value._state if hasattr(value, name)}
-        return {"__object__": type(value).__name__, "params": params, "state": pack(state, seen)}
+        head = {"kind": KIND, "version": VERSION} if outermost else {}
+        name = type(value).__name__
+        return {**head, "__object__": name, "params": params, "state": pack(state, seen)}
     if isinstance(value, tuple):
         return {"__tuple__": [pack(item, seen) for item in value]}
     if isinstance(value, list):
@@ -126,7 +157,7 @@ def _pack_generator(value: np.random.Generator, seen: list[np.random.Generator])
         if other is value:
             return {"__generator__": number}
     seen.append(value)
-    return {"__generator__": len(seen) - 1, "state": pack(dict(value.bit_generator.state))}
+    return {"__generator__": len(seen) - 1, "state": pack_generator(value)}
 
 
 def unpack(value: Any, seen: dict[int, np.random.Generator] | None = None) -> Any:
@@ -139,43 +170,58 @@ def unpack(value: Any, seen: dict[int, np.random.Generator] | None = None) -> An
     if "__array__" in value:
         return _unpack_array(value)
     if "__tuple__" in value:
-        return tuple(unpack(item, seen) for item in value["__tuple__"])
+        return tuple(unpack(item, seen) for item in _only(value, "__tuple__")["__tuple__"])
     if "__generator__" in value:
-        number = value["__generator__"]
-        if "state" in value:
-            seen[number] = _unpack_generator(unpack(value["state"]))
-        return seen[number]
+        return _unpack_generator(value, seen)
     if "__object__" in value:
-        return _unpack_object(value, seen)
+        return _unpack_object(_only(value, "__object__", "params", "state"), seen)
     return {key: unpack(item, seen) for key, item in value.items()}
 
 
+def _only(value: dict[str, Any], *keys: str) -> dict[str, Any]:
+    """Return ``value`` if it has exactly these keys."""
+    if value.keys() != set(keys):
+        found = ", ".join(map(repr, value))
+        raise InvalidStateError(f"expected the keys {', '.join(keys)}, found {found:.100}")
+    return value
+
+
 def _unpack_array(value: dict[str, Any]) -> NDArray[Any]:
-    dtype, items = np.dtype(value["dtype"]), value["__array__"]
-    if dtype.kind not in _KINDS or not all(type(item) in _KINDS[dtype.kind] for item in items):
-        raise InvalidInputError(
-            f"a stored array of {dtype.str!r:.20} does not hold such numbers: {items!r:.100}"
+    _only(value, "__array__", "dtype", "shape")
+    name, items, shape = value["dtype"], value["__array__"], value["shape"]
+    kinds = _DTYPES.get(name) if isinstance(name, str) else None
+    if kinds is None or not isinstance(items, list) or not all(type(i) in kinds for i in items):
+        raise InvalidStateError(
+            f"a stored array of {name!r:.20} does not hold such numbers: {items!r:.100}"
         )
-    return np.array(items, dtype=dtype).reshape(value["shape"])
+    sizes = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+    if not sizes or math.prod(shape) != len(items):
+        raise InvalidStateError(f"{len(items)} stored numbers do not have shape {shape!r:.60}")
+    return np.array(items, dtype=name).reshape(shape)
 
 
-def _unpack_generator(state: dict[str, Any]) -> np.random.Generator:
-    name = state["bit_generator"]
-    if name not in _BIT_GENERATORS:
-        raise UnknownNameError.among("bit generator", name, _BIT_GENERATORS)
-    for part in (state, state["state"]):
-        for key, most in _POSITIONS.items():
-            if key in part and not (type(part[key]) is int and 0 <= part[key] <= most):
-                raise InvalidInputError(f"{key!r} of a stored generator must be in [0, {most}]")
-    bits = getattr(np.random, name)()
-    bits.state = state
-    return np.random.Generator(bits)
+def _unpack_generator(
+    value: dict[str, Any], seen: dict[int, np.random.Generator]
+) -> np.random.Generator:
+    number = value["__generator__"]
+    if type(number) is not int:
+        raise InvalidStateError(f"a stored generator has the number {number!r:.40}")
+    if "state" in value:
+        _only(value, "__generator__", "state")
+        if number != len(seen):
+            raise InvalidStateError(f"stored generator {number} comes out of turn")
+        seen[number] = read_generator(value["state"], "a bit generator", what="the stored state")
+    elif number not in seen:
+        raise InvalidStateError(f"stored generator {number} is not there")
+    return seen[number]
 
 
 def _unpack_object(value: dict[str, Any], seen: dict[int, np.random.Generator]) -> Stateful:
     name = value["__object__"]
-    if name not in Stateful._known:
-        raise UnknownNameError.among("storable object", name, Stateful._known)
+    if not isinstance(name, str) or name not in Stateful._known:
+        raise UnknownNameError.among("storable object", str(name)[:60], Stateful._known)
+    if not isinstance(value["params"], dict) or not isinstance(value["state"], dict):
+        raise InvalidStateError(f"params and state of a stored {name} must be objects")
     params = unpack(value["params"], seen)
     before = {number: rng.bit_generator.state for number, rng in seen.items()}
     result = Stateful._known[name]._revive(params)
@@ -183,10 +229,10 @@ def _unpack_object(value: dict[str, Any], seen: dict[int, np.random.Generator]) 
         seen[number].bit_generator.state = bits
     for key in value["state"]:
         if key not in result._state:
-            raise InvalidInputError(f"a stored {name} has no part named {key!r}")
+            raise InvalidStateError(f"a stored {name} has no part named {key!r:.60}")
     for key in result._state:
         if hasattr(result, key) and key not in value["state"]:
-            raise InvalidInputError(f"{key!r} of the stored {name} is missing; the text is damaged")
+            raise InvalidStateError(f"{key!r} of the stored {name} is missing; the text is damaged")
     for key, item in value["state"].items():
         setattr(result, key, unpack(item, seen))
     result._check_state()

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from counterplay.core.validation import FloatArray
 from counterplay.errors import InvalidInputError, MissingDependencyError
@@ -18,6 +17,7 @@ from counterplay.federated.arrays import Precision
 from counterplay.federated.flower.messages import METRICS, config_of, model_of, report, round_of
 from counterplay.federated.objective import Objective
 from counterplay.federated.parameters import ParameterSpace
+from counterplay.federated.sites import party_rows
 from counterplay.federated.work import LocalWork, local_work, party_batches
 
 try:
@@ -87,7 +87,7 @@ def torch_report(
     """
     arrays, config = model_of(message), config_of(message)
     space, w, objective = _load(module, arrays, loss, device)
-    X, y = _rows(data)
+    X, y = party_rows(objective, *_rows(data))
     batch = int(config.get("batch-size", 0))
     work = LocalWork(int(config.get("local-steps", 1)), batch or None)
     number = int(context.node_config.get("partition-id", 0))
@@ -166,8 +166,8 @@ def torch_client_app(
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
-        X, y = _rows(load_data(context))
         _, w, objective = _load(make_module(), model_of(message), loss, device)
+        X, y = party_rows(objective, *_rows(load_data(context)))
         done = local_work(objective, (X, y), w, step_size=1.0)
         metrics = MetricRecord({"loss": done.loss, "accuracy": done.accuracy})
         metrics["num-examples"] = len(y)
@@ -176,10 +176,10 @@ def torch_client_app(
     return app
 
 
-def _rows(data: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _rows(data: Any) -> tuple[Any, Any]:
     """Rows and labels from a pair or from the batches of a DataLoader."""
     if isinstance(data, tuple) and len(data) == 2:
-        return np.asarray(data[0]), np.asarray(data[1])
+        return data
     batches = [(np.asarray(x), np.asarray(y)) for x, y in data]
     return np.concatenate([x for x, _ in batches]), np.concatenate([y for _, y in batches])
 

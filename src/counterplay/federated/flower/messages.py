@@ -21,8 +21,13 @@ from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError, MissingDependencyError
 from counterplay.federated.history import GOODBYE
 from counterplay.federated.parameters import ParameterSpace
-from counterplay.federated.replies import check_rows_sent, common_metrics
-from counterplay.federated.server import UNUSABLE, Fields, reason
+from counterplay.federated.replies import (
+    UNUSABLE,
+    Fields,
+    check_rows_sent,
+    common_metrics,
+    reason,
+)
 
 try:
     from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
@@ -162,7 +167,7 @@ class Decoder:
             return UNUSABLE + reason(error)
 
     def _decode(self, content: RecordDict) -> Fields:
-        """Return the fields of :func:`counterplay.federated.server.read_answer`."""
+        """Return the fields of :func:`counterplay.federated.replies.read_answer`."""
         if self.space is None:
             raise InvalidInputError("the reply needs a gradient record 'anchor'")
         metrics: Any = content.metric_records.get(METRICS) or {}

@@ -34,9 +34,10 @@ from counterplay.federated.history import (
     parallel_sentence,
 )
 from counterplay.federated.landing import landing_step
+from counterplay.federated.replies import Trust
 from counterplay.federated.reports import Rule
 from counterplay.federated.rules import MWFed
-from counterplay.federated.server import Coordinator, Trust
+from counterplay.federated.server import Coordinator
 from counterplay.federated.work import ONE_STEP, LocalWork
 
 try:

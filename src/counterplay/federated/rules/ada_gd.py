@@ -14,12 +14,14 @@ from typing import Literal
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, FloatArray, check_choice, check_real
 from counterplay.federated.projection import project_out
 from counterplay.federated.reports import Decision, Reports, RuleState, RuleStatus
 from counterplay.federated.stack import Stack, Vector
 
 
+@checked
 @dataclass(frozen=True)
 class ADAGD:
     """Adaptive gradient descent that nobody leaves.
@@ -75,6 +77,7 @@ class ADAGD:
         check_real(self.z, "z", low=0.0)
         check_real(self.stall_tol, "stall_tol", low=0.0)
 
+    @checked
     def decide(self, reports: Reports, step_size: float, state: RuleState) -> Decision:
         """Return the step of Algorithm 5.2."""
         state.round += 1

@@ -14,11 +14,13 @@ from typing import Literal
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import check_real
 from counterplay.errors import InvalidInputError
 from counterplay.federated.reports import Decision, Reports, RuleState
 
 
+@checked
 @dataclass(frozen=True)
 class FedAvg:
     """Federated averaging: step along the mean of what the active parties sent, times ``nu``.
@@ -60,6 +62,7 @@ class FedAvg:
         elif not callable(self.nu):
             check_real(self.nu, "nu", low=0.0, open_low=True)
 
+    @checked
     def decide(self, reports: Reports, step_size: float, state: RuleState) -> Decision:
         """Return the uniform step."""
         state.round += 1

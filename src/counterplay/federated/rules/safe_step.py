@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.federated.quadratic import nonnegative_dual
@@ -21,6 +22,7 @@ from counterplay.federated.reports import Decision, Reports, RuleState
 from counterplay.federated.stack import Vector
 
 
+@checked
 @dataclass(frozen=True)
 class SafeStep:
     """The largest-progress step that keeps every agent above its target; the recommended rule.
@@ -77,6 +79,7 @@ class SafeStep:
         check_real(self.z, "z", low=0.0)
         check_real(self.stall_tol, "stall_tol", low=0.0)
 
+    @checked
     def decide(self, reports: Reports, step_size: float, state: RuleState) -> Decision:
         """Return the solution of the quadratic program, or stop when all are close enough."""
         state.round += 1

@@ -1,7 +1,7 @@
 """Guarantees for finite catalogues, with explicit constants and resolved logarithms.
 
-``n`` is the number of rules, ``T`` of rounds. Where the theorem's constant can be improved, the
-argument ``constant`` chooses between ``"thesis"`` and ``"refined"`` (ours, tested).
+``n`` is the number of rules, ``rounds`` the T of the theorems. Where the theorem's constant can be
+improved, the argument ``constant`` chooses between ``"thesis"`` and ``"refined"`` (ours, tested).
 
 Source: "Results", "The mistake filter", Lemma A.1 for the bases of the logarithms, see
 docs/theory/02-strategic-finite.md.
@@ -62,7 +62,7 @@ def random_order_mistakes(n: int) -> float:
     return (check_positive_int(n, "n") - 1) / 2
 
 
-def mwmr_mistakes(n: int, T: int, constant: Constant = "thesis") -> float:
+def mwmr_mistakes(n: int, rounds: int, constant: Constant = "thesis") -> float:
     """Expected mistakes of MWMR in T rounds: min(sqrt(4 T ln n), n - 1).
 
     Theorem 2.4; the refined constant is 2 instead of 4 under the root (ours).
@@ -73,12 +73,12 @@ def mwmr_mistakes(n: int, T: int, constant: Constant = "thesis") -> float:
     (32.63, 23.07)
     """
     check_positive_int(n, "n")
-    check_int(T, "T", low=0)
+    check_int(rounds, "rounds", low=0)
     factor = 4 if check_choice(constant, "constant", _CONSTANTS) == "thesis" else 2
-    return float(min(math.sqrt(factor * T * math.log(n)), n - 1))
+    return float(min(math.sqrt(factor * rounds * math.log(n)), n - 1))
 
 
-def online_lower_bound(n: int, T: int, delta: float) -> int:
+def online_lower_bound(n: int, rounds: int, delta: float) -> int:
     """Mistakes that any learner who sees x afterwards makes with probability 1 - delta.
 
     Against an adversary who fixes the perfect rule last: min(floor(T/k), n - 1) with
@@ -86,13 +86,13 @@ def online_lower_bound(n: int, T: int, delta: float) -> int:
 
     Examples
     --------
-    >>> [online_lower_bound(16, T, 0.05) for T in (1, 1000, 10**6)]
+    >>> [online_lower_bound(16, t, 0.05) for t in (1, 1000, 10**6)]
     [0, 4, 15]
     """
     check_int(n, "n", low=2)
-    check_int(T, "T", low=0)
+    check_int(rounds, "rounds", low=0)
     k = math.ceil(2 * (n + 2) * math.log(n / check_open_fraction(delta, "delta")))
-    return min(T // k, n - 1)
+    return min(rounds // k, n - 1)
 
 
 def lazy_adversary_rounds(n: int) -> int:
@@ -158,7 +158,7 @@ def sequential_pac_rounds(n: int, eps: float, delta: float) -> int:
     return survivor_rounds(sequential_mistakes(n), eps, delta)
 
 
-def union_sampling_error(n: int, T: int, constant: Constant = "thesis") -> float:
+def union_sampling_error(n: int, rounds: int, constant: Constant = "thesis") -> float:
     """Expected error of UnionSamplingLearner after T rounds: 320 log2(n) ln(n) / T.
 
     Lemma 2.1; refined (ours): 5 floor(log2 n) ln(n) / T.
@@ -169,8 +169,8 @@ def union_sampling_error(n: int, T: int, constant: Constant = "thesis") -> float
     0.0173
     """
     check_positive_int(n, "n")
-    check_positive_int(T, "T")
-    return _union_sampling_total(n, constant) / T
+    check_positive_int(rounds, "rounds")
+    return _union_sampling_total(n, constant) / rounds
 
 
 def union_sampling_rounds(n: int, eps: float, constant: Constant = "thesis") -> int:
@@ -186,10 +186,20 @@ def union_sampling_rounds(n: int, eps: float, constant: Constant = "thesis") -> 
     return max(1, math.ceil(total / check_open_fraction(eps, "eps")))
 
 
+def union_sampling_constant(constant: Constant = "thesis") -> float:
+    """Constant of union sampling: 320 in Lemma 2.1, 5 by exact evaluation (ours).
+
+    Examples
+    --------
+    >>> union_sampling_constant(), union_sampling_constant("refined")
+    (320.0, 5.0)
+    """
+    return 320.0 if check_choice(constant, "constant", _CONSTANTS) == "thesis" else 5.0
+
+
 def _union_sampling_total(n: int, constant: Constant) -> float:
-    if check_choice(constant, "constant", _CONSTANTS) == "thesis":
-        return 320 * math.log2(n) * math.log(n)
-    return 5 * math.floor(math.log2(n)) * math.log(n)
+    levels = math.log2(n) if constant == "thesis" else math.floor(math.log2(n))
+    return union_sampling_constant(constant) * levels * math.log(n)
 
 
 def union_sampling_factor(m: int) -> float:
@@ -244,19 +254,19 @@ def boost_validation_size(eps: float, delta: float) -> int:
     return math.ceil(3 * math.log(4 * r / delta) / (2 * check_open_fraction(eps, "eps")))
 
 
-def boost_rounds(T: int, eps: float, delta: float) -> int:
-    """Most agents ConfidenceBoost uses: R (T + m0).
+def boost_rounds(rounds: int, eps: float, delta: float) -> int:
+    """Most agents ConfidenceBoost uses: R (rounds + m0).
 
     Examples
     --------
     >>> boost_rounds(4991, 0.025, 0.1)
     26545
     """
-    check_positive_int(T, "T")
-    return boost_repetitions(delta) * (T + boost_validation_size(eps, delta))
+    check_positive_int(rounds, "rounds")
+    return boost_repetitions(delta) * (rounds + boost_validation_size(eps, delta))
 
 
-def quantile_probe_error(n: int, T: int) -> float:
+def quantile_probe_error(n: int, rounds: int) -> float:
     """Expected error of QuantileProbe after T rounds: 4 (floor(log2 n) + 1) ln(n) / T (ours).
 
     Examples
@@ -264,8 +274,7 @@ def quantile_probe_error(n: int, T: int) -> float:
     >>> round(quantile_probe_error(64, 10_000), 4)
     0.0116
     """
-    check_positive_int(n, "n")
-    return 4 * (halving_mistakes(n) + 1) * math.log(n) / check_positive_int(T, "T")
+    return _quantile_probe_total(n) / check_positive_int(rounds, "rounds")
 
 
 def quantile_probe_rounds(n: int, eps: float) -> int:
@@ -276,9 +285,11 @@ def quantile_probe_rounds(n: int, eps: float) -> int:
     >>> quantile_probe_rounds(64, 0.01)
     11645
     """
-    check_positive_int(n, "n")
-    total = 4 * (halving_mistakes(n) + 1) * math.log(n)
-    return max(1, math.ceil(total / check_open_fraction(eps, "eps")))
+    return max(1, math.ceil(_quantile_probe_total(n) / check_open_fraction(eps, "eps")))
+
+
+def _quantile_probe_total(n: int) -> float:
+    return 4 * (halving_mistakes(n) + 1) * math.log(n)
 
 
 def proper_lower_bound(n: int, eps: float) -> float:

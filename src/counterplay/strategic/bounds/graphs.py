@@ -89,6 +89,20 @@ def vc_induced_upper(d: int, k: int, log_G: float = 0.0) -> int:
     return last
 
 
+def code_error(bits: int, labels: float) -> float:
+    """Expected error of a rule that fits so many labels of ``binary_code_instance``.
+
+    Each of its bits is known if its centre was seen, else guessed: (1 - 1/bits)^labels / 2.
+
+    Examples
+    --------
+    >>> code_error(4, 8).__round__(4)
+    0.0501
+    """
+    bits = check_positive_int(bits, "bits")
+    return float(0.5 * (1 - 1 / bits) ** check_real(labels, "labels", low=0.0))
+
+
 def pac_T_realizable(
     d: int, k: int, eps: float = 0.1, delta: float = 0.05, log_G: float = 0.0
 ) -> int:
@@ -140,6 +154,19 @@ def graph_T_realizable(k: int, log_G: float, eps: float = 0.1, delta: float = 0.
     eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
     log_G = check_real(log_G, "log_G", low=0.0)
     return math.ceil(max(4 * k, 8) * (math.log(2 / delta) + log_G) / eps)
+
+
+def graph_certificate(k: int, log_G: float, samples: int, delta: float = 0.05) -> float:
+    """Graph loss of the smallest consistent graph after so many moves: 2 k ln(|G|/delta) / T.
+
+    Examples
+    --------
+    >>> round(graph_certificate(6, math.log(64), 160), 3)
+    0.537
+    """
+    k, samples = check_positive_int(k, "k"), check_positive_int(samples, "samples")
+    log_G = check_real(log_G, "log_G", low=0.0)
+    return 2 * k * (log_G + math.log(1 / check_open_fraction(delta, "delta"))) / samples
 
 
 def graph_T_agnostic(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05) -> int:
@@ -218,7 +245,7 @@ def unknown_graph_T_realizable(
     return max(graph, pac_T_realizable(d, k, eps / 2, delta / 2, log_G))
 
 
-def cover_hedge_doubling_regret(T: int, M: int) -> float:
+def cover_hedge_doubling_regret(rounds: int, M: int) -> float:
     """Regret of ``AgnosticCoverHedge`` without a horizon: epochs of 1, 2, 4, ... rounds.
 
     Examples
@@ -226,11 +253,11 @@ def cover_hedge_doubling_regret(T: int, M: int) -> float:
     >>> round(cover_hedge_doubling_regret(127, 12) / cover_hedge_regret(127, 12), 2)
     1.36
     """
-    T, M = check_positive_int(T, "T"), check_int(M, "M", low=0)
-    return math.fsum(cover_hedge_regret(2**i, M) for i in range(T.bit_length()))
+    rounds, M = check_positive_int(rounds, "rounds"), check_int(M, "M", low=0)
+    return math.fsum(cover_hedge_regret(2**i, M) for i in range(rounds.bit_length()))
 
 
-def cover_hedge_regret(T: int, M: int) -> float:
+def cover_hedge_regret(rounds: int, M: int) -> float:
     """Regret of ``AgnosticCoverHedge``: sqrt(T/2 ln N), N = sum of C(T, L) for L <= M.
 
     Examples
@@ -238,8 +265,8 @@ def cover_hedge_regret(T: int, M: int) -> float:
     >>> round(cover_hedge_regret(100, 12), 1)
     41.7
     """
-    T, M = check_positive_int(T, "T"), check_int(M, "M", low=0)
-    return math.sqrt(T / 2 * log_sauer(min(M, T), T))
+    rounds, M = check_positive_int(rounds, "rounds"), check_int(M, "M", low=0)
+    return math.sqrt(rounds / 2 * log_sauer(min(M, rounds), rounds))
 
 
 def log_sauer(d: int, m: int) -> float:

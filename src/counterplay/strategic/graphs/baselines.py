@@ -1,32 +1,21 @@
-"""What people would do instead on a manipulation graph.
+"""What people would do instead on a known manipulation graph.
 
 Source: "Baselines", see docs/theory/03-strategic-infinite.md.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.online.copyable import OnlineLearner
+from counterplay.core.online import Hedge
 from counterplay.core.seeds import RandomState
-from counterplay.core.validation import (
-    BoolArray,
-    FloatArray,
-    check_int,
-    check_labels01,
-    check_positive_int,
-)
+from counterplay.core.validation import BoolArray, FloatArray, check_int, check_positive_int
 from counterplay.core.version_space import VersionSpace
 from counterplay.errors import NotRealizableError, ProtocolError
-from counterplay.strategic.erm import FiniteERM
-from counterplay.strategic.graphs.graph_classes import GraphClass
-from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
-from counterplay.strategic.graphs.moves import Moves, Ranking, build, last_consistent, rank
-from counterplay.strategic.graphs.unknown_fit import UnknownGraphFit
+from counterplay.strategic.graphs.finite_learners import OnlineLearner
 from counterplay.strategic.learner import StrategicLearner
 from counterplay.strategic.settings import FEATURES_FIRST_GRAPH, REPORT_ONLY_GRAPH, Feedback
 
@@ -78,7 +67,7 @@ class StrategyUnawareOnline(StrategicLearner):
 
     Examples
     --------
-    >>> from counterplay.core.online import SOA
+    >>> from counterplay.strategic.lab import SOA
     >>> from counterplay.strategic.lab import Seen
     >>> learner = StrategyUnawareOnline(SOA(FiniteClass.singletons(3)))
     >>> learner.act(Seen(3))
@@ -122,8 +111,6 @@ class HedgeOverH(StrategicLearner):
     def __init__(
         self, hypotheses: FiniteClass, horizon: int, random_state: RandomState = None
     ) -> None:
-        from counterplay.core.online import Hedge
-
         self.hypotheses = hypotheses
         self.hedge = Hedge()
         self.hedge.reset(len(hypotheses), check_positive_int(horizon, "horizon"), random_state)
@@ -142,66 +129,3 @@ class HedgeOverH(StrategicLearner):
     def observe(self, feedback: Feedback) -> None:
         """Charge every hypothesis its strategic loss."""
         self.hedge.observe(np.abs(self._induced - feedback.y))
-
-
-class ConsistentGraphOnly:
-    """Any graph that contains all observed moves, whatever its degree, and the best rule under it.
-
-    What one does without the degree term: supersets of the truth never contradict a move.
-
-    Examples
-    --------
-    >>> from counterplay.strategic import ManipulationGraph
-    >>> from counterplay.strategic.lab import ExplicitGraphClass
-    >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], [], []]),
-    ...                                          ManipulationGraph.from_lists([[1, 2], [], []])])
-    >>> ConsistentGraphOnly(FiniteClass.singletons(3), graphs).fit([0], [1], [1]).choice
-    1
-    """
-
-    def __init__(self, hypotheses: FiniteClass, graphs: GraphClass) -> None:
-        self.hypotheses, self.graphs = hypotheses, graphs
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.hypotheses!r})"
-
-    def fit(self, nodes: Any, moved_to: Any, y: Any) -> UnknownGraphFit:
-        """Fit graph and rule to (x, v, y)."""
-        moves = Moves.of(nodes, moved_to, self.graphs.n)
-        ranking = rank(self.graphs, moves)
-        graph, choice = self._graph(ranking)
-        x, labels = np.asarray(nodes, dtype=np.int64), check_labels01(y)
-        best = FiniteERM(self.hypotheses).fit(x, labels, graph=graph)
-        return UnknownGraphFit(
-            graph=graph,
-            choice=choice,
-            hypothesis=best.member_,
-            loss=float(best.losses_[best.member_]),
-            misses=0.0,
-            degree=float(graph.degrees[x].mean()),
-            certificate=math.nan,
-            used_labels=False,
-            ranking=ranking,
-        )
-
-    def _graph(self, ranking: Ranking) -> tuple[ManipulationGraph, Any]:
-        return build(self.graphs, last_consistent(ranking))
-
-
-class SuperGraph(ConsistentGraphOnly):
-    """The union of all candidate graphs, and the best rule under it; its ``choice`` is -1.
-
-    What one does to be on the safe side: everybody may do everything that anybody might.
-
-    Examples
-    --------
-    >>> from counterplay.strategic import ManipulationGraph
-    >>> from counterplay.strategic.lab import ExplicitGraphClass
-    >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], [], []]),
-    ...                                          ManipulationGraph.from_lists([[2], [], []])])
-    >>> SuperGraph(FiniteClass.singletons(3), graphs).fit([0], [1], [1]).graph.neighbors(0)
-    array([1, 2])
-    """
-
-    def _graph(self, ranking: Ranking) -> tuple[ManipulationGraph, Any]:
-        return self.graphs.union(), -1

@@ -16,12 +16,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
-from counterplay.core.online.copyable import OnlineLearner
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, check_int, check_positive_int
 from counterplay.errors import InvalidInputError, NotRealizableError, ProtocolError
+from counterplay.strategic.bounds import log_sauer
+from counterplay.strategic.graphs.finite_learners import OnlineLearner
 from counterplay.strategic.graphs.red2online import Red2OnlineFI
 from counterplay.strategic.learner import StrategicLearner
 from counterplay.strategic.settings import FEATURES_FIRST_GRAPH, Feedback
@@ -52,7 +52,7 @@ class AgnosticCoverHedge(StrategicLearner):
     Examples
     --------
     >>> from counterplay.core.finite_class import FiniteClass
-    >>> from counterplay.core.online import SOA
+    >>> from counterplay.strategic.lab import SOA
     >>> from counterplay.strategic import GraphApplicants, ManipulationGraph, play
     >>> graph = ManipulationGraph.from_lists([[1], []])
     >>> rules = FiniteClass.from_matrix([[0, 0], [0, 1]])
@@ -202,7 +202,4 @@ def _key(learner: Red2OnlineFI | None) -> Hashable:
 @lru_cache(maxsize=65536)
 def _log_choices(n: int, most: int) -> float:
     """ln of the number of subsets of at most ``most`` of ``n`` rounds."""
-    if most < 0:
-        return -math.inf
-    j = np.arange(min(most, n) + 1)
-    return float(np.logaddexp.reduce(gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1)))
+    return -math.inf if most < 0 else log_sauer(min(most, n), n)

@@ -43,6 +43,12 @@ class GraphClass(ABC):
     def union(self) -> ManipulationGraph:
         """The graph with every arc of every candidate."""
 
+    def explicit(self) -> ExplicitGraphClass:
+        """The same class listed graph by graph (at most 100,000)."""
+        if self.log_size > math.log(100_000):
+            raise InvalidInputError("the class has more than 100000 graphs; too many to list")
+        return ExplicitGraphClass.from_graphs(list(self.graphs()))
+
 
 @dataclass(frozen=True, eq=False)
 class ExplicitGraphClass(GraphClass):
@@ -97,6 +103,10 @@ class ExplicitGraphClass(GraphClass):
         """Out-degrees, shape (g, n)."""
         degrees: IntArray = self.tensor.sum(axis=2)
         return degrees
+
+    def explicit(self) -> ExplicitGraphClass:
+        """The class itself."""
+        return self
 
     def graph(self, index: int) -> ManipulationGraph:
         """One of the graphs."""
@@ -180,12 +190,6 @@ class ProductGraphClass(GraphClass):
                 for x, targets in candidate.items():
                     arcs[x].update(targets)
         return ManipulationGraph.from_lists([sorted(targets) for targets in arcs])
-
-    def explicit(self) -> ExplicitGraphClass:
-        """The same class listed graph by graph (at most 100,000)."""
-        if self.log_size > math.log(100_000):
-            raise InvalidInputError("the product has more than 100000 graphs; keep it a product")
-        return ExplicitGraphClass.from_graphs(list(self.graphs()))
 
 
 def graph_loss(

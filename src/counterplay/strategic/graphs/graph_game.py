@@ -153,7 +153,7 @@ class GraphApplicants(GraphGame):
     Examples
     --------
     >>> from counterplay.core.finite_class import FiniteClass
-    >>> from counterplay.core.online import SOA
+    >>> from counterplay.strategic.lab import SOA
     >>> from counterplay.strategic import ManipulationGraph, play
     >>> from counterplay.strategic.lab import Red2OnlineFI
     >>> graph = ManipulationGraph.from_lists([[1], []])

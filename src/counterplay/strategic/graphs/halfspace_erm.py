@@ -87,6 +87,7 @@ def _best_direction(points, directions, rounding, pointers, position, positive, 
     order = np.arange(n_bags)
     least, best = np.inf, 0
     for j in range(len(directions)):
+        # Support function of every bag in this direction.
         for i in range(len(points)):
             scores[i] = directions[j, 0] * points[i, 0] + directions[j, 1] * points[i, 1]
         for t in range(n_bags):

@@ -28,8 +28,49 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.errors import CounterplayWarning, InvalidInputError
-from counterplay.strategic.columns import Names, aligned_rows, column_names, positions
-from counterplay.strategic.graphs.actions import Action, affordable, ranges
+from counterplay.strategic.features import Names, numbers, read_points
+from counterplay.tables import Table
+from counterplay.tables.table import match_columns
+
+
+@dataclass(frozen=True)
+class Action:
+    """A named change of one feature with a cost.
+
+    Parameters
+    ----------
+    name:
+        What a person does, in words.
+    column:
+        The feature that changes.
+    change:
+        By how much, in the feature's own units.
+    cost:
+        What it costs, in the units of the budget.
+    low:
+        Smallest value the feature may take; default: the smallest seen in the data.
+    high:
+        Largest value the feature may take; default: the largest seen in the data.
+
+    Examples
+    --------
+    >>> Action("close a card", column=1, change=-1, cost=1.0).name
+    'close a card'
+    """
+
+    name: str
+    column: int
+    change: float
+    cost: float
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        check_int(self.column, f"column of action {self.name!r}", low=0)
+        check_real(self.change, f"change of action {self.name!r}")
+        check_real(self.cost, f"cost of action {self.name!r}", low=0.0, open_low=True)
+        if self.change == 0:
+            raise InvalidInputError(f"action {self.name!r} changes nothing; leave it out")
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +163,7 @@ class ManipulationGraph:
             rows.append(unique)
         indptr = np.cumsum([0, *(row.size for row in rows)]).astype(np.int64)
         flat = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
-        points = (
-            None if features is None else check_float_array(features, "features", ndim=2).copy()
-        )
-        return cls(indptr, flat.astype(np.int64), points, k)
+        return cls(indptr, flat.astype(np.int64), _points(features), k)
 
     @classmethod
     def from_matrix(
@@ -137,10 +175,8 @@ class ManipulationGraph:
             raise InvalidInputError(f"the adjacency matrix must be square, got {matrix.shape}")
         matrix.eliminate_zeros()
         matrix.sort_indices()
-        points = (
-            None if features is None else check_float_array(features, "features", ndim=2).copy()
-        )
-        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), points, k)
+        arcs = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
+        return cls(*arcs, _points(features), k)
 
     @classmethod
     def from_networkx(cls, graph: Any, *, k: int = -1) -> ManipulationGraph:
@@ -167,7 +203,8 @@ class ManipulationGraph:
         array([[1., 1.],
                [2., 1.]])
         """
-        points = check_float_array(X, "X", ndim=2)
+        table = Table.of(X)
+        points = numbers(table)
         limit = check_real(budget, "budget", low=0.0)
         if not actions:
             raise InvalidInputError("actions must not be empty; without actions nobody moves")
@@ -178,8 +215,8 @@ class ManipulationGraph:
                     f"{points.shape[1]} columns"
                 )
         distinct = np.unique(points + 0.0, axis=0)
-        moves = affordable(actions, limit, points.shape[1])
-        low, high = ranges(actions, points)
+        moves = _affordable(actions, limit, points.shape[1])
+        low, high = _ranges(actions, points)
         reached = distinct[:, None, :] + moves[None, :, :]
         within = (reached >= low - 1e-12) & (reached <= high + 1e-12)
         inside = (within | (moves == 0)[None, :, :]).all(axis=2)  # limits bind what changes
@@ -197,7 +234,7 @@ class ManipulationGraph:
         matrix.sum_duplicates()
         matrix.sort_indices()
         arcs = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
-        return cls(*arcs, nodes, -1, tuple(actions), column_names(X))
+        return cls(*arcs, nodes, -1, tuple(actions), table.names)
 
     def __len__(self) -> int:
         return int(self.indptr.size - 1)
@@ -257,7 +294,7 @@ class ManipulationGraph:
         """Nodes of feature rows; raises for a row that is no node."""
         if self.features is None:
             raise InvalidInputError("this graph has no features; use node numbers")
-        rows = aligned_rows(X, self.names)
+        rows = read_points(X, self.names)
         if rows.shape[1] != self.features.shape[1]:
             raise InvalidInputError(
                 f"X has {rows.shape[1]} columns, the nodes have {self.features.shape[1]} features"
@@ -274,7 +311,8 @@ class ManipulationGraph:
 
         The columns of the points are those of ``X``, in the same order.
         """
-        nodes = self.node_of(X)
+        table = Table.of(X)
+        nodes = self.node_of(table)
         sizes = self.degrees[nodes] + 1
         pointers = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         flat = np.empty(pointers[-1], dtype=np.int64)
@@ -284,15 +322,48 @@ class ManipulationGraph:
         shift = np.repeat(self.indptr[nodes] - pointers[:-1] - 1, sizes)
         flat[others] = self.indices[(np.arange(flat.size) + shift)[others]]
         assert self.features is not None
-        features, given = self.features, column_names(X)
-        if given is not None and self.names is not None:
-            features = features[:, positions(self.names, given, "the graph")]
+        features = self.features
+        if table.names is not None and self.names is not None:
+            features = features[:, match_columns(self.names, table.names, "the graph")]
         used = np.zeros(self.n, dtype=np.bool_)
         used[flat] = True
         if used.all():
             return features, pointers, flat
         position = np.cumsum(used) - 1
         return features[used], pointers, position[flat]
+
+
+def _affordable(actions: Sequence[Action], budget: float, p: int) -> FloatArray:
+    """Total changes of all multisets of actions within budget, without the empty one."""
+    totals: list[tuple[FloatArray, float]] = [(np.zeros(p), 0.0)]
+    for action in actions:
+        step = np.zeros(p)
+        step[action.column] = action.change
+        extended = []
+        for change, cost in totals:
+            times = 0
+            while cost + times * action.cost <= budget + 1e-12:
+                extended.append((change + times * step, cost + times * action.cost))
+                times += 1
+            if len(extended) > 100_000:
+                raise InvalidInputError(
+                    "more than 100000 combinations of actions fit the budget; lower the budget"
+                )
+        totals = extended
+    moves = np.unique(np.array([change for change, _ in totals]), axis=0)
+    changed: FloatArray = moves[(moves != 0).any(axis=1)]
+    return changed
+
+
+def _ranges(actions: Sequence[Action], X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Values that features cannot leave: those seen in X, unless an action says otherwise."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    for action in actions:
+        if action.low is not None:
+            low[action.column] = action.low
+        if action.high is not None:
+            high[action.column] = action.high
+    return low, high
 
 
 @dataclass(frozen=True)
@@ -338,10 +409,14 @@ class LocalGraph:
 
     def bag_points(self, X: ArrayLike) -> tuple[FloatArray, IntArray, IntArray]:
         """Distinct points, and per row of ``X`` its bag: (points, pointers, point numbers)."""
-        bags = [self.closed(row) for row in check_float_array(X, "X", ndim=2)]
+        bags = [self.closed(row) for row in read_points(X)]
         pointers = np.cumsum([0, *(len(bag) for bag in bags)]).astype(np.int64)
         points, position = np.unique(np.vstack(bags) + 0.0, axis=0, return_inverse=True)
         return points, pointers, position.reshape(-1).astype(np.int64)
+
+
+def _points(features: ArrayLike | None) -> FloatArray | None:
+    return None if features is None else check_float_array(features, "features", ndim=2).copy()
 
 
 def _row_keys(rows: FloatArray) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Observed moves, and candidate graphs judged by them: missed moves and degree.
+"""Observed moves, and candidate graphs judged by them: missed moves, degree, what was learned.
 
 Publishing the rule "everything but x" makes the agent at x move to a uniformly random neighbour, or
 stay if there is none. Graphs are compared on the distinct pairs (x, v) with their counts.
@@ -8,22 +8,27 @@ Source: Proposition 3.E, Lemma B.3 and theorem B.5, see docs/theory/03-strategic
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_positive_int
 from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.strategic.graphs.graph_classes import (
-    ExplicitGraphClass,
     GraphClass,
     ProductGraphClass,
 )
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph, check_nodes
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 
 def probe(graph: ManipulationGraph, nodes: ArrayLike, random_state: RandomState = None) -> IntArray:
@@ -77,13 +82,6 @@ class Moves:
         return seen
 
 
-def listed(graphs: GraphClass) -> ExplicitGraphClass:
-    """The class graph by graph."""
-    if isinstance(graphs, ExplicitGraphClass):
-        return graphs
-    return ExplicitGraphClass.from_graphs(list(graphs.graphs()))
-
-
 @dataclass(frozen=True, eq=False)
 class Ranking:
     """Missed moves and degree of every candidate, summed over the sample.
@@ -106,9 +104,14 @@ class Ranking:
 
     def best(self) -> list[int]:
         """Smallest score per block; ties: smaller degree, then index."""
-        order = np.lexsort((self.candidate, self.degree, self.score, self.block))
+        order = self.order
         first = np.flatnonzero(np.diff(self.block[order], prepend=-1))
         return [int(i) for i in self.candidate[order][first]]
+
+    @property
+    def order(self) -> IntArray:
+        """Candidates block by block, best first."""
+        return np.lexsort((self.candidate, self.degree, self.score, self.block))
 
 
 def rank(graphs: GraphClass, moves: Moves) -> Ranking:
@@ -122,7 +125,7 @@ def rank(graphs: GraphClass, moves: Moves) -> Ranking:
         ]
         table = np.array(rows, dtype=np.int64).reshape(-1, 4).T
         return Ranking(table[0], table[1], table[2], table[3], k, moves.total)
-    explicit, moved = listed(graphs), moves.v != moves.x
+    explicit, moved = graphs.explicit(), moves.v != moves.x
     missed = ~explicit.tensor[:, moves.x[moved], moves.v[moved]]
     degree = explicit.degrees[:, moves.x] @ moves.counts
     index = np.arange(len(explicit))
@@ -143,39 +146,11 @@ def _judge(
     return misses, degree
 
 
-def proxy_graph(
-    graphs: GraphClass, nodes: ArrayLike, moved_to: ArrayLike
-) -> tuple[ManipulationGraph, Any]:
-    """Minimise twice the share of missed moves plus mean degree / k; ties: degree, then index.
-
-    Examples
-    --------
-    >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1, 2], [], []]),
-    ...                                          ManipulationGraph.from_lists([[1], [], []])])
-    >>> proxy_graph(graphs, [0, 0], [1, 1])[1]
-    1
-    """
-    return build(graphs, rank(graphs, Moves.of(nodes, moved_to, graphs.n)).best())
-
-
 def build(graphs: GraphClass, choice: list[int]) -> tuple[ManipulationGraph, Any]:
     """The graph with the chosen candidate of every block, and the choice as users see it."""
     if isinstance(graphs, ProductGraphClass):
         return graphs.build(choice), tuple(choice)
-    return listed(graphs).graph(choice[0]), choice[0]
-
-
-def consistent_graph(graphs: ExplicitGraphClass, nodes: ArrayLike, moved_to: ArrayLike) -> int:
-    """Baseline: the last graph that contains all observed arcs, whatever its degree.
-
-    Examples
-    --------
-    >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], [], []]),
-    ...                                          ManipulationGraph.from_lists([[1, 2], [], []])])
-    >>> consistent_graph(graphs, [0], [1])
-    1
-    """
-    return last_consistent(rank(graphs, Moves.of(nodes, moved_to, graphs.n)))[0]
+    return graphs.explicit().graph(choice[0]), choice[0]
 
 
 def last_consistent(ranking: Ranking) -> list[int]:
@@ -208,3 +183,106 @@ def proxy_loss(
     p = np.full(len(A), 1 / len(A)) if distribution is None else distribution
     missed = (B & ~A).sum(axis=1) / np.maximum(B.sum(axis=1), 1)
     return float(2 * p @ missed + p @ (A.sum(axis=1) - B.sum(axis=1)) / k)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UnknownGraphFit(Report):
+    """A learned graph and rule.
+
+    Attributes
+    ----------
+    graph:
+        The learned graph.
+    choice:
+        Its index (or one index per block of a product class).
+    hypothesis:
+        Index of the chosen rule, or the fitted estimator.
+    loss:
+        Strategic error rate of the rule under the learned graph on its sample.
+    misses:
+        Share of moves that the graph does not contain.
+    degree:
+        Mean out-degree on the sample.
+    certificate:
+        With probability ``1 - delta`` the empirical graph loss is at most this (realizable only).
+    used_labels:
+        Whether the labels took part in choosing the graph.
+    ranking:
+        Missed moves and degree of every candidate; see :meth:`to_frame`.
+    slack:
+        Agnostic only: with probability ``1 - delta`` the error is at most
+        ``6 k Delta_G + Delta_H + slack`` (worst-case constants; above 1 it says nothing).
+
+    Examples
+    --------
+    >>> from counterplay.core.finite_class import FiniteClass
+    >>> from counterplay.strategic.lab import ExplicitGraphClass, UnknownGraphPACAgnostic
+    >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], []])])
+    >>> rules = FiniteClass.from_matrix([[0, 1], [0, 0]])
+    >>> print(UnknownGraphPACAgnostic(rules, graphs).fit([0], [1], [0, 1], [1, 1]).summary()[:41])
+    graph 0: misses 0.000 of the moves, mean
+    """
+
+    graph: ManipulationGraph
+    choice: Any
+    hypothesis: Any
+    loss: float
+    degree: float
+    ranking: Ranking
+    misses: float = 0.0
+    certificate: float = math.nan
+    used_labels: bool = False
+    slack: float = math.nan
+
+    def summary(self) -> str:
+        """The fit as text."""
+        text = (
+            f"graph {self.choice}: misses {self.misses:.3f} of the moves, mean degree "
+            f"{self.degree:.2f}; rule {self.hypothesis} with error {self.loss:.3f}"
+        )
+        if math.isfinite(self.certificate):
+            return text + f"; graph certificate {self.certificate:.3f}"
+        k = self.ranking.k
+        if math.isfinite(self.slack):
+            text += f"; error at most {6 * k} Delta_G + Delta_H + {self.slack:.2f}"
+        return text
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per candidate, best score first: share of missed moves, mean degree, score.
+
+        The score is the proxy loss up to a constant that is the same for all candidates.
+        """
+        import pandas as pd
+
+        r = self.ranking
+        frame = pd.DataFrame(
+            {
+                "block": r.block,
+                "candidate": r.candidate,
+                "misses": r.misses / r.total,
+                "degree": r.degree / r.total,
+                "score": r.score / (r.k * r.total),
+                "chosen": self._chosen(),
+            }
+        )
+        return frame.iloc[r.order].reset_index(drop=True)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Missed moves against mean degree: supersets lie low and right, the choice at the knee."""
+        from counterplay.core.figures import PALETTE, axes_or_new, figure_style
+
+        frame = self.to_frame()
+        others, chosen = frame[~frame["chosen"]], frame[frame["chosen"]]
+        with figure_style():
+            ax = axes_or_new(ax)
+            ax.plot(others["degree"], others["misses"], "o", color=PALETTE[0], ms=4,
+                    label="other candidates")  # fmt: skip
+            ax.plot(chosen["degree"], chosen["misses"], "s", color=PALETTE[1], ms=8, label="chosen")
+            ax.set(xlabel="mean number of moves per person", ylabel="share of moves it misses",
+                   title="Which graph explains the moves?")  # fmt: skip
+            ax.legend()
+        return ax
+
+    def _chosen(self) -> np.ndarray:
+        choice = np.atleast_1d(np.asarray(self.choice))
+        return np.asarray(choice[self.ranking.block] == self.ranking.candidate)

@@ -17,18 +17,24 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from counterplay.core.validation import BoolArray, IntArray, check_choice, check_positive_int
+from counterplay.core.arguments import check_parameters
+from counterplay.core.validation import (
+    BoolArray,
+    IntArray,
+    array_fault,
+    check_choice,
+    check_positive_int,
+)
 from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.strategic.bounds import log_sauer
-from counterplay.strategic.graphs.graph_classes import (
-    ExplicitGraphClass,
-    GraphClass,
-    ProductGraphClass,
-)
+from counterplay.strategic.features import translated, validated
+from counterplay.strategic.graphs.graph_classes import GraphClass
 from counterplay.strategic.graphs.moves import Moves, build, rank
 from counterplay.strategic.graphs.unknown_pac import smallest_graph
+from counterplay.tables import Table
+from counterplay.tables.models import model_names
 
 
 class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
@@ -103,6 +109,7 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
         shown when it was not everything: then a missing click says nothing and is left out, except
         where a slate held every item.
         """
+        check_parameters(self)
         check_choice(self.mode, "mode", ("agnostic", "realizable"))
         rows = self._rows(X, reset=True)
         visit, item = self._clicks(y, len(rows))
@@ -112,7 +119,7 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
         if self.classes_.size == 0 or visit.size == 0:
             raise InvalidInputError("nothing was clicked in any visit; there is nothing to fit")
         if self.people is not None:
-            self.people_ = clone(self.people).fit(rows)
+            self.people_ = translated(clone(self.people).fit, rows)
         elif self.graphs is None:
             self.people_ = _distinct(rows)[0]
         who = self._who(rows)[visit]
@@ -177,13 +184,24 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
 
     def _rows(self, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
         """X as a table; a list of ids becomes a column."""
-        table: Any = X
-        if not sparse.issparse(X) and (reset or self.n_features_in_ == 1):
-            column = np.asarray(X)
-            if column.ndim <= 1 and column.dtype.kind in "iuUSO":
-                table = column.reshape(-1, 1)
-        rows: NDArray[Any] = validate_data(self, table, reset=reset, dtype=None)
+        table = self._visits(X, reset)
+        ids = isinstance(table, np.ndarray) and table.ndim <= 1 and table.dtype.kind in "iuUSO"
+        if ids and (reset or self.n_features_in_ == 1):
+            table = table.reshape(-1, 1)
+        rows: NDArray[Any] = validated(self, table, reset=reset, dtype=None)
         return rows.astype(str) if rows.dtype.kind in "OUS" else rows
+
+    def _visits(self, X: Any, reset: bool) -> Any:
+        """X as an array of cells, or as the frame or sparse matrix that it is."""
+        if X is None or sparse.issparse(X):
+            return X
+        if isinstance(X, np.ndarray | list | tuple) or np.ndim(X) <= 1:
+            if fault := array_fault(X, kinds="biufUOc"):
+                raise InvalidInputError(f"X must be one row per visit: {fault}")
+            return np.asarray(X)
+        read = Table.of(X, columns=None if reset else model_names(self))
+        assert read.kinds  # refuses cells that are no numbers, words, flags or times
+        return read.rows
 
     def _clicks(self, y: ArrayLike, n: int) -> tuple[IntArray, IntArray]:
         """Visit and item of every click, item -1 where a visit had none; sets ``classes_``."""
@@ -191,12 +209,14 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
             raise InvalidInputError(
                 "NeighborhoodLearner requires y to be passed, but the target y is None"
             )
+        if fault := array_fault(y, kinds="biufUO"):
+            raise InvalidInputError(f"y must be one item per visit: {fault}")
         clicked = np.asarray(y)
         if clicked.ndim == 0 or len(clicked) != n:
             raise InvalidInputError(f"got {n} visits but y of shape {clicked.shape}")
         if clicked.ndim == 2 and clicked.shape[1] > 1:
             return self._indicator(clicked)
-        labels = column_or_1d(clicked, warn=True)
+        labels = translated(column_or_1d, clicked, warn=True)
         if labels.dtype.kind == "f":
             if not np.isfinite(labels).all():
                 raise InvalidInputError("Input y contains NaN or infinity; -1 means no click")
@@ -256,7 +276,7 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
     def _who(self, rows: NDArray[Any]) -> IntArray:
         """The person (node) of every row."""
         if self.people is not None:
-            who = np.asarray(self.people_.predict(rows), dtype=np.int64)
+            who = np.asarray(translated(self.people_.predict, rows), dtype=np.int64)
         elif self.graphs is not None:
             who = np.asarray(rows[:, 0], dtype=np.int64)
         else:
@@ -302,11 +322,7 @@ def _distinct(rows: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
 
 def _targets(graphs: GraphClass) -> IntArray:
     """Every node to which some candidate has an arc."""
-    if isinstance(graphs, ProductGraphClass):
-        nodes = {z for _, cands in graphs.blocks for c in cands for t in c.values() for z in t}
-        return np.array(sorted(nodes), dtype=np.int64)
-    assert isinstance(graphs, ExplicitGraphClass)
-    return np.flatnonzero(graphs.tensor.any(axis=(0, 1))).astype(np.int64)
+    return np.unique(graphs.union().indices)
 
 
 def liked_sets(

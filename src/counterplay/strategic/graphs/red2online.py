@@ -3,6 +3,10 @@
 With everything known, one copy of the learner is fed one point of the bag per mistake; when the
 original feature is hidden, nodes are accepted as soon as a small share of the copies accepts them.
 
+Copies are made on mistakes, dropped when they contradict every hypothesis or have erred more often
+than their mistake bound allows, and merged when they will behave alike from now on. Weights are
+exact fractions on request; in floating point they are kept normalised.
+
 Source: Algorithm B.1, Algorithm 3.1, Theorem B.3, Theorem 3.4, see
 docs/theory/03-strategic-infinite.md.
 """
@@ -10,16 +14,16 @@ docs/theory/03-strategic-infinite.md.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Hashable, Iterable
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from counterplay.core.online.copyable import OnlineLearner
-from counterplay.core.validation import BoolArray, IntArray, check_int
-from counterplay.errors import ProtocolError
-from counterplay.strategic.graphs.experts import Copy, Experts, positives
+from counterplay.core.validation import BoolArray, check_int
+from counterplay.errors import NotRealizableError, ProtocolError
+from counterplay.strategic.graphs.finite_learners import OnlineLearner
 from counterplay.strategic.learner import StrategicLearner
 from counterplay.strategic.settings import (
     FEATURES_AFTER_GRAPH,
@@ -28,8 +32,46 @@ from counterplay.strategic.settings import (
     Feedback,
 )
 
+TOLERANCE = 1e-12  # relative, towards positive
+Copy: TypeAlias = tuple[OnlineLearner, Any, int]
+"""A learner, its weight, and how many mistakes it has made (or has just made)."""
 
-class Red2OnlineFI(StrategicLearner):
+
+class _Reduction(StrategicLearner):
+    """Common part of the reductions: weighted copies of a learner that change on mistakes."""
+
+    on_graph = True
+
+    def __init__(
+        self,
+        learner: OnlineLearner,
+        *,
+        aggressive: bool = False,
+        exact: bool = False,
+        merge: bool = True,
+        prune: bool = True,
+        max_experts: int | None = None,
+    ) -> None:
+        self.learner = learner
+        self.aggressive = aggressive
+        self.experts = Experts(
+            learner, exact=exact, merge=merge, prune=prune, max_experts=max_experts
+        )
+        self.round = 0
+
+    def copy(self) -> Self:
+        """An independent copy in the same state."""
+        twin = copy.copy(self)
+        twin.experts = self.experts.copy()
+        return twin
+
+    @property
+    def guarantee_lost(self) -> bool:
+        """Whether experts were dropped to stay below ``max_experts``."""
+        return bool(self.experts.dropped > 0)
+
+
+class Red2OnlineFI(_Reduction):
     """Strategic learner for known graphs from any copyable online learner.
 
     Use it when feature and neighbourhood are seen before the decision.
@@ -57,44 +99,15 @@ class Red2OnlineFI(StrategicLearner):
 
     Examples
     --------
-    >>> from counterplay.core.online import SOA
+    >>> from counterplay.strategic.lab import SOA
     >>> from counterplay.strategic import instances, play
     >>> instance = instances.binary_code_instance(4, 1)
     >>> play(Red2OnlineFI(SOA(instance.hypotheses)), instance.adversary()).mistakes
     2
     """
 
-    on_graph = True
     needs = FEATURES_FIRST_GRAPH
-
-    def __init__(
-        self,
-        learner: OnlineLearner,
-        *,
-        aggressive: bool = False,
-        exact: bool = False,
-        merge: bool = True,
-        prune: bool = True,
-        max_experts: int | None = None,
-    ) -> None:
-        self.learner = learner
-        self.aggressive = aggressive
-        self.experts = Experts(
-            learner, exact=exact, merge=merge, prune=prune, max_experts=max_experts
-        )
-        self.round = 0
-        self._bag: Any = None
-
-    def copy(self) -> Self:
-        """An independent copy in the same state."""
-        twin = copy.copy(self)
-        twin.experts = self.experts.copy()
-        return twin
-
-    @property
-    def guarantee_lost(self) -> bool:
-        """Whether experts were dropped to stay below ``max_experts``."""
-        return bool(self.experts.dropped > 0)
+    _bag: Any = None
 
     def decide(self, bag: Any) -> bool:
         """Accept the agent with this closed neighbourhood?"""
@@ -129,7 +142,7 @@ class Red2OnlineFI(StrategicLearner):
         return [feed_zeros(learner, weight / 2, bag, all_of_them=self.aggressive)]
 
 
-class Red2OnlinePMF(StrategicLearner):
+class Red2OnlinePMF(_Reduction):
     """Strategic learner when only the manipulated feature is seen, and only afterwards.
 
     Parameters
@@ -157,15 +170,15 @@ class Red2OnlinePMF(StrategicLearner):
 
     Examples
     --------
-    >>> from counterplay.core.online import SOA
+    >>> from counterplay.strategic.lab import SOA
     >>> from counterplay.strategic import instances, play
     >>> instance = instances.star_singletons(4, 1)
     >>> play(Red2OnlinePMF(SOA(instance.hypotheses), k=4), instance.adversary()).mistakes
     4
     """
 
-    on_graph = True
     needs = REPORT_ONLY_GRAPH
+    _rule: BoolArray | None = None
 
     def __init__(
         self,
@@ -178,27 +191,17 @@ class Red2OnlinePMF(StrategicLearner):
         prune: bool = True,
         max_experts: int | None = None,
     ) -> None:
-        self.learner = learner
+        super().__init__(
+            learner,
+            aggressive=aggressive,
+            exact=exact,
+            merge=merge,
+            prune=prune,
+            max_experts=max_experts,
+        )
         self.k = check_int(k, "k", low=0)
-        self.aggressive = aggressive
         if aggressive:
             self.needs = FEATURES_AFTER_GRAPH
-        self.experts = Experts(
-            learner, exact=exact, merge=merge, prune=prune, max_experts=max_experts
-        )
-        self.round = 0
-        self._rule: BoolArray | None = None
-
-    def copy(self) -> Self:
-        """An independent copy in the same state."""
-        twin = copy.copy(self)
-        twin.experts = self.experts.copy()
-        return twin
-
-    @property
-    def guarantee_lost(self) -> bool:
-        """Whether experts were dropped to stay below ``max_experts``."""
-        return bool(self.experts.dropped > 0)
 
     def accepts(self, points: Any) -> BoolArray:
         """The rule on the given points; defined for every point, computed only where asked."""
@@ -212,7 +215,7 @@ class Red2OnlinePMF(StrategicLearner):
             ]
             return np.array([self.experts.at_least(mass, share) for mass in masses])
         weights = np.array([float(weight) for _, weight in entries])
-        limit = float(share) * weights.sum() * (1 - 1e-12)
+        limit = float(share) * weights.sum() * (1 - TOLERANCE)
         result: BoolArray = weights @ table >= limit
         return result
 
@@ -253,6 +256,126 @@ class Red2OnlinePMF(StrategicLearner):
         self.experts.replace(lambda a, w: split_on(a, w, bag), self.round)
 
 
+class Experts:
+    """A weighted set of learners with distinct keys.
+
+    Parameters
+    ----------
+    learner:
+        The first expert.
+    exact:
+        Keep weights as fractions.
+    merge:
+        Merge equal experts; changes no prediction.
+    prune:
+        Drop those that contradict every hypothesis or have made more mistakes than
+        ``learner.mistake_bound``, whose votes then do not count. Keeps the guarantee: weights only
+        fall, and the expert that follows the truth is never dropped.
+    max_experts:
+        Keep only the heaviest ones; gives up the guarantee and records the dropped weight.
+    """
+
+    def __init__(
+        self,
+        learner: OnlineLearner,
+        *,
+        exact: bool = False,
+        merge: bool = True,
+        prune: bool = True,
+        max_experts: int | None = None,
+    ) -> None:
+        self.exact, self.merge, self.prune, self.max_experts = exact, merge, prune, max_experts
+        one: Any = Fraction(1) if exact else 1.0
+        self.entries: list[tuple[OnlineLearner, Any]] = [(learner, one)]
+        self.mistakes: list[int] = [0]
+        self.most_mistakes = float(learner.mistake_bound)
+        self.dropped: Any = one * 0
+        self._log_scale = 0.0  # of the factor that floating-point weights were divided by
+
+    def copy(self) -> Experts:
+        """An independent copy; learners never change, so they are shared."""
+        twin = copy.copy(self)
+        twin.entries, twin.mistakes = list(self.entries), list(self.mistakes)
+        return twin
+
+    def __repr__(self) -> str:
+        return f"Experts({len(self)} learners)"
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def total(self) -> Any:
+        """Sum of all weights."""
+        return sum(weight for _, weight in self.entries)
+
+    @property
+    def log_total(self) -> float:
+        """Natural logarithm of the total weight of the proof, which starts at 1 and only falls."""
+        total = Fraction(self.total)
+        return self._log_scale + math.log(total.numerator) - math.log(total.denominator)
+
+    def mass(self, accepts: Callable[[OnlineLearner], bool]) -> Any:
+        """Weight of the experts for which ``accepts`` holds."""
+        return sum((weight for learner, weight in self.entries if accepts(learner)), start=0)
+
+    def at_least(self, mass: Any, share: Fraction) -> bool:
+        """Whether ``mass`` is at least ``share`` of the total; ties count as yes."""
+        if self.exact:
+            return bool(mass >= share * self.total)
+        return bool(mass >= float(share) * float(self.total) * (1 - TOLERANCE))
+
+    def replace(
+        self, change: Callable[[OnlineLearner, Any], Iterable[Copy] | None], round: int
+    ) -> None:
+        """Replace every expert by what ``change`` returns; None keeps it."""
+        fresh: list[Copy] = []
+        for (learner, weight), made in zip(self.entries, self.mistakes):
+            result = change(learner, weight)
+            if result is None:
+                fresh.append((learner, weight, made))
+            else:
+                fresh.extend((a, w, made + more) for a, w, more in result)
+        if self.prune:
+            fresh = [copy for copy in fresh if self._may_be_right(copy)]
+        if self.merge:
+            fresh = _merged(fresh)
+        if not any(self._may_be_right(copy) for copy in fresh):
+            raise NotRealizableError(
+                f"round {round}: no hypothesis agrees with what was seen; the data are not "
+                "realizable by the class on this graph",
+                round=round,
+            )
+        if self.max_experts is not None and len(fresh) > self.max_experts:
+            fresh.sort(key=lambda copy: copy[1], reverse=True)
+            self.dropped += sum(weight for _, weight, _ in fresh[self.max_experts :])
+            fresh = fresh[: self.max_experts]
+        scale = 1 if self.exact else sum(weight for _, weight, _ in fresh)
+        self._log_scale += math.log(scale)
+        self.entries = [(learner, weight / scale) for learner, weight, _ in fresh]
+        self.mistakes = [made for _, _, made in fresh]
+
+    def _may_be_right(self, copy: Copy) -> bool:
+        return copy[2] <= self.most_mistakes and not copy[0].is_dead()
+
+
+def _merged(copies: list[Copy]) -> list[Copy]:
+    """Add the weights of equal learners; the fewest mistakes that lead to a state count."""
+    found: dict[Hashable, Copy] = {}
+    for learner, weight, made in copies:
+        key = learner.key()
+        if key in found:
+            twin, other, fewest = found[key]
+            learner, weight, made = twin, other + weight, min(made, fewest)
+        found[key] = learner, weight, made
+    return list(found.values())
+
+
+def positives(learner: OnlineLearner, bag: Any) -> Any:
+    """Which points of a bag the learner accepts."""
+    return np.asarray(learner.predict(bag), dtype=np.bool_)
+
+
 def split_on(learner: OnlineLearner, weight: Any, bag: Any) -> Iterable[Copy] | None:
     """Replace a learner that rejects the whole bag by one copy per point, fed that point as 1."""
     if positives(learner, bag).any():
@@ -271,8 +394,3 @@ def feed_zeros(learner: OnlineLearner, weight: Any, bag: Any, *, all_of_them: bo
         learner, fed = learner.updated(bag[int(accepted[0])], 0), fed + 1
         if not all_of_them:
             return learner, weight, fed
-
-
-def closed_bag(x: int, others: IntArray) -> IntArray:
-    """A bag with ``x`` first."""
-    return np.concatenate([[x], others]).astype(np.int64)

@@ -17,13 +17,14 @@ from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     BoolArray,
     IntArray,
-    check_float_array,
     check_int,
     check_labels01,
+    shorten,
 )
 from counterplay.errors import InvalidInputError
-from counterplay.strategic.columns import ByName, Names, column_names
+from counterplay.strategic.features import ByName, Names, numbers, wanted_rows
 from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
+from counterplay.tables import FittedModel, Labels, Table
 
 Tie: TypeAlias = "Literal['uniform', 'first'] | Callable[[IntArray], int]"
 
@@ -66,12 +67,17 @@ def respond(
 
 
 def induced_predictions(
-    model: Any, X: ArrayLike, graph: ManipulationGraph | LocalGraph | None = None
+    model: Any,
+    X: ArrayLike,
+    graph: ManipulationGraph | LocalGraph | None = None,
+    *,
+    positive: Any = None,
 ) -> BoolArray:
     """Whether each person is accepted after moving: max of the rule over N[x].
 
     ``model`` is a fitted classifier or a function from feature rows to 0/1. The columns of a frame
     are matched by name with those the model was fitted on and the graph was built with.
+    ``positive`` is the class people want; it may be left out when the model's classes are 0 and 1.
 
     Examples
     --------
@@ -79,10 +85,15 @@ def induced_predictions(
     >>> induced_predictions(lambda Z: Z[:, 0] >= 1, [[0.0], [1.0]], line)
     array([ True,  True])
     """
-    rule = accept_function(model, column_names(X))
+    table = Table.of(X)
+    wanted = _wanted(model, positive)
+    if graph is None and hasattr(model, "predict"):
+        fitted = FittedModel.of(model)
+        return fitted.accepts(fitted.table(table), wanted)
+    rule = accept_function(model, table.names, wanted)
     if graph is None:
-        return rule(check_float_array(X, "X"))
-    points, pointers, position = graph.bag_points(X)
+        return rule(numbers(table))
+    points, pointers, position = graph.bag_points(table)
     accepted = rule(points)
     result: BoolArray = np.logical_or.reduceat(accepted[position], pointers[:-1])
     return result
@@ -95,8 +106,12 @@ def strategic_accuracy(
     *,
     graph: ManipulationGraph | LocalGraph | None = None,
     sample_weight: ArrayLike | None = None,
+    positive: Any = None,
 ) -> float:
     """Share of people treated right after they have moved; their label does not move with them.
+
+    ``positive`` is the class people want; it may be left out when labels are 0 and 1 or True and
+    False.
 
     Examples
     --------
@@ -105,10 +120,13 @@ def strategic_accuracy(
     >>> strategic_accuracy(rule, [[0.0], [1.0]], [0, 1], graph=line)
     0.5
     """
-    labels = check_labels01(y)
-    right = induced_predictions(model, X, graph) == labels.astype(np.bool_)
-    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    return float(np.average(right, weights=weights))
+    table = Table.of(X, y, sample_weight=sample_weight)
+    if table.labels is None:
+        raise InvalidInputError("y is needed: one label per row")
+    wanted = _wanted(model, positive, table.labels)
+    truth = wanted_rows(table.labels, wanted)
+    right = induced_predictions(model, table, graph, positive=wanted) == truth
+    return float(np.average(right, weights=table.weights))
 
 
 def stackelberg_regret(
@@ -133,34 +151,33 @@ def stackelberg_regret(
     return float(np.sum(np.asarray(losses, dtype=np.float64)) - best)
 
 
-def is_realizable(
-    nodes: Sequence[int], y: ArrayLike, cls: FiniteClass, graph: ManipulationGraph
-) -> int | None:
-    """A member with no strategic loss on the sequence, or None.
-
-    Examples
-    --------
-    >>> line = ManipulationGraph.from_lists([[1], []])
-    >>> is_realizable([0], [1], FiniteClass.from_matrix([[0, 0], [0, 1]]), line)
-    1
-    """
-    labels = check_labels01(y).astype(np.bool_)
-    induced = graph.induced(cls.labels)[:, np.asarray(nodes, dtype=np.int64)]
-    good = np.flatnonzero((induced == labels).all(axis=1))
-    return int(good[0]) if good.size else None
+def _wanted(model: Any, positive: Any, labels: Labels | None = None) -> Any:
+    """Return the wanted class: the user's, the model's own, or 1; ask where it is not clear."""
+    if positive is None:
+        positive = getattr(model, "positive_", None)
+    if hasattr(model, "predict") and (fitted := FittedModel.of(model)).classes:
+        return fitted.positive(positive, labels)
+    if labels is not None:
+        wanted_rows(labels, positive)  # asks for the wanted one of two words
+    return positive
 
 
-def accept_function(model: Any, names: Names = None) -> Callable[[NDArray[np.float64]], BoolArray]:
+def accept_function(
+    model: Any, names: Names = None, positive: Any = None
+) -> Callable[[NDArray[np.float64]], BoolArray]:
     """Turn a fitted classifier or a 0/1 function into a boolean function of feature rows.
 
     ``names`` are those of the rows' columns; a classifier gets them in the order of its own.
+    ``positive`` is its wanted class.
     """
     predict = getattr(model, "predict", None)
-    if predict is None and not callable(model):
-        raise InvalidInputError(f"{model!r} is neither a fitted classifier nor a function")
+    if isinstance(model, type) or (predict is None and not callable(model)):
+        raise InvalidInputError(
+            f"a fitted classifier or a function is needed, got {shorten(model, 100)}"
+        )
     rule = model if predict is None else ByName(model, names).predict
     classes = getattr(model, "classes_", None)
-    positive = 1 if classes is None else classes[-1]
+    wanted = 1 if classes is None else _wanted(model, positive)
 
     def accept(Z: NDArray[np.float64]) -> BoolArray:
         labels = np.asarray(rule(Z))
@@ -168,8 +185,10 @@ def accept_function(model: Any, names: Names = None) -> Callable[[NDArray[np.flo
             raise InvalidInputError(
                 f"the rule returned shape {labels.shape} for {len(Z)} rows; expected one label each"
             )
-        if classes is None and not np.isin(labels, (0, 1)).all():
+        if classes is None and (
+            labels.dtype.kind not in "biuf" or not np.isin(labels, (0, 1)).all()
+        ):
             raise InvalidInputError("the rule returned labels other than 0 and 1")
-        return np.asarray(labels == positive, dtype=np.bool_)
+        return np.asarray(labels == wanted, dtype=np.bool_)
 
     return accept

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from counterplay.core.arguments import check_parameters
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import BoolArray, FloatArray
+from counterplay.core.validation import BoolArray, FloatArray, check_int, check_real
 from counterplay.errors import InvalidInputError, UnknownNameError
-from counterplay.strategic.columns import model_names, named
+from counterplay.strategic.features import check_scale, named, read_rows, read_sample
 from counterplay.strategic.graphs.bags import BagSample, merge_bags
 from counterplay.strategic.graphs.halfspace_erm import (
     EXACT_POINTS,
@@ -29,7 +29,8 @@ from counterplay.strategic.graphs.halfspace_erm import (
     threshold_1d,
 )
 from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
-from counterplay.strategic.graphs.response import induced_predictions
+from counterplay.strategic.graphs.response import accept_function
+from counterplay.tables.models import model_names
 
 _BACKENDS = (
     "auto", "finite", "threshold1d", "halfspace", "halfspace2d_exact", "halfspace_milp",
@@ -59,9 +60,15 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         Restarts of the heuristic.
     random_state:
         Seed of the heuristic.
+    positive:
+        The class people want; may be left out when the labels are 0 and 1 or True and False.
 
     Attributes
     ----------
+    classes_:
+        Both classes, the wanted one last.
+    positive_:
+        The wanted class.
     loss_:
         Strategic error rate on the training sample.
     optimal_:
@@ -101,12 +108,14 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         time_limit: float = 60.0,
         restarts: int = 10,
         random_state: RandomState = None,
+        positive: Any = None,
     ) -> None:
         self.backend = backend
         self.hypotheses = hypotheses
         self.time_limit = time_limit
         self.restarts = restarts
         self.random_state = random_state
+        self.positive = positive
 
     def fit(
         self,
@@ -118,25 +127,19 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None = None,
     ) -> StrategicERM:
         """Fit to original features; without a graph (or ``neighbors`` function) nobody moves."""
+        check_parameters(self)
         if self.backend not in _BACKENDS:
-            raise UnknownNameError.among("backend", str(self.backend), _BACKENDS)
-        rows, y = validate_data(self, X, y, dtype=np.float64)
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if kind != "binary" or self.classes_.size > 2:
-            raise InvalidInputError(
-                f"Only binary classification is supported. The type of the target is {kind}."
-            )
-        if self.classes_.size < 2:
-            raise InvalidInputError("y contains only one class; two are needed")
-        weights = _check_sample_weight(
-            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-        )
+            raise UnknownNameError.among("backend", self.backend[:80], _BACKENDS)
+        check_real(self.time_limit, "time_limit", low=0.0, high=1e6)
+        check_int(self.restarts, "restarts", low=1, high=100_000)
+        rows, labels, weights = read_sample(self, X, y, sample_weight)
         moves = graph if neighbors is None else LocalGraph(neighbors, k=np.iinfo(np.int32).max)
         used = weights > 0
         points = named(rows[used], model_names(self))
-        sample = _sample(points, codes[used] == 1, weights[used], moves)
+        sample = _sample(points, labels[used], weights[used], moves)
         self.backend_ = self._choose(sample)
+        if self.backend_ != "threshold1d":  # it only compares
+            check_scale(sample.points)
         if self.backend_ == "finite":
             self._fit_finite(sample)
         else:
@@ -146,24 +149,15 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Decide on reported features."""
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = read_rows(self, X)
         accepted = self._accept(rows)
         labels: NDArray[Any] = self.classes_[accepted.astype(np.int64)]
-        return labels
-
-    def predict_induced(
-        self, X: ArrayLike, graph: ManipulationGraph | LocalGraph | None = None
-    ) -> NDArray[Any]:
-        """Decide on original features, after people have moved along ``graph``."""
-        check_is_fitted(self)
-        induced = induced_predictions(self, X, graph)
-        labels: NDArray[Any] = self.classes_[induced.astype(np.int64)]
         return labels
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
         """How far inside the accepted region a reported point is (not for finite classes)."""
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = read_rows(self, X)
         if self.backend_ == "finite":
             return np.where(self._accept(rows), 1.0, -1.0)
         scores: FloatArray = rows @ self.coef_ - self.threshold_
@@ -205,20 +199,24 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
                 "hypotheses must be functions or fitted classifiers; use FiniteERM for a "
                 "FiniteClass on graph nodes"
             )
-        from counterplay.strategic.graphs.response import accept_function
-
         names = model_names(self)
-        rows = np.stack([accept_function(h, names)(sample.points) for h in self.hypotheses])
+        rows = np.stack(
+            [accept_function(h, names, self._wanted(h))(sample.points) for h in self.hypotheses]
+        )
         losses = sample.loss(rows)
         self.best_ = int(losses.argmin())
         self.minimisers_ = np.flatnonzero(losses <= losses.min() + 1e-12)
         self.loss_, self.optimal_, self.gap_ = float(losses.min()) / sample.total, True, 0.0
 
+    def _wanted(self, hypothesis: Any) -> Any:
+        """The wanted class, if that is how the classifier codes it; else its own coding says it."""
+        classes = list(getattr(hypothesis, "classes_", ()))
+        return self.positive_ if self.positive_ in classes else None
+
     def _accept(self, X: FloatArray) -> BoolArray:
         if self.backend_ == "finite":
-            from counterplay.strategic.graphs.response import accept_function
-
-            return accept_function(self.hypotheses[self.best_], model_names(self))(X)
+            best = self.hypotheses[self.best_]
+            return accept_function(best, model_names(self), self._wanted(best))(X)
         accepted: BoolArray = X @ self.coef_ >= self.threshold_
         return accepted
 

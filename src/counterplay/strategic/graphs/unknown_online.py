@@ -13,15 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.online.copyable import OnlineLearner
 from counterplay.core.validation import BoolArray, IntArray, check_int
 from counterplay.errors import InvalidInputError, NotRealizableError, ProtocolError
-from counterplay.strategic.graphs.graph_classes import (
-    ExplicitGraphClass,
-    GraphClass,
-    ProductGraphClass,
-)
-from counterplay.strategic.graphs.red2online import Red2OnlinePMF, closed_bag
+from counterplay.strategic.graphs.finite_learners import OnlineLearner
+from counterplay.strategic.graphs.graph_classes import GraphClass, ProductGraphClass
+from counterplay.strategic.graphs.red2online import Red2OnlinePMF
 from counterplay.strategic.learner import StrategicLearner
 from counterplay.strategic.settings import FEATURES_FIRST, Feedback
 
@@ -51,7 +47,7 @@ class UnknownGraphOnline(StrategicLearner):
 
     Examples
     --------
-    >>> from counterplay.core.online import SOA
+    >>> from counterplay.strategic.lab import SOA
     >>> from counterplay.strategic import GraphApplicants, instances, play
     >>> instance = instances.majority_graph_counterexample()
     >>> people = GraphApplicants(
@@ -126,7 +122,7 @@ class UnknownGraphOnline(StrategicLearner):
         else:
             self.types["c"] += 1
             below = self._majority if self.literal else self._majority[~self._rule[self._majority]]
-            self.reduction.update_false_negative(closed_bag(x, below))
+            self.reduction.update_false_negative(np.append(x, below))
 
     def _filter(self, x: int, v: int) -> None:
         if v != x:
@@ -144,13 +140,8 @@ class _Listed:
     """Alive graphs of an explicit class."""
 
     def __init__(self, graphs: GraphClass) -> None:
-        listed = (
-            graphs
-            if isinstance(graphs, ExplicitGraphClass)
-            else (ExplicitGraphClass.from_graphs(list(graphs.graphs())))
-        )
-        self.tensor = listed.tensor
-        self.alive = np.ones(len(listed), dtype=np.bool_)
+        self.tensor = graphs.explicit().tensor
+        self.alive = np.ones(len(self.tensor), dtype=np.bool_)
 
     @property
     def empty(self) -> bool:

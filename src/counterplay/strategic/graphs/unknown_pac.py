@@ -35,11 +35,46 @@ from counterplay.strategic.graphs.graph_classes import (
     ProductGraphClass,
 )
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph, check_nodes
-from counterplay.strategic.graphs.moves import Moves, build, listed, rank
-from counterplay.strategic.graphs.unknown_fit import UnknownGraphFit
+from counterplay.strategic.graphs.moves import (
+    Moves,
+    Ranking,
+    UnknownGraphFit,
+    build,
+    last_consistent,
+    rank,
+)
 
 
-class UnknownGraphPACRealizable:
+class _UnknownGraphLearner:
+    """Candidate rules (or an estimator) and candidate graphs; subclasses choose the graph."""
+
+    def __init__(
+        self,
+        hypotheses: Any,
+        graphs: GraphClass,
+        *,
+        features: ArrayLike | None = None,
+        delta: float = 0.05,
+    ) -> None:
+        self.features = _check_rules(hypotheses, graphs, features)
+        self.hypotheses, self.graphs = hypotheses, graphs
+        self.delta = check_open_fraction(delta, "delta")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.hypotheses!r}, delta={self.delta})"
+
+    def _best_rule(self, graph: ManipulationGraph, x: IntArray, y: BoolArray) -> tuple[Any, float]:
+        """The rule (or fitted copy of the estimator) of least strategic error, and that error."""
+        if isinstance(self.hypotheses, FiniteClass):
+            best = FiniteERM(self.hypotheses).fit(x, y, graph=graph)
+            return best.member_, float(best.losses_[best.member_])
+        assert self.features is not None
+        placed = ManipulationGraph.from_matrix(graph.adjacency, features=self.features)
+        model = clone(self.hypotheses).fit(self.features[x], y.astype(np.int64), graph=placed)
+        return model, float(model.loss_)
+
+
+class UnknownGraphPACRealizable(_UnknownGraphLearner):
     """The graph with fewest arcs that explains all moves, and a rule that explains all labels.
 
     Use it when some candidate graph and some rule are exactly right on the sample.
@@ -75,26 +110,10 @@ class UnknownGraphPACRealizable:
     (1, 0)
     """
 
-    def __init__(
-        self,
-        hypotheses: Any,
-        graphs: GraphClass,
-        *,
-        features: ArrayLike | None = None,
-        delta: float = 0.05,
-    ) -> None:
-        self.features = _check_rules(hypotheses, graphs, features)
-        self.hypotheses, self.graphs = hypotheses, graphs
-        self.delta = check_open_fraction(delta, "delta")
-
-    def __repr__(self) -> str:
-        return f"UnknownGraphPACRealizable({self.hypotheses!r}, delta={self.delta})"
-
     def fit(self, nodes: ArrayLike, moved_to: ArrayLike, y: ArrayLike) -> UnknownGraphFit:
         """Fit to (x, v, y); raises ``NotRealizableError`` when no pair explains everything."""
         moves = Moves.of(nodes, moved_to, self.graphs.n)
         x, labels = check_nodes(nodes, self.graphs.n), _labels_of(y, nodes)
-        ranking = rank(self.graphs, moves)
         hypothesis: Any
         loss = 0.0
         if isinstance(self.hypotheses, FiniteClass):
@@ -102,20 +121,17 @@ class UnknownGraphPACRealizable:
             graph, shown = build(self.graphs, choice)
         else:
             graph, shown = build(self.graphs, smallest_graph(self.graphs, moves))
-            hypothesis, loss = _fit_estimator(self.hypotheses, self.features, graph, x, labels)
-        certificate = 2 * max(1, self.graphs.k) * (
-            self.graphs.log_size + math.log(1 / self.delta)
-        ) / x.size  # fmt: skip
+            hypothesis, loss = self._best_rule(graph, x, labels)
+        k, log_G = max(1, self.graphs.k), self.graphs.log_size
         return UnknownGraphFit(
             graph=graph,
             choice=shown,
             hypothesis=hypothesis,
             loss=loss,
-            misses=0.0,
             degree=float(graph.degrees[x].mean()),
-            certificate=certificate,
+            certificate=bounds.graph_certificate(k, log_G, x.size, self.delta),
             used_labels=isinstance(self.hypotheses, FiniteClass),
-            ranking=ranking,
+            ranking=rank(self.graphs, moves),
         )
 
     def _smallest_pair(self, moves: Moves, x: IntArray, y: BoolArray) -> tuple[list[int], int]:
@@ -132,7 +148,7 @@ class UnknownGraphPACRealizable:
                     "moves and stays"
                 )
             return best[1], best[2]
-        explicit = listed(self.graphs)
+        explicit = self.graphs.explicit()
         order = smallest_listed(explicit, moves)
         for index in order:
             fitted = FiniteERM(self.hypotheses).fit(x, y, graph=explicit.graph(index))
@@ -151,10 +167,10 @@ def smallest_graph(graphs: GraphClass, moves: Moves) -> list[int]:
         if result is None:
             raise NotRealizableError("no graph of the product explains all moves and stays")
         return result[1]
-    return smallest_listed(listed(graphs), moves)[:1]
+    return smallest_listed(graphs.explicit(), moves)[:1]
 
 
-class UnknownGraphPACAgnostic:
+class UnknownGraphPACAgnostic(_UnknownGraphLearner):
     """The graph with the smallest proxy loss, then the best rule under it.
 
     Use it when no candidate needs to be exactly right. Two independent samples: one with moves for
@@ -200,13 +216,8 @@ class UnknownGraphPACAgnostic:
         eps: float | None = None,
         delta: float = 0.05,
     ) -> None:
-        self.features = _check_rules(hypotheses, graphs, features)
-        self.hypotheses, self.graphs = hypotheses, graphs
+        super().__init__(hypotheses, graphs, features=features, delta=delta)
         self.eps = None if eps is None else check_open_fraction(eps, "eps")
-        self.delta = check_open_fraction(delta, "delta")
-
-    def __repr__(self) -> str:
-        return f"UnknownGraphPACAgnostic({self.hypotheses!r}, delta={self.delta})"
 
     def fit(
         self, nodes: ArrayLike, moved_to: ArrayLike, label_nodes: ArrayLike, y: ArrayLike
@@ -217,12 +228,7 @@ class UnknownGraphPACAgnostic:
         choice = ranking.best()
         graph, shown = build(self.graphs, choice)
         x, labels = check_nodes(label_nodes, self.graphs.n), _labels_of(y, label_nodes)
-        hypothesis: Any
-        if isinstance(self.hypotheses, FiniteClass):
-            best = FiniteERM(self.hypotheses).fit(x, labels, graph=graph)
-            hypothesis, loss = best.member_, float(best.losses_[best.member_])
-        else:
-            hypothesis, loss = _fit_estimator(self.hypotheses, self.features, graph, x, labels)
+        hypothesis, loss = self._best_rule(graph, x, labels)
         chosen = np.array(choice)[ranking.block] == ranking.candidate
         return UnknownGraphFit(
             graph=graph,
@@ -231,8 +237,6 @@ class UnknownGraphPACAgnostic:
             loss=loss,
             misses=float(ranking.misses[chosen].sum() / moves.total),
             degree=float(ranking.degree[chosen].sum() / moves.total),
-            certificate=math.nan,
-            used_labels=False,
             ranking=ranking,
             slack=self._slack(moves.total, x.size),
         )
@@ -254,6 +258,60 @@ class UnknownGraphPACAgnostic:
         return bounds.unknown_graph_slack(k, log_G, log_H, T1, max(1, T2), self.delta)
 
 
+class ConsistentGraphOnly(_UnknownGraphLearner):
+    """Any graph that contains all observed moves, whatever its degree, and the best rule under it.
+
+    What one does without the degree term: supersets of the truth never contradict a move.
+
+    Examples
+    --------
+    >>> from counterplay.strategic import ManipulationGraph
+    >>> from counterplay.strategic.lab import ExplicitGraphClass
+    >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], [], []]),
+    ...                                          ManipulationGraph.from_lists([[1, 2], [], []])])
+    >>> ConsistentGraphOnly(FiniteClass.singletons(3), graphs).fit([0], [1], [1]).choice
+    1
+    """
+
+    def fit(self, nodes: ArrayLike, moved_to: ArrayLike, y: ArrayLike) -> UnknownGraphFit:
+        """Fit graph and rule to (x, v, y)."""
+        moves = Moves.of(nodes, moved_to, self.graphs.n)
+        x, labels = check_nodes(nodes, self.graphs.n), _labels_of(y, nodes)
+        ranking = rank(self.graphs, moves)
+        graph, choice = self._graph(ranking)
+        hypothesis, loss = self._best_rule(graph, x, labels)
+        return UnknownGraphFit(
+            graph=graph,
+            choice=choice,
+            hypothesis=hypothesis,
+            loss=loss,
+            degree=float(graph.degrees[x].mean()),
+            ranking=ranking,
+        )
+
+    def _graph(self, ranking: Ranking) -> tuple[ManipulationGraph, Any]:
+        return build(self.graphs, last_consistent(ranking))
+
+
+class SuperGraph(ConsistentGraphOnly):
+    """The union of all candidate graphs, and the best rule under it; its ``choice`` is -1.
+
+    What one does to be on the safe side: everybody may do everything that anybody might.
+
+    Examples
+    --------
+    >>> from counterplay.strategic import ManipulationGraph
+    >>> from counterplay.strategic.lab import ExplicitGraphClass
+    >>> graphs = ExplicitGraphClass.from_graphs([ManipulationGraph.from_lists([[1], [], []]),
+    ...                                          ManipulationGraph.from_lists([[2], [], []])])
+    >>> SuperGraph(FiniteClass.singletons(3), graphs).fit([0], [1], [1]).graph.neighbors(0)
+    array([1, 2])
+    """
+
+    def _graph(self, ranking: Ranking) -> tuple[ManipulationGraph, Any]:
+        return self.graphs.union(), -1
+
+
 def _check_rules(
     hypotheses: Any, graphs: GraphClass, features: ArrayLike | None
 ) -> FloatArray | None:
@@ -271,16 +329,6 @@ def _check_rules(
     if len(rows) != graphs.n:
         raise InvalidInputError(f"features have {len(rows)} rows, graphs {graphs.n} nodes")
     return rows
-
-
-def _fit_estimator(
-    estimator: Any, features: FloatArray | None, graph: ManipulationGraph, x: IntArray, y: BoolArray
-) -> tuple[Any, float]:
-    """A fitted copy of the estimator under the chosen graph, and its strategic error rate."""
-    assert features is not None
-    placed = ManipulationGraph.from_matrix(graph.adjacency, features=features)
-    model = clone(estimator).fit(features[x], y.astype(np.int64), graph=placed)
-    return model, float(model.loss_)
 
 
 def _labels_of(y: ArrayLike, nodes: ArrayLike) -> BoolArray:

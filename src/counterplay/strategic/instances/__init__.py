@@ -6,13 +6,6 @@ from counterplay.strategic.instances.adversaries import (
     OnlineAdversary,
     StarAdversary,
 )
-from counterplay.strategic.instances.generators import (
-    blind_lb_instance,
-    conservative_lb_instance,
-    nonball_lb_instance,
-    proper_lb_instance,
-    sparse_wrong,
-)
 from counterplay.strategic.instances.graph_instance import GraphAdversary, GraphInstance
 from counterplay.strategic.instances.information import (
     LinearBanditEnv,
@@ -40,12 +33,13 @@ from counterplay.strategic.instances.populations import (
     ProperInstance,
     SparseWrong,
 )
-from counterplay.strategic.instances.sampled_graph import SampledGroups, sampled_groups
 from counterplay.strategic.instances.unknown_graph import (
+    SampledGroups,
     empty_neighborhoods,
     group_singletons,
     majority_graph_counterexample,
     path_AB_C,
+    sampled_groups,
     superset_trap,
 )
 
@@ -67,8 +61,6 @@ __all__ = [
     "StarAdversary",
     "bernoulli_kl",
     "binary_code_instance",
-    "blind_lb_instance",
-    "conservative_lb_instance",
     "empty_neighborhoods",
     "group_singletons",
     "halving_trap",
@@ -76,12 +68,9 @@ __all__ = [
     "kl_table",
     "majority_graph_counterexample",
     "mwmr_worst_case",
-    "nonball_lb_instance",
     "online_lb_instance",
     "path_AB_C",
-    "proper_lb_instance",
     "sampled_groups",
-    "sparse_wrong",
     "star_instance",
     "star_singletons",
     "superset_trap",

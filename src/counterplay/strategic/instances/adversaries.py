@@ -215,11 +215,7 @@ class OnlineAdversary(_Adversary):
         n = self.hypotheses.n
         likely = 1.0 / (2 * (n + 2))
         self._probed: int | None = None
-        centres = np.concatenate([[0], np.arange(n + 1, 2 * n + 1)])
-        if law.elsewhere is not None and law.elsewhere[centres].max() >= likely:
-            self._x = int(centres[np.argmax(law.elsewhere[centres])])
-            self._radius, self._y = 0.0, 0
-        elif law.all_negative >= likely:
+        if law.all_negative >= likely:
             self._x, self._radius, self._y = 0, 1.0, 1
         else:
             self._probed = int(np.argmax(law.members))
@@ -249,7 +245,7 @@ class MWMRAdversary(_Adversary):
     ----------
     hypotheses:
         A :class:`DistanceTableClass` with n rules.
-    T:
+    rounds:
         Number of rounds.
     target:
         The rule that stays perfect; default: the last one.
@@ -259,32 +255,34 @@ class MWMRAdversary(_Adversary):
     >>> from counterplay.strategic import MWMR, play
     >>> from counterplay.strategic.lab import DistanceTableClass
     >>> catalogue = DistanceTableClass(4)
-    >>> game = play(MWMR(catalogue, random_state=0), MWMRAdversary(catalogue, T=10))
+    >>> game = play(MWMR(catalogue, random_state=0), MWMRAdversary(catalogue, rounds=10))
     >>> len(game), game.mistakes <= 3
     (10, True)
     """
 
-    def __init__(self, hypotheses: DistanceTableClass, T: int, target: int | None = None) -> None:
+    def __init__(
+        self, hypotheses: DistanceTableClass, rounds: int, target: int | None = None
+    ) -> None:
         self.setting = FEATURES_AFTER
         self.hypotheses = hypotheses
-        self.T = check_int(T, "T", low=1)
+        self._rounds = check_int(rounds, "rounds", low=1)
         n = hypotheses.n
         last = n - 1 if target is None else check_int(target, "target", low=0, high=n - 1)
         self.target = last
-        self._plan: IntArray = worst_case_table(n, T)[1]
+        self._plan: IntArray = worst_case_table(n, rounds)[1]
         self.start()
 
     def __repr__(self) -> str:
-        return f"MWMRAdversary({self.hypotheses!r}, T={self.T})"
+        return f"MWMRAdversary({self.hypotheses!r}, rounds={self._rounds})"
 
     @property
     def rounds(self) -> int:
         """Number of rounds."""
-        return self.T
+        return self._rounds
 
     def restart(self, random_state: RandomState = None) -> None:
         """Begin with all rounds left."""
-        self._left = self.T
+        self._left = self._rounds
 
     def next_agent(self, learner: StrategicLearner) -> Any:
         """Make k of the m rules left wrong, the perfect one farthest away."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import rel_entr
 
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
@@ -146,9 +147,7 @@ def kl_divergence(p: ArrayLike, q: ArrayLike) -> float:
     a, b = check_float_array(p, "p", ndim=1), check_float_array(q, "q", ndim=1)
     if a.shape != b.shape:
         raise InvalidInputError(f"p and q must have the same length, got {a.size} and {b.size}")
-    if (b[a > 0] <= 0).any():
-        return float("inf")
-    return float((a[a > 0] * np.log(a[a > 0] / b[a > 0])).sum())
+    return float(rel_entr(a, b).sum())
 
 
 def bernoulli_kl(p: float, q: float) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -96,14 +97,16 @@ def star_instance(n: int) -> OnlineInstance:
     ----------
     Example 2.1, see docs/theory/02-strategic-finite.md.
     """
-    check_positive_int(n, "n")
+    return OnlineInstance("star", star_rules(check_positive_int(n, "n")), StarAdversary)
+
+
+def star_rules(n: int) -> FiniteMetricClass:
+    """Return n singletons on the leaves of a star."""
     dist = np.full((n + 1, n + 1), 2.0)
     dist[0, :] = dist[:, 0] = 1.0
     np.fill_diagonal(dist, 0.0)
-    leaves = np.hstack([np.zeros((n, 1), dtype=np.bool_), np.eye(n, dtype=np.bool_)])
-    return OnlineInstance(
-        "star", FiniteMetricClass(dist, leaves, check_metric=False), StarAdversary
-    )
+    leaves = np.eye(n, n + 1, k=1, dtype=np.bool_)
+    return FiniteMetricClass(dist, leaves, check_metric=False)
 
 
 def online_lb_instance(n: int) -> OnlineInstance:
@@ -151,40 +154,29 @@ def online_lb_instance(n: int) -> OnlineInstance:
     )
 
 
-def mwmr_worst_case(n: int, T: int) -> OnlineInstance:
-    """Return the exact worst case of MWMR in T rounds: an adversary that plays the optimal k.
+def mwmr_worst_case(n: int, rounds: int) -> OnlineInstance:
+    """Return the exact worst case of MWMR in a number of rounds: an adversary with the optimal k.
 
     With t rounds and m rules left, exactly k(t, m) rules are wrong on the agent; k comes from the
-    dynamic programme of :func:`counterplay.strategic.worst_case_mistakes`.
+    dynamic programme of :func:`counterplay.strategic.lab.mwmr_worst_mistakes`.
 
     Parameters
     ----------
     n:
         Number of rules.
-    T:
+    rounds:
         Number of rounds.
 
     Examples
     --------
     >>> import numpy as np
     >>> from counterplay.strategic import MWMR, play
-    >>> from counterplay.strategic.lab import worst_case_mistakes
+    >>> from counterplay.strategic.lab import mwmr_worst_mistakes
     >>> instance = mwmr_worst_case(16, 16)
     >>> runs = [play(MWMR(instance.hypotheses, random_state=i), instance.adversary()).mistakes
     ...         for i in range(200)]
-    >>> abs(np.mean(runs) - worst_case_mistakes(16, 16)[-1]) < 0.5
+    >>> abs(np.mean(runs) - mwmr_worst_mistakes(16, 16)[-1]) < 0.5
     np.True_
     """
-    check_positive_int(n, "n")
-    check_positive_int(T, "T")
-    return OnlineInstance("worst case of MWMR", DistanceTableClass(n), _Worst(T))
-
-
-@dataclass(frozen=True)
-class _Worst:
-    """Makes the adversary for a fixed number of rounds (a class, so that it can be pickled)."""
-
-    T: int
-
-    def __call__(self, hypotheses: DistanceTableClass, **options: Any) -> MWMRAdversary:
-        return MWMRAdversary(hypotheses, self.T, **options)
+    make = partial(MWMRAdversary, rounds=check_positive_int(rounds, "rounds"))
+    return OnlineInstance("worst case of MWMR", DistanceTableClass(n), make)

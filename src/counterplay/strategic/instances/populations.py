@@ -2,7 +2,7 @@
 
 Every population is realizable by its rule ``target``; the exact loss of any union of rules is a
 formula, so learners are judged without noise. ``smoothing`` gives the mixtures used inside the
-proofs, which are not realizable. The generators are in the module beside this one.
+proofs, which are not realizable.
 
 Source: Theorem 2.5, Theorem 2.7, see docs/theory/02-strategic-finite.md.
 """
@@ -13,7 +13,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,6 +32,7 @@ from counterplay.strategic.agents import Agents
 from counterplay.strategic.applicants import Population
 from counterplay.strategic.classes import DistanceTableClass, HypothesisClass
 from counterplay.strategic.finite_classes import FiniteMetricClass
+from counterplay.strategic.instances.online import star_rules
 from counterplay.strategic.permutation_class import PermutationMetricClass
 from counterplay.strategic.predictors import AllNegative, PositiveSet, Predictor, UnionPredictor
 from counterplay.strategic.union_sampling import UnionSamplingLearner
@@ -39,11 +40,22 @@ from counterplay.strategic.union_sampling import UnionSamplingLearner
 
 @dataclass(frozen=True)
 class HardPopulation(Population):
-    """Common part of the hard populations; made by the generators of this module."""
+    """Common part of the hard populations."""
 
     n: int
-    target: int
+    target: int = field(default=0, kw_only=True)
     hypotheses: HypothesisClass = field(init=False, repr=False)
+    fewest: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        check_int(self.n, "n", low=self.fewest)
+        check_int(self.target, "target", low=0, high=self.n - 1)
+        check_real(getattr(self, "smoothing", 0.0), "smoothing", low=0.0, high=1.0)
+        object.__setattr__(self, "hypotheses", self._catalogue())
+
+    @abstractmethod
+    def _catalogue(self) -> HypothesisClass:
+        """Check the remaining parameters and return the rules."""
 
     @abstractmethod
     def union_loss(self, size: int, has_target: bool) -> float:
@@ -88,20 +100,27 @@ class HardPopulation(Population):
     def _accepts_everybody(self, predictor: PositiveSet) -> bool:
         raise NotImplementedError
 
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
-
 
 @dataclass(frozen=True)
 class ProperInstance(HardPopulation):
-    """The population of :func:`proper_lb_instance`.
+    """The population on which a single rule as output costs n / eps agents.
+
+    With probability 3 n eps an agent is positive and sits on a random permutation of (0..n-1)/z;
+    she reaches every basis vector but the one of her zero entry (and that one, too, if it is the
+    target's). Every single wrong rule errs with probability 3 eps, any two rules together never.
+
+    Parameters
+    ----------
+    n:
+        Number of rules, at least 3.
+    eps:
+        With 3 n eps <= 1.
+    target:
+        The perfect rule.
 
     Examples
     --------
-    One wrong rule costs 3 eps, any two rules together cost nothing.
-
-    >>> from counterplay.strategic.instances import proper_lb_instance
-    >>> population = proper_lb_instance(8, eps=0.01, target=0)
+    >>> population = ProperInstance(8, eps=0.01, target=0)
     >>> population.union_loss(1, has_target=False), population.union_loss(2, has_target=False)
     (0.03, 0.0)
 
@@ -112,12 +131,11 @@ class ProperInstance(HardPopulation):
 
     eps: float
     hypotheses: PermutationMetricClass = field(init=False, repr=False)
+    fewest: ClassVar[int] = 3
 
-    def __post_init__(self) -> None:
-        check_int(self.n, "n", low=3)
-        check_int(self.target, "target", low=0, high=self.n - 1)
+    def _catalogue(self) -> PermutationMetricClass:
         _check_feasible(self.eps, 3 * self.n, "3 n")
-        self._set("hypotheses", PermutationMetricClass(self.n))
+        return PermutationMetricClass(self.n)
 
     def union_loss(self, size: int, has_target: bool) -> float:
         """Return 3 eps for one wrong rule, 0 otherwise."""
@@ -153,14 +171,26 @@ class ProperInstance(HardPopulation):
 
 @dataclass(frozen=True)
 class ConservativeInstance(HardPopulation):
-    """The population of :func:`conservative_lb_instance`.
+    """The population on which reported features alone teach little.
+
+    Agents sit on random permutations; positives reach everything, negatives (probability 6 eps)
+    every basis vector closer than the target's.
+
+    Parameters
+    ----------
+    n:
+        Number of rules, at least 2.
+    eps:
+        With 6 eps <= 1.
+    target:
+        The perfect rule.
+    smoothing:
+        Share of negatives who just reach the perfect rule, used inside the proof only.
 
     Examples
     --------
-    >>> from counterplay.strategic.instances import conservative_lb_instance
-    >>> population = conservative_lb_instance(8, eps=0.01, target=0)
-    >>> population.union_loss(1, has_target=False), round(population.union_loss(4, True), 4)
-    (0.03, 0.045)
+    >>> ConservativeInstance(16, eps=0.01, target=3).space_loss(16)  # doctest: +ELLIPSIS
+    0.0380...
 
     References
     ----------
@@ -168,15 +198,12 @@ class ConservativeInstance(HardPopulation):
     """
 
     eps: float
-    smoothing: float = 0.0
+    smoothing: float = field(default=0.0, kw_only=True)
     hypotheses: PermutationMetricClass = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        check_int(self.n, "n", low=2)
-        check_int(self.target, "target", low=0, high=self.n - 1)
+    def _catalogue(self) -> PermutationMetricClass:
         _check_feasible(self.eps, 6, "6")
-        check_real(self.smoothing, "smoothing", low=0.0, high=1.0)
-        self._set("hypotheses", PermutationMetricClass(self.n))
+        return PermutationMetricClass(self.n)
 
     def union_loss(self, size: int, has_target: bool) -> float:
         """Return 6 eps k/(k+1) without the perfect rule, 6 eps (k-1)/k with it."""
@@ -213,14 +240,26 @@ class ConservativeInstance(HardPopulation):
 
 @dataclass(frozen=True)
 class BlindInstance(HardPopulation):
-    """The population of :func:`blind_lb_instance`.
+    """The population on which learning without feedback is a bandit problem.
+
+    Star metric; a positive agent at the centre, and with probability 3 eps each a negative agent at
+    every leaf but the target's.
+
+    Parameters
+    ----------
+    n:
+        Number of rules, at least 2.
+    eps:
+        With 3 (n - 1) eps <= 1.
+    target:
+        The perfect rule.
+    smoothing:
+        Share of negatives at the target's leaf, used inside the proof only.
 
     Examples
     --------
-    >>> from counterplay.strategic.instances import blind_lb_instance
-    >>> population = blind_lb_instance(8, eps=0.01, target=0)
-    >>> population.union_loss(3, has_target=True)
-    0.06
+    >>> BlindInstance(8, eps=0.01, target=3).space_loss(8, size=1)
+    0.02625
 
     References
     ----------
@@ -228,17 +267,12 @@ class BlindInstance(HardPopulation):
     """
 
     eps: float
-    smoothing: float = 0.0
+    smoothing: float = field(default=0.0, kw_only=True)
     hypotheses: FiniteMetricClass = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        from counterplay.strategic.instances.online import star_instance
-
-        check_int(self.n, "n", low=2)
-        check_int(self.target, "target", low=0, high=self.n - 1)
+    def _catalogue(self) -> FiniteMetricClass:
         _check_feasible(self.eps, 3 * (self.n - 1), "3 (n - 1)")
-        check_real(self.smoothing, "smoothing", low=0.0, high=1.0)
-        self._set("hypotheses", star_instance(self.n).hypotheses)
+        return star_rules(self.n)
 
     def union_loss(self, size: int, has_target: bool) -> float:
         """Return 3 eps for every wrong rule in the union."""
@@ -267,33 +301,42 @@ class BlindInstance(HardPopulation):
 
 @dataclass(frozen=True)
 class NonBallInstance(HardPopulation):
-    """The population of :func:`nonball_lb_instance`.
+    """The population that is hard in every setting because manipulation sets are arbitrary.
+
+    All agents stand at point 0. Positives reach everything; a negative agent (probability 6 eps)
+    reaches the rules that precede the target in a random order. Play it with ``tie="random"``: a
+    fixed tie rule leaks the target (Theorem 2.9 and corollary 2.1).
+
+    Parameters
+    ----------
+    n:
+        Number of rules, at least 2.
+    eps:
+        With 6 eps <= 1.
+    target:
+        The perfect rule.
+    smoothing:
+        Share of negatives who reach exactly the perfect rule, used inside the proof only.
 
     Examples
     --------
-    >>> from counterplay.strategic.instances import nonball_lb_instance
-    >>> population = nonball_lb_instance(8, eps=0.01, target=0)
-    >>> round(population.union_loss(2, has_target=False), 4)
-    0.04
+    >>> NonBallInstance(8, eps=0.01, target=3).sample(5, random_state=0)
+    Agents(5 agents with sets, 3 positive)
 
     References
     ----------
-    Theorem 2.9 and corollary 2.1, see docs/theory/02-strategic-finite.md.
+    Theorem 2.9, Theorem 2.9 and corollary 2.1, see docs/theory/02-strategic-finite.md.
     """
 
     eps: float
-    smoothing: float = 0.0
+    smoothing: float = field(default=0.0, kw_only=True)
     has_balls = False
     hypotheses: FiniteMetricClass = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        check_int(self.n, "n", low=2)
-        check_int(self.target, "target", low=0, high=self.n - 1)
+    def _catalogue(self) -> FiniteMetricClass:
         _check_feasible(self.eps, 6, "6")
-        check_real(self.smoothing, "smoothing", low=0.0, high=1.0)
         discrete = 1.0 - np.eye(self.n + 1)
-        rules = np.hstack([np.zeros((self.n, 1), dtype=np.bool_), np.eye(self.n, dtype=np.bool_)])
-        self._set("hypotheses", FiniteMetricClass(discrete, rules, check_metric=False))
+        return FiniteMetricClass(discrete, star_rules(self.n).positive, check_metric=False)
 
     def union_loss(self, size: int, has_target: bool) -> float:
         """Return 6 eps k/(k+1) without the perfect rule, 6 eps (k-1)/k with it."""
@@ -334,28 +377,43 @@ class NonBallInstance(HardPopulation):
 
 @dataclass(frozen=True)
 class SparseWrong(HardPopulation):
-    """The population of :func:`sparse_wrong`.
+    """The population on which only a small random share of the rules errs on each agent.
+
+    It separates right from wrong implementations of union sampling: with ``label=0`` single rules
+    learn too slowly, with ``label=1`` a single rule as output is much worse than a pair
+    (Proposition 2.E).
+
+    Parameters
+    ----------
+    n:
+        Number of rules, at least 3.
+    share:
+        ceil(share n) rules err on each agent, never the perfect one.
+    label:
+        Label of all agents: 0 (the nearest rules err) or 1 (the farthest).
+    target:
+        The perfect rule.
 
     Examples
     --------
-    >>> from counterplay.strategic.instances import sparse_wrong
-    >>> population = sparse_wrong(1024, share=0.01, label=1)
-    >>> round(population.space_loss(1024, 2), 5), round(population.space_loss(1024, 1), 5)
-    (0.00012, 0.01074)
+    >>> population = SparseWrong(100, share=0.05, label=0)
+    >>> people = population.sample(4, random_state=0)
+    >>> people.losses(population.hypotheses).sum(axis=1)
+    array([5, 5, 5, 5])
     """
 
     share: float
-    label: int
+    label: Literal[0, 1] = 0
     hypotheses: DistanceTableClass = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        check_int(self.n, "n", low=3)
-        check_int(self.target, "target", low=0, high=self.n - 1)
+    fewest: ClassVar[int] = 3
+
+    def _catalogue(self) -> DistanceTableClass:
         check_open_fraction(self.share, "share")
         check_choice(self.label, "label", (0, 1))
         if self.wrong > self.n - 1:
             raise InvalidInputError(f"share = {self.share:g} leaves no room for the perfect rule")
-        self._set("hypotheses", DistanceTableClass(self.n))
+        return DistanceTableClass(self.n)
 
     @property
     def wrong(self) -> int:

@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.contribution.training import (
-    MLP,
-    FedAvg,
-    IndividualTraining,
-    MWFed,
+from counterplay.contribution.defectors.cohort import DIGIT_NOISE
+from counterplay.contribution.lab import (
+    DigitsNetwork,
+    PooledTraining,
     defection_curve,
     noisy_digits,
     pretrain,
     pretraining_digits,
-    run_keys,
 )
-from counterplay.contribution.training.cohort import DIGIT_NOISE
+from counterplay.core.draws import run_keys
 from counterplay.core.figures import PALETTE, panels
 from counterplay.core.stats import Interval, clopper_pearson, mean_interval
 from counterplay.core.validation import BoolArray, FloatArray
+from counterplay.federated import FedAvg, MWFed
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.studies.verdicts import at_least
 
@@ -38,6 +37,7 @@ SHARES = (1.0, 0.05, 0.01)
 ALL_SHARES = (1.0, 0.9, 0.75, 0.5, 0.25, 0.05, 0.01)
 ROUNDS = tuple(range(0, 51, 10))
 ALGORITHMS = ("FedAvg", "MWFed")
+TRAININGS = (PooledTraining(FedAvg()), PooledTraining(MWFed(growth=4.0)))
 SOLO_SHARES = (1.0, 0.05)
 SOLO_EVERY = 3  # training alone varies little: every third block is enough
 SEED = 411
@@ -54,12 +54,12 @@ def cell(params: Params, seed: int) -> Record:
     """Train one block under everything and count satisfied defectors, round by round."""
     block = int(params["block"] or 0)
     keys = run_keys(SEED, RUNS, first=RUNS * block)
-    cohort, network = noisy_digits(keys), MLP()
+    cohort, network = noisy_digits(keys), DigitsNetwork()
     start = pretrain(network, *pretraining_digits(SEED), keys, steps=25)
     shares = SHARES if params["shares"] == "3" else ALL_SHARES
     record: dict[str, float | str] = {"runs": RUNS}
-    for algorithm in (FedAvg(rounds=50), MWFed(rounds=50)):
-        curve = defection_curve(algorithm, network, cohort, start, fractions=shares)
+    for training in TRAININGS:
+        curve = defection_curve(training, network, cohort, start, fractions=shares)
         hard = curve.defector < 2
         for f, share in enumerate(shares):
             for t in ROUNDS:
@@ -76,7 +76,7 @@ def cell(params: Params, seed: int) -> Record:
         alone = cohort
         for party in range(4):
             alone = alone.defect(party, share)
-        history = IndividualTraining(rounds=50).fit(network, alone, start)
+        history = PooledTraining(batch_size=256).fit_alone(network, alone, start)
         accuracy = history.accuracy.reshape(RUNS, 4, -1).mean(axis=0)
         for party in range(4):
             for t in ROUNDS:
@@ -184,11 +184,11 @@ def cell_of_eight(params: Params, seed: int) -> Record:
     """Train one block under both algorithms; outcomes of single runs as text."""
     parties, block, runs = (int(params[name] or 0) for name in ("agents", "block", "runs"))
     keys = run_keys(SEED_OF_EIGHT, runs, first=runs * block)
-    cohort, network = noisy_digits(keys, NOISE[parties]), MLP()
+    cohort, network = noisy_digits(keys, NOISE[parties]), DigitsNetwork()
     start = pretrain(network, *pretraining_digits(SEED_OF_EIGHT), keys, steps=25)
     record: dict[str, float | str] = {}
-    for algorithm in (FedAvg(rounds=50), MWFed(rounds=50)):
-        curve = defection_curve(algorithm, network, cohort, start, fractions=SMALL)
+    for training in TRAININGS:
+        curve = defection_curve(training, network, cohort, start, fractions=SMALL)
         for f, share in enumerate(SMALL):
             record[f"{curve.algorithm}_{share:g}"] = _as_text(curve.at[f, :, -1])
         drawn = curve.drawn.sum(axis=(0, 1))

@@ -6,15 +6,17 @@ intervals. Source: "The experiment of the chapter", see docs/theory/04-contribut
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import numpy as np
 
-from counterplay.contribution.training import SearchResult
+from counterplay.contribution.lab import SearchResult
 from counterplay.core.figures import PALETTE, figure_style, panels
+from counterplay.core.files import read_limited
+from counterplay.core.records import LIMIT, Fraction, Positive, read_json, to_record
 from counterplay.core.stats import Interval, clopper_pearson, mean_interval
 from counterplay.errors import InvalidInputError
 from counterplay.studies.contribution.defection_digits import success_bars
@@ -24,15 +26,49 @@ from counterplay.studies.verdicts import at_least
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMAT = "counterplay-contribution-emnist-1"
 PARTIES = ("all hard", "90 % hard", "90 % easy", "all easy")
 
 
+class _Cell(msgspec.Struct):
+    algorithm: Literal["FedAvg", "MWFed"]
+    fraction: Fraction
+    defector: tuple[int, ...]
+    satisfied_at_end: tuple[int, ...]
+    satisfied_by_round: tuple[float, ...]
+
+
+class _Solo(msgspec.Struct):
+    fraction: Fraction
+    accuracy: tuple[tuple[float, ...], ...]
+
+
+class _Search(msgspec.Struct):
+    steps: Positive
+    lr: tuple[float, ...]
+    batch_size: tuple[int, ...]
+    accuracy: tuple[float, ...]
+
+
+class _Results(msgspec.Struct):
+    """What the figures and verdicts read; the file holds more."""
+
+    format: Literal["counterplay-contribution-emnist-1"]
+    rounds: Positive
+    runs: Positive
+    threshold: Fraction
+    cells: tuple[_Cell, ...]
+    solo: tuple[_Solo, ...]
+    device: str = "unknown"
+    eight: tuple[_Cell, ...] = ()
+    search: _Search | None = None
+    speed: dict[str, Any] = {}
+
+
 def load_emnist_results(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the file that the GPU script wrote."""
-    data: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-    if data.get("format") != FORMAT:
-        raise InvalidInputError(f"{path} was not written by benchmarks/gpu_contribution.py")
+    """Read the file that benchmarks/gpu_contribution.py wrote."""
+    what = f"{Path(path).name[:80]}, the results of benchmarks/gpu_contribution.py,"
+    data: dict[str, Any] = read_json(read_limited(path, what=what, limit=LIMIT), what=what)
+    to_record(data, _Results, what=what)
     return data
 
 
@@ -77,7 +113,7 @@ def emnist_verdicts(path: str | os.PathLike[str], share: float = 0.25) -> list[V
                 speed["ratio"],
                 5.0,
                 what=f"{speed['ratio_plain']:.2f} times as fast as plain torch on "
-                f"{data['device']}; as the same code one by one",
+                f"{data.get('device', 'unknown')}; as the same code one by one",
             )
         )
     return found

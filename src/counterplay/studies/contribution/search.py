@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.contribution.training import (
-    MLP,
+from counterplay.contribution.defectors.pretraining import accuracy_on
+from counterplay.contribution.lab import (
+    DigitsNetwork,
     SearchResult,
     pretrain,
     pretraining_digits,
     random_search,
-    run_keys,
 )
-from counterplay.contribution.training.pretraining import accuracy_on
+from counterplay.core.draws import run_keys
 from counterplay.core.figures import panels
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.studies.verdicts import at_most
@@ -38,11 +38,11 @@ def cell(params: Params, seed: int) -> Record:
     other, labels = pretraining_digits(902)
     held = (other[:2000], labels[:2000])
     block = int(params["block"] or 0)
-    found = random_search(MLP(), X, y, held, draws=BLOCK, steps=STEPS, seed=block)
-    ours = pretrain(
-        MLP(), X, y, run_keys(950 + block, 4), steps=STEPS, lr=OURS[0], batch_size=OURS[1]
-    )
-    record: dict[str, float] = {"ours": float(accuracy_on(MLP(), ours, *held).mean())}
+    network = DigitsNetwork()
+    found = random_search(network, X, y, held, draws=BLOCK, steps=STEPS, seed=block)
+    keys = run_keys(950 + block, 4)
+    ours = pretrain(network, X, y, keys, steps=STEPS, step_size=OURS[0], batch_size=OURS[1])
+    record: dict[str, float] = {"ours": float(accuracy_on(network, ours, *held).mean())}
     for n in range(BLOCK):
         record[f"lr_{n}"] = float(found.lr[n])
         record[f"batch_{n}"] = int(found.batch_size[n])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from counterplay.core.figures import PALETTE
 from counterplay.core.stats import mean_interval
 from counterplay.studies.study import Params, Verdict
+from counterplay.studies.verdicts import covers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,8 +47,7 @@ def draw_means(
 
 def on_curve(claim: str, statement: str, values: Any, exact: float) -> Verdict:
     """The exact value lies in the interval of the mean (at level 0.9999)."""
-    interval = mean_interval(values, 0.9999)
-    return Verdict(claim, statement, str(interval), f"{exact:.4f}", exact in interval)
+    return covers(claim, statement, mean_interval(values, 0.9999), exact)
 
 
 def wrapped(base: Any, group: Any, X: Any, y: Any, *, on_conflict: Any = "raise") -> dict[str, Any]:

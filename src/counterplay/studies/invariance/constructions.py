@@ -203,10 +203,10 @@ def helps_figure(frame: pd.DataFrame) -> Figure:
     figure, (ax,) = panels(1)
     draw_means(ax, frame, "m", {"erm": "ERM", "da": "augmentation"})
     grid = np.geomspace(2, frame["m"].max(), 40).astype(int)
-    # The formula is about the light points; the heavy one is unseen with chance (16 eps)^m.
-    heavy = (1 - 16 * EPS) / 2 * (16 * EPS) ** grid.astype(float)
-    light = np.array([bounds.blind_error(21, EPS, int(m)) for m in grid])
-    ax.plot(grid, light + heavy, label="exact, blind", **THEORY)
+    exact = [
+        bounds.blind_error(21, EPS, int(m)) + bounds.blind_heavy_error(EPS, int(m)) for m in grid
+    ]
+    ax.plot(grid, exact, label="exact, blind", **THEORY)
     ax.set(xscale="log", xlabel="number of samples", ylabel="error", ylim=(-0.003, None))
     plain_ticks(ax, (2, 5, 10, 20, 40, 80, 160))
     ax.legend()

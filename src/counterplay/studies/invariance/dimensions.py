@@ -13,6 +13,7 @@ import numpy as np
 from counterplay.core.figures import PALETTE, panels
 from counterplay.studies.invariance.common import EPS
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_least
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,11 +90,12 @@ def dimension_verdicts(frame: pd.DataFrame) -> list[Verdict]:
     """Order of the dimensions, and mu at least dim / 2."""
     ordered = bool(((frame["VCo"] <= frame["VCao"]) & (frame["VCao"] <= frame["VCdim"])).all())
     known = frame.dropna(subset=["mu"])
-    half = bool((known["mu"] >= known["dim"] / 2 - 1e-9).all())
+    above = float((known["mu"] - known["dim"] / 2).min())
     return [
         Verdict("11.01", "VCo <= VCao <= VCdim, with the values of the theory.",
                 "all constructions", "holds", ordered and bool(frame["agrees"].all())),
-        Verdict("11.09", "mu is at least half of dim.", "all small constructions", "holds", half),
+        at_least("11.09", "mu is at least half of dim.", above, 0, slack=1e-9,
+                 what="smallest difference"),
     ]  # fmt: skip
 
 

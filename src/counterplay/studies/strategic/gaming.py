@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.strategic import gaming_report, rethreshold
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import equals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,15 +83,14 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     honest = frame[frame["model"] == "re-thresholded logistic"]["honest"].to_numpy()[:, None]
     naive = _values(frame, "logistic regression", "accuracy")
     forest = [_values(frame, "random forest", f"accuracy{end}") for end in ("_low", "", "_high")]
-    gap = float(np.abs(ready - honest).max())
     return [
-        Verdict(
+        equals(
             "02.36",
             "Among applicants who move, the re-thresholded model has the honest accuracy of the "
             "original, at every radius.",
-            f"largest difference {gap:.2g}",
-            "0",
-            gap == 0,
+            float(np.abs(ready - honest).max()),
+            0.0,
+            what="largest difference",
         ),
         Verdict(
             "02.34",

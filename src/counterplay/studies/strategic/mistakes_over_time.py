@@ -12,7 +12,7 @@ from scipy import stats
 
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.strategic import MWMR, bounds, instances, play
-from counterplay.strategic.lab import SequentialElimination, worst_case_mistakes
+from counterplay.strategic.lab import SequentialElimination, mwmr_worst_mistakes
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     verdicts = []
     for n in (16, 64):
         runs = _mean_curve(frame, n)
-        worst = worst_case_mistakes(n, n * n)[_times(n)]
+        worst = mwmr_worst_mistakes(n, n * n)[_times(n)]
         error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
         error = np.maximum(error, 1 / len(runs))  # all runs may agree by chance
         excess = float((runs.mean(axis=0) - 4 * error - worst).max())
@@ -109,7 +109,7 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
             "02.09",
             "A secret random order against a target fixed in advance: mistakes uniform on 0..15.",
             f"chi-square p = {p:.3f}, mean {fixed @ np.arange(16) / fixed.sum():.2f}",
-            "p > 0.001, mean 7.5",
+            f"p > 0.001, mean {bounds.random_order_mistakes(16):g}",
             p > 0.001,
         )
     )
@@ -132,7 +132,7 @@ def _draw_curves(ax: Axes, frame: pd.DataFrame, n: int) -> None:
     ax.fill_between(times, low, high, color=PALETTE[0], alpha=0.2, linewidth=0)
     ax.plot(times, runs.mean(axis=0), "o", color=PALETTE[0], markersize=4, label="MWMR, mean")
     t = np.arange(1, n * n + 1)
-    ax.plot(t, worst_case_mistakes(n, n * n)[1:], color=PALETTE[1], label="exact worst case")
+    ax.plot(t, mwmr_worst_mistakes(n, n * n)[1:], color=PALETTE[1], label="exact worst case")
     ax.plot(t, [bounds.mwmr_mistakes(n, int(s)) for s in t], label="sqrt(4 T ln n)", **THEORY)
     refined = [bounds.mwmr_mistakes(n, int(s), "refined") for s in t]
     ax.plot(t, refined, label="sqrt(2 T ln n)", **{**THEORY, "linestyle": ":"})

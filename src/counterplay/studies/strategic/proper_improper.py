@@ -37,7 +37,7 @@ def _cell(params: Params, seed: int) -> Record:
     n = int(params["n"] or 0)
     rng = np.random.default_rng(seed)
     target = int(rng.integers(n))
-    population = instances.proper_lb_instance(n, EPS, target)
+    population = instances.ProperInstance(n, EPS, target=target)
     pair = UnionSamplingLearner(population.hypotheses, random_state=rng.spawn(1)[0])
     probe = QuantileProbe(population.hypotheses, random_state=rng.spawn(1)[0])
     after = ApplicantStream(population, "features_after", random_state=rng.spawn(1)[0])

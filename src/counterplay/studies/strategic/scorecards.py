@@ -79,7 +79,7 @@ def _cell(params: Params, seed: int) -> Record:
         "typical": float(np.median(losses)),
     }
     for name, (setting, make) in PLAYERS.items():
-        learner = make(rules, rng.spawn(1)[0], "raise")
+        learner = make(rules, random_state=rng.spawn(1)[0])
         applicants = Applicants(stream, setting)
         applicants.start()
         played = mistakes = 0

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -37,6 +38,7 @@ PHASES = {
 """Table 9.1: label rate ``a`` and the experts' rates ``b`` in every phase."""
 
 
+@checked
 def classification_losses(a: Number, b: Number) -> tuple[Number, Number]:
     """Losses of an expert that predicts negative with probability ``b``.
 
@@ -53,6 +55,7 @@ def classification_losses(a: Number, b: Number) -> tuple[Number, Number]:
     return missed + a * (1 - b), missed
 
 
+@checked
 def impossibility_worlds(rounds: int) -> tuple[Instance, Instance]:
     """Two worlds that look alike until half time (Theorem 9.1); ``c = 1/16``.
 
@@ -88,6 +91,7 @@ def _phase(name: str, rounds: int) -> tuple[FloatArray, FloatArray]:
     return np.tile(losses[:, 0], (rounds, 1)), np.tile(losses[:, 1], (rounds, 1))
 
 
+@checked
 def burst_pair(rounds: int, alpha: float, delta: float = 0.25) -> Instance:
     """Two experts with one burst each (Theorem 9.2); ``c = 0``.
 
@@ -124,6 +128,7 @@ def burst_pair(rounds: int, alpha: float, delta: float = 0.25) -> Instance:
     return Instance(l1, l2, 0.0, delta, alpha, {"m": m})
 
 
+@checked
 class SwitchTax(AdaptiveSecondary):
     """An expert costs only ``c`` once it has been played in all of the last ``B`` rounds.
 
@@ -178,6 +183,7 @@ class SwitchTax(AdaptiveSecondary):
         return out
 
 
+@checked
 def adaptive_switch_tax(
     rounds: int, alpha: float, K: int, c: float, delta: float, random_state: RandomState = None
 ) -> Instance:
@@ -215,6 +221,7 @@ def adaptive_switch_tax(
     return Instance(l1, tax, c, delta, alpha, {"B": B})
 
 
+@checked
 def cumulative_trap(
     rounds: int, alpha: float, c: float, world: int, random_state: RandomState = None
 ) -> Instance:
@@ -305,6 +312,7 @@ def _rewrite_past(l1: FloatArray, M: int, rng: np.random.Generator) -> bool:
     return good
 
 
+@checked
 def deactivation_ladder(
     rounds: int, alpha: float, K: int, c: float = 0.2, delta: float = 0.5
 ) -> Instance:

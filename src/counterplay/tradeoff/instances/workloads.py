@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -21,6 +22,7 @@ from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.model import EpochGrid, Instance
 
 
+@checked
 def calm(
     rounds: int,
     alpha: float,
@@ -46,6 +48,7 @@ def calm(
     )
 
 
+@checked
 def burst(
     rounds: int, alpha: float, K: int, N: int = 3, c: float = 0.2, delta: float = 0.5
 ) -> Instance:
@@ -81,6 +84,7 @@ def burst(
     return Instance(l1, l2, rate, delta, alpha, {"resets": tuple(resets.tolist()), "B": grid.B})
 
 
+@checked
 def prefix_star(
     rounds: int, alpha: float, K: int, T_h: int, c: float = 0.2, delta: float = 0.5
 ) -> Instance:
@@ -104,6 +108,7 @@ def prefix_star(
     return Instance(l1, l2, c, delta, alpha, {"T_h": life})
 
 
+@checked
 def staggered(rounds: int, alpha: float, K: int, c: float = 0.2, delta: float = 0.5) -> Instance:
     """All experts but the last are useless and are switched off one by one, evenly spaced.
 
@@ -136,6 +141,7 @@ def _excess_until(last_round: int, budget: float, c: float) -> float:
     return excess
 
 
+@checked
 def random_bounded(
     rounds: int, K: int, c: float, threshold: float, random_state: RandomState = None
 ) -> Instance:

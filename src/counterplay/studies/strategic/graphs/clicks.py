@@ -19,6 +19,7 @@ from counterplay.core.validation import IntArray
 from counterplay.strategic.lab import NeighborhoodLearner
 from counterplay.studies.strategic.graphs.common import errorbars, whole
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_least, at_most
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,19 +86,19 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     last = _VISITS[-1]
     proxy, every = frame[f"proxy{last}"], frame[f"every{last}"]
     return [
-        Verdict(
+        at_most(
             "03.26",
             f"After {last} visits the sets of least proxy loss are mostly exactly right.",
-            f"wrong for {mean_interval(proxy)} of the visitors",
-            "<= 0.1",
-            mean_interval(proxy).high <= 0.1,
+            mean_interval(proxy).high,
+            0.1,
+            what=f"wrong for {mean_interval(proxy)} of the visitors, at most",
         ),
-        Verdict(
+        at_least(
             "03.26",
             "Recommending every clicked item gets worse with more visits.",
-            f"wrong for {mean_interval(every)} of the visitors",
-            ">= 0.8",
-            mean_interval(every).low >= 0.8,
+            mean_interval(every).low,
+            0.8,
+            what=f"wrong for {mean_interval(every)} of the visitors, at least",
         ),
     ]
 

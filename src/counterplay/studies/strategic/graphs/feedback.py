@@ -5,15 +5,14 @@ Source: "Measured", see docs/theory/03-strategic-infinite.md.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
-from counterplay.core.online import SOA
 from counterplay.strategic import bounds, instances, play
 from counterplay.strategic.lab import (
+    SOA,
     BiasedMajorityVote,
     Red2OnlineFI,
     Red2OnlinePMF,
@@ -62,23 +61,25 @@ def _feedback_cell(params: Params, seed: int) -> Record:
 
 def _feedback_verdicts(frame: pd.DataFrame) -> list[Verdict]:
     parts = {kind: part.set_index("k")["mistakes"] for kind, part in frame.groupby("kind")}
-    fi_right = all(m == int(math.log2(int(k))) for k, m in parts["fi"].items())
-    pmf_right = all(m == k for k, m in parts["pmf"].items())
+    code = {
+        k: instances.binary_code_instance(int(k)).expected["induced"] for k in parts["fi"].index
+    }
+    star = {k: instances.star_singletons(int(k)).expected["lower"] + 1 for k in parts["pmf"].index}
     trap = frame[frame["kind"] == "trap"]
     return [
         Verdict(
             "03.09",
             "Known graph: exactly log2 k mistakes on the code instance.",
             ", ".join(str(int(m)) for m in parts["fi"]),
-            "1, 2, 3, 4, 5, 6",
-            fi_right,
+            ", ".join(str(m) for m in code.values()),
+            parts["fi"].to_dict() == code,
         ),
         Verdict(
             "03.09",
             "Hidden features: exactly k mistakes on the two-way star.",
             ", ".join(str(int(m)) for m in parts["pmf"]),
-            "2, 4, 8, 16, 32, 64",
-            pmf_right,
+            ", ".join(str(m) for m in star.values()),
+            parts["pmf"].to_dict() == star,
         ),
         Verdict(
             "03.12",

@@ -11,9 +11,9 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.online import SOA
 from counterplay.strategic import GraphApplicants, bounds, play
 from counterplay.strategic.lab import (
+    SOA,
     AgnosticCoverHedge,
     HedgeOverH,
     stackelberg_regret,

@@ -17,9 +17,15 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, panels
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.online import SOA, Halving
 from counterplay.strategic import ManipulationGraph, instances, play
-from counterplay.strategic.lab import FiniteERM, Red2OnlineFI, Red2OnlinePMF, UnknownGraphOnline
+from counterplay.strategic.lab import (
+    SOA,
+    FiniteERM,
+    Halving,
+    Red2OnlineFI,
+    Red2OnlinePMF,
+    UnknownGraphOnline,
+)
 from counterplay.studies.strategic.graphs.common import whole
 from counterplay.studies.strategic.graphs.noise import noise_cell
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict

@@ -12,7 +12,7 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.finite_class import FiniteClass
-from counterplay.strategic import ManipulationGraph, instances
+from counterplay.strategic import ManipulationGraph, bounds, instances
 from counterplay.strategic.lab import FiniteERM
 from counterplay.studies.strategic.graphs.common import errorbars, whole
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
@@ -56,18 +56,13 @@ def _sample_cell(params: Params, seed: int) -> Record:
     return record
 
 
-def _law(s: int, T: int) -> float:
-    """Expected error of any rule that fits T random centres out of s."""
-    return 0.5 * (1 - 1 / s) ** T
-
-
 def _sample_verdicts(frame: pd.DataFrame) -> list[Verdict]:
     inside = total = 0
     naive = []
     for (k, d), part in frame.groupby(["k", "d"]):
         s = int(d) * int(math.log2(int(k)))
         for i in range(len(_SHARES)):
-            law = _law(s, int(part[f"T{i}"].iloc[0]))
+            law = bounds.code_error(s, int(part[f"T{i}"].iloc[0]))
             error = math.sqrt(law / (len(part) * int(part["runs"].iloc[0])))  # variance <= mean
             inside += abs(float(part[f"loss{i}"].mean()) - law) <= 4 * error
             total += 1
@@ -104,7 +99,7 @@ def _sample_figure(frame: pd.DataFrame) -> Figure:
         errorbars(left, T, groups, color, label, "os^v"[j % 4])
         errorbars(right, T / s, groups, color, label, "os^v"[j % 4])
         smooth = np.linspace(T[0], T[-1], 60)
-        left.plot(smooth, 0.5 * (1 - 1 / s) ** smooth, **THEORY)
+        left.plot(smooth, [bounds.code_error(s, t) for t in smooth], **THEORY)
     x = np.linspace(0, 4, 100)
     right.plot(x, 0.5 * np.exp(-x), label="exp(-T/s) / 2", **THEORY)
     naive = [frame[f"naive{i}"] for i in range(len(_SHARES))]

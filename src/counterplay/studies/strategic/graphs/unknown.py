@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
-from counterplay.strategic import instances
+from counterplay.strategic import bounds, instances
 from counterplay.strategic.lab import (
+    ConsistentGraphOnly,
     ExplicitGraphClass,
+    UnknownGraphPACAgnostic,
     UnknownGraphPACRealizable,
-    consistent_graph,
     graph_loss,
     probe,
-    proxy_graph,
     proxy_loss,
 )
 from counterplay.studies.strategic.graphs.common import errorbars, random_graph
@@ -61,13 +61,16 @@ def _batch_cell(params: Params, seed: int) -> Record:
     assert isinstance(trap.graphs, ExplicitGraphClass)
     x = rng.integers(0, _TRAP["n"], size=_TRAP_SIZES[-1])
     v = probe(trap.graph, x, rng)
-    learner = UnknownGraphPACRealizable(trap.hypotheses, trap.graphs)
+    both = trap.hypotheses, trap.graphs
     for T in _TRAP_SIZES:
-        small = learner.fit(x[:T], v[:T], np.ones(T)).graph
-        anything = trap.graphs.graph(consistent_graph(trap.graphs, x[:T], v[:T]))
-        proxy = proxy_graph(trap.graphs, x[:T], v[:T])[0]
-        for name, graph in (("small", small), ("any", anything), ("proxy", proxy)):
-            record[f"{name}{T}"] = graph_loss(graph, trap.graph)
+        moves, ones = (x[:T], v[:T]), np.ones(T)
+        fits = {
+            "small": UnknownGraphPACRealizable(*both).fit(*moves, ones),
+            "any": ConsistentGraphOnly(*both).fit(*moves, ones),
+            "proxy": UnknownGraphPACAgnostic(*both).fit(*moves, x[:T], ones),
+        }
+        for name, fit in fits.items():
+            record[f"{name}{T}"] = graph_loss(fit.graph, trap.graph)
     return record
 
 
@@ -111,8 +114,9 @@ def _batch_figure(frame: pd.DataFrame) -> Figure:
     for (name, label), color, marker in zip(_METHODS.items(), PALETTE, "os^"):
         groups = [trap[f"{name}{T}"] for T in _TRAP_SIZES]
         errorbars(left, shifts[name] * np.array(_TRAP_SIZES), groups, color, label, marker)
-    T = np.linspace(90, 170, 30)
-    bound = 2 * _TRAP["k"] * math.log(_TRAP["g"] / 0.05) / T
+    T = np.arange(90, 171)
+    log_G = math.log(_TRAP["g"])
+    bound = [bounds.graph_certificate(_TRAP["k"], log_G, int(t)) for t in T]
     left.plot(T, bound, label="certificate, fewest arcs", **THEORY)
     left.set(xscale="log", xlabel="people probed T", ylabel="graph loss", ylim=(-0.03, 1.08),
              title="Which graph explains the moves?")  # fmt: skip

@@ -12,11 +12,11 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.online import SOA
 from counterplay.core.validation import IntArray
 from counterplay.strategic import GraphApplicants, ManipulationGraph, bounds, instances, play
 from counterplay.strategic.lab import (
     FEATURES_FIRST,
+    SOA,
     ProductGraphClass,
     UnknownGraphOnline,
 )

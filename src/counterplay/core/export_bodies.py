@@ -1,0 +1,156 @@
+"""What the lines of an export hold, for every kind of study: configuration, events, result.
+
+Writers (sessions, the terminal, the studio) and the reader (``counterplay verify``) share these
+types and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from counterplay.core.records import Count, Fraction, Name, Nonnegative, Positive, Record, Word
+
+Row = Annotated[tuple[float, ...], Meta(min_length=1, max_length=10_000)]
+Many = Meta(max_length=10_000_000)
+Said = Literal["first", "second", "same"]
+
+
+class Columns(Record, frozen=True):
+    """Which columns of a table the items were made of, and which rows."""
+
+    benefits: tuple[Name, ...]
+    costs: tuple[Name, ...]
+    scale: Literal["range", "max"]
+    rows: Annotated[tuple[Count, ...], Many]
+
+
+class ElicitationConfig(Record, frozen=True):
+    """Items to choose from, as values of which more is better, and what was promised."""
+
+    items: Annotated[tuple[Row, ...], Meta(min_length=1, max_length=10_000_000)]
+    target: Nonnegative
+    wrong_answers: Annotated[int, Meta(ge=0, le=2)]
+    columns: Columns | None = None
+
+
+class Shown(Record, frozen=True):
+    """One option as it was shown; ``id`` is its row in the items, None if it is made up."""
+
+    id: Count | None
+    values: Row
+
+
+class Pair(Record, frozen=True):
+    """The two options of a question."""
+
+    first: Shown
+    second: Shown
+
+
+class Answered(Record, frozen=True):
+    """``elicit.answered``: the question as it was shown and what the person said."""
+
+    number: Count
+    shown: Pair
+    answer: Said
+    purpose: Word
+    about: Count | None = None
+
+
+class Undone(Record, frozen=True):
+    """``elicit.undone``: the last answer is taken back; ``seq`` is its event."""
+
+    seq: Positive
+
+
+class Nothing(Record, frozen=True):
+    """An event that says all by its kind."""
+
+
+class ElicitationStated(Record, frozen=True):
+    """``elicit.result``: the recommendation and its certificate."""
+
+    item: Count
+    regret_certificate: Fraction
+    set_aside: tuple[Count, ...]
+    questions: Count
+
+
+class LabelingConfig(Record, frozen=True):
+    """A finite pool problem: possible labelings with weights, and who owns which points."""
+
+    labelings: Annotated[tuple[tuple[Count, ...], ...], Meta(min_length=1, max_length=10_000_000)]
+    weights: Annotated[tuple[Nonnegative, ...], Many]
+    owners: Annotated[tuple[tuple[Count, ...], ...], Meta(min_length=1, max_length=1_000_000)]
+    classes: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=255)]
+
+
+class Told(Record, frozen=True):
+    """``label.tell``: a party labelled a point, with the code of the label."""
+
+    party: Count
+    item: Count
+    label: Count
+
+
+class Retracted(Record, frozen=True):
+    """``label.retract``: the answers for a point are taken back."""
+
+    item: Count
+
+
+class NoiseAssumed(Record, frozen=True):
+    """``label.noise``: from here on an answer may be wrong with this probability."""
+
+    rate: Annotated[float, Meta(gt=0.0, lt=0.5)]
+
+
+class LabelingStated(Record, frozen=True):
+    """``label.result``: labels with their probability, and each party's number of answers."""
+
+    labels: Annotated[tuple[Count, ...], Many]
+    confidence: Annotated[tuple[Fraction, ...], Many]
+    answers: Annotated[tuple[Count, ...], Many]
+    labelings_left: Count
+
+
+class GuardConfig(Record, frozen=True):
+    """A harm budget over a number of rounds; reviews give every model a fresh start."""
+
+    models: Annotated[int, Meta(ge=1, le=1_000_000)]
+    horizon: Annotated[int, Meta(ge=1, le=1_000_000_000)]
+    rate: Fraction
+    burst: Nonnegative
+    reviews: Annotated[tuple[Positive, ...], Many]
+
+
+class Decided(Record, frozen=True):
+    """``guard.decided``: who is live in a round, and who may be."""
+
+    round: Count
+    model: Count
+    allowed: Annotated[tuple[Count, ...], Meta(min_length=1, max_length=1_000_000)]
+
+
+class Outcome(Record, frozen=True):
+    """``guard.outcome``: both losses of every model in a round."""
+
+    round: Count
+    primary: tuple[Fraction, ...]
+    secondary: tuple[Fraction, ...]
+
+
+class GuardStated(Record, frozen=True):
+    """``guard.result``: what the budget has seen; ``harm_bound`` is None where nothing holds."""
+
+    rounds: Count
+    played: tuple[Nonnegative, Nonnegative]
+    harm: tuple[Nonnegative, ...]
+    needed_burst: tuple[Nonnegative, ...]
+    live_rounds: tuple[Count, ...]
+    switches: Count
+    reviews: Count
+    take_downs: Count
+    harm_bound: Nonnegative | None

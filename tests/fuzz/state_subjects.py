@@ -1,0 +1,384 @@
+"""One valid state of every class that saves one, how it is read, and what it promises."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from counterplay.core.finite_class import FiniteClass
+from counterplay.core.online import (
+    Doubling,
+    ExploreThenCommit,
+    FollowLazyLeader,
+    FollowPerturbedLeader,
+    FollowTheLeader,
+    Hedge,
+    MaximalCouplingSampler,
+    ShrinkingDartboard,
+)
+from counterplay.core.records import read_json
+from counterplay.elicitation import (
+    LinearPreferenceUser,
+    PolytopeElicitor,
+    PreferenceElicitor,
+)
+from counterplay.elicitation.comparisons import Answer
+from counterplay.errors import CounterplayWarning
+from counterplay.labeling import B2IR, GBS, LabelingSession, instances
+from counterplay.tradeoff import (
+    ChampionChallenger,
+    CusumOracle,
+    DeactivationLearner,
+    HarmBudget,
+    ReactivationLearner,
+)
+from counterplay.tradeoff.champion import _digest
+from counterplay.tradeoff.guard_log import GuardLog
+from counterplay.tradeoff.lab import AdaNormalHedge, Losses, RestartOnDeactivation
+from counterplay.verify import verify
+
+from .tally import ForgedError
+
+Parts = tuple[str, str, Callable[[Any], Any], Callable[[Any], None], tuple[str, ...]]
+
+
+def build() -> Iterator[Parts]:
+    """Yield name, text, reader, use and foreign states of every class."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CounterplayWarning)
+        yield _labeling("labeling session", noisy=False)
+        yield _labeling("noisy labeling session", noisy=True)
+        yield _polytope("polytope elicitor", wrong=0)
+        yield _polytope("tolerant elicitor", wrong=1)
+        yield _preference()
+        yield _questionnaire()
+        for policy in ("guaranteed", "adaptive"):
+            yield _champion(policy)
+        yield from _learners()
+        yield from _scalar_learners()
+        yield from _exports()
+        yield _finite_class()
+
+
+def _labeling(name: str, noisy: bool) -> Parts:
+    problem, protocol = instances.threshold_example(), B2IR(GBS())
+    session = LabelingSession(problem, protocol, seed=0)
+    if noisy:
+        session.tolerate_noise(0.1)
+    for _ in range(2):
+        query = session.ask()
+        if query is not None:
+            session.tell(int(problem.H[2, query.point]))
+    if not noisy:
+        session.retract(session.answers[0].point)
+        if (query := session.ask()) is not None:
+            session.tell(int(problem.H[2, query.point]))
+
+    def read(text: Any) -> LabelingSession:
+        return LabelingSession.from_json(text, problem, protocol)
+
+    def use(found: LabelingSession) -> None:
+        twin = LabelingSession(problem, protocol, seed=found.seed)
+        for event in found.events:
+            match type(event).__name__:
+                case "Answer":
+                    if not problem.owner_mask[event.agent, event.point]:
+                        raise ForgedError("somebody answered for a point he does not own")
+                    twin._take(event)
+                case "Retraction":
+                    twin.retract(event.point)
+                case _:
+                    twin.tolerate_noise(event.error_rate)
+        mine, theirs = found.result(), twin.result()
+        _same("answers", found.answers, twin.answers)
+        _same("labels", mine.labels, theirs.labels)
+        _same("confidence", mine.confidence_if_realizable, theirs.confidence_if_realizable)
+        mine.summary()
+        while (query := found.ask()) is not None:
+            found.tell(int(problem.H[1, query.point]))
+
+    other = LabelingSession(instances.identical_pools(k=2), protocol, seed=0)
+    return name, session.to_json(), read, use, (other.to_json(),)
+
+
+def _polytope(name: str, wrong: int) -> Parts:
+    items = np.random.default_rng(5).random((25, 3))
+    elicitor = PolytopeElicitor(items, random_state=3, wrong_answers=wrong, target_regret=0.02)
+    user = LinearPreferenceUser([0.8, 0.5, 0.6], eps=0.02)
+    for _ in range(5):
+        if (query := elicitor.ask()) is not None:
+            elicitor.tell(user.compare(query.first.value, query.second.value))
+    elicitor.ask()
+
+    def read(text: Any) -> PolytopeElicitor:
+        return PolytopeElicitor.from_json(text, items)
+
+    other = PolytopeElicitor(1 - items, random_state=3)
+    other.ask()
+    return name, elicitor.to_json(), read, _use_polytope(items), (other.to_json(),)
+
+
+def _use_polytope(items: Any) -> Callable[[PolytopeElicitor], None]:
+    def use(found: PolytopeElicitor) -> None:
+        result = found.result()
+        twin = PolytopeElicitor(
+            items,
+            target_regret=found.target_regret,
+            contradictions=found.contradictions,
+            max_contradictions=found.max_contradictions,
+            wrong_answers=found.wrong_answers,
+            fallback=found.fallback,
+            adaptive_questions=found.adaptive_questions,
+            max_rays=found.max_rays,
+            random_state=found._state.seed,
+        )
+        twin._state_or_new()
+        twin._replay(found.events)
+        _same("certificate", result.regret_certificate, twin.result().regret_certificate)
+        _same("item", result.item, twin.result().item)
+        for entry in found.events:
+            if entry.options is not None:
+                for position, value in zip(entry.options, (entry.first, entry.second)):
+                    _same(
+                        "an option",
+                        np.round(found._state.pool.values[position], 9),
+                        np.round(value, 9),
+                    )
+        result.summary()
+        for _ in range(3):
+            if found.ask() is not None:
+                found.tell(Answer.FIRST)
+
+    return use
+
+
+def _preference() -> Parts:
+    items = np.random.default_rng(6).random((8, 3))
+    elicitor = PreferenceElicitor(items)
+    user = LinearPreferenceUser([0.8, 0.5, 0.6], eps=0.02)
+    for _ in range(5):
+        if (query := elicitor.ask()) is not None:
+            elicitor.tell(user.compare(query.first.value, query.second.value))
+
+    def read(text: Any) -> PreferenceElicitor:
+        return PreferenceElicitor.from_json(text, items)
+
+    def use(found: PreferenceElicitor) -> None:
+        twin = PreferenceElicitor(items, **{name: getattr(found, name) for name in _params(found)})
+        for entry in found.events:
+            query = twin.ask()
+            if query is None or not np.allclose(query.first.value, entry.first):
+                raise ForgedError("an answer to a question that was not asked")
+            twin.tell(entry.answer)
+        for _ in range(40):
+            if found.ask() is None:
+                break
+            _same("question", found.ask().first.value, twin.ask().first.value)
+            found.tell(Answer.FIRST)
+            twin.tell(Answer.FIRST)
+        if found.done:
+            _same("item", found.result().item, twin.result().item)
+            _same(
+                "certificate", found.result().regret_certificate, twin.result().regret_certificate
+            )
+
+    other = PreferenceElicitor(1 - items)
+    other.ask()
+    return "preference elicitor", elicitor.to_json(), read, use, (other.to_json(),)
+
+
+def _params(found: Any) -> list[str]:
+    import inspect
+
+    return [name for name in inspect.signature(type(found)).parameters if name != "source"]
+
+
+def _questionnaire() -> Parts:
+    from typer.testing import CliRunner
+
+    from counterplay.commands.elicit import app
+
+    folder = Path(tempfile.mkdtemp())
+    rng = np.random.default_rng(0)
+    table = folder / "cars.csv"
+    rows = [f"car {i},{rng.integers(100, 900)},{rng.integers(10, 99)}" for i in range(12)]
+    table.write_text("name,km,price\n" + "\n".join(rows) + "\n")
+    session = folder / "saved.json"
+    given = [str(table), "--benefit", "km", "--cost", "price", "--session", str(session)]
+    CliRunner().invoke(app, given, input="1\n2\nq\n")
+    text = session.read_text(encoding="utf-8")
+
+    def read(changed: Any) -> Any:
+        data = changed.encode("utf-8", "surrogatepass") if isinstance(changed, str) else changed
+        session.write_bytes(data)
+        done = CliRunner().invoke(app, given, input="q\n")
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done
+
+    def use(done: Any) -> None:
+        _same("exit code", done.exit_code, 0)
+
+    return "questionnaire", text, read, use, ()
+
+
+def _champion(policy: str) -> Parts:
+    live = ChampionChallenger(
+        n_models=3, horizon=400, budget=HarmBudget(0.1, 4.0), review_every=60, policy=policy,  # type: ignore[arg-type]
+        random_state=0,
+    )  # fmt: skip
+    rng = np.random.default_rng(1)
+    for _ in range(130):
+        live.step(rng.random(3), rng.random(3) * [0.15, 0.25, 0.5])
+    text = live.to_json()
+    before = live.report()
+
+    def read(changed: Any) -> ChampionChallenger:
+        """With a digest that belongs to the text, as a forger would write it."""
+        try:
+            state = json.loads(changed)
+            del state["digest"]
+            changed = json.dumps({**state, "digest": _digest(state)})
+        except (ValueError, TypeError, KeyError, RecursionError):
+            pass  # not even JSON: the reader must say so itself
+        return ChampionChallenger.from_json(changed)
+
+    def use(found: ChampionChallenger) -> None:
+        report = found.report()
+        _same("harm bound", report.harm_bound, before.harm_bound)
+        _same("regret bound", report.regret_bound, before.regret_bound)
+        _same("current", found.current, live.current)
+        for name in ("harm_rate", "burst", "horizon"):
+            _same(name, getattr(report, name), getattr(before, name))
+        _same("allowed", report.allowed, before.allowed)
+        report.summary()
+        draws = np.random.default_rng(2)
+        for _ in range(min(20, found.horizon - found.rounds)):
+            found.step(draws.random(found.n_models), draws.random(found.n_models))
+        _finite(found.report().played)
+
+    return f"champion ({policy})", text, read, use, ()
+
+
+def _learners() -> Iterator[Parts]:
+    watchdog = {"c": 0.1, "threshold": 4.0, "on_empty": "least_bad"}
+    with_resets = {**watchdog, "resets": 40}
+    options = {"horizon": 120, "K": 3, "B": 4, "random_state": 0}
+    made = [
+        DeactivationLearner(oracle=CusumOracle(**watchdog), **options),
+        RestartOnDeactivation(oracle=CusumOracle(**watchdog), **options),
+        ReactivationLearner(oracle=CusumOracle(**with_resets), **options),
+        AdaNormalHedge(oracle=CusumOracle(**with_resets), **options),
+    ]
+    rng = np.random.default_rng(0)
+    for learner in made:
+        for _ in range(70):
+            learner.act()
+            learner.observe(Losses(rng.random(3), rng.random(3) * [0.1, 0.2, 0.6]))
+        yield type(learner).__name__, learner.to_json(), type(learner).from_json, _use_learner, ()
+
+
+def _use_learner(found: Any) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(min(20, found.horizon - found.rounds)):
+        _inside(found.act(), found.K)
+        found.observe(Losses(rng.random(found.K), rng.random(found.K)))
+    _finite(list(found.guarantees().values()))
+
+
+def _scalar_learners() -> Iterator[Parts]:
+    rng = np.random.default_rng(0)
+    makers: list[Any] = [
+        Hedge, ShrinkingDartboard, FollowTheLeader, FollowPerturbedLeader, FollowLazyLeader,
+        lambda: ExploreThenCommit(n0=20), lambda: Doubling(Hedge()),
+        lambda: MaximalCouplingSampler(Hedge()),
+    ]  # fmt: skip
+    for kind in makers:
+        learner: Any = kind()
+        learner.reset(3, 200, 0)
+        for _ in range(50):
+            learner.act()
+            learner.observe(rng.random(3))
+        yield type(learner).__name__, learner.to_json(), type(learner).from_json, _use_scalar, ()
+
+
+def _use_scalar(found: Any) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        _inside(found.act(), found.K)
+        found.observe(rng.random(found.K))
+    json.loads(found.to_json(), parse_constant=_no_constant)
+
+
+def _exports() -> Iterator[Parts]:
+    """Exports, as a list of their lines; a certificate that is confirmed must be the true one."""
+    problem = instances.threshold_example()
+    session = LabelingSession(problem, B2IR(GBS()), seed=0)
+    while (query := session.ask()) is not None:
+        session.tell(int(problem.H[2, query.point]))
+    yield _export("labeling export", session.export())
+    log = GuardLog(ChampionChallenger(
+        n_models=2, horizon=40, budget=HarmBudget(0.1, 2.0), random_state=0))  # fmt: skip
+    rng = np.random.default_rng(1)
+    for _ in range(25):
+        log.step(rng.random(2), (rng.random(2) < [0.1, 0.4]).astype(float))
+    yield _export("guard export", log.export())
+
+
+def _export(name: str, text: str) -> Parts:
+    before = {str(check) for check in verify(text.encode()).checks}
+
+    def read(changed: Any) -> Any:
+        try:
+            lines = [json.dumps(line) + "\n" for line in json.loads(changed)]
+        except (ValueError, TypeError, RecursionError):
+            lines = [changed.decode("utf-8", "replace") if isinstance(changed, bytes) else changed]
+        return verify("".join(lines).encode("utf-8", "surrogatepass"))
+
+    def use(found: Any) -> None:
+        for check in found.checks:
+            if check.status == "ok" and str(check) not in before:
+                raise ForgedError(f"confirmed: {check}")
+        found.summary()
+
+    return name, json.dumps([json.loads(line) for line in text.splitlines()]), read, use, ()
+
+
+def _finite_class() -> Parts:
+    labels = np.random.default_rng(0).integers(0, 2, size=(5, 9))
+    made = FiniteClass.from_matrix(labels, weights=[1, 2, 3, 4, 5], exact=True, names=list("abcde"))
+
+    def use(found: FiniteClass) -> None:
+        _finite(found.error_rates(0))
+        json.dumps(found.to_dict(), allow_nan=False)
+
+    def read(text: Any) -> FiniteClass:
+        return FiniteClass.from_dict(read_json(text, what="the text"))
+
+    return "finite class", json.dumps(made.to_dict()), read, use, ()
+
+
+def _no_constant(name: str) -> None:
+    raise ForgedError(f"the state holds {name} after some rounds")
+
+
+def _same(what: str, mine: Any, other: Any) -> None:
+    same = np.array_equal(np.asarray(mine), np.asarray(other)) or mine == other
+    if not same:
+        raise ForgedError(f"{what} is {mine!r:.80}, from the events {other!r:.80}")
+
+
+def _inside(choice: int, K: int) -> None:
+    if not 0 <= choice < K:
+        raise ForgedError(f"plays {choice} of {K}")
+
+
+def _finite(values: Any) -> None:
+    if np.isnan(np.asarray(values, dtype=float)).any():
+        raise ForgedError(f"{values!r:.80} is not a number")

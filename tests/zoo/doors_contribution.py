@@ -1,0 +1,91 @@
+"""Doors of counterplay.contribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from counterplay.contribution import (
+    CoverageGame,
+    EmpiricalGame,
+    LinearGame,
+    measure_learning_curves,
+)
+from counterplay.contribution.lab import (
+    Trials,
+    cell_histograms,
+    difficulty_scores,
+    pretrain,
+    random_search,
+)
+from counterplay.core.draws import run_keys
+from counterplay.federated import LayeredObjective
+
+from .animals import frame, labels, numbers
+
+NET = LayeredObjective([3, 2])
+KEYS = run_keys(0, 2)
+CODED = make_pipeline(
+    make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_exclude=np.number)),
+        remainder="passthrough",
+    ),
+    LogisticRegression(),
+)
+
+
+def _neighbour(X: Any) -> Any:
+    """The rows of another party, in the same form."""
+    return frame() if hasattr(X, "columns") else numbers()
+
+
+def _empirical(X: Any, y: Any) -> Any:
+    game = EmpiricalGame([(X, y), (X, y)], LogisticRegression(), mu=0.5, n_repeats=2)
+    return game.utilities([1, 0]), game.standard_errors([1, 1]), game.classes.tolist()
+
+
+def _curves(X: Any, y: Any) -> Any:
+    model = CODED if hasattr(X, "columns") else LogisticRegression()
+    curves = measure_learning_curves(
+        [(_neighbour(X), labels()), (X, y)], model, n_repeats=2, sizes=[8]
+    )
+    return curves.accuracy, curves.standard_error, curves.summary()
+
+
+def _game(X: Any, y: Any) -> Any:
+    return LinearGame.from_learning_curves([(X, y)], LogisticRegression(), mu=0.3, n_repeats=2).W
+
+
+def _cells(X: Any, y: Any) -> Any:
+    return cell_histograms([X, X], cells=4)
+
+
+def _coverage(X: Any, y: Any) -> Any:
+    return CoverageGame.from_tables([_neighbour(X), X], mu=0.7, cells=4).Q
+
+
+def _difficulty(X: Any, y: Any) -> Any:
+    few = Trials(count=2, max_steps=20, batch_size=4)
+    return difficulty_scores(NET, X, y, method="margin", trials=few).scores
+
+
+def _search(X: Any, y: Any) -> Any:
+    return random_search(NET, X, y, (frame(), labels()), draws=2, steps=2, batches=[4]).accuracy
+
+
+DOORS = {
+    "EmpiricalGame": _empirical,
+    "measure_learning_curves": _curves,
+    "LinearGame.from_learning_curves": _game,
+    "CoverageGame.from_tables": _coverage,
+    "cell_histograms": _cells,
+    "difficulty_scores": _difficulty,
+    "pretrain": lambda X, y: pretrain(NET, X, y, KEYS, steps=2, batch_size=4),
+    "random_search": _search,
+}
+NOT_TABLES: dict[str, str] = {}

@@ -1,0 +1,67 @@
+"""Doors of counterplay.invariance."""
+
+from __future__ import annotations
+
+from sklearn.tree import DecisionTreeClassifier
+
+from counterplay.invariance import (
+    AugmentedClassifier,
+    CanonicalClassifier,
+    ErmInvClassifier,
+    OrbitKernelClassifier,
+    OrbitVoteClassifier,
+    augmentation_advisor,
+    augmented_sample,
+    check_sample_invariant,
+    groups,
+)
+
+TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
+REVERSAL = groups.sequence_reversal
+
+
+def _asked(model, X, y):
+    """Labels, and probabilities where there are some."""
+    model.fit(X, y)
+    chances = model.predict_proba(X) if hasattr(model, "predict_proba") else None
+    return model.predict(X), chances
+
+
+def _width(X):
+    return X.shape[1] if getattr(X, "ndim", 0) == 2 else 3
+
+
+DOORS = {
+    "AugmentedClassifier": lambda X, y: _asked(AugmentedClassifier(TREE, REVERSAL), X, y),
+    "AugmentedClassifier:sets": lambda X, y: _asked(
+        AugmentedClassifier(TREE, groups.set_permutations, n_images=3), X, y
+    ),
+    "ErmInvClassifier": lambda X, y: _asked(
+        ErmInvClassifier(TREE, REVERSAL, on_conflict="majority"), X, y
+    ),
+    "OrbitVoteClassifier": lambda X, y: _asked(OrbitVoteClassifier(TREE, groups.sign_flips), X, y),
+    "CanonicalClassifier": lambda X, y: _asked(CanonicalClassifier(TREE, REVERSAL), X, y),
+    "CanonicalClassifier:smallest": lambda X, y: _asked(
+        CanonicalClassifier(TREE, groups.set_permutations), X, y
+    ),
+    "OrbitKernelClassifier": lambda X, y: _asked(OrbitKernelClassifier(group=REVERSAL), X, y),
+    "augmentation_advisor": lambda X, y: augmentation_advisor(
+        TREE, X, y, REVERSAL, n_splits=2, random_state=0
+    ),
+    "augmented_sample": lambda X, y: augmented_sample(X, y, REVERSAL(_width(X))),
+    "check_sample_invariant": lambda X, y: check_sample_invariant(
+        REVERSAL(_width(X)), X, y, "majority"
+    ),
+    "check_validity": lambda X, y: groups.check_validity(REVERSAL(_width(X)), X, y),
+    "canonical": lambda X, y: groups.set_permutations(_width(X)).canonical(X),
+}
+_POINTS = "learner of the theory: X are points of its domain, mostly numbers of a finite pool"
+NOT_TABLES: dict[str, str] = dict.fromkeys(
+    (
+        "AdaptiveAgnostic", "AdaptiveRelaxed", "AgnosticCompression", "AlphaBoostCompression",
+        "ConfidenceBooster", "DA", "ERM", "ErmInv", "KnownEta", "OneInclusionEta",
+        "OneInclusionInvariant", "OneInclusionRelaxed", "OrbitOnlyOptimal",
+    ),
+    _POINTS,
+)  # fmt: skip
+NOT_TABLES["one_hot_boards"] = "takes boards of nine cells; the campaign tries it"

@@ -1,0 +1,92 @@
+"""Doors of counterplay.strategic."""
+
+from __future__ import annotations
+
+from sklearn.cluster import KMeans
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from counterplay.strategic import (
+    Action,
+    Agents,
+    EstimatorClass,
+    LinearClass,
+    ManipulationGraph,
+    StrategicERM,
+    StrategicLinearClassifier,
+    fit_threshold,
+    gaming_report,
+    strategic_accuracy,
+    value_of_information,
+)
+from counterplay.strategic.lab import (
+    LocalGraph,
+    NeighborhoodLearner,
+    RuleSetClass,
+    acceptance_distance,
+    induced_predictions,
+)
+
+from .animals import frame, labels
+
+LINEAR = make_pipeline(StandardScaler(), LogisticRegression()).fit(frame(), labels())
+FOREST = RandomForestClassifier(3, max_depth=2, random_state=0).fit(frame(), labels())
+TREES = [DecisionTreeClassifier(max_depth=2, random_state=s).fit(frame(), labels()) for s in (0, 1)]
+RULES = LinearClass.from_estimators([LINEAR, LINEAR])
+STEP = LocalGraph(lambda x: x + 1.0 if x.ndim == 2 else (x + 1.0)[None, :], k=1)
+
+
+def _report(model, X, y, **options):
+    report = gaming_report(model, X, y, **options)
+    return report.to_frame().to_dict("list"), report.moves(1.0).shape, report.summary()
+
+
+def _predicted(model, X):
+    return model.predict(X).tolist(), model.decision_function(X)
+
+
+def _actions(X):
+    graph = ManipulationGraph.from_actions(X, [Action("save", 0, 0.5, cost=1.0)], budget=1.0)
+    return graph.features, graph.indices
+
+
+DOORS = {
+    "gaming_report": lambda X, y: _report(LINEAR, X, y),
+    "gaming_report: forest": lambda X, y: _report(FOREST, X, y, radius=[0.0, 0.5]),
+    "acceptance_distance": lambda X, y: acceptance_distance(TREES[0], X).goals,
+    "fit_threshold": lambda X, y: fit_threshold(LINEAR, X, y, 0.3)[-1].intercept_,
+    "StrategicLinearClassifier": lambda X, y: _predicted(
+        StrategicLinearClassifier(radius=0.3).fit(X, y), X
+    ),
+    "StrategicLinearClassifier: predict": lambda X, y: _predicted(
+        StrategicLinearClassifier(radius=0.3).fit(frame(), labels()), X
+    ),
+    "StrategicERM": lambda X, y: _predicted(
+        StrategicERM("halfspace_heuristic", restarts=1, random_state=0).fit(X, y), X
+    ),
+    "StrategicERM: graph": lambda X, y: (
+        StrategicERM("halfspace_heuristic", restarts=1, random_state=0).fit(X, y, graph=STEP).loss_
+    ),
+    "strategic_accuracy": lambda X, y: strategic_accuracy(LINEAR, X, y),
+    "strategic_accuracy: graph": lambda X, y: strategic_accuracy(LINEAR, X, y, graph=STEP),
+    "induced_predictions": lambda X, y: induced_predictions(LINEAR, X, STEP),
+    "ManipulationGraph": lambda X, y: _actions(X),
+    "Agents": lambda X, y: Agents(X, y, radius=0.3).losses(RULES),
+    "EstimatorClass": lambda X, y: EstimatorClass(TREES, X).distances(frame()),
+    "EstimatorClass: points": lambda X, y: EstimatorClass(TREES, frame()).distances(X),
+    "LinearClass": lambda X, y: RULES.distances(X),
+    "RuleSetClass": lambda X, y: RuleSetClass.from_trees(TREES).distances(X),
+    "value_of_information": lambda X, y: (
+        value_of_information(RULES, X, y=y, radius=0.3, repeats=1, random_state=0).oracle_error
+    ),
+    "NeighborhoodLearner": lambda X, y: (
+        NeighborhoodLearner(k=2, people=KMeans(2, n_init=1, random_state=0)).fit(X, y)._table
+    ),
+}
+NOT_TABLES = {
+    "UnionSamplingClassifier": "its table goes to check_points of the catalogue, see LinearClass",
+    "FiniteERM": "is fitted to Agents, or to node numbers",
+}
