@@ -27,7 +27,7 @@ from counterplay.strategic.fold import (
 )
 from counterplay.strategic.knapsack import MOST_STATES, fill_lines, solve, solve_max
 from counterplay.strategic.move_blocks import Block, CategoryBlock, NumberBlock
-from counterplay.strategic.moves import Moves, _thinned, as_floats
+from counterplay.strategic.moves import Moves, as_floats, frame_of, thinned
 from counterplay.tables.cells import is_missing
 
 LONGEST_MENU = 64  # more equal steps than that are kept as a stair
@@ -52,8 +52,10 @@ class AdditiveScore:
         Gain of one raw unit of each column on which the score is affine.
     scores
         Score of each person.
-    cut, strict
-        Accepted are scores above the cut (at the cut, too, unless strict).
+    cut
+        Accepted are scores above it.
+    strict
+        Whether a score at the cut is rejected.
     """
 
     asked: Asked
@@ -331,12 +333,10 @@ def _probes(block: NumberBlock, own: FloatArray) -> FloatArray:
 
 def _gridded(block: NumberBlock, moves: Moves, frame: pd.DataFrame) -> NumberBlock:
     """Return a shaped column on the grid of values that were seen."""
-    from counterplay.tables import Table
-
-    source = frame if moves.reference is None else Table.of(moves.reference).frame()
+    source = frame if moves.reference is None else frame_of(moves.reference)
     seen = as_floats(source[block.name].to_numpy(), block.name)
     seen = np.unique(seen[np.isfinite(seen) & ~block.absent(seen)])
-    return block.with_grid(_thinned(seen[(seen >= block.low) & (seen <= block.high)]))
+    return block.with_grid(thinned(seen[(seen >= block.low) & (seen <= block.high)]))
 
 
 def _own_values(score: AdditiveScore) -> dict[Any, Any]:

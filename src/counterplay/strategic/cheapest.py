@@ -29,10 +29,9 @@ from counterplay.strategic.additive import (
 from counterplay.strategic.fold import Asked, OpenModel, open_model
 from counterplay.strategic.move_blocks import NumberBlock
 from counterplay.strategic.move_search import search_moves
-from counterplay.strategic.moves import Moves, as_floats, check_budget
+from counterplay.strategic.moves import Moves, as_floats, check_budget, frame_of
 from counterplay.strategic.tree_cells import Cells, build_cells, price_cells
 from counterplay.strategic.tree_search import search_people, values_at
-from counterplay.tables import Table
 from counterplay.tables.cells import shown
 from counterplay.tables.reading import as_narwhals
 
@@ -48,9 +47,11 @@ class MovePlan(Report):
 
     Parameters
     ----------
-    lower, upper
-        Certified bounds on the price; 0 for who is accepted already. ``upper`` is the price of
-        ``destination``; both are infinite for who provably has no move (within the budget).
+    lower
+        Certified lower bounds on the price; 0 for who is accepted already.
+    upper
+        Price of ``destination``; like ``lower`` infinite for who provably has no move (within the
+        budget).
     exact
         Whether the bounds agree, per person.
     destination
@@ -225,7 +226,7 @@ def cheapest_moves(
     >>> moves = Moves({"late": Change("down", step=1, cost=2.0, per="unit", low=0)})
     >>> plan = cheapest_moves(model, people, moves)
     >>> plan.upper.tolist(), plan.destination["late"].tolist()
-    ([0.0, 0.0, 2.0, 6.0], [0.0, 1.0, 2.0, 1.0])
+    ([0.0, 0.0, 2.0, 8.0], [0.0, 1.0, 2.0, 0.0])
     """
     if not isinstance(moves, Moves):
         raise InvalidInputError(f"moves must be Moves, got {shown(moves)}")
@@ -365,7 +366,7 @@ def _verify(asked: Asked, goals: pd.DataFrame, reach: BoolArray) -> None:
 
 def _check_kinds(frame: pd.DataFrame, moves: Moves) -> None:
     """Refuse text where a number moves; say how many categories no switch mentions."""
-    reference = None if moves.reference is None else Table.of(moves.reference).frame()
+    reference = None if moves.reference is None else frame_of(moves.reference)
     for name, block in moves.blocks.items():
         if isinstance(block, NumberBlock):
             as_floats(frame[name].to_numpy(), name)

@@ -21,6 +21,7 @@ from scipy.special import expit
 
 from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.errors import InvalidInputError
+from counterplay.strategic.moves import native
 from counterplay.tables import FittedModel, Table
 from counterplay.tables.cells import shown
 
@@ -72,7 +73,7 @@ class Asked:
                 f"{' and sparse' if self.table.is_sparse else ''}"
             )
         self.positive = self.fitted.positive(positive, self.table.labels)
-        frame = self.table.frame()
+        frame = native(self.table.frame())
         if self.fitted.names is not None and self.table.names is None:
             frame = frame.set_axis(list(self.fitted.names), axis=1)
         self.frame: pd.DataFrame = frame

@@ -29,8 +29,10 @@ def fill_lines(
     ----------
     need
         ``(n,)`` gains that are needed, above 0.
-    gain, price
-        ``(d,)`` gain and price of one unit of each line.
+    gain
+        ``(d,)`` gain of one unit of each line.
+    price
+        ``(d,)`` price of one unit.
     room
         ``(n, d)`` largest amount of each line.
     power
@@ -99,7 +101,7 @@ def _fill(
             total += amount * price[j]
             left -= amount * gain[j]
             if amount < room[j]:
-                return total
+                return float(total)
         return float(total) if left <= 1e-15 * need else np.inf
     # square prices: amounts min(room, t c) with one common level t
     c = gain / price**2

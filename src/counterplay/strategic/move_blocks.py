@@ -32,20 +32,26 @@ class NumberBlock:
     ----------
     name
         The column.
-    up, down
-        Price of one unit of the scale upward and downward; infinite if that way is closed.
+    up
+        Price of one unit of the scale upward; infinite if that way is closed.
+    down
+        The same downward.
     unit
         Raw units in one unit of the scale; NaN when the scale is the ranks of ``seen``.
-    low, high
-        Bounds of destinations (not of people).
+    low
+        Least destination (not a bound on people).
+    high
+        Largest destination.
     step
         Distance between destinations, counted from the person's own value; None if continuous.
     grid
         Destinations, if only these can be reached.
     seen
         Sorted reference values, for ranks.
-    fill, hide
-        Price of filling a missing entry and of withholding a value; infinite if impossible.
+    fill
+        Price of filling a missing entry; infinite if impossible.
+    hide
+        Price of withholding a value; infinite if impossible.
     codes
         Values that mean "no record".
     """
@@ -213,8 +219,10 @@ class CategoryBlock:
         What can be switched from and to.
     prices
         Price from row to column; zero on the diagonal, infinite if impossible.
-    fill, hide
-        Price of filling a missing entry and of withholding a value; infinite if impossible.
+    fill
+        Price of filling a missing entry; infinite if impossible.
+    hide
+        Price of withholding a value; infinite if impossible.
     """
 
     name: Any

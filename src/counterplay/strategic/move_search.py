@@ -17,8 +17,7 @@ from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.strategic.additive import destinations
 from counterplay.strategic.fold import Asked
 from counterplay.strategic.move_blocks import CategoryBlock, NumberBlock
-from counterplay.strategic.moves import Moves, as_floats
-from counterplay.tables import Table
+from counterplay.strategic.moves import Moves, as_floats, frame_of
 
 STARTS = 5
 MOST_MODELS_TO_COPY = 300
@@ -52,7 +51,7 @@ def _accepted(asked: Asked, moves: Moves) -> pd.DataFrame:
     """Return accepted people of the table and of the reference data, at most 300."""
     parts = [asked.frame]
     if moves.reference is not None:
-        other = Table.of(moves.reference).frame()
+        other = frame_of(moves.reference)
         if set(other.columns) >= set(asked.frame.columns):
             parts.append(other[list(asked.frame.columns)])
     kept = [part.iloc[np.flatnonzero(asked.accepts(part))] for part in parts]

@@ -62,8 +62,10 @@ class Change:
         The scale: ``"unit"`` (raw units), ``"step"``, ``"spread"`` (robust standard deviation of
         the reference column: (q90 - q10) / 2.563), ``"sd"``, or ``"decile"`` (ranks among the
         reference people).
-    low, high
-        Bounds of destinations; default: the range seen in the reference data.
+    low
+        Least destination; default: the least value seen in the reference data.
+    high
+        Largest destination; default: the largest value seen.
     grid
         The only destinations, instead of ``step``.
     missing
@@ -201,6 +203,10 @@ class Switch:
             raise InvalidInputError("direction belongs to a ladder")
         _check_holes(self)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        cost = dict(self.cost) if isinstance(self.cost, Mapping) else self.cost
+        return Switch, (cost, self.allowed, self.ladder, self.direction, self.missing, self.hide)
+
     def pairs(self, seen: Iterable[Any] = ()) -> dict[tuple[Any, Any], float]:
         """Return the price of each direct switch; ``seen`` are the categories of the data."""
         if isinstance(self.cost, Mapping):
@@ -274,6 +280,9 @@ class Moves:
         object.__setattr__(self, "blocks", MappingProxyType(blocks))
         _warn_integers(self.columns, frame)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (dict(self.columns), self.reference, self.combine, self.budget)
+
     @property
     def power(self) -> float:
         """Exponent under which prices of blocks are added; infinite for the maximum."""
@@ -306,9 +315,9 @@ class Moves:
         Infinite where it is impossible. With ``pairwise`` every row of A is compared with every
         row of B, shape ``(len(A), len(B))``.
         """
-        start, goal = Table.of(A, what="A").frame(), Table.of(B, what="B").frame()
+        start, goal = frame_of(A, "A"), frame_of(B, "B")
         if list(start.columns) != list(goal.columns):
-            goal = Table.of(goal, columns=list(start.columns), what="B").frame()
+            goal = Table.of(goal, columns=list(map(str, start.columns)), what="B").frame()
         self.check_columns(list(start.columns), "A")
         if not pairwise and len(start) != len(goal):
             raise InvalidInputError(f"A has {len(start)} rows and B has {len(goal)}")
@@ -363,7 +372,7 @@ class Moves:
         {'late': 'number', 'home': 'category'}
         """
         table = Table.of(X)
-        frame = table.frame()
+        frame = native(table.frame())
         _known(fixed, frame.columns)
         columns: dict[Any, Change | Switch] = {}
         for name, kind in zip(frame.columns, table.kinds):
@@ -409,7 +418,7 @@ class Moves:
         if combine is None:
             raise InvalidInputError(f"norm must be 1, 2 or numpy.inf, got {shown(norm)}")
         table = Table.of(X)
-        frame = table.frame()
+        frame = native(table.frame())
         _known(fixed, frame.columns)
         columns: dict[Any, Change | Switch] = {
             name: Change("both", per=per, low=-math.inf, high=math.inf)
@@ -454,6 +463,34 @@ class Moves:
         write_moves(self, path)
 
 
+def _rebuilt(*given: Any) -> Moves:
+    """Return moves that travelled to another process; what was said once is not said again."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AssumptionWarning)
+        return Moves(*given)
+
+
+def frame_of(X: Any, what: str = "X") -> pd.DataFrame:
+    """Return a user's data as a frame that pandas can compute with."""
+    return native(Table.of(X, what=what).frame())
+
+
+def native(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame whose numbers have this machine's order of bytes."""
+    types = {
+        name: dtype.newbyteorder("=")
+        for name, dtype in frame.dtypes.items()
+        if isinstance(dtype, np.dtype) and not dtype.isnative
+    }
+    if not types:
+        return frame
+    columns = {
+        name: column.to_numpy().astype(types[name]) if name in types else column
+        for name, column in frame.items()
+    }
+    return pd.DataFrame(columns, index=frame.index)
+
+
 def combined(total: FloatArray, price: FloatArray, power: float) -> FloatArray:
     """Return the running combination of prices, before the final root."""
     if math.isinf(power):
@@ -493,7 +530,7 @@ def compile_block(name: Any, item: Change | Switch, column: pd.Series | None) ->
         unit = _unit(name, item.per, values)
         if item.per == "decile":
             seen, unit = values, math.nan
-            grid = _thinned(np.unique(values)) if grid is None else grid
+            grid = thinned(np.unique(values)) if grid is None else grid
     return NumberBlock(
         name,
         up,
@@ -526,11 +563,15 @@ def _unit(name: Any, per: str, values: FloatArray) -> float:
         raise InvalidInputError(
             f'{shown(name, 40)} is constant in the reference data; give per="unit"'
         )
-    sd = float(values.std())
-    if per == "sd":
-        return sd
-    q10, q90 = np.quantile(values, [0.1, 0.9])
-    return float(q90 - q10) / 2.563 or sd
+    with np.errstate(over="ignore", invalid="ignore"):
+        sd = float(values.std())
+        q10, q90 = np.quantile(values, [0.1, 0.9])
+        unit = sd if per == "sd" else float(q90 - q10) / 2.563 or sd
+    if not 1e-150 < unit < 1e150:
+        raise InvalidInputError(
+            f"one {per} of {shown(name, 40)} is {unit:g}, too far from 1; rescale it"
+        )
+    return unit
 
 
 def _compile_switch(name: Any, item: Switch, column: pd.Series | None) -> CategoryBlock:
@@ -599,7 +640,7 @@ def _plain(value: Any) -> float:
     return float(value)
 
 
-def _thinned(values: FloatArray) -> FloatArray:
+def thinned(values: FloatArray) -> FloatArray:
     """Return at most 256 of sorted values: all, or quantiles of them."""
     if values.size <= MOST_GRID_VALUES:
         return values

@@ -38,8 +38,10 @@ class Tree:
 
     Parameters
     ----------
-    left, right
-        Children of each node; -1 at leaves.
+    left
+        Left child of each node; -1 at leaves.
+    right
+        Right child.
     feature
         Encoded column of each split.
     threshold
