@@ -112,11 +112,11 @@ class MovePlan(Report):
         >>> import pandas as pd
         >>> from sklearn.linear_model import LogisticRegression
         >>> from counterplay.strategic.moves import Change
-        >>> people = pd.DataFrame({"late": [0.0, 1.0, 3.0, 4.0]}, index=["ann", "bob", "cy", "di"])
+        >>> people = pd.DataFrame({"late": [0.0, 1.0, 4.0, 5.0]}, index=["ann", "bob", "cy", "di"])
         >>> model = LogisticRegression().fit(people, [1, 1, 0, 0])
         >>> moves = Moves({"late": Change("down", step=1, cost=2.0, per="unit", low=0)})
         >>> cheapest_moves(model, people, moves).advice("di")
-        "'late' 4.0 -> 1.0 (6): 6 in total"
+        "'late' 5.0 -> 2.0 (6): 6 in total"
         """
         places = np.flatnonzero(self.people.index == row)
         if not places.size:
