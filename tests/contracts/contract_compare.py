@@ -33,6 +33,8 @@ def fingerprint(value: Any, _seen: tuple[int, ...] = ()) -> Any:
 def _fingerprint_object(value: Any, seen: tuple[int, ...]) -> Any:
     if isinstance(value, np.random.Generator):
         return ("generator", repr(value.bit_generator.state))
+    if isinstance(value, pd.Index):  # it keeps caches that are not part of its value
+        return ("index", str(value.dtype), list(value.names), fingerprint(value.tolist(), seen))
     if isinstance(value, pd.DataFrame | pd.Series):
         buffer = io.StringIO()
         value.to_csv(buffer, float_format="%.17g")

@@ -104,6 +104,19 @@ NEIGHBORHOOD_CHECKS = {
     "check_classifiers_train": "predicts sets of items, the check wants one label per row",
 }
 
+ASKED = "the labels are neither 0/1 nor True/False, so that the wanted one is asked for"
+CLASSIFIER_CHECKS = {
+    "check_estimators_dtypes": ASKED,
+    "check_sample_weights_pandas_series": ASKED,
+    "check_sample_weights_not_an_array": ASKED,
+    "check_sample_weights_shape": ASKED,
+    "check_sample_weights_not_overwritten": ASKED,
+    "check_classifier_data_not_an_array": ASKED,
+    "check_classifiers_classes": ASKED,
+    "check_fit2d_1feature": ASKED,
+    "check_dtype_object": "a cell that is no number raises InvalidInputError, a ValueError",
+}
+
 LEARNERS = {
     "Red2OnlineFI": {
         "make": lambda: Red2OnlineFI(SOA(rules())),
@@ -236,10 +249,12 @@ GRAPHS = {
 ESTIMATORS = {
     "StrategicERM": {
         "make": lambda: StrategicERM(restarts=2, random_state=0),
+        "check_estimator": CLASSIFIER_CHECKS,
         "bad": {"backend": lambda: StrategicERM("x").fit([[0.0], [1.0]], [0, 1])},
     },
     "StrategicLinearClassifier": {
         "make": lambda: StrategicLinearClassifier(radius=0.5),
+        "check_estimator": CLASSIFIER_CHECKS,
         "bad": {"norm": lambda: StrategicLinearClassifier(norm=3).fit([[0.0], [1.0]], [0, 1])},
     },
     "NeighborhoodLearner": {

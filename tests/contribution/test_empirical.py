@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_digits, load_iris
-from sklearn.naive_bayes import GaussianNB
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from counterplay.contribution import (
     EmpiricalGame,
@@ -132,3 +139,84 @@ def test_f7_a_target_out_of_reach_is_refused_by_name() -> None:
     assert (game.utilities(game.caps) < 0.99).any()
     with pytest.raises(InfeasibleError, match=r"cannot reach mu=0\.99 even if everybody"):
         plan_contributions(game)
+
+
+def hospitals() -> list[tuple[pd.DataFrame, np.ndarray]]:
+    """Three sites with an age and a ward; outcomes are words."""
+    rng = np.random.default_rng(1)
+    sites = []
+    for n in (60, 80, 60):
+        age, ward = rng.normal(size=n), rng.choice(["A", "B", "C"], size=n)
+        sick = age + (ward == "A") + rng.normal(scale=0.3, size=n) > 0.4
+        frame = pd.DataFrame({"age": age, "ward": ward}, index=[f"row {i}" for i in range(n)])
+        sites.append((frame, np.where(sick, "sick", "well")))
+    return sites
+
+
+def by_hand(frame: pd.DataFrame) -> np.ndarray:
+    indicators = [(frame["ward"] == ward).astype(float) for ward in "ABC"]
+    return np.column_stack([*indicators, frame["age"]])
+
+
+def test_f9_frames_and_a_pipeline_that_picks_columns_by_name() -> None:
+    """The same numbers as with the words coded by hand, whatever the order of the columns."""
+    coder = ColumnTransformer(
+        [("words", OneHotEncoder(categories=[list("ABC")]), ["ward"])], remainder="passthrough"
+    )
+    options = {"mu": 0.7, "sizes": [10, 20, 40], "n_repeats": 3}
+    sites = hospitals()
+    swapped = [sites[0], (sites[1][0][["ward", "age"]], sites[1][1]), sites[2]]
+    expected = LinearGame.from_learning_curves(
+        [(by_hand(X), y) for X, y in sites], LogisticRegression(), **options
+    )
+    for given in (sites, swapped):
+        game = LinearGame.from_learning_curves(
+            given, make_pipeline(coder, LogisticRegression()), **options
+        )
+        assert np.allclose(game.W, expected.W)
+        assert np.allclose(game.mu, expected.mu)
+
+
+def test_f9_what_the_classifier_complains_about_is_one_sentence() -> None:
+    coder = ColumnTransformer([("words", OneHotEncoder(), ["ward"])])
+    sites = [(X.rename(columns={"ward": "unit"}), y) for X, y in hospitals()]
+    model = make_pipeline(coder, LogisticRegression())
+    with pytest.raises(InvalidInputError, match=r"could not be fitted to .* rows") as caught:
+        measure_learning_curves(sites, model, n_repeats=1)
+    assert "ward" in str(caught.value)
+    assert len(str(caught.value)) <= 300
+    with pytest.raises(InvalidInputError, match="estimator must be a scikit-learn classifier"):
+        EmpiricalGame(hospitals(), "forest", mu=0.5)
+
+
+def test_sparse_and_text_parties_are_not_made_dense() -> None:
+    class Sparse(MultinomialNB):
+        def fit(self, X: object, y: object) -> MultinomialNB:
+            assert sparse.issparse(X)
+            return super().fit(X, y)
+
+    X, y = load_digits(return_X_y=True)
+    parts = [(sparse.csr_array(X[i::6]), y[i::6]) for i in range(2)]
+    dense = [(X[i::6], y[i::6]) for i in range(2)]
+    theta = [100, 50]
+    found = EmpiricalGame(parts, Sparse(), mu=0.5, n_repeats=2).utilities(theta)
+    assert np.allclose(
+        found, EmpiricalGame(dense, MultinomialNB(), mu=0.5, n_repeats=2).utilities(theta)
+    )
+    texts = [f"{'win cash' if i % 2 else 'see you'} {i % 7}" for i in range(40)]
+    labels = ["spam" if i % 2 else "mail" for i in range(40)]
+    model = make_pipeline(CountVectorizer(), MultinomialNB())
+    game = EmpiricalGame([(texts, labels), (texts[:20], labels[:20])], model, mu=0.5, n_repeats=2)
+    assert game.classes.tolist() == ["mail", "spam"]
+    assert game.utilities([14, 14]).tolist() == [1.0, 1.0]
+
+
+def test_one_repeat_has_no_standard_error() -> None:
+    game = EmpiricalGame(
+        hospitals(),
+        make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression()),
+        mu=0.1,
+        n_repeats=1,
+    )
+    assert np.isinf(game.standard_errors([10, 10, 10])).all()
+    assert game.decide(0, [10, 10, 10]) == "undecided"

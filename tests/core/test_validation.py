@@ -1,5 +1,6 @@
 """Checks return canonical values and name what is wrong."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ def test_good_values_become_canonical() -> None:
         (lambda: v.check_float_array(["a"], "X"), "X must be an array of numbers"),
         (lambda: v.check_float_array([1], "X", ndim=2), r"X must have 2 axes, got shape \(1,\)"),
         (lambda: v.check_float_array([[1, np.nan]], "X"), r"entry \(0, 1\) is nan"),
+        (lambda: v.check_float_array([1, 0, math.inf], "X"), r"entry \(2,\) is inf"),
+        (lambda: v.check_float_array([1, 10**400], "X"), "an integer that is too large"),
         (
             lambda: v.check_same_shape(np.zeros(2), np.zeros(3), ("a", "b")),
             r"a and b must have the same shape, got \(2,\) and \(3,\)",

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from counterplay import datasets
@@ -50,7 +51,7 @@ def entry_for(remote: Remote, target: str) -> Entry:
     def read(paths: object) -> dict[str, object]:
         (path,) = paths
         text = Path(path).read_text()
-        return {"X": [text], "y": [len(text)]}
+        return {"X": np.array([text]), "y": np.array([len(text)])}
 
     return Entry(
         "toy", "table", "A toy.", (Form((target,), read, 1),), "here", "none", remotes=(remote,)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.utils.estimator_checks import check_estimator
 
 from counterplay.defection import FederatedClassifier
+from counterplay.errors import InvalidInputError
 from defection.problems import table
 
 
@@ -27,3 +29,18 @@ def test_classifier_in_a_search_with_groups() -> None:
     search = GridSearchCV(plain, {"threshold": [0.3, 0.5]}, cv=GroupKFold(2))
     search.fit(X, y, groups=frame["site"])
     assert set(search.predict(X)) <= {"sick", "well"}
+
+
+def test_columns_are_matched_by_name_and_text_is_refused_at_once() -> None:
+    frame = table()
+    X, y = frame[list("abcd")], frame["label"]
+    model = FederatedClassifier(rounds=20, random_state=0).fit(X, y, groups=frame["site"])
+    assert (model.decision_function(X[list("dbca")]) == model.decision_function(X)).all()
+    with pytest.raises(InvalidInputError, match="X has no column 'b'"):
+        model.predict(X.rename(columns={"b": "blood"}))
+    with pytest.raises(InvalidInputError, match="column 'site' of X holds text"):
+        model.fit(frame.drop(columns="label"), y)
+    with pytest.raises(InvalidInputError, match="scale the columns"):
+        model.fit(X * 1e150, y)
+    with pytest.raises(InvalidInputError, match="rule must be text, got 3"):
+        FederatedClassifier(rule=3).fit(X, y)  # type: ignore[arg-type]

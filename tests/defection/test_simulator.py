@@ -201,3 +201,19 @@ def test_labels_may_name_their_rule() -> None:
     rules = {"small step": {"rule": "safe_step", "step_size": 0.1}, "safe_step": {}}
     result = simulator.compare(rules, rounds=3, random_state=0)
     assert [p.title for p in result.plans] == ["small step", "SafeStep"]
+
+
+def test_test_rows_are_matched_by_name() -> None:
+    frame = table()
+    X, y = frame[list("abcd")], frame["label"]
+    found = []
+    for order in ("abcd", "dcab"):
+        test = (X[list(order)], y)
+        simulator = DefectionSimulator("linear", X, y, frame["site"], threshold=0.2, test=test)
+        found.append(simulator.compare(["fedavg"], rounds=20, random_state=0).record("fedavg"))
+    assert (found[0].population == found[1].population).all()
+    assert found[0].population[0, -1] > 0.8
+    with pytest.raises(InvalidInputError, match="test has no column 'a'"):
+        DefectionSimulator(
+            "linear", X, y, frame["site"], threshold=0.2, test=(X.rename(columns={"a": "A"}), y)
+        )

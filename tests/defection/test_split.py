@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,3 +94,22 @@ def test_classes_are_dealt_round_robin() -> None:
 def test_bad_input_gets_a_sentence(options: dict[str, object], text: str) -> None:
     with pytest.raises(InvalidInputError, match=text):
         heterogeneous_split(X, Y, **options)
+
+
+@pytest.mark.parametrize("n_agents", [301, 10**6, 2**63, 10**300])
+def test_r5_more_agents_than_rows_are_refused_before_the_work(n_agents: int) -> None:
+    with pytest.raises(InvalidInputError, match="300 rows are too few for") as caught:
+        heterogeneous_split(np.zeros((300, 1)), np.arange(300) % 3, n_agents, own_fraction=0.5)
+    assert len(str(caught.value)) <= 300
+
+
+def test_words_and_frames_are_dealt_like_numbers() -> None:
+    y = np.arange(60) % 3
+    X = pd.DataFrame({"a": np.zeros(60), "b": "text"})
+    words = np.array(["bad", "good", "ugly"])[y]
+    plain = heterogeneous_split(np.zeros((60, 1)), y, 4, own_fraction=0.5, random_state=1)
+    named = heterogeneous_split(X, words, 4, own_fraction=0.5, random_state=1)
+    assert (plain.agent_of_row == named.agent_of_row).all()
+    assert named.to_frame().columns.tolist() == ["bad", "good", "ugly"]
+    with pytest.raises(InvalidInputError, match="y has no label in row 4"):
+        heterogeneous_split(X, np.where(np.arange(60) == 4, np.nan, y), 4, own_fraction=0.5)

@@ -116,3 +116,22 @@ def test_real_laptops() -> None:
         assert 1 - worth[result.index] / worth.max() <= result.regret_certificate + 1e-9
         counts.append(result.n_queries)
     assert np.median(counts) <= 12
+
+
+def test_items_keep_their_rows() -> None:
+    """Extra columns do not matter, items are known by the index of the frame."""
+    frame = pd.DataFrame(
+        {"shop": list("xyz"), "price": [3.0, 1.0, 2.0], "quality": [9, 1, 5]},
+        index=["red", "blue", "green"],
+    )
+    catalogue = Catalogue(frame, benefits=["quality"], costs=["price"])
+    session = PolytopeElicitor(catalogue, random_state=0)
+    result = answered_by(session, LinearPreferenceUser([1.0, 0.1], eps=1e-3))
+    assert (result.row, result.index) == ("red", 0)
+    assert set(session.ranking().index) <= {"red", "blue", "green"}
+    assert session.ranking().index[0] == "red"
+    other = frame[["quality", "price"]].iloc[::-1]
+    again = Catalogue(other, benefits=["quality"], costs=["price"])
+    assert again.values[::-1].tolist() == catalogue.values.tolist()
+    with pytest.raises(InvalidInputError, match="row 'green' has '2 Euro' in column 'price'"):
+        Catalogue(frame.assign(price=["3", "1", "2 Euro"]), costs=["price"])

@@ -1,4 +1,4 @@
-"""Columns are matched by name wherever both sides have names."""
+"""People's tables at the door: columns by name, the wanted class stated, words held fixed."""
 
 from __future__ import annotations
 
@@ -8,29 +8,40 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.strategic import (
+    MWMR,
     Action,
     Agents,
+    Applicants,
+    ApplicantStream,
     EstimatorClass,
     LinearClass,
     ManipulationGraph,
     StrategicERM,
+    StrategicHalving,
     StrategicLinearClassifier,
     fit_threshold,
     gaming_report,
+    play,
     rethreshold,
     strategic_accuracy,
     value_of_information,
 )
-from counterplay.strategic.lab import RuleSetClass, acceptance_distance
+from counterplay.strategic.lab import (
+    FiniteERM,
+    RuleSetClass,
+    UnionPredictor,
+    acceptance_distance,
+)
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(120, 3)), columns=["income", "debt", "age"])
@@ -159,3 +170,200 @@ def test_s1_graphs_keep_the_names_of_their_table() -> None:
     with pytest.raises(InvalidInputError, match="no column 'late'"):
         strategic_accuracy(lambda Z: Z[:, 0] > 0, table.rename(columns={"late": "delay"}), y,
                            graph=graph)  # fmt: skip
+
+
+def test_s1_agents_and_rules_must_have_the_same_columns() -> None:
+    rules = LinearClass.from_estimators([LogisticRegression().fit(X, Y)])
+    good = Agents(X, Y, radius=0.2)
+    assert np.array_equal(good.losses(rules), Agents(X.to_numpy(), Y, radius=0.2).losses(rules))
+    swapped = Agents(SHUFFLED, Y, radius=0.2)
+    calls = (
+        lambda: swapped.losses(rules),
+        lambda: swapped.accepted(rules),
+        lambda: FiniteERM(rules, strategic=False).fit(swapped),
+        lambda: UnionPredictor(rules, [0]).loss(swapped),
+        lambda: play(StrategicHalving(rules), Applicants(swapped)),
+        lambda: play(MWMR(rules), ApplicantStream(swapped, "features_after"), rounds=3),
+    )
+    for call in calls:
+        with pytest.raises(InvalidInputError, match="the agents' columns are 'debt', 'age'"):
+            call()
+
+
+def test_s1_classifiers_read_columns_by_name() -> None:
+    for model in (
+        StrategicLinearClassifier(0.3),
+        StrategicERM("halfspace_heuristic", restarts=1, random_state=0),
+    ):
+        model.fit(X, Y)
+        assert np.array_equal(model.predict(SHUFFLED), model.predict(X))
+        with pytest.raises(InvalidInputError, match="no column 'age'"):
+            model.predict(X[["income", "debt"]])
+
+
+WORDS = np.where(Y == 1, "bad", "good")  # the wanted class is the larger word, and the rarer one
+
+
+def test_s7_other_codings_are_asked_about() -> None:
+    model = LogisticRegression().fit(X, WORDS)
+    graph = ManipulationGraph.from_actions(X, [Action("pay", 1, -0.5, cost=1.0)], budget=1.0)
+    tree = DecisionTreeClassifier(max_depth=2).fit(X, WORDS)
+    calls = (
+        lambda: gaming_report(model, X, WORDS, radius=0.5),
+        lambda: acceptance_distance(model, X),
+        lambda: rethreshold(model, 0.5),
+        lambda: fit_threshold(model, X, WORDS, 0.5),
+        lambda: StrategicLinearClassifier(0.5).fit(X, WORDS),
+        lambda: StrategicERM(random_state=0).fit(X, WORDS, graph=graph),
+        lambda: strategic_accuracy(model, X, WORDS, graph=graph),
+        lambda: strategic_accuracy(lambda Z: Z[:, 0] > 0, X, WORDS),
+        lambda: LinearClass.from_estimators([model]),
+        lambda: RuleSetClass.from_trees([tree]),
+        lambda: EstimatorClass([tree], X),
+        lambda: Agents(X, WORDS, radius=0.1),
+        lambda: Agents(X, 1 + Y, radius=0.1),  # German credit: 2 is bad
+        lambda: StrategicLinearClassifier().fit(X, 1 + Y),
+    )
+    for call in calls:
+        with pytest.raises(InvalidInputError, match="which outcome do people want"):
+            call()
+
+
+@pytest.mark.parametrize("wanted", ["good", "bad"])
+def test_s7_words_give_the_numbers_of_zeros_and_ones(wanted: str) -> None:
+    y01 = (wanted == WORDS).astype(int)
+    by_word, by_number = (LogisticRegression().fit(X, y) for y in (WORDS, y01))
+    options = {"radius": [0.0, 0.5]}
+    report = gaming_report(by_word, X, WORDS, positive=wanted, **options)
+    plain = gaming_report(by_number, X, y01, **options)
+    pd.testing.assert_frame_equal(report.to_frame(), plain.to_frame(), rtol=1e-4)
+    assert f"wanted: {wanted!r}" in report.summary()
+    assert "wanted: 1" in plain.summary()
+    for make in (
+        lambda **more: StrategicLinearClassifier(0.5, **more),
+        lambda **more: StrategicERM("halfspace_heuristic", restarts=1, random_state=0, **more),
+    ):
+        one, two = make(positive=wanted).fit(X, WORDS), make().fit(X, y01)
+        assert one.loss_ == two.loss_
+        assert one.classes_.tolist() == [{"good": "bad", "bad": "good"}[wanted], wanted]
+        assert np.array_equal(one.predict(X) == wanted, two.predict(X) == 1)
+        assert np.array_equal(one.decision_function(X) >= 0, one.predict(X) == wanted)
+        kept = gaming_report(one, X, WORDS, radius=0.5)  # the model knows what people want
+        assert kept.wanted == wanted
+        assert kept.to_frame()["accuracy"].item() == pytest.approx(1 - one.loss_, abs=0.4)
+        assert strategic_accuracy(one, X, WORDS) == strategic_accuracy(two, X, y01)
+    assert np.array_equal(
+        Agents(X, WORDS, radius=0.1, positive=wanted).y, Agents(X, y01, radius=0.1).y
+    )
+    rules = LinearClass.from_estimators([by_word], positive=wanted)
+    assert np.array_equal(rules.predict(X)[:, 0], by_word.predict(X) == wanted)
+
+
+def test_s7_the_wanted_class_may_be_zero() -> None:
+    model = LogisticRegression().fit(X, Y)
+    report = gaming_report(model, X, Y, radius=1.0, positive=0)
+    assert report.wanted == 0
+    moved = report.moves(1.0)
+    assert len(moved)
+    assert (model.predict(X.loc[moved.index]) == 1).all()  # who is given 1 moves to get 0
+
+
+def test_s8_the_units_are_said_and_deviations_are_the_default() -> None:
+    raw, y = load_breast_cancer(return_X_y=True)
+    inside = make_pipeline(StandardScaler(), LogisticRegression()).fit(raw, y)
+    scaled = (raw - raw.mean(axis=0)) / raw.std(axis=0)
+    outside = LogisticRegression().fit(scaled, y)
+    default = gaming_report(inside, raw, y)
+    same = gaming_report(outside, scaled, y, radius=default.radius)
+    assert default.to_frame()["accuracy"].tolist() == same.to_frame()["accuracy"].tolist()
+    assert "standard deviations" in default.summary()
+    assert "the units of X" in same.summary()
+    priced = gaming_report(inside, raw, y, radius=1.0, costs=1 / raw.std(axis=0))
+    assert "the units of costs" in priced.summary()
+    with pytest.raises(InvalidInputError, match="give radius too"):
+        gaming_report(inside, raw, y, costs=np.ones(30))
+
+
+def test_s8_constant_columns_have_no_deviation() -> None:
+    table = X.assign(country=1.0)
+    report = gaming_report(LogisticRegression().fit(table, Y), table, Y)
+    assert "'country' (constant)" in report.summary()
+    assert (report.moves(2.0)["country"] == 0).all()
+
+
+JOBS = np.array(["clerk", "nurse", "pilot"])[np.arange(120) % 3]
+PEOPLE = X.assign(
+    job=JOBS,
+    city=pd.Categorical(np.where(np.arange(120) % 2, "Bonn", "Ulm")),
+    since=pd.Timestamp("2024-01-01"),
+    rent=np.where(np.arange(120) % 7, 1.0, np.nan),
+).set_axis([f"p{i}" for i in range(120)])
+ENCODED = make_pipeline(
+    make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["job", "city"]),
+        (StandardScaler(), ["income", "debt", "age"]),
+    ),
+    LogisticRegression(),
+)
+
+
+def test_s10_words_times_and_holes_are_held_fixed() -> None:
+    model = ENCODED.fit(PEOPLE, Y)
+    report = gaming_report(model, PEOPLE.iloc[:, ::-1], Y, radius=[0.0, 1.0])
+    assert report.to_frame().loc[0, "accuracy"] == model.score(PEOPLE, Y)
+    moves = report.moves(1.0)
+    assert 0 < len(moves) < 120
+    assert moves.index.isin(PEOPLE.index).all()
+    assert (moves[["job", "city", "since", "rent"]] == 0).all(axis=None)
+    after = PEOPLE.loc[moves.index].copy()
+    after[["income", "debt", "age"]] += moves[["income", "debt", "age"]]
+    assert (model.predict(after) == 1).all()  # with her own job and city
+    assert (model.predict(PEOPLE.loc[moves.index]) == 0).all()
+    said = "held fixed: 'job' (text), 'city' (categories), 'since' (times), 'rent' (18 missing)"
+    assert said in report.summary()
+    with pytest.raises(InvalidInputError, match="no fitted binary linear model"):
+        fit_threshold(model, PEOPLE, Y, 0.5)
+
+
+def test_s10_boosting_with_categories_and_missing_values() -> None:
+    table = PEOPLE.drop(columns=["job", "since"])
+    boosted = HistGradientBoostingClassifier(
+        max_iter=5, categorical_features="from_dtype", random_state=0
+    ).fit(table, Y)
+    report = gaming_report(boosted, table, Y, pool=table.iloc[:60])
+    assert report.to_frame().loc[0, "accuracy"] == boosted.score(table, Y)
+    moved = report.moves(2.0)
+    assert len(moved)
+    after = table.loc[moved.index].copy()
+    after[["income", "debt", "age"]] += moved[["income", "debt", "age"]]
+    assert (boosted.predict(after) == 1).all()
+
+
+def test_s10_arrays_with_holes() -> None:
+    rows = X.to_numpy().copy()
+    rows[::5, 2] = np.nan
+    boosted = HistGradientBoostingClassifier(max_iter=5, random_state=0).fit(rows, Y)
+    report = gaming_report(boosted, rows, Y, radius=1.0)
+    assert "held fixed: 2 (24 missing)" in report.summary()
+    assert report.to_frame()["moved"].item() > 0
+    with pytest.raises(InvalidInputError, match="could not predict: Input X contains NaN"):
+        gaming_report(LogisticRegression().fit(X.to_numpy(), Y), rows, Y, radius=1.0)
+
+
+def test_s10_strategic_accuracy_with_a_named_transformer() -> None:
+    model = ENCODED.fit(PEOPLE, Y)
+    assert strategic_accuracy(model, PEOPLE.iloc[:, ::-1], Y) == model.score(PEOPLE, Y)
+    graph = ManipulationGraph.from_actions(X, [Action("pay", 1, -0.5, cost=1.0)], budget=1.0)
+    with pytest.raises(InvalidInputError, match="X has columns that nothing was fitted on: 'job'"):
+        strategic_accuracy(model, PEOPLE, Y, graph=graph)
+    for fit in (StrategicLinearClassifier(), StrategicERM()):
+        with pytest.raises(InvalidInputError, match="column 'job' of X holds text"):
+            fit.fit(PEOPLE, Y)
+
+
+def test_results_keep_the_rows_of_the_table() -> None:
+    table = X.set_axis(pd.MultiIndex.from_product([range(60), ["a", "b"]], names=["home", "who"]))
+    report = gaming_report(LogisticRegression().fit(X, Y), table, Y, radius=1.0)
+    assert report.moves(1.0).index.names == ["home", "who"]
+    parts = report.by_group(np.where(Y == 1, "x", "y"))
+    assert parts["group"].tolist() == ["x", "y"]

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.dummy import DummyClassifier
@@ -295,3 +296,24 @@ def test_e1_a_model_that_misses_every_word_positive_is_taken_down() -> None:
         ChampionChallenger(models, budget, horizon=200)
     with pytest.raises(InvalidInputError, match="none of the models' labels"):
         ChampionChallenger(models, budget, horizon=200, positive="ja")
+
+
+def test_models_are_called_with_the_columns_they_were_fitted_on() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["income", "debt", "age"])
+    y = np.where(frame["income"] - frame["debt"] > 0, "good", "bad")
+    full = LogisticRegression().fit(frame, y)
+    small = LogisticRegression().fit(frame[["debt", "income"]], y)
+    live = ChampionChallenger(
+        [full, small], HarmBudget(0.1, 5.0), horizon=80, positive="good", random_state=0
+    )
+    shuffled = frame[["age", "debt", "income"]]
+    live.observe(shuffled, pd.Series(y))
+    guesses = [full.predict(frame), small.predict(frame[["debt", "income"]])]
+    wrong = [(guess != y).mean() for guess in guesses]
+    assert live.report().primary == pytest.approx(wrong)
+    with pytest.raises(InvalidInputError, match="no model was fitted on: 'shoe'"):
+        live.observe(frame.assign(shoe=1.0), y)
+    with pytest.raises(InvalidInputError, match="no column 'income'"):
+        live.predict(frame.rename(columns={"income": "incom"}).drop(columns="incom"))
+    assert live.rounds == 1

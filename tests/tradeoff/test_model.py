@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from counterplay.errors import InvalidInputError, ProtocolError
@@ -18,6 +19,7 @@ from counterplay.tradeoff import (
     instances,
     play,
     replay_losses,
+    required_budget,
 )
 from counterplay.tradeoff.lab import (
     Instance,
@@ -26,6 +28,7 @@ from counterplay.tradeoff.lab import (
     primary_regret,
     sleeping_regret,
 )
+from counterplay.tradeoff.model import check_losses
 
 GOOD = np.full((20, 4), 0.5)
 
@@ -160,3 +163,14 @@ def test_instances_are_read_only_and_travel() -> None:
     copy = pickle.loads(pickle.dumps(game))
     assert np.array_equal(copy.l1, game.l1)
     assert dict(copy.meta) == dict(game.meta)
+
+
+def test_columns_of_two_tables_of_losses_are_matched_by_name() -> None:
+    l1 = pd.DataFrame({"old": [0.1, 0.2], "new": [0.3, 0.4]})
+    l2 = pd.DataFrame({"new": [0.9, 0.9], "old": [0.0, 0.0]})
+    first, second = check_losses(l1, l2)
+    assert first.tolist() == [[0.1, 0.3], [0.2, 0.4]]
+    assert second.tolist() == [[0.0, 0.9], [0.0, 0.9]]
+    with pytest.raises(InvalidInputError, match="no column 'old'"):
+        check_losses(l1, l2.rename(columns={"old": "older"}))
+    assert required_budget(l2, 0.5).to_dict() == pytest.approx({"new": 0.8, "old": -0.5})

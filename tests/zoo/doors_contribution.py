@@ -88,4 +88,4 @@ DOORS = {
     "pretrain": lambda X, y: pretrain(NET, X, y, KEYS, steps=2, batch_size=4),
     "random_search": _search,
 }
-NOT_TABLES: dict[str, str] = {}
+NOT_TABLES = {"split_indices": "its pool is a number of points"}

@@ -322,7 +322,7 @@ def _exact_target(mu: Rational | str | float, d: int) -> Fraction:
     if isinstance(mu, float | np.floating) and not np.isfinite(mu):
         raise InvalidInputError(f"mu must be finite, got {mu}")
     try:
-        target = Fraction(mu)  # type: ignore[arg-type]  # what it cannot read is caught
+        target = Fraction(mu)
     except (TypeError, ValueError, ZeroDivisionError):
         raise InvalidInputError(
             f"mu must be a number or a fraction such as '7/9', got {shorten(mu, 100)}"

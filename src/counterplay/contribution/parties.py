@@ -109,7 +109,7 @@ def _check_alike(first: Table, table: Table) -> None:
         )
     if first.container != "table":
         return
-    names = first.names or tuple(range(first.width))
+    names = first.names or tuple(map(str, range(first.width)))
     for j, (name, one, two) in enumerate(zip(names, first.kinds, table.kinds)):
         broad = _BROAD.get(one, "numbers"), _BROAD.get(two, "numbers")
         known = not (first.column(j).isna().all() or table.column(j).isna().all())

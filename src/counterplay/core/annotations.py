@@ -314,6 +314,8 @@ def _is_sequence(value: Any) -> bool:
         return True
     if isinstance(value, str | bytes | bytearray | abc.Mapping | abc.Set | type):
         return False
+    if hasattr(value, "tocsr"):  # a sparse matrix has no length
+        return False
     return hasattr(value, "__len__") and hasattr(value, "__getitem__") and _has_axes(value)
 
 
@@ -354,6 +356,7 @@ def _fixed_tuple_test(inner: list[Kind | None]) -> Kind:
     def accepts(value: Any) -> bool:
         return (
             _is_sequence(value)
+            and not hasattr(value, "tocsr")  # a sparse matrix has no length
             and len(value) == len(inner)
             and all(test is None or test.accepts(item) for test, item in zip(inner, value))
         )

@@ -17,6 +17,8 @@ import numpy as np
 from counterplay.core.validation import shorten
 from counterplay.errors import InvalidInputError
 
+_LONGEST_SEED = 1024  # bits
+
 RandomState: TypeAlias = "int | np.random.Generator | None"
 
 
@@ -39,6 +41,8 @@ def generator(random_state: RandomState = None) -> np.random.Generator:
         )
     if random_state < 0:
         raise InvalidInputError(f"random_state must not be negative, got {shorten(random_state)}")
+    if int(random_state).bit_length() > _LONGEST_SEED:  # it must fit into messages and states
+        raise InvalidInputError(f"random_state is too large, got {shorten(random_state)}")
     return np.random.default_rng(int(random_state))
 
 

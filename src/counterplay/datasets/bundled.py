@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.datasets.dataset import Dataset, DatasetInfo
 from counterplay.errors import UnknownNameError
 
@@ -45,6 +46,7 @@ def load(
 ) -> tuple[pd.DataFrame, pd.Series[Any]]: ...
 @overload
 def load(name: str, *, return_X_y: Literal[False] = False, as_frame: bool = False) -> Dataset: ...
+@checked
 def load(
     name: str, *, return_X_y: bool = False, as_frame: bool = False
 ) -> Dataset | tuple[Any, Any]:

@@ -51,6 +51,7 @@ def fetch(
     folder: Folder = None,
     download: bool = True,
 ) -> Dataset: ...
+@checked
 def fetch(
     name: str,
     *,

@@ -53,13 +53,15 @@ def plan_rules(
     """
     if isinstance(rules, str):
         rules = [rules]
-    if isinstance(rules, Iterable) and not isinstance(rules, Mapping):
+    chosen: dict[str, Mapping[str, Any]] = {}
+    known = isinstance(rules, Iterable)
+    if isinstance(rules, Mapping):
+        chosen = dict(rules)
+        known = all(isinstance(options, Mapping) for options in chosen.values())
+    elif known:
         names = list(rules)
         chosen = {name: {} for name in names if isinstance(name, str)}
         known = len(chosen) == len(names)
-    else:
-        chosen = dict(rules) if isinstance(rules, Mapping) else {}
-        known = all(isinstance(options, Mapping) for options in chosen.values())
     if not chosen or not known:
         raise InvalidInputError(
             "give at least one rule by name, such as ['fedavg', 'safe_step'], or a dict from label "

@@ -161,14 +161,14 @@ def heterogeneous_split(
     from counterplay.tables import Labels, Table
     from counterplay.tables.labels import as_labels
 
-    rows = len(Table.of(X))
-    known = Labels.of(y, rows=rows)
+    n = len(Table.of(X))
+    known = Labels.of(y, rows=n)
     labels, classes = known.values, as_labels(known.classes)
     agents = check_positive_int(n_agents, "n_agents")
     share = _own_fraction(own_fraction, q, convention)
-    if agents > rows:
+    if agents > n:
         raise InvalidInputError(
-            f"{rows} rows are too few for {shorten(agents)} agents; use fewer agents"
+            f"{n} rows are too few for {shorten(agents)} agents; use fewer agents"
         )
     rng = generator(random_state)
     own, own_classes = _own_rows(labels, classes, agents, rng)

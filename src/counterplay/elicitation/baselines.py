@@ -22,6 +22,7 @@ from counterplay.core.validation import (
     check_float_array,
     check_positive_int,
     check_same_shape,
+    check_size,
 )
 from counterplay.elicitation.catalogue import undominated
 from counterplay.elicitation.comparisons import Answer, Option, User
@@ -30,6 +31,8 @@ from counterplay.elicitation.oracles import LinearOracle, value_table
 from counterplay.elicitation.policies import check_policy
 from counterplay.elicitation.trajectories import WeightedTrajectorySet, trajectory_returns
 from counterplay.errors import InvalidInputError
+
+_MOST_QUESTIONS = 100_000
 
 
 @checked
@@ -49,6 +52,7 @@ def sampled_trajectory_set(
     0.0
     """
     size = check_positive_int(n, "n")
+    check_size(size * (mdp.H + 1), 20_000_000, "steps of trajectories")
     rng = generator(random_state)
     checked = check_policy(mdp, policy)
     states = np.full((size, mdp.H + 1), mdp.s0, dtype=np.int32)
@@ -235,6 +239,7 @@ def _random_answers(
     oracle: LinearOracle, user: User, n_queries: int, random_state: RandomState
 ) -> tuple[FloatArray, FloatArray]:
     """Differences of random optimal options, and the answers: 1 first, 0 second, 1/2 same."""
+    check_size(check_positive_int(n_queries, "n_queries"), _MOST_QUESTIONS, "questions")
     rng = generator(random_state)
     _, values = oracle.argmax(rng.dirichlet(np.ones(oracle.k), size=2 * n_queries))
     labels = {Answer.FIRST: 1.0, Answer.SECOND: 0.0, Answer.INDISTINGUISHABLE: 0.5}

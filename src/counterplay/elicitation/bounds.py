@@ -18,8 +18,10 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
     check_same_shape,
+    check_size,
 )
 
+_MOST_FACTORS = 100_000
 FIBONACCI_SHARE = 0.72
 """Share of the Fibonacci factor that the instance of Proposition 8.G really loses."""
 
@@ -57,7 +59,8 @@ def basis_oracle_calls(k: int, d: int) -> int:
     >>> [basis_oracle_calls(k, d) for k, d in [(5, 2), (6, 3), (4, 4), (5, 1)]]
     [19, 30, 16, 13]
     """
-    n, rank = check_positive_int(k, "k"), check_positive_int(d, "d")
+    n = check_positive_int(k, "k")
+    rank = check_int(d, "d", low=1, high=n)
     return n + rank * (2 * n - rank - 1)
 
 
@@ -100,7 +103,7 @@ def total_questions(k: int, d: int, x_over_eps: float) -> int:
     >>> total_questions(6, 6, 95.0), total_questions(2, 2, 0.2)
     (65, 3)
     """
-    ratios = check_positive_int(d, "d") - 1
+    ratios = check_int(d, "d", low=1, high=check_positive_int(k, "k")) - 1
     measuring = max(d, ratios * ratio_questions(k, x_over_eps)) if ratios else 0
     return benchmark_questions(k) + measuring
 
@@ -141,7 +144,9 @@ def spread_factor(k: int, d: int) -> float:
     >>> round(spread_factor(4, 4), 3)
     12.192
     """
-    n, rank = check_positive_int(k, "k"), check_positive_int(d, "d")
+    n = check_positive_int(k, "k")
+    rank = check_int(d, "d", low=1, high=n)
+    check_size(rank, _MOST_FACTORS, "dimensions")
     return math.prod(1 + math.sqrt(n + 1 - i) for i in range(2, rank + 1)) - 1
 
 
@@ -166,7 +171,8 @@ def regret_barycentric(k: int, d: int, eps: float, C: float = 1.5) -> float:
     >>> regret_barycentric(6, 6, 0.01)
     1.8
     """
-    n, rank = check_positive_int(k, "k"), check_positive_int(d, "d")
+    n = check_positive_int(k, "k")
+    rank = check_int(d, "d", low=1, high=n)
     largest = check_real(C, "C", low=1.0)
     return max(2 * n, 4 * n * largest * (rank - 1)) * check_real(eps, "eps", low=0.0)
 
@@ -181,7 +187,8 @@ def barycentric_swaps(k: int, d: int, C: float = 1.5) -> float:
     11.26
     """
     base = check_real(C, "C", low=1.0, open_low=True)
-    n, rank = check_positive_int(k, "k"), check_positive_int(d, "d")
+    n = check_positive_int(k, "k")
+    rank = check_int(d, "d", low=1, high=n)
     return (rank - 1) * math.log(n) / math.log(base) + 1
 
 
@@ -209,8 +216,9 @@ def fibonacci_factor(d: int) -> int:
     >>> [fibonacci_factor(d) for d in (3, 5, 8, 13)]
     [2, 7, 33, 376]
     """
+    check_size(check_int(d, "d", low=1), _MOST_FACTORS, "dimensions")
     a, b = 1, 1
-    for _ in range(check_int(d, "d", low=1) - 1):
+    for _ in range(d - 1):
         a, b = b, a + b
     return b - 1
 
@@ -224,7 +232,9 @@ def fibonacci_regret(d: int, eps: float) -> float:
     >>> round(fibonacci_regret(8, 1e-4), 6)
     0.002376
     """
-    return FIBONACCI_SHARE * fibonacci_factor(d) * check_real(eps, "eps", low=0.0)
+    size = check_real(eps, "eps", low=0.0)
+    check_size(check_int(d, "d", low=1), 1400, "dimensions")  # beyond, no float holds the factor
+    return FIBONACCI_SHARE * fibonacci_factor(d) * size
 
 
 @checked
@@ -335,6 +345,6 @@ def adaptive_questions(k: int, target_regret: float) -> int:
     >>> adaptive_questions(4, 0.01)
     44
     """
-    target = check_open_fraction(target_regret, "target_regret")
+    target = check_real(target_regret, "target_regret", low=1e-300, high=1.0, open_high=True)
     n = check_positive_int(k, "k")
     return n * (math.ceil(math.log2(2 * n / target)) + 1)

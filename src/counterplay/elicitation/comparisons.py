@@ -18,6 +18,7 @@ import numpy as np
 from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
+    shorten,
 )
 from counterplay.errors import InvalidInputError
 
@@ -51,11 +52,17 @@ class Answer(StrEnum):
         """
         if isinstance(value, cls):
             return value
-        word = str(value).strip().lower()
+        if not isinstance(value, str | int):
+            raise InvalidInputError(
+                f"an answer must be 'first', 'second' or 'same', got {shorten(value, 60)}"
+            )
+        word = shorten(value, 40).strip("'").strip().lower()
         for answer, words in _WORDS.items():
             if word in words:
                 return answer
-        raise InvalidInputError(f"an answer must be 'first', 'second' or 'same', got {value!r}")
+        raise InvalidInputError(
+            f"an answer must be 'first', 'second' or 'same', got {shorten(value, 60)}"
+        )
 
     def swapped(self) -> Answer:
         """Return the answer to the same question with the options exchanged."""

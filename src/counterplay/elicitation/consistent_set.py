@@ -21,12 +21,14 @@ from counterplay.core.validation import (
     check_float_array,
     check_positive_int,
     check_real,
+    check_size,
 )
 from counterplay.elicitation.comparisons import Answer
 from counterplay.elicitation.cones import Cone
 from counterplay.elicitation.population import population
 from counterplay.elicitation.users import three_valued
 
+MOST_OBJECTIVES = 300
 _THINNING = 2  # hit-and-run steps per sample
 
 
@@ -57,6 +59,7 @@ class ConsistentSet:
 
     def __init__(self, k: int, scale: float = 1.0, max_rays: int = 4000) -> None:
         self.k = check_positive_int(k, "k")
+        check_size(self.k, MOST_OBJECTIVES, "objectives")
         self.scale = check_real(scale, "scale", low=0.0, open_low=True)
         self.max_rays = check_positive_int(max_rays, "max_rays")
         self.answers: list[tuple[FloatArray, Answer]] = []

@@ -12,9 +12,10 @@ import numpy as np
 
 from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_integer, minimize_linear
-from counterplay.core.validation import FloatArray
+from counterplay.core.validation import FloatArray, check_float_array, check_real
 from counterplay.elicitation.comparisons import Answer
 from counterplay.elicitation.consistent_set import ConsistentSet, answer_rows
+from counterplay.errors import InvalidInputError
 
 LabelledAnswer: TypeAlias = tuple[FloatArray, Answer]
 
@@ -36,6 +37,7 @@ def smallest_conflict(answers: Sequence[LabelledAnswer], scale: float = 1.0) -> 
     >>> smallest_conflict([(a, Answer.FIRST), (b, Answer.SECOND), (a, Answer.SECOND)])
     (0, 2)
     """
+    _check_answers(answers, scale)
     kept = list(range(len(answers)))
     if explainable(answers, scale):
         return ()
@@ -59,6 +61,7 @@ def fewest_to_set_aside(answers: Sequence[LabelledAnswer], scale: float = 1.0) -
     >>> fewest_to_set_aside(said)
     (1,)
     """
+    _check_answers(answers, scale)
     conflicts: list[tuple[int, ...]] = []
     while True:
         dropped = _smallest_hitting(conflicts, len(answers))
@@ -67,6 +70,14 @@ def fewest_to_set_aside(answers: Sequence[LabelledAnswer], scale: float = 1.0) -
             return dropped
         conflict = _some_conflict([answers[i] for i in kept], scale)
         conflicts.append(tuple(kept[i] for i in conflict))
+
+
+def _check_answers(answers: Sequence[LabelledAnswer], scale: float) -> None:
+    """Refuse answers that are not about the same objectives."""
+    check_real(scale, "scale", low=0.0, open_low=True)
+    sizes = {check_float_array(difference, "answers", ndim=1).size for difference, _ in answers}
+    if len(sizes) > 1:
+        raise InvalidInputError(f"answers are about {min(sizes)} and about {max(sizes)} objectives")
 
 
 def _smallest_hitting(conflicts: Sequence[tuple[int, ...]], n: int) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from counterplay.core.arguments import checked
 from counterplay.core.programs import minimize_linear
 from counterplay.core.validation import (
     FloatArray,
+    array_fault,
     check_float_array,
     check_int,
     check_positive_int,
@@ -241,6 +242,10 @@ def nonnegative_preference(
     """
     values = check_float_array(V, "V", ndim=2)
     ratios = check_float_array(alpha_hat, "alpha_hat", ndim=1)
+    if ratios.size != len(values) - 1:
+        raise InvalidInputError(f"alpha_hat must have {len(values) - 1} entries, got {ratios.size}")
+    if fault := array_fault(errors, kinds="biuf"):
+        raise InvalidInputError(f"errors must be numbers: {fault}")
     slack = np.maximum(np.asarray(errors, dtype=np.float64), 1e-15)
     if slack.shape != ratios.shape or np.isnan(slack).any():
         raise InvalidInputError(f"errors must be {ratios.size} numbers, one for each ratio")

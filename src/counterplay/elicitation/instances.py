@@ -24,12 +24,16 @@ from counterplay.core.validation import (
     check_int,
     check_positive_int,
     check_real,
+    check_size,
 )
 from counterplay.elicitation.bounds import FIBONACCI_SHARE
 from counterplay.elicitation.mdp import MultiObjectiveMDP, add_do_nothing
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+_MOST_CELLS = 10_000_000
 
 
 @checked(arrays=True)
@@ -216,6 +220,7 @@ def rare_crash(
     'crash'
     """
     n = check_int(n_states, "n_states", low=2)
+    _check_process(n, 2, k, cells=2 * n * n)
     p = check_fraction(crash_probability, "crash_probability")
     rng = generator(seed)
     drive = n  # states 0..n-1 drive, n is the crash, n+1 is after it
@@ -275,6 +280,10 @@ def random_mdp(
     >>> random_mdp(0).R.shape
     (10, 5, 4)
     """
+    _check_process(n_states, n_actions, k, cells=n_states * n_actions * n_states)
+    for name, count in (("rank", rank), ("successors", successors)):
+        if count is not None:
+            check_positive_int(count, name)
     rng = generator(seed)
     transitions = np.zeros((n_states, n_actions, n_states))
     for s in range(n_states):
@@ -308,6 +317,7 @@ def harvest_tree(
     """
     levels = check_int(depth, "depth", low=1, high=14)
     chance = check_fraction(slip, "slip")
+    _check_process(2**levels, 2, k, cells=2 ** (2 * levels + 1))
     leaves = np.abs(generator(seed).normal(size=(2**levels, check_positive_int(k, "k"))))
     leaves /= np.linalg.norm(leaves, axis=1, keepdims=True)
     n = 2**levels - 1  # inner nodes in breadth-first order, then the end
@@ -344,6 +354,9 @@ def sparse_mdp(
     """
     from scipy import sparse
 
+    successors = check_positive_int(successors, "successors")
+    n_states, n_actions = int(n_states), int(n_actions)
+    _check_process(n_states, n_actions, k, cells=n_states * n_actions * min(successors, n_states))
     rng = generator(seed)
     rows = n_states * n_actions
     width = min(successors, n_states)
@@ -356,6 +369,13 @@ def sparse_mdp(
     transitions = sparse.csr_array((data.ravel(), columns.ravel(), pointers), shape=shape)
     rewards = rng.random((n_states, n_actions, k))
     return add_do_nothing(MultiObjectiveMDP(transitions, rewards, H=horizon))
+
+
+def _check_process(n_states: int, n_actions: int, k: int, cells: int) -> None:
+    """Refuse sizes that are no sizes, or a process that does not fit into memory."""
+    for name, count in (("n_states", n_states), ("n_actions", n_actions), ("k", k)):
+        check_positive_int(count, name)
+    check_size(cells + n_states * n_actions * k, _MOST_CELLS, "transitions and rewards")
 
 
 @checked
@@ -397,10 +417,12 @@ def city(
     """
     import networkx as nx
 
+    crossings = check_positive_int(rows, "rows") * check_positive_int(columns, "columns")
+    check_size(crossings, 50_000, "crossings")
     rng = generator(random_state)
     graph: nx.MultiDiGraph[Any] = nx.MultiDiGraph()
-    for r in range(check_positive_int(rows, "rows")):
-        for c in range(check_positive_int(columns, "columns")):
+    for r in range(rows):
+        for c in range(columns):
             graph.add_node((r, c), pos=(float(c), float(-r)))
     for r in range(rows):
         for c in range(columns):

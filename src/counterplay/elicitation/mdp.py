@@ -17,7 +17,13 @@ from scipy import sparse
 
 from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState
-from counterplay.core.validation import BoolArray, FloatArray, check_float_array, check_int
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    array_fault,
+    check_float_array,
+    check_int,
+)
 from counterplay.elicitation.mdp_input import (
     ROW_SUM_TOLERANCE,
     Transitions,
@@ -108,7 +114,11 @@ class MultiObjectiveMDP:
     cost_objectives: tuple[int, ...] = ()
 
     def __post_init__(self, costs: Sequence[int | str], rescale: bool) -> None:
-        mask = None if self.action_mask is None else np.array(self.action_mask, dtype=bool)
+        mask = None
+        if self.action_mask is not None:
+            if fault := array_fault(self.action_mask, kinds="biuf"):
+                raise InvalidInputError(f"action_mask must be an array of flags: {fault}")
+            mask = np.array(self.action_mask, dtype=bool)
         rewards = read_rewards(self.R, mask)
         n_states, n_actions, k = rewards.shape
         if mask is None:
@@ -128,6 +138,8 @@ class MultiObjectiveMDP:
         cost_columns = objective_indices(costs, names, "costs")
         scales = np.ones(k) if self.scales is None else check_float_array(self.scales, "scales")
         rewards[~mask] = 0.0
+        if self.do_nothing is not None:
+            check_int(self.do_nothing, "do_nothing", low=0, high=n_actions - 1)
         rewards, factors = to_benefits(rewards, mask, self.do_nothing, cost_columns, rescale)
         _set(self, R=rewards, scales=scales * factors)
         _set(self, cost_objectives=tuple(sorted({*self.cost_objectives, *cost_columns})))

@@ -100,7 +100,7 @@ class PointSetOracle:
 
     zero_item = -1
 
-    def __init__(self, X: ArrayLike, names: Sequence[str] | None = None) -> None:
+    def __init__(self, X: ArrayLike, names: Sequence[Any] | None = None) -> None:
         table = value_table(X, "X")
         self.X = table.numbers().copy()
         self.index = table.index

@@ -13,7 +13,7 @@ import numpy as np
 
 from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_choice, check_size
+from counterplay.core.validation import FloatArray, check_choice, check_int, check_size
 from counterplay.elicitation.basis import (
     Basis,
     Complement,
@@ -91,6 +91,7 @@ class SharedBases:
 
     def basis(self, benchmark: int) -> Basis:
         """Basis that starts with the best option of objective ``benchmark``."""
+        check_int(benchmark, "benchmark", low=0, high=self.oracle.k - 1)
         if benchmark not in self._bases:
             items, values = self.single_best()
             if self.kind == "single":
@@ -116,6 +117,7 @@ class SharedBases:
 
     def coefficients(self, benchmark: int) -> FloatArray:
         """Largest coefficient any option has on each basis option but the benchmark."""
+        check_int(benchmark, "benchmark", low=0, high=self.oracle.k - 1)
         if benchmark not in self._coefficients:
             sizes = spanner_coefficients(self.oracle, self.basis(benchmark))[1:]
             self._coefficients[benchmark] = sizes

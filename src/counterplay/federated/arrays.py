@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.core.arguments import checked
-from counterplay.core.validation import check_choice
-from counterplay.errors import MissingDependencyError
+from counterplay.core.validation import check_choice, shorten
+from counterplay.errors import InvalidInputError, MissingDependencyError
 
 Array = Any
 """A NumPy array or a torch tensor."""
@@ -105,7 +105,13 @@ class TorchArrays:
             raise MissingDependencyError.for_extra("torch", "federated")
         import torch
 
-        self.device = torch.device(device)
+        try:
+            self.device = torch.device(device)
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            raise InvalidInputError(
+                f"torch cannot compute on device={shorten(device, 60)}: {shorten(str(error), 150)}"
+            ) from None
         check_choice(dtype, "dtype", ("float32", "float64"))
         self.dtype = torch.float32 if dtype == "float32" else torch.float64
 

@@ -36,7 +36,7 @@ from counterplay.federated.rules.fed_avg import FedAvg
 from counterplay.federated.rules.mw_fed import MWFed
 from counterplay.federated.sites import SiteArrays, Sites, minibatches, party_rows
 from counterplay.federated.stack import Spans
-from counterplay.federated.work import ONE_STEP, LocalWork, batch_updates
+from counterplay.federated.work import MOST_DRAWS, ONE_STEP, LocalWork, batch_updates
 
 TestSet = tuple[NDArray[Any], NDArray[Any]]
 MOST_CELLS = 1 << 25  # of the record: a quarter of a GiB per column
@@ -191,6 +191,8 @@ class Federation:
         check_size(
             len(runs) * (total + 1) * self.sites.agents, MOST_CELLS, "seeds x rounds x parties"
         )
+        drawn = len(runs) * self.sites.agents * work.steps * (work.batch_size or 0)
+        check_size(drawn, MOST_DRAWS, "rows drawn per round")
         run = _Run(self, rule, runs, _steps(step_size, total), work)
         size = float(len(keys)) * float(self.sites.sizes[0].sum()) * self.objective.size
         with self.objective.backend.fast_floats(size):

@@ -19,6 +19,7 @@ from counterplay.core.validation import (
     FloatArray,
     IntArray,
     array_fault,
+    check_float_array,
     check_size,
     shorten,
 )
@@ -87,6 +88,9 @@ class Sites:
         >>> sites.sizes.tolist()
         [[3, 1]]
         """
+        X = X if isinstance(X, np.ndarray) else check_float_array(X, "X")
+        if not X.ndim:
+            raise InvalidInputError("X must have rows and columns")
         labels = class_numbers(y, len(X))
         if fault := array_fault(agent_of_row, kinds="iu"):
             raise InvalidInputError(f"agent_of_row must be the agent number of every row: {fault}")
@@ -180,7 +184,9 @@ def without_torch(values: Any) -> Any:
     return np.asarray(values.detach().cpu()) if hasattr(values, "detach") else values
 
 
-def minibatches(keys: Keys, round: int, sizes: IntArray, steps: int, batch_size: int) -> IntArray:
+def minibatches(
+    keys: Keys, round: int, sizes: IntArray, steps: int, batch_size: int, first: int = 0
+) -> IntArray:
     """Draw positions within each agent's rows: ``(S, M, steps, batch_size)``.
 
     Parameters
@@ -195,6 +201,8 @@ def minibatches(keys: Keys, round: int, sizes: IntArray, steps: int, batch_size:
         Local steps.
     batch_size:
         Rows per step, drawn with replacement.
+    first:
+        Number of the agent that ``sizes`` begins with.
 
     Examples
     --------
@@ -204,7 +212,7 @@ def minibatches(keys: Keys, round: int, sizes: IntArray, steps: int, batch_size:
     """
     counts = np.atleast_2d(sizes)
     per_round = fold(keys, _BATCH, round)
-    per_agent = np.stack([fold(per_round, m) for m in range(counts.shape[1])], axis=1)
+    per_agent = np.stack([fold(per_round, first + m) for m in range(counts.shape[1])], axis=1)
     drawn = uniforms(per_agent, steps * batch_size)
     drawn = drawn.reshape(*per_agent.shape, steps, batch_size)
     return (drawn * counts[..., None, None]).astype(np.int64)

@@ -20,7 +20,6 @@ from counterplay.core.validation import (
     IntArray,
     check_float_array,
     check_int,
-    check_positive_int,
     check_real,
     check_size,
 )
@@ -28,6 +27,9 @@ from counterplay.errors import InvalidInputError
 from counterplay.federated.arrays import Array
 from counterplay.federated.objective import Objective
 from counterplay.federated.sites import SiteArrays, Sites, minibatches, party_rows
+
+MOST_STEPS = 1_000_000
+MOST_DRAWS = 50_000_000
 
 
 @checked
@@ -65,9 +67,9 @@ class LocalWork:
 
     def __post_init__(self) -> None:
         for k in (self.steps,) if isinstance(self.steps, int) else self.steps:
-            check_positive_int(k, "steps")
+            check_int(k, "steps", low=1, high=MOST_STEPS)
         if self.batch_size is not None:
-            check_positive_int(self.batch_size, "batch_size")
+            check_int(self.batch_size, "batch_size", low=1, high=MOST_DRAWS)
 
     @property
     def moves(self) -> bool:
@@ -84,8 +86,6 @@ class LocalWork:
 
 
 ONE_STEP = LocalWork()
-MOST_PARTIES = 1_000_000
-MOST_DRAWS = 50_000_000
 
 
 @checked(arrays=True)
@@ -233,17 +233,19 @@ def party_batches(
     >>> party_batches(0, party=0, round=1, rows=4, work=LocalWork(2, 3)).tolist()
     [[0, 0, 1], [0, 1, 1]]
     """
-    check_int(party, "party", low=0, high=MOST_PARTIES)
-    check_int(round, "round", low=0)
-    check_positive_int(rows, "rows")
+    check_int(party, "party", low=0, high=2**53)
+    check_int(round, "round", low=0, high=2**53)
+    check_int(rows, "rows", low=1, high=2**53)
+    check_int(seed, "seed", low=0)
+    check_int(run, "run", low=0, high=2**53)
     if work.batch_size is None:
         return None
     if not isinstance(work.steps, int):
         raise InvalidInputError("steps must be one number here: this is one party")
-    check_size((party + 1) * work.steps * work.batch_size, MOST_DRAWS, "drawn rows")
-    sizes = np.full(party + 1, rows, dtype=np.int64)
-    keys = run_keys(seed, 1, first=run)
-    return np.asarray(minibatches(keys, round, sizes, work.steps, work.batch_size)[0, party])
+    check_size(work.steps * work.batch_size, MOST_DRAWS, "drawn rows")
+    sizes, keys = np.array([rows], dtype=np.int64), run_keys(seed, 1, first=run)
+    drawn = minibatches(keys, round, sizes, work.steps, work.batch_size, first=party)
+    return np.asarray(drawn[0, 0])
 
 
 def _batches(batches: ArrayLike, steps: int, rows: int) -> IntArray:

@@ -31,7 +31,7 @@ from counterplay.invariance.bounds import booster_sizes, invariance_slack, known
 from counterplay.invariance.classes import as_hypotheses
 from counterplay.invariance.compression import AgnosticCompression
 from counterplay.invariance.errors import SampleTooSmallError
-from counterplay.invariance.model import FiniteProblem, Learner, as_problem
+from counterplay.invariance.model import FiniteProblem, Learner, as_problem, check_learner
 from counterplay.invariance.one_inclusion import OneInclusionEta
 
 
@@ -93,7 +93,7 @@ class ConfidenceBooster(_Chooser):
         practical: bool = False,
         random_state: RandomState = None,
     ) -> None:
-        self.learner = learner
+        self.learner = check_learner(learner, "learner")
         self.group = learner.group
         self.d = check_real(d, "d", low=0.0)
         self.eps = check_open_fraction(eps, "eps")

@@ -22,7 +22,10 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
+from counterplay.errors import InvalidInputError
 from counterplay.invariance.errors import SampleTooSmallError
+
+_LARGEST_D = 256  # a power of a (d + 1) x (d + 1) matrix is taken
 
 
 @checked
@@ -53,8 +56,8 @@ def booster_sizes(d: float, eps: float, delta: float) -> tuple[int, int, int]:
     dimension = check_real(d, "d", low=0.0)
     eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
     runs = _runs(delta)
-    size = math.ceil(4 * dimension / eps - 1e-9)
-    validation = math.ceil((32 / eps) * (math.log(2 / delta) + math.log(runs + 1)))
+    size = _whole(4 * dimension / eps - 1e-9)
+    validation = _whole((32 / eps) * (math.log(2 / delta) + math.log(runs + 1)))
     return runs, size, validation
 
 
@@ -92,7 +95,7 @@ def m_da(d: int, eps: float, delta: float) -> int:
             growth = dimension * math.log2(m) ** 2 * math.log2(2 * math.e * m / dimension)
         return (8 / eps) * (growth + math.log2(4 / delta) + math.e) + 4
 
-    return _fixed_point(right_side)
+    return _fixed_point(right_side, max(2.0, float(dimension)))
 
 
 @checked
@@ -118,7 +121,7 @@ def m_erminv_agnostic(d: int, eps: float, delta: float, constant: float = 64.0) 
             8 / delta
         )
 
-    return _fixed_point(right_side)
+    return _fixed_point(right_side, max(2.0, float(dimension)))
 
 
 @checked
@@ -136,7 +139,7 @@ def m_orbit_only(k: int, eps: float, delta: float, c: float = 1.0) -> int:
     size = check_int(k, "k", low=1)
     eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
     factor = check_real(c, "c", low=0.0, open_low=True)
-    return math.ceil(factor / eps * (size * math.log2(size / eps) ** 2 + math.log2(1 / delta)))
+    return _whole(factor / eps * (size * math.log2(size / eps) ** 2 + math.log2(1 / delta)))
 
 
 @checked
@@ -363,7 +366,7 @@ def agnostic_excess(d: int, gamma: float, m: int) -> float:
     """
     blocks = check_positive_int(d, "d")
     bias = check_real(gamma, "gamma", low=0.0, high=0.5)
-    size = check_int(m, "m", low=0)
+    size = check_int(m, "m", low=0, high=10**7)
     n = np.arange(size + 1)
     law = stats.binom(size, 1 / blocks).pmf(n)
     half = np.where(n % 2 == 0, n // 2, -1)
@@ -375,9 +378,9 @@ def agnostic_excess(d: int, gamma: float, m: int) -> float:
 
 def _seen_law(d: int, eps: float, m: int) -> FloatArray:
     """Distribution of the number of distinct points of u* among m samples."""
-    n = check_positive_int(d, "d")
+    n = check_int(d, "d", low=1, high=_LARGEST_D)
     e = check_real(eps, "eps", low=0.0, high=1 / 16, open_low=True)
-    steps = check_int(m, "m", low=0)
+    steps = check_int(m, "m", low=0, high=1 << 62)
     p = 16 * e / n
     k = np.arange(n + 1)
     matrix = np.diag(1 - (n - k) * p) + np.diag((n - k[:-1]) * p, 1)
@@ -389,14 +392,24 @@ def _runs(delta: float) -> int:
     return math.ceil(math.log2(2 / delta) - 1e-12)
 
 
-def _fixed_point(right_side: Callable[[float], float]) -> int:
-    m = right_side(2.0)
+def _whole(value: float) -> int:
+    """Return the next whole number; refuse sizes beyond those that floats tell apart."""
+    if not value < 1 << 53:
+        raise InvalidInputError(
+            "more than 2^53 samples: eps or delta is too small, or the dimension too large"
+        )
+    return math.ceil(value)
+
+
+def _fixed_point(right_side: Callable[[float], float], start: float) -> int:
+    m = right_side(start)
     for _ in range(200):
+        _whole(m)
         following = right_side(m)
         if abs(following - m) < 1e-9 * m:
             break
         m = following
-    value = math.ceil(m - 1e-6)
+    value = _whole(m - 1e-6)
     while right_side(value) > value:
         value += 1
     return value

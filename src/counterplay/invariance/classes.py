@@ -165,13 +165,17 @@ class ExplicitClass(HypothesisClass):
 def as_hypotheses(H: Any, G: Any = None) -> tuple[HypothesisClass, TransformationSet]:
     """Return (class, transformations) from a problem, a matrix or a class."""
     if isinstance(H, FiniteProblem):
-        return ExplicitClass(H), H.group if G is None else G
+        return ExplicitClass(H), H.group if G is None else _as_orbits(G)
     hypotheses = H if isinstance(H, HypothesisClass) else ExplicitClass(H)
     if G is None:
         G = getattr(hypotheses, "group", None)
     if G is None:
         raise InvalidInputError("give the group (or a FiniteProblem, which knows its orbits)")
-    return hypotheses, G if isinstance(G, TransformationSet) else AbstractOrbits(G)
+    return hypotheses, _as_orbits(G)
+
+
+def _as_orbits(G: Any) -> TransformationSet:
+    return G if isinstance(G, TransformationSet) else AbstractOrbits(G)
 
 
 def budget(eta: float, size: int) -> int:
@@ -182,7 +186,7 @@ def budget(eta: float, size: int) -> int:
     >>> budget(0.1 + 0.2, 10)
     3
     """
-    return math.floor(eta * size + 1e-9)
+    return math.floor(min(max(eta, -1.0), 1.0) * size + 1e-9)
 
 
 Tie = Literal["first", "random", "adversarial"]

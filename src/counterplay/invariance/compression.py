@@ -25,7 +25,7 @@ from counterplay.invariance.baselines import ERM
 from counterplay.invariance.bounds import alpha_boost_rounds
 from counterplay.invariance.classes import ExplicitClass, as_hypotheses
 from counterplay.invariance.dimensions import vcao
-from counterplay.invariance.model import FiniteProblem, Learner
+from counterplay.invariance.model import FiniteProblem, Learner, check_learner
 from counterplay.invariance.one_inclusion import OneInclusionRelaxed
 from counterplay.invariance.transformations import AbstractOrbits
 
@@ -67,9 +67,9 @@ class AlphaBoostCompression(Learner):
     def __init__(
         self, weak: Any, k: int, max_draws: int = 200, random_state: RandomState = None
     ) -> None:
-        self.weak = weak
+        self.weak = check_learner(weak, "weak")
         self.group = weak.group
-        self.k = check_int(k, "k", low=0)
+        self.k = check_int(k, "k", low=0, high=10**7)
         self.max_draws = check_int(max_draws, "max_draws", low=1)
         self.random_state = random_state
 

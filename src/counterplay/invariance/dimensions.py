@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
-from math import factorial, prod
+from math import comb, factorial, prod
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from counterplay.core.dimensions import Shattering, vc_dimension
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import Interval, mean_interval
-from counterplay.core.validation import BoolArray, IntArray, check_int, check_real
+from counterplay.core.validation import BoolArray, IntArray, check_int, check_real, check_size
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.classes import HypothesisClass, as_hypotheses, budget
 from counterplay.invariance.model import (
@@ -33,6 +33,9 @@ from counterplay.invariance.model import (
     orbit_labels,
 )
 from counterplay.invariance.transformations import AbstractOrbits, MapSet, TransformationSet
+
+_MOST_POINTS = 10_000
+_MOST_MULTISETS = 10**6
 
 
 @checked
@@ -256,10 +259,11 @@ def vco_eta(
     1.0
     """
     hypotheses, group = as_hypotheses(H, G)
-    size = check_int(m, "m", low=0) + 1
+    size = check_int(m, "m", low=0, high=_MOST_POINTS) + 1
     level = check_real(eta, "eta", high=1.0)
     value = _EtaDimension(hypotheses, group, D, level)
     if n_samples is None:
+        check_size(comb(len(D) + size - 1, size), _MOST_MULTISETS, "multisets of points")
         total = mass = 0.0
         for picks, chance in _multisets(D.probabilities, size):
             dimension = value(np.array(picks))
@@ -268,7 +272,7 @@ def vco_eta(
         return total / mass if mass > 0 else 0.0
     rng = generator(random_state)
     found = []
-    for _ in range(check_int(n_samples, "n_samples", low=2)):
+    for _ in range(check_int(n_samples, "n_samples", low=2, high=_MOST_MULTISETS)):
         dimension = value(rng.choice(len(D), size=size, p=D.probabilities))
         if dimension is not None:
             found.append(float(dimension))

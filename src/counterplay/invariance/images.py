@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray, IntArray, check_int, check_size, shorten
-from counterplay.errors import InvalidInputError
+from counterplay.errors import CounterplayError, InvalidInputError
 from counterplay.invariance.errors import ShapeError
 from counterplay.invariance.transformations import (
     MOST_NUMBERS,
@@ -32,6 +32,7 @@ from counterplay.invariance.transformations import (
 )
 from counterplay.invariance.vector_groups import SymmetricGroup
 from counterplay.tables import Table
+from counterplay.tables.cells import shown
 from counterplay.tables.labels import as_labels
 
 Rows = Any  # FloatArray (n, p), or csr_array
@@ -92,7 +93,15 @@ def as_group(group: Any, n_features: int) -> TransformationSet:
     if isinstance(group, TransformationSet):
         return group
     if callable(group) and not isinstance(group, type):
-        made = group(n_features)
+        try:
+            made = group(n_features)
+        except CounterplayError:
+            raise
+        except Exception as error:
+            raise InvalidInputError(
+                f"the function group could not make a set of transformations of {n_features} "
+                f"numbers: {shown(error, 120)}"
+            ) from error
         if isinstance(made, TransformationSet):
             return made
     raise InvalidInputError(

@@ -77,7 +77,7 @@ class BalancedSubsets(HypothesisClass):
     """
 
     def __init__(self, d: int) -> None:
-        self.d = check_int(d, "d", low=1)
+        self.d = check_int(d, "d", low=1, high=10**6)
         two_d = 2 * self.d
         self.group = AbstractOrbits(np.r_[0, np.arange(1, two_d + 1), np.arange(1, two_d + 1)])
 

@@ -26,10 +26,18 @@ from counterplay.core.arguments import checked
 from counterplay.core.bits import Words, as_indices, pack_rows, unique_rows
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.programs import minimize_linear
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_int,
+    shorten,
+)
 from counterplay.errors import InvalidInputError
 
 Method = Literal["flow", "peel"]
+_MOST_VERTICES = 1 << 24
 
 
 @checked(arrays=True)
@@ -223,8 +231,7 @@ class OneInclusionGraph:
         k = self._position.size
         if known.shape != (k,):
             raise InvalidInputError(f"labels must have length {k}, got shape {known.shape}")
-        if not 0 <= column < k:
-            raise InvalidInputError(f"column must be between 0 and {k - 1}, got {column}")
+        column = check_int(column, "column", low=0, high=k - 1)
         pair = []
         for label in (0, 1):
             row = known.copy()
@@ -309,13 +316,29 @@ def peel_orientation(n_vertices: int, first: IntArray, second: IntArray) -> IntA
     >>> peel_orientation(3, np.array([0, 1]), np.array([1, 2]))   # a path 0 - 1 - 2
     array([0, 1])
     """
+    n = check_int(n_vertices, "n_vertices", low=0, high=_MOST_VERTICES)
+    first, second = (
+        _vertices(end, n, name) for end, name in ((first, "first"), (second, "second"))
+    )
+    if first.size != second.size:
+        raise InvalidInputError("first and second must have one end of every edge each")
     ends = np.concatenate([first, second])
     order = np.argsort(ends, kind="stable")
-    starts = np.searchsorted(ends[order], np.arange(n_vertices + 1))
+    starts = np.searchsorted(ends[order], np.arange(n + 1))
     incident = order % max(first.size, 1)
     other = np.concatenate([second, first])[order]
-    heads: IntArray = _peel(n_vertices, starts, incident, other, first.size)
+    heads: IntArray = _peel(n, starts, incident, other, first.size)
     return heads
+
+
+def _vertices(ends: IntArray, n: int, name: str) -> IntArray:
+    """Ends of edges as numbers of vertices: compiled code does not look whether they exist."""
+    array = np.asarray(ends)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise InvalidInputError(f"{name} must be a list of integers, got {shorten(ends, 80)}")
+    if array.size and not (array.min() >= 0 and array.max() < n):
+        raise InvalidInputError(f"{name} must hold numbers of vertices between 0 and {n - 1}")
+    return array.astype(np.int64)
 
 
 @njit(cache=True)

@@ -19,7 +19,13 @@ from numpy.typing import NDArray
 from counterplay.core.arguments import checked
 from counterplay.core.halfspaces import halfspaces_2d
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import IntArray, check_fraction, check_int, check_real
+from counterplay.core.validation import (
+    IntArray,
+    check_fraction,
+    check_int,
+    check_real,
+    check_size,
+)
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.classes import HypothesisClass
 from counterplay.invariance.implicit_classes import AllLabelings, BalancedSubsets, BlockConstants
@@ -27,6 +33,7 @@ from counterplay.invariance.model import FiniteDistribution, FiniteProblem
 from counterplay.invariance.transformations import AbstractOrbits, MapSet
 
 _LARGEST_MATRIX = 60_000
+_MOST_POINTS = 10**6
 
 __all__ = [
     "Instance", "agnostic_lower_bound", "background_birds", "circle_rotations", "da_helps",
@@ -135,7 +142,7 @@ def da_lower_bound(d: int, eps: float, random_state: RandomState = None) -> Inst
     >>> da_lower_bound(4, 1 / 64, random_state=0).problem
     FiniteProblem(70 hypotheses, 17 points, 9 orbits)
     """
-    n = check_int(d, "d", low=1)
+    n = check_int(d, "d", low=1, high=_MOST_POINTS)
     e = check_real(eps, "eps", low=0.0, high=1 / 16, open_low=True)
     chosen = np.sort(generator(random_state).choice(2 * n, size=n, replace=False)) + 1
     points = np.concatenate([[0], chosen])
@@ -196,10 +203,10 @@ def da_helps(d: int, eps: float, random_state: RandomState = None, n_extra: int 
     >>> da_helps(21, 1 / 64, random_state=0).group.n_orbits
     3
     """
-    n = check_int(d, "d", low=2)
+    n = check_int(d, "d", low=2, high=_MOST_POINTS)
     e = check_real(eps, "eps", low=0.0, high=1 / 16, open_low=True)
     inside = generator(random_state).integers(2, size=n - 1)
-    extra = np.arange(check_int(n_extra, "n_extra", low=0)) % 2
+    extra = np.arange(check_int(n_extra, "n_extra", low=0, high=_MOST_POINTS)) % 2
     target = np.concatenate([inside, [0], extra]).astype(np.int8)
     masses = np.append(np.full(n - 1, 16 * e / (n - 1)), 1 - 16 * e)
     keep = np.flatnonzero(masses > 0)
@@ -223,7 +230,7 @@ def background_birds(K: int, random_state: RandomState = None) -> Instance:
     >>> dict(background_birds(3, random_state=0).facts)["mu"]
     1.5
     """
-    n = check_int(K, "K", low=1)
+    n = check_int(K, "K", low=1, high=10_000)
     rng = generator(random_state)
     labels = rng.integers(2, size=n).astype(np.int8)
     plus_is_one = bool(rng.integers(2))
@@ -254,8 +261,7 @@ def rotated_images(n: int, k: int, constrained: bool = False) -> Instance:
     {'VCdim': 6, 'VCao': 2, 'VCo': 0}
     """
     size, orbits = check_int(n, "n", low=2), check_int(k, "k", low=1)
-    if size * orbits > 16:
-        raise InvalidInputError(f"{size * orbits} points have too many labelings; use n k <= 16")
+    check_size(size * orbits, 16, "points, all labelings of which are listed,")
     if constrained and size % 2:
         raise InvalidInputError("n must be even for the constrained class")
     rows = np.array(list(product((0, 1), repeat=size * orbits)), dtype=np.uint8)
@@ -330,6 +336,7 @@ def agnostic_lower_bound(
     200
     """
     blocks, size = check_int(d, "d", low=1), check_int(M, "M", low=1)
+    check_size(blocks * size, _MOST_POINTS, "points")
     bias = check_real(gamma, "gamma", low=0.0, high=0.5)
     rng = generator(random_state)
     signs = rng.choice([-1, 1], size=blocks)

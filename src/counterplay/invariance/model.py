@@ -31,6 +31,7 @@ from counterplay.core.validation import (
     check_int,
     check_labels01,
     check_probabilities,
+    shorten,
 )
 from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.invariance.errors import ConflictingOrbitLabelsError, ShapeError
@@ -156,6 +157,8 @@ class FiniteDistribution:
 
     def __post_init__(self) -> None:
         points = np.array(self.points)
+        if points.ndim == 0 or points.dtype.kind == "c":
+            raise InvalidInputError(f"points must be a list of points, got {shorten(self.points)}")
         labels = check_labels01(self.labels, "labels")
         probabilities = check_probabilities(self.probabilities, "probabilities").copy()
         if not len(points) == len(labels) == len(probabilities):
@@ -360,6 +363,18 @@ def _first_pair(ids: IntArray, codes: IntArray, indices: NDArray[Any]) -> tuple[
     first = int(indices[0])
     others = [i for i in indices if ids[i] == ids[first] and codes[i] != codes[first]]
     return first, int(others[0])
+
+
+def check_learner(value: Any, name: str) -> Any:
+    """Return a learner that knows its transformations, or raise."""
+    wanted = ("fit", "predict", "fresh")
+    knows = isinstance(getattr(value, "group", None), TransformationSet)
+    if isinstance(value, type) or not knows or not all(hasattr(value, m) for m in wanted):
+        raise InvalidInputError(
+            f"{name} must be a learner with fit, predict, fresh and a group, "
+            f"got {shorten(value, 80)}"
+        )
+    return value
 
 
 class Learner(ABC):

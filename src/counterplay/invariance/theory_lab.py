@@ -19,7 +19,7 @@ from counterplay.core.dimensions import Shattering
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import check_int
+from counterplay.core.validation import check_int, check_size
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.baselines import DA, ERM, ErmInv
 from counterplay.invariance.dimensions import OrbitCube, OrbitShattering, dim, vcao, vcdim, vco
@@ -132,17 +132,19 @@ def theory_lab(
     problem = as_problem(H, G)
     if not problem.is_group:
         raise InvalidInputError("the orbit game is defined for groups only")
-    runs = check_int(n_runs, "n_runs", low=2)
+    runs = check_int(n_runs, "n_runs", low=2, high=10_000)
+    counts = [check_int(n, "sample_sizes", low=0, high=10**6) for n in sample_sizes]
+    check_size(runs * len(counts), 10**5, "fits of every learner")
     game = mu(problem)
     rng = generator(random_state)
     orbit_only = OrbitOnlyOptimal(problem)
     errors: dict[tuple[str, int], list[float]] = {}
     for _ in range(runs if game.worst_case else 0):
         data = _draw(problem, game, rng)
-        for n in sample_sizes:
-            X, y = data.sample(check_int(n, "sample_sizes", low=0), rng)
+        for n in counts:
+            X, y = data.sample(n, rng)
             for name, error in _errors(problem, orbit_only, data, X, y, rng).items():
-                errors.setdefault((name, int(n)), []).append(error)
+                errors.setdefault((name, n), []).append(error)
     curves = tuple(
         (name, n, float(np.mean(v)), float(np.std(v, ddof=1) / np.sqrt(len(v))))
         for (name, n), v in errors.items()

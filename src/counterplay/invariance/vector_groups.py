@@ -37,6 +37,7 @@ from counterplay.invariance.transformations import (
     TransformationSet,
     byte_keys,
     finite_numbers,
+    number_keys,
 )
 
 _CHUNK = 8_000_000  # numbers held at once while searching canonical forms
@@ -113,7 +114,7 @@ class CoordinatePermutationGroup(VectorGroup):
         wrong = (np.sort(array, axis=1) != wanted).any(axis=1)
         if wrong.any():
             raise ShapeError(f"row {int(wrong.argmax())} of perms is not a permutation")
-        keep = np.sort(np.unique(array, axis=0, return_index=True)[1])
+        keep = np.unique(number_keys([row.tobytes() for row in array]), return_index=True)[1]
         self.perms: IntArray = np.ascontiguousarray(array[keep])
         self.perms.setflags(write=False)
         self.n_features = array.shape[1]
@@ -125,10 +126,13 @@ class CoordinatePermutationGroup(VectorGroup):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CoordinatePermutationGroup):
             return NotImplemented
-        return np.array_equal(np.unique(self.perms, axis=0), np.unique(other.perms, axis=0))
+        return self._elements() == other._elements()
 
     def __hash__(self) -> int:
-        return hash(np.unique(self.perms, axis=0).tobytes())
+        return hash(self._elements())
+
+    def _elements(self) -> frozenset[bytes]:
+        return frozenset(row.tobytes() for row in self.perms)
 
     @classmethod
     def closure(cls, generators: ArrayLike, *, limit: int = 100_000) -> CoordinatePermutationGroup:

@@ -148,7 +148,7 @@ class SIRMixture(ProtocolMixture):
             raise InvalidInputError("partial must have one protocol per agent")
         step = Fraction(eps) / m if isinstance(eps, Fraction | int) else float(eps) / m
         one: Any = Fraction(1) if isinstance(step, Fraction) else 1.0
-        share = step / len(partial)
+        share: Any = step / len(partial)
         super().__init__([ir, *partial], [one - step, *[share] * len(partial)])
         self.eps = eps
 

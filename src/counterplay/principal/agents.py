@@ -19,7 +19,13 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState
-from counterplay.core.validation import FloatArray, IntArray, check_float_array, check_real
+from counterplay.core.validation import (
+    FloatArray,
+    IntArray,
+    check_float_array,
+    check_real,
+    shorten,
+)
 from counterplay.errors import InvalidInputError
 from counterplay.principal.behaviour import Stage
 from counterplay.principal.blum_mansour import contextual_probabilities, mixed_action, sample
@@ -55,6 +61,7 @@ class Agent(ABC):
 
     def replay(self, stage: Stage, uniforms: FloatArray) -> IntArray:
         """Play a whole stage; ``uniforms`` has the shape (rounds, replicates) of the result."""
+        uniforms = _check_uniforms(stage, uniforms)
         actions = np.empty(uniforms.shape, dtype=np.int64)
         for replicate in range(uniforms.shape[1]):
             self.begin(stage.game, stage.policies, len(stage))
@@ -85,6 +92,7 @@ class FollowRecommendation(Agent):
 
     def replay(self, stage: Stage, uniforms: FloatArray) -> IntArray:
         """Return the recommendations."""
+        uniforms = _check_uniforms(stage, uniforms)
         return np.repeat(stage.r[:, None], uniforms.shape[1], axis=1)
 
 
@@ -109,6 +117,7 @@ class CommonPriorAgent(Agent):
 
     def replay(self, stage: Stage, uniforms: FloatArray) -> IntArray:
         """Look up the best response of every policy."""
+        uniforms = _check_uniforms(stage, uniforms)
         self.begin(stage.game, stage.policies, len(stage))
         offered, inverse = np.unique(stage.p_idx, return_inverse=True)
         answers = np.array([self.act(int(p), 0, 0.0) for p in offered], dtype=np.int64)
@@ -173,6 +182,7 @@ class ContextualSwapAgent(Agent):
 
     def replay(self, stage: Stage, uniforms: FloatArray) -> IntArray:
         """Compute the mixed actions once, then draw all replicates."""
+        uniforms = _check_uniforms(stage, uniforms)
         drawn: IntArray = _draw(self.probabilities(stage), stage.sizes[stage.local], uniforms)
         return drawn
 
@@ -218,6 +228,7 @@ class SpitefulAgent(Agent):
 
     def replay(self, stage: Stage, uniforms: FloatArray) -> IntArray:
         """Play deterministically; all replicates are equal."""
+        uniforms = _check_uniforms(stage, uniforms)
         actions = _spiteful(
             stage.contexts,
             stage.context_sizes,
@@ -302,6 +313,7 @@ class SecretInfoAgent(ContextualSwapAgent):
 
     def replay(self, stage: Stage, uniforms: FloatArray) -> IntArray:
         """Play with the whole state sequence in view."""
+        uniforms = _check_uniforms(stage, uniforms)
         if stage.game.n_states != 2 or (stage.context_sizes != 2).any():
             raise InvalidInputError("SecretInfoAgent needs two states and two actions")
         learned = super().replay(stage, uniforms)
@@ -319,6 +331,18 @@ class SecretInfoAgent(ContextualSwapAgent):
         actions = np.where(secret[:, None], informed, learned)
         actions[0] = 0
         return actions
+
+
+def _check_uniforms(stage: Stage, uniforms: FloatArray) -> FloatArray:
+    """Return the draws as an array (rounds, replicates), before it enters compiled code."""
+    if not isinstance(stage, Stage):
+        raise InvalidInputError(f"stage must be a Stage, got {shorten(stage)}")
+    array = check_float_array(uniforms, "uniforms", ndim=2)
+    if len(array) != len(stage):
+        raise InvalidInputError(
+            f"uniforms must have one row for each of {len(stage)} rounds, got {len(array)}"
+        )
+    return array
 
 
 @njit(cache=True)

@@ -21,11 +21,12 @@ from counterplay.core.validation import (
     check_positive_int,
     check_probabilities,
     check_real,
+    check_size,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.principal.bounds import net_events
 from counterplay.principal.events import EventFamilies, Events, NetPoint
-from counterplay.principal.forecaster import Forecaster, UnbiasedForecaster
+from counterplay.principal.forecaster import MOST_OUTCOMES, Forecaster, UnbiasedForecaster
 from counterplay.tables.cells import shown
 
 
@@ -122,6 +123,7 @@ class _PointForecaster(Forecaster):
         if self.n_outcomes is None:
             raise InvalidInputError("set n_outcomes to use the forecaster on its own")
         self._n = check_positive_int(self.n_outcomes, "n_outcomes")
+        check_size(self._n, MOST_OUTCOMES, "outcomes")
         self.rounds_ = 0
 
     def _ready(self) -> None:

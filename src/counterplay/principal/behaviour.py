@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from counterplay.core.arguments import checked
 from counterplay.core.report import Report
-from counterplay.core.validation import FloatArray, IntArray
+from counterplay.core.validation import FloatArray, IntArray, check_float_array
 from counterplay.errors import InvalidInputError
 from counterplay.principal.games import PrincipalAgentGame, check_codes, check_states
 
@@ -57,7 +58,7 @@ class Stage:
         if p.min() < 0 or p.max() >= len(self.policies):
             raise InvalidInputError(f"policy indices must be in 0..{len(self.policies) - 1}")
         offered = np.unique(p)
-        U, V = self.game.tables([self.policies[i] for i in offered])
+        U, V = self.game.tables(self.game.check_policies([self.policies[i] for i in offered]))
         sizes = np.array([self.game.n_actions(self.policies[i]) for i in offered], dtype=np.int64)
         local = np.searchsorted(offered, p)
         if (r < 0).any() or (r >= sizes[local]).any():
@@ -246,7 +247,7 @@ def _from_counts(N: FloatArray, U: FloatArray, V: FloatArray) -> Behaviour:
 
 @checked
 def conditional_bias(
-    forecasts: FloatArray, states: IntArray, ids: IntArray
+    forecasts: ArrayLike, states: ArrayLike, ids: IntArray
 ) -> tuple[IntArray, FloatArray]:
     """Bias of one event family: ids that occurred and alpha of each (Definition 7.2).
 
@@ -258,8 +259,12 @@ def conditional_bias(
     >>> alpha.round(3).tolist()
     [0.25, 0.25]
     """
-    pi = np.asarray(forecasts, dtype=np.float64)
+    pi = check_float_array(forecasts, "forecasts", ndim=2)
     y = check_states(states, pi.shape[1])
+    if not len(pi) == y.size == np.size(ids) or np.ndim(ids) != 1:
+        raise InvalidInputError(
+            f"give one forecast, state and id per round, got {len(pi)}, {y.size} and {np.size(ids)}"
+        )
     residual = pi.copy()
     residual[np.arange(y.size), y] -= 1.0
     found, inverse = np.unique(ids, return_inverse=True)

@@ -24,6 +24,7 @@ from counterplay.core.validation import (
     check_float_array,
     check_positive_int,
     check_real,
+    check_size,
 )
 from counterplay.errors import InvalidInputError
 
@@ -70,6 +71,7 @@ class BlumMansour(Learner):
         self, n_actions: int, *, width: float = 2.0, random_state: RandomState = None
     ) -> None:
         self.n_actions = check_positive_int(n_actions, "n_actions")
+        check_size(self.n_actions, 10_000, "actions")
         self.width = check_real(width, "width", low=0.0, open_low=True)
         self.rounds = 0
         self._rng = generator(random_state)

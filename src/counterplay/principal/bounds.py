@@ -17,6 +17,7 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
 )
+from counterplay.errors import InvalidInputError
 
 Tuning: TypeAlias = Literal["balanced", "thesis"]
 TUNINGS: tuple[Tuning, ...] = ("balanced", "thesis")
@@ -104,7 +105,8 @@ def bias_bound(Q: float, level: float, n_rates: int) -> float:
     """
     check_real(Q, "Q", low=0.0)
     G, L = check_positive_int(n_rates, "n_rates"), check_real(level, "level", low=0.0)
-    return min(2.0**-k * Q + L * 2.0**k for k in range(1, G + 1))
+    # beyond 1000 the first term is zero and the second one only grows
+    return min(2.0**-k * Q + L * 2.0**k for k in range(1, min(G, 1000) + 1))
 
 
 @checked
@@ -306,6 +308,8 @@ def log_odds_policies(beta: float, C: float) -> int:
     width = check_real(C, "C", low=0.0, high=1.0, open_low=True)
     spacing = 4 * check_real(beta, "beta", low=0.0, open_low=True)
     edge = beta * width
+    if edge > 0.5:
+        raise InvalidInputError(f"beta * C must be at most 0.5, got {edge:g}: the grid is empty")
     return 2 * round(math.log((1 - edge) / edge) / spacing) + 3
 
 

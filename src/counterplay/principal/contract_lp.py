@@ -19,6 +19,7 @@ from counterplay.core.programs import PRECISE, minimize_linear
 from counterplay.core.validation import (
     FloatArray,
     check_float_array,
+    check_fraction,
     check_positive_int,
     check_real,
 )
@@ -83,7 +84,7 @@ class ContractGame(PrincipalAgentGame):
 
     def linear(self, share: float) -> tuple[float, ...]:
         """Return the linear contract that pays the given share of the value."""
-        return self.check_policy(share * self.outcome_value)
+        return self.check_policy(check_fraction(share, "share") * self.outcome_value)
 
     def agent_utility(self, policy: Any) -> FloatArray:
         """Return payment minus cost."""
@@ -200,6 +201,7 @@ class ContractLPOracle(GrowingRule):
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
         """Return the index of the rounded payments and the action they are made for."""
+        self._check_length(forecast)
         key = forecast.tobytes()
         found = self._memory.get(key)
         if found is None:

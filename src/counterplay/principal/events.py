@@ -19,12 +19,23 @@ from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     check_float_array,
+    check_fraction,
     check_int,
     check_positive_int,
     check_real,
+    shorten,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.principal.bounds import net_events
+
+
+def check_point(forecast: FloatArray, low: int = 1, high: int | None = None) -> FloatArray:
+    """Return the forecast if it is one array of floats with ``low`` to ``high`` outcomes; cheap."""
+    if not isinstance(forecast, np.ndarray) or forecast.dtype != np.float64 or forecast.ndim != 1:
+        raise InvalidInputError(f"forecast must be one array of floats, got {shorten(forecast)}")
+    if forecast.size < low or (high is not None and forecast.size > high):
+        raise InvalidInputError(f"forecast must have {low} probabilities, got {forecast.size}")
+    return forecast
 
 
 class Events(ABC):
@@ -103,7 +114,7 @@ class MostLikely(EventFamily):
 
     def key(self, forecast: FloatArray, context: Any) -> int:
         """Return the index of the largest probability, the lowest on ties."""
-        return int(forecast.argmax())
+        return int(check_point(forecast).argmax())
 
 
 @checked
@@ -147,7 +158,8 @@ class Decision(EventFamily):
 
     def key(self, forecast: FloatArray, context: Any) -> int:
         """Return the best action, the lowest on ties."""
-        worth = (self.payoff * forecast).sum(axis=1)
+        n = self.payoff.shape[1]
+        worth = (self.payoff * check_point(forecast, n, n)).sum(axis=1)
         return int(np.argmax(worth >= worth.max() - 1e-12))
 
     def describe(self, key: Hashable) -> str:
@@ -171,11 +183,12 @@ class Bins(EventFamily):
 
     def key(self, forecast: FloatArray, context: Any) -> int:
         """Return the index of the bin; the last one is closed."""
-        return min(int(forecast[self.outcome] * self.n_bins), self.n_bins - 1)
+        chance = check_fraction(check_point(forecast, self.outcome + 1)[self.outcome], "forecast")
+        return min(int(chance * self.n_bins), self.n_bins - 1)
 
     def describe(self, key: Hashable) -> str:
         """Return the bin as an interval."""
-        low = int(str(key)) / self.n_bins
+        low = check_int(key, "key", low=0, high=self.n_bins - 1) / self.n_bins
         return f"[{low:.3g},{low + 1 / self.n_bins:.3g})"
 
 
@@ -200,6 +213,8 @@ class NetPoint(EventFamily):
 
     def key(self, forecast: FloatArray, context: Any) -> tuple[int, ...]:
         """Return the counts of the nearest net point (largest remainders are rounded up)."""
+        if not abs(check_point(forecast).sum() - 1.0) <= 1e-6:
+            raise InvalidInputError(f"forecast must sum to 1, got {forecast.sum():g}")
         scaled = forecast * self.parts
         counts = np.floor(scaled).astype(np.int64)
         missing = self.parts - int(counts.sum())

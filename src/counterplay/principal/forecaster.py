@@ -30,6 +30,7 @@ from counterplay.core.validation import (
     check_open_fraction,
     check_positive_int,
     check_real,
+    check_size,
 )
 from counterplay.errors import (
     AssumptionWarning,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EventsLike = Events | Sequence[EventFamily | Callable[[FloatArray, Any], Hashable]]
+MOST_OUTCOMES = 100_000
 _CACHE_SIZE = 20_000
 
 
@@ -282,6 +284,7 @@ class UnbiasedForecaster(Forecaster):
         if self.n_outcomes is None:
             raise InvalidInputError("set n_outcomes to use the forecaster on its own")
         n = check_int(self.n_outcomes, "n_outcomes", low=1)
+        check_size(n, MOST_OUTCOMES, "outcomes")
         check_choice(self.inner, "inner", METHODS)
         if self.inner == "bisection" and n != 2:
             raise InvalidInputError(f"inner='bisection' needs two outcomes, got {n}")

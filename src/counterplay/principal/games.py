@@ -10,7 +10,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,11 @@ from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     IntArray,
+    array_fault,
     check_float_array,
     check_fraction,
     check_int,
+    shorten,
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.principal.kernels import expectation
@@ -62,6 +64,8 @@ class PrincipalAgentGame(ABC):
 
     def check_policies(self, policies: Any, name: str = "P0") -> tuple[Any, ...]:
         """Return a non-empty tuple of canonical policies."""
+        if not isinstance(policies, Iterable) or getattr(policies, "shape", None) == ():
+            raise InvalidInputError(f"{name} must be a list of policies, got {shorten(policies)}")
         checked = tuple(self.check_policy(policy) for policy in policies)
         if not checked:
             raise InvalidInputError(f"{name} must contain at least one policy")
@@ -99,7 +103,7 @@ class PrincipalAgentGame(ABC):
         not depend on the others in the batch, to the last bit.
         """
         forecasts = check_forecasts(Pi, self.n_states)
-        U, V = self.tables(policies)
+        U, V = self.tables(self.check_policies(policies, "policies"))
         return expectation(U, forecasts), expectation(V, forecasts)
 
 
@@ -310,6 +314,8 @@ def check_codes(
 
     Fractions and missing values are refused with their row, never truncated.
     """
+    if fault := array_fault(values, kinds="biufUO"):
+        raise InvalidInputError(f"{name} must hold one code or name per row: {fault}")
     array = np.asarray(values)
     if array.dtype.kind in "iub":
         return array.astype(np.int64)
@@ -321,12 +327,12 @@ def check_codes(
             codes[where] = known.index(value)
         elif known:
             raise InvalidInputError(
-                f"{name} of row {row} is {value!r}, which the game does not know; "
+                f"{name} of row {row} is {shorten(value, 50)}, which the game does not know; "
                 f"known: {', '.join(known)[:150]}"
             )
         elif not _is_code(value):
             raise InvalidInputError(
-                f"{name} of row {row} is {str(value)[:50]}: use whole-number codes from 0, or "
+                f"{name} of row {row} is {shorten(value, 50)}: use whole-number codes from 0, or "
                 "names that the game knows"
             )
         else:

@@ -18,6 +18,7 @@ from counterplay.core.validation import (
     check_choice,
     check_positive_int,
     check_real,
+    check_size,
 )
 from counterplay.principal.games import FiniteGame, LinearContractGame
 from counterplay.principal.mechanisms import ScriptedMechanism
@@ -83,7 +84,7 @@ def secret_information_instance(
     >>> secret_information_instance(1000, "H", random_state=0).states[:1].tolist()
     [1]
     """
-    check_positive_int(rounds, "rounds")
+    check_size(check_positive_int(rounds, "rounds"), 10**7, "rounds")
     check_choice(first_state, "first_state", ("M", "H"))
     states = generator(random_state).integers(0, 2, size=rounds)
     states[0] = 0 if first_state == "M" else 1
@@ -133,7 +134,7 @@ def near_tie_contract(
     >>> len(near_tie_contract(10, random_state=0).benchmark)
     21
     """
-    check_positive_int(rounds, "rounds")
+    check_size(check_positive_int(rounds, "rounds"), 10**7, "rounds")
     width = check_real(step, "step", low=0.0, high=1.0, open_low=True)
     game = LinearContractGame(
         values=[[0.0, 0.0], [0.0, 1.0]],
@@ -176,6 +177,7 @@ def random_contract_game(
     (3, 2)
     """
     n, m = check_positive_int(n_actions, "n_actions"), check_positive_int(n_states, "n_states")
+    check_size(n * m, 10**6, "actions times states")
     rng = generator(random_state)
     costs: FloatArray = np.linspace(0.0, 0.35, n) + rng.uniform(0.0, 0.1 / n, size=n)
     effort = np.linspace(0.0, 1.0, n) ** rng.uniform(0.5, 1.0)
@@ -211,6 +213,7 @@ def random_persuasion_game(n: int = 4, *, random_state: RandomState = None) -> P
     (3, 2)
     """
     count = check_positive_int(n, "n")
+    check_size(count, 10**5, "strategies")
     rng = generator(random_state)
     edges = np.cumsum(rng.uniform(0.2, 1.0, size=count))[:-1]
     edges = edges / (edges[-1] + rng.uniform(0.2, 1.0)) if count > 1 else edges

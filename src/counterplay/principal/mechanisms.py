@@ -379,6 +379,7 @@ class ScriptedMechanism(Mechanism):
     def act(self, seen: Any = None) -> Offer:
         """Ask the script."""
         index, action = self.script(np.array(self._past, dtype=np.int64))
+        check_int(index, "policy index of the script", low=0, high=len(self._policies) - 1)
         return Offer(self.policies[index], index, action)
 
     def observe(self, feedback: int) -> None:

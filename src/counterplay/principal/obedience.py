@@ -20,7 +20,13 @@ from scipy.sparse import csr_matrix, hstack, vstack
 from counterplay.core.arguments import checked
 from counterplay.core.programs import Highs, minimize_linear
 from counterplay.core.report import Report
-from counterplay.core.validation import FloatArray, check_positive_int, check_real
+from counterplay.core.validation import (
+    FloatArray,
+    check_positive_int,
+    check_real,
+    check_size,
+    shorten,
+)
 from counterplay.errors import InfeasibleError, InvalidInputError
 from counterplay.principal.games import check_forecasts
 from counterplay.principal.persuasion import DisclosureGame, Scheme
@@ -230,6 +236,9 @@ class ObedienceOracle(GrowingRule):
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
         """Return the index of the scheme of the forecast's cell and the best response to it."""
+        self._check_length(forecast)
+        if not np.isfinite(forecast).all():
+            raise InvalidInputError(f"forecast must be finite, got {shorten(forecast.tolist())}")
         logs = np.log(np.maximum(forecast, self.floor)) / self.step
         cell = tuple(np.rint(logs - logs.max()).astype(int).tolist())
         index = self._cells.get(cell)
@@ -299,9 +308,11 @@ def disclosure_library(
     >>> len(disclosure_library(DisclosureGame(u=[[1, 0], [0, 1]], v=[0, 1]), margin=0.1))
     5
     """
+    n = check_positive_int(parts, "parts") + game.n_states - 1
+    check_size(math.comb(n, game.n_states - 1), 1000, "forecasts, one linear program each,")
     gap = positive_margin(game) / 2 if margin is None else margin
     schemes = [game.full_disclosure()]
-    for counts in _compositions(check_positive_int(parts, "parts"), game.n_states):
+    for counts in _compositions(parts, game.n_states):
         prior = 0.98 * np.array(counts) / parts + 0.02 / game.n_states
         schemes.append(solve_obedience(game, prior, gap).scheme)
     return tuple(dict.fromkeys(schemes))

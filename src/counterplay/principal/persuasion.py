@@ -20,7 +20,12 @@ from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.validation import FloatArray, IntArray, check_float_array, check_fraction
 from counterplay.errors import AssumptionWarning, InvalidInputError
-from counterplay.principal.games import PrincipalAgentGame, check_names, check_utility_range
+from counterplay.principal.games import (
+    PrincipalAgentGame,
+    check_forecasts,
+    check_names,
+    check_utility_range,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,14 +65,20 @@ class Scheme:
 
     def signal_probabilities(self, prior: ArrayLike) -> FloatArray:
         """Return the probability of every signal under a prior."""
-        return np.asarray(self.matrix @ np.asarray(prior, dtype=np.float64))
+        return np.asarray(self.matrix @ self._prior(prior))
 
     def posteriors(self, prior: ArrayLike) -> FloatArray:
         """Return the posterior after every signal; NaN after signals that never occur."""
-        joint = self.matrix * np.asarray(prior, dtype=np.float64)
+        joint = self.matrix * self._prior(prior)
         total = joint.sum(axis=1, keepdims=True)
         with np.errstate(invalid="ignore"):
             return np.asarray(np.where(total > 0, joint / np.where(total > 0, total, 1), np.nan))
+
+    def _prior(self, prior: ArrayLike) -> FloatArray:
+        found = check_forecasts(prior, self.matrix.shape[1])
+        if len(found) != 1:
+            raise InvalidInputError("give one prior at a time")
+        return np.asarray(found[0])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scheme) and self._key == other._key

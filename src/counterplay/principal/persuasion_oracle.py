@@ -200,6 +200,7 @@ class PersuasionOracle(PolicyRule):
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
         """Return the index of the scheme and the best response map (not always obedience)."""
+        self._check_length(forecast)
         return self._answered(self._locate(float(forecast[1])), forecast)
 
     def _locate(self, mu: float) -> int:
@@ -264,6 +265,7 @@ class KGRule(GrowingRule):
 
     def decide(self, forecast: FloatArray) -> tuple[int, int]:
         """Return the index of the optimal scheme and the best response to it."""
+        self._check_length(forecast)
         scheme = self.geometry.optimal_scheme(float(forecast[1]))
         return self._answered(self._number(scheme), forecast)
 

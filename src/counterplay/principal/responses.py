@@ -16,7 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.arguments import checked
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_real
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_float_array,
+    check_real,
+    check_same_shape,
+)
 from counterplay.errors import InvalidInputError
 from counterplay.principal.games import PrincipalAgentGame, check_forecasts
 from counterplay.principal.kernels import TOL, first_maximum, optimistic, respond, stable
@@ -50,7 +57,10 @@ def best_responses(U: ArrayLike, V: ArrayLike, tol: float = TOL) -> IntArray:
     >>> best_responses([[0.0, 0.0, -1.0], [0.3, 0.1, 0.2]], [[0.1, 0.5, 1.0], [0.0, 1.0, 1.0]])
     array([1, 0])
     """
-    u, v = np.asarray(U, dtype=np.float64), np.asarray(V, dtype=np.float64)
+    u, v = check_float_array(U, "U"), check_float_array(V, "V")
+    check_same_shape(u, v, ("U", "V"))
+    if u.ndim == 0 or u.size == 0:
+        raise InvalidInputError(f"U must have at least one action, got shape {u.shape}")
     tied = u >= u.max(axis=-1, keepdims=True) - tol
     worth = np.where(tied, v, -np.inf)
     return np.asarray(np.argmax(worth >= worth.max(axis=-1, keepdims=True) - tol, axis=-1))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.arguments import checked
-from counterplay.core.validation import FloatArray, IntArray, check_real
+from counterplay.core.validation import FloatArray, IntArray, check_real, shorten
 from counterplay.errors import InvalidInputError
 from counterplay.principal.events import Events
 from counterplay.principal.games import PrincipalAgentGame, check_forecasts
@@ -92,6 +92,8 @@ class PolicyRule(ABC):
 
     def _check_length(self, forecast: FloatArray) -> None:
         """Refuse a forecast of the wrong length before it enters compiled code."""
+        if not isinstance(forecast, np.ndarray) or forecast.dtype != np.float64:
+            raise InvalidInputError(f"forecast must be an array of floats, got {shorten(forecast)}")
         if forecast.shape != (self.game.n_states,):
             raise InvalidInputError(
                 f"forecast must have {self.game.n_states} probabilities, got shape {forecast.shape}"

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked
 class Agents:
     """Agents as arrays: positions, true labels and abilities.
 
@@ -74,8 +76,8 @@ class Agents:
 
     def __init__(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: Any,
         radius: ArrayLike | None = None,
         sets: Any = None,
         atol: float = 0.0,
@@ -94,10 +96,11 @@ class Agents:
         self.y.setflags(write=False)
 
     @classmethod
+    @checked
     def from_target(
         cls,
         hypotheses: HypothesisClass,
-        X: Points,
+        X: Any,
         *,
         target: int,
         radius: ArrayLike | None = None,
@@ -156,6 +159,7 @@ class Agents:
         for start in range(0, len(self), size):
             yield self.take(np.arange(start, min(start + size, len(self))))
 
+    @checked
     def accepted(self, hypotheses: HypothesisClass, members: ArrayLike | None = None) -> BoolArray:
         """Return which agents are accepted, after their move, by which members."""
         self.match(hypotheses)
@@ -167,6 +171,7 @@ class Agents:
         touched: BoolArray = np.asarray(self.sets @ positive.T.astype(np.int64)) > 0
         return touched
 
+    @checked
     def losses(self, hypotheses: HypothesisClass, members: ArrayLike | None = None) -> BoolArray:
         """Return the strategic loss table: does member j err on agent i after her move?"""
         self.match(hypotheses)

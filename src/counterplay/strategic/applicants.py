@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from counterplay.core.arguments import checked
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator, spawn
 from counterplay.core.setting import Setting
-from counterplay.core.validation import check_choice, check_positive_int
+from counterplay.core.validation import check_choice, check_int, check_positive_int, check_size
 from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.strategic.agents import Agents
 from counterplay.strategic.blocks import has_blocks, play_blocks, react
@@ -26,6 +27,8 @@ from counterplay.strategic.learner import StrategicLearner
 from counterplay.strategic.predictors import TIES, Predictor, Tie
 from counterplay.strategic.settings import FEATURES_FIRST, applicant_setting
 from counterplay.strategic.transcript import StrategicTranscript
+
+MOST_DRAWS = 50_000_000
 
 
 class Population(ABC):
@@ -38,6 +41,7 @@ class Population(ABC):
         """Draw ``m`` agents independently."""
 
 
+@checked
 class EmpiricalPopulation(Population):
     """Agents drawn with replacement from a list.
 
@@ -64,7 +68,8 @@ class EmpiricalPopulation(Population):
 
     def sample(self, m: int, random_state: RandomState = None) -> Agents:
         """Draw ``m`` agents with replacement."""
-        return self.agents.take(generator(random_state).integers(len(self.agents), size=m))
+        count = check_draws(m)
+        return self.agents.take(generator(random_state).integers(len(self.agents), size=count))
 
 
 class ObliviousGame(CatalogueGame):
@@ -135,6 +140,7 @@ class ObliviousGame(CatalogueGame):
         return catalogue_transcript(learner, self.setting, log)
 
 
+@checked
 class Applicants(ObliviousGame):
     """A list of agents who apply one after the other.
 
@@ -198,6 +204,7 @@ class Applicants(ObliviousGame):
 
     def next_agents(self, count: int) -> Agents:
         """Hand out the next applicants in the queue."""
+        count = check_int(count, "count", low=0)
         index = self._queue[self.used : self.used + count]
         self.used += index.size
         return self.agents.take(index)
@@ -209,6 +216,7 @@ class Applicants(ObliviousGame):
         return self.agents, int(self._queue[self.used - 1])
 
 
+@checked
 class ApplicantStream(ObliviousGame):
     """An endless stream of independent agents from a population.
 
@@ -261,6 +269,7 @@ class ApplicantStream(ObliviousGame):
 
     def next_agents(self, count: int) -> Agents:
         """Hand out ``count`` fresh agents."""
+        count = check_draws(count, "count")
         parts = []
         missing = count
         while missing:
@@ -291,6 +300,13 @@ class ApplicantStream(ObliviousGame):
     @property
     def _left(self) -> int:
         return 0 if self._buffer is None else len(self._buffer) - self._position
+
+
+def check_draws(count: Any, name: str = "m", width: int = 1) -> int:
+    """Return a number of agents to draw, each of ``width`` numbers, that fits into memory."""
+    number = check_int(count, name, low=0)
+    check_size(number * width, MOST_DRAWS, "numbers to draw")
+    return number
 
 
 def concatenate(parts: list[Agents]) -> Agents:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import Interval, clopper_pearson
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked
 class ConfidenceBoost:
     """Repeat a learner with small expected error until an output passes a test on fresh agents.
 
@@ -126,6 +128,7 @@ class ConfidenceBoost:
         """Fresh agents per validation."""
         return bounds.boost_validation_size(self.eps, self.delta)
 
+    @checked
     def fit(self, game: ObliviousGame) -> ConfidenceBoost:
         """Run, validate, and stop at the first output whose validation loss is at most 4 eps."""
         rng = generator(self.random_state)
@@ -156,6 +159,7 @@ class ConfidenceBoost:
         return self
 
 
+@checked
 @dataclass(frozen=True)
 class SamplePlan(Report):
     """How many agents a guarantee needs, known before the first one arrives.
@@ -219,6 +223,7 @@ class SamplePlan(Report):
         return pd.DataFrame([{**fields, "total": self.total, "single_rule": self.single_rule_cost}])
 
 
+@checked
 class UnionSamplingClassifier:
     """Learn a union of two rules with error at most eps, knowing beforehand what it takes.
 
@@ -318,6 +323,7 @@ class UnionSamplingClassifier:
             bounds.boost_validation_size(inner, self.delta),
         )
 
+    @checked
     def fit(self, game: ObliviousGame) -> UnionSamplingClassifier:
         """Learn from the applicants of a game."""
         plan = self.plan()

@@ -16,7 +16,8 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.validation import FloatArray, IntArray, check_choice, check_int
+from counterplay.core.arguments import checked
+from counterplay.core.validation import FloatArray, IntArray, array_fault, check_choice, check_int
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_features
 from counterplay.strategic.features import accepted_class, column_order, common_names, read_costs
@@ -27,6 +28,7 @@ Box: TypeAlias = "tuple[FloatArray, FloatArray]"
 Conditions: TypeAlias = "Mapping[int, tuple[float | None, float | None]]"
 
 
+@checked
 class RuleSetClass(HypothesisClass):
     """A catalogue of rules, each accepting a union of closed boxes.
 
@@ -154,6 +156,7 @@ class RuleSetClass(HypothesisClass):
         return _box_distances(rows, self.lower, self.upper, self.start, chosen, costs, metric.norm)
 
 
+@checked
 class BoxClass(RuleSetClass):
     """A catalogue of closed boxes, one per rule.
 
@@ -188,6 +191,7 @@ class BoxClass(RuleSetClass):
         )
 
 
+@checked
 class ThresholdClass(BoxClass):
     """A catalogue of thresholds: "accept if feature >= t" (or <= t).
 
@@ -295,6 +299,9 @@ def _subtract(box: Box, hole: Box) -> list[Box]:
 
 
 def _check_boxes(lower: ArrayLike, upper: ArrayLike, rule: int) -> Box:
+    for side, values in (("lower", lower), ("upper", upper)):
+        if fault := array_fault(values, kinds="biuf"):
+            raise InvalidInputError(f"{side} of rule {rule} must be numbers: {fault}")
     low, high = (np.array(a, dtype=np.float64, ndmin=2) for a in (lower, upper))
     if low.shape != high.shape or low.ndim != 2:
         raise InvalidInputError(

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
@@ -125,6 +126,7 @@ class HypothesisClass(ABC):
         return np.sort(first).astype(np.int64)
 
 
+@checked
 class DistanceTableClass(HypothesisClass):
     """A class known only through its rows of distances: the row is the point.
 
@@ -150,6 +152,8 @@ class DistanceTableClass(HypothesisClass):
 
     def check_points(self, points: Points) -> Points:
         """Return rows of non-negative distances."""
+        if fault := array_fault(points, kinds="biuf"):
+            raise InvalidInputError(f"points must be rows of {self.n} distances: {fault}")
         rows = np.atleast_2d(np.asarray(points, dtype=np.float64))
         if rows.ndim != 2 or rows.shape[1] != self.n:
             raise InvalidInputError(
@@ -188,11 +192,14 @@ def check_features(points: ArrayLike, width: int | None = None, names: Names = N
         rows = read_points(rows, names)
     if width is not None and rows.shape[1] != width:
         raise InvalidInputError(f"X must have {width} features, got {rows.shape[1]}")
-    return rows
+    checked_rows: FloatArray = rows
+    return checked_rows
 
 
 def check_indices(points: Points, size: int) -> IntArray:
     """Return point numbers below ``size``."""
+    if fault := array_fault(points, kinds="biuf"):
+        raise InvalidInputError(f"points must be a list of point numbers below {size}: {fault}")
     index: Any = np.atleast_1d(np.asarray(points))
     if index.ndim != 1 or (index.size and not np.issubdtype(index.dtype, np.integer)):
         raise InvalidInputError(

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import IntArray, check_choice
 from counterplay.errors import InformationError, InvalidInputError
@@ -26,6 +27,7 @@ from counterplay.strategic.settings import BLIND, REPORT_ONLY, Feedback
 from counterplay.strategic.union_sampling import draw_level, draw_ranks, inclusion_probability
 
 
+@checked
 class SequentialElimination(VersionSpaceLearner):
     """Keep publishing the same rule until it errs, then drop it; at most n - 1 mistakes.
 
@@ -119,6 +121,7 @@ class SequentialElimination(VersionSpaceLearner):
         return np.full(count, np.searchsorted(self.alive, self.current))
 
 
+@checked
 class DeltaOnlyElimination(VersionSpaceLearner):
     """Learn from reported features only: drop what would have accepted a gamer.
 

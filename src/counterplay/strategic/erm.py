@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_float_array
 from counterplay.errors import InvalidInputError
@@ -22,6 +23,7 @@ from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 from counterplay.strategic.predictors import UnionPredictor
 
 
+@checked
 class FiniteERM:
     """Pick the rule with the fewest mistakes after everybody has moved.
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.class_builders import from_estimators
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import InvalidInputError
@@ -26,6 +27,7 @@ from counterplay.tables import Table
 _TREE_METRICS = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}
 
 
+@checked
 class EstimatorClass(HypothesisClass):
     """A catalogue of fitted classifiers; agents move to accepted points of a pool.
 
@@ -61,10 +63,10 @@ class EstimatorClass(HypothesisClass):
     def __init__(
         self,
         estimators: Sequence[Any],
-        pool: ArrayLike,
+        pool: Any,
         positive: Any | None = None,
         norm: float = 2,
-        costs: ArrayLike | None = None,
+        costs: Any = None,
     ) -> None:
         self.estimators = tuple(estimators)
         if not self.estimators:
@@ -136,6 +138,7 @@ class EstimatorClass(HypothesisClass):
         return table[np.arange(rows.shape[0]), best], index[best]
 
 
+@checked
 class TabulatedClass(HypothesisClass):
     """A catalogue evaluated once on a fixed list of points; points are then row numbers.
 
@@ -157,7 +160,7 @@ class TabulatedClass(HypothesisClass):
            [1., 3.]])
     """
 
-    def __init__(self, hypotheses: HypothesisClass, points: Points) -> None:
+    def __init__(self, hypotheses: HypothesisClass, points: Any) -> None:
         self.hypotheses, self.n = hypotheses, hypotheses.n
         self.points = hypotheses.check_points(points)
         self.table = hypotheses.distances(self.points)

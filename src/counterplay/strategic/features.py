@@ -218,6 +218,8 @@ class ByName:
 
 def accepted_class(models: Sequence[Any], positive: Any = None) -> Any:
     """Return the wanted class of classifiers that share their classes; ask unless it is clear."""
+    if not isinstance(models, Sequence | np.ndarray) or isinstance(models, str):
+        raise InvalidInputError(f"a list of fitted classifiers is needed, got {shown(models)}")
     known = [fitted for fitted in map(FittedModel.of, models) if fitted.classes]
     if not known:
         return 1 if positive is None else positive
@@ -237,7 +239,7 @@ def read_sample(
     from sklearn.utils.multiclass import type_of_target
     from sklearn.utils.validation import _check_sample_weight
 
-    if y is not None and not isinstance(y, np.ndarray | list):
+    if isinstance(y, pd.Series | pd.Index | pd.DataFrame | pd.api.extensions.ExtensionArray):
         y = Labels.of(y).values
     rows, labels = validated(estimator, _frame_of_numbers(X), y)
     kind = translated(type_of_target, labels, input_name="y", raise_unknown=True)

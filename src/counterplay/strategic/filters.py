@@ -14,10 +14,12 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.validation import BoolArray, FloatArray, check_int, check_real
+from counterplay.core.arguments import checked
+from counterplay.core.validation import BoolArray, FloatArray, array_fault, check_int, check_real
 from counterplay.errors import InvalidInputError
 
 
+@checked(nonfinite=["rho"])
 def mistake_filter(row: ArrayLike, rho: float, y: int, yhat: int) -> BoolArray:
     """Return which rules survive a round, using mistakes only.
 
@@ -50,6 +52,7 @@ def mistake_filter(row: ArrayLike, rho: float, y: int, yhat: int) -> BoolArray:
     return d < rho if y == 1 else d > rho
 
 
+@checked(nonfinite=["rho", "r_max"])
 def safe_filter(
     row: ArrayLike,
     rho: float,
@@ -108,6 +111,7 @@ def safe_filter(
     return keep
 
 
+@checked
 def safe_set_filter(
     positive: BoolArray, published: BoolArray, x: int, delta: int, y: int, yhat: int
 ) -> BoolArray:
@@ -140,16 +144,24 @@ def safe_set_filter(
     >>> safe_set_filter(rules, rules[1], x=0, delta=1, y=0, yhat=1)
     array([False, False,  True])
     """
-    rules = np.asarray(positive, dtype=np.bool_)
+    rules, shown = np.asarray(positive, dtype=np.bool_), np.asarray(published, dtype=np.bool_)
+    if rules.ndim != 2 or shown.shape != rules.shape[1:]:
+        raise InvalidInputError(
+            f"positive must be a table with one column per point of published, got shapes "
+            f"{rules.shape} and {shown.shape}"
+        )
+    x, delta = (check_int(v, "point", low=0, high=rules.shape[1] - 1) for v in (x, delta))
     keep: BoolArray = np.ones(rules.shape[0], dtype=np.bool_)
     if y == 0:
         keep = ~(rules[:, x] | rules[:, delta])
     elif yhat == 0:
-        keep = np.asarray((rules & ~np.asarray(published, dtype=np.bool_)).any(axis=1))
+        keep = np.asarray((rules & ~shown).any(axis=1))
     return keep
 
 
 def _check_row(row: ArrayLike) -> FloatArray:
+    if fault := array_fault(row, kinds="biuf"):
+        raise InvalidInputError(f"distances must be numbers: {fault}")
     d = np.asarray(row, dtype=np.float64)
     if np.isnan(d).any() or (d < 0).any():
         raise InvalidInputError("distances must not be NaN or negative")

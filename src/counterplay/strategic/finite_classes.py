@@ -15,7 +15,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import dijkstra
 
-from counterplay.core.validation import BoolArray, FloatArray
+from counterplay.core.arguments import checked
+from counterplay.core.validation import BoolArray, FloatArray, check_float_array
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_indices
 from counterplay.strategic.metrics import Metric, Points, TableMetric
@@ -79,6 +80,7 @@ class FiniteSpaceClass(HypothesisClass):
         return self.positive
 
 
+@checked
 class FiniteMetricClass(FiniteSpaceClass):
     """Rules over a finite space with a table of distances.
 
@@ -133,6 +135,7 @@ class FiniteMetricClass(FiniteSpaceClass):
         return np.asarray(np.argmin(d, axis=1))
 
 
+@checked
 class GraphMetric(Metric):
     """Length of the shortest path between the nodes of an undirected graph.
 
@@ -163,6 +166,7 @@ class GraphMetric(Metric):
         return found
 
 
+@checked
 class GraphMetricClass(FiniteSpaceClass):
     """Rules over the nodes of an undirected graph; moving costs the length of the path.
 
@@ -231,6 +235,8 @@ def _check_graph(graph: Any) -> sp.csr_array:
         if graph.is_directed():
             raise InvalidInputError("a directed graph is no metric; pass an undirected one")
         graph = nx.to_scipy_sparse_array(graph, dtype=np.float64, format="csr")
+    if not sp.issparse(graph):
+        graph = check_float_array(graph, "graph", ndim=2)
     matrix = sp.csr_array(graph, dtype=np.float64)
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise InvalidInputError(f"graph must be a square matrix, got shape {matrix.shape}")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.play import Game, Learner
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.setting import Setting
@@ -25,6 +26,7 @@ from counterplay.strategic.settings import Feedback
 from counterplay.strategic.transcript import StrategicTranscript
 
 
+@checked
 @dataclass(frozen=True)
 class Reaction:
     """What happened to the agent of a round; the setting decides what the learner sees of it.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.stats import clopper_pearson
 from counterplay.core.validation import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class GamingReport(Report):
     """Accuracy, errors, moves and costs as a function of how far applicants can move.
@@ -151,7 +153,7 @@ class GamingReport(Report):
         frame.insert(1, "cost", self.reach.upper[who])
         return frame
 
-    def by_group(self, groups: ArrayLike) -> pd.DataFrame:
+    def by_group(self, groups: Any) -> pd.DataFrame:
         """Return the table for each group of applicants."""
         import pandas as pd
 
@@ -239,23 +241,24 @@ class GamingReport(Report):
         return ax
 
 
+@checked(nonfinite=["norm"])
 def gaming_report(
     model: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    moves: Moves | ArrayLike | None = None,
+    X: Any,
+    y: Any,
+    moves: Any = None,
     *,
-    budget: ArrayLike | None = None,
+    budget: Any = None,
     radius: ArrayLike | None = None,
     positive: Any = None,
     norm: float = 2,
-    costs: ArrayLike | None = None,
+    costs: Any = None,
     ability: ArrayLike | None = None,
-    pool: ArrayLike | None = None,
+    pool: Any = None,
     lipschitz: float | None = None,
-    value: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    value: Any = None,
+    sample_weight: Any = None,
+    groups: Any = None,
     confidence: float = 0.95,
 ) -> Any:
     """Report what happens to a fitted binary classifier when applicants game it.

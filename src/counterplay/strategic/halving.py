@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import check_choice
 from counterplay.errors import InformationError
@@ -34,6 +35,7 @@ from counterplay.strategic.predictors import (
 from counterplay.strategic.settings import FEATURES_AFTER, FEATURES_FIRST
 
 
+@checked
 class StrategicHalving(VersionSpaceLearner):
     """Publish the rule of median distance; at most floor(log2 n) mistakes.
 
@@ -116,6 +118,7 @@ class StrategicHalving(VersionSpaceLearner):
         return np.full(count, median_rank(size, self.median))
 
 
+@checked
 class MajorityHalving(VersionSpaceLearner):
     """Classic Halving as a baseline: publish the majority vote of the rules still possible.
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.setting import Setting
@@ -86,6 +87,7 @@ class StrategicLearner(Learner):
         return copy.deepcopy(self)
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Marginals:
     """The law of the rule a learner is about to publish, as far as adversaries may know it.

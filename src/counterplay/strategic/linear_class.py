@@ -16,6 +16,7 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_float_array
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_features
@@ -27,6 +28,7 @@ from counterplay.tables import FittedModel
 _BLOCK_CELLS = 1 << 15  # a quarter of a megabyte of scores at a time: stays in the cache
 
 
+@checked
 class LinearClass(HypothesisClass):
     """A catalogue of linear rules "accept if w . x >= b".
 

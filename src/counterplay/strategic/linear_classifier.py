@@ -149,7 +149,7 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
         graph: ManipulationGraph | LocalGraph | None,
     ) -> tuple[FloatArray, _Balls | _Bags]:
         """Direction and everybody's reachable set."""
-        start = LogisticRegression(C=self.C, max_iter=self.max_iter)
+        start = LogisticRegression(C=float(self.C), max_iter=int(self.max_iter))
         w = start.fit(X, y, sample_weight=weights).coef_[0]
         self.n_iter_ = int(start.n_iter_[0])
         if graph is None:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.validation import FloatArray, check_choice
+from counterplay.core.arguments import checked
+from counterplay.core.validation import FloatArray, array_fault, check_choice
 from counterplay.errors import InvalidInputError
 
 Points = NDArray[Any]
@@ -31,6 +32,7 @@ class Metric(ABC):
         """Return the distances between every point and every other point."""
 
 
+@checked
 class NormMetric(Metric):
     """A norm of the move, each feature weighted by its price.
 
@@ -88,7 +90,10 @@ class NormMetric(Metric):
 
     def length(self, moves: ArrayLike) -> FloatArray:
         """Return the cost of each row of ``moves``."""
+        if fault := array_fault(moves, kinds="biuf"):
+            raise InvalidInputError(f"moves must be rows of numbers: {fault}")
         size = np.abs(np.atleast_2d(np.asarray(moves, dtype=np.float64)))
+        self.check_width(size.shape[-1])
         if self.costs is not None:
             with np.errstate(invalid="ignore"):
                 size = np.where(size == 0, 0.0, size * self.costs)
@@ -137,6 +142,7 @@ def _check_costs(costs: ArrayLike) -> FloatArray:
     return array
 
 
+@checked
 class TableMetric(Metric):
     """Distances between the points 0..N-1 of a finite space, given as a table.
 
@@ -164,8 +170,15 @@ class TableMetric(Metric):
 
     def pairwise(self, points: Points, others: Points) -> FloatArray:
         """Return the table entries for the given point numbers."""
-        a, b = (np.asarray(p, dtype=np.int64) for p in (points, others))
-        return self.table[np.ix_(np.atleast_1d(a), np.atleast_1d(b))]
+        return self.table[np.ix_(self._numbers(points), self._numbers(others))]
+
+    def _numbers(self, points: Points) -> NDArray[np.int64]:
+        if fault := array_fault(points, kinds="iu"):
+            raise InvalidInputError(f"points are numbers below {self.size}: {fault}")
+        index = np.atleast_1d(np.asarray(points))
+        if index.ndim != 1 or (index.size and not 0 <= index.min() <= index.max() < self.size):
+            raise InvalidInputError(f"points are a list of numbers from 0 to {self.size - 1}")
+        return index.astype(np.int64)
 
 
 def _check_table(table: ArrayLike, check_metric: bool) -> FloatArray:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numba
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, IntArray, check_int, check_positive_int
 from counterplay.strategic.bounds import mwmr_mistakes
 from counterplay.strategic.learner import Marginals, VersionSpaceLearner
@@ -21,6 +22,7 @@ from counterplay.strategic.predictors import UnionPredictor
 from counterplay.strategic.settings import FEATURES_AFTER
 
 
+@checked
 class MWMR(VersionSpaceLearner):
     """Publish a fresh random rule of the version space each round.
 
@@ -86,6 +88,7 @@ class MWMR(VersionSpaceLearner):
         return self._rng.integers(size, size=count)
 
 
+@checked
 def mwmr_worst_mistakes(n: int, rounds: int) -> FloatArray:
     """Return the exact worst case of MWMR: expected mistakes in 0, 1, .., ``rounds`` rounds.
 

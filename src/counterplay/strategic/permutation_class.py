@@ -15,12 +15,14 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.validation import FloatArray, IntArray, check_int, check_real
+from counterplay.core.arguments import checked
+from counterplay.core.validation import FloatArray, IntArray, array_fault, check_int, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members
 from counterplay.strategic.metrics import Metric, Points
 
 
+@checked
 class PermutationMetric(Metric):
     """Euclidean distances between the origin, basis vectors and scaled permutations.
 
@@ -61,6 +63,8 @@ class PermutationMetric(Metric):
 
     def check_points(self, points: Points) -> IntArray:
         """Return the points as integer rows, each the origin, a basis vector or a permutation."""
+        if fault := array_fault(points, kinds="biuf"):
+            raise InvalidInputError(f"points must be rows of {self.n} integers: {fault}")
         p = np.atleast_2d(np.asarray(points))
         if p.ndim != 2 or p.shape[1] != self.n or not np.issubdtype(p.dtype, np.integer):
             raise InvalidInputError(
@@ -98,6 +102,7 @@ class PermutationMetric(Metric):
         return out
 
 
+@checked
 class PermutationMetricClass(HypothesisClass):
     """Hypothesis ``h_i`` accepts exactly the basis vector ``e_i``; agents sit on permutations.
 

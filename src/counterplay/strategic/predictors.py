@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
 from counterplay.errors import InvalidInputError
@@ -49,6 +50,7 @@ class Predictor(ABC):
         within: BoolArray = self.distance(agents.X) <= agents.reach
         return within
 
+    @checked
     def loss(self, agents: Agents) -> float:
         """Return the share of agents on whom the decision after the move is wrong."""
         return float(np.mean(self.accepted(agents) != (agents.y > 0)))
@@ -98,6 +100,7 @@ class Predictor(ABC):
         return reported
 
 
+@checked
 class UnionPredictor(Predictor):
     """Accept what at least one of some rules of the catalogue accepts.
 
@@ -151,6 +154,7 @@ class UnionPredictor(Predictor):
         return np.asarray(self.hypotheses.positive_sets()[self.members].any(axis=0))
 
 
+@checked
 class AllNegative(Predictor):
     """Accept nobody, whatever they do.
 
@@ -186,6 +190,7 @@ class AllNegative(Predictor):
         return np.zeros(self.size, dtype=np.bool_)
 
 
+@checked
 class PositiveSet(Predictor):
     """Accept exactly the given points: an arbitrary rule over a finite set of points.
 
@@ -235,6 +240,7 @@ class PositiveSet(Predictor):
         return mask
 
 
+@checked
 class MedianMapPredictor(Predictor):
     """Show each agent the rule that is the median of a version space for her.
 

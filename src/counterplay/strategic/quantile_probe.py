@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import IntArray
 from counterplay.errors import InformationError
 from counterplay.strategic.predictors import UnionPredictor
@@ -20,6 +21,7 @@ from counterplay.strategic.settings import FEATURES_FIRST
 from counterplay.strategic.union_sampling import UnionSamplingLearner
 
 
+@checked
 class QuantileProbe(UnionSamplingLearner):
     """Publish the j-th nearest or j-th farthest rule, j = 1, 2, 4, ..; output one fixed rule.
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.box_classes import RuleSetClass
@@ -33,6 +34,7 @@ Accepts = Callable[[FloatArray], BoolArray]
 NOBODY = object()
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class Reach:
     """Distances to acceptance by a fitted model, from below and from above.
@@ -182,14 +184,15 @@ class BinaryModel:
         return other.rows[self.fitted.accepts(other.table, self.positive)]
 
 
+@checked(nonfinite=["norm"])
 def acceptance_distance(
     model: Any,
-    X: ArrayLike,
+    X: Any,
     *,
     positive: Any | None = None,
     norm: float = 2,
-    costs: ArrayLike | None = None,
-    pool: ArrayLike | None = None,
+    costs: Any = None,
+    pool: Any = None,
     lipschitz: float | None = None,
 ) -> Reach:
     """Return how far each row of ``X`` is from being accepted by a fitted binary classifier.

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import check_real
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.agents import check_radius
@@ -25,13 +26,14 @@ from counterplay.strategic.reach import BinaryModel
 from counterplay.strategic.reach_linear import affine_rule, unwrap
 
 
+@checked(nonfinite=["norm"])
 def rethreshold(
     model: Any,
     radius: float,
     *,
     positive: Any | None = None,
     norm: float = 2,
-    costs: ArrayLike | None = None,
+    costs: Any = None,
 ) -> Any:
     """Return a copy of a fitted linear model whose threshold expects moves of size ``radius``.
 
@@ -80,15 +82,16 @@ def rethreshold(
     return _shifted(wrapped, -wrapped.sign * r * float(metric.dual(w[None])[0]))
 
 
+@checked(nonfinite=["norm"])
 def fit_threshold(
     model: Any,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: Any,
     radius: ArrayLike,
     *,
     positive: Any | None = None,
     norm: float = 2,
-    costs: ArrayLike | None = None,
+    costs: Any = None,
 ) -> Any:
     """Return a copy of a fitted linear model with the best threshold for applicants who move.
 
@@ -145,7 +148,12 @@ def fit_threshold(
     size = np.abs(rows) @ np.abs(w) + abs(b) + r * slope
     rounding = 4 * (rows.shape[1] + 4) * np.finfo(np.float64).eps * size
     _, cut = best_threshold(
-        scores, qualified * 1.0, ~qualified * 1.0, rounding, widest=True, strict=True
+        scores,
+        qualified.astype(float),
+        (~qualified).astype(float),
+        rounding,
+        widest=True,
+        strict=True,
     )
     return _shifted(wrapped, -wrapped.sign * float(cut))
 

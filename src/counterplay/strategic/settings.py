@@ -28,6 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from counterplay.core.arguments import checked
 from counterplay.core.setting import Setting, find_setting
 from counterplay.core.validation import IntArray
 
@@ -78,6 +79,7 @@ def graph_setting(value: Setting | str) -> Setting:
     return find_setting(value, GRAPH_SETTINGS)
 
 
+@checked
 @dataclass(frozen=True)
 class Feedback:
     """What the learner is told at the end of a round; hidden fields are None.
@@ -113,6 +115,7 @@ class Feedback:
         return self.y != self.yhat
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class Seen:
     """What is revealed on a manipulation graph before the rule is published.

@@ -18,6 +18,7 @@ from itertools import product
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.bits import mask_to_int
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.setting import Setting
@@ -41,6 +42,7 @@ _MAX_POINTS, _MAX_RULES = 14, 16
 _MOST_NODES = 12
 
 
+@checked
 def minimax_mistakes(
     hypotheses: FiniteMetricClass | FiniteClass,
     setting: Setting | str,
@@ -189,6 +191,7 @@ def _graph_game(hypotheses: FiniteClass, graph: ManipulationGraph) -> _Game:
     return _Game([tuple(row) for row in published.tolist()], [(0, 1)] * graph.n, outcomes)
 
 
+@checked
 def worst_case_mistakes(
     learner: StrategicLearner,
     hypotheses: FiniteClass,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import check_int, check_open_fraction
 from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.strategic.bounds import survivor_length, survivor_rounds
@@ -23,6 +24,7 @@ from counterplay.strategic.settings import Feedback
 from counterplay.strategic.transcript import StrategicTranscript, join_transcripts
 
 
+@checked
 class LongestSurvivor:
     """Run a conservative learner until one of its predictors has survived long enough.
 
@@ -115,6 +117,7 @@ class LongestSurvivor:
         """Rounds that the survivor must survive."""
         return survivor_length(self.mistakes, self.eps, self.delta)
 
+    @checked
     def fit(self, game: StrategicGame) -> LongestSurvivor:
         """Play until a predictor has survived; agents must be independent."""
         game.check(self.learner)
@@ -143,6 +146,7 @@ class LongestSurvivor:
         return self
 
 
+@checked
 def make_conservative(learner: StrategicLearner) -> StrategicLearner:
     """Wrap a deterministic learner so that it forgets every round without a mistake.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, THEORY, axes_or_new, figure_style
 from counterplay.core.transcript import Transcript
 from counterplay.core.validation import IntArray
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked
 @dataclass(frozen=True)
 class StrategicTranscript(Transcript):
     """Rounds of a strategic game.

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
 from counterplay.errors import ProtocolError
@@ -28,6 +29,7 @@ from counterplay.strategic.settings import FEATURES_AFTER
 Output = Literal["random_time", "last"]
 
 
+@checked
 class UnionSamplingLearner(VersionSpaceLearner):
     """Publish unions of 1, 2, 4, .. random rules; output the union of two.
 
@@ -153,6 +155,7 @@ class UnionSamplingLearner(VersionSpaceLearner):
         return self.version_space.epochs()
 
 
+@checked
 class ProperUnionSampling(UnionSamplingLearner):
     """Union sampling with a single rule as output, to show what that costs.
 

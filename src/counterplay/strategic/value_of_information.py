@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.play import play
 from counterplay.core.progress import track
 from counterplay.core.report import Report
@@ -32,7 +33,6 @@ from counterplay.strategic.erm import FiniteERM
 from counterplay.strategic.estimator_class import TabulatedClass
 from counterplay.strategic.features import read_labels
 from counterplay.strategic.halving import StrategicHalving
-from counterplay.strategic.metrics import Points
 from counterplay.strategic.mwmr import MWMR
 from counterplay.strategic.predictors import Predictor, UnionPredictor
 from counterplay.strategic.settings import (
@@ -63,6 +63,7 @@ _WORDS = {
 }
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class ValueOfInformation(Report):
     """Mistakes per information setting on one catalogue and one list of applicants.
@@ -175,12 +176,16 @@ class ValueOfInformation(Report):
         return ax
 
 
+MOST_RUNS = 100_000
+
+
+@checked
 def value_of_information(
     hypotheses: HypothesisClass,
-    X: Points,
+    X: Any,
     *,
     radius: ArrayLike,
-    y: ArrayLike | None = None,
+    y: Any = None,
     positive: Any = None,
     targets: Sequence[int] | None = None,
     repeats: int = 10,
@@ -227,7 +232,9 @@ def value_of_information(
 
     table = TabulatedClass(hypotheses, X)
     m = table.table.shape[0]
-    count = check_int(repeats, "repeats", low=1) if targets is None else len(targets)
+    count = (
+        check_int(repeats, "repeats", low=1, high=MOST_RUNS) if targets is None else len(targets)
+    )
     labels = None if y is None else read_labels(y, m, positive)
     rows: list[dict[str, Any]] = []
     naive, oracle = [], []

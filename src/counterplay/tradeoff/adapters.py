@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, check_positive_int
@@ -27,7 +27,7 @@ BatchLoss = Callable[[Any, Any], float]
 
 
 @checked
-def error_rate(y_true: ArrayLike, y_pred: ArrayLike) -> float:
+def error_rate(y_true: Any, y_pred: Any) -> float:
     """Share of wrong predictions: the usual primary loss.
 
     Labels are of one coding, numbers or words; a missing prediction counts as wrong.
@@ -42,7 +42,7 @@ def error_rate(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
 
 @checked
-def missed_positives(y_true: ArrayLike, y_pred: ArrayLike, positive: Any = None) -> float:
+def missed_positives(y_true: Any, y_pred: Any, positive: Any = None) -> float:
     """Share of all cases that are positive but were not predicted so: a usual secondary loss.
 
     Parameters
@@ -253,6 +253,7 @@ class RiverExperts:
         both = check_loss_matrix(pairs, "expert")
         return np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
 
+    @checked
     def replay(
         self, stream: Iterable[tuple[Mapping[str, Any], Any]], n: int | None = None
     ) -> tuple[FloatArray, FloatArray]:

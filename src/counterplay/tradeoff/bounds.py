@@ -20,11 +20,15 @@ from counterplay.core.validation import (
     check_int,
     check_positive_int,
     check_real,
+    check_size,
 )
 from counterplay.errors import InvalidInputError
 
 DOUBLING = 2 * math.sqrt(2) / (math.sqrt(2) - 1)
 """Constant of the doubling trick, about 6.83."""
+
+
+_MOST_TERMS = 10_000_000  # of a sum that is computed term by term
 
 
 @checked
@@ -51,6 +55,7 @@ def decreasing_hedge_regret(m: int, K: int) -> float:
     50.5
     """
     rounds, log = check_positive_int(m, "m"), _log(K)
+    check_size(rounds, _MOST_TERMS, "rounds")
     steps = np.sqrt(2 * log / np.arange(1, rounds + 1))
     return math.sqrt(rounds * log / 2) + float(steps.sum()) / 8
 
@@ -115,8 +120,10 @@ def lazy_leader_loss(best: float, K: int, eps: float) -> float:
     76.58
     """
     scale = check_real(eps, "eps", low=0, open_low=True)
-    harmonic = float((1 / np.arange(2, check_positive_int(K, "K") + 1)).sum())
-    return math.exp(scale) * (check_real(best, "best", low=0) + harmonic / scale)
+    check_size(check_positive_int(K, "K"), _MOST_TERMS, "experts")
+    harmonic = float((1 / np.arange(2, K + 1)).sum())
+    factor = math.exp(scale) if scale < 700 else math.inf
+    return factor * (check_real(best, "best", low=0) + harmonic / scale)
 
 
 @checked
@@ -472,6 +479,7 @@ def binomial_minimum(E: int, K: int) -> float:
     from scipy import stats
 
     coins, copies = check_positive_int(E, "E"), check_positive_int(K, "K")
+    check_size(coins, _MOST_TERMS, "coins")
     tails = stats.binom.sf(np.arange(coins), coins, 0.5)  # P(X >= k), k = 1..E
     return float((tails**copies).sum())
 

@@ -26,8 +26,14 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.errors import InvalidInputError
-from counterplay.tradeoff.metrics import check_path, stints
-from counterplay.tradeoff.model import check_loss_matrix, exceeds, expert_names, limit_of
+from counterplay.tradeoff.metrics import stints
+from counterplay.tradeoff.model import (
+    check_loss_matrix,
+    check_path,
+    exceeds,
+    expert_names,
+    limit_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

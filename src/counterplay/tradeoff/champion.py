@@ -54,6 +54,7 @@ from counterplay.tradeoff.adapters import (
 )
 from counterplay.tradeoff.champion_report import ChampionReport, Trace
 from counterplay.tradeoff.learner import Losses
+from counterplay.tradeoff.model import as_losses
 from counterplay.tradeoff.oracle import CusumOracle, Deactivation
 from counterplay.tradeoff.reactivation import ReactivationLearner
 
@@ -343,8 +344,7 @@ class ChampionChallenger(Stateful):
             )
         live, active = self._live, self._learner.active
         events = len(self._watchdog.events)
-        first = np.asarray(primary, dtype=np.float64)
-        second = np.asarray(secondary, dtype=np.float64)
+        first, second = as_losses(primary, "primary"), as_losses(secondary, "secondary")
         self._learner.observe(Losses(first, second))  # checks the losses before anything changes
         self._primary += first
         self._harm += second

@@ -19,9 +19,19 @@ from counterplay.core.online.state import Stateful
 from counterplay.core.online.stored import fresh_twin, require, same_kinds
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import BoolArray, FloatArray, check_positive_int
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    check_positive_int,
+    check_size,
+)
 from counterplay.errors import InvalidInputError, ProtocolError
-from counterplay.tradeoff.model import check_loss_matrix, check_losses
+from counterplay.tradeoff.model import (
+    MOST_EXPERTS,
+    MOST_ROUNDS,
+    check_loss_matrix,
+    check_losses,
+)
 from counterplay.tradeoff.oracle import CusumOracle, OracleRun
 from counterplay.tradeoff.plan import Plan
 
@@ -83,6 +93,9 @@ class BicriteriaLearner(Stateful, Learner):
 
     def _init(self, horizon: int, K: int, random_state: RandomState) -> None:
         self.horizon, self.K = check_positive_int(horizon, "horizon"), check_positive_int(K, "K")
+        check_size(self.K, MOST_EXPERTS, "experts")
+        check_size(self.horizon, MOST_ROUNDS, "rounds")
+        generator(random_state)  # refuses what is no seed
         self.random_state = random_state
 
     def reset(self, random_state: RandomState = None) -> Self:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, IntArray, check_fraction, check_probabilities
 from counterplay.errors import InvalidInputError
-from counterplay.tradeoff.model import check_active, check_loss_matrix
+from counterplay.tradeoff.model import check_active, check_loss_matrix, check_path
 
 
 @checked
@@ -125,18 +125,6 @@ def played_losses(losses: FloatArray, P: ArrayLike) -> FloatArray:
         raise InvalidInputError(f"P must have shape {losses.shape}, got {marginals.shape}")
     expected: FloatArray = np.einsum("th,th->t", marginals, losses)
     return expected
-
-
-def check_path(path: ArrayLike, K: int | None = None) -> NDArray[np.int64]:
-    """Return a path of expert numbers, each in ``0..K-1``."""
-    array = np.asarray(path)
-    if array.ndim == 0 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
-        raise InvalidInputError("a path must be a non-empty array of expert numbers (integers)")
-    if array.min() < 0 or (K is not None and array.max() >= K):
-        bad = int(array.min()) if array.min() < 0 else int(array.max())
-        top = "K-1" if K is None else K - 1
-        raise InvalidInputError(f"a path must contain expert numbers 0..{top}, got {bad}")
-    return array.astype(np.int64, copy=False)
 
 
 @checked

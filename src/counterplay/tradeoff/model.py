@@ -24,6 +24,7 @@ from counterplay.core.validation import (
     BoolArray,
     FloatArray,
     IntArray,
+    array_fault,
     check_choice,
     check_float_array,
     check_fraction,
@@ -31,9 +32,15 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
     check_same_shape,
+    check_size,
+    shorten,
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.tables import Table
+
+MOST_EXPERTS = 1_000_000
+MOST_ROUNDS = 10**12
+MOST_LOSSES = 30_000_000
 
 EpochRule = Literal["thesis", "balanced"] | int
 
@@ -126,7 +133,7 @@ class AdaptiveSecondary(ABC):
 
     def played(self, paths: ArrayLike) -> FloatArray:
         """Return the losses suffered along paths of shape ``(T,)`` or ``(replicates, T)``."""
-        array = np.asarray(paths)
+        array = check_path(paths, self.K)
         flat = array.reshape(-1, array.shape[-1])
         suffered = np.empty(flat.shape)
         for r, path in enumerate(flat):
@@ -136,7 +143,9 @@ class AdaptiveSecondary(ABC):
 
     def realise(self, path: ArrayLike) -> FloatArray:
         """Return the losses of all experts along one complete path, shape ``(T, K)``."""
-        actions = np.asarray(path)
+        actions = check_path(path, self.K)
+        if actions.ndim != 1:
+            raise InvalidInputError(f"path must be one path, got shape {actions.shape}")
         return np.array([self.losses(t, actions[:t]) for t in range(actions.size)])
 
 
@@ -175,7 +184,13 @@ class CallableSecondary(AdaptiveSecondary):
 
     def losses(self, t: int, actions: NDArray[np.integer[Any]]) -> FloatArray:
         """Return the losses of round ``t``."""
-        vector = check_float_array(self.function(t, actions), "secondary losses", ndim=1)
+        try:
+            answer = self.function(t, actions)
+        except Exception as error:
+            raise InvalidInputError(
+                f"the adaptive secondary loss failed in round {t}: {shorten(error, 160)}"
+            ) from error
+        vector = check_float_array(answer, "secondary losses", ndim=1)
         if vector.size != self.K:
             raise InvalidInputError(
                 f"the adaptive secondary loss returned {vector.size} values in round {t}, "
@@ -203,7 +218,10 @@ class EpochGrid:
     def __post_init__(self) -> None:
         check_positive_int(self.rounds, "rounds")
         if not 1 <= check_int(self.B, "B") <= self.rounds:
-            raise InvalidInputError(f"B must be between 1 and {self.rounds} rounds, got {self.B}")
+            raise InvalidInputError(
+                f"B must be between 1 and {shorten(self.rounds, 60)} rounds, "
+                f"got {shorten(self.B, 60)}"
+            )
 
     @classmethod
     def from_rule(
@@ -309,12 +327,9 @@ def check_loss_matrix(losses: ArrayLike, which: str) -> FloatArray:
     """Return a loss array ``(T, K)`` in [0, 1]; overshoots up to 1e-12 are clipped."""
     if _is_frame(losses):
         losses = Table.of(losses, what=f"{which} losses").numbers()
-    try:
-        array = np.ascontiguousarray(losses, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{which} losses must be an array of numbers: {error}") from None
+    array = as_losses(losses, which)
     if array.ndim != 2 or np.ndim(losses) != 2:
-        raise InvalidInputError(f"{which} losses must have 2 axes, got shape {np.shape(losses)}")
+        raise InvalidInputError(f"{which} losses must have 2 axes, got shape {np.shape(array)}")
     if array.size == 0:
         raise InvalidInputError(f"{which} losses must not be empty, got shape {array.shape}")
     if all_inside(array.reshape(-1), 0.0, 1.0):
@@ -326,8 +341,9 @@ def check_loss_matrix(losses: ArrayLike, which: str) -> FloatArray:
         if not np.isfinite(value):
             where = f"entry ({row}, {expert})"
             raise InvalidInputError(f"{which} losses must be finite; {where} is {value}")
+        shown = f"{value:.2f}" if abs(value) < 1e6 else f"{value:.3g}"
         raise InvalidInputError(
-            f"{which} losses must lie in [0,1]; row {row} expert {expert} is {value:.2f}"
+            f"{which} losses must lie in [0,1]; row {row} expert {expert} is {shown}"
         )
     return np.clip(array, 0.0, 1.0)
 
@@ -342,9 +358,45 @@ def expert_names(losses: Any) -> tuple[str, ...] | None:
     return Table.of(losses).names if _is_frame(losses) else None
 
 
+def check_game_size(rounds: int, K: int) -> None:
+    """Refuse a table of losses that is too large, before it is made."""
+    cells = check_positive_int(rounds, "rounds") * check_positive_int(K, "K")
+    check_size(cells, MOST_LOSSES, "losses (rounds times experts)")
+
+
+def as_losses(losses: Any, which: str) -> FloatArray:
+    """Return losses as an array of floats; text, dates and the like are no numbers."""
+    if isinstance(losses, np.ndarray) and losses.dtype == np.float64:
+        return np.ascontiguousarray(losses)
+    if fault := array_fault(losses, kinds="biuf"):
+        raise InvalidInputError(f"{which} losses must be an array of numbers: {fault}")
+    try:
+        return np.ascontiguousarray(losses, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"{which} losses must be an array of numbers: {shorten(error, 120)}"
+        ) from None
+
+
+def check_path(path: ArrayLike, K: int | None = None) -> NDArray[np.int64]:
+    """Return a path of expert numbers, each in ``0..K-1``."""
+    what = "a path must be a non-empty array of expert numbers (integers)"
+    if fault := array_fault(path, kinds="iu"):
+        raise InvalidInputError(f"{what}: {fault}")
+    array = np.asarray(path)
+    if array.ndim == 0 or array.size == 0 or array.dtype.kind not in "iu":
+        raise InvalidInputError(what)
+    if array.min() < 0 or (K is not None and array.max() >= K):
+        bad = int(array.min()) if array.min() < 0 else int(array.max())
+        top = "K-1" if K is None else K - 1
+        raise InvalidInputError(f"a path must contain expert numbers 0..{top}, got {bad}")
+    return array.astype(np.int64, copy=False)
+
+
 def check_active(active: ArrayLike, rounds: int, K: int) -> BoolArray:
     """Return an activity mask ``(T, K)`` in which every round has an active expert."""
-    mask = np.asarray(active)
+    fault = array_fault(active, kinds="b")
+    mask = np.zeros(0) if fault else np.asarray(active)
     if mask.dtype != np.bool_ or mask.shape != (rounds, K):
         raise InvalidInputError(
             f"active must be a boolean array of shape ({rounds}, {K}), "

@@ -29,9 +29,16 @@ from counterplay.core.validation import (
     check_fraction,
     check_positive_int,
     check_real,
+    check_size,
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
-from counterplay.tradeoff.model import check_loss_matrix, empty_message, limit_of
+from counterplay.tradeoff.model import (
+    MOST_EXPERTS,
+    as_losses,
+    check_loss_matrix,
+    empty_message,
+    limit_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -210,6 +217,7 @@ class CusumOracle(Stateful):
             Used when the oracle was built without one.
         """
         self.K, self.horizon = check_positive_int(K, "K"), check_positive_int(horizon, "horizon")
+        check_size(self.K, MOST_EXPERTS, "experts")
         self.B = check_positive_int(B, "B")
         self._resets = aligned_resets(reset_rounds(self.resets, self.horizon), self.horizon, self.B)
         self._by_epoch = (self.granularity or granularity) == "epoch"
@@ -305,7 +313,7 @@ class CusumOracle(Stateful):
             raise ProtocolError("call start(K, horizon) before observe")
         if self.round >= self.horizon:
             raise ProtocolError(f"all {self.horizon} rounds are over; call start for a new stream")
-        loss = np.ascontiguousarray(l2, dtype=np.float64)
+        loss = as_losses(l2, "secondary")
         if loss.shape != (self.K,):
             raise InvalidInputError(f"l2 must have shape ({self.K},), got {loss.shape}")
         check_loss_matrix(loss[None, :], "secondary")

@@ -20,8 +20,16 @@ from counterplay.core.arguments import checked
 from counterplay.core.online import ScalarLearner
 from counterplay.core.online.chain import Int32Array
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_positive_int
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_float_array,
+    check_positive_int,
+    shorten,
+)
 from counterplay.errors import InvalidInputError
+from counterplay.tradeoff.model import check_path
 
 
 class ChoiceSampler(Protocol):
@@ -61,6 +69,22 @@ class Plan:
     maps: Int32Array = field(repr=False)
     """Expert played for every choice, one row per map, shape ``(J, K)``."""
 
+    def __post_init__(self) -> None:
+        check_positive_int(self.rounds, "rounds")
+        check_float_array(self.marginals, "marginals", ndim=2)
+        for name, starts, rows in (
+            ("starts", self.starts, self.marginals),
+            ("map_starts", self.map_starts, self.maps),
+        ):
+            _check_starts(name, starts, len(rows) if np.ndim(rows) else 0, self.rounds)
+        K = self.marginals.shape[1]
+        if self.maps.ndim != 2 or self.maps.shape[1] != K or self.maps.dtype.kind not in "iu":
+            raise InvalidInputError(
+                f"maps must be expert numbers of shape (J, {K}), got shape {self.maps.shape}"
+            )
+        if self.maps.size and not 0 <= self.maps.min() <= self.maps.max() < K:
+            raise InvalidInputError(f"maps must contain expert numbers 0..{K - 1}")
+
     @property
     def K(self) -> int:
         """Number of experts."""
@@ -73,7 +97,7 @@ class Plan:
 
     def expected(self, losses: ArrayLike) -> FloatArray:
         """Return the learner's expected loss in every round, for losses of shape ``(T, K)``."""
-        matrix = np.ascontiguousarray(losses, dtype=np.float64)
+        matrix = check_float_array(losses, "losses")
         if matrix.shape != (self.rounds, self.K):
             raise InvalidInputError(
                 f"losses must have shape ({self.rounds}, {self.K}), got {matrix.shape}"
@@ -95,6 +119,11 @@ class Plan:
 
     def play(self, choices: Int32Array) -> Int32Array:
         """Return the experts played in every round for given choices per epoch."""
+        choices = check_path(choices, self.K).astype(np.int32, copy=False)
+        if choices.ndim != 2 or choices.shape[1] != len(self.starts):
+            raise InvalidInputError(
+                f"choices must have shape (replicates, {len(self.starts)}), got {choices.shape}"
+            )
         lengths = np.diff(np.append(self.starts, self.rounds))
         paths = np.repeat(choices, lengths, axis=1)
         ends = np.append(self.map_starts[1:], self.rounds)
@@ -107,6 +136,15 @@ class Plan:
     def sample(self, replicates: int = 1, random_state: RandomState = None) -> Int32Array:
         """Draw ``replicates`` complete paths, shape ``(replicates, T)``."""
         return self.play(self.sample_choices(replicates, random_state))
+
+
+def _check_starts(name: str, starts: IntArray, rows: int, rounds: int) -> None:
+    """Refuse first rounds that do not start at 0, do not rise, or are not one per row."""
+    valid = starts.ndim == 1 and starts.dtype.kind in "iu" and starts.size == rows > 0
+    if not valid or starts[0] != 0 or (np.diff(starts) <= 0).any() or starts[-1] >= rounds:
+        raise InvalidInputError(
+            f"{name} must be {rows} rising rounds from 0 to less than {shorten(rounds, 40)}"
+        )
 
 
 def plain_plan(

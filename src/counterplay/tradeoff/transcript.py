@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from counterplay.core.stats import Interval
 
 
-@checked
+@checked(arrays=True)
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LossTranscript(Transcript):
     """A complete play and its regrets; the rows are those of the first replicate.
@@ -65,7 +65,7 @@ class LossTranscript(Transcript):
 
     def __repr__(self) -> str:
         T, K = self.l1.shape
-        return f"LossTranscript({self.meta['learner']}, {T} rounds, {K} experts)"
+        return f"LossTranscript({self.meta.get('learner', 'a learner')}, {T} rounds, {K} experts)"
 
     @property
     def exact(self) -> bool:
@@ -161,7 +161,7 @@ class LossTranscript(Transcript):
         kind = "exact expectation" if self.exact else f"mean of {len(self.paths)} paths"
         T, K = self.l1.shape
         lines = [
-            f"{self.meta['learner']}: {T} rounds, {K} experts ({kind})",
+            f"{self.meta.get('learner', 'a learner')}: {T} rounds, {K} experts ({kind})",
             f"primary regret {self.primary_regret(clip=False):.4g}",
         ]
         if self.c is not None:

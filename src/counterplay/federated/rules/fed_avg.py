@@ -75,4 +75,5 @@ class FedAvg:
             nu = check_real(float(self.nu(reports)), "the value of nu", low=0.0)
         else:
             nu = self.nu
-        return Decision(mean * (-step_size * nu), "running", 0, np.zeros(M, dtype=bool))
+        length = check_real(step_size * nu, "step_size times nu", low=0.0)
+        return Decision(mean * -length, "running", 0, np.zeros(M, dtype=bool))

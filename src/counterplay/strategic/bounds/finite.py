@@ -14,17 +14,30 @@ from typing import Literal
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     check_choice,
     check_int,
     check_open_fraction,
     check_positive_int,
 )
+from counterplay.errors import InvalidInputError
 
 Constant = Literal["thesis", "refined"]
 _CONSTANTS: tuple[Constant, ...] = ("thesis", "refined")
 
 
+def whole(number: float) -> int:
+    """Return the next whole number; a bound that no float can hold is refused."""
+    if not number < LARGEST:
+        raise InvalidInputError("the bound is too large to be computed; use a larger eps or delta")
+    return math.ceil(number)
+
+
+LARGEST = 1e300
+
+
+@checked
 def halving_mistakes(n: int) -> int:
     """Most mistakes StrategicHalving makes on a realizable sequence: floor(log2 n).
 
@@ -38,6 +51,7 @@ def halving_mistakes(n: int) -> int:
     return check_positive_int(n, "n").bit_length() - 1
 
 
+@checked
 def sequential_mistakes(n: int) -> int:
     """Most mistakes SequentialElimination makes on a realizable sequence: n - 1.
 
@@ -49,6 +63,7 @@ def sequential_mistakes(n: int) -> int:
     return check_positive_int(n, "n") - 1
 
 
+@checked
 def random_order_mistakes(n: int) -> float:
     """Expected mistakes of SequentialElimination in a secret random order: at most (n - 1)/2.
 
@@ -62,6 +77,7 @@ def random_order_mistakes(n: int) -> float:
     return (check_positive_int(n, "n") - 1) / 2
 
 
+@checked
 def mwmr_mistakes(n: int, rounds: int, constant: Constant = "thesis") -> float:
     """Expected mistakes of MWMR in T rounds: min(sqrt(4 T ln n), n - 1).
 
@@ -78,6 +94,7 @@ def mwmr_mistakes(n: int, rounds: int, constant: Constant = "thesis") -> float:
     return float(min(math.sqrt(factor * rounds * math.log(n)), n - 1))
 
 
+@checked
 def online_lower_bound(n: int, rounds: int, delta: float) -> int:
     """Mistakes that any learner who sees x afterwards makes with probability 1 - delta.
 
@@ -91,10 +108,11 @@ def online_lower_bound(n: int, rounds: int, delta: float) -> int:
     """
     check_int(n, "n", low=2)
     check_int(rounds, "rounds", low=0)
-    k = math.ceil(2 * (n + 2) * math.log(n / check_open_fraction(delta, "delta")))
+    k = whole(2 * (n + 2) * math.log(n / check_open_fraction(delta, "delta")))
     return min(rounds // k, n - 1)
 
 
+@checked
 def lazy_adversary_rounds(n: int) -> int:
     """Expected rounds in which the lazy adversary forces n - 1 mistakes on MWMR: n(n+1)/2 - 1.
 
@@ -106,6 +124,7 @@ def lazy_adversary_rounds(n: int) -> int:
     return check_positive_int(n, "n") * (n + 1) // 2 - 1
 
 
+@checked
 def survivor_length(mistakes: int, eps: float, delta: float) -> int:
     """Rounds a predictor must survive so that its error is at most eps: ceil(ln((B+1)/delta)/eps).
 
@@ -118,9 +137,10 @@ def survivor_length(mistakes: int, eps: float, delta: float) -> int:
     """
     b = check_int(mistakes, "mistakes", low=0)
     eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
-    return math.ceil(math.log((b + 1) / delta) / eps)
+    return whole(math.log((b + 1) / delta) / eps)
 
 
+@checked
 def survivor_rounds(mistakes: int, eps: float, delta: float) -> int:
     """Most rounds LongestSurvivor needs: (B + 1) times the length of a survival.
 
@@ -132,6 +152,7 @@ def survivor_rounds(mistakes: int, eps: float, delta: float) -> int:
     return (mistakes + 1) * survivor_length(mistakes, eps, delta)
 
 
+@checked
 def halving_pac_rounds(n: int, eps: float, delta: float) -> int:
     """Most rounds until the median map has error at most eps with probability 1 - delta.
 
@@ -145,6 +166,7 @@ def halving_pac_rounds(n: int, eps: float, delta: float) -> int:
     return survivor_rounds(halving_mistakes(n), eps, delta)
 
 
+@checked
 def sequential_pac_rounds(n: int, eps: float, delta: float) -> int:
     """Most rounds until SequentialElimination has a rule with error at most eps.
 
@@ -158,6 +180,7 @@ def sequential_pac_rounds(n: int, eps: float, delta: float) -> int:
     return survivor_rounds(sequential_mistakes(n), eps, delta)
 
 
+@checked
 def union_sampling_error(n: int, rounds: int, constant: Constant = "thesis") -> float:
     """Expected error of UnionSamplingLearner after T rounds: 320 log2(n) ln(n) / T.
 
@@ -173,6 +196,7 @@ def union_sampling_error(n: int, rounds: int, constant: Constant = "thesis") -> 
     return _union_sampling_total(n, constant) / rounds
 
 
+@checked
 def union_sampling_rounds(n: int, eps: float, constant: Constant = "thesis") -> int:
     """Rounds after which the expected error of UnionSamplingLearner is at most eps.
 
@@ -183,9 +207,10 @@ def union_sampling_rounds(n: int, eps: float, constant: Constant = "thesis") -> 
     """
     check_positive_int(n, "n")
     total = _union_sampling_total(n, constant)
-    return max(1, math.ceil(total / check_open_fraction(eps, "eps")))
+    return max(1, whole(total / check_open_fraction(eps, "eps")))
 
 
+@checked
 def union_sampling_constant(constant: Constant = "thesis") -> float:
     """Constant of union sampling: 320 in Lemma 2.1, 5 by exact evaluation (ours).
 
@@ -202,6 +227,7 @@ def _union_sampling_total(n: int, constant: Constant) -> float:
     return union_sampling_constant(constant) * levels * math.log(n)
 
 
+@checked
 def union_sampling_factor(m: int) -> float:
     """Exact constant of union sampling with m rules left: worst loss of the output per progress.
 
@@ -229,6 +255,7 @@ def union_sampling_factor(m: int) -> float:
     return worst / levels.size
 
 
+@checked
 def boost_repetitions(delta: float) -> int:
     """Runs that ConfidenceBoost needs at most: ceil(log2(2/delta)), so that 2^-R <= delta/2.
 
@@ -239,9 +266,10 @@ def boost_repetitions(delta: float) -> int:
     >>> boost_repetitions(0.1), boost_repetitions(0.01)
     (5, 8)
     """
-    return math.ceil(math.log2(2 / check_open_fraction(delta, "delta")))
+    return whole(math.log2(2 / check_open_fraction(delta, "delta")))
 
 
+@checked
 def boost_validation_size(eps: float, delta: float) -> int:
     """Fresh agents for each validation: ceil(3 ln(4R/delta) / (2 eps)).
 
@@ -251,9 +279,10 @@ def boost_validation_size(eps: float, delta: float) -> int:
     318
     """
     r = boost_repetitions(delta)
-    return math.ceil(3 * math.log(4 * r / delta) / (2 * check_open_fraction(eps, "eps")))
+    return whole(3 * math.log(4 * r / delta) / (2 * check_open_fraction(eps, "eps")))
 
 
+@checked
 def boost_rounds(rounds: int, eps: float, delta: float) -> int:
     """Most agents ConfidenceBoost uses: R (rounds + m0).
 
@@ -266,6 +295,7 @@ def boost_rounds(rounds: int, eps: float, delta: float) -> int:
     return boost_repetitions(delta) * (rounds + boost_validation_size(eps, delta))
 
 
+@checked
 def quantile_probe_error(n: int, rounds: int) -> float:
     """Expected error of QuantileProbe after T rounds: 4 (floor(log2 n) + 1) ln(n) / T (ours).
 
@@ -277,6 +307,7 @@ def quantile_probe_error(n: int, rounds: int) -> float:
     return _quantile_probe_total(n) / check_positive_int(rounds, "rounds")
 
 
+@checked
 def quantile_probe_rounds(n: int, eps: float) -> int:
     """Rounds after which the expected error of QuantileProbe is at most eps.
 
@@ -285,13 +316,14 @@ def quantile_probe_rounds(n: int, eps: float) -> int:
     >>> quantile_probe_rounds(64, 0.01)
     11645
     """
-    return max(1, math.ceil(_quantile_probe_total(n) / check_open_fraction(eps, "eps")))
+    return max(1, whole(_quantile_probe_total(n) / check_open_fraction(eps, "eps")))
 
 
 def _quantile_probe_total(n: int) -> float:
     return 4 * (halving_mistakes(n) + 1) * math.log(n)
 
 
+@checked
 def proper_lower_bound(n: int, eps: float) -> float:
     """Agents that every learner with a single rule as output needs: (floor(n/2) - 1) / (6 eps).
 
@@ -307,6 +339,7 @@ def proper_lower_bound(n: int, eps: float) -> float:
     return (n // 2 - 1) / (6 * check_open_fraction(eps, "eps"))
 
 
+@checked
 def information_lower_bound(
     n: int, eps: float, case: Literal["conservative", "blind", "non_ball"] = "conservative"
 ) -> float:

@@ -10,6 +10,7 @@ import math
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
     IntArray,
@@ -17,9 +18,15 @@ from counterplay.core.validation import (
     check_open_fraction,
     check_positive_int,
     check_real,
+    check_size,
 )
+from counterplay.strategic.bounds.finite import whole
+
+MOST_TERMS = 20_000_000
+MOST_POINTS = 2**53
 
 
+@checked
 def red2online_fi_mistakes(M: float, k: int) -> float:
     """Most mistakes of ``Red2OnlineFI``: M ln(2(k+1)) / ln(4/3) (Theorem B.3).
 
@@ -32,6 +39,7 @@ def red2online_fi_mistakes(M: float, k: int) -> float:
     return check_real(M, "M", low=0.0) * math.log(2 * (k + 1)) / math.log(4 / 3)
 
 
+@checked
 def red2online_pmf_mistakes(M: float, k: int) -> float:
     """Most mistakes of ``Red2OnlinePMF``: M ln(2(k+1)) / -ln(1 - 1/(4(k+1))) (Theorem 3.4).
 
@@ -45,6 +53,7 @@ def red2online_pmf_mistakes(M: float, k: int) -> float:
     return check_real(M, "M", low=0.0) * math.log(2 * (k + 1)) / rate
 
 
+@checked
 def unknown_graph_online_mistakes(M: float, k: int, log_G: float) -> float:
     """Most mistakes of ``UnknownGraphOnline``: log2|G| plus those of the reduction at 2k.
 
@@ -58,6 +67,7 @@ def unknown_graph_online_mistakes(M: float, k: int, log_G: float) -> float:
     return log_G / math.log(2) + red2online_pmf_mistakes(M, 2 * k)
 
 
+@checked
 def biased_majority_mistakes(n: int, k: int) -> float:
     """Most mistakes of ``BiasedMajorityVote``: ln|H| / -ln(1 - 1/(k+2)).
 
@@ -70,6 +80,7 @@ def biased_majority_mistakes(n: int, k: int) -> float:
     return math.log(n) / -math.log1p(-1 / (k + 2))
 
 
+@checked
 def vc_induced_upper(d: int, k: int, log_G: float = 0.0) -> int:
     """Largest n with n ln 2 <= ln Phi_d(n(k+1)) + log_G: bounds the VC dimension after moving.
 
@@ -83,12 +94,15 @@ def vc_induced_upper(d: int, k: int, log_G: float = 0.0) -> int:
     last, limit = 0, 0
     while limit < 4 * last + 64 * (d + 1) + 4 * log_G:
         limit = int(4 * last + 64 * (d + 1) + 4 * log_G) + 1
+        check_size((d + 1) * limit, MOST_TERMS, "terms of a sum of binomials")
+        check_size(limit * (k + 1), MOST_POINTS, "points")
         n = np.arange(1, limit + 1)
         fits = np.flatnonzero(n * math.log(2) <= _log_sauer_many(d, n * (k + 1)) + log_G + 1e-12)
         last = int(n[fits[-1]]) if fits.size else 0
     return last
 
 
+@checked
 def code_error(bits: int, labels: float) -> float:
     """Expected error of a rule that fits so many labels of ``binary_code_instance``.
 
@@ -103,6 +117,7 @@ def code_error(bits: int, labels: float) -> float:
     return float(0.5 * (1 - 1 / bits) ** check_real(labels, "labels", low=0.0))
 
 
+@checked
 def pac_T_realizable(
     d: int, k: int, eps: float = 0.1, delta: float = 0.05, log_G: float = 0.0
 ) -> int:
@@ -124,6 +139,7 @@ def pac_T_realizable(
     return _smallest(enough)
 
 
+@checked
 def pac_T_agnostic(d: int, k: int, eps: float = 0.1, delta: float = 0.05) -> int:
     """Smallest T with 4 Phi_d(2T(k+1)) exp(-(eps/2)^2 T / 8) <= delta.
 
@@ -142,6 +158,7 @@ def pac_T_agnostic(d: int, k: int, eps: float = 0.1, delta: float = 0.05) -> int
     return _smallest(enough)
 
 
+@checked
 def graph_T_realizable(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05) -> int:
     """Examples after which the smallest consistent graph has loss at most eps.
 
@@ -153,9 +170,10 @@ def graph_T_realizable(k: int, log_G: float, eps: float = 0.1, delta: float = 0.
     k = check_int(k, "k", low=0)
     eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
     log_G = check_real(log_G, "log_G", low=0.0)
-    return math.ceil(max(4 * k, 8) * (math.log(2 / delta) + log_G) / eps)
+    return whole(max(4 * k, 8) * (math.log(2 / delta) + log_G) / eps)
 
 
+@checked
 def graph_certificate(k: int, log_G: float, samples: int, delta: float = 0.05) -> float:
     """Graph loss of the smallest consistent graph after so many moves: 2 k ln(|G|/delta) / T.
 
@@ -169,6 +187,7 @@ def graph_certificate(k: int, log_G: float, samples: int, delta: float = 0.05) -
     return 2 * k * (log_G + math.log(1 / check_open_fraction(delta, "delta"))) / samples
 
 
+@checked
 def graph_T_agnostic(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05) -> int:
     """Examples after which the proxy graph has loss at most 3 k Delta_G + eps.
 
@@ -180,9 +199,10 @@ def graph_T_agnostic(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05
     k = check_positive_int(k, "k")
     eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
     log_G = check_real(log_G, "log_G", low=0.0)
-    return math.ceil(18 * k**2 * (math.log(2 / delta) + log_G) / eps**2)
+    return whole(18 * k**2 * (math.log(2 / delta) + log_G) / eps**2)
 
 
+@checked
 def unknown_graph_T1(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05) -> int:
     """Size of the first sample of ``UnknownGraphPACAgnostic``: 288 k^2 ln(4|G|/delta) / eps^2.
 
@@ -194,9 +214,10 @@ def unknown_graph_T1(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05
     k = check_positive_int(k, "k")
     eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
     log_G = check_real(log_G, "log_G", low=0.0)
-    return math.ceil(288 * k**2 * (math.log(4 / delta) + log_G) / eps**2)
+    return whole(288 * k**2 * (math.log(4 / delta) + log_G) / eps**2)
 
 
+@checked
 def unknown_graph_T2(d: int, k: int, eps: float = 0.1, delta: float = 0.05) -> int:
     """Size of the second sample of ``UnknownGraphPACAgnostic``: deviations below eps / 4.
 
@@ -209,6 +230,7 @@ def unknown_graph_T2(d: int, k: int, eps: float = 0.1, delta: float = 0.05) -> i
     return pac_T_agnostic(d, k, eps / 2, delta / 2)
 
 
+@checked
 def unknown_graph_slack(
     k: int, log_G: float, log_H: float, T1: int, T2: int, delta: float = 0.05
 ) -> float:
@@ -230,6 +252,7 @@ def unknown_graph_slack(
     return 2 * (2 * k * proxy) + 2 * rules
 
 
+@checked
 def unknown_graph_T_realizable(
     d: int, k: int, log_G: float, eps: float = 0.1, delta: float = 0.05
 ) -> int:
@@ -245,6 +268,7 @@ def unknown_graph_T_realizable(
     return max(graph, pac_T_realizable(d, k, eps / 2, delta / 2, log_G))
 
 
+@checked
 def cover_hedge_doubling_regret(rounds: int, M: int) -> float:
     """Regret of ``AgnosticCoverHedge`` without a horizon: epochs of 1, 2, 4, ... rounds.
 
@@ -257,6 +281,7 @@ def cover_hedge_doubling_regret(rounds: int, M: int) -> float:
     return math.fsum(cover_hedge_regret(2**i, M) for i in range(rounds.bit_length()))
 
 
+@checked
 def cover_hedge_regret(rounds: int, M: int) -> float:
     """Regret of ``AgnosticCoverHedge``: sqrt(T/2 ln N), N = sum of C(T, L) for L <= M.
 
@@ -269,6 +294,7 @@ def cover_hedge_regret(rounds: int, M: int) -> float:
     return math.sqrt(rounds / 2 * log_sauer(min(M, rounds), rounds))
 
 
+@checked
 def log_sauer(d: int, m: int) -> float:
     """ln of Phi_d(m), the number of subsets of at most d of m points.
 
@@ -278,10 +304,12 @@ def log_sauer(d: int, m: int) -> float:
     16
     """
     d, m = check_int(d, "d", low=0), check_int(m, "m", low=0)
-    return float(_log_sauer_many(d, np.array([m]))[0])
+    return float(_log_sauer_many(d, np.array([min(m, MOST_POINTS + 1)], dtype=np.int64))[0])
 
 
 def _log_sauer_many(d: int, m: IntArray) -> FloatArray:
+    check_size((d + 1) * m.size, MOST_TERMS, "terms of a sum of binomials")
+    check_size(int(m.max(initial=0)), MOST_POINTS, "points")
     i = np.arange(d + 1)[:, None]
     with np.errstate(invalid="ignore"):
         terms = gammaln(m + 1) - gammaln(i + 1) - gammaln(np.maximum(m - i, 0) + 1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import Hedge
 from counterplay.core.seeds import RandomState
@@ -20,6 +21,7 @@ from counterplay.strategic.learner import StrategicLearner
 from counterplay.strategic.settings import FEATURES_FIRST_GRAPH, REPORT_ONLY_GRAPH, Feedback
 
 
+@checked
 class BiasedMajorityVote(StrategicLearner):
     """Accept a node when a 1/(k+2) share of the remaining hypotheses does; finite classes only.
 
@@ -62,6 +64,7 @@ class BiasedMajorityVote(StrategicLearner):
         self.space.observe_mask(keep)
 
 
+@checked
 class StrategyUnawareOnline(StrategicLearner):
     """Run a standard learner on what is reported, as if nobody moved.
 
@@ -92,6 +95,7 @@ class StrategyUnawareOnline(StrategicLearner):
                 self.learner = changed
 
 
+@checked
 class HedgeOverH(StrategicLearner):
     """Hedge over the induced labels of a finite class; fully informed, agnostic.
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import BoolArray, check_int, check_positive_int
 from counterplay.errors import InvalidInputError, NotRealizableError, ProtocolError
@@ -27,6 +28,7 @@ from counterplay.strategic.learner import StrategicLearner
 from counterplay.strategic.settings import FEATURES_FIRST_GRAPH, Feedback
 
 
+@checked
 class AgnosticCoverHedge(StrategicLearner):
     """Sublinear regret against the best rule of a class of finite Littlestone dimension.
 

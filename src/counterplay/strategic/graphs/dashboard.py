@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, THEORY, panels
-from counterplay.core.validation import BoolArray, check_int
+from counterplay.core.validation import BoolArray, check_int, shorten
 from counterplay.errors import InvalidInputError
 from counterplay.strategic import bounds
 from counterplay.strategic.graphs.red2online import Red2OnlineFI, Red2OnlinePMF
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@checked
 class LearnerDashboard(StrategicLearner):
     """Cumulative mistakes against the bound, number of experts and total weight of a learner.
 
@@ -108,6 +110,8 @@ class LearnerDashboard(StrategicLearner):
             The true label, 0 or 1.
         """
         check_int(y, "y", low=0, high=1)
+        if not hasattr(bag, "__len__"):
+            raise InvalidInputError(f"bag must be a list of nodes, got {shorten(bag, 100)}")
         if isinstance(self.learner, Red2OnlinePMF):
             if len(bag) - 1 > self.k:
                 raise InvalidInputError(

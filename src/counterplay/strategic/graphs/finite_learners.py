@@ -14,6 +14,7 @@ from typing import Any, Protocol, Self, overload, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.bits import Words, as_indices, pack_rows, popcount, unpack_rows, words_to_int
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, check_int
@@ -144,6 +145,7 @@ class FiniteLearner:
         raise NotImplementedError
 
 
+@checked
 class SOA(FiniteLearner):
     """Standard optimal algorithm of a finite class; fewest worst-case mistakes of all learners.
 
@@ -215,6 +217,7 @@ class SOA(FiniteLearner):
         self._answers = {}
 
 
+@checked
 class Halving(FiniteLearner):
     """Majority vote of the version space; every mistake removes at least half of it.
 

@@ -15,7 +15,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
+from counterplay.core.arguments import checked
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_int,
+    check_size,
+    shorten,
+)
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 
@@ -50,6 +58,7 @@ class GraphClass(ABC):
         return ExplicitGraphClass.from_graphs(list(self.graphs()))
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class ExplicitGraphClass(GraphClass):
     """Candidate graphs as a boolean tensor: ``tensor[g, x, z]`` says whether g has arc x -> z.
@@ -78,7 +87,15 @@ class ExplicitGraphClass(GraphClass):
     @classmethod
     def from_graphs(cls, graphs: Sequence[ManipulationGraph]) -> ExplicitGraphClass:
         """Stack graphs on the same nodes."""
-        return cls(np.stack([graph.dense for graph in graphs]))
+        given = graphs if isinstance(graphs, list | tuple) else []
+        if not given or not all(isinstance(graph, ManipulationGraph) for graph in given):
+            raise InvalidInputError(
+                f"graphs must be a list of manipulation graphs, got {shorten(graphs, 100)}"
+            )
+        if len({graph.n for graph in given}) > 1:
+            raise InvalidInputError("the graphs have different numbers of nodes")
+        check_size(len(given) * given[0].n ** 2, 1e9, "cells of all graphs")
+        return cls(np.stack([graph.dense for graph in given]))
 
     def __len__(self) -> int:
         return len(self.tensor)
@@ -121,6 +138,7 @@ class ExplicitGraphClass(GraphClass):
         return ManipulationGraph.from_matrix(self.tensor.any(axis=0))
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class ProductGraphClass(GraphClass):
     """Independent blocks: each block of source nodes has its own list of candidate arcs.
@@ -192,6 +210,7 @@ class ProductGraphClass(GraphClass):
         return ManipulationGraph.from_lists([sorted(targets) for targets in arcs])
 
 
+@checked
 def graph_loss(
     candidate: ManipulationGraph, truth: ManipulationGraph, distribution: ArrayLike | None = None
 ) -> float:

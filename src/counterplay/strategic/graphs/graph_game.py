@@ -14,6 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.setting import Setting
@@ -132,6 +133,7 @@ class GraphGame(StrategicGame):
         return StrategicTranscript(columns, meta)
 
 
+@checked
 class GraphApplicants(GraphGame):
     """A list of people on a manipulation graph, one after the other.
 

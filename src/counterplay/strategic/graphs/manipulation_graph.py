@@ -19,13 +19,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
     IntArray,
+    array_fault,
     check_float_array,
     check_int,
     check_real,
+    shorten,
 )
 from counterplay.errors import CounterplayWarning, InvalidInputError
 from counterplay.strategic.features import Names, numbers, read_points
@@ -33,6 +36,7 @@ from counterplay.tables import Table
 from counterplay.tables.table import match_columns
 
 
+@checked
 @dataclass(frozen=True)
 class Action:
     """A named change of one feature with a cost.
@@ -73,6 +77,7 @@ class Action:
             raise InvalidInputError(f"action {self.name!r} changes nothing; leave it out")
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class ManipulationGraph:
     """A directed graph on nodes 0 to n-1: arcs are the moves people can make.
@@ -113,6 +118,17 @@ class ManipulationGraph:
     _rows: dict[bytes, int] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        for name in ("indptr", "indices"):
+            array = getattr(self, name)
+            if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu" or array.ndim != 1:
+                raise InvalidInputError(
+                    f"{name} must be an array of integers, got {shorten(array, 100)}"
+                )
+        starts = self.indptr
+        if starts.size and (
+            starts[0] != 0 or starts[-1] != self.indices.size or (np.diff(starts) < 0).any()
+        ):
+            raise InvalidInputError("indptr must rise from 0 to the number of indices")
         n = self.indptr.size - 1
         if n < 1:
             raise InvalidInputError("a manipulation graph needs at least one node")
@@ -155,8 +171,15 @@ class ManipulationGraph:
     ) -> ManipulationGraph:
         """Build a graph from one list of out-neighbours per node; duplicate arcs are dropped."""
         rows = []
+        if not isinstance(neighbors, list | tuple | np.ndarray | range):
+            raise InvalidInputError(
+                f"neighbors must be one list of nodes per node, got {shorten(neighbors, 100)}"
+            )
         for x, targets in enumerate(neighbors):
-            given = np.asarray(list(targets), dtype=np.int64)
+            listed = list(targets) if isinstance(targets, Iterable) else targets
+            if fault := array_fault(listed, kinds="biu") if listed != [] else "":
+                raise InvalidInputError(f"neighbours of node {x} must be node numbers: {fault}")
+            given = np.asarray(listed, dtype=np.int64).reshape(-1)
             unique = np.unique(given)
             if unique.size < given.size:
                 warnings.warn(f"node {x} lists an arc twice", CounterplayWarning, stacklevel=2)
@@ -186,9 +209,7 @@ class ManipulationGraph:
         return cls.from_matrix(nx.to_scipy_sparse_array(graph, dtype=np.int8), k=k)
 
     @classmethod
-    def from_actions(
-        cls, X: ArrayLike, actions: Sequence[Action], budget: float
-    ) -> ManipulationGraph:
+    def from_actions(cls, X: Any, actions: Sequence[Action], budget: float) -> ManipulationGraph:
         """Nodes are the distinct rows of ``X`` and every point that actions within budget reach.
 
         An action may be taken several times and combined with others as long as the total cost
@@ -290,7 +311,7 @@ class ManipulationGraph:
             raise InvalidInputError(f"labels must have {self.n} columns, got shape {rows.shape}")
         return np.asarray((self.bags @ np.atleast_2d(rows).T).T > 0).reshape(rows.shape)
 
-    def node_of(self, X: ArrayLike) -> IntArray:
+    def node_of(self, X: Any) -> IntArray:
         """Nodes of feature rows; raises for a row that is no node."""
         if self.features is None:
             raise InvalidInputError("this graph has no features; use node numbers")
@@ -306,7 +327,7 @@ class ManipulationGraph:
             raise InvalidInputError(f"row {bad} of X is not a node of the graph; build it with X")
         return nodes
 
-    def bag_points(self, X: ArrayLike) -> tuple[FloatArray, IntArray, IntArray]:
+    def bag_points(self, X: Any) -> tuple[FloatArray, IntArray, IntArray]:
         """Distinct points, and per row of ``X`` its bag: (points, pointers, point numbers).
 
         The columns of the points are those of ``X``, in the same order.
@@ -366,6 +387,7 @@ def _ranges(actions: Sequence[Action], X: FloatArray) -> tuple[FloatArray, Float
     return low, high
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class LocalGraph:
     """Moves on an infinite domain, given by a function that lists the neighbours of a point.
@@ -407,7 +429,7 @@ class LocalGraph:
         point = check_float_array(x, "x", ndim=1)
         return np.vstack([point[None, :], self.neighbors(point)])
 
-    def bag_points(self, X: ArrayLike) -> tuple[FloatArray, IntArray, IntArray]:
+    def bag_points(self, X: Any) -> tuple[FloatArray, IntArray, IntArray]:
         """Distinct points, and per row of ``X`` its bag: (points, pointers, point numbers)."""
         bags = [self.closed(row) for row in read_points(X)]
         pointers = np.cumsum([0, *(len(bag) for bag in bags)]).astype(np.int64)
@@ -431,10 +453,15 @@ def _row_keys(rows: FloatArray) -> list[bytes]:
 
 def check_nodes(nodes: ArrayLike, n: int) -> IntArray:
     """Return node numbers as integers; raises for the first one outside 0 to n-1."""
-    x = np.asarray(nodes, dtype=np.int64)
-    outside = np.flatnonzero((x < 0) | (x >= n))
-    if outside.size:
+    if fault := array_fault(nodes, kinds="biuf"):
+        raise InvalidInputError(f"nodes must be numbers from 0 to {n - 1}: {fault}")
+    given: Any = np.asarray(nodes)
+    if given.dtype.kind == "f" and given.size and not (given == np.floor(given)).all():
+        raise InvalidInputError("nodes must be whole numbers")
+    if given.size and not (given.min() >= 0 and given.max() < n):
+        bad = int(np.flatnonzero((given < 0) | (given >= n))[0])
         raise InvalidInputError(
-            f"entry {outside[0]} is node {x.flat[outside[0]]}; nodes are 0 to {n - 1}"
+            f"entry {bad} is node {shorten(given.flat[bad], 40)}; nodes are 0 to {n - 1}"
         )
-    return x
+    numbered: IntArray = given.astype(np.int64)
+    return numbered

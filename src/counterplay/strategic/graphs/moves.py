@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_positive_int
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked
 def probe(graph: ManipulationGraph, nodes: ArrayLike, random_state: RandomState = None) -> IntArray:
     """Where agents go when everything but their own node is accepted: a random neighbour.
 
@@ -164,6 +166,7 @@ def last_consistent(ranking: Ranking) -> list[int]:
     return choice
 
 
+@checked
 def proxy_loss(
     candidate: ManipulationGraph,
     truth: ManipulationGraph,
@@ -185,6 +188,7 @@ def proxy_loss(
     return float(2 * p @ missed + p @ (A.sum(axis=1) - B.sum(axis=1)) / k)
 
 
+@checked
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UnknownGraphFit(Report):
     """A learned graph and rule.

@@ -25,7 +25,7 @@ from counterplay.core.validation import (
     IntArray,
     array_fault,
     check_choice,
-    check_positive_int,
+    check_int,
 )
 from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.strategic.bounds import log_sauer
@@ -35,6 +35,7 @@ from counterplay.strategic.graphs.moves import Moves, build, rank
 from counterplay.strategic.graphs.unknown_pac import smallest_graph
 from counterplay.tables import Table
 from counterplay.tables.models import model_names
+from counterplay.tables.table import check_weights
 
 
 class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
@@ -119,7 +120,7 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
         if self.classes_.size == 0 or visit.size == 0:
             raise InvalidInputError("nothing was clicked in any visit; there is nothing to fit")
         if self.people is not None:
-            self.people_ = translated(clone(self.people).fit, rows)
+            self.people_ = translated(translated(clone, self.people).fit, rows)
         elif self.graphs is None:
             self.people_ = _distinct(rows)[0]
         who = self._who(rows)[visit]
@@ -149,7 +150,10 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
         outside the predicted set minus its mean size / k: minus the proxy loss, up to a constant.
         """
         said, truth = self.predict(X), np.asarray(y)
-        weights = np.ones(len(said)) if sample_weight is None else np.asarray(sample_weight, float)
+        if len(said) != (len(truth) if truth.ndim else -1):
+            raise InvalidInputError(f"got {len(said)} visits but y of shape {truth.shape}")
+        n = len(said)
+        weights = np.ones(n) if sample_weight is None else check_weights(sample_weight, n)
         if truth.ndim == 2 and truth.shape[1] > 1:
             right = (said == truth).all(axis=1)
             return float(np.average(right, weights=weights))
@@ -164,7 +168,7 @@ class NeighborhoodLearner(ClassifierMixin, BaseEstimator):
 
     def _fit_free(self, who: IntArray, item: IntArray) -> None:
         """All sets of at most k items, independently for every person."""
-        k = check_positive_int(self.k, "k")
+        k = check_int(self.k, "k", low=1, high=10**9)
         known = len(self.people_) if isinstance(self.people_, np.ndarray) else 0
         n, m = max(int(who.max()) + 1, known), self.classes_.size
         self._table, self.log_size_ = liked_sets(

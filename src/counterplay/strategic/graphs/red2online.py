@@ -21,6 +21,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, check_int
 from counterplay.errors import NotRealizableError, ProtocolError
 from counterplay.strategic.graphs.finite_learners import OnlineLearner
@@ -71,6 +72,7 @@ class _Reduction(StrategicLearner):
         return bool(self.experts.dropped > 0)
 
 
+@checked
 class Red2OnlineFI(_Reduction):
     """Strategic learner for known graphs from any copyable online learner.
 
@@ -142,6 +144,7 @@ class Red2OnlineFI(_Reduction):
         return [feed_zeros(learner, weight / 2, bag, all_of_them=self.aggressive)]
 
 
+@checked
 class Red2OnlinePMF(_Reduction):
     """Strategic learner when only the manipulated feature is seen, and only afterwards.
 

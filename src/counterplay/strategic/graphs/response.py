@@ -12,23 +12,30 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     BoolArray,
     IntArray,
+    check_float_array,
     check_int,
     check_labels01,
     shorten,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.features import ByName, Names, numbers, wanted_rows
-from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
+from counterplay.strategic.graphs.manipulation_graph import (
+    LocalGraph,
+    ManipulationGraph,
+    check_nodes,
+)
 from counterplay.tables import FittedModel, Labels, Table
 
 Tie: TypeAlias = "Literal['uniform', 'first'] | Callable[[IntArray], int]"
 
 
+@checked
 def respond(
     labels: ArrayLike,
     x: int,
@@ -66,9 +73,10 @@ def respond(
     return chosen
 
 
+@checked
 def induced_predictions(
     model: Any,
-    X: ArrayLike,
+    X: Any,
     graph: ManipulationGraph | LocalGraph | None = None,
     *,
     positive: Any = None,
@@ -99,13 +107,14 @@ def induced_predictions(
     return result
 
 
+@checked
 def strategic_accuracy(
     model: Any,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: Any,
     *,
     graph: ManipulationGraph | LocalGraph | None = None,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Any = None,
     positive: Any = None,
 ) -> float:
     """Share of people treated right after they have moved; their label does not move with them.
@@ -129,6 +138,7 @@ def strategic_accuracy(
     return float(np.average(right, weights=table.weights))
 
 
+@checked
 def stackelberg_regret(
     losses: ArrayLike,
     nodes: Sequence[int],
@@ -145,10 +155,16 @@ def stackelberg_regret(
     >>> stackelberg_regret([1, 1], [0, 1], [1, 1], rules, line)
     2.0
     """
-    labels = check_labels01(y).astype(np.bool_)
-    induced = graph.induced(cls.labels)[:, np.asarray(nodes, dtype=np.int64)]
-    best = int((induced != labels).sum(axis=1).min())
-    return float(np.sum(np.asarray(losses, dtype=np.float64)) - best)
+    where, labels = check_nodes(nodes, graph.n), check_labels01(y).astype(np.bool_)
+    made = check_float_array(losses, "losses", ndim=1)
+    if not where.shape == labels.shape == made.shape:
+        raise InvalidInputError(
+            f"losses, nodes and y must have one entry per person, got shapes {made.shape}, "
+            f"{where.shape} and {labels.shape}"
+        )
+    induced = graph.induced(cls.labels)[:, where]
+    best = int((induced != labels).sum(axis=1).min(initial=where.size))
+    return float(made.sum() - best)
 
 
 def _wanted(model: Any, positive: Any, labels: Labels | None = None) -> Any:

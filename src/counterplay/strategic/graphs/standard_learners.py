@@ -15,14 +15,20 @@ from typing import Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     FloatArray,
+    array_fault,
+    check_float_array,
+    check_int,
     check_positive_int,
     check_real,
+    check_size,
 )
 from counterplay.errors import InvalidInputError
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class PerceptronLearner:
     """Halfspaces through the origin with margin ``gamma`` on points of norm at most ``R``.
@@ -49,8 +55,12 @@ class PerceptronLearner:
                 "halfspaces without a margin have infinite Littlestone dimension; give gamma > 0, "
                 "round to a grid (GridThreshold), or use a finite trace (Halving)"
             )
-        if self.weights is None:
-            object.__setattr__(self, "weights", np.zeros(self.p))
+        check_size(self.p, MOST_BITS, "features")
+        weights = np.zeros(self.p) if self.weights is None else self.weights
+        weights = check_float_array(weights, "weights", ndim=1)
+        if weights.size != self.p:
+            raise InvalidInputError(f"there are {self.p} features but {weights.size} weights")
+        object.__setattr__(self, "weights", weights)
 
     @property
     def mistake_bound(self) -> float:
@@ -60,15 +70,16 @@ class PerceptronLearner:
     def predict(self, Z: Any) -> Any:
         """Accept points with positive score."""
         assert self.weights is not None
-        return (np.atleast_2d(np.asarray(Z, dtype=np.float64)) @ self.weights > 0).astype(np.uint8)
+        return (_rows(Z, self.p) @ self.weights > 0).astype(np.uint8)
 
     def updated(self, z: Any, y: int) -> PerceptronLearner:
         """Add or subtract the point on a mistake."""
+        check_int(y, "y", low=0, high=1)
         if int(self.predict(z)[0]) == y:
             return self
         assert self.weights is not None
         sign = 1.0 if y else -1.0
-        return replace(self, weights=self.weights + sign * np.asarray(z, dtype=np.float64))
+        return replace(self, weights=self.weights + sign * _rows(z, self.p)[0])
 
     def key(self) -> Hashable:
         """The weight vector."""
@@ -80,6 +91,7 @@ class PerceptronLearner:
         return False
 
 
+@checked
 @dataclass(frozen=True)
 class WinnowLearner:
     """Monotone disjunctions of ``r`` out of ``p`` bits, by multiplicative weights.
@@ -98,8 +110,13 @@ class WinnowLearner:
     def __post_init__(self) -> None:
         check_positive_int(self.p, "p")
         check_positive_int(self.r, "r")
-        if not self.weights:
+        check_size(self.p, MOST_BITS, "bits")
+        if len(self.weights) == 0:
             object.__setattr__(self, "weights", (0,) * self.p)
+        if len(self.weights) != self.p or max(self.weights) > 1000:
+            raise InvalidInputError(
+                f"weights must be {self.p} exponents of at most 1000, got {len(self.weights)}"
+            )
 
     @property
     def mistake_bound(self) -> float:
@@ -112,15 +129,16 @@ class WinnowLearner:
 
     def predict(self, Z: Any) -> Any:
         """Accept when the weights (powers of two) of the set bits reach p / 2."""
-        bits = np.atleast_2d(np.asarray(Z, dtype=np.float64))
+        bits = _rows(Z, self.p)
         powers = np.array([0.0 if w < 0 else 2.0**w for w in self.weights])
         return (bits @ powers >= self._theta).astype(np.uint8)
 
     def updated(self, z: Any, y: int) -> WinnowLearner:
         """Double the weights of set bits on a false no, drop them on a false yes."""
+        check_int(y, "y", low=0, high=1)
         if int(self.predict(z)[0]) == y:
             return self
-        bits = np.asarray(z).reshape(-1) > 0
+        bits = _rows(z, self.p)[0] > 0
         new = [
             w if not bit else (-1 if y == 0 or w < 0 else w + 1)
             for w, bit in zip(self.weights, bits)
@@ -136,6 +154,7 @@ class WinnowLearner:
         return all(w < 0 for w in self.weights)
 
 
+@checked
 @dataclass(frozen=True)
 class DisjunctionElimination:
     """Monotone disjunctions over ``p`` bits: drop the literals that a negative point sets.
@@ -152,8 +171,11 @@ class DisjunctionElimination:
 
     def __post_init__(self) -> None:
         check_positive_int(self.p, "p")
-        if not self.alive:
+        check_size(self.p, MOST_BITS, "bits")
+        if len(self.alive) == 0:
             object.__setattr__(self, "alive", (True,) * self.p)
+        if len(self.alive) != self.p:
+            raise InvalidInputError(f"there are {self.p} bits but {len(self.alive)} literals")
 
     @property
     def mistake_bound(self) -> float:
@@ -162,16 +184,17 @@ class DisjunctionElimination:
 
     def predict(self, Z: Any) -> Any:
         """Accept when a literal that is left is set."""
-        bits = np.atleast_2d(np.asarray(Z)) > 0
+        bits = _rows(Z, self.p) > 0
         return (bits & np.array(self.alive)).any(axis=1).astype(np.uint8)
 
     def updated(self, z: Any, y: int) -> DisjunctionElimination:
         """Drop literals on a false yes; a false no contradicts the class."""
+        check_int(y, "y", low=0, high=1)
         if int(self.predict(z)[0]) == y:
             return self
         if y == 1:
             return replace(self, contradicted=True)
-        bits = np.asarray(z).reshape(-1) > 0
+        bits = _rows(z, self.p)[0] > 0
         return replace(self, alive=tuple(a and not bool(b) for a, b in zip(self.alive, bits)))
 
     def key(self) -> Hashable:
@@ -183,6 +206,7 @@ class DisjunctionElimination:
         return self.contradicted
 
 
+@checked
 @dataclass(frozen=True)
 class SingletonLearner:
     """Rules that accept exactly one point: reject everything until a positive one is seen.
@@ -203,6 +227,8 @@ class SingletonLearner:
 
     def predict(self, Z: Any) -> Any:
         """Accept the known point only."""
+        if fault := array_fault(Z, kinds="biufUO"):
+            raise InvalidInputError(f"points must be a list or a table: {fault}")
         points = np.asarray(Z)
         if points.ndim == 2:
             labels = [self.point is not None and tuple(row) == self.point for row in points]
@@ -230,6 +256,7 @@ class SingletonLearner:
         return self.contradicted
 
 
+@checked
 @dataclass(frozen=True)
 class GridThreshold:
     """Thresholds z >= b on the grid 0, 1, ..., N - 1, by bisection.
@@ -258,13 +285,14 @@ class GridThreshold:
     def predict(self, Z: Any) -> Any:
         """Accept from the middle of the remaining thresholds on."""
         cut = (self.low + self.high + 1) // 2
-        return (np.atleast_1d(np.asarray(Z)).reshape(-1) >= cut).astype(np.uint8)
+        return (check_float_array(Z, "points").reshape(-1) >= cut).astype(np.uint8)
 
     def updated(self, z: Any, y: int) -> GridThreshold:
         """Keep the half of the thresholds that agrees."""
+        check_int(y, "y", low=0, high=1)
         if int(self.predict(z)[0]) == y:
             return self
-        value = int(np.asarray(z).reshape(-1)[0])
+        value = int(check_float_array(z, "z").reshape(-1)[0])
         if y == 1:
             return replace(self, high=min(self.high, value))
         return replace(self, low=max(self.low, value + 1))
@@ -276,3 +304,14 @@ class GridThreshold:
     def is_dead(self) -> bool:
         """No threshold is left."""
         return self.low > self.high
+
+
+MOST_BITS = 10_000_000
+
+
+def _rows(Z: Any, width: int) -> FloatArray:
+    """Return points as rows of ``width`` numbers; a single point is one row."""
+    rows = np.atleast_2d(check_float_array(Z, "points"))
+    if rows.ndim != 2 or rows.shape[1] != width:
+        raise InvalidInputError(f"points must have {width} features, got shape {rows.shape}")
+    return rows

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from counterplay.core.arguments import check_parameters
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import BoolArray, FloatArray, check_int, check_real
+from counterplay.core.validation import BoolArray, FloatArray, check_int, check_real, shorten
 from counterplay.errors import InvalidInputError, UnknownNameError
 from counterplay.strategic.features import check_scale, named, read_rows, read_sample
 from counterplay.strategic.graphs.bags import BagSample, merge_bags
@@ -198,6 +198,10 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
             raise InvalidInputError(
                 "hypotheses must be functions or fitted classifiers; use FiniteERM for a "
                 "FiniteClass on graph nodes"
+            )
+        if not isinstance(self.hypotheses, list | tuple) or not self.hypotheses:
+            raise InvalidInputError(
+                f"hypotheses must be a list of rules, got {shorten(self.hypotheses, 100)}"
             )
         names = model_names(self)
         rows = np.stack(

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, IntArray, check_int
 from counterplay.errors import InvalidInputError, NotRealizableError, ProtocolError
 from counterplay.strategic.graphs.finite_learners import OnlineLearner
@@ -22,6 +23,7 @@ from counterplay.strategic.learner import StrategicLearner
 from counterplay.strategic.settings import FEATURES_FIRST, Feedback
 
 
+@checked
 class UnknownGraphOnline(StrategicLearner):
     """Strategic learner that sees features but never neighbourhoods.
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import (
     BoolArray,
@@ -74,6 +75,7 @@ class _UnknownGraphLearner:
         return model, float(model.loss_)
 
 
+@checked
 class UnknownGraphPACRealizable(_UnknownGraphLearner):
     """The graph with fewest arcs that explains all moves, and a rule that explains all labels.
 
@@ -170,6 +172,7 @@ def smallest_graph(graphs: GraphClass, moves: Moves) -> list[int]:
     return smallest_listed(graphs.explicit(), moves)[:1]
 
 
+@checked
 class UnknownGraphPACAgnostic(_UnknownGraphLearner):
     """The graph with the smallest proxy loss, then the best rule under it.
 
@@ -258,6 +261,7 @@ class UnknownGraphPACAgnostic(_UnknownGraphLearner):
         return bounds.unknown_graph_slack(k, log_G, log_H, T1, max(1, T2), self.delta)
 
 
+@checked
 class ConsistentGraphOnly(_UnknownGraphLearner):
     """Any graph that contains all observed moves, whatever its degree, and the best rule under it.
 
@@ -293,6 +297,7 @@ class ConsistentGraphOnly(_UnknownGraphLearner):
         return build(self.graphs, last_consistent(ranking))
 
 
+@checked
 class SuperGraph(ConsistentGraphOnly):
     """The union of all candidate graphs, and the best rule under it; its ``choice`` is -1.
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_int
 from counterplay.errors import InformationError, InvalidInputError
@@ -37,6 +38,7 @@ class _Adversary(CatalogueGame):
         return Reaction(y=y, yhat=int(accepted), report=report, moved=moved)
 
 
+@checked
 class HalvingAdversary(_Adversary):
     """Keeps the larger half of the thresholds alive: floor(log2 n) mistakes, whatever is published.
 
@@ -89,6 +91,7 @@ class HalvingAdversary(_Adversary):
         return self._answer(predictor, radius, 1)
 
 
+@checked
 class StarAdversary(_Adversary):
     """Knows the next rule of a deterministic learner and makes it err on the star.
 
@@ -152,6 +155,7 @@ class StarAdversary(_Adversary):
         return self._answer(predictor, self._radius, self._y)
 
 
+@checked
 class OnlineAdversary(_Adversary):
     """Sends the agent on whom the learner is likeliest to err, knowing its law but not its coins.
 
@@ -238,6 +242,7 @@ class OnlineAdversary(_Adversary):
         return reaction
 
 
+@checked
 class MWMRAdversary(_Adversary):
     """Plays the optimal number of wrong rules against MWMR in every round.
 

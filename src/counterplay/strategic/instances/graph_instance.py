@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.play import Learner
 from counterplay.core.setting import Setting
@@ -21,6 +22,7 @@ from counterplay.strategic.learner import StrategicLearner
 from counterplay.strategic.settings import FEATURES_AFTER_GRAPH, Seen
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class GraphInstance:
     """A class of rules on a graph, and what theory says about it.

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 Case = Literal["conservative", "blind", "non_ball"]
 
 
+@checked
 def kl_table(n: int, k: int, p: float, case: Case = "conservative") -> pd.DataFrame:
     """Return the laws of a round and the divergences that the lower bounds use.
 
@@ -136,6 +138,7 @@ def _row(
     return {"law": law, "other": other, "target": target, "stay": stay, "kl": kl, "bound": bound}
 
 
+@checked
 def kl_divergence(p: ArrayLike, q: ArrayLike) -> float:
     """Return the divergence sum p ln(p/q) of two laws on the same points, in nats.
 
@@ -150,6 +153,7 @@ def kl_divergence(p: ArrayLike, q: ArrayLike) -> float:
     return float(rel_entr(a, b).sum())
 
 
+@checked
 def bernoulli_kl(p: float, q: float) -> float:
     """Return the divergence of two Bernoulli laws, in nats.
 
@@ -163,6 +167,7 @@ def bernoulli_kl(p: float, q: float) -> float:
     return kl_divergence([p, 1 - p], [q, 1 - q])
 
 
+@checked
 @dataclass(frozen=True)
 class LinearBanditEnv:
     """The bandit that rounds without any feedback reduce to.
@@ -217,7 +222,7 @@ class LinearBanditEnv:
         return -hits.astype(np.int64)
 
     def _check(self, arm: ArrayLike) -> FloatArray:
-        a = np.asarray(arm, dtype=np.float64)
+        a = check_float_array(arm, "arm")
         if a.shape != (self.n,) or not np.isin(a, (0, 1)).all() or not a.any():
             raise InvalidInputError(f"an arm is {self.n} zeros and ones, not all zero")
         return a

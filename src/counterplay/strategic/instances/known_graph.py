@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState
-from counterplay.core.validation import BoolArray, check_int, check_positive_int
+from counterplay.core.validation import BoolArray, check_int, check_positive_int, check_size
 from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
 from counterplay.strategic.instances.graph_instance import (
     GraphAdversary,
@@ -19,7 +20,10 @@ from counterplay.strategic.instances.graph_instance import (
 )
 from counterplay.strategic.settings import FEATURES_AFTER_GRAPH, FEATURES_FIRST_GRAPH
 
+MOST_NODES = 1_000_000
 
+
+@checked
 def binary_code_instance(k: int, d: int = 1, *, strengthened: bool = False) -> GraphInstance:
     """Moving multiplies the dimension by log2 k: d copies of a binary code on stars.
 
@@ -29,7 +33,8 @@ def binary_code_instance(k: int, d: int = 1, *, strengthened: bool = False) -> G
     6
     """
     k, d = check_int(k, "k", low=2), check_positive_int(d, "d")
-    bits = int(np.floor(np.log2(k + 2 if strengthened else k)))
+    bits = (k + 2 if strengthened else k).bit_length() - 1
+    check_size(d * bits * (k + 1), MOST_NODES, "nodes")
     size = bits * (k + 1)
 
     def node(c: int, i: int, j: int) -> int:
@@ -86,6 +91,7 @@ class _CodeAdversary(GraphAdversary):
         return self.x, report, 1 - int(rule[report])
 
 
+@checked
 def star_singletons(k: int, d: int = 1, *, directed: bool = False) -> GraphInstance:
     """Hiding the original feature costs a factor k: stars whose leaves are the rules.
 
@@ -166,6 +172,7 @@ class _StarAdversary(LazyAdversary):
         return first + leaf, 0
 
 
+@checked
 def halving_trap(r: int, k: int) -> GraphInstance:
     """A class of Littlestone dimension 2 on which biased majority errs r times.
 

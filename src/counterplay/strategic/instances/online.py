@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.validation import check_int, check_positive_int
+from counterplay.core.arguments import checked
+from counterplay.core.validation import check_int, check_positive_int, check_size
 from counterplay.strategic.box_classes import ThresholdClass
 from counterplay.strategic.classes import DistanceTableClass, HypothesisClass
 from counterplay.strategic.finite_classes import FiniteMetricClass
@@ -25,7 +26,10 @@ from counterplay.strategic.instances.adversaries import (
     StarAdversary,
 )
 
+MOST_RULES = 3000
 
+
+@checked
 @dataclass(frozen=True)
 class OnlineInstance:
     """A catalogue and the adversary that goes with it.
@@ -52,6 +56,7 @@ class OnlineInstance:
         return self._adversary(self.hypotheses, **options)
 
 
+@checked
 def threshold_line(n: int) -> OnlineInstance:
     """Return n thresholds on a line with an adversary that forces floor(log2 n) mistakes.
 
@@ -70,10 +75,11 @@ def threshold_line(n: int) -> OnlineInstance:
     >>> play(StrategicHalving(instance.hypotheses), instance.adversary()).mistakes
     9
     """
-    check_positive_int(n, "n")
+    check_size(check_positive_int(n, "n"), 1_000_000, "rules")
     return OnlineInstance("threshold line", ThresholdClass(np.arange(1, n + 1)), HalvingAdversary)
 
 
+@checked
 def star_instance(n: int) -> OnlineInstance:
     """Return n singletons on the leaves of a star, where seeing x first is worth n - 2 mistakes.
 
@@ -102,6 +108,7 @@ def star_instance(n: int) -> OnlineInstance:
 
 def star_rules(n: int) -> FiniteMetricClass:
     """Return n singletons on the leaves of a star."""
+    check_size(n, MOST_RULES, "rules, whose distances are a table,")
     dist = np.full((n + 1, n + 1), 2.0)
     dist[0, :] = dist[:, 0] = 1.0
     np.fill_diagonal(dist, 0.0)
@@ -109,6 +116,7 @@ def star_rules(n: int) -> FiniteMetricClass:
     return FiniteMetricClass(dist, leaves, check_metric=False)
 
 
+@checked
 def online_lb_instance(n: int) -> OnlineInstance:
     """Return the instance on which every learner without x errs n - 1 times, given time.
 
@@ -134,7 +142,7 @@ def online_lb_instance(n: int) -> OnlineInstance:
     ----------
     Theorem 2.3, see docs/theory/02-strategic-finite.md.
     """
-    check_int(n, "n", low=2)
+    check_size(check_int(n, "n", low=2), MOST_RULES, "rules, whose distances are a table,")
     e, near = slice(1, n + 1), slice(n + 1, 2 * n + 1)
     dist = np.zeros((2 * n + 1, 2 * n + 1))
     dist[0, e], dist[0, near] = 1.0, 0.9
@@ -154,6 +162,7 @@ def online_lb_instance(n: int) -> OnlineInstance:
     )
 
 
+@checked
 def mwmr_worst_case(n: int, rounds: int) -> OnlineInstance:
     """Return the exact worst case of MWMR in a number of rounds: an adversary with the optimal k.
 

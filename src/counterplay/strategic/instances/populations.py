@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -26,10 +27,11 @@ from counterplay.core.validation import (
     check_int,
     check_open_fraction,
     check_real,
+    check_size,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.agents import Agents
-from counterplay.strategic.applicants import Population
+from counterplay.strategic.applicants import MOST_DRAWS, Population, check_draws
 from counterplay.strategic.classes import DistanceTableClass, HypothesisClass
 from counterplay.strategic.finite_classes import FiniteMetricClass
 from counterplay.strategic.instances.online import star_rules
@@ -101,6 +103,7 @@ class HardPopulation(Population):
         raise NotImplementedError
 
 
+@checked
 @dataclass(frozen=True)
 class ProperInstance(HardPopulation):
     """The population on which a single rule as output costs n / eps agents.
@@ -143,6 +146,7 @@ class ProperInstance(HardPopulation):
 
     def sample(self, m: int, random_state: RandomState = None) -> Agents:
         """Draw agents: mostly at the origin, else on a random permutation."""
+        m = check_draws(m, width=self.n)
         rng = generator(random_state)
         far = rng.random(m) < 3 * self.n * self.eps
         X = np.zeros((m, self.n), dtype=np.int64)
@@ -169,6 +173,7 @@ class ProperInstance(HardPopulation):
         return bool((predictor.points >= 0).all(axis=1).any()) and not predictor.points.any()
 
 
+@checked
 @dataclass(frozen=True)
 class ConservativeInstance(HardPopulation):
     """The population on which reported features alone teach little.
@@ -212,6 +217,7 @@ class ConservativeInstance(HardPopulation):
 
     def sample(self, m: int, random_state: RandomState = None) -> Agents:
         """Draw agents on random permutations."""
+        m = check_draws(m, width=self.n)
         rng = generator(random_state)
         y = rng.random(m) >= 6 * self.eps
         smooth = rng.random(m) < self.smoothing
@@ -238,6 +244,7 @@ class ConservativeInstance(HardPopulation):
         return bool((predictor.points >= 0).all(axis=1).any())
 
 
+@checked
 @dataclass(frozen=True)
 class BlindInstance(HardPopulation):
     """The population on which learning without feedback is a bandit problem.
@@ -289,6 +296,7 @@ class BlindInstance(HardPopulation):
 
     def sample(self, m: int, random_state: RandomState = None) -> Agents:
         """Draw agents: a positive one at the centre, a negative one at each wrong leaf."""
+        m = check_draws(m, width=self.n)
         weight, agents = self.support()
         return agents.take(generator(random_state).choice(weight.size, size=m, p=weight))
 
@@ -299,6 +307,7 @@ class BlindInstance(HardPopulation):
         return bool((predictor.points == 0).any())
 
 
+@checked
 @dataclass(frozen=True)
 class NonBallInstance(HardPopulation):
     """The population that is hard in every setting because manipulation sets are arbitrary.
@@ -345,6 +354,7 @@ class NonBallInstance(HardPopulation):
 
     def sample(self, m: int, random_state: RandomState = None) -> Agents:
         """Draw agents at point 0; a negative one reaches what precedes the perfect rule."""
+        m = check_draws(m, width=self.n)
         rng = generator(random_state)
         y = rng.random(m) >= 6 * self.eps
         keys = rng.random((m, self.n))
@@ -375,6 +385,7 @@ class NonBallInstance(HardPopulation):
         return bool((predictor.points == 0).any())
 
 
+@checked
 @dataclass(frozen=True)
 class SparseWrong(HardPopulation):
     """The population on which only a small random share of the rules errs on each agent.
@@ -432,6 +443,7 @@ class SparseWrong(HardPopulation):
 
     def sample(self, m: int, random_state: RandomState = None) -> Agents:
         """Draw agents, each with a fresh random order of the rules."""
+        m = check_draws(m, width=self.n)
         rng = generator(random_state)
         rows, k, t = rng.random((m, self.n)), self.wrong, self.target
         place = rng.random(m)
@@ -459,6 +471,7 @@ def _check_feasible(eps: float, factor: float, name: str) -> None:
 
 
 def _random_permutations(m: int, n: int, rng: np.random.Generator) -> IntArray:
+    check_size(m * n, MOST_DRAWS, "numbers to draw")
     return rng.permuted(np.tile(np.arange(n), (m, 1)), axis=1)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.play import Learner
 from counterplay.core.seeds import RandomState, generator
@@ -25,6 +26,7 @@ from counterplay.core.validation import (
     check_int,
     check_open_fraction,
     check_positive_int,
+    check_size,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.graph_classes import (
@@ -41,7 +43,10 @@ from counterplay.strategic.instances.graph_instance import (
 from counterplay.strategic.settings import FEATURES_AFTER_GRAPH, FEATURES_FIRST
 from counterplay.strategic.transcript import StrategicTranscript
 
+MOST_CELLS = 100_000_000
 
+
+@checked
 def group_singletons(n: int) -> GraphInstance:
     """|G| = (n+1)^n graphs of degree one: every deterministic learner errs n - 1 times.
 
@@ -118,6 +123,7 @@ class _GroupAdversary(GraphAdversary):
         return ManipulationGraph.from_lists(lists, k=1)
 
 
+@checked
 def path_AB_C(n: int) -> GraphInstance:
     """Unknown paths A - B - C_i, features seen only afterwards: n - 1 mistakes for everybody.
 
@@ -176,6 +182,7 @@ class _PathAdversary(LazyAdversary):
         return 2 + end, 0
 
 
+@checked
 def superset_trap(n: int, k: int, g: int, random_state: RandomState = None) -> GraphInstance:
     """The true graph among supersets of degree k and graphs that lost arcs.
 
@@ -212,6 +219,7 @@ def superset_trap(n: int, k: int, g: int, random_state: RandomState = None) -> G
     )
 
 
+@checked
 def majority_graph_counterexample() -> GraphInstance:
     """Three nodes on which the printed online algorithm errs for ever.
 
@@ -232,6 +240,7 @@ def majority_graph_counterexample() -> GraphInstance:
     )
 
 
+@checked
 def empty_neighborhoods() -> GraphInstance:
     """Isolated nodes make the printed constraint infeasible; a stay must mean "no arcs".
 
@@ -250,6 +259,7 @@ def empty_neighborhoods() -> GraphInstance:
     )
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class SampledGroups:
     """Groups whose arcs are decided after the sample; made by ``sampled_groups``.
@@ -332,6 +342,7 @@ def _arc(column: BoolArray, target: int) -> int:
     return 0 if column[target] else target  # rejected, though the truth accepts the group
 
 
+@checked
 def sampled_groups(n: int, eps: float = 0.05) -> SampledGroups:
     """(n+1)^n graphs: fewer than n / (8 eps) samples leave every learner with loss eps.
 
@@ -357,6 +368,7 @@ def _groups(n: int, size: int) -> tuple[FiniteClass, ProductGraphClass]:
         arcs: list[dict[int, tuple[int, ...]]] = [{j: (i * n + j,)} for i in range(1, n + 1)]
         return (j,), ({}, *arcs)
 
+    check_size(n * size, MOST_CELLS, "cells of the table of rules")
     rows = np.zeros((n, size), dtype=np.bool_)
     for i in range(1, n + 1):
         rows[i - 1, i * n : (i + 1) * n] = True

@@ -8,6 +8,7 @@ Source: docs/theory/09-tradeoff.md, Theorems 9.1 to 9.3, 9.5 and 9.7.
 from __future__ import annotations
 
 import math
+import numbers
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -22,10 +23,16 @@ from counterplay.core.validation import (
     check_int,
     check_positive_int,
     check_real,
+    shorten,
 )
 from counterplay.errors import InvalidInputError
-from counterplay.tradeoff.metrics import check_path, rounds_since_switch
-from counterplay.tradeoff.model import AdaptiveSecondary, Instance
+from counterplay.tradeoff.metrics import rounds_since_switch
+from counterplay.tradeoff.model import (
+    AdaptiveSecondary,
+    Instance,
+    check_game_size,
+    check_path,
+)
 
 Number = TypeVar("Number", float, Fraction)
 
@@ -51,6 +58,9 @@ def classification_losses(a: Number, b: Number) -> tuple[Number, Number]:
     >>> [str(x) for x in classification_losses(Fraction(5, 8), Fraction(1, 6))]
     ['7/12', '1/16']
     """
+    for name, share in (("a", a), ("b", b)):
+        if not isinstance(share, numbers.Real) or not 0 <= share <= 1:
+            raise InvalidInputError(f"{name} must be a number in [0,1], got {shorten(share, 60)}")
     missed = (1 - a) * b
     return missed + a * (1 - b), missed
 
@@ -73,6 +83,7 @@ def impossibility_worlds(rounds: int) -> tuple[Instance, Instance]:
     >>> one.l1.sum(axis=0).round(6).tolist(), two.l2.sum(axis=0).round(6).tolist()
     ([64.0, 54.0], [6.0, 0.0])
     """
+    check_game_size(rounds, 2)
     rounds = check_positive_int(rounds, "rounds")
     if rounds % 2:
         raise InvalidInputError(f"rounds must be even, got {rounds}")
@@ -113,6 +124,7 @@ def burst_pair(rounds: int, alpha: float, delta: float = 0.25) -> Instance:
     >>> game.meta["m"], game.l2.sum(axis=0).tolist()
     (100, [25.0, 25.0])
     """
+    check_game_size(rounds, 2)
     rounds = check_positive_int(rounds, "rounds")
     budget = check_fraction(delta, "delta") * rounds ** check_fraction(alpha, "alpha")
     m = round(4 * budget)
@@ -213,6 +225,7 @@ def adaptive_switch_tax(
     >>> game.l2
     SwitchTax(K=3, c=0.2, delta=0.5, B=20)
     """
+    check_game_size(rounds, K)
     rounds, experts = check_positive_int(rounds, "rounds"), check_int(K, "K", low=2)
     B = max(1, round(rounds ** check_fraction(alpha, "alpha")))
     tax = SwitchTax(experts, c, delta, B)
@@ -256,6 +269,7 @@ def cumulative_trap(
     >>> game.meta["intervals"], game.l1[:M].sum(axis=0).tolist() == [M / 2, M / 2]
     (3, True)
     """
+    check_game_size(rounds, 2)
     delta, rate = 0.5, check_fraction(c, "c")
     beta = (1 + check_fraction(alpha, "alpha")) / 2
     interval = 2 * max(1, round(check_positive_int(rounds, "rounds") ** beta / 2))
@@ -341,6 +355,7 @@ def deactivation_ladder(
     >>> game.meta["times"], round(game.meta["ratio"], 2)
     ((18, 177, 1702, 16384), 9.62)
     """
+    check_game_size(rounds, K)
     rounds, experts = check_positive_int(rounds, "rounds"), check_int(K, "K", low=2)
     rate, exponent = check_fraction(c, "c"), check_fraction(alpha, "alpha")
     ratio = rounds ** ((1 - exponent) / (experts - 1))

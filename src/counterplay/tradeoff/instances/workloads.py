@@ -19,7 +19,7 @@ from counterplay.core.validation import (
     check_real,
 )
 from counterplay.errors import InvalidInputError
-from counterplay.tradeoff.model import EpochGrid, Instance
+from counterplay.tradeoff.model import EpochGrid, Instance, check_game_size
 
 
 @checked
@@ -39,6 +39,7 @@ def calm(
     >>> game.l1.mean(axis=0).tolist(), float(game.l2.max())
     ([0.3, 0.46, 0.46], 0.2)
     """
+    check_game_size(rounds, K)
     grid = EpochGrid.from_rule(rounds, "thesis", alpha=alpha)
     chance = np.where(np.arange(check_positive_int(K, "K")) == 0, 0.4, 0.5)
     errs = generator(random_state).random((grid.E, K)) < chance
@@ -65,6 +66,7 @@ def burst(
     >>> game.meta["resets"]
     (0, 2072, 4107, 6142)
     """
+    check_game_size(rounds, K)
     grid = EpochGrid.from_rule(rounds, "thesis", alpha=alpha)
     rate, experts = check_fraction(c, "c"), check_int(K, "K", low=2)
     budget = check_fraction(delta, "delta") * rounds**alpha
@@ -98,6 +100,7 @@ def prefix_star(
     >>> round(float((game.l2[:800, 0] - game.c).sum() - game.threshold), 4)
     0.0087
     """
+    check_game_size(rounds, K)
     rounds, experts = check_positive_int(rounds, "rounds"), check_int(K, "K", low=2)
     life = check_int(T_h, "T_h", low=1, high=rounds)
     budget = check_fraction(delta, "delta") * rounds ** check_fraction(alpha, "alpha")
@@ -119,6 +122,7 @@ def staggered(rounds: int, alpha: float, K: int, c: float = 0.2, delta: float = 
     >>> staggered(rounds=4096, alpha=0.3, K=8).meta["times"]
     (512, 1024, 1536, 2048, 2560, 3072, 3584)
     """
+    check_game_size(rounds, K)
     rounds, experts = check_positive_int(rounds, "rounds"), check_int(K, "K", low=2)
     budget = check_fraction(delta, "delta") * rounds ** check_fraction(alpha, "alpha")
     times = [round(k * rounds / experts) for k in range(1, experts)]
@@ -156,6 +160,7 @@ def random_bounded(
     >>> required_budget(game.l2, game.c).round(9).tolist()
     [4.0, 4.0, 4.0]
     """
+    check_game_size(rounds, K)
     rng = generator(random_state)
     rounds, experts = check_positive_int(rounds, "rounds"), check_positive_int(K, "K")
     rate, budget = check_fraction(c, "c"), check_real(threshold, "threshold", low=0.0, high=rounds)
