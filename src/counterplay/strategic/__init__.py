@@ -8,7 +8,7 @@ accuracy is lost when they game it, and
 instead; where people take named actions (:class:`ManipulationGraph`), :class:`StrategicERM` fits
 the rule that is best after they have moved. If abilities are unknown, pick a rule from a catalogue
 by deploying: :func:`play` :class:`StrategicHalving` if you see :class:`Applicants` first (at most
-log2 n mistakes), :class:`MWMR` or :class:`UnionSamplingClassifier` if you see them afterwards;
+log2 n mistakes), :class:`MWMR` if you see them afterwards;
 :func:`value_of_information` says what seeing more is worth. Other learners, adversaries and exact
 solvers are in :mod:`~counterplay.strategic.lab`.
 """
@@ -17,7 +17,6 @@ from counterplay.core.play import play
 from counterplay.strategic import bounds, instances, lab
 from counterplay.strategic.agents import Agents
 from counterplay.strategic.applicants import Applicants, ApplicantStream
-from counterplay.strategic.boost import UnionSamplingClassifier
 from counterplay.strategic.cheapest import cheapest_moves
 from counterplay.strategic.estimator_class import EstimatorClass
 from counterplay.strategic.gaming import gaming_report
@@ -49,7 +48,6 @@ __all__ = [
     "StrategicHalving",
     "StrategicLinearClassifier",
     "Switch",
-    "UnionSamplingClassifier",
     "bounds",
     "cheapest_moves",
     "fit_threshold",
