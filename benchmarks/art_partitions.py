@@ -27,9 +27,10 @@ from scipy.stats import t as student
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from counterplay.core.votes import hash_blocks, plurality
+from counterplay.core.votes import plurality
 from counterplay.poisoning import BatchedMLPClassifier, CertifiedAccuracy, PartitionClassifier
 from counterplay.poisoning.certificates import partition_radius
+from counterplay.tables import hash_blocks
 
 BLOCKS, EPOCHS, HIDDEN = 51, 40, 32
 BUDGETS = range(BLOCKS // 2 + 1)

@@ -30,7 +30,6 @@ from counterplay.core.stats import (
 from counterplay.core.transcript import Transcript
 from counterplay.core.version_space import Observation, VersionSpace
 from counterplay.core.votes import (
-    hash_blocks,
     majority,
     margins,
     minority_counts,
@@ -142,13 +141,6 @@ VOTES = {
         "bad": {
             "more blocks than rows": lambda: random_blocks(2, 3),
             "no blocks": lambda: random_blocks(2, 0),
-        },
-    },
-    "votes.hash_blocks": {
-        "args": {"X": SQUARE, "n_blocks": 3},
-        "bad": {
-            "NaN": lambda: hash_blocks([[math.nan]], 3),
-            "no blocks": lambda: hash_blocks(SQUARE, 0),
         },
     },
     "votes.Vote": {

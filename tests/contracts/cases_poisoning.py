@@ -63,6 +63,13 @@ def curve():
     return p.CertifiedAccuracy(np.array([0, 3, 5]), np.array([True, True, False]))
 
 
+def metrics():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    guard = p.PartitionClassifier(n_partitions=5, classes=(0, 1)).fit(X, (X[:, 0] > 0).astype(int))
+    return guard.certified_metrics(X, (X[:, 0] > 0).astype(int), positive=1)
+
+
 def exposure():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
@@ -82,10 +89,28 @@ DYADIC = instances.PoisoningGame(
     "plane", HALF, S2, np.array([[0.0, 0.05]]), lab.DyadicPathAttacker()
 )
 
+ODD_ROWS = {  # one odd row must not stop the training
+    "check_dtype_object": "a row with a cell that is no value is left out",
+    "check_estimators_nan_inf": "a row that the estimator cannot take costs its block only",
+}
+
 CASES = {
     # estimators
-    "PartitionClassifier": {"make": lambda: p.PartitionClassifier(n_partitions=5)},
-    "BlockMajorityClassifier": {"make": lambda: p.BlockMajorityClassifier(random_state=0)},
+    "PartitionClassifier": {
+        "make": lambda: p.PartitionClassifier(n_partitions=5),
+        "check_estimator": ODD_ROWS,
+        "odd_rows": "one odd row must not stop the training",
+    },
+    "BlockMajorityClassifier": {
+        "make": lambda: p.BlockMajorityClassifier(random_state=0),
+        "check_estimator": {
+            **ODD_ROWS,
+            "check_estimator_sparse_tag": "blocks with one row need no estimator",
+            "check_estimator_sparse_array": "blocks with one row need no estimator",
+            "check_estimator_sparse_matrix": "blocks with one row need no estimator",
+        },
+        "odd_rows": "one odd row must not stop the training",
+    },
     "BatchedMLPClassifier": {"make": lambda: p.BatchedMLPClassifier(random_state=0)},
     # learners
     "MinClosedInterval": {"make": lab.MinClosedInterval, "run": line_learner},
@@ -209,9 +234,20 @@ CASES = {
         "make": curve,
         "bad": {"lengths": lambda: p.CertifiedAccuracy(np.array([1]), np.array([True, False]))},
     },
+    "Schema": {
+        "make": lambda: p.Schema.infer(PLANE),
+        "run": lambda schema: schema.to_dict(),
+        "no_frame": "a schema has no rows",
+    },
     "PartitionCurve": {
         "make": lambda: lab.PartitionCurve(np.array([5]), np.array([0.9]), np.array([0.5]), 2)
     },
+    "CertifiedMetrics": {
+        "make": metrics,
+        "run": lambda report: (report.at("recall", 1), report.best_threshold("f1", 1)),
+        "bad": {"no such budget": lambda: metrics().at("recall", 99)},
+    },
+    "UpdateReport": {"make": lambda: lab.UpdateReport(1, 5, 3, 2, 0, 0.1)},
     "PoisoningReport": {"make": exposure},
     # functions
     "attackable_rate": {
@@ -256,6 +292,10 @@ CASES = {
             "S": p.LabelledSet(X1, Y1),
             "n_points": 11,
         }
+    },
+    "row_local": {
+        "args": lambda: {"transform": np.log1p, "X": np.ones((4, 2))},
+        "bad": {"no rows": lambda: p.row_local(np.log1p, np.ones((4, 2)), n=0)},
     },
     "choose_n_partitions": {
         "args": lambda: {

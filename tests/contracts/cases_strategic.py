@@ -11,11 +11,14 @@ from counterplay.strategic import (
     Agents,
     Applicants,
     ApplicantStream,
+    Change,
     EstimatorClass,
     LinearClass,
+    Moves,
     StrategicHalving,
-    UnionSamplingClassifier,
+    Switch,
     bounds,
+    cheapest_moves,
     fit_threshold,
     gaming_report,
     instances,
@@ -53,6 +56,7 @@ from counterplay.strategic.lab import (
     TabulatedClass,
     ThresholdClass,
     UnionPredictor,
+    UnionSamplingClassifier,
     UnionSamplingLearner,
     acceptance_distance,
     make_conservative,
@@ -344,6 +348,31 @@ FUNCTIONS = {
     "fit_threshold": {
         "args": lambda: {"model": fitted(), "X": people().X, "y": people().y, "radius": 0.3},
         "bad": {"radius": lambda: fit_threshold(fitted(), people().X, people().y, -1.0)},
+    },
+    "Change": {
+        "make": lambda: Change("down", step=1.0, per="unit", low=0.0),
+        "bad": {"low above high": lambda: Change("up", low=2.0, high=1.0)},
+    },
+    "Switch": {
+        "make": lambda: Switch({("rent", "own"): 3.0}),
+        "bad": {"free": lambda: Switch(0.0)},
+    },
+    "Moves": {
+        "make": lambda: Moves({0: Change("up"), 1: Change("both", per="sd")}, reference=people().X),
+        "run": lambda moves: moves.describe(),
+        "bad": {"nothing moves": lambda: Moves({})},
+    },
+    "cheapest_moves": {
+        "args": lambda: {
+            "model": fitted(),
+            "X": people().X,
+            "moves": Moves({0: Change("both", per="unit")}),
+        },
+        "bad": {
+            "budget": lambda: cheapest_moves(
+                fitted(), people().X, Moves({0: Change("both", per="unit")}), budget=-1.0
+            )
+        },
     },
     "gaming_report": {
         "args": lambda: {"model": fitted(), "X": people().X, "y": people().y, "radius": 0.3},

@@ -27,7 +27,7 @@ AREAS = (*counterplay.AREAS, "federated", "tables", "datasets", "core")
 CASE_KEYS = {
     "make", "run", "data", "args", "bad", "check_estimator", "restore", "may_be_negative",
     "may_be_nan", "no_example", "no_frame", "no_case", "no_json", "no_pickle", "no_plot", "mutable",
-    "any_result",
+    "any_result", "odd_rows",
 }  # fmt: skip
 # Plumbing of core that users never call: a docstring is enough.
 PLUMBING = {

@@ -74,6 +74,8 @@ def check_fit_rejects_nonsense(entry: Public) -> None:
         "y shorter than X": (x, y[:-1]),
         "y with NaN": (x, np.where(np.arange(len(y)) == 0, math.nan, y.astype(float))),
     }
+    if entry.get("odd_rows"):  # one odd row is left out, or costs its block: never the training
+        del attempts["X with NaN"], attempts["y with NaN"]
     for label, (bad_x, bad_y) in attempts.items():
         fit = partial(make(entry).fit, bad_x, bad_y, **extra)
         assert_rejected(fit, f"{entry.id}.fit, {label}", allowed=ValueError)

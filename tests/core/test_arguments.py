@@ -286,3 +286,9 @@ def test_large_arrays_and_frames_are_not_copied() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100_000
+
+
+@pytest.mark.parametrize("annotation", ["tuple[int, int]", "Sequence[int]", "tuple[int, ...]"])
+def test_a_sparse_matrix_is_no_sequence(annotation: str) -> None:
+    with pytest.raises(InvalidInputError, match="csr"):
+        one(annotation)(scipy.sparse.csr_matrix(np.eye(3)))

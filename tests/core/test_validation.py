@@ -73,3 +73,11 @@ def test_cells_of_a_frame_are_looked_at() -> None:
     assert v.array_fault(frame[["a"]], kinds="biuf") == ""
     with pytest.raises(InvalidInputError, match="points must be an array of numbers: it contains"):
         v.check_float_array(frame, "points")
+
+
+@pytest.mark.parametrize(
+    "value", [np.array(["a"]), pd.Series(["a", "b"]), pd.DataFrame({"a": [1]})]
+)
+def test_what_is_compared_entry_by_entry_is_no_choice(value: Any) -> None:
+    with pytest.raises(InvalidInputError, match="kind must be one of 'a', 'b'"):
+        v.check_choice(value, "kind", ["a", "b"])

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from counterplay.core.votes import (
-    hash_blocks,
     majority,
     margins,
     minority_counts,
@@ -38,36 +37,6 @@ def test_random_blocks_of_given_sizes() -> None:
     assert part.n_dropped == 1
     first = [random_blocks(6, sizes=[1], random_state=s).block.argmax() for s in range(600)]
     assert np.bincount(first, minlength=6).min() > 60  # each row about 100 times
-
-
-@given(hnp.arrays(float, (6, 2), elements=st.integers(-2, 2).map(float)), st.permutations(range(6)))
-def test_hash_blocks_see_the_content_only(X: np.ndarray, order: list[int]) -> None:
-    part = hash_blocks(X, 5)
-    np.testing.assert_array_equal(hash_blocks(X[order], 5).block, part.block[order])
-    np.testing.assert_array_equal(hash_blocks(X.astype(np.int32), 5).block, part.block)
-    np.testing.assert_array_equal(hash_blocks(np.asfortranarray(X), 5).block, part.block)
-    np.testing.assert_array_equal(hash_blocks(np.where(X == 0, -0.0, X), 5).block, part.block)
-    for i, j in product(range(6), repeat=2):
-        if (X[i] == X[j]).all():
-            assert part.block[i] == part.block[j]
-    extended = hash_blocks(np.vstack([X, [[9.0, 9.0]]]), 5)
-    np.testing.assert_array_equal(extended.block[:6], part.block)
-
-
-def test_hash_blocks_are_fixed_for_all_time_and_spread() -> None:
-    X = np.arange(3000.0).reshape(1000, 3)
-    part = hash_blocks(X, 10)
-    assert part.block[:8].tolist() == hash_blocks(X[:8], 10).block.tolist()
-    assert part.sizes.min() > 60
-    assert (hash_blocks(X, 10, salt="other").block != part.block).mean() > 0.8
-    labelled = hash_blocks(X, 10, y=np.zeros(1000, int))
-    assert (labelled.block != hash_blocks(X, 10, y=np.ones(1000, int)).block).mean() > 0.8
-    np.testing.assert_array_equal(labelled.block, hash_blocks(X, 10, y=np.zeros(1000, bool)).block)
-    assert (hash_blocks(X, 10, y=["a"] * 1000).block != labelled.block).any()
-    np.testing.assert_array_equal(
-        hash_blocks(X + 1e-9, 10, decimals=3).block, hash_blocks(X, 10, decimals=3).block
-    )
-    assert hash_blocks(X, 1).sizes.tolist() == [1000]
 
 
 votes = hnp.arrays(np.int64, st.tuples(st.integers(1, 5), st.just(1)), elements=st.integers(0, 2))
@@ -118,12 +87,6 @@ def test_bad_input() -> None:
         random_blocks(3)
     with pytest.raises(InvalidInputError, match="sizes sum to 4"):
         random_blocks(3, sizes=[2, 2])
-    with pytest.raises(InvalidInputError, match="finite"):
-        hash_blocks([[np.nan]], 2)
-    with pytest.raises(InvalidInputError, match="one row"):
-        hash_blocks(3.0, 2)
-    with pytest.raises(InvalidInputError, match="length 1"):
-        hash_blocks([[1.0]], 2, y=[1, 2])
     with pytest.raises(InvalidInputError, match="not among"):
         plurality([[3]], classes=[0, 1])
     with pytest.raises(InvalidInputError, match="different"):

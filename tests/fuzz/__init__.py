@@ -22,7 +22,7 @@ CAMPAIGNS = {
 """Name on the command line -> module in this folder and function."""
 
 CLEAN_AREAS = (
-    "core", "contribution", "defection", "labeling", "principal", "elicitation", "tradeoff",
-    "invariance", "federated", "strategic",
+    "core", "strategic", "contribution", "defection", "labeling", "principal", "elicitation",
+    "tradeoff", "poisoning", "invariance", "federated",
 )  # fmt: skip
 """Areas in which the slice of the test suite finds nothing; add one when it is mended."""

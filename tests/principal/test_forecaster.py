@@ -232,7 +232,7 @@ def test_parameters_behave_as_in_scikit_learn():
         ({"n_outcomes": None}, "set n_outcomes"),
         ({"n_outcomes": 0}, "n_outcomes must be at least 1"),
         ({"n_outcomes": 3, "inner": "bisection"}, "needs two outcomes"),
-        ({"n_outcomes": 3, "inner": "simplex"}, "inner must be one of"),
+        ({"n_outcomes": 3, "inner": "simplex"}, "inner must be 'auto'"),
         ({"n_outcomes": 3, "tolerance": 0.0}, "tolerance must be in"),
         ({"n_outcomes": 3, "events": []}, "at least one family"),
         ({"n_outcomes": 3, "events": [Decision([[0.0, 1.0]])]}, "must have 3 columns"),

@@ -15,7 +15,6 @@ from counterplay.strategic import (
     Applicants,
     ApplicantStream,
     LinearClass,
-    UnionSamplingClassifier,
     bounds,
 )
 from counterplay.strategic.lab import (
@@ -24,6 +23,7 @@ from counterplay.strategic.lab import (
     StrategicLearner,
     ThresholdClass,
     UnionPredictor,
+    UnionSamplingClassifier,
 )
 
 

@@ -12,11 +12,14 @@ from sklearn.tree import DecisionTreeClassifier
 from counterplay.strategic import (
     Action,
     Agents,
+    Change,
     EstimatorClass,
     LinearClass,
     ManipulationGraph,
+    Moves,
     StrategicERM,
     StrategicLinearClassifier,
+    cheapest_moves,
     fit_threshold,
     gaming_report,
     strategic_accuracy,
@@ -36,6 +39,9 @@ LINEAR = make_pipeline(StandardScaler(), LogisticRegression()).fit(frame(), labe
 FOREST = RandomForestClassifier(3, max_depth=2, random_state=0).fit(frame(), labels())
 TREES = [DecisionTreeClassifier(max_depth=2, random_state=s).fit(frame(), labels()) for s in (0, 1)]
 RULES = LinearClass.from_estimators([LINEAR, LINEAR])
+MOVES = Moves(
+    {"income": Change("up"), "debt": Change("down", per="unit", step=0.5)}, reference=frame()
+)
 STEP = LocalGraph(lambda x: x + 1.0 if x.ndim == 2 else (x + 1.0)[None, :], k=1)
 
 
@@ -53,7 +59,26 @@ def _actions(X):
     return graph.features, graph.indices
 
 
+def _plan(model, X):
+    plan = cheapest_moves(model, X, MOVES, budget=3.0)
+    reached = plan.upper <= 3.0
+    return plan.lower[reached], plan.upper[reached], plan.exact, plan.summary()
+
+
+def _moved(model, X, y):
+    report = gaming_report(model, X, y, MOVES, budget=[0.0, 1.0])
+    return report.to_frame().to_dict("list"), report.moves(1.0).shape, report.summary()
+
+
+_plan(LINEAR, frame())  # compiles before the clocks of the zoo run
+_plan(FOREST, frame())
+
 DOORS = {
+    "cheapest_moves": lambda X, y: _plan(LINEAR, X),
+    "cheapest_moves: forest": lambda X, y: _plan(FOREST, X),
+    "gaming_report: moves": lambda X, y: _moved(LINEAR, X, y),
+    "Moves.all": lambda X, y: Moves.all(X).describe().shape,
+    "Moves.ball": lambda X, y: Moves.ball(X).describe().shape,
     "gaming_report": lambda X, y: _report(LINEAR, X, y),
     "gaming_report: forest": lambda X, y: _report(FOREST, X, y, radius=[0.0, 0.5]),
     "acceptance_distance": lambda X, y: acceptance_distance(TREES[0], X).goals,

@@ -9,8 +9,6 @@ Source: "Votes with certificates", see docs/theory/10-poisoning.md.
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,7 +21,6 @@ from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     BoolArray,
     IntArray,
-    check_float_array,
     check_int,
     check_positive_int,
     check_size,
@@ -114,57 +111,6 @@ def random_blocks(
     block = np.full(n, -1, dtype=np.int64)
     block[order[: lengths.sum()]] = np.repeat(np.arange(lengths.size), lengths)
     return Partition(block, lengths.size)
-
-
-@checked
-def hash_blocks(
-    X: ArrayLike,
-    n_blocks: int,
-    *,
-    y: ArrayLike | None = None,
-    decimals: int | None = None,
-    salt: str = "",
-) -> Partition:
-    """Assign each row to the block given by a SHA-256 hash of its content.
-
-    Parameters
-    ----------
-    X:
-        Numbers, one row per example; compared as float64, with -0.0 equal to 0.0.
-    n_blocks:
-        Number of blocks. Some may stay empty: filling them would let one row move others.
-    y:
-        Labels, if they should be part of the content (numbers or strings).
-    decimals:
-        Round the numbers first, so that nearly equal rows land in one block.
-    salt:
-        Any text; another salt gives another, unrelated partition.
-
-    Examples
-    --------
-    >>> X = np.arange(12.0).reshape(6, 2)
-    >>> part = hash_blocks(X, 4)
-    >>> bool((hash_blocks(X[::-1], 4).block[::-1] == part.block).all())
-    True
-    """
-    count = check_positive_int(n_blocks, "n_blocks")
-    check_size(count, _MOST_BLOCKS, "blocks")
-    rows = check_float_array(X, "X")
-    if rows.ndim == 0:
-        raise InvalidInputError("X must have one row per example")
-    rows = rows.reshape(rows.shape[0], math.prod(rows.shape[1:]))
-    if decimals is not None:
-        rows = np.round(rows, check_int(decimals, "decimals"))
-    canonical = np.ascontiguousarray(rows + 0.0, dtype=np.dtype("<f8"))  # -0.0 + 0.0 is 0.0
-    labels = [b""] * len(rows) if y is None else _label_bytes(y, len(rows))
-    start = hashlib.sha256(salt.encode())
-    block = np.empty(len(rows), dtype=np.int64)
-    for i, (row, label) in enumerate(zip(canonical, labels)):
-        digest = start.copy()
-        digest.update(row.tobytes())
-        digest.update(label)
-        block[i] = int.from_bytes(digest.digest()[:16], "big") % count
-    return Partition(block, count)
 
 
 @checked(arrays=True)
@@ -314,13 +260,3 @@ def _twice_ones(votes: ArrayLike) -> tuple[IntArray, int]:
     if not np.isin(table, (0, 1)).all():
         raise InvalidInputError("votes must contain only 0 and 1")
     return 2 * table.astype(np.int64).sum(axis=0), table.shape[0]
-
-
-def _label_bytes(y: ArrayLike, n: int) -> list[bytes]:
-    labels = np.asarray(y)
-    if labels.shape != (n,):
-        raise InvalidInputError(f"y must have length {n}, got shape {labels.shape}")
-    if np.issubdtype(labels.dtype, np.number) or labels.dtype == np.bool_:
-        numbers = check_float_array(labels, "y") + 0.0
-        return [value.tobytes() for value in numbers.astype(np.dtype("<f8"))]
-    return [str(value).encode() for value in labels.tolist()]

@@ -42,8 +42,7 @@ from counterplay.tables.labels import as_labels
 SettingName = Literal["invariant", "relaxed", "agnostic"]
 
 
-@checked
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # checks itself: orbits may have any labels
 class FiniteProblem:
     """A finite class on a pool of points with orbits: the work-horse of the theory.
 
@@ -66,10 +65,9 @@ class FiniteProblem:
     orbit: IntArray | MapSet
 
     def __post_init__(self) -> None:
-        matrix = np.asarray(self.H)
-        if matrix.ndim != 2 or matrix.shape[0] == 0:
-            raise InvalidInputError(f"H must be a matrix with rows, got shape {matrix.shape}")
-        labels = check_labels01(matrix, "H").astype(np.uint8)
+        labels = check_labels01(self.H, "H").astype(np.uint8)
+        if labels.ndim != 2 or labels.shape[0] == 0:
+            raise InvalidInputError(f"H must be a matrix with rows, got shape {labels.shape}")
         keep = np.sort(np.unique(labels, axis=0, return_index=True)[1])
         labels = np.ascontiguousarray(labels[keep])
         labels.setflags(write=False)

@@ -8,6 +8,7 @@ but sorting is a canonical form. Source: docs/theory/11-invariance.md, "Conventi
 from __future__ import annotations
 
 import math
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -109,12 +110,13 @@ class CoordinatePermutationGroup(VectorGroup):
         array = np.asarray(perms)
         if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iu":
             raise ShapeError(f"perms must be an integer matrix (|G|, p), got shape {array.shape}")
+        check_size(array.size, 2 * MOST_ENTRIES, "entries of permutations")
         array = array.astype(np.int64)
         wanted = np.arange(array.shape[1])
         wrong = (np.sort(array, axis=1) != wanted).any(axis=1)
         if wrong.any():
             raise ShapeError(f"row {int(wrong.argmax())} of perms is not a permutation")
-        keep = np.unique(number_keys([row.tobytes() for row in array]), return_index=True)[1]
+        keep = np.unique(number_keys([_digest(row) for row in array]), return_index=True)[1]
         self.perms: IntArray = np.ascontiguousarray(array[keep])
         self.perms.setflags(write=False)
         self.n_features = array.shape[1]
@@ -132,7 +134,7 @@ class CoordinatePermutationGroup(VectorGroup):
         return hash(self._elements())
 
     def _elements(self) -> frozenset[bytes]:
-        return frozenset(row.tobytes() for row in self.perms)
+        return frozenset(_digest(row) for row in self.perms)
 
     @classmethod
     def closure(cls, generators: ArrayLike, *, limit: int = 100_000) -> CoordinatePermutationGroup:
@@ -143,15 +145,16 @@ class CoordinatePermutationGroup(VectorGroup):
         if (np.sort(gens, axis=1) != np.arange(gens.shape[1])).any():
             raise ShapeError("a row of generators is not a permutation")
         identity = np.arange(gens.shape[1])
-        found = {identity.tobytes(): identity}
+        found = {_digest(identity): identity}
         front = [identity]
         while front:
             new = []
             for perm in front:
                 for gen in gens:
                     product = perm[gen]
-                    if product.tobytes() not in found:
-                        found[product.tobytes()] = product
+                    key = _digest(product)
+                    if key not in found:
+                        found[key] = product
                         new.append(product)
             if len(found) > limit:
                 raise InfiniteOrbitError(f"the generated group has more than {limit} elements")
@@ -189,14 +192,15 @@ class CoordinatePermutationGroup(VectorGroup):
         return smallest
 
     def _check_group(self) -> None:
-        elements = {row.tobytes(): g for g, row in enumerate(self.perms)}
-        if np.arange(self.n_features).tobytes() not in elements:
+        elements = {_digest(row): g for g, row in enumerate(self.perms)}
+        identity = _digest(np.arange(self.n_features))
+        if identity not in elements:
             raise IdentityMissingError("the identity is missing from perms; add np.arange(p)")
         # The group that some elements generate is the whole set: a few of them are enough.
-        reached = {np.arange(self.n_features).tobytes()}
+        reached = {identity}
         generators: list[int] = []
         for g, row in enumerate(self.perms):
-            if row.tobytes() in reached:
+            if _digest(row) in reached:
                 continue
             generators.append(g)
             front = [elements[key] for key in reached]
@@ -214,7 +218,7 @@ class CoordinatePermutationGroup(VectorGroup):
         new = []
         for a in front:
             for b in generators:
-                key = self.perms[a][self.perms[b]].tobytes()
+                key = _digest(self.perms[a][self.perms[b]])
                 if key not in elements:
                     raise NotAGroupError(
                         f"the product of transformations {a} and {b} is missing; "
@@ -225,6 +229,11 @@ class CoordinatePermutationGroup(VectorGroup):
                     reached.add(key)
                     new.append(elements[key])
         return new
+
+
+def _digest(perm: IntArray) -> bytes:
+    """Return a short key of a permutation: the bytes of all of them would fill the memory."""
+    return blake2b(np.ascontiguousarray(perm).tobytes(), digest_size=16).digest()
 
 
 @checked

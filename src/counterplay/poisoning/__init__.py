@@ -15,23 +15,36 @@ from counterplay.poisoning import bounds, instances, lab
 from counterplay.poisoning.batched_mlp import BatchedMLPClassifier
 from counterplay.poisoning.block_majority import BlockMajorityClassifier
 from counterplay.poisoning.certificates import CertifiedAccuracy
+from counterplay.poisoning.certified_metrics import CertifiedMetrics
+from counterplay.poisoning.choose_partitions import choose_n_partitions
 from counterplay.poisoning.engine import attackable_rate
-from counterplay.poisoning.errors import BlockFailureWarning, GlobalFeaturesWarning
+from counterplay.poisoning.errors import (
+    BlockFailureWarning,
+    GlobalFeaturesWarning,
+    NotDeterministicWarning,
+    RowsRejectedWarning,
+)
+from counterplay.poisoning.global_features import row_local
 from counterplay.poisoning.line_region import line_region
 from counterplay.poisoning.model import IntervalTarget, LabelledSet
-from counterplay.poisoning.partition_classifier import PartitionClassifier, choose_n_partitions
+from counterplay.poisoning.partition_classifier import PartitionClassifier
 from counterplay.poisoning.report import poisoning_report
 from counterplay.poisoning.union_of_intervals import UnionOfIntervals
+from counterplay.tables import Schema
 
 __all__ = [
     "BatchedMLPClassifier",
     "BlockFailureWarning",
     "BlockMajorityClassifier",
     "CertifiedAccuracy",
+    "CertifiedMetrics",
     "GlobalFeaturesWarning",
     "IntervalTarget",
     "LabelledSet",
+    "NotDeterministicWarning",
     "PartitionClassifier",
+    "RowsRejectedWarning",
+    "Schema",
     "UnionOfIntervals",
     "attackable_rate",
     "bounds",
@@ -40,4 +53,5 @@ __all__ = [
     "lab",
     "line_region",
     "poisoning_report",
+    "row_local",
 ]

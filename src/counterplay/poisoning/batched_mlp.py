@@ -12,7 +12,7 @@ nearest neighbour.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from counterplay.core.arguments import check_parameters
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -29,10 +30,13 @@ from counterplay.core.validation import (
     check_choice,
     check_positive_int,
     check_real,
+    check_size,
 )
+from counterplay.errors import InvalidInputError
 
 Weights = list[NDArray[np.float32]]
 _PAD, _PAD_CLASSES = 16, 4
+_MOST_STEPS, _MOST_WEIGHTS = 100_000, 1 << 26
 _NEVER = -1e30  # bias of the padded outputs: their softmax is zero and stays so
 _THRESHOLD = 0.35  # a unit answers where the cosine to its row exceeds about this
 
@@ -92,8 +96,9 @@ class BatchedMLPClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train one network."""
-        points, labels = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(labels)
+        check_parameters(self)
+        points, labels = _one_sentence(lambda: validate_data(self, X, y, dtype=np.float64))
+        _one_sentence(lambda: check_classification_targets(labels))
         seed = int(generator(self.random_state).integers(2**31))
         (model,) = self.fit_blocks(points, labels, [np.arange(len(labels))], [seed])
         self.classes_ = model.classes_
@@ -103,7 +108,7 @@ class BatchedMLPClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class with the largest score."""
         check_is_fitted(self)
-        points = validate_data(self, X, reset=False, dtype=np.float64)
+        points = _one_sentence(lambda: validate_data(self, X, reset=False, dtype=np.float64))
         labels: NDArray[Any] = self.network_.predict(points)
         return labels
 
@@ -113,6 +118,8 @@ class BatchedMLPClassifier(ClassifierMixin, BaseEstimator):
         """Train one network per block; None for empty blocks."""
         steps = check_positive_int(self.n_steps, "n_steps")
         units = check_positive_int(self.hidden, "hidden")
+        check_size(steps, _MOST_STEPS, "gradient steps")
+        check_size(units * X.shape[1] * max(1, len(blocks)), _MOST_WEIGHTS, "weights")
         rate = check_real(self.learning_rate, "learning_rate", low=0, open_low=True)
         smooth = check_real(self.label_smoothing, "label_smoothing", low=0, high=1, open_high=True)
         from_rows = check_choice(self.init, "init", ("rows", "random")) == "rows"
@@ -139,6 +146,14 @@ class BatchedMLPClassifier(ClassifierMixin, BaseEstimator):
                 part = [w[place] for w in weights.parts()]
                 models[i] = _Network(part, batch.mean[place], batch.std[place], known[i])
         return models
+
+
+def _one_sentence(call: Callable[[], Any]) -> Any:
+    """Return what scikit-learn's check returns; its complaint becomes ours."""
+    try:
+        return call()
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(" ".join(str(error).split())[:290]) from error
 
 
 class _Network:

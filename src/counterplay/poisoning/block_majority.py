@@ -13,14 +13,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import check_parameters
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import Interval
-from counterplay.core.validation import IntArray
+from counterplay.core.validation import IntArray, check_size
 from counterplay.core.validation import check_positive_int as positive
 from counterplay.core.votes import random_blocks
 from counterplay.poisoning.clean_rate import CleanTrial, block_vote_rate
 from counterplay.poisoning.model import as_points
-from counterplay.poisoning.voting import VotingClassifier
+from counterplay.poisoning.voting import VotingClassifier, fit_blocks
+
+_MOST_BLOCKS = 1_000_000
 
 
 class BlockMajorityClassifier(VotingClassifier):
@@ -77,14 +80,21 @@ class BlockMajorityClassifier(VotingClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         """Shuffle, cut into 10t+1 equal blocks, drop the remainder, fit each block."""
-        points, labels = self._validated(X, y)
+        check_parameters(self)
+        found = self._accepted(X, y, None)
+        self._warn_global(found.rows)
         rng = generator(self.random_state)
         self.n_blocks_ = 10 * positive(self.t, "t") + 1
-        blocks = _equal_blocks(len(labels), self.n_blocks_, rng)
-        self.block_size_ = len(labels) // self.n_blocks_
-        self._fit_models(points, labels, blocks, int(rng.integers(2**31)))
+        check_size(self.n_blocks_, _MOST_BLOCKS, "blocks")
+        n = len(found.labels)
+        blocks = _equal_blocks(n, self.n_blocks_, rng)
+        self.block_size_ = n // self.n_blocks_
+        seeds = self._seeds(len(blocks), int(rng.integers(2**31)))
+        self._note_models(
+            fit_blocks(self._base(), found.rows, found.labels, blocks, seeds, self.n_jobs)
+        )
         return self
 
     def certified_upper_rate(

@@ -11,16 +11,19 @@ from math import asin, ceil, e, exp, floor, log, log2, pi, sin, sqrt
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import (
     check_fraction,
     check_int,
     check_open_fraction,
     check_positive_int,
     check_real,
+    check_size,
 )
 from counterplay.errors import InvalidInputError
 
 
+@checked
 def closed_interval_error(p: float, m: int) -> float:
     """Expected error of MinClosedInterval for a target interval of mass p (uniform data).
 
@@ -33,6 +36,7 @@ def closed_interval_error(p: float, m: int) -> float:
     return 2 * (1 - (1 - mass) ** (n + 1)) / (n + 1) - mass * (1 - mass) ** n
 
 
+@checked
 def open_interval_error(margin: float, m: int) -> float:
     """Expected error of MaxOpenInterval for a target with positives (uniform data).
 
@@ -48,6 +52,7 @@ def open_interval_error(margin: float, m: int) -> float:
     return 2 * (1 - (1 - side) ** (n + 1)) / (n + 1)
 
 
+@checked
 def largest_gap_error(m: int) -> float:
     """Expected error of MaxOpenInterval when nothing is positive (uniform data): H_{m+1}/(m+1).
 
@@ -57,9 +62,11 @@ def largest_gap_error(m: int) -> float:
     0.0515
     """
     n = check_int(m, "m", low=0)
+    check_size(n, 10_000_000, "rows")
     return float(np.sum(1.0 / np.arange(1, n + 2))) / (n + 1)
 
 
+@checked
 def tree_order_sample_size(eps: float, delta: float, *, paper: bool = True) -> int:
     """Rows after which TreeOrderLearner has attackable rate at most eps, up to delta.
 
@@ -74,6 +81,7 @@ def tree_order_sample_size(eps: float, delta: float, *, paper: bool = True) -> i
     return ceil((2 if paper else 1) * log(1 / d) / a)
 
 
+@checked
 def closure_sample_size(d: int, eps: float, delta: float) -> int:
     """Rows after which ClosureLearner has attackable rate at most eps: (21 d + 16 ln(3/delta))/eps.
 
@@ -86,6 +94,7 @@ def closure_sample_size(d: int, eps: float, delta: float) -> int:
     return ceil((21 * check_int(d, "d", low=0) + 16 * log(3 / c)) / a)
 
 
+@checked
 def star_sample_size(s: int, eps: float, delta: float) -> int:
     """Rows after which every ERM is robust when the star number is s.
 
@@ -97,6 +106,7 @@ def star_sample_size(s: int, eps: float, delta: float) -> int:
     return closure_sample_size(check_int(s, "s", low=0), eps, delta)
 
 
+@checked
 def union_of_intervals_sample_size(k: int, eps: float, delta: float) -> int:
     """Rows after which UnionOfIntervals has attackable rate at most eps for k intervals.
 
@@ -110,6 +120,7 @@ def union_of_intervals_sample_size(k: int, eps: float, delta: float) -> int:
     return ceil(8 / a * log2(2 / c) + 32 * n / a * log2(26 / a))
 
 
+@checked
 def grid_cells(n: int, rho: float) -> int:
     """Upper bound on the cells of diameter rho that meet the unit ball in R^n.
 
@@ -120,9 +131,12 @@ def grid_cells(n: int, rho: float) -> int:
     """
     dim = check_positive_int(n, "n")
     diameter = check_real(rho, "rho", low=0, open_low=True)
+    check_size(2 * sqrt(dim) / diameter, 1e15, "cells on an axis")
+    check_size(dim, 1000, "dimensions")
     return int((ceil(2 * sqrt(dim) / diameter) + 1) ** dim)
 
 
+@checked
 def cover_sample_size(cells: int, eps: float, delta: float) -> int:
     """Rows after which CoverLearner has attackable rate at most eps: V ln(V/delta)/eps.
 
@@ -136,6 +150,7 @@ def cover_sample_size(cells: int, eps: float, delta: float) -> int:
     return ceil(v * log(v / c) / a)
 
 
+@checked
 def linear2d_sample_size(eps: float, delta: float) -> int:
     """Rows after which every consistent half-plane has error at most eps (VC dimension 3).
 
@@ -148,6 +163,7 @@ def linear2d_sample_size(eps: float, delta: float) -> int:
     return ceil(24 / a * log2(13 / a) + 4 / a * log2(2 / c))
 
 
+@checked
 def dyadic_rate(eps1: float, eps2: float, f: float) -> float:
     """Attackable rate of DyadicDirectionLearner: 2 e' log(32 / min(f, 2)) + 2 e''.
 
@@ -163,6 +179,7 @@ def dyadic_rate(eps1: float, eps2: float, f: float) -> float:
     return 2 * a * log2(32 / min(width, 2.0)) + 2 * b
 
 
+@checked
 def dyadic_margin_sample_size(gamma: float, eps: float, delta: float) -> int:
     """Rows after which DyadicDirectionLearner has attackable rate at most eps, margin gamma.
 
@@ -177,6 +194,7 @@ def dyadic_margin_sample_size(gamma: float, eps: float, delta: float) -> int:
     return ceil(48 * width / a * log2(26 * width / a) + 8 * width / a * log2(2 / c))
 
 
+@checked
 def block_majority_sample_size(t: int, d: int, eps: float, delta: float) -> int:
     """Rows after which BlockMajority has t-point attackable rate at most eps.
 
@@ -191,6 +209,7 @@ def block_majority_sample_size(t: int, d: int, eps: float, delta: float) -> int:
     return ceil((10 * n + 1) * block)
 
 
+@checked
 def projected_majority_sample_size(t: int, d: int, k_p: int, eps: float, delta: float) -> int:
     """Rows after which ProjectedMajority has t-point attackable rate at most eps.
 
@@ -205,6 +224,7 @@ def projected_majority_sample_size(t: int, d: int, k_p: int, eps: float, delta: 
     return ceil((10 * k * n + 1) * (first + 19 * dim * log(1 / c) / (a * n) + 1))
 
 
+@checked
 def subsample_sample_size(t: int, d: int, eps: float, delta: float) -> int:
     """Rows after which SubsampleERM has t-point attackable rate at most eps.
 
@@ -220,6 +240,7 @@ def subsample_sample_size(t: int, d: int, eps: float, delta: float) -> int:
     )
 
 
+@checked
 def optimal_pac_constant(rate: Callable[[int], float], *, limit: int = 10_000_000) -> float:
     """Constant c with ``atk <= (c/m) log(2/delta)`` for a learner of median attackable rate R.
 
@@ -259,6 +280,7 @@ def optimal_pac_constant(rate: Callable[[int], float], *, limit: int = 10_000_00
     raise InvalidInputError(f"the rate does not fall fast enough below m = {cap}; raise limit")
 
 
+@checked
 def amplified_size(m: int, delta: float) -> int:
     """Sample size m / ceil(log(1/delta)) whose median rate holds with probability 1 - delta.
 
@@ -268,9 +290,10 @@ def amplified_size(m: int, delta: float) -> int:
     142
     """
     n, c = check_positive_int(m, "m"), check_open_fraction(delta, "delta")
-    return n // ceil(log2(1 / c))
+    return n // ceil(-log2(c))
 
 
+@checked
 def expectation_to_tail(c: float) -> tuple[float, float]:
     """If the mean attackable rate over targets is 2c, some target has mean c and a heavy tail.
 
@@ -285,6 +308,7 @@ def expectation_to_tail(c: float) -> tuple[float, float]:
     return value / 2, value / (2 - value)
 
 
+@checked
 def hollow_star_rate(k: int, m: int) -> float:
     """Mean attackable rate of the lowest-index learner on singletons: (1/2)(1 - 1/(k-1))^m.
 
@@ -296,6 +320,7 @@ def hollow_star_rate(k: int, m: int) -> float:
     return 0.5 * (1 - 1 / (check_int(k, "k", low=2) - 1)) ** check_int(m, "m", low=0)
 
 
+@checked
 def sphere_reflection_rate(eta: float, m: int) -> float:
     """Probability that the two-circle attack is possible: (1 - phi/pi)^m.
 
@@ -311,6 +336,7 @@ def sphere_reflection_rate(eta: float, m: int) -> float:
     return float((1 - 2 * asin(sqrt(width / 2)) / pi) ** n)
 
 
+@checked
 def sphere_reflection_eta(tol: float, m: int) -> float:
     """Width eta with which every learner has rate at least 1/2 - tol on two tangent circles.
 
@@ -325,6 +351,7 @@ def sphere_reflection_eta(tol: float, m: int) -> float:
     return 2 * sin(phi / 2) ** 2
 
 
+@checked
 def chain_rate(m: int) -> float:
     """Rate every learner has on the chain with 2m points, without the edge effect.
 
@@ -337,6 +364,7 @@ def chain_rate(m: int) -> float:
     return 0.5 * (1 - 1 / (2 * n)) ** n
 
 
+@checked
 def one_point_svm_size(n: int, eps: float) -> float:
     """Sample size below which one clean point breaks the SVM: max(e^{n/128}/768, 1/8)/eps.
 
@@ -349,6 +377,7 @@ def one_point_svm_size(n: int, eps: float) -> float:
     return max(exp(min(dim / 128, 700.0)) / 768, 1 / 8) / check_open_fraction(eps, "eps")
 
 
+@checked
 def circle_rate(m: int, t: int, d: int, *, paper: bool = True) -> float:
     """Rate every learner has against t clean points on d spheres: min(3 t d/(64 m), 3/8).
 
@@ -364,6 +393,7 @@ def circle_rate(m: int, t: int, d: int, *, paper: bool = True) -> float:
     return min(share * budget * check_positive_int(d, "d") / (64 * rows), share / 8)
 
 
+@checked
 def subsample_size(m: int, t: int, eps: float) -> int:
     """Rows SubsampleERM draws: floor(m eps / (3 t)).
 

@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, IntArray, check_int, check_labels01
 from counterplay.errors import InvalidInputError
-from counterplay.poisoning.model import fresh
+from counterplay.poisoning.model import check_learner, check_positions, fresh
 
 _MAX_POISONS = 1 << 20
 
 
+@checked
 def brute_force_region(
     learner: Any,
     h_star: ArrayLike,
@@ -56,8 +58,11 @@ def brute_force_region(
     >>> brute_force_region(OrderedERM(FiniteClass.singletons(4)), [0, 0, 0, 1], [0])
     array([False,  True,  True,  True])
     """
-    target = check_labels01(np.asarray(h_star), "h_star").astype(np.uint8)
-    seen = np.atleast_1d(np.asarray(S_idx, dtype=np.int64))
+    check_learner(learner)
+    target = check_labels01(h_star, "h_star").astype(np.uint8)
+    if target.ndim != 1:
+        raise InvalidInputError(f"h_star must be one row of labels, got shape {target.shape}")
+    seen = check_positions(S_idx, len(target), "S_idx")
     domain = np.arange(len(target)) if points is None else np.asarray(points)
     region = np.zeros(len(target), dtype=np.bool_)
     for extra in _poisons(len(target), seen, budget, check_int(multiset_cap, "cap", low=1)):

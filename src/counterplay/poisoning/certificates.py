@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.stats import Interval, clopper_pearson
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def partition_radius(vote: Vote) -> IntArray:
+def partition_radius(vote: Vote, *, closed: bool = False) -> IntArray:
     """Rows that may be inserted or removed without changing the winner; one vote per row.
 
     A label that does not occur yet may be inserted, too; it starts with no votes and is assumed to
-    win ties.
+    win ties. ``closed``: there are no other labels, since rows with other labels are rejected.
 
     Examples
     --------
@@ -38,6 +39,8 @@ def partition_radius(vote: Vote) -> IntArray:
     >>> partition_radius(plurality([[0], [0], [0], [0], [1]]))
     array([1])
     """
+    if closed:
+        return vote.tolerance
     unknown = (vote.top - 1) // 2
     return np.minimum(vote.tolerance, unknown).astype(np.int64)
 
@@ -59,7 +62,49 @@ def spread_parts(k: int, d: int) -> IntArray:
     return members
 
 
-def finite_aggregation_radius(votes: ArrayLike, spread: ArrayLike, n_classes: int) -> IntArray:
+def threshold_radius(
+    votes: ArrayLike, code: int, least: int, spread: ArrayLike | None = None
+) -> IntArray:
+    """Blocks (parts of a design) that may be touched when a class needs ``least`` votes of all.
+
+    Parameters
+    ----------
+    votes:
+        Class positions, shape (models, points); -1 abstains.
+    code:
+        Position of the class with the threshold.
+    least:
+        Votes it needs, of all models, voting or not.
+    spread:
+        Models that use each part, shape (parts, d); None if every model has a block of its own.
+
+    Notes
+    -----
+    A touched model moves the count by at most one, so the slack is the radius. A touched part
+    moves it by its models that vote for the class (or, where the class lost, that do not).
+
+    Examples
+    --------
+    >>> threshold_radius([[1, 0], [1, 0], [0, 1], [-1, 0]], 1, 2)
+    array([0, 0])
+    >>> threshold_radius([[1, 0], [1, 0], [1, 0], [-1, 0]], 1, 2)
+    array([1, 1])
+    """
+    table = np.asarray(votes)
+    hits = table == code
+    count = hits.sum(axis=0)
+    chosen = count >= least
+    slack = np.where(chosen, count - least, least - 1 - count).astype(np.int64)
+    if spread is None:
+        radius: IntArray = np.minimum(slack, len(table))
+        return radius
+    damage = np.where(chosen[None, :], hits, ~hits).astype(np.int64)
+    return surviving_parts(part_table(spread, len(table)), damage, slack).astype(np.int64)
+
+
+def finite_aggregation_radius(
+    votes: ArrayLike, spread: ArrayLike, n_classes: int, *, closed: bool = False
+) -> IntArray:
     """Rows that may be inserted or removed when each row touches one part of the design.
 
     Parameters
@@ -70,6 +115,8 @@ def finite_aggregation_radius(votes: ArrayLike, spread: ArrayLike, n_classes: in
         Models that use each part, shape (parts, d).
     n_classes:
         Number of classes; ties go to the first.
+    closed:
+        Whether there are no other labels.
 
     Examples
     --------
@@ -82,7 +129,9 @@ def finite_aggregation_radius(votes: ArrayLike, spread: ArrayLike, n_classes: in
     winner = counts.argmax(axis=1)
     top = counts[np.arange(len(winner)), winner]
     radius = np.full(len(winner), design.shape[0], dtype=np.int64)
-    for rival in range(-1, n_classes):  # -1: a label nobody has voted for yet, winning ties
+    for rival in range(
+        0 if closed else -1, n_classes
+    ):  # -1: a label nobody has voted for yet, winning ties
         rival_votes = counts[:, rival] if rival >= 0 else np.zeros_like(top)
         slack = top - rival_votes - (rival < winner)
         # A touched model can leave the winner (-1) and join the rival (+1).
@@ -123,6 +172,7 @@ def surviving_parts(uses: NDArray[np.float32], damage: IntArray, slack: IntArray
     return survives  # cumulative sums never decrease
 
 
+@checked
 @dataclass(frozen=True)
 class CertifiedAccuracy(Report):
     """Fraction of predictions that are right and provably stay so, by number of planted rows.
@@ -146,6 +196,8 @@ class CertifiedAccuracy(Report):
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.radii, np.ndarray) and isinstance(self.correct, np.ndarray)):
+            raise InvalidInputError("radii and correct must be arrays")
         if self.radii.shape != self.correct.shape or self.radii.ndim != 1 or not self.radii.size:
             raise InvalidInputError("radii and correct must be vectors of the same length")
         for name in ("radii", "correct"):

@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_float_array
 from counterplay.errors import NotRealizableError
@@ -21,6 +22,7 @@ from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels
 _ON = 1e-9
 
 
+@checked
 class CircleTarget:
     """Labels of circles on unit spheres; the origin is 0.
 
@@ -59,6 +61,7 @@ class CircleTarget:
         return f"CircleTarget({len(self.s)} spheres)"
 
 
+@checked
 class CircleERM(BatchLearner):
     """A consistent circle per sphere, chosen at random among the candidates.
 

@@ -28,7 +28,7 @@ from counterplay.core.validation import (
 from counterplay.core.votes import random_blocks
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning.errors import TooFewSamplesError
-from counterplay.poisoning.voting import collect_votes, fit_blocks
+from counterplay.poisoning.voting import collect_votes, fit_blocks, report_failures
 
 
 def chernoff_interval(mean: float, trials: int, confidence: float = 0.95) -> Interval:
@@ -90,6 +90,7 @@ class CleanTrial:
         """Fit one model per block; blocks by test rows, whether the model is not right there."""
         seeds = [int(s) for s in rng.integers(2**31, size=len(blocks))]
         models = fit_blocks(self.base, self.X, self.y, blocks, seeds, self.n_jobs)
+        report_failures(models)
         classes = np.unique(np.concatenate([self.y, self.y_test]))
         votes = collect_votes(models, self.X_test, classes, self.n_jobs)
         wrong: BoolArray = votes != np.searchsorted(classes, self.y_test)[None, :]

@@ -12,6 +12,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, FloatArray, check_choice
 from counterplay.errors import NotRealizableError
@@ -22,6 +23,7 @@ Family = Literal["boxes", "intervals", "conjunctions", "subspaces"]
 _FAMILIES: tuple[Family, ...] = ("boxes", "intervals", "conjunctions", "subspaces")
 
 
+@checked
 class ClosureLearner(BatchLearner):
     """The closure of the positives: robust for intersection-closed classes.
 

@@ -14,6 +14,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     BoolArray,
@@ -30,6 +31,7 @@ from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, Linea
 Mode = Literal["free_attacker", "margin_attacker"]
 
 
+@checked
 class CoverLearner(BatchLearner):
     """Remember one label per grid cell; unseen cells get a coin.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.validation import BoolArray, FloatArray, check_choice
 from counterplay.errors import NotRealizableError
@@ -17,6 +18,7 @@ from counterplay.poisoning.model import LabelledSet, column
 from counterplay.poisoning.separation import separable
 
 
+@checked
 def disagreement_region(
     H: FiniteClass | str, S: LabelledSet, X: ArrayLike | None = None
 ) -> BoolArray:
@@ -54,6 +56,7 @@ def disagreement_region(
     return np.array([_two_sided(S, x) for x in np.atleast_2d(points)], dtype=np.bool_)
 
 
+@checked
 def disagreement_rate(
     H: FiniteClass | str,
     S: LabelledSet,

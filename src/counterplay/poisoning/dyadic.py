@@ -18,6 +18,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import Highs, minimize_linear
 from counterplay.core.validation import (
     BoolArray,
@@ -53,6 +54,7 @@ _AXES = {
 Vector = tuple[Fraction, Fraction]
 
 
+@checked
 class UnitDiscScaler:
     """Maps a disc known in advance onto the unit disc.
 
@@ -71,7 +73,12 @@ class UnitDiscScaler:
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Return the rows of X in the coordinates of the unit disc."""
-        scaled: FloatArray = (np.asarray(X, dtype=np.float64) - self.center) / self.radius
+        rows = check_float_array(X, "X")
+        if rows.ndim != 2 or rows.shape[1] != self.center.size:
+            raise InvalidInputError(
+                f"X must have {self.center.size} columns as the centre has, got {rows.shape}"
+            )
+        scaled: FloatArray = (rows - self.center) / self.radius
         if len(scaled) and (np.hypot(*scaled.T) > 1 + 1e-9).any():
             raise OutOfDomainError("a point lies outside the described disc")
         return scaled
@@ -80,6 +87,7 @@ class UnitDiscScaler:
         return f"UnitDiscScaler(center={self.center.tolist()}, radius={self.radius:g})"
 
 
+@checked
 class DyadicDirectionLearner(BatchLearner):
     """Half-planes in the unit disc, robust to clean-label attack.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.seeds import derive_seed
 from counterplay.core.stats import Interval, clopper_pearson
@@ -26,6 +27,8 @@ from counterplay.poisoning.model import (
     EmptyAttacker,
     LabelledSet,
     Target,
+    as_points,
+    check_learner,
     fresh,
     is_randomised,
 )
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 Certificate = Callable[[Any, Target, LabelledSet, Any, "int | None"], ArrayLike]
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class AttackReport(Report):
     """What attacks achieved and what certificates exclude, per test point.
@@ -79,6 +83,8 @@ class AttackReport(Report):
     seed: int | None
 
     def __post_init__(self) -> None:
+        if self.attacked.shape != self.certified.shape:
+            raise InvalidInputError("attacked and certified must have one entry per test point")
         both = np.flatnonzero((self.attacked > 0) & self.certified)
         if both.size:
             raise InvalidInputError(
@@ -186,6 +192,7 @@ def rate_bars(ax: Axes | None, spans: dict[str, Interval]) -> Axes:
     return axes
 
 
+@checked
 def attackable_rate(
     learner: Any,
     h_star: Target,
@@ -239,7 +246,10 @@ def attackable_rate(
     >>> report.err == report.atk_upper  # the closure learner is never worse under attack
     True
     """
-    points = LabelledSet(np.asarray(X_test), np.zeros(len(np.asarray(X_test)), np.uint8)).X
+    check_learner(learner)
+    if n_jobs == 0:
+        raise InvalidInputError("n_jobs must be None, a number of workers, or -1 for all; got 0")
+    points = as_points(X_test)
     count = check_int(n_coins, "n_coins", low=1)
     has_coins = is_randomised(learner) or count > 1
     team = tuple(a for a in attackers if not isinstance(a, EmptyAttacker))

@@ -16,9 +16,11 @@ __all__ = [
     "BudgetError",
     "GlobalFeaturesWarning",
     "NotCleanError",
+    "NotDeterministicWarning",
     "NumericallyDegenerateError",
     "OutOfDomainError",
     "ProjectionFailed",
+    "RowsRejectedWarning",
     "TooFewSamplesError",
 ]
 
@@ -57,3 +59,11 @@ class BlockFailureWarning(CounterplayWarning):
 
 class GlobalFeaturesWarning(AssumptionWarning):
     """Features look as if they were computed from all rows, which no certificate covers."""
+
+
+class RowsRejectedWarning(CounterplayWarning):
+    """Some training rows do not fit the frozen schema or the classes; they were left out."""
+
+
+class NotDeterministicWarning(AssumptionWarning):
+    """Fitting a block twice gave two models, which no certificate covers."""

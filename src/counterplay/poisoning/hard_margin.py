@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import ConvergenceError, NotRealizableError
 from counterplay.poisoning.model import BatchLearner, Labels, training_set
 from counterplay.poisoning.separation import separable
 
 
+@checked
 class HardMarginSVM(BatchLearner):
     """The linear classifier with the largest margin, solved to optimality.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
@@ -19,7 +20,6 @@ from counterplay.core.validation import (
     IntArray,
     check_fraction,
     check_int,
-    check_positive_int,
     check_real,
 )
 from counterplay.poisoning.attackers import (
@@ -43,7 +43,10 @@ from counterplay.poisoning.model import (
     Target,
 )
 
+_MOST, _MOST_AXES = 1_000_000, 2_000  # points, dimensions
 
+
+@checked
 @dataclass(frozen=True)
 class PoisoningGame:
     """One draw of a construction: what the attacker sees and what it attacks.
@@ -75,6 +78,7 @@ class PoisoningGame:
         object.__setattr__(self, "details", MappingProxyType(dict(self.details)))
 
 
+@checked
 def interval_example(
     m: int,
     low: float = 1.0,
@@ -92,13 +96,14 @@ def interval_example(
     rng = generator(random_state)
     target = IntervalTarget([] if low > high else [low, high])
     X, test = (
-        rng.random((check_int(m, "m", low=0), 1)),
-        rng.random((check_int(n_test, "n_test"), 1)),
+        rng.random((check_int(m, "m", low=0, high=_MOST), 1)),
+        rng.random((check_int(n_test, "n_test", low=0, high=_MOST), 1)),
     )
     S = LabelledSet(X, target(X) if len(X) else [])
     return PoisoningGame("interval example", target, S, test, GapCuttingAttacker())
 
 
+@checked
 def hollow_star_singletons(
     k: int, m: int, i_star: int | None = None, random_state: RandomState = None
 ) -> PoisoningGame:
@@ -110,12 +115,12 @@ def hollow_star_singletons(
     >>> int(game.S.y.sum()), len(game.X_test)
     (0, 10)
     """
-    n, rng = check_int(k, "k", low=2), generator(random_state)
+    n, rng = check_int(k, "k", low=2, high=_MOST), generator(random_state)
     star = (
         int(rng.integers(n)) if i_star is None else check_int(i_star, "i_star", low=0, high=n - 1)
     )
     others = np.delete(np.arange(n), star)
-    rows = rng.choice(others, size=check_int(m, "m", low=0))
+    rows = rng.choice(others, size=check_int(m, "m", low=0, high=_MOST))
     target = TableTarget(np.eye(n, dtype=np.uint8)[star])
     return PoisoningGame(
         "hollow star of singletons",
@@ -127,6 +132,7 @@ def hollow_star_singletons(
     )
 
 
+@checked
 def simplex_set(n: int) -> LabelledSet:
     """Hollow star of half-spaces in R^n: the simplex vertices are 1, their centroid is 0.
 
@@ -135,11 +141,12 @@ def simplex_set(n: int) -> LabelledSet:
     >>> len(simplex_set(3))
     5
     """
-    dim = check_positive_int(n, "n")
+    dim = check_int(n, "n", low=1, high=_MOST_AXES)
     vertices = np.vstack([np.zeros(dim), np.eye(dim)])
     return LabelledSet(np.vstack([vertices, vertices.mean(axis=0)]), [1] * (dim + 1) + [0])
 
 
+@checked
 def tangent_circles(
     m: int, eta: float, n_test: int = 1, random_state: RandomState = None
 ) -> PoisoningGame:
@@ -160,7 +167,11 @@ def tangent_circles(
         target = LinearTarget(w, -0.5, tolerance=1e-12)
     else:
         target = LinearTarget(-w, (1 - width) / 2, tolerance=1e-12)
-    points = _circle(w, check_int(m, "m", low=0) + check_int(n_test, "n_test", low=0), rng)
+    points = _circle(
+        w,
+        check_int(m, "m", low=0, high=_MOST) + check_int(n_test, "n_test", low=0, high=_MOST),
+        rng,
+    )
     S = LabelledSet(points[:m], np.full(m, j, dtype=np.uint8))
     details = {"w": w, "j": j, "eta": width}
     attacker = SphereReflectionAttacker(width)
@@ -176,6 +187,7 @@ def _circle(w: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
     return points
 
 
+@checked
 def convex_chain(
     m: int, r: float = 4.0, unit_disc: bool = True, random_state: RandomState = None
 ) -> PoisoningGame:
@@ -189,7 +201,7 @@ def convex_chain(
     >>> len(game.S), len(game.X_test) >= 3
     (3, True)
     """
-    rng, n = generator(random_state), check_positive_int(m, "m")
+    rng, n = generator(random_state), check_int(m, "m", low=1, high=_MOST)
     radius = check_real(r, "r", low=3)
     angle, length = 2 * np.pi * rng.random(), radius * np.sqrt(rng.random())
     chain = Chain(
@@ -207,6 +219,7 @@ def convex_chain(
     return PoisoningGame("convex chain", chain.target, S, chain.X[unseen], attacker, details)
 
 
+@checked
 def svm_half_sphere(
     n: int,
     m_plus: int,
@@ -222,10 +235,10 @@ def svm_half_sphere(
     >>> svm_half_sphere(n=10, m_plus=5, random_state=0).S.y.tolist()
     [0, 1, 1, 1, 1, 1]
     """
-    rng, dim = generator(random_state), check_int(n, "n", low=2)
-    count = check_int(m_plus, "m_plus", low=0)
-    points = _half_sphere(dim, count + check_int(n_test, "n_test", low=1), rng)
-    pole = np.zeros((check_int(m_minus, "m_minus", low=0), dim))
+    rng, dim = generator(random_state), check_int(n, "n", low=2, high=_MOST_AXES)
+    count = check_int(m_plus, "m_plus", low=0, high=_MOST)
+    points = _half_sphere(dim, count + check_int(n_test, "n_test", low=1, high=_MOST), rng)
+    pole = np.zeros((check_int(m_minus, "m_minus", low=0, high=_MOST), dim))
     pole[:, 0] = -1
     target = LinearTarget(np.eye(dim)[0], check_fraction(gamma, "gamma") / 2)
     S = LabelledSet(np.vstack([pole, points[:count]]), [0] * len(pole) + [1] * count)
@@ -241,6 +254,7 @@ def _half_sphere(n: int, count: int, rng: np.random.Generator) -> FloatArray:
     return np.asarray(points, dtype=np.float64)
 
 
+@checked
 def margin_half_sphere(
     n: int,
     m_plus: int,
@@ -259,13 +273,13 @@ def margin_half_sphere(
     >>> game.S.X.shape, int((game.target(game.S.X) != game.S.y).sum())
     ((5, 20), 0)
     """
-    rng, dim = generator(random_state), check_int(n, "n", low=4)
+    rng, dim = generator(random_state), check_int(n, "n", low=4, high=_MOST_AXES)
     g = check_real(gamma, "gamma", low=0, high=1, open_low=True)
     w = rng.normal(size=dim - 1)
     w /= np.linalg.norm(w)
     j = int(rng.choice([-1, 1]))
-    count = check_int(m_plus, "m_plus", low=0)
-    sphere = rng.normal(size=(count + check_int(n_test, "n_test", low=1), dim - 1))
+    count = check_int(m_plus, "m_plus", low=0, high=_MOST)
+    sphere = rng.normal(size=(count + check_int(n_test, "n_test", low=1, high=_MOST), dim - 1))
     sphere /= np.linalg.norm(sphere, axis=1, keepdims=True)
     height = sphere @ w
     sphere += np.outer(np.abs(height) - height, w) + g * w
@@ -281,6 +295,7 @@ def margin_half_sphere(
     )
 
 
+@checked
 def singletons_and_zero(
     k: int, m: int, i_star: int | None = None, random_state: RandomState = None
 ) -> PoisoningGame:
@@ -292,12 +307,12 @@ def singletons_and_zero(
     >>> len(game.details["H"])
     101
     """
-    n, rng = check_int(k, "k", low=1), generator(random_state)
+    n, rng = check_int(k, "k", low=1, high=_MOST), generator(random_state)
     star = (
         int(rng.integers(n)) if i_star is None else check_int(i_star, "i_star", low=0, high=n - 1)
     )
     target = TableTarget(np.eye(n, dtype=np.uint8)[star])
-    rows: IntArray = rng.integers(n, size=check_int(m, "m", low=0))
+    rows: IntArray = rng.integers(n, size=check_int(m, "m", low=0, high=_MOST))
     S = LabelledSet(rows, target(rows))
     attacker = HollowStarAttacker(np.arange(n), np.zeros(n, np.uint8))
     H = FiniteClass.singletons(n, include_empty=True)
@@ -306,6 +321,7 @@ def singletons_and_zero(
     )
 
 
+@checked
 def circles_on_spheres(
     m: int, t: int, d: int = 1, n_test: int = 1, random_state: RandomState = None
 ) -> PoisoningGame:
@@ -321,9 +337,9 @@ def circles_on_spheres(
     """
     rng = generator(random_state)
     n, budget, dim = (
-        check_positive_int(m, "m"),
+        check_int(m, "m", low=1, high=_MOST),
         check_int(t, "t", low=1),
-        check_positive_int(d, "d"),
+        check_int(d, "d", low=1, high=_MOST),
     )
     centers = 3.0 * np.outer(np.arange(1, dim + 1), [1.0, 0.0, 0.0])
     q = rng.normal(size=(dim, 3))
@@ -334,7 +350,7 @@ def circles_on_spheres(
     parts = [_circle(q[i], counts[i], rng) + centers[i] for i in range(dim)]
     X = np.vstack([*parts, np.zeros((counts[-1], 3))])
     y = np.concatenate([np.repeat(s, counts[:-1]), np.zeros(counts[-1])]).astype(np.uint8)
-    sphere = np.arange(check_int(n_test, "n_test", low=1)) % dim
+    sphere = np.arange(check_int(n_test, "n_test", low=1, high=_MOST)) % dim
     test = np.vstack([_circle(q[i], 1, rng) + centers[i] for i in sphere])
     target = CircleTarget(centers, q, s)
     details = {"centers": centers, "zeta": zeta, "counts": counts, "t": budget}

@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_int
 from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.poisoning.errors import OutOfDomainError
@@ -144,6 +145,7 @@ class MaxOpenInterval(BatchLearner):
         return safe
 
 
+@checked
 def gap_costs(gaps: ArrayLike) -> IntArray:
     """Poison needed to make each gap the longest, leftmost on ties.
 
@@ -179,6 +181,7 @@ def _cuts(length: FloatArray, own: FloatArray, left: BoolArray) -> IntArray:
     return np.where(left, np.floor(ratio), np.ceil(ratio) - 1).astype(np.int64)
 
 
+@checked
 def open_interval_rate(X: ArrayLike, budget: int | None = None) -> float:
     """Exact attackable rate of MaxOpenInterval if nothing is positive and data are uniform.
 

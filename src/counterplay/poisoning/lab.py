@@ -21,6 +21,7 @@ from counterplay.poisoning.attackers import (
     SqueezePairAttacker,
 )
 from counterplay.poisoning.brute_force import brute_force_region
+from counterplay.poisoning.choose_partitions import PartitionCurve
 from counterplay.poisoning.circle_erm import CircleERM, CircleTarget
 from counterplay.poisoning.closure import ClosureLearner
 from counterplay.poisoning.cover import CoverLearner
@@ -45,7 +46,6 @@ from counterplay.poisoning.intervals import (
 from counterplay.poisoning.line_region import LineRegion
 from counterplay.poisoning.model import Attacker, BatchLearner, LinearTarget, TableTarget
 from counterplay.poisoning.ordered_erm import OrderedERM, worst_case_region
-from counterplay.poisoning.partition_classifier import PartitionCurve
 from counterplay.poisoning.projected_majority import (
     FiniteProjector,
     HalfspaceProjector,
@@ -66,6 +66,7 @@ from counterplay.poisoning.stars import (
 )
 from counterplay.poisoning.subsample import SubsampleERM
 from counterplay.poisoning.tree_order import CallableTreeOrderLearner, TreeOrderLearner
+from counterplay.poisoning.update_report import UpdateReport
 
 __all__ = [
     "AcrossBoundaryAttacker",
@@ -115,6 +116,7 @@ __all__ = [
     "TooFewSamplesError",
     "TreeOrderLearner",
     "UnitDiscScaler",
+    "UpdateReport",
     "brute_force_region",
     "disagreement_rate",
     "disagreement_region",

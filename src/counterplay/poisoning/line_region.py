@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.report import Report
-from counterplay.core.validation import BoolArray, FloatArray, check_positive_int, check_real
+from counterplay.core.validation import BoolArray, FloatArray, check_int, check_real
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning.model import LabelledSet, Labels, Target, column, fresh
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked(arrays=True)
 @dataclass(frozen=True)
 class LineRegion(Report):
     """Where a learner on the line is right, and where clean rows could flip it.
@@ -95,6 +97,7 @@ class LineRegion(Report):
         return axes
 
 
+@checked
 def line_region(
     learner: Any,
     h_star: Target,
@@ -132,7 +135,7 @@ def line_region(
     """
     left = check_real(low, "low")
     right = check_real(high, "high", low=left, open_low=True)
-    grid = np.linspace(left, right, check_positive_int(n_points, "n_points"))
+    grid = np.linspace(left, right, check_int(n_points, "n_points", low=1, high=1_000_000))
     fitted = fresh(learner).fit(S.X, S.y)
     if not hasattr(fitted, "certified"):
         raise InvalidInputError(f"{type(fitted).__name__} has no certificate; see attackable_rate")

@@ -9,6 +9,7 @@ docs/theory/10-poisoning.md, "Setting".
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -19,7 +20,15 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.validation import BoolArray, check_float_array, check_int, check_labels01
+from counterplay.core.arguments import checked
+from counterplay.core.validation import (
+    BoolArray,
+    array_fault,
+    check_float_array,
+    check_int,
+    check_labels01,
+    shorten,
+)
 from counterplay.errors import InvalidInputError, NotRealizableError
 from counterplay.poisoning.errors import BudgetError, NotCleanError
 
@@ -29,6 +38,7 @@ Target: TypeAlias = Callable[[Any], Any]
 """A labelling function: ``h_star(X)`` returns 0/1 labels of the rows of X."""
 
 
+@checked
 @dataclass(frozen=True)
 class LabelledSet:
     """A multiset of labelled points.
@@ -58,7 +68,7 @@ class LabelledSet:
 
     def __post_init__(self) -> None:
         X = as_points(self.X)
-        y = check_labels01(np.asarray(self.y), "y").astype(np.uint8)
+        y = check_labels01(self.y, "y").astype(np.uint8)
         if y.ndim != 1 or len(y) != len(X):
             raise InvalidInputError(f"X has {len(X)} rows but y has shape {y.shape}")
         poison = np.zeros(len(y), np.bool_) if self.is_poison is None else self.is_poison
@@ -98,6 +108,8 @@ class LabelledSet:
 
 def as_points(X: ArrayLike) -> Points:
     """Return a copy of X as a float matrix, or as an int64 vector of positions."""
+    if fault := array_fault(X, kinds="biuf"):
+        raise InvalidInputError(f"X must be an array of numbers: {fault}")
     array = np.asarray(X)
     if array.ndim == 1 and array.dtype.kind in "iub" and array.size:
         if array.min() < 0:
@@ -142,6 +154,14 @@ class BatchLearner(ABC):
 
     randomised: bool = False
 
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Let every learner read its rows at its entry."""
+        super().__init_subclass__(**keywords)
+        if "fit" in vars(cls):
+            cls.fit = _reading_fit(vars(cls)["fit"])  # type: ignore[method-assign]
+        if "predict" in vars(cls):
+            cls.predict = _reading_predict(vars(cls)["predict"])  # type: ignore[method-assign]
+
     @abstractmethod
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn from labelled points; an empty set is allowed."""
@@ -159,6 +179,38 @@ class BatchLearner(ABC):
 
     def __repr__(self) -> str:
         return _representation(self)
+
+
+def _reading_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap ``fit`` so that it refuses what is not points with labels."""
+
+    @functools.wraps(fit)
+    def read(self: Any, X: Any, y: Any) -> Any:
+        shape = LabelledSet(X, y).X.shape
+        fitted = fit(self, X, y)
+        self._row_shape = shape[1:] if shape[0] else None
+        return fitted
+
+    return read
+
+
+def _reading_predict(predict: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap ``predict`` so that it refuses points of another kind than those of ``fit``."""
+
+    @functools.wraps(predict)
+    def read(self: Any, X: Any) -> Any:
+        shape, seen = as_points(X).shape[1:], getattr(self, "_row_shape", None)
+        if seen is not None and shape != seen and (shape or (1,)) != (seen or (1,)):
+            raise InvalidInputError(
+                f"X has points of {_width(shape)}, the learner was fitted on {_width(seen)}"
+            )
+        return predict(self, X)
+
+    return read
+
+
+def _width(shape: tuple[int, ...]) -> str:
+    return f"{shape[0]} columns" if shape else "a finite domain"
 
 
 def _representation(item: Any) -> str:
@@ -183,6 +235,8 @@ def fresh(learner: Any, seed: int | None = None) -> Any:
         return learner.with_coins(seed) if seed is not None else copy.copy(learner)
     from sklearn.base import clone
 
+    if isinstance(learner, type) or not hasattr(learner, "fit"):
+        raise InvalidInputError(f"a learner with fit and predict is needed, got {shorten(learner)}")
     estimator = clone(learner)
     if seed is not None:
         coins = {
@@ -192,6 +246,28 @@ def fresh(learner: Any, seed: int | None = None) -> Any:
         }
         estimator.set_params(**coins)
     return estimator
+
+
+def check_learner(learner: Any, name: str = "learner") -> Any:
+    """Return a learner; raise unless it has ``fit`` and ``predict``."""
+    if isinstance(learner, type) or not (hasattr(learner, "fit") and hasattr(learner, "predict")):
+        raise InvalidInputError(
+            f"{name} must be a learner with fit and predict, got {shorten(learner)}"
+        )
+    return learner
+
+
+def check_positions(X: Any, n: int, name: str = "X") -> NDArray[np.int64]:
+    """Return positions in a domain of ``n`` points as a vector."""
+    if fault := array_fault(X, kinds="biuf"):
+        raise InvalidInputError(f"{name} must be positions: {fault}")
+    array = np.atleast_1d(check_float_array(X, name))
+    if array.ndim > 2 or (array.ndim == 2 and array.shape[1] != 1 and array.size):
+        raise InvalidInputError(f"{name} must be a list of positions, got shape {array.shape}")
+    places = array.reshape(-1)
+    if places.size and not (places.min() >= 0 and places.max() < n and not (places % 1).any()):
+        raise InvalidInputError(f"{name} must be positions from 0 to {n - 1}")
+    return places.astype(np.int64)
 
 
 def is_randomised(learner: Any) -> bool:
@@ -231,7 +307,11 @@ class Attacker(ABC):
     ) -> LabelledSet:
         """Return clean poison against the test point ``x0``, at most ``budget`` rows."""
         limit = None if budget is None else check_int(budget, "budget", low=0)
-        point = np.asarray(x0)
+        if not callable(h_star):
+            raise InvalidInputError(f"h_star must be a labelling function, got {shorten(h_star)}")
+        if not isinstance(S, LabelledSet):
+            raise InvalidInputError(f"S must be a LabelledSet, got {shorten(S)}")
+        point = _test_point(x0, S)
         if limit == 0:
             return LabelledSet.empty(S.X)
         poison = self._attack(h_star, S, point, limit)
@@ -247,6 +327,15 @@ class Attacker(ABC):
 
     def __repr__(self) -> str:
         return _representation(self)
+
+
+def _test_point(x0: Any, S: LabelledSet) -> Points:
+    """Return a test point; raise unless it is of the kind of the training points."""
+    point = check_float_array(x0, "x0")
+    width = 1 if S.X.ndim == 1 else S.X.shape[1]
+    if point.size != width:
+        raise InvalidInputError(f"x0 must be one point of {width} columns, got shape {point.shape}")
+    return np.asarray(x0) if S.X.ndim == 1 else np.asarray(x0).reshape(-1)
 
 
 def check_clean(h_star: Target, rows: LabelledSet, kind: str = "poison") -> None:
@@ -284,6 +373,7 @@ class EmptyAttacker(Attacker):
         return LabelledSet.empty(S.X)
 
 
+@checked
 class TableTarget:
     """A target on a finite domain, given by its label row.
 
@@ -294,17 +384,23 @@ class TableTarget:
     """
 
     def __init__(self, labels: ArrayLike) -> None:
-        self.labels = check_labels01(np.asarray(labels), "labels").astype(np.uint8)
+        self.labels = check_labels01(labels, "labels").astype(np.uint8)
+        if self.labels.ndim != 1:
+            raise InvalidInputError(f"labels must be one row, got shape {self.labels.shape}")
 
     def __call__(self, X: ArrayLike) -> Labels:
         """Label the rows of X."""
-        row: Labels = self.labels[np.asarray(X, dtype=np.int64).reshape(-1)]
+        places = as_points(X).reshape(-1)
+        if places.size and not 0 <= places.min() <= places.max() < len(self.labels):
+            raise InvalidInputError(f"X must be positions below {len(self.labels)}")
+        row: Labels = self.labels[places.astype(np.int64)]
         return row
 
     def __repr__(self) -> str:
         return f"TableTarget({len(self.labels)} points, {int(self.labels.sum())} positive)"
 
 
+@checked
 class IntervalTarget:
     """A union of intervals on the line; without ends it is the empty set.
 
@@ -338,6 +434,7 @@ class IntervalTarget:
         return f"IntervalTarget({self.ends.tolist()}, closed={self.closed})"
 
 
+@checked
 class LinearTarget:
     """The half-space ``1[<w, x> + b >= 0]``; the boundary is positive.
 
@@ -366,12 +463,20 @@ class LinearTarget:
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return ``<w, x> + b`` per row."""
-        values: NDArray[np.float64] = np.atleast_2d(np.asarray(X, np.float64)) @ self.w + self.b
+        values: NDArray[np.float64] = self._rows(X) @ self.w + self.b
         return values
+
+    def _rows(self, X: ArrayLike) -> NDArray[np.float64]:
+        rows = np.atleast_2d(check_float_array(X, "X"))
+        if rows.ndim != 2 or rows.shape[1] != self.w.size:
+            raise InvalidInputError(
+                f"X must have {self.w.size} columns as the normal has, got shape {rows.shape}"
+            )
+        return rows
 
     def __call__(self, X: ArrayLike) -> Labels:
         """Label the rows of X."""
-        rows = np.atleast_2d(np.asarray(X, dtype=np.float64))
+        rows = self._rows(X)
         value = self.decision_function(rows) + self.tolerance
         size = np.abs(rows) @ np.abs(self.w) + abs(self.b) + abs(self.tolerance)
         labels = (value >= 0).astype(np.uint8)
@@ -390,7 +495,7 @@ class LinearTarget:
 
 def column(X: ArrayLike) -> NDArray[np.float64]:
     """Return one-dimensional data as a vector."""
-    x = check_float_array(np.asarray(X, dtype=np.float64), "X")
+    x = check_float_array(X, "X")
     if x.ndim == 2 and x.shape[1] != 1 and x.size:
         raise InvalidInputError(f"one column expected, got {x.shape[1]}")
     return x.reshape(-1)

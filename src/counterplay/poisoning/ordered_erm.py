@@ -12,12 +12,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.bits import pack_rows, unpack_rows
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.programs import minimize_integer
-from counterplay.core.validation import BoolArray, IntArray
+from counterplay.core.validation import BoolArray, IntArray, check_labels01
 from counterplay.errors import InvalidInputError, NotRealizableError
-from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, Target
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, Target, check_positions
 
 
 def as_class(H: FiniteClass | ArrayLike) -> FiniteClass:
@@ -26,6 +27,7 @@ def as_class(H: FiniteClass | ArrayLike) -> FiniteClass:
     return cls.deduplicated().unique
 
 
+@checked
 class OrderedERM(BatchLearner):
     """Return the first hypothesis, in a fixed order, that is consistent with the data.
 
@@ -60,7 +62,7 @@ class OrderedERM(BatchLearner):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Find the first consistent member."""
-        S = LabelledSet(np.asarray(X, dtype=np.int64), np.asarray(y))
+        S = LabelledSet(check_positions(X, self.H.n_points), y)
         alive = self.order[self.H.consistent(S.X, S.y)[self.order]]
         if alive.size == 0:
             raise NotRealizableError("no hypothesis of the class agrees with all rows")
@@ -70,7 +72,7 @@ class OrderedERM(BatchLearner):
 
     def predict(self, X: ArrayLike) -> Labels:
         """Labels of positions in the domain."""
-        labels: Labels = self.labels_[np.asarray(X, dtype=np.int64).reshape(-1)]
+        labels: Labels = self.labels_[check_positions(X, self.H.n_points)]
         return labels
 
     def attackable_region(self, h_star: ArrayLike, S_idx: ArrayLike) -> BoolArray:
@@ -107,12 +109,20 @@ class OrderedERM(BatchLearner):
         return safe
 
     def _errors(self, h_star: ArrayLike, S_idx: ArrayLike) -> tuple[Any, IntArray]:
-        target = np.asarray(h_star)
-        seen = np.atleast_1d(np.asarray(S_idx, dtype=np.int64))
+        target = _target_row(h_star, self.H.n_points)
+        seen = check_positions(S_idx, self.H.n_points, "S_idx")
         alive = self.order[self.H.consistent(seen, target[seen])[self.order]]
         if alive.size == 0:
             raise NotRealizableError("no hypothesis of the class agrees with all rows")
         return self.H.packed[alive] ^ pack_rows(target.astype(np.bool_)), alive
+
+
+def _target_row(h_star: ArrayLike, n: int) -> BoolArray:
+    """Label of each of ``n`` points by the target."""
+    row = check_labels01(h_star, "h_star")
+    if row.shape != (n,):
+        raise InvalidInputError(f"h_star must have one label for each of {n} points")
+    return row.astype(np.bool_)
 
 
 def _winnable_union(errors: Any) -> Any:
@@ -147,6 +157,7 @@ def _hitting_set(sets: BoolArray, *, exact: bool) -> IntArray:
     return np.array(sorted(chosen), dtype=np.int64)
 
 
+@checked
 def worst_case_region(H: FiniteClass | ArrayLike, h_star: ArrayLike, S_idx: ArrayLike) -> BoolArray:
     """Points at which some consistent hypothesis errs: the region of the worst ERM.
 
@@ -157,7 +168,8 @@ def worst_case_region(H: FiniteClass | ArrayLike, h_star: ArrayLike, S_idx: Arra
     >>> worst_case_region(FiniteClass.thresholds(range(5)), [0, 0, 1, 1, 1], [0, 4]).astype(int)
     array([0, 1, 1, 1, 0])
     """
-    cls, target = as_class(H), np.asarray(h_star).astype(np.bool_)
-    seen = np.atleast_1d(np.asarray(S_idx, dtype=np.int64))
+    cls = as_class(H)
+    target = _target_row(h_star, cls.n_points)
+    seen = check_positions(S_idx, cls.n_points, "S_idx")
     alive = cls.consistent(seen, target[seen])
     return np.asarray((cls.labels[alive] ^ target).any(axis=0), dtype=np.bool_)

@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.programs import minimize_linear
 from counterplay.core.seeds import RandomState, generator
@@ -23,12 +24,14 @@ from counterplay.core.validation import (
     check_float_array,
     check_int,
     check_positive_int,
+    shorten,
 )
 from counterplay.core.votes import majority, minority_counts
+from counterplay.errors import InvalidInputError
 from counterplay.poisoning import bounds
 from counterplay.poisoning.clean_rate import CleanTrial, block_vote_rate
 from counterplay.poisoning.errors import ProjectionFailed
-from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, column
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, check_learner, column
 from counterplay.poisoning.ordered_erm import as_class
 from counterplay.poisoning.voting import BINARY, collect_votes, fit_random_blocks
 
@@ -44,6 +47,7 @@ class Projector(Protocol):
         """Return a predictor from the class that has ``labels`` where ``mask`` is set."""
 
 
+@checked
 class FiniteProjector:
     """Projector for a finite class: the first row that agrees.
 
@@ -79,6 +83,7 @@ class FiniteProjector:
         return f"FiniteProjector({self.H!r})"
 
 
+@checked
 class ThresholdProjector:
     """Projector for thresholds 1[x >= c] on the line: the cut of the majority (k_p = 2).
 
@@ -114,6 +119,7 @@ class ThresholdProjector:
         return f"ThresholdProjector({len(self.points)} points)"
 
 
+@checked
 class IntervalProjector:
     """Projector for closed intervals on the line: the hull of the clear positives (k_p = 3).
 
@@ -150,6 +156,7 @@ class IntervalProjector:
         return f"IntervalProjector({len(self.points)} points)"
 
 
+@checked
 class HalfspaceProjector:
     """Projector for half-spaces on reference points (training, unlabelled and test rows).
 
@@ -208,6 +215,7 @@ def clear_points(votes: ArrayLike, k: int) -> BoolArray:
     return clear
 
 
+@checked
 class ProjectedMajority(BatchLearner):
     """Majority of 10 k_p t + 1 blocks, projected back into the class (proper).
 
@@ -245,8 +253,12 @@ class ProjectedMajority(BatchLearner):
     def __init__(
         self, base: Any, t: int, k_p: int, projector: Any, *, random_state: RandomState = None
     ) -> None:
-        self.base = base
+        self.base = check_learner(base, "base")
         self.t = check_positive_int(t, "t")
+        if not (hasattr(projector, "reference") and hasattr(projector, "project")):
+            raise InvalidInputError(
+                f"projector must be one of the projectors of lab, got {shorten(projector)}"
+            )
         self.k_p = check_int(k_p, "k_p", low=2)
         self.projector = projector
         self.random_state = random_state

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.programs import PRECISE, minimize_linear
-from counterplay.core.validation import FloatArray
+from counterplay.core.validation import FloatArray, check_float_array
 from counterplay.errors import ConvergenceError, InvalidInputError
 from counterplay.poisoning.errors import NumericallyDegenerateError
 
 
+@checked
 def separable(X: ArrayLike, y: ArrayLike) -> bool:
     """Whether a hyperplane strictly separates the two labels, in exact arithmetic on the rows.
 
@@ -32,9 +34,12 @@ def separable(X: ArrayLike, y: ArrayLike) -> bool:
     >>> separable([[0, 0], [1e6, 0], [0, 1e-9], [1e6, 1e-9]], [0, 0, 1, 1])
     True
     """
-    points, labels = np.atleast_2d(np.asarray(X, dtype=np.float64)), np.asarray(y)
-    if not np.isfinite(points).all():
-        raise InvalidInputError("the points must be finite")
+    points = np.atleast_2d(check_float_array(X, "X"))
+    labels = np.atleast_1d(check_float_array(y, "y"))
+    if points.ndim != 2 or labels.shape != (len(points),):
+        raise InvalidInputError(
+            f"X must be a matrix with one row per label, got {points.shape} and {labels.shape}"
+        )
     positive, negative = points[labels == 1], points[labels != 1]
     if not len(positive) or not len(negative):
         return True

@@ -17,16 +17,19 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.bits import pack_rows, unique_rows
 from counterplay.core.dimensions.shatter_search import search_bitsets, search_lists
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.programs import minimize_linear
-from counterplay.core.validation import BoolArray, IntArray, check_positive_int
+from counterplay.core.validation import BoolArray, IntArray, check_labels01, check_positive_int
 from counterplay.errors import InvalidInputError
+from counterplay.poisoning.model import check_positions
 
 _BITSET_STAR = 64  # larger stars are searched with lists of rows instead of bit sets
 
 
+@checked
 @dataclass(frozen=True)
 class StarSet:
     """A largest star: ``witnesses[i]`` differs from ``center`` exactly at ``points[i]``.
@@ -60,6 +63,7 @@ class StarSet:
         return f"star number {relation} {self.value}; center {self.center}, points {self.points}"
 
 
+@checked
 @dataclass(frozen=True)
 class HollowStar:
     """A largest minimal unrealizable labelled set.
@@ -99,6 +103,7 @@ class HollowStar:
         return f"hollow star number {relation} {self.value}; labelled set {pairs}"
 
 
+@checked
 @dataclass(frozen=True)
 class ProjectionNumber:
     """The projection number, with the hollow star it comes from: k_p = max(2, k_o)."""
@@ -132,6 +137,7 @@ class ProjectionNumber:
         return f"projection number is {self.value}; {self.hollow_star.summary()}"
 
 
+@checked
 def star_number(cls: FiniteClass, *, budget: int | None = None) -> StarSet:
     """Find the star number and a largest star.
 
@@ -159,6 +165,7 @@ def star_number(cls: FiniteClass, *, budget: int | None = None) -> StarSet:
     return StarSet(int(first[center]), _ints(points[order]), _ints(first[witnesses[order]]), done)
 
 
+@checked
 def hollow_star_number(cls: FiniteClass, *, budget: int | None = None) -> HollowStar:
     """Find the hollow star number k_o and a largest minimal unrealizable labelled set.
 
@@ -186,6 +193,7 @@ def hollow_star_number(cls: FiniteClass, *, budget: int | None = None) -> Hollow
     return HollowStar(_ints(points), _ints(values), _ints(witnesses), bool(done))
 
 
+@checked
 def projection_number(cls: FiniteClass, *, budget: int | None = None) -> ProjectionNumber:
     """Find the projection number k_p = max(2, k_o) of a finite class.
 
@@ -201,15 +209,19 @@ def projection_number(cls: FiniteClass, *, budget: int | None = None) -> Project
     return ProjectionNumber(hollow_star_number(cls, budget=budget))
 
 
+@checked
 def projection_value(cls: FiniteClass, points: ArrayLike, labels: ArrayLike) -> float:
     """Smallest largest error of a mixture of members on a labelled set (a linear program).
 
     It is 1/k on a minimal unrealizable set of k points.
     """
-    index = np.atleast_1d(np.asarray(points, dtype=np.int64))
-    wrong = cls.labels[:, index] ^ np.atleast_1d(np.asarray(labels)).astype(np.bool_)
+    index = check_positions(points, cls.n_points, "points")
     if index.size == 0:
         raise InvalidInputError("points must not be empty")
+    row = np.atleast_1d(check_labels01(labels, "labels")).astype(np.bool_)
+    if row.shape != index.shape:
+        raise InvalidInputError(f"labels must have one entry per point ({index.size})")
+    wrong = cls.labels[:, index] ^ row
     n = len(cls)
     return minimize_linear(
         np.append(np.zeros(n), 1.0),

@@ -11,16 +11,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import Interval
 from counterplay.core.validation import IntArray, check_open_fraction, check_positive_int
 from counterplay.poisoning import bounds
 from counterplay.poisoning.clean_rate import CleanTrial, crossed_interval
 from counterplay.poisoning.errors import TooFewSamplesError
-from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels
-from counterplay.poisoning.voting import fit_blocks
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, check_learner
+from counterplay.poisoning.voting import fit_blocks, report_failures
 
 
+@checked
 class SubsampleERM(BatchLearner):
     """One model on a small random sample: proper, and rarely sees the poison.
 
@@ -50,7 +52,7 @@ class SubsampleERM(BatchLearner):
     randomised = True
 
     def __init__(self, base: Any, t: int, eps: float, *, random_state: RandomState = None) -> None:
-        self.base = base
+        self.base = check_learner(base, "base")
         self.t = check_positive_int(t, "t")
         self.eps = check_open_fraction(eps, "eps")
         self.random_state = random_state
@@ -62,7 +64,9 @@ class SubsampleERM(BatchLearner):
         rng = generator(self.random_state)
         self.rows_: IntArray = rng.integers(len(S), size=self.m0_)
         blocks, seeds = [self.rows_], [int(rng.integers(2**31))]
-        self.model_ = fit_blocks(self.base, S.X, S.y, blocks, seeds)[0]
+        models = fit_blocks(self.base, S.X, S.y, blocks, seeds)
+        report_failures(models)
+        self.model_ = models[0]
         return self
 
     def predict(self, X: ArrayLike) -> Labels:

@@ -14,16 +14,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.dimensions import vc_dimension
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.validation import BoolArray, check_labels01
+from counterplay.core.validation import BoolArray, check_int, check_labels01
 from counterplay.errors import InvalidInputError, NotRealizableError
-from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, Target
+from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, Target, check_positions
 from counterplay.poisoning.ordered_erm import as_class
 
 Order = Callable[[Any, Any], Any]
 
 
+@checked
 class TreeOrderLearner(BatchLearner):
     """Robust learner for classes of VC dimension 1; improper in general.
 
@@ -64,11 +66,11 @@ class TreeOrderLearner(BatchLearner):
 
     def _reference(self, f: int | ArrayLike) -> Labels:
         if np.ndim(f) == 0:
-            index = int(np.asarray(f))
+            index = check_int(f.item() if isinstance(f, np.ndarray) else f, "f")
             if not 0 <= index < len(self.H):
                 raise InvalidInputError(f"f must be a member 0..{len(self.H) - 1}, got {index}")
             return np.asarray(self.H.labels[index], dtype=np.uint8)
-        row = check_labels01(np.asarray(f), "f").astype(np.uint8)
+        row = check_labels01(f, "f").astype(np.uint8)
         if self.H.index_of(row) is None:
             raise InvalidInputError("f must be a member of the class")
         return row
@@ -83,7 +85,7 @@ class TreeOrderLearner(BatchLearner):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Find the largest point the data force to be flipped."""
-        S = LabelledSet(np.asarray(X, dtype=np.int64), np.asarray(y))
+        S = LabelledSet(check_positions(X, self.H.n_points), y)
         flipped = np.unique(S.X[S.y != self.f[S.X]])
         self.top_: int | None = None
         below = np.zeros(len(self.f), dtype=np.bool_)
@@ -109,7 +111,7 @@ class TreeOrderLearner(BatchLearner):
 
     def predict(self, X: ArrayLike) -> Labels:
         """Labels of positions in the domain."""
-        labels: Labels = self.labels_[np.asarray(X, dtype=np.int64).reshape(-1)]
+        labels: Labels = self.labels_[check_positions(X, self.H.n_points)]
         return labels
 
     def certified(
@@ -120,6 +122,7 @@ class TreeOrderLearner(BatchLearner):
         return safe
 
 
+@checked
 class CallableTreeOrderLearner(BatchLearner):
     """TreeOrderLearner on an infinite domain, from an order and a reference.
 

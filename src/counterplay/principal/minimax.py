@@ -25,7 +25,14 @@ import numpy as np
 from numba import njit
 
 from counterplay.core.arguments import checked
-from counterplay.core.validation import FloatArray, IntArray
+from counterplay.core.validation import (
+    FloatArray,
+    IntArray,
+    check_positive_int,
+    check_size,
+    shorten,
+)
+from counterplay.errors import InvalidInputError
 
 Gain: TypeAlias = Callable[[FloatArray], FloatArray]
 Method: TypeAlias = Literal["auto", "bisection", "cutting-plane", "hedge"]
@@ -88,11 +95,16 @@ def solve_minimax(
     >>> mixture.points[:, 1].round(3), mixture.gap <= 0.01
     (array([0.5  , 0.516]), True)
     """
+    check_size(check_positive_int(n, "n") * max_evaluations, 5 * 10**7, "outcomes x evaluations")
+    if seeds is not None and (seeds.ndim != 2 or seeds.shape[1] != n):
+        raise InvalidInputError(f"seeds must be rows of {n} probabilities, got {seeds.shape}")
     chosen = method if method != "auto" else ("bisection" if n == 2 else "cutting-plane")
+    if chosen == "bisection" and n != 2:
+        raise InvalidInputError(f"bisection needs two outcomes, got {n}")
     tried = 0
     if seeds is not None and len(seeds):
         tried = 1
-        g = gain(seeds[0])
+        g = _gain(gain, seeds[0])
         gap = float(g @ seeds[0] - g.min())
         if gap <= tol:
             return ForecastLottery(seeds[:1].copy(), np.ones(1), gap, tried)
@@ -102,6 +114,16 @@ def solve_minimax(
         return _hedge(gain, n, tol, max_evaluations, tried)
     first = seeds if tried and seeds is not None else np.full((1, n), 1.0 / n)
     return _cutting_planes(gain, n, tol, max(max_evaluations, len(first)), first)
+
+
+def _gain(gain: Gain, point: FloatArray) -> FloatArray:
+    """Ask the function; its answer must have one entry per outcome."""
+    g = gain(point)
+    if np.shape(g) != point.shape:
+        raise InvalidInputError(
+            f"gain must return {point.size} numbers for {point.size} outcomes, got {shorten(g)}"
+        )
+    return g
 
 
 def mixture_gap(points: FloatArray, weights: FloatArray, gains: FloatArray) -> float:
@@ -159,7 +181,7 @@ def _bisect(gain: Gain, tol: float, evaluations: int, seeds: FloatArray | None) 
 
 def _side(gain: Gain, mu: float) -> _Side:
     point = np.array([1.0 - mu, mu])
-    return _Side(mu, point, gain(point))
+    return _Side(mu, point, _gain(gain, point))
 
 
 def _old_bracket(sides: list[_Side]) -> tuple[_Side, _Side] | None:
@@ -216,7 +238,7 @@ def _hedge(gain: Gain, n: int, tol: float, limit: int, evaluations: int) -> Fore
         rate = np.sqrt(8 * np.log(n) / (s + 1)) / max(scale, 1e-300)
         log_weights = -rate * (total - total.min())
         points[s] = np.exp(log_weights) / np.exp(log_weights).sum()
-        gains[s] = gain(points[s])
+        gains[s] = _gain(gain, points[s])
         scale = max(scale, float(np.ptp(gains[s])))
         total += gains[s]
         weights = np.full(s + 1, 1.0 / (s + 1))
@@ -238,7 +260,7 @@ def _cutting_planes(
     best: ForecastLottery | None = None
     for count in range(limit):
         point = seeds[count] if count < len(seeds) else game.centre()
-        g = gain(point)
+        g = _gain(gain, point)
         points[count], gains[count] = point, g
         gap = float(g @ point - g.min())
         if best is None or gap < best.gap:

@@ -1,12 +1,14 @@
 """Agents who game a classifier: what it costs you, and what to deploy instead.
 
 A lender, school or platform publishes a yes/no rule; every applicant may move to get a yes. For a
-model you have, :func:`gaming_report` says how much accuracy is lost when people game it, and
+model you have, say what people can change (:class:`Moves` of :class:`Change` and :class:`Switch`);
+:func:`cheapest_moves` says what acceptance costs each of them, :func:`gaming_report` how much
+accuracy is lost when they game it, and
 :func:`rethreshold`, :func:`fit_threshold` and :class:`StrategicLinearClassifier` what to deploy
 instead; where people take named actions (:class:`ManipulationGraph`), :class:`StrategicERM` fits
 the rule that is best after they have moved. If abilities are unknown, pick a rule from a catalogue
 by deploying: :func:`play` :class:`StrategicHalving` if you see :class:`Applicants` first (at most
-log2 n mistakes), :class:`MWMR` or :class:`UnionSamplingClassifier` if you see them afterwards;
+log2 n mistakes), :class:`MWMR` if you see them afterwards;
 :func:`value_of_information` says what seeing more is worth. Other learners, adversaries and exact
 solvers are in :mod:`~counterplay.strategic.lab`.
 """
@@ -15,7 +17,7 @@ from counterplay.core.play import play
 from counterplay.strategic import bounds, instances, lab
 from counterplay.strategic.agents import Agents
 from counterplay.strategic.applicants import Applicants, ApplicantStream
-from counterplay.strategic.boost import UnionSamplingClassifier
+from counterplay.strategic.cheapest import cheapest_moves
 from counterplay.strategic.estimator_class import EstimatorClass
 from counterplay.strategic.gaming import gaming_report
 from counterplay.strategic.graphs.graph_game import GraphApplicants
@@ -25,6 +27,7 @@ from counterplay.strategic.graphs.strategic_erm import StrategicERM
 from counterplay.strategic.halving import StrategicHalving
 from counterplay.strategic.linear_class import LinearClass
 from counterplay.strategic.linear_classifier import StrategicLinearClassifier
+from counterplay.strategic.moves import Change, Moves, Switch
 from counterplay.strategic.mwmr import MWMR
 from counterplay.strategic.rethreshold import fit_threshold, rethreshold
 from counterplay.strategic.value_of_information import value_of_information
@@ -35,15 +38,18 @@ __all__ = [
     "Agents",
     "ApplicantStream",
     "Applicants",
+    "Change",
     "EstimatorClass",
     "GraphApplicants",
     "LinearClass",
     "ManipulationGraph",
+    "Moves",
     "StrategicERM",
     "StrategicHalving",
     "StrategicLinearClassifier",
-    "UnionSamplingClassifier",
+    "Switch",
     "bounds",
+    "cheapest_moves",
     "fit_threshold",
     "gaming_report",
     "instances",

@@ -28,6 +28,8 @@ from counterplay.core.validation import (
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.agents import check_radius
 from counterplay.strategic.features import LARGEST
+from counterplay.strategic.moves import Moves
+from counterplay.strategic.moves_report import moves_report
 from counterplay.strategic.reach import BinaryModel, Reach, reach_of
 from counterplay.tables.cells import shown
 from counterplay.tables.table import check_groups
@@ -244,16 +246,21 @@ def gaming_report(
     model: Any,
     X: Any,
     y: Any,
-    radius: ArrayLike | None = None,
+    moves: Any = None,
     *,
+    budget: Any = None,
+    radius: ArrayLike | None = None,
     positive: Any = None,
     norm: float = 2,
     costs: Any = None,
     ability: ArrayLike | None = None,
     pool: Any = None,
     lipschitz: float | None = None,
+    value: Any = None,
+    sample_weight: Any = None,
+    groups: Any = None,
     confidence: float = 0.95,
-) -> GamingReport:
+) -> Any:
     """Report what happens to a fitted binary classifier when applicants game it.
 
     Use it before deployment: the model may be perfect on past data and useless once people know it.
@@ -268,9 +275,18 @@ def gaming_report(
         values, are held fixed, and the summary says so.
     y:
         Their true labels.
+    moves:
+        What people can change and what it costs them. With :class:`Moves` the result is a report
+        per ``budget``, exact for linear models behind column-wise steps and for tree ensembles,
+        on frames with words and missing values. Without it people move in a norm ball around
+        numeric columns; numbers in this place are its radii.
+    budget:
+        What one person can spend on ``moves``: a number or several. Default: the budget of
+        ``moves``, else 0, 0.25, 0.5 and 1.
     radius:
-        Efforts to report on; 0 means that nobody moves. Default: 0, 0.25, 0.5, 1 and 2 standard
-        deviations of the columns of ``X``. Otherwise in the units of ``X``, or of ``costs``.
+        Only for the ball: efforts to report on; 0 means that nobody moves. Default: 0, 0.25, 0.5,
+        1 and 2 standard deviations of the columns of ``X``. Otherwise in the units of ``X``, or of
+        ``costs``.
     positive:
         The class people want; may be left out when the labels are 0 and 1 or True and False.
     norm:
@@ -284,14 +300,21 @@ def gaming_report(
         Points that may be copied by the search for moves (models without formula).
     lipschitz:
         For models without a certificate: bound on the slope of ``decision_function``.
+    value:
+        Only with ``moves``: what decisions are worth, ``[[tn, fp], [fn, tp]]`` per person.
+    sample_weight:
+        Only with ``moves``: weight of each person, in every mean.
+    groups:
+        Only with ``moves``: group of each person, for the gaps in burden and acceptance.
     confidence:
         Level of the sampling intervals.
 
     Notes
     -----
-    Exact for linear models and decision trees, also in pipelines with scalers; otherwise certified
-    from below and above, see :func:`acceptance_distance`. With growing radius nobody who was
-    accepted is rejected, so false positives never decrease and false negatives never increase.
+    The ball is exact for linear models and decision trees, also in pipelines with scalers;
+    otherwise certified from below and above, see :func:`acceptance_distance`. With growing radius
+    or budget nobody who was accepted is rejected, so false positives never decrease and false
+    negatives never increase.
 
     Examples
     --------
@@ -304,7 +327,40 @@ def gaming_report(
     >>> report = gaming_report(model, X, y, radius=[0.0, 2.0], costs=1 / X.std(axis=0))
     >>> report.to_frame()["accuracy"].round(3).tolist()
     [0.988, 0.842]
+
+    What a frame really allows, in its own words:
+
+    >>> import pandas as pd
+    >>> from counterplay.strategic import Change, Moves
+    >>> people = pd.DataFrame({"late": [0.0, 1.0, 3.0, 4.0], "age": [30.0, 50.0, 40.0, 20.0]})
+    >>> model = LogisticRegression().fit(people, [1, 1, 0, 0])
+    >>> moves = Moves({"late": Change("down", step=1, cost=2.0, per="unit", low=0)})
+    >>> report = gaming_report(model, people, [1, 1, 0, 0], moves, budget=[0, 2, 8])
+    >>> report.to_frame()["accuracy"].tolist()
+    [1.0, 0.75, 0.5]
     """
+    if isinstance(moves, Moves):
+        _only_without(radius=radius, costs=costs, ability=ability, pool=pool, lipschitz=lipschitz)
+        return moves_report(
+            model,
+            X,
+            y,
+            moves,
+            budget=budget,
+            positive=positive,
+            value=value,
+            sample_weight=sample_weight,
+            groups=groups,
+            confidence=confidence,
+        )
+    for name, item in (("budget", budget), ("value", value), ("groups", groups)):
+        if item is not None:
+            raise InvalidInputError(f"{name} needs moves=: say what people can change")
+    if sample_weight is not None:
+        raise InvalidInputError("sample_weight needs moves=: say what people can change")
+    if moves is not None and radius is not None:
+        raise InvalidInputError("give radius once")
+    radius = moves if radius is None else radius
     people = BinaryModel(model, positive, X, y)
     if radius is None and costs is not None:
         raise InvalidInputError("give radius too: it is in the units of costs")
@@ -330,6 +386,13 @@ def gaming_report(
         held=tuple(held[:8] + ([f"{len(held) - 8} more"] if len(held) > 8 else [])),
         index=people.index,
     )
+
+
+def _only_without(**given: Any) -> None:
+    """Refuse arguments of the ball beside moves."""
+    for name, item in given.items():
+        if item is not None:
+            raise InvalidInputError(f"{name} belongs to the ball; moves say what things cost")
 
 
 DEFAULT_RADII = (0.0, 0.25, 0.5, 1.0, 2.0)

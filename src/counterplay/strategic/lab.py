@@ -7,7 +7,7 @@ receive (transcripts, reports, fits), and the settings themselves.
 
 from counterplay.core.setting import Setting
 from counterplay.strategic.applicants import EmpiricalPopulation, ObliviousGame, Population
-from counterplay.strategic.boost import ConfidenceBoost, SamplePlan
+from counterplay.strategic.boost import ConfidenceBoost, SamplePlan, UnionSamplingClassifier
 from counterplay.strategic.box_classes import BoxClass, RuleSetClass, ThresholdClass
 from counterplay.strategic.classes import DistanceTableClass, HypothesisClass
 from counterplay.strategic.elimination import DeltaOnlyElimination, SequentialElimination
@@ -160,6 +160,7 @@ __all__ = [
     "TabulatedClass",
     "ThresholdClass",
     "UnionPredictor",
+    "UnionSamplingClassifier",
     "UnionSamplingLearner",
     "UnknownGraphFit",
     "UnknownGraphOnline",

@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from counterplay.core.validation import IntArray
+from counterplay.core.validation import BoolArray, IntArray
 from counterplay.errors import InvalidInputError
-from counterplay.tables.cells import first_missing, listed, shown
+from counterplay.tables.cells import first_missing, is_missing, listed, shown
 
 MOST_CLASSES = 1000
 
@@ -167,6 +167,36 @@ def label_values(y: Any, what: str = "y") -> NDArray[Any]:
     if missing is not None:
         raise InvalidInputError(f"{what} has no label in row {missing}; drop such rows first")
     return np.array([_plain(value, what) for value in values.tolist()], dtype=object)
+
+
+def cast_labels(y: Any, what: str = "y") -> tuple[NDArray[Any], BoolArray]:
+    """Return labels as plain values, each read alone, and which of them are labels.
+
+    A missing or strange label is marked, not raised: it concerns its own row only.
+
+    Examples
+    --------
+    >>> values, known = cast_labels([0, 1.0, None, "spam"])
+    >>> values[known].tolist(), known.tolist()
+    ([0, 1, 'spam'], [True, True, False, True])
+    """
+    if isinstance(y, str | bytes | dict | set | frozenset) or y is None or callable(y):
+        raise InvalidInputError(f"{what} must be one label per row, got {shown(y)}")
+    if isinstance(y, pd.DataFrame) and y.shape[1] == 1:
+        y = y.iloc[:, 0]
+    try:
+        cells = (y if isinstance(y, pd.Series) else pd.Series(_flat(y, what))).tolist()
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{what} must be one label per row: {shown(error)}") from None
+    values = np.empty(len(cells), dtype=object)
+    known = np.ones(len(cells), dtype=bool)
+    for i, cell in enumerate(cells):
+        try:
+            values[i] = None if is_missing(cell) else _plain(cell, what)
+        except InvalidInputError:
+            values[i] = None
+        known[i] = values[i] is not None
+    return values, known
 
 
 def as_labels(classes: Sequence[Any]) -> NDArray[Any]:

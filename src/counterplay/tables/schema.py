@@ -81,8 +81,8 @@ class Schema:
             raise InvalidInputError(f"dtype must be float64 or float32, got {shown(self.dtype)}")
         if (self.container == "table") != bool(self.columns):
             raise InvalidInputError("a schema has columns exactly when it describes a table")
-        names = [column.name for column in self.columns]
-        if len(set(names)) < len(names):
+        names = [unicodedata.normalize("NFC", column.name) for column in self.columns]
+        if len(set(names)) < len(names):  # an encoded row would depend on their order
             twice = [name for name, count in Counter(names).items() if count > 1]
             raise InvalidInputError(f"the schema names {listed(twice)} more than once")
 
@@ -185,6 +185,8 @@ class Schema:
 
         Columns are matched by name; a missing one is an error, because no row could be cast.
         """
+        if self.container == "texts" and _is_list(X):
+            return self._cast_texts(X, what)
         table = Table.of(X, what=what)
         if self.container == "table" and table.container == "matrix" and not table.is_sparse:
             table = Table.of(pd.DataFrame(table.rows), what=what)
@@ -218,6 +220,20 @@ class Schema:
             table.index[kept],
         )
 
+    def _cast_texts(self, X: Any, what: str) -> Cast:
+        """Cast texts one by one; what is no text is rejected."""
+        values = list(X)
+        if not values:
+            raise InvalidInputError(f"{what} has no rows")
+        bad = [not isinstance(value, str) for value in values]
+        rejected = tuple(
+            Rejected(i, "text", shown(values[i], 200)) for i in np.flatnonzero(bad).tolist()
+        )
+        kept = np.flatnonzero(~np.array(bad))
+        index = X.index if isinstance(X, pd.Series) else pd.RangeIndex(len(values))
+        texts = _texts([values[i] for i in kept.tolist()])
+        return Cast(self, kept, rejected, {"text": texts}, index[kept])
+
     def _cast_numbers(self, table: Table) -> Cast:
         """Cast a matrix or array: the width and the type of the schema."""
         if tuple(table.rows.shape[1:]) != self.shape:
@@ -228,6 +244,10 @@ class Schema:
         rows = table.rows.astype(np.dtype(self.dtype))
         if table.is_sparse:
             rows.sum_duplicates()
+            rows.eliminate_zeros()
+        cells = rows.data if table.is_sparse else rows
+        cells += 0.0  # no negative zero
+        cells[np.isnan(cells)] = np.nan  # one payload for every NaN
         return Cast(self, np.arange(len(table)), (), {"rows": rows}, table.index)
 
 
@@ -281,7 +301,8 @@ class Cast:
         """Raise for the first row that does not fit: it is the user's own."""
         if self.rejected:
             first = self.rejected[0]
-            kind = next(c.kind for c in self.schema.columns if c.name == first.column)
+            kinds = {column.name: column.kind for column in self.schema.columns}
+            kind = kinds.get(first.column, "text")
             raise InvalidInputError(
                 f"column {shown(first.column, 40)} of {what} {first.row} is "
                 f"{shown_text(first.value)}, the schema says {kind}"
@@ -316,6 +337,15 @@ class Cast:
         frame = pd.DataFrame(columns)
         frame.index = self.index[places]
         return frame
+
+
+def _is_list(X: Any) -> bool:
+    flat = isinstance(X, pd.Series) or (isinstance(X, np.ndarray) and X.ndim == 1)
+    return flat or (isinstance(X, list | tuple) and not any(_is_row(value) for value in X))
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, list | tuple | np.ndarray)
 
 
 def shown_text(text: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.poisoning.dyadic import (
     Candidate,
@@ -19,6 +20,7 @@ from counterplay.poisoning.dyadic import (
 from counterplay.poisoning.model import Attacker, LabelledSet, LinearTarget, Points, Target
 
 
+@checked
 class DyadicPathAttacker(Attacker):
     """Steers the dyadic search to a coarse direction and squeezes the offset there.
 

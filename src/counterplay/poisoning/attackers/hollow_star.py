@@ -8,11 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import check_labels01
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning.model import Attacker, LabelledSet, Points, Target, as_points
 
 
+@checked
 class HollowStarAttacker(Attacker):
     """Leaves a proper learner only two hypotheses, which differ at x0.
 

@@ -6,20 +6,20 @@ proof of safety when it fails. Source: docs/theory/10-poisoning.md, "Setting".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, IntArray, check_int, check_real
 from counterplay.errors import InvalidInputError
-from counterplay.poisoning.model import Attacker, LabelledSet, Points, Target, fresh
+from counterplay.poisoning.model import Attacker, LabelledSet, Points, Target, check_learner, fresh
 
 _STEPS = (1.001, 1.2, 1.5, 2.0)
 
 
+@checked
 class AcrossBoundaryAttacker(Attacker):
     """Adds points just across the target's boundary, next to x0.
 
@@ -57,12 +57,14 @@ class AcrossBoundaryAttacker(Attacker):
             other = S.X[np.asarray(h_star(S.X)).astype(int) != truth]
             if len(other) == 0:
                 return LabelledSet.empty(S.X)
-            crossing = _crossing(h_star, point, truth, other[_nearest(other, point)[0]], depth=8)
+            crossing = crossing_towards(
+                h_star, point, truth, other[nearest(other, point)[0]], depth=8
+            )
         count = 1 if budget is None else budget
         steps = (self.step,) if self.learner is None else (self.step, *_STEPS)
         poison = LabelledSet.empty(S.X)
         for step in steps:
-            rows = _beyond(point, crossing, step, count)
+            rows = beyond(point, crossing, step, count)
             rows = rows[np.asarray(h_star(rows)).astype(int) != truth]
             if len(rows):
                 poison = LabelledSet(rows, np.full(len(rows), 1 - truth))
@@ -86,7 +88,7 @@ def _linear_crossing(h_star: Any, point: FloatArray) -> FloatArray | None:
     return crossing
 
 
-def _crossing(
+def crossing_towards(
     teacher: Any, point: NDArray[Any], truth: Any, end: NDArray[Any], depth: int
 ) -> NDArray[Any]:
     """First point towards ``end`` with another label, among 32 points, ``depth`` times refined."""
@@ -100,18 +102,19 @@ def _crossing(
     return crossing
 
 
-def _beyond(point: NDArray[Any], crossing: NDArray[Any], step: float, count: int) -> NDArray[Any]:
+def beyond(point: NDArray[Any], crossing: NDArray[Any], step: float, count: int) -> NDArray[Any]:
     """Rows behind the crossing, the first one ``step`` times as far away as it."""
     stretch = step * (1 + 0.02 * np.arange(count))
     rows: NDArray[Any] = point + stretch[:, None] * (crossing - point)
     return rows
 
 
-def _nearest(rows: NDArray[Any], point: NDArray[Any]) -> IntArray:
+def nearest(rows: NDArray[Any], point: NDArray[Any]) -> IntArray:
     """Positions of the rows, the nearest first."""
     return np.argsort(np.linalg.norm(rows - point, axis=1), kind="stable")
 
 
+@checked
 class PoolGreedyAttacker(Attacker):
     """Adds true examples from a pool: the nearest of the other class first, then greedily.
 
@@ -146,7 +149,7 @@ class PoolGreedyAttacker(Attacker):
         n_candidates: int = 5,
         max_rows: int = 10,
     ) -> None:
-        self.learner = learner
+        self.learner = check_learner(learner)
         self.pool = LabelledSet(np.asarray(X_pool, dtype=np.float64), np.asarray(y_pool))
         self.n_candidates = check_int(n_candidates, "n_candidates", low=1)
         self.max_rows = check_int(max_rows, "max_rows", low=1)
@@ -172,7 +175,7 @@ class PoolGreedyAttacker(Attacker):
         other = np.flatnonzero(agree & (self.pool.y != truth))
         if other.size == 0:
             return LabelledSet.empty(S.X)
-        near = other[_nearest(self.pool.X[other], point)]
+        near = other[nearest(self.pool.X[other], point)]
         chosen: list[int] = []
         for _ in range(self.max_rows if budget is None else min(budget, self.max_rows)):
             left = [int(i) for i in near if int(i) not in chosen][: self.n_candidates]
@@ -196,73 +199,3 @@ class PoolGreedyAttacker(Attacker):
             value = float(np.asarray(model.predict_proba(point))[0, -1] - 0.5)
         confidence = value if truth == 1 else -value
         return -1.0 - abs(confidence) if flipped else abs(confidence)
-
-
-@dataclass(frozen=True)
-class PipelineAttack:
-    """Both kinds of attack on a pipeline with any labels, each confirmed by a refit.
-
-    Tries steps across the teacher's boundary, towards the nearest training rows of other classes,
-    then true rows of other classes from a pool; the first success is returned.
-
-    Parameters
-    ----------
-    pipeline:
-        Any scikit-learn classifier.
-    teacher:
-        Function on rows that says what is correct.
-    X:
-        Training rows.
-    y:
-        Their labels.
-    pool:
-        True rows that may be added.
-    pool_labels:
-        Their labels.
-    budget:
-        Rows that may be added.
-    n_nearest:
-        Rows of other classes to go for.
-    """
-
-    pipeline: Any
-    teacher: Any
-    X: NDArray[Any]
-    y: NDArray[Any]
-    pool: NDArray[Any]
-    pool_labels: NDArray[Any]
-    budget: int
-    n_nearest: int = 3
-
-    def __call__(self, x0: NDArray[Any], truth: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """Rows and labels that make the refitted pipeline wrong at ``x0``; None if none did."""
-        for rows, labels in self._proposals(x0, truth):
-            both = np.vstack([self.X, rows]), np.concatenate([self.y, labels])
-            try:
-                model = fresh(self.pipeline).fit(*both)
-            except ValueError:
-                continue
-            if np.asarray(model.predict(x0[None]))[0] != truth:
-                return rows, labels
-        return None
-
-    def _proposals(
-        self, x0: NDArray[Any], truth: Any
-    ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        other = self.X[self.y != truth]
-        ends = other[_nearest(other, x0)[: self.n_nearest]]
-        crossings = [_crossing(self.teacher, x0, truth, end, depth=3) for end in ends]
-        for step in _STEPS:
-            for crossing in crossings:
-                rows = _beyond(x0, crossing, step, self.budget)
-                labels = np.asarray(self.teacher(rows))
-                clean = labels != truth
-                if clean.any():
-                    yield rows[clean], labels[clean]
-        pool = self.pool[self.pool_labels != truth]
-        near = pool[_nearest(pool, x0)[: max(self.n_nearest, self.budget)]]
-        if len(near):
-            labels = np.asarray(self.teacher(near))
-            yield near[: self.budget], labels[: self.budget]
-            for row, label in zip(near, labels):
-                yield np.repeat(row[None], self.budget, axis=0), np.repeat(label, self.budget)

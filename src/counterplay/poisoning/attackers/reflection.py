@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, check_choice, check_float_array, check_real
 from counterplay.poisoning.chain import Chain
 from counterplay.poisoning.errors import NotCleanError
@@ -32,6 +33,7 @@ def reflect_through_axis(X: ArrayLike, x0: ArrayLike) -> FloatArray:
     return reflected
 
 
+@checked
 class SphereReflectionAttacker(Attacker):
     """Beats every learner for half-spaces in three dimensions (two tangent circles).
 
@@ -65,6 +67,7 @@ class SphereReflectionAttacker(Attacker):
         return LabelledSet(reflect_through_axis(S.X, x0), 1 - S.y)
 
 
+@checked
 class ChainReflectionAttacker(Attacker):
     """Beats every learner for half-planes, on the convex chain.
 
@@ -102,6 +105,7 @@ class ChainReflectionAttacker(Attacker):
         """The check is made in local coordinates by the attack itself."""
 
 
+@checked
 class MarginReflectionAttacker(Attacker):
     """Beats every learner under a margin in high dimension.
 
@@ -164,6 +168,7 @@ class MarginReflectionAttacker(Attacker):
         return LabelledSet(poison, 1 - S.y[on_sphere])
 
 
+@checked
 class CircleReflectionAttacker(Attacker):
     """Beats every learner with at most t points: mirrors the few rows on x0's circle.
 

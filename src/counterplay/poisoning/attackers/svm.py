@@ -8,12 +8,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.poisoning.hard_margin import shortest_difference
 from counterplay.poisoning.hulls import hull_points
 from counterplay.poisoning.model import Attacker, LabelledSet, LinearTarget, Points, Target
 
 
+@checked
 class OnePointSVMAttacker(Attacker):
     """One clean point that breaks the hard-margin SVM on the half-sphere construction.
 
@@ -50,6 +52,7 @@ class OnePointSVMAttacker(Attacker):
         return LabelledSet(poison[None], [0])
 
 
+@checked
 class SqueezePairAttacker(Attacker):
     """Forces the SVM through a point of the target boundary with a normal of the attacker's choice.
 

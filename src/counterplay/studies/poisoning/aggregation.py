@@ -50,7 +50,7 @@ def _one(data: tuple[Any, ...], d: int, salt: str) -> tuple[FloatArray, FloatArr
     """Curves of the vote and the run-off, mean by the loose rule, number of radii below loose."""
     X_train, X_test, y_train, y_test = data
     tree = DecisionTreeClassifier(min_samples_leaf=2, random_state=0)  # leaves that hesitate
-    guard = PartitionClassifier(tree, BLOCKS, spread=d, salt=salt).fit(X_train, y_train)
+    guard = PartitionClassifier(tree, BLOCKS, spread=d, key=salt).fit(X_train, y_train)
     vote = guard.certified_accuracy(X_test, y_test)
     final = guard.set_params(aggregation="runoff").certified_accuracy(X_test, y_test)
     loose = partition_radius(guard.vote(X_test)) // d  # d touched models, each taken at its worst

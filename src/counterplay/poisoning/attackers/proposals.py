@@ -1,0 +1,226 @@
+"""What an attacker tries against one decision of a pipeline: rows to add, each followed by a refit.
+
+Proposals come in a fixed order and later ones depend on earlier ones only, so that more effort or
+more budget never finds less. Source: docs/theory/21-sources.md, "Attack estimates".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from counterplay.core.validation import FloatArray, IntArray
+from counterplay.poisoning.training_rows import Rows, block_labels, positions_of
+
+Attack = Literal["true_rows", "wrong_label"]
+_NEAREST, _WIDTH = 4, 6
+_COPIES = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """A pipeline, its training rows, and the pool of true rows an attacker may add.
+
+    Parameters
+    ----------
+    pipeline
+        The pipeline; refitted with every poison.
+    rows
+        All rows: training, pool and test.
+    labels
+        Their labels.
+    train
+        Positions of the training rows.
+    pool
+        Positions of the rows that may be added with their own labels.
+    features
+        Numbers in which the nearest rows are looked for, one line per row.
+    budget
+        Most rows that are added.
+    effort
+        Most refits per decision and kind of attack.
+    """
+
+    pipeline: Any
+    rows: Rows
+    labels: NDArray[Any]
+    train: IntArray
+    pool: IntArray
+    features: Any
+    budget: int
+    effort: int
+
+    def fit(self, added: IntArray, labels: NDArray[Any]) -> Any:
+        """Fit the pipeline on the training rows and the added ones; None if that raises."""
+        places = np.concatenate([self.train, added])
+        given = np.concatenate([self.labels[self.train], labels])
+        try:
+            return seeded(self.pipeline).fit(self.rows.take(places), block_labels(given))
+        except Exception:  # a pipeline that cannot be refitted is not flipped by this poison
+            return None
+
+    def attack(self, row: int, model: Any, attacks: tuple[Attack, ...]) -> Outcome:
+        """Try all proposals against one decision of the unpoisoned model."""
+        found = Outcome(self.budget)
+        found.note(0, margin(model, self.rows.take([row]), self.labels[row]), (), ())
+        kinds: dict[str, Callable[[int, Any], Proposals]] = {
+            "true_rows": self._true_rows,
+            "wrong_label": self._wrong_labels,
+        }
+        for kind in attacks:
+            proposals = kinds[kind](row, model)
+            answer: float | None = None
+            for _ in range(self.effort):
+                if found.done:
+                    return found
+                try:
+                    added, labels = (
+                        proposals.send(answer) if answer is not None else next(proposals)
+                    )
+                except StopIteration:
+                    break
+                again = self.fit(added, labels)
+                answer = np.inf
+                if again is not None:
+                    answer = margin(again, self.rows.take([row]), self.labels[row])
+                found.note(len(added), answer, tuple(added.tolist()), tuple(labels.tolist()))
+        return found
+
+    def _true_rows(self, row: int, model: Any) -> Proposals:
+        """Nearest rows of other classes, alone and in copies, then the best ones together."""
+        other = self.pool[np.array([self.labels[i] != self.labels[row] for i in self.pool], bool)]
+        if not len(other):
+            return
+        near = other[np.argsort(distances(self.features, row, other), kind="stable")]
+        for place in near[:_NEAREST]:
+            for copies in dict.fromkeys((1, self.budget)):
+                yield self._true(np.repeat(place, copies))
+        chosen: list[int] = []
+        while len(chosen) < self.budget:
+            left = [int(i) for i in near if int(i) not in chosen][:_WIDTH]
+            if not left:
+                return
+            values = []
+            for i in left:
+                values.append((yield self._true(np.array([*chosen, i]))))
+            chosen.append(left[int(np.argmin(values))])
+
+    def _true(self, places: IntArray) -> _Proposal:
+        return places.astype(np.int64), self.labels[places]
+
+    def _wrong_labels(self, row: int, model: Any) -> Proposals:
+        """Copies of the test row itself with the label of its strongest rival."""
+        rival = strongest_rival(model, self.rows.take([row]), self.labels[row])
+        if rival is None:
+            return
+        for copies in sorted({min(c, self.budget) for c in (*_COPIES, self.budget)}):
+            labels = np.empty(copies, dtype=object)
+            labels[:] = [rival] * copies
+            yield np.repeat(np.int64(row), copies), labels
+
+
+_Proposal = tuple[IntArray, NDArray[Any]]
+Proposals = Generator[_Proposal, float, None]
+
+
+@dataclass
+class Outcome:
+    """Smallest margin reached with at most so many added rows, and the rows that reach it."""
+
+    budget: int
+    best: list[float] = field(default_factory=list)
+    poison: list[tuple[tuple[int, ...], tuple[Any, ...]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.best = [np.inf] * (self.budget + 1)
+        self.poison = [((), ())] * (self.budget + 1)
+
+    def note(
+        self, size: int, value: float, places: tuple[int, ...], labels: tuple[Any, ...]
+    ) -> None:
+        """Remember a margin that ``size`` added rows reach."""
+        for t in range(size, self.budget + 1):
+            if value < self.best[t]:
+                self.best[t] = value
+                self.poison[t] = (places, labels)
+
+    @property
+    def done(self) -> bool:
+        """Whether one row is enough, or none."""
+        return self.best[min(1, self.budget)] < 0
+
+
+def margin(model: Any, row: Any, truth: Any) -> float:
+    """How sure the model is of the truth; negative exactly where its answer is another."""
+    try:
+        wrong = positions_of(model.predict(row), block_labels(np.array([truth], object)))[0] < 0
+        value = _confidence(model, row, truth)
+    except Exception:  # a model that cannot answer is not flipped
+        return np.inf
+    return -1.0 - abs(value) if wrong else abs(value)
+
+
+def _confidence(model: Any, row: Any, truth: Any) -> float:
+    scores = _scores(model, row)
+    if scores is None:
+        return 0.0
+    place = int(
+        positions_of(block_labels(np.array([truth], object)), np.asarray(model.classes_))[0]
+    )
+    if place < 0 or len(scores) < 2:
+        return 0.0
+    value = float(scores[place] - np.delete(scores, place).max())
+    return value if np.isfinite(value) else 0.0
+
+
+def _scores(model: Any, row: Any) -> FloatArray | None:
+    """One score per class, or None."""
+    for name in ("decision_function", "predict_proba"):
+        if hasattr(model, name) and hasattr(model, "classes_"):
+            values = np.ravel(np.asarray(getattr(model, name)(row), dtype=np.float64))
+            if len(values) == 1 and len(model.classes_) == 2:
+                values = np.array([-values[0], values[0]])
+            if len(values) == len(model.classes_):
+                return values
+    return None
+
+
+def strongest_rival(model: Any, row: Any, truth: Any) -> Any:
+    """The class that the model finds most likely after the truth; None if there is none."""
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return None
+    try:
+        scores = _scores(model, row)
+    except Exception:
+        scores = None
+    order = np.arange(len(classes)) if scores is None else np.argsort(-scores, kind="stable")
+    names = np.asarray(classes).tolist()
+    return next((names[i] for i in order.tolist() if names[i] != truth), None)
+
+
+def distances(features: Any, row: int, others: IntArray) -> FloatArray:
+    """Euclidean distances of a row to others; sparse features stay sparse."""
+    from sklearn.metrics import pairwise_distances
+
+    own = features[[row]]
+    result: FloatArray = pairwise_distances(own, features[others])[0]
+    return result
+
+
+def seeded(pipeline: Any) -> Any:
+    """A copy whose unset seeds are 0, so that a refit differs by its rows only."""
+    copy = clone(pipeline)
+    if hasattr(copy, "get_params"):
+        unset = {
+            name: 0
+            for name, value in copy.get_params().items()
+            if name.split("__")[-1] == "random_state" and value is None
+        }
+        copy.set_params(**unset)
+    return copy

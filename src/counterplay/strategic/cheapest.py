@@ -1,0 +1,401 @@
+"""The cheapest move that makes a model say yes, for every person of a table.
+
+Exact for linear models and scorecards behind column-wise preprocessing and for trees, forests and
+boosted trees; for other models a search gives a move that works, and nothing is claimed from
+below. Every destination is checked with the model's own ``predict``.
+
+Source: "Cheapest moves", see docs/theory/20-moves.md.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from counterplay.core.report import Report
+from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_positive_int
+from counterplay.errors import AssumptionWarning, CounterplayError, InvalidInputError
+from counterplay.strategic.additive import (
+    cheapest_additive,
+    destinations,
+    fold,
+    keep_changes,
+)
+from counterplay.strategic.fold import Asked, OpenModel, open_model
+from counterplay.strategic.move_blocks import NumberBlock
+from counterplay.strategic.move_search import search_moves
+from counterplay.strategic.moves import Moves, as_floats, check_budget, frame_of
+from counterplay.strategic.tree_cells import Cells, build_cells, price_cells
+from counterplay.strategic.tree_search import search_people, values_at
+from counterplay.tables.cells import shown
+from counterplay.tables.reading import as_narwhals
+
+CHUNK = 1000  # people whose prices of cells are held at once
+TIE = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class MovePlan(Report):
+    """The cheapest accepted move of every person, with certified bounds on its price.
+
+    Made by `cheapest_moves`.
+
+    Parameters
+    ----------
+    lower
+        Certified lower bounds on the price; 0 for who is accepted already.
+    upper
+        Price of ``destination``; like ``lower`` infinite for who provably has no move (within the
+        budget).
+    exact
+        Whether the bounds agree, per person.
+    destination
+        Where everybody goes, in the container, types and index of the data; who has no move stays.
+    method
+        How it was found.
+    moves
+        What people could do.
+    people
+        The data, as a frame.
+    goals
+        The destinations, as a frame.
+    wanted
+        The class people want.
+    budget
+        Largest price that was looked at.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    exact: BoolArray
+    destination: Any
+    method: str
+    moves: Moves = field(repr=False)
+    people: pd.DataFrame = field(repr=False)
+    goals: pd.DataFrame = field(repr=False)
+    wanted: Any = None
+    budget: float = np.inf
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per person: bounds, exactness, number of columns changed."""
+        return pd.DataFrame(
+            {
+                "lower": self.lower,
+                "upper": self.upper,
+                "exact": self.exact,
+                "changed": self._changed().sum(axis=1),
+            },
+            index=self.people.index,
+        )
+
+    def changes(self) -> pd.DataFrame:
+        """Return one row per changed cell: person, column, before, after, price."""
+        changed = self._changed()
+        rows = []
+        for j, name in enumerate(self.moves.columns):
+            for i in np.flatnonzero(changed[:, j]).tolist():
+                before, after = self.people[name].iloc[i], self.goals[name].iloc[i]
+                rows.append((i, self.people.index[i], name, before, after, self._price(name, i)))
+        frame = pd.DataFrame(rows, columns=["row", "person", "column", "before", "after", "price"])
+        return frame.sort_values("row", kind="stable").drop(columns="row").reset_index(drop=True)
+
+    def advice(self, row: Any) -> str:
+        """Say in one line what the person with this index should do.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from counterplay.strategic.moves import Change
+        >>> people = pd.DataFrame({"late": [0.0, 1.0, 4.0, 5.0]}, index=["ann", "bob", "cy", "di"])
+        >>> model = LogisticRegression().fit(people, [1, 1, 0, 0])
+        >>> moves = Moves({"late": Change("down", step=1, cost=2.0, per="unit", low=0)})
+        >>> cheapest_moves(model, people, moves).advice("di")
+        "'late' 5.0 -> 2.0 (6): 6 in total"
+        """
+        places = np.flatnonzero(self.people.index == row)
+        if not places.size:
+            raise InvalidInputError(f"there is no row {shown(row)}")
+        i = int(places[0])
+        if self.upper[i] == 0:
+            return "is accepted already"
+        if np.isinf(self.upper[i]):
+            return "has no move within the budget" if self.exact[i] else "no move was found"
+        parts = [
+            f"{shown(name, 40)} {shown(self.people[name].iloc[i], 30)} -> "
+            f"{shown(self.goals[name].iloc[i], 30)} ({self._price(name, i):.6g})"
+            for j, name in enumerate(self.moves.columns)
+            if self._changed()[i, j]
+        ]
+        return f"{', '.join(parts)}: {self.upper[i]:.6g} in total"
+
+    def summary(self) -> str:
+        """Return the plan in a few lines."""
+        n = self.upper.size
+        rejected = self.upper > 0
+        able = rejected & np.isfinite(self.upper)
+        within = "" if np.isinf(self.budget) else f" within a budget of {self.budget:g}"
+        lines = [
+            f"Cheapest moves to {shown(self.wanted, 40)}: {n} people, {self.method}",
+            f"  {self.moves.units}; prices combine as {self.moves.combine}; "
+            f"{len(self.moves.columns)} columns can move",
+            f"  exact for {int(self.exact.sum())} of {n} people",
+            f"  {int(rejected.sum())} are rejected, {int(able.sum())} of them can be accepted"
+            f"{within}",
+        ]
+        if able.any():
+            q = np.quantile(self.upper[able], [0.25, 0.5, 0.75])
+            lines.append(f"  their prices: quartiles {q[0]:.3g}, {q[1]:.3g}, {q[2]:.3g}")
+        return "\n".join(lines)
+
+    def _changed(self) -> BoolArray:
+        columns = []
+        for name in self.moves.columns:
+            a, b = self.people[name].tolist(), self.goals[name].tolist()
+            columns.append(
+                np.array([not (u is v or u == v or (_nan(u) and _nan(v))) for u, v in zip(a, b)])
+            )
+        return np.column_stack(columns)
+
+    def _price(self, name: Any, i: int) -> float:
+        block = self.moves.blocks[name]
+        a, b = self.people[name].iloc[[i]], self.goals[name].iloc[[i]]
+        if isinstance(block, NumberBlock):
+            return float(
+                block.price(as_floats(a.to_numpy(), name), as_floats(b.to_numpy(), name))[0]
+            )
+        return float(block.price(np.array(a.tolist(), object), np.array(b.tolist(), object))[0])
+
+
+def _nan(value: Any) -> bool:
+    return bool(pd.isna(value)) if np.ndim(value) == 0 else False
+
+
+def cheapest_moves(
+    model: Any,
+    X: Any,
+    moves: Moves,
+    *,
+    positive: Any = None,
+    budget: float | None = None,
+    nodes: int = 20_000,
+) -> MovePlan:
+    """Return the cheapest move of every person that makes a fitted model accept her.
+
+    Use it to see what a decision asks of people, to advise one of them, or as the input of
+    `gaming_report`: what happens when everybody takes the advice.
+
+    Parameters
+    ----------
+    model
+        Fitted classifier with two classes, in any pipeline, threshold, calibration or search
+        wrapper.
+    X
+        The people: a frame with the columns of the model in any order, or an array if the model
+        was fitted on one.
+    moves
+        What people can change, and what it costs.
+    positive
+        The class people want; may be left out if the classes are 0/1 or False/True.
+    budget
+        Largest price of interest; default: that of ``moves``, else no limit.
+    nodes
+        Most boxes opened per person against tree ensembles; where that does not suffice the
+        bounds are certified, but differ.
+
+    Notes
+    -----
+    Guarantee: ``lower <= cheapest price <= upper``, and ``upper`` is the price of a destination
+    that the model itself accepts. Exact (both equal, up to 1e-9) for linear scores behind
+    column-wise steps, see proposition 20.A, and for trees and their ensembles once the search is
+    closed, see proposition 20.B. Columns on which a linear score is neither affine nor stepped are
+    moved on the grid of values that were seen; the method says so.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from counterplay.strategic.moves import Change
+    >>> people = pd.DataFrame({"late": [0.0, 1.0, 3.0, 4.0], "age": [30.0, 50.0, 40.0, 20.0]})
+    >>> model = LogisticRegression().fit(people, [1, 1, 0, 0])
+    >>> moves = Moves({"late": Change("down", step=1, cost=2.0, per="unit", low=0)})
+    >>> plan = cheapest_moves(model, people, moves)
+    >>> plan.upper.tolist(), plan.destination["late"].tolist()
+    ([0.0, 0.0, 2.0, 8.0], [0.0, 1.0, 2.0, 0.0])
+    """
+    if not isinstance(moves, Moves):
+        raise InvalidInputError(f"moves must be Moves, got {shown(moves)}")
+    limit = moves.budget if budget is None else check_budget(budget)
+    limit = np.inf if limit is None else float(limit)
+    check_positive_int(nodes, "nodes")
+    asked = Asked(model, X, positive)
+    return plan_moves(asked, X, moves, limit, nodes)
+
+
+def plan_moves(asked: Asked, X: Any, moves: Moves, budget: float, nodes: int) -> MovePlan:
+    """Return the plan for a model that was read already."""
+    frame = asked.frame
+    moves.check_columns(list(frame.columns))
+    _check_kinds(frame, moves)
+    accepted = asked.accepts(frame)
+    n = len(frame)
+    lower, upper = np.zeros(n), np.zeros(n)
+    exact = np.ones(n, dtype=bool)
+    who = np.flatnonzero(~accepted)
+    changes: dict[Any, tuple[IntArray, list[Any]]] = {}
+    method = "nobody is rejected"
+    if who.size:
+        solver, method = _solver(asked, moves)
+        lower[who], upper[who], exact[who], changes = solver(who, budget, nodes)
+    beyond = upper > budget * (1 + 1e-9)
+    upper[beyond] = np.inf
+    proved = beyond & ((lower > budget * (1 + 1e-9)) | exact)
+    lower[proved], exact[proved] = np.inf, True
+    goals = destinations(frame, np.arange(n), _dropped(changes, who, np.isfinite(upper[who])))
+    return MovePlan(
+        lower,
+        upper,
+        exact,
+        _like(X, asked, goals),
+        method,
+        moves,
+        frame,
+        goals,
+        asked.positive,
+        budget,
+    )
+
+
+def _dropped(
+    changes: Mapping[Any, tuple[IntArray, list[Any]]], who: IntArray, keep: BoolArray
+) -> dict[Any, tuple[IntArray, list[Any]]]:
+    """Return the changes of those who have a move, by their place in the table."""
+    kept = {}
+    for name, (places, values) in changes.items():
+        mine = keep[places]
+        kept[name] = (who[places[mine]], [v for v, m in zip(values, mine.tolist()) if m])
+    return kept
+
+
+def _solver(asked: Asked, moves: Moves) -> tuple[Any, str]:
+    """Return the method for a model: additive score, tree ensemble, or search."""
+    opened = open_model(asked)
+    if opened is not None:
+        score = fold(asked, opened, moves)
+        if score is not None:
+            shaped = [
+                f"{name} on a grid of {block.grid.size} values"
+                for name, block in score.blocks.items()
+                if isinstance(block, NumberBlock)
+                and block.grid is not None
+                and getattr(moves.blocks[name], "grid", None) is None
+            ]
+            note = f" ({', '.join(map(str, shaped[:3]))})" if shaped else ""
+            return (
+                lambda who, budget, nodes: cheapest_additive(score, moves, who, budget)
+            ), f"additive score{note}"
+        cells = build_cells(asked, opened, moves)
+        if cells is not None:
+            return (
+                lambda who, budget, nodes: _cheapest_trees(
+                    asked, opened, cells, moves, who, budget, nodes
+                )
+            ), f"{cells.tree_start.size - 1} trees"
+    return (
+        lambda who, budget, nodes: search_moves(asked, moves, who)
+    ), "search (best found; nothing is certified from below)"
+
+
+def _cheapest_trees(
+    asked: Asked,
+    opened: OpenModel,
+    cells: Cells,
+    moves: Moves,
+    who: IntArray,
+    budget: float,
+    nodes: int,
+) -> tuple[FloatArray, FloatArray, BoolArray, dict[Any, tuple[IntArray, list[Any]]]]:
+    """Search box by box for the people ``who``, in blocks that fit into memory."""
+    cut, strict = opened.cut()
+    tie = TIE * (1 + abs(cut) + float(np.abs(cells.leaf_value).max()))
+    target = cut - cells.base + (tie if strict else -tie)
+    power = moves.power
+    cap = budget**2 if power == 2 else budget
+    lower, upper = np.zeros(who.size), np.full(who.size, np.inf)
+    changes: dict[Any, tuple[IntArray, list[Any]]] = {
+        name: (np.zeros(0, dtype=np.int64), []) for name in moves.blocks
+    }
+    for at in range(0, who.size, CHUNK):
+        part = np.arange(at, min(at + CHUNK, who.size))
+        people = who[part]
+        prices = price_cells(cells, asked.frame, people, power)
+        own = cells.own[people]
+        low, high, points = search_people(
+            cells, prices, own, target, cap * (1 + 1e-9), power, nodes
+        )
+        moved = values_at(cells, prices, points, own)
+        goals = destinations(asked.frame, people, moved)
+        reach = np.isfinite(high)
+        _verify(asked, goals, reach)
+        spent = moves.price(asked.frame.iloc[people], goals)
+        root = np.sqrt if power == 2 else np.asarray
+        lower[part] = root(low)
+        upper[part] = np.where(reach, spent, np.inf)
+        lower[part] = np.where(low == high, upper[part], lower[part])
+        keep_changes(changes, moved, part, reach)
+    lower = np.minimum(lower, upper)
+    return lower, upper, lower == upper, changes
+
+
+def _verify(asked: Asked, goals: pd.DataFrame, reach: BoolArray) -> None:
+    """Raise if the model rejects a destination: then its trees were read wrongly."""
+    places = np.flatnonzero(reach)
+    said = asked.accepts(goals.iloc[places])
+    if not said.all():
+        row = goals.index[places[int(np.argmin(said))]]
+        raise CounterplayError(
+            f"the model rejects the destination of row {shown(row)} that its trees accept; "
+            "this version of the model cannot be read"
+        )
+
+
+def _check_kinds(frame: pd.DataFrame, moves: Moves) -> None:
+    """Refuse text where a number moves; say how many categories no switch mentions."""
+    reference = None if moves.reference is None else frame_of(moves.reference)
+    for name, block in moves.blocks.items():
+        if isinstance(block, NumberBlock):
+            as_floats(frame[name].to_numpy(), name)
+            continue
+        known = set(block.categories)
+        if reference is not None:
+            known |= set(reference[name].dropna().tolist())
+        unknown = np.flatnonzero(
+            (block.codes(frame[name]) == -2) & ~frame[name].isin(list(known)).to_numpy()
+        )
+        if unknown.size:
+            i = int(unknown[0])
+            warnings.warn(
+                f"row {shown(frame.index[i], 30)} has {shown(name, 40)[1:-1]}="
+                f"{shown(frame[name].iloc[i], 30)}, which no switch mentions: it is treated as "
+                f"unable to move there ({unknown.size} people)",
+                AssumptionWarning,
+                stacklevel=4,
+            )
+
+
+def _like(X: Any, asked: Asked, goals: pd.DataFrame) -> Any:
+    """Return the destinations in the container of the data, columns in its order."""
+    if isinstance(X, pd.DataFrame):
+        return goals[list(X.columns)] if set(goals.columns) == set(X.columns) else goals
+    if isinstance(X, np.ndarray | list | tuple):
+        return goals.to_numpy()
+    import narwhals as nw
+
+    native = as_narwhals(X)
+    columns = {name: goals[name].tolist() for name in native.columns}
+    return nw.from_dict(columns, backend=native.implementation).to_native()

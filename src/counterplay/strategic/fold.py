@@ -1,0 +1,355 @@
+"""Open a fitted model: the transforming steps, the final score, and the cut of all wrappers.
+
+Searches, pipelines, threshold and calibration wrappers around one score are monotone in that
+score, so the model accepts exactly the scores from some float upward. That float is found by
+bisection on floats, not by retyping formulas. Column-wise steps are a short list of known classes:
+only their *structure* is trusted, all values come from asking the model.
+
+Source: "Fold by asking", see docs/theory/20-moves.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from counterplay.core.validation import BoolArray, FloatArray
+from counterplay.errors import InvalidInputError
+from counterplay.strategic.moves import native
+from counterplay.tables import FittedModel, Table
+from counterplay.tables.cells import shown
+
+Accept = Callable[[FloatArray], BoolArray]
+
+MONOTONE = {
+    "StandardScaler",
+    "MinMaxScaler",
+    "MaxAbsScaler",
+    "RobustScaler",
+    "SimpleImputer",
+    "PowerTransformer",
+    "QuantileTransformer",
+    "MissingIndicator",
+}
+ENCODERS = {"OneHotEncoder", "OrdinalEncoder", "TargetEncoder"}
+SHAPED = {"KBinsDiscretizer", "SplineTransformer", "Binarizer"}
+MIXING = {"PCA", "TruncatedSVD"}
+AFFINE = {"StandardScaler", "MaxAbsScaler", "RobustScaler", "MinMaxScaler"}
+MONOTONE_FUNCTIONS = (np.log, np.log1p, np.log2, np.log10, np.sqrt, np.exp, np.expm1, np.cbrt)
+CHANCES = {  # their score is the chance of the second class
+    "DecisionTreeClassifier",
+    "ExtraTreeClassifier",
+    "RandomForestClassifier",
+    "ExtraTreesClassifier",
+}
+LINEAR = {
+    "LogisticRegression",
+    "LogisticRegressionCV",
+    "LinearSVC",
+    "RidgeClassifier",
+    "RidgeClassifierCV",
+    "SGDClassifier",
+    "Perceptron",
+    "PassiveAggressiveClassifier",
+    "LinearDiscriminantAnalysis",
+}
+
+
+class Asked:
+    """A fitted model that is asked about frames of people, whatever it was fitted on."""
+
+    def __init__(self, model: Any, X: Any, positive: Any = None, y: Any = None) -> None:
+        self.fitted = FittedModel.of(model)
+        self.table: Table = self.fitted.table(X, y)
+        if self.table.container not in ("table", "matrix") or self.table.is_sparse:
+            raise InvalidInputError(
+                f"moves are about the columns of a table; X is {self.table.container}"
+                f"{' and sparse' if self.table.is_sparse else ''}"
+            )
+        self.positive = self.fitted.positive(positive, self.table.labels)
+        frame = native(self.table.frame())
+        if self.fitted.names is not None and self.table.names is None:
+            frame = frame.set_axis(list(self.fitted.names), axis=1)
+        self.frame: pd.DataFrame = frame
+        self._array = self.fitted.names is None and isinstance(self.table.rows, np.ndarray)
+
+    @property
+    def wanted(self) -> int:
+        """Position of the wanted class."""
+        return self.fitted.classes.index(self.positive)
+
+    def given(self, frame: pd.DataFrame) -> Any:
+        """Return people in the container that the model was fitted on."""
+        if self._array:
+            return frame.to_numpy(dtype=self.table.rows.dtype if _same(frame) else None)
+        if self.fitted.names is None and all(d.kind in "fiub" for d in map(_kind, frame.dtypes)):
+            return frame.to_numpy(dtype=np.float64)
+        return frame
+
+    def accepts(self, frame: pd.DataFrame) -> BoolArray:
+        """Return who gets the wanted class, by the model's own ``predict``."""
+        if not len(frame):
+            return np.zeros(0, dtype=bool)
+        answers = self.fitted._call("predict", self.given(frame), len(frame))
+        return np.fromiter((a == self.positive for a in answers.tolist()), bool, len(frame))
+
+
+def _kind(dtype: Any) -> Any:
+    return dtype if isinstance(dtype, np.dtype) else np.dtype(object)
+
+
+def _same(frame: pd.DataFrame) -> bool:
+    return len({str(d) for d in frame.dtypes}) == 1
+
+
+@dataclass(frozen=True, eq=False)
+class OpenModel:
+    """A model taken apart: steps, final classifier, and which of its scores are accepted.
+
+    Parameters
+    ----------
+    steps
+        Fitted transformers, first to last.
+    final
+        The classifier that gives the score of its second class.
+    accept
+        Which scores (of the second class) lead to the wanted class; monotone.
+    rising
+        Whether larger scores are better for people.
+    """
+
+    steps: tuple[Any, ...]
+    final: Any
+    accept: Accept
+    rising: bool
+
+    def encode(self, rows: Any) -> Any:
+        """Return rows after all transforming steps."""
+        for step in self.steps:
+            rows = step.transform(rows)
+        return rows
+
+    def score(self, rows: Any) -> FloatArray:
+        """Return the score that grows with acceptance."""
+        sign = 1.0 if self.rising else -1.0
+        raw = np.asarray(self.final.decision_function(self.encode(rows)), dtype=np.float64)
+        return sign * raw.reshape(-1)
+
+    def cut(self) -> tuple[float, bool]:
+        """Return the cut on scores that grow with acceptance, and whether it must be exceeded."""
+        sign = 1.0 if self.rising else -1.0
+
+        def accepted(s: float) -> bool:
+            return bool(self.accept(np.array([sign * s]))[0])
+
+        least = least_accepted(accepted)
+        if not np.isfinite(least):
+            return least, False
+        below = np.nextafter(least, -np.inf)
+        if abs(least) < 1e-300:  # the first float above 0: accepted are scores above 0
+            return 0.0, not accepted(0.0)
+        short = float(f"{below:.15g}")  # 0.3 rather than the float next to it
+        return (below, True) if short == below else (least, False)
+
+
+def least_accepted(accepted: Callable[[float], bool], span: float = 1e12) -> float:
+    """Return the least float in [-span, span] that is accepted; infinite if none is.
+
+    -inf if all are accepted. The test must be monotone.
+
+    Examples
+    --------
+    >>> least_accepted(lambda s: s > 2)
+    2.0000000000000004
+    """
+    if not accepted(span):
+        return np.inf
+    if accepted(-span):
+        return -np.inf
+    low, high = _order(-span), _order(span)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if accepted(_float(middle)):
+            high = middle
+        else:
+            low = middle
+    return _float(high)
+
+
+def _order(value: float) -> int:
+    """Return the place of a float among all floats."""
+    bits = int(np.float64(value).view(np.int64))
+    return bits if bits >= 0 else -(bits & 0x7FFFFFFFFFFFFFFF)
+
+
+def _float(place: int) -> float:
+    """Return the float at a place."""
+    if place >= 0:
+        return float(np.int64(place).view(np.float64))
+    return -float(np.int64(-place).view(np.float64))
+
+
+def open_model(asked: Asked) -> OpenModel | None:
+    """Take a model apart into steps, a final classifier and its cut; None if that is impossible."""
+    steps: list[Any] = []
+    layers: list[Callable[[Any, FloatArray], Any]] = []
+    model = asked.fitted.model
+    answer: Callable[[Any], Accept] | None = None
+    wanted = asked.wanted
+    for _ in range(32):
+        name = type(model).__name__
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif name == "FrozenEstimator":
+            model = model.estimator
+        elif isinstance(getattr(model, "steps", None), list):
+            parts = [step for _, step in model.steps]
+            steps += [p for p in parts[:-1] if p is not None and not isinstance(p, str)]
+            model = parts[-1]
+        elif name in ("FixedThresholdClassifier", "TunedThresholdClassifierCV"):
+            if answer is not None or layers:
+                return None
+            answer, model = (
+                _threshold_layer(model, wanted),
+                getattr(model, "estimator_", model.estimator),
+            )
+        elif name == "CalibratedClassifierCV":
+            inner = model.calibrated_classifiers_
+            if len(inner) != 1 or layers:
+                return None
+            layers.append(_calibration_layer(inner[0]))
+            model = inner[0].estimator
+        else:
+            break
+    return _opened(tuple(steps), model, answer, layers, wanted)
+
+
+def _opened(
+    steps: tuple[Any, ...],
+    final: Any,
+    answer: Callable[[Any], Accept] | None,
+    layers: list[Callable[[Any, FloatArray], Any]],
+    wanted: int,
+) -> OpenModel:
+    """Put the wrappers together: scores of the final classifier to decisions."""
+
+    def chance(scores: FloatArray) -> FloatArray:
+        if layers:
+            return np.asarray(layers[0](final, scores), dtype=np.float64)
+        if type(final).__name__ in CHANCES:
+            return scores
+        return np.asarray(expit(scores), dtype=np.float64)
+
+    def plain(scores: FloatArray) -> BoolArray:
+        second = chance(scores) > 0.5 if layers else _second(final, scores)
+        return np.asarray(second if wanted == 1 else ~second, dtype=bool)
+
+    accept = plain if answer is None else answer(chance)
+    return OpenModel(steps, final, accept, wanted == 1)
+
+
+def _second(final: Any, scores: FloatArray) -> BoolArray:
+    """Return which scores a bare classifier gives its second class."""
+    if type(final).__name__ == "GradientBoostingClassifier":
+        return scores >= 0
+    return scores > (0.5 if type(final).__name__ in CHANCES else 0.0)
+
+
+def _threshold_layer(model: Any, wanted: int) -> Callable[[Any], Accept]:
+    """Return the decision of a threshold wrapper as a function of the chance or score."""
+    threshold = getattr(model, "best_threshold_", None)
+    if threshold is None:
+        threshold = model.threshold
+    method = model.response_method
+    if method == "auto":
+        method = (
+            "predict_proba"
+            if hasattr(getattr(model, "estimator_", model.estimator), "predict_proba")
+            else "score"
+        )
+    probabilities = method == "predict_proba"
+    if threshold == "auto":
+        threshold = 0.5 if probabilities else 0.0
+    label = getattr(model, "_curve_scorer", None)
+    pos = getattr(model, "pos_label", None)
+    if pos is None and label is not None:
+        pos = label._get_pos_label()
+    classes = list(model.classes_)
+    first = pos is not None and pos == classes[0]
+
+    def make(chance: Callable[[FloatArray], FloatArray]) -> Accept:
+        def accept(scores: FloatArray) -> BoolArray:
+            value = chance(scores) if probabilities else scores
+            if first:  # the wrapper watches the other class
+                value = 1.0 - value if probabilities else -value
+            says_pos = value >= threshold
+            return np.asarray(says_pos == (wanted == (0 if first else 1)), dtype=bool)
+
+        return accept
+
+    return make
+
+
+def _calibration_layer(fitted: Any) -> Callable[[Any, FloatArray], Any]:
+    calibrator = fitted.calibrators[0]
+
+    def chance(final: Any, scores: FloatArray) -> NDArray[Any]:
+        return np.asarray(calibrator.predict(np.asarray(scores, dtype=np.float64)))
+
+    return chance
+
+
+def has_probabilities(opened: OpenModel, rows: Any) -> bool:
+    """Return whether chances of the final classifier are the logistic function of its scores."""
+    final = opened.final
+    if not hasattr(final, "predict_proba"):
+        return False
+    encoded = opened.encode(rows)
+    chances = np.asarray(final.predict_proba(encoded))[:, 1]
+    return bool(np.allclose(chances, expit(final.decision_function(encoded)), rtol=0, atol=1e-9))
+
+
+def column_wise(steps: tuple[Any, ...]) -> bool:
+    """Return whether a linear score after these steps is a sum over raw columns.
+
+    Every step must treat columns alone; after a linear mixing (PCA) only affine steps may follow.
+    """
+    mixed = False
+    for step in steps:
+        name = type(step).__name__
+        if name in MIXING:
+            mixed = True
+        elif (mixed and not (name in AFFINE and not getattr(step, "clip", False))) or not (
+            known_step(step)
+        ):
+            return False
+    return True
+
+
+def known_step(step: Any, allow: frozenset[str] = frozenset(MONOTONE | ENCODERS | SHAPED)) -> bool:
+    """Return whether a step is known to treat every column alone."""
+    name = type(step).__name__
+    if isinstance(step, str) or step is None:
+        return step in ("passthrough", "drop", None)
+    if name == "Pipeline":
+        return all(known_step(part, allow) for _, part in step.steps)
+    if name == "FeatureUnion":
+        return all(known_step(part, allow) for _, part in step.transformer_list)
+    if name == "ColumnTransformer":
+        return all(known_step(part, allow) for _, part, _ in step.transformers_)
+    if name == "FunctionTransformer":
+        return step.func is None or any(step.func is f for f in MONOTONE_FUNCTIONS)
+    if hasattr(step, "get_support") and hasattr(step, "transform"):
+        return True
+    return name in allow
+
+
+def describe_model(model: Any) -> str:
+    """Return the class of a model for messages."""
+    return shown(type(model).__name__)[1:-1]

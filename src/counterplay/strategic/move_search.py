@@ -1,0 +1,182 @@
+"""Moves that work against any model: copy accepted people as far as allowed, then undo.
+
+Every move found is checked with the model's own ``predict``. Nothing is claimed from below: the
+lower bound is 0, and the price is called "found".
+
+Source: "Everything else", see docs/theory/20-moves.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.strategic.additive import destinations
+from counterplay.strategic.fold import Asked
+from counterplay.strategic.move_blocks import CategoryBlock, NumberBlock
+from counterplay.strategic.moves import Moves, as_floats, frame_of
+
+STARTS = 5
+MOST_MODELS_TO_COPY = 300
+BISECTIONS = 25
+
+
+def search_moves(
+    asked: Asked, moves: Moves, who: IntArray
+) -> tuple[FloatArray, FloatArray, BoolArray, dict[Any, tuple[IntArray, list[Any]]]]:
+    """Return lower bounds (0), prices found, exactness (False) and changed cells."""
+    frame = asked.frame
+    best = np.full(who.size, np.inf)
+    chosen = {name: frame[name].iloc[who].tolist() for name in moves.blocks}
+    pool = _accepted(asked, moves)
+    if len(pool):
+        for trial in _starts(frame.iloc[who], pool, moves):
+            _improve(asked, moves, who, trial, best, chosen)
+    changes = {}
+    for name in moves.blocks:
+        own = frame[name].iloc[who].tolist()
+        places = [i for i, (a, b) in enumerate(zip(own, chosen[name])) if _differ(a, b)]
+        changes[name] = (np.array(places, dtype=np.int64), [chosen[name][i] for i in places])
+    return np.zeros(who.size), best, np.zeros(who.size, dtype=bool), changes
+
+
+def _differ(a: Any, b: Any) -> bool:
+    return not (a is b or a == b or (pd.isna(a) and pd.isna(b)))
+
+
+def _accepted(asked: Asked, moves: Moves) -> pd.DataFrame:
+    """Return accepted people of the table and of the reference data, at most 300."""
+    parts = [asked.frame]
+    if moves.reference is not None:
+        other = frame_of(moves.reference)
+        if set(other.columns) >= set(asked.frame.columns):
+            parts.append(other[list(asked.frame.columns)])
+    kept = [part.iloc[np.flatnonzero(asked.accepts(part))] for part in parts]
+    names = list(moves.blocks)
+    pool = pd.concat([part[names] for part in kept], ignore_index=True)
+    if len(pool) > MOST_MODELS_TO_COPY:
+        rows = np.linspace(0, len(pool) - 1, MOST_MODELS_TO_COPY).astype(np.int64)
+        pool = pool.iloc[np.unique(rows)]
+    return pool
+
+
+def _starts(people: pd.DataFrame, pool: pd.DataFrame, moves: Moves) -> list[dict[str, list[Any]]]:
+    """Return the cheapest accepted people to copy, snapped to what each person can do."""
+    n, m = len(people), len(pool)
+    total = np.zeros((n, m))
+    snapped: dict[Any, Any] = {}
+    for name, block in moves.blocks.items():
+        if isinstance(block, CategoryBlock):
+            a, b = block.codes(people[name])[:, None], block.codes(pool[name])[None, :]
+            price = block.price_codes(a, b)
+            snapped[name] = np.where(np.isfinite(price), np.broadcast_to(b, (n, m)), a)
+        else:
+            x = as_floats(people[name].to_numpy(), name)[:, None]
+            goal = np.broadcast_to(as_floats(pool[name].to_numpy(), name)[None, :], (n, m))
+            snapped[name], price = _snap(block, np.broadcast_to(x, (n, m)), goal)
+        price = np.where(np.isfinite(price), price, 0.0)
+        total = np.maximum(total, price) if np.isinf(moves.power) else total + price**moves.power
+    order = np.argsort(total, axis=1)[:, : min(STARTS, m)]
+    trials = []
+    for k in range(order.shape[1]):
+        cells = {}
+        for name, block in moves.blocks.items():
+            picked = snapped[name][np.arange(n), order[:, k]]
+            own = people[name].tolist()
+            if isinstance(block, CategoryBlock):
+                cells[name] = [
+                    block.categories[c] if c >= 0 else own[i] for i, c in enumerate(picked.tolist())
+                ]
+            else:
+                cells[name] = [own[i] if np.isnan(v) else v for i, v in enumerate(picked.tolist())]
+        trials.append(cells)
+    return trials
+
+
+def _snap(block: NumberBlock, x: FloatArray, goal: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the allowed values nearest to the goals on the way from x, and their prices."""
+    with np.errstate(invalid="ignore"):
+        value = np.where(goal > x, block.reach_down(x, goal), block.reach_up(x, goal))
+        value = np.where(np.isnan(x), block.fill_start, value)
+    price = block.price(x, value)
+    value = np.where(np.isfinite(price), value, x)
+    return value, np.where(np.isfinite(price), price, 0.0)
+
+
+def _improve(
+    asked: Asked,
+    moves: Moves,
+    who: IntArray,
+    trial: dict[Any, list[Any]],
+    best: FloatArray,
+    chosen: dict[Any, list[Any]],
+) -> None:
+    """Undo what is not needed, walk back what is, and keep what is cheaper than before."""
+    people = asked.frame.iloc[who]
+    own = {name: people[name].tolist() for name in moves.blocks}
+    all_places = np.arange(who.size)
+
+    def accepted(cells: dict[Any, list[Any]]) -> BoolArray:
+        changed = {name: (all_places, values) for name, values in cells.items()}
+        return asked.accepts(destinations(asked.frame, who, changed))
+
+    works = accepted(trial)
+    if not works.any():
+        return
+    current = {name: list(values) for name, values in trial.items()}
+    for _ in range(2):
+        for name in sorted(moves.blocks, key=lambda n: -_mean_price(moves, n, own, current)):
+            test = {**current, name: own[name]}
+            fine = accepted(test) & works
+            current[name] = [o if f else c for o, c, f in zip(own[name], current[name], fine)]
+        for name, block in moves.blocks.items():
+            if isinstance(block, NumberBlock):
+                current[name] = _walk_back(block, name, own, current, works, accepted)
+    changed = {name: (all_places, values) for name, values in current.items()}
+    price = moves.price(people, destinations(asked.frame, who, changed))
+    better = works & (price < best)
+    best[better] = price[better]
+    for name, values in current.items():
+        for i in np.flatnonzero(better).tolist():
+            chosen[name][i] = values[i]
+
+
+def _mean_price(
+    moves: Moves, name: Any, own: dict[Any, list[Any]], current: dict[Any, list[Any]]
+) -> float:
+    block = moves.blocks[name]
+    if isinstance(block, NumberBlock):
+        price = block.price(as_floats(own[name], name), as_floats(current[name], name))
+    else:
+        price = block.price(np.array(own[name], object), np.array(current[name], object))
+    finite = price[np.isfinite(price)]
+    return float(finite.mean()) if finite.size else 0.0
+
+
+def _walk_back(
+    block: NumberBlock,
+    name: Any,
+    own: dict[Any, list[Any]],
+    current: dict[Any, list[Any]],
+    works: BoolArray,
+    accepted: Any,
+) -> list[Any]:
+    """Bisect one column between the own value and the current one; the result is accepted."""
+    x, z = as_floats(own[name], name), as_floats(current[name], name)
+    near, far = x.copy(), z.copy()
+    for _ in range(BISECTIONS):
+        middle = near + (far - near) / 2
+        with np.errstate(invalid="ignore"):
+            value = np.where(z > x, block.reach_up(x, middle), block.reach_down(x, middle))
+        inside = np.isfinite(value) & (np.abs(value - x) < np.abs(far - x)) & works
+        if not inside.any():
+            break
+        cells = [v if i else c for v, c, i in zip(value.tolist(), far.tolist(), inside)]
+        cells = [o if np.isnan(c) else c for o, c in zip(current[name], cells)]
+        fine = accepted({**current, name: cells}) & inside
+        far = np.where(fine, value, far)
+        near = np.where(fine | ~np.isfinite(middle), near, middle)
+    return [c if np.isnan(f) else f for c, f in zip(current[name], far.tolist())]

@@ -1,0 +1,471 @@
+"""Certificates for whole pipelines, per row, id and source."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.decomposition import PCA
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from counterplay.errors import InvalidInputError
+from counterplay.poisoning import (
+    NotDeterministicWarning,
+    PartitionClassifier,
+    RowsRejectedWarning,
+    Schema,
+    row_local,
+)
+from counterplay.poisoning.certificates import spread_parts, threshold_radius
+
+TREE = DecisionTreeClassifier(max_depth=2)
+QUIET = pytest.mark.filterwarnings("ignore::counterplay.errors.CounterplayWarning")
+
+
+def mixed(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n)
+    age = (40 + 8 * y + rng.normal(size=n) * 6).round(1)
+    age[::17] = np.nan
+    frame = pd.DataFrame(
+        {
+            "age": age,
+            "city": pd.Categorical(np.where(rng.random(n) < 0.2 + 0.5 * y, "Bonn", "Ulm")),
+            "visits": rng.integers(0, 5, size=n),
+        }
+    )
+    return frame, np.where(y == 1, "yes", "no")
+
+
+def pipeline():
+    numbers = make_pipeline(SimpleImputer(), StandardScaler())
+    return make_pipeline(
+        make_column_transformer(
+            (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_exclude="number")),
+            (numbers, make_column_selector(dtype_include="number")),
+        ),
+        LogisticRegression(),
+    )
+
+
+@pytest.mark.claim("21.04")
+@pytest.mark.parametrize("through_csv", [False, True])
+def test_one_odd_cell_is_one_rejected_row_and_no_vote_changes(through_csv: bool, tmp_path) -> None:
+    X, y = mixed()
+    guard = PartitionClassifier(pipeline(), 9).fit(X[:180], y[:180])
+    before = guard.votes(X[180:])
+    odd = X[:1].astype(object)
+    odd.iloc[0, 0] = "39 years"
+    more = pd.concat([X[:180], odd])
+    if through_csv:
+        more.to_csv(tmp_path / "rows.csv", index=False)
+        more = pd.read_csv(tmp_path / "rows.csv")
+        assert not pd.api.types.is_numeric_dtype(more["age"])  # read as text
+    again = clone(guard).set_params(schema=guard.schema_)
+    with pytest.warns(RowsRejectedWarning, match="column 'age': '39 years'"):
+        again.fit(more, np.append(y[:180], "yes"))
+    assert again.rows_rejected_ == 1
+    assert np.array_equal(again.votes(X[180:]), before)
+
+
+@pytest.mark.claim("21.05")
+def test_i4_texts_with_the_vectoriser_inside() -> None:
+    rng = np.random.default_rng(0)
+    words = {
+        0: ["meet", "lunch", "home", "today", "thanks"],
+        1: ["win", "free", "prize", "cash", "urgent"],
+    }
+    y = rng.integers(2, size=200)
+    texts = [" ".join(rng.choice(words[k], 4)) + f" {i % 7}" for i, k in enumerate(y)]
+    guard = PartitionClassifier(make_pipeline(TfidfVectorizer(), KNeighborsClassifier(1)), 9)
+    guard.fit(texts[:150], y[:150])
+    first, radius = guard.votes(texts[150:]), guard.certify(texts[150:])
+    assert guard.score(texts[150:], y[150:]) > 0.9
+    again = clone(guard).fit([*texts[:150], "win lunch cash home"], np.append(y[:150], 1))
+    assert (again.votes(texts[150:]) != first).any(axis=1).sum() <= 1
+    flipped = again.predict(texts[150:]) != guard.predict(texts[150:])
+    assert not (flipped & (radius >= 1)).any()
+
+
+@QUIET
+@pytest.mark.claim("21.06")
+def test_i5_any_container() -> None:
+    X, y = mixed()
+    numbers = X[["age", "visits"]].fillna(40.0)
+    images = np.random.default_rng(0).random((240, 4, 4, 1)).astype(np.float32)
+    images[y == "yes"] += 1
+    flat = FunctionTransformer(lambda rows: rows.reshape(len(rows), -1))
+    cases = {
+        "frame": (X, pipeline()),
+        "nullable": (X.convert_dtypes(), pipeline()),
+        "arrow": (X.convert_dtypes(dtype_backend="pyarrow"), pipeline()),
+        "sparse": (sparse.csr_array(numbers.to_numpy(float)), KNeighborsClassifier(3)),
+        "texts": ([f"{a} {b}" for a, b in zip(y, X.visits)],
+                  make_pipeline(HashingVectorizer(), KNeighborsClassifier(1))),
+        "images": (images, make_pipeline(flat, KNeighborsClassifier(1))),
+        "names": (numbers, KNeighborsClassifier(3)),
+    }  # fmt: skip
+    for name, (rows, base) in cases.items():
+        guard = PartitionClassifier(base, 5).fit(rows, y)
+        assert guard.score(rows, y) > 0.6, name
+        assert guard.certify(rows).shape == (240,), name
+    scores = cross_val_score(
+        PartitionClassifier(pipeline(), 5),
+        X, y, cv=3,
+    )  # fmt: skip
+    assert scores.mean() > 0.6
+
+
+def small(seed: int, n: int = 12):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, size=(n, 1)).astype(float)
+    return X, (X[:, 0] >= 2).astype(int), rng.integers(0, 6, size=n)
+
+
+@QUIET
+@pytest.mark.claim("21.07")
+@pytest.mark.parametrize("how", ["rows", "ids", "sources", "committee", "cap"])
+def test_no_certified_point_flips_under_all_small_insertions(how: str) -> None:
+    X, y, owners = small(3)
+    test = np.arange(5.0)[:, None]
+    settings = {"committee": {"committee": 2}, "cap": {"committee": 2, "rows_per_source": 1}}
+    guard = PartitionClassifier(None, 5, check=False, **settings.get(how, {}))
+    by_source = how in ("sources", "committee", "cap")
+
+    def fit(rows, labels, who):
+        model = clone(guard)
+        given = (
+            {"sources": who}
+            if by_source
+            else {"row_ids": np.arange(len(who))}
+            if how == "ids"
+            else {}
+        )
+        return model.fit(rows, labels, **given)
+
+    first = fit(X, y, owners)
+    before = first.predict(test)
+    pool = [(x, label, s) for x in (0.0, 1.0, 3.0) for label in (0, 1) for s in (1, 7, 8)]
+    for size in (1, 2):
+        for planted in itertools.combinations(pool, size):
+            rows = np.vstack([X, [[x] for x, _, _ in planted]])
+            labels = np.append(y, [label for _, label, _ in planted])
+            who = np.append(owners, [s for _, _, s in planted])
+            flips = fit(rows, labels, who).predict(test) != before
+            assert not (flips & (first.certify(test, unit="rows") >= size)).any()
+            units = len({s for _, _, s in planted})
+            if by_source:
+                assert not (flips & first.is_safe(test, sources=units)).any()
+            assert not (flips & first.is_safe(test, rows=size)).any()
+
+
+@pytest.mark.claim("21.09")
+@pytest.mark.parametrize("k", [3, 4, 5])
+def test_threshold_radii_equal_brute_force(k: int) -> None:
+    for row in itertools.product((-1, 0, 1), repeat=k):
+        for least in range(1, k + 1):
+            wins = sum(v == 1 for v in row) >= least
+            radius = int(threshold_radius(np.array(row)[:, None], 1, least)[0])
+            for size in range(1, k + 1):
+                flips = any(
+                    (sum(v == 1 for i, v in enumerate(row) if i not in chosen)
+                     + (0 if wins else size) >= least) != wins
+                    for chosen in itertools.combinations(range(k), size)
+                )  # fmt: skip
+                assert flips == (radius < size)
+
+
+@pytest.mark.claim("21.09")
+def test_threshold_radii_of_spread_blocks_equal_brute_force() -> None:
+    design = spread_parts(2, 2)
+    for row in itertools.product((-1, 0, 1), repeat=4):
+        for least in range(1, 5):
+            wins = sum(v == 1 for v in row) >= least
+            radius = int(threshold_radius(np.array(row)[:, None], 1, least, design)[0])
+            for size in range(1, 5):
+                flips = False
+                for parts in itertools.combinations(range(4), size):
+                    hit = set(design[list(parts)].ravel().tolist())
+                    left = sum(v == 1 for i, v in enumerate(row) if i not in hit)
+                    flips |= (left + (0 if wins else len(hit)) >= least) != wins
+                assert not flips or radius < size
+                assert flips or radius >= size
+
+
+@pytest.mark.claim("21.09")
+def test_a_threshold_survives_its_round_trip_and_needs_classes() -> None:
+    import math
+
+    assert all(
+        math.ceil(least / k * k - 1e-9) == least for k in range(1, 400) for least in range(1, k + 1)
+    )
+    X, y, _ = small(0, 40)
+    with pytest.raises(InvalidInputError, match="needs classes="):
+        PartitionClassifier(None, 5, vote_threshold={1: 0.4}).fit(X, y)
+    guard = PartitionClassifier(None, 5, classes=(0, 1), vote_threshold={1: 0.4})
+    with pytest.warns(RowsRejectedWarning, match="column 'y': 2"):
+        guard.fit(X, np.append(y[:-1], 2))
+    for bad in ({1: 0.0}, {1: 1.5}, {2: 0.5}, {0: 0.5, 1: 0.5}):
+        with pytest.raises(InvalidInputError, match="vote threshold"):
+            PartitionClassifier(None, 5, classes=(0, 1), vote_threshold=bad).fit(X, y)
+
+
+@QUIET
+@pytest.mark.claim("21.10")
+def test_a_source_with_many_rows_changes_one_block() -> None:
+    rng = np.random.default_rng(0)
+    X, owners = rng.normal(size=(300, 2)), rng.integers(100, size=300)
+    y = (X[:, 0] > 0).astype(int)
+    guard = PartitionClassifier(TREE, 11, check=False).fit(X, y, sources=owners)
+    flood = rng.normal(size=(10_000, 2))
+    again = clone(guard).fit(
+        np.vstack([X, flood]), np.append(y, np.ones(10_000, int)),
+        sources=np.append(owners, np.full(10_000, 777)),
+    )  # fmt: skip
+    assert (again.votes(X) != guard.votes(X)).any(axis=1).sum() == 1
+    assert guard.unit_ == "sources"
+
+
+@QUIET
+@pytest.mark.claim("21.11")
+def test_the_cap_of_one_source_depends_on_its_rows_alone() -> None:
+    rng = np.random.default_rng(1)
+    X, owners = rng.normal(size=(60, 1)), np.repeat(["a", "b", "c"], 20)
+    y = (X[:, 0] > 0).astype(int)
+    guard = PartitionClassifier(TREE, 3, rows_per_source=5, check=False)
+
+    def kept(rows, who):
+        model = clone(guard).fit(rows, (rows[:, 0] > 0).astype(int), sources=who)
+        places = np.concatenate(model._blocks)
+        held = model._held
+        names = {owner.tobytes() for owner in held.owners}
+        return {
+            name: {held.marks[i].tobytes() for i in places if held.owners[i].tobytes() == name}
+            for name in names
+        }
+
+    first = kept(X, owners)
+    more = kept(np.vstack([X, rng.normal(size=(30, 1))]), np.append(owners, ["a"] * 30))
+    changed = [name for name in first if first[name] != more[name]]
+    assert len(changed) <= 1
+    assert all(len(rows) == 5 for rows in first.values())
+    order = rng.permutation(60)
+    assert kept(X[order], owners[order]) == first
+    assert y.sum() > 0
+
+
+@QUIET
+@pytest.mark.claim("21.12")
+def test_unknown_sources() -> None:
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(200, 2)), np.arange(200) % 2
+    owners = np.array([f"u{i % 40}" for i in range(200)], dtype=object)
+    anonymous = rng.normal(size=(1000, 2))
+
+    def touched(rule: str, n: int) -> int:
+        guard = PartitionClassifier(TREE, 11, unknown_source=rule, check=False)
+        first = guard.fit(X, y, sources=owners).partition_sizes_
+        second = clone(guard).fit(
+            np.vstack([X, anonymous[:n]]), np.append(y, np.arange(n) % 2),
+            sources=np.append(owners, [None] * n),
+        )  # fmt: skip
+        return int((first != second.partition_sizes_).sum())
+
+    assert touched("pool", 1000) == 1
+    assert touched("row", 3) <= 3
+    assert touched("drop", 1000) == 0
+
+
+@QUIET
+@pytest.mark.claim("21.13")
+def test_split_sources_use_their_slots_and_cost_them() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 2))
+    owners = np.where(np.arange(400) < 200, "partner", "u")
+    plain = PartitionClassifier(TREE, 31, check=False).fit(X, X[:, 0] > 0, sources=owners)
+    guard = PartitionClassifier(TREE, 31, split={"partner": 8}, check=False)
+    guard.fit(X, X[:, 0] > 0, sources=owners)
+    assert (plain.partition_sizes_ > 0).sum() <= 2
+    assert 4 <= (guard.partition_sizes_ > 0).sum() <= 9
+    assert "'partner' costs 8 blocks" in guard.summary()
+
+
+@pytest.mark.claim("21.20")
+def test_all_blocks_failing_is_one_error_with_the_first_message() -> None:
+    X, y = np.random.default_rng(0).normal(size=(40, 1)), np.arange(40) % 2
+    with pytest.raises(InvalidInputError, match="first: RuntimeError: no"):
+        PartitionClassifier(Broken(), 3).fit(X, y)
+
+
+class Broken(ClassifierMixin, BaseEstimator):
+    def fit(self, X, y):
+        raise RuntimeError("no")
+
+
+class Fatal(ClassifierMixin, BaseEstimator):
+    """Ends the process when it meets the number 99."""
+
+    def fit(self, X, y):
+        if (X == 99).any():
+            os._exit(3)
+        self.model_ = KNeighborsClassifier(1).fit(X, y)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X)
+
+
+@QUIET
+@pytest.mark.slow
+@pytest.mark.claim("21.23")
+def test_a_dead_worker_costs_its_block_only() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    before = PartitionClassifier(Fatal(), 4, n_jobs=2, check=False).fit(X, y).votes(X)
+    guard = PartitionClassifier(Fatal(), 4, n_jobs=2, check=False)
+    guard.fit(np.vstack([X, [[99.0, 0.0]]]), np.append(y, 0))
+    assert guard.n_failed_ == 1
+    assert (guard.votes(X) != before).any(axis=1).sum() == 1
+
+
+@QUIET
+@pytest.mark.claim("21.24")
+def test_updates_equal_fresh_fits() -> None:
+    rng = np.random.default_rng(4)
+    X, owners = rng.integers(0, 9, size=(200, 2)).astype(float), rng.integers(30, size=200)
+    y = (X[:, 0] > 4).astype(int)
+    guard = PartitionClassifier(TREE, 15, check=False, schema=Schema.infer(X), rows_per_source=4)
+    guard.fit(X[:120], y[:120], sources=owners[:120])
+    keep = list(range(120))
+    for step in range(12):
+        if step % 2:
+            gone = int(owners[keep[step]])
+            done = guard.update(remove_sources=[gone])
+            assert done.rows_removed == sum(owners[i] == gone for i in keep)
+            assert done.blocks_refitted <= 1
+            keep = [i for i in keep if owners[i] != gone]
+        else:
+            new = list(range(120 + 5 * step, 125 + 5 * step))
+            done = guard.update(X[new], y[new], sources=owners[new])
+            assert done.blocks_refitted <= len(set(owners[new]))
+            keep += new
+        fresh = clone(guard).fit(X[keep], y[keep], sources=owners[keep])
+        assert np.array_equal(fresh.votes(X), guard.votes(X))
+
+
+@QUIET
+@pytest.mark.claim("21.24")
+def test_rows_are_removed_by_content_one_copy_each() -> None:
+    X = np.array([[1.0], [1.0], [2.0], [3.0], [3.0]])
+    y = np.array([0, 0, 1, 0, 1])
+    guard = PartitionClassifier(None, 3, check=False).fit(X, y)
+    assert guard.update(remove=X[:1]).rows_removed == 1
+    assert guard.update(remove=X[2:3], all_copies=True).rows_removed == 1
+    with pytest.raises(InvalidInputError, match="different labels"):
+        guard.update(remove=X[3:4])
+    assert guard.update(remove=(X[3:4], [1])).rows_removed == 1
+    with pytest.raises(InvalidInputError, match="not among"):
+        guard.update(remove=[[7.0]])
+    with pytest.raises(InvalidInputError, match="was not fitted by sources"):
+        guard.update(X, y, sources=[1] * 5)
+
+
+@pytest.mark.claim("21.01")
+def test_source_ids_are_never_rounded() -> None:
+    rng = np.random.default_rng(5)
+    ids = (1 << 60) + np.arange(1000)
+    X = rng.normal(size=(1000, 1))
+    guard = PartitionClassifier(TREE, 5, check=False).fit(X, X[:, 0] > 0, sources=ids)
+    assert guard.update(remove_sources=[int(ids[7])]).rows_removed == 1
+    with pytest.raises(InvalidInputError, match="read them as text"):
+        PartitionClassifier(TREE, 5).fit(X, X[:, 0] > 0, sources=ids.astype(float))
+
+
+@pytest.mark.claim("21.27")
+def test_an_estimator_that_is_not_deterministic_is_named() -> None:
+    rng = np.random.default_rng(6)
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 2
+    with pytest.warns(NotDeterministicWarning, match="twice"):
+        PartitionClassifier(Moody(), 3).fit(X, y)
+    with pytest.raises(InvalidInputError, match="warm_start"):
+        PartitionClassifier(LogisticRegression(warm_start=True), 3).fit(X, y)
+
+
+class Moody(ClassifierMixin, BaseEstimator):
+    """Answers by a coin of its own."""
+
+    def fit(self, X, y):
+        self.classes_, self.coin_ = np.unique(y), np.random.default_rng()
+        return self
+
+    def predict(self, X):
+        return self.classes_[self.coin_.integers(2, size=len(X))]
+
+
+@pytest.mark.claim("21.34")
+def test_row_local() -> None:
+    X = np.random.default_rng(0).random((60, 4))
+    texts = ["win cash now", "see you later", "free prize"] * 9
+    assert not row_local(StandardScaler().fit_transform, X)
+    assert not row_local(PCA().fit_transform, X)
+    assert not row_local(TfidfVectorizer().fit_transform, texts)
+    assert row_local(np.log1p, X)
+    assert row_local(HashingVectorizer().transform, texts)
+
+
+@pytest.mark.claim("21.36")
+@pytest.mark.claim("21.39")
+def test_the_key_is_kept_and_shown_nowhere() -> None:
+    X, y, owners = small(0, 40)
+    guard = PartitionClassifier(None, 5, key="hush hush", classes=(0, 1))
+    guard.fit(X, y, sources=owners)
+    texts = [repr(guard), guard.summary(), guard._repr_html_(), str(guard)]
+    assert not any("hush" in text for text in texts)
+    again = pickle.loads(pickle.dumps(guard))
+    assert np.array_equal(again.votes(X), guard.votes(X))
+    assert clone(guard).key == "hush hush"
+    other = clone(guard).set_params(key="other").fit(X, y, sources=owners)
+    assert not np.array_equal(other.partition_sizes_, guard.partition_sizes_)
+
+
+@QUIET
+@pytest.mark.claim("21.38")
+def test_votes_do_not_depend_on_workers_or_backend() -> None:
+    X, y = mixed(120)
+    votes = [
+        PartitionClassifier(pipeline(), 5, check=False, n_jobs=jobs, backend=backend)
+        .fit(X, y)
+        .votes(X)
+        for jobs, backend in ((1, None), (2, "threading"), (2, "loky"))
+    ]
+    assert np.array_equal(votes[0], votes[1])
+    assert np.array_equal(votes[0], votes[2])
+
+
+def test_the_schema_margin_caps_every_radius() -> None:
+    cells = [f"word {i}" if i % 7 > 3 else i for i in range(140)]
+    frame = pd.DataFrame({"a": cells})
+    y = np.arange(140) % 2
+    guard = PartitionClassifier(
+        make_pipeline(FunctionTransformer(lambda rows: np.zeros((len(rows), 1))), TREE), 9
+    )
+    with pytest.warns(RowsRejectedWarning):
+        guard.fit(frame, y)
+    assert guard.schema_margin_ == 10
+    assert guard.certify(frame[:4]).max() <= 9

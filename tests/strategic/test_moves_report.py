@@ -1,0 +1,142 @@
+"""The report for people who make moves: budgets, brackets, value, weights, groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+
+from counterplay.errors import InvalidInputError
+from counterplay.strategic import Change, Moves, cheapest_moves, gaming_report
+from strategic.test_cheapest import credit, encoded, whole_moves
+
+
+@pytest.mark.claim("20.14")
+@pytest.mark.parametrize(
+    "final",
+    [LogisticRegression(), GradientBoostingClassifier(n_estimators=5), KNeighborsClassifier()],
+)
+def test_without_a_budget_nobody_moves(final: Any) -> None:
+    X, y = credit()
+    model = encoded(final).fit(X, y)
+    row = gaming_report(model, X, y, whole_moves(X), budget=[0]).to_frame().iloc[0]
+    assert row["accuracy"] == model.score(X, y) == row["accuracy_low"] == row["accuracy_high"]
+    assert row["moved"] == 0
+
+
+def test_counts_follow_from_the_prices() -> None:
+    X, y = credit()
+    model = encoded(LogisticRegression()).fit(X, y)
+    moves = whole_moves(X)
+    plan = cheapest_moves(model, X, moves)
+    report = gaming_report(model, X, y, moves, budget=[0, 1, 2, 4])
+    frame = report.to_frame().set_index("budget")
+    for r in (0, 1, 2, 4):
+        after = plan.upper <= r
+        assert frame.loc[r, "accuracy"] == (after == y).mean()
+        assert frame.loc[r, "false_positives"] == (after & (y == 0)).sum()
+        moved = after & (plan.upper > 0)
+        assert frame.loc[r, "moved"] == moved.sum()
+        assert frame.loc[r, "social_burden"] == pytest.approx(
+            np.where(moved, plan.upper, 0)[y == 1].mean()
+        )
+    assert set(report.moves(2)["person"]) == set(X.index[(plan.upper > 0) & (plan.upper <= 2)])
+    text = report.summary()
+    assert "wanted: 1" in text
+    assert "price 1 = one raw unit" in text
+    assert "3 of 5 columns can move" in text
+
+
+def test_searched_models_show_what_is_certified() -> None:
+    X, y = credit()
+    model = encoded(KNeighborsClassifier()).fit(X, y)
+    row = gaming_report(model, X, y, whole_moves(X), budget=2.0).to_frame().iloc[0]
+    assert not row["exact"]
+    assert row["accuracy_low"] <= row["accuracy"] <= row["accuracy_high"]
+    rejected = model.predict(X) == 0
+    assert row["accuracy_low"] == pytest.approx(
+        (len(X) - (y == 0).sum() - (rejected & (y == 1)).sum() + _movers(model, X, y)) / len(X)
+    )
+
+
+def _movers(model: Any, X: pd.DataFrame, y: Any) -> int:
+    plan = cheapest_moves(model, X, whole_moves(X), budget=2.0)
+    return int(((plan.upper > 0) & (plan.upper <= 2.0) & (y == 1)).sum())
+
+
+@pytest.mark.claim("20.27")
+def test_value_and_weights() -> None:
+    X, y = credit()
+    model = encoded(LogisticRegression()).fit(X, y)
+    moves, value = whole_moves(X), [[0.0, -5.0], [0.0, 1.0]]
+    plan = cheapest_moves(model, X, moves)
+    row = gaming_report(model, X, y, moves, budget=2.0, value=value).to_frame().iloc[0]
+    after = plan.upper <= 2.0
+    worth = sum((1.0 if good else -5.0) for good, yes in zip(y == 1, after) if yes)
+    assert row["value"] == pytest.approx(worth / len(y))
+    weights = np.arange(len(y)) % 3
+    again = np.repeat(np.arange(len(y)), weights)
+    weighted = gaming_report(model, X, y, moves, budget=2.0, value=value, sample_weight=weights)
+    repeated = gaming_report(
+        model, X.iloc[again].reset_index(drop=True), y[again], moves, budget=2.0, value=value
+    )
+    names = ["accuracy", "acceptance_rate", "false_positives", "moved", "social_burden", "value"]
+    a, b = weighted.to_frame().iloc[0][names], repeated.to_frame().iloc[0][names]
+    assert a.astype(float).to_numpy() == pytest.approx(b.astype(float).to_numpy())
+
+
+@pytest.mark.claim("20.27")
+def test_burden_gap_by_hand() -> None:
+    X = pd.DataFrame({"late": [0.0, 3.0, 4.0, 0.0, 2.0, 6.0]})
+    model = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], [1, 1, 0, 0])  # yes below 1.5
+    model = LogisticRegression().fit(pd.DataFrame({"late": [0.0, 1, 2, 3]}), [1, 1, 0, 0])
+    moves = Moves({"late": Change("down", step=1, per="unit", low=0)})
+    y, groups = [1, 1, 1, 1, 1, 0], ["a", "a", "a", "b", "b", "b"]
+    report = gaming_report(model, X, y, moves, budget=[2], groups=groups)
+    row = report.to_frame().iloc[0]
+    assert row["burden_gap"] == pytest.approx((0 + 2 + 3) / 3 - (0 + 1) / 2)
+    assert row["acceptance_gap"] == pytest.approx(0.0)  # two of three in both groups
+    assert report.by_group()["false_positives"].tolist() == [0, 0]
+
+
+def test_columns_in_another_order_give_the_same_report() -> None:
+    X, y = credit()
+    model = encoded(LogisticRegression()).fit(X, y)
+    one = gaming_report(model, X, y, whole_moves(X)).to_frame()
+    two = gaming_report(model, X[X.columns[::-1]], y, whole_moves(X)).to_frame()
+    pd.testing.assert_frame_equal(one, two)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"budget": -1}, "budget must be numbers of at least 0"),
+        ({"budget": [0, np.nan]}, "budget must be numbers of at least 0"),
+        ({"budget": "much"}, "budget must be numbers of at least 0"),
+        ({"value": [1, 2]}, r"value must be \[\[tn, fp\]"),
+        ({"confidence": 2.0}, "confidence must be in"),
+        ({"sample_weight": [1.0]}, "sample_weight"),
+        ({"groups": ["a"]}, "groups has 1 entries"),
+        ({"costs": [1.0]}, "costs belongs to the ball"),
+    ],
+)
+def test_bad_arguments_are_refused_before_the_search(given: Any, message: str) -> None:
+    X, y = credit()
+    model = encoded(LogisticRegression()).fit(X, y)
+    with pytest.raises(InvalidInputError, match=message):
+        gaming_report(model, X, y, whole_moves(X), **given)
+
+
+def test_words_of_moves_are_refused_without_them() -> None:
+    X, y = credit()
+    numbers = X[["income", "age"]]
+    model = LogisticRegression(max_iter=1000).fit(numbers, y)
+    with pytest.raises(InvalidInputError, match="budget needs moves="):
+        gaming_report(model, numbers, y, budget=1.0)
+    with pytest.raises(InvalidInputError, match="give radius once"):
+        gaming_report(model, numbers, y, 1.0, radius=1.0)
