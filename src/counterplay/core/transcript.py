@@ -52,6 +52,9 @@ class Transcript(Report):
 
     def __post_init__(self) -> None:
         arrays = {name: np.array(column) for name, column in self.columns.items()}
+        single = next((name for name, column in arrays.items() if column.ndim == 0), None)
+        if single is not None:
+            raise InvalidInputError(f"column {single!r} of a transcript needs one entry per round")
         lengths = {name: len(column) for name, column in arrays.items()}
         if len(set(lengths.values())) > 1:
             raise InvalidInputError(f"transcript columns have different lengths: {lengths}")

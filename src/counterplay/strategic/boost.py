@@ -22,7 +22,7 @@ from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import Interval, clopper_pearson
-from counterplay.core.validation import check_choice, check_open_fraction, check_positive_int
+from counterplay.core.validation import check_choice, check_int, check_open_fraction
 from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.strategic import bounds
 from counterplay.strategic.applicants import ObliviousGame
@@ -110,7 +110,7 @@ class ConfidenceBoost:
         random_state: RandomState = None,
     ) -> None:
         self.make_learner = make_learner
-        self.rounds = check_positive_int(rounds, "rounds")
+        self.rounds = check_int(rounds, "rounds", low=1, high=100_000_000)
         self.eps = check_open_fraction(eps, "eps")
         self.delta = check_open_fraction(delta, "delta")
         self.random_state = random_state

@@ -15,11 +15,17 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.arguments import checked
 from counterplay.core.finite_class import FiniteClass
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_float_array
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_float_array,
+    check_labels01,
+)
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.agents import Agents
 from counterplay.strategic.classes import HypothesisClass
-from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph
+from counterplay.strategic.graphs.manipulation_graph import ManipulationGraph, check_nodes
 from counterplay.strategic.predictors import UnionPredictor
 
 
@@ -135,7 +141,10 @@ class FiniteERM:
         assert isinstance(self.hypotheses, FiniteClass)
         if isinstance(nodes, Agents) or y is None or (graph is None and self.strategic):
             raise InvalidInputError("rules on nodes are fitted to nodes, labels and graph=")
-        x, labels = np.asarray(nodes, dtype=np.int64), np.asarray(y, dtype=np.bool_)
+        x = check_nodes(nodes, self.hypotheses.n_points)
+        labels = check_labels01(y).astype(np.bool_)
+        if x.ndim != 1 or labels.shape != x.shape:
+            raise InvalidInputError(f"there are {x.size} nodes but labels of shape {labels.shape}")
         weights = _weights(sample_weight, x.size)
         distinct, inverse = np.unique(x, return_inverse=True)
         positive = np.bincount(inverse, weights=weights * labels, minlength=distinct.size)

@@ -85,7 +85,8 @@ class LinearClass(HypothesisClass):
         dual = self.metric.dual(self.weights)
         with np.errstate(divide="ignore"):
             self._inverse_dual = 1.0 / dual
-        self._moves = self.metric.move(self.weights)
+        moves = self.metric.move(self.weights)
+        self._moves = np.where(np.isnan(moves), 0.0, moves)  # who cannot get there stays
         for array in (self.weights, self.thresholds, self._inverse_dual, self._moves):
             array.setflags(write=False)
         self._recent: tuple[IntArray, FloatArray, FloatArray, FloatArray] | None = None

@@ -130,6 +130,8 @@ def _norm(size: FloatArray, norm: float) -> FloatArray:
 
 
 def _check_costs(costs: ArrayLike) -> FloatArray:
+    if fault := array_fault(costs, kinds="biuf"):
+        raise InvalidInputError(f"costs must be one number per feature: {fault}")
     array = np.ascontiguousarray(costs, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
         raise InvalidInputError(f"costs must be one number per feature, got shape {array.shape}")

@@ -21,7 +21,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import pandas as pd
 
-from counterplay.core.validation import FloatArray, check_choice
+from counterplay.core.validation import FloatArray, check_choice, shorten
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.strategic.move_blocks import (
     MOST_GRID_VALUES,
@@ -699,17 +699,23 @@ def _warn_integers(columns: Mapping[Any, Change | Switch], frame: pd.DataFrame |
 
 
 def _price(value: Any, name: str, *, infinite: bool = False) -> float:
-    fine = isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value) > 0
+    fine = _is_number(value) and float(value) > 0
     if not fine or (math.isinf(float(value)) and not infinite):
-        raise InvalidInputError(f"{name} must be a price above 0, got {shown(value)}")
+        raise InvalidInputError(f"{name} must be a price above 0, got {shorten(value, 100)}")
     return float(value)
 
 
 def _number(value: Any, name: str) -> float:
-    fine = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not fine or math.isnan(float(value)):
-        raise InvalidInputError(f"{name} must be a number, got {shown(value)}")
+    if not _is_number(value) or math.isnan(float(value)):
+        raise InvalidInputError(f"{name} must be a number, got {shorten(value, 100)}")
     return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number that a float can hold."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return False
+    return not isinstance(value, numbers.Integral) or abs(int(value)) < 2**1000
 
 
 def _pair(value: Any) -> tuple[Any, Any]:

@@ -176,7 +176,7 @@ class ValueOfInformation(Report):
         return ax
 
 
-MOST_RUNS = 100_000
+MOST_RUNS = 1000
 
 
 @checked

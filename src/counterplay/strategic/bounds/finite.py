@@ -357,8 +357,8 @@ def information_lower_bound(
     >>> round(information_lower_bound(256, 0.01), 1)
     6.5
     """
-    check_int(n, "n", low=2)
-    check_open_fraction(eps, "eps")
+    n = check_int(n, "n", low=2, high=10**100)
+    eps = check_open_fraction(eps, "eps")
     check_choice(case, "case", ("conservative", "blind", "non_ball"))
     log = math.log(16 * n**2 / eps) + (0 if case == "blind" else 2)
     return n / (192 * eps * log)

@@ -110,7 +110,7 @@ class LearnerDashboard(StrategicLearner):
             The true label, 0 or 1.
         """
         check_int(y, "y", low=0, high=1)
-        if not hasattr(bag, "__len__"):
+        if not hasattr(bag, "__len__") or getattr(bag, "ndim", 1) == 0:
             raise InvalidInputError(f"bag must be a list of nodes, got {shorten(bag, 100)}")
         if isinstance(self.learner, Red2OnlinePMF):
             if len(bag) - 1 > self.k:

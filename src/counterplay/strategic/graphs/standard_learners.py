@@ -252,10 +252,11 @@ class SingletonLearner:
         if fault := array_fault(z, kinds="biufU"):
             raise InvalidInputError(f"z must be one point: {fault}")
         point = tuple(np.asarray(z).tolist()) if np.ndim(z) == 1 else z
+        seen = SingletonLearner(point)  # refuses what is no point
         if int(self.point == point) == y:
             return self
         if y == 1 and self.point is None:
-            return SingletonLearner(point)
+            return seen
         return replace(self, contradicted=True)
 
     def key(self) -> Hashable:

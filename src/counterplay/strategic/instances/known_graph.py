@@ -22,7 +22,7 @@ from counterplay.strategic.instances.graph_instance import (
 )
 from counterplay.strategic.settings import FEATURES_AFTER_GRAPH, FEATURES_FIRST_GRAPH
 
-MOST_NODES = 1_000_000
+MOST_NODES = 20_000
 
 
 @checked
@@ -106,7 +106,7 @@ def star_singletons(k: int, d: int = 1, *, directed: bool = False) -> GraphInsta
     6
     """
     k, d = check_int(k, "k", low=2), check_positive_int(d, "d")
-    check_size(k * d, MOST_NODES, "nodes")
+    check_size(d * math.log2(k) if k < 2**1000 else k, 20, "bits of the number of rules")
     lists: list[list[int]] = []
     for c in range(d):
         first = c * (k + 1)
