@@ -45,3 +45,8 @@ def test_data_cannot_be_changed_and_the_callers_array_stays_writable() -> None:
 def test_unequal_columns_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="different lengths"):
         Transcript({"a": [1, 2], "b": [1]})
+
+
+def test_a_single_number_is_no_column() -> None:
+    with pytest.raises(InvalidInputError, match="column 'a' of a transcript"):
+        Transcript({"a": 1})

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 from counterplay.core import validation as v
 from counterplay.errors import InvalidInputError
@@ -76,8 +77,15 @@ def test_cells_of_a_frame_are_looked_at() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [np.array(["a"]), pd.Series(["a", "b"]), pd.DataFrame({"a": [1]})]
+    "value",
+    [np.array(["a"]), pd.Series(["a", "b"]), pd.DataFrame({"a": [1]}), csr_array(np.eye(2))],
 )
 def test_what_is_compared_entry_by_entry_is_no_choice(value: Any) -> None:
     with pytest.raises(InvalidInputError, match="kind must be one of 'a', 'b'"):
         v.check_choice(value, "kind", ["a", "b"])
+
+
+def test_words_beside_integers_are_judged_by_their_kind() -> None:
+    assert v.array_fault(["a", 4], kinds="biufUO") == ""
+    assert v.array_fault(["a", 4], kinds="biuf") != ""
+    assert "too large" in v.array_fault([1.5, 10**400], kinds="biuf")

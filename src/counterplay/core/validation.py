@@ -135,7 +135,8 @@ def check_open_fraction(value: Any, name: str) -> float:
 def check_choice(value: T, name: str, choices: Sequence[T]) -> T:
     """Return ``value`` if it is one of ``choices``."""
     # Arrays and frames are compared entry by entry, so they are equal to nothing as a whole.
-    if (hasattr(value, "__array__") and not isinstance(value, np.generic)) or value not in choices:
+    table = hasattr(value, "__array__") or hasattr(value, "toarray")
+    if (table and not isinstance(value, np.generic)) or value not in choices:
         known = ", ".join(map(shorten, choices))
         raise InvalidInputError(f"{name} must be one of {known}, got {shorten(value, 100)}")
     return value
@@ -253,7 +254,7 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 def _size_fault(value: Sequence[Any]) -> str:
     """Find Python integers that no float can hold."""
-    whole = [item for item in value if not isinstance(item, float)]
+    whole = [item for item in value if isinstance(item, numbers.Integral)]
     large = bool(whole) and (max(whole) >= _LARGEST or min(whole) <= -_LARGEST)
     return "it contains an integer that is too large" if large else ""
 
