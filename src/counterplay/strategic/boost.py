@@ -110,7 +110,7 @@ class ConfidenceBoost:
         random_state: RandomState = None,
     ) -> None:
         self.make_learner = make_learner
-        self.rounds = check_int(rounds, "rounds", low=1, high=100_000_000)
+        self.rounds = check_int(rounds, "rounds", low=1, high=10_000_000)
         self.eps = check_open_fraction(eps, "eps")
         self.delta = check_open_fraction(delta, "delta")
         self.random_state = random_state

@@ -128,7 +128,7 @@ class EstimatorClass(HypothesisClass):
     def _query(self, rows: FloatArray, i: int) -> tuple[FloatArray, IntArray]:
         """Return distance and pool number of the nearest accepted pool point of classifier i."""
         index, tree = self._members[i], self._trees[i]
-        if index.size == 0:
+        if index.size == 0 or rows.shape[0] == 0:
             return np.full(rows.shape[0], np.inf), np.zeros(rows.shape[0], dtype=np.int64)
         if tree is not None:
             d, which = tree.query(self._scaled(rows), k=1)

@@ -218,7 +218,7 @@ class ByName:
 
 def accepted_class(models: Sequence[Any], positive: Any = None) -> Any:
     """Return the wanted class of classifiers that share their classes; ask unless it is clear."""
-    if not isinstance(models, Sequence | np.ndarray) or isinstance(models, str):
+    if not isinstance(models, list | tuple):
         raise InvalidInputError(f"a list of fitted classifiers is needed, got {shown(models)}")
     known = [fitted for fitted in map(FittedModel.of, models) if fitted.classes]
     if not known:

@@ -20,7 +20,13 @@ from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_float_array
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.classes import HypothesisClass, Members, check_features
-from counterplay.strategic.features import accepted_class, column_order, common_names, read_costs
+from counterplay.strategic.features import (
+    accepted_class,
+    check_scale,
+    column_order,
+    common_names,
+    read_costs,
+)
 from counterplay.strategic.metrics import NormMetric, Points
 from counterplay.strategic.reach_linear import affine_rule
 from counterplay.tables import FittedModel
@@ -73,6 +79,8 @@ class LinearClass(HypothesisClass):
     ) -> None:
         self.weights = check_float_array(weights, "weights", ndim=2).copy()
         self.thresholds = check_float_array(thresholds, "thresholds", ndim=1).copy()
+        check_scale(self.weights, "weights")
+        check_scale(self.thresholds, "thresholds")
         if self.weights.shape[0] == 0:
             raise InvalidInputError("weights must contain at least one rule")
         if self.thresholds.size != self.weights.shape[0]:

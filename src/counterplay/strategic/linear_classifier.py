@@ -183,6 +183,7 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
             )
         if (radius < 0).any():
             raise InvalidInputError("radius must not be negative")
+        check_scale(radius, "radius")
         return np.broadcast_to(radius, (n,))
 
     def decision_function(self, X: ArrayLike) -> FloatArray:

@@ -129,7 +129,7 @@ def worst_case_table(n: int, rounds: int) -> tuple[FloatArray, IntArray]:
     """
     check_positive_int(n, "n")
     check_int(rounds, "rounds", low=0)
-    check_size((n + 1) * (rounds + 1), 50_000_000, "states of the game")
+    check_size((n + 1) * (rounds + 1), 5_000_000, "states of the game")
     values, choices = _worst_case(int(n), int(rounds))
     return values, choices
 

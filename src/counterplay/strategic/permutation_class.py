@@ -70,6 +70,8 @@ class PermutationMetric(Metric):
             raise InvalidInputError(
                 f"points must be rows of {self.n} integers, got shape {p.shape} of {p.dtype}"
             )
+        if p.size and (p.min() < -1 or p.max() >= self.n):
+            raise InvalidInputError(f"points must be rows of integers from -1 to {self.n - 1}")
         return p.astype(np.int64, copy=False)
 
     def pairwise(self, points: Points, others: Points) -> FloatArray:

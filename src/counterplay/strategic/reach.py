@@ -140,7 +140,8 @@ class BinaryModel:
     @property
     def qualified(self) -> BoolArray:
         """Which people have the wanted label."""
-        assert self.labels is not None
+        if self.labels is None:
+            raise InvalidInputError("y is needed: the true label of every row of X")
         wanted = [label == self.positive for label in self.labels.classes]
         return np.array(wanted, dtype=np.bool_)[self.labels.codes]
 

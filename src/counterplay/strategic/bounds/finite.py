@@ -107,8 +107,7 @@ def online_lower_bound(n: int, rounds: int, delta: float) -> int:
     >>> [online_lower_bound(16, t, 0.05) for t in (1, 1000, 10**6)]
     [0, 4, 15]
     """
-    check_int(n, "n", low=2)
-    check_int(rounds, "rounds", low=0)
+    n, rounds = check_int(n, "n", low=2), check_int(rounds, "rounds", low=0)
     k = whole(2 * (n + 2) * math.log(n / check_open_fraction(delta, "delta")))
     return min(rounds // k, n - 1)
 

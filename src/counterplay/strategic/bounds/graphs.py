@@ -91,7 +91,7 @@ def vc_induced_upper(d: int, k: int, log_G: float = 0.0) -> int:
     [2, 3, 4, 5, 6, 9]
     """
     d, k = check_int(d, "d", low=0), check_int(k, "k", low=0)
-    log_G = check_real(log_G, "log_G", low=0.0)
+    log_G = check_real(log_G, "log_G", low=0.0, high=1e12)
     last, limit = 0, 0
     while limit < 4 * last + 64 * (d + 1) + 4 * log_G:
         limit = int(4 * last + 64 * (d + 1) + 4 * log_G) + 1
@@ -200,7 +200,7 @@ def graph_T_agnostic(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05
     k = check_positive_int(k, "k")
     eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
     log_G = check_real(log_G, "log_G", low=0.0)
-    return whole(18 * k**2 * (math.log(2 / delta) + log_G) / eps**2)
+    return whole(18 * k**2 * (math.log(2 / delta) + log_G) / max(eps**2, 1e-320))
 
 
 @checked
@@ -215,7 +215,7 @@ def unknown_graph_T1(k: int, log_G: float, eps: float = 0.1, delta: float = 0.05
     k = check_positive_int(k, "k")
     eps, delta = check_open_fraction(eps, "eps"), check_open_fraction(delta, "delta")
     log_G = check_real(log_G, "log_G", low=0.0)
-    return whole(288 * k**2 * (math.log(4 / delta) + log_G) / eps**2)
+    return whole(288 * k**2 * (math.log(4 / delta) + log_G) / max(eps**2, 1e-320))
 
 
 @checked

@@ -15,7 +15,7 @@ import numpy as np
 
 from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, THEORY, panels
-from counterplay.core.validation import BoolArray, check_int, shorten
+from counterplay.core.validation import BoolArray, array_fault, check_int, shorten
 from counterplay.errors import InvalidInputError
 from counterplay.strategic import bounds
 from counterplay.strategic.graphs.red2online import Red2OnlineFI, Red2OnlinePMF
@@ -110,7 +110,10 @@ class LearnerDashboard(StrategicLearner):
             The true label, 0 or 1.
         """
         check_int(y, "y", low=0, high=1)
-        if not hasattr(bag, "__len__") or getattr(bag, "ndim", 1) == 0:
+        if fault := array_fault(v, kinds="biufUO"):
+            raise InvalidInputError(f"v must be one node or point: {fault}")
+        odd = getattr(bag, "ndim", 1) == 0 or hasattr(bag, "toarray")
+        if odd or not hasattr(bag, "__len__"):
             raise InvalidInputError(f"bag must be a list of nodes, got {shorten(bag, 100)}")
         if isinstance(self.learner, Red2OnlinePMF):
             if len(bag) - 1 > self.k:

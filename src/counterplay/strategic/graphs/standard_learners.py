@@ -302,9 +302,10 @@ class GridThreshold:
     def updated(self, z: Any, y: int) -> GridThreshold:
         """Keep the half of the thresholds that agrees."""
         check_int(y, "y", low=0, high=1)
+        _single(z)
         if int(self.predict(z)[0]) == y:
             return self
-        value = int(check_float_array(z, "z").reshape(-1)[0])
+        value = int(_single(z))
         if y == 1:
             return replace(self, high=min(self.high, value))
         return replace(self, low=max(self.low, value + 1))
@@ -319,6 +320,14 @@ class GridThreshold:
 
 
 MOST_BITS = 10_000_000
+
+
+def _single(z: Any) -> float:
+    """Return the one number of a point on the grid."""
+    values = check_float_array(z, "z").reshape(-1)
+    if values.size != 1:
+        raise InvalidInputError(f"z must be one number, got {values.size}")
+    return float(values[0])
 
 
 def _rows(Z: Any, width: int) -> FloatArray:

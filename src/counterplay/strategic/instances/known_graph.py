@@ -37,6 +37,7 @@ def binary_code_instance(k: int, d: int = 1, *, strengthened: bool = False) -> G
     k, d = check_int(k, "k", low=2), check_positive_int(d, "d")
     bits = (k + 2 if strengthened else k).bit_length() - 1
     check_size(d * bits * (k + 1), MOST_NODES, "nodes")
+    check_size(d * math.log2(k + 1), 20, "bits of the number of rules")
     size = bits * (k + 1)
 
     def node(c: int, i: int, j: int) -> int:

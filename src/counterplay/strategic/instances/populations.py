@@ -344,8 +344,8 @@ class NonBallInstance(HardPopulation):
 
     def _catalogue(self) -> FiniteMetricClass:
         _check_feasible(self.eps, 6, "6")
-        discrete = 1.0 - np.eye(self.n + 1)
-        return FiniteMetricClass(discrete, star_rules(self.n).positive, check_metric=False)
+        rules = star_rules(self.n).positive  # checks the size
+        return FiniteMetricClass(1.0 - np.eye(self.n + 1), rules, check_metric=False)
 
     def union_loss(self, size: int, has_target: bool) -> float:
         """Return 6 eps k/(k+1) without the perfect rule, 6 eps (k-1)/k with it."""

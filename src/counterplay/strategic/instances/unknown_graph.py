@@ -28,6 +28,7 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
     check_size,
+    shorten,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.graphs.graph_classes import (
@@ -196,7 +197,7 @@ def superset_trap(n: int, k: int, g: int, random_state: RandomState = None) -> G
     """
     n, k, g = check_int(n, "n", low=3), check_positive_int(k, "k"), check_int(g, "g", low=3)
     if k >= n:
-        raise InvalidInputError(f"k must be below the number of nodes {n}, got {k}")
+        raise InvalidInputError(f"k must be below the number of nodes {n}, got {shorten(k, 80)}")
     check_size(n * n * g, MOST_CELLS, "cells of all graphs")
     rng = generator(random_state)
     truth = np.zeros((n, n), dtype=np.bool_)
@@ -305,7 +306,7 @@ class SampledGroups:
     ) -> tuple[IntArray, IntArray, IntArray]:
         """Nodes, where they move (nowhere) and labels (0) of ``size`` random people."""
         draws = generator(random_state).choice(
-            self.graphs.n, size=check_positive_int(size, "size"), p=self.distribution
+            self.graphs.n, size=check_int(size, "size", low=1, high=50_000_000), p=self.distribution
         )
         nodes = draws.astype(np.int64)
         return nodes, nodes.copy(), np.zeros(nodes.size, dtype=np.int64)
