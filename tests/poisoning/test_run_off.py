@@ -172,6 +172,7 @@ def test_run_off_is_a_scikit_learn_classifier() -> None:
     check_estimator(guard, expected_failed_checks=odd_rows, on_skip=None)
 
 
+@pytest.mark.filterwarnings("ignore:.*blocks are empty")
 def test_run_off_handles_odd_models_and_bad_input() -> None:
     X, y = load_digits(return_X_y=True)
     guard = PartitionClassifier(KNeighborsClassifier(9), 27, aggregation="runoff", min_lead=3)
