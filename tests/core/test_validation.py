@@ -67,6 +67,14 @@ def test_bad_values_are_named(call: Any, words: str) -> None:
         call()
 
 
+def test_cells_of_a_frame_are_looked_at() -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "z"]}).astype(object)
+    assert v.array_fault(frame, kinds="biuf") == "it contains text"
+    assert v.array_fault(frame[["a"]], kinds="biuf") == ""
+    with pytest.raises(InvalidInputError, match="points must be an array of numbers: it contains"):
+        v.check_float_array(frame, "points")
+
+
 @pytest.mark.parametrize(
     "value", [np.array(["a"]), pd.Series(["a", "b"]), pd.DataFrame({"a": [1]})]
 )

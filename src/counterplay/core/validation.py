@@ -290,6 +290,8 @@ def _foreign_fault(value: Any, kinds: str, depth: int) -> str:
         kind = getattr(dtype, "kind", None)
         if kind in ("c", "M", "m", "S", "V"):
             return _kind_fault(kind, kinds)
+    if any(getattr(dtype, "kind", None) == "O" for dtype in types):  # cells may be anything
+        return _fault(np.asarray(value), kinds, depth)
     return ""
 
 

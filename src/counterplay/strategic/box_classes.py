@@ -222,6 +222,8 @@ class ThresholdClass(BoxClass):
         n_features: int | None = None,
         costs: ArrayLike | None = None,
     ) -> None:
+        if fault := array_fault(thresholds, kinds="biuf"):
+            raise InvalidInputError(f"thresholds must be numbers: {fault}")
         t = np.atleast_1d(np.asarray(thresholds, dtype=np.float64))
         if t.ndim != 1 or t.size == 0 or np.isnan(t).any():
             raise InvalidInputError("thresholds must be a list of at least one number, no NaN")

@@ -49,7 +49,7 @@ class PermutationMetric(Metric):
     """
 
     def __init__(self, n: int, alpha: float = 0.1) -> None:
-        self.n = check_int(n, "n", low=2)
+        self.n = check_int(n, "n", low=2, high=1_000_000)
         self.alpha = check_real(alpha, "alpha", low=0.0, high=1.0, open_low=True, open_high=True)
         self.z = math.sqrt(sum(k * k for k in range(self.n))) / self.alpha
 

@@ -241,7 +241,8 @@ def union_sampling_factor(m: int) -> float:
     >>> union_sampling_factor(3).__round__(6), union_sampling_factor(64).__round__(3)
     (5.0, 2.349)
     """
-    check_size(check_int(m, "m", low=2), 1_000_000, "rules")
+    m = check_int(m, "m", low=2)
+    check_size(m, 1_000_000, "rules")
     levels = 2 ** np.arange(m.bit_length() - 1)
     above = (1.0 - np.arange(m + 1) / m)[:, None] ** levels  # P(rank of the nearest draw >= j)
     rank = (above[:-1] - above[1:]).mean(axis=1)  # law of the rank, averaged over the levels

@@ -22,6 +22,7 @@ from counterplay.core.validation import (
 )
 from counterplay.strategic.bounds.finite import whole
 
+MOST_DIMENSIONS = 100_000
 MOST_TERMS = 20_000_000
 MOST_POINTS = 2**53
 
@@ -308,6 +309,7 @@ def log_sauer(d: int, m: int) -> float:
 
 
 def _log_sauer_many(d: int, m: IntArray) -> FloatArray:
+    check_size(d, MOST_DIMENSIONS, "dimensions")
     check_size((d + 1) * m.size, MOST_TERMS, "terms of a sum of binomials")
     check_size(int(m.max(initial=0)), MOST_POINTS, "points")
     i = np.arange(d + 1)[:, None]

@@ -174,13 +174,18 @@ class ManipulationGraph:
     ) -> ManipulationGraph:
         """Build a graph from one list of out-neighbours per node; duplicate arcs are dropped."""
         rows = []
-        if not isinstance(neighbors, list | tuple | np.ndarray | range):
+        given_rows = isinstance(neighbors, list | tuple | range | np.ndarray)
+        if not given_rows or (isinstance(neighbors, np.ndarray) and neighbors.ndim == 0):
             raise InvalidInputError(
                 f"neighbors must be one list of nodes per node, got {shorten(neighbors, 100)}"
             )
         for x, targets in enumerate(neighbors):
-            listed = list(targets) if isinstance(targets, Iterable) else targets
-            if fault := array_fault(listed, kinds="biu") if listed != [] else "":
+            if not isinstance(targets, Iterable) or getattr(targets, "ndim", 1) == 0:
+                raise InvalidInputError(
+                    f"neighbours of node {x} must be a list, got {shorten(targets, 100)}"
+                )
+            listed = list(targets)
+            if listed and (fault := array_fault(listed, kinds="biu")):
                 raise InvalidInputError(f"neighbours of node {x} must be node numbers: {fault}")
             given = np.asarray(listed, dtype=np.int64).reshape(-1)
             unique = np.unique(given)
@@ -459,6 +464,8 @@ def check_nodes(nodes: ArrayLike, n: int) -> IntArray:
     if fault := array_fault(nodes, kinds="biuf"):
         raise InvalidInputError(f"nodes must be numbers from 0 to {n - 1}: {fault}")
     given: Any = np.asarray(nodes)
+    if given.ndim > 1:
+        raise InvalidInputError(f"nodes must be a list, got shape {given.shape}")
     if given.dtype.kind == "f" and given.size and not (given == np.floor(given)).all():
         raise InvalidInputError("nodes must be whole numbers")
     if given.size and not (given.min() >= 0 and given.max() < n):

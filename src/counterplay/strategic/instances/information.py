@@ -75,7 +75,7 @@ def kl_table(n: int, k: int, p: float, case: Case = "conservative") -> pd.DataFr
     check_int(n, "n", low=2)
     check_choice(case, "case", ("conservative", "blind", "non_ball"))
     check_int(k, "k", low=1, high=n - 1 if case == "blind" else n)
-    check_open_fraction(p, "p")
+    p = check_open_fraction(p, "p")
     rows = {"conservative": _conservative_rows, "blind": _blind_rows, "non_ball": _non_ball_rows}
     return pd.DataFrame(rows[case](n, k, p)).set_index("law")
 
@@ -163,7 +163,7 @@ def bernoulli_kl(p: float, q: float) -> float:
     >>> round(bernoulli_kl(0.5, 0.25), 4)
     0.1438
     """
-    check_real(p, "p", low=0.0, high=1.0)
+    p = check_real(p, "p", low=0.0, high=1.0)
     check_real(q, "q", low=0.0, high=1.0)
     return kl_divergence([p, 1 - p], [q, 1 - q])
 
@@ -201,7 +201,7 @@ class LinearBanditEnv:
     p: float
 
     def __post_init__(self) -> None:
-        check_int(self.n, "n", low=2)
+        check_int(self.n, "n", low=2, high=10_000_000)
         check_int(self.target, "target", low=0, high=self.n - 1)
         check_open_fraction(self.p, "p")
 

@@ -5,6 +5,8 @@ Source: Theorem 3.1, Proposition 3.A, see docs/theory/03-strategic-infinite.md.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from counterplay.core.arguments import checked
@@ -104,6 +106,7 @@ def star_singletons(k: int, d: int = 1, *, directed: bool = False) -> GraphInsta
     6
     """
     k, d = check_int(k, "k", low=2), check_positive_int(d, "d")
+    check_size(k * d, MOST_NODES, "nodes")
     lists: list[list[int]] = []
     for c in range(d):
         first = c * (k + 1)
@@ -183,6 +186,9 @@ def halving_trap(r: int, k: int) -> GraphInstance:
     (1551, 0)
     """
     r, k = check_positive_int(r, "r"), check_positive_int(k, "k")
+    # Every step adds a share 1 / (k + 1) of the rules: two at least, so the size is known before.
+    check_size(r * math.log1p(1 / (k + 1)) if r <= 1e9 else r, 8.0, "steps (r ln(1 + 1 / (k + 1)))")
+    check_size(r, 5000, "steps")
     members: list[set[int]] = [set(), {0}, {1}, {0, 1}]
     n, marks = 2, []
     for _ in range(r):

@@ -134,6 +134,7 @@ def path_AB_C(n: int) -> GraphInstance:
     2
     """
     n = check_int(n, "n", low=2)
+    check_size(n**3, MOST_CELLS, "cells of all graphs")
     graphs = []
     for i in range(n):
         lists: list[list[int]] = [[1], [0, 2 + i], *[[] for _ in range(n)]]
@@ -196,6 +197,7 @@ def superset_trap(n: int, k: int, g: int, random_state: RandomState = None) -> G
     n, k, g = check_int(n, "n", low=3), check_positive_int(k, "k"), check_int(g, "g", low=3)
     if k >= n:
         raise InvalidInputError(f"k must be below the number of nodes {n}, got {k}")
+    check_size(n * n * g, MOST_CELLS, "cells of all graphs")
     rng = generator(random_state)
     truth = np.zeros((n, n), dtype=np.bool_)
     for x in range(n):
