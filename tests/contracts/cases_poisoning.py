@@ -111,7 +111,10 @@ CASES = {
         },
         "odd_rows": "one odd row must not stop the training",
     },
-    "BatchedMLPClassifier": {"make": lambda: p.BatchedMLPClassifier(random_state=0)},
+    "BatchedMLPClassifier": {
+        "make": lambda: p.BatchedMLPClassifier(random_state=0),
+        "check_estimator": {"check_dtype_object": "a wrong cell is an InvalidInputError"},
+    },
     # learners
     "MinClosedInterval": {"make": lab.MinClosedInterval, "run": line_learner},
     "MaxOpenInterval": {

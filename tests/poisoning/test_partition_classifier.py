@@ -230,7 +230,7 @@ def test_certificates_hold_when_blocks_are_empty(aggregation: str, spread: int) 
     rng, checked = np.random.default_rng(7), 0
     for run in range(5):
         X = rng.integers(0, 6, size=(7, 1)).astype(float)  # fewer different rows than blocks
-        y = (X[:, 0] >= 3).astype(int)
+        y = (X[:, 0] >= 5).astype(int)
         guard = PartitionClassifier(
             None, 8, spread=spread, aggregation=aggregation, key=f"run {run}"
         ).fit(X, y)

@@ -172,10 +172,12 @@ def test_run_off_is_a_scikit_learn_classifier() -> None:
     check_estimator(guard, expected_failed_checks=odd_rows, on_skip=None)
 
 
+@pytest.mark.filterwarnings("ignore:.*blocks are empty")
 def test_run_off_handles_odd_models_and_bad_input() -> None:
     X, y = load_digits(return_X_y=True)
-    guard = PartitionClassifier(KNeighborsClassifier(9), 31, aggregation="runoff", min_lead=5)
+    guard = PartitionClassifier(KNeighborsClassifier(9), 27, aggregation="runoff", min_lead=3)
     guard.fit(X[:300], y[:300])  # small blocks refuse to predict with nine neighbours
+    assert (guard.votes(X[300:400]) == -1).any()
     radius = guard.certify(X[300:400])
     assert np.array_equal(radius == -1, guard.abstains(X[300:400]))
     assert guard.certified_accuracy(X[300:400], y[300:400]).at(0) > 0

@@ -331,7 +331,6 @@ class Fatal(ClassifierMixin, BaseEstimator):
 
 
 @QUIET
-@pytest.mark.slow
 @pytest.mark.claim("21.23")
 def test_a_dead_worker_costs_its_block_only() -> None:
     rng = np.random.default_rng(0)

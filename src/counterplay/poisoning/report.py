@@ -92,8 +92,10 @@ class PoisoningReport(Report):
         for name in ("margins", "certified", "guarded"):
             if getattr(self, name).shape != shape:
                 raise InvalidInputError(f"{name} must have shape {shape}")
-        if len(self.index) != len(self.rows) or len(self.poison) != len(self.rows):
-            raise InvalidInputError("index and poison must have one entry per test row")
+        if not isinstance(self.poison, tuple) or len(self.poison) != len(self.rows):
+            raise InvalidInputError("poison must be a tuple with one entry per test row")
+        if len(self.index) != len(self.rows):
+            raise InvalidInputError("index must have one entry per test row")
         both = np.argwhere(self.certified & (self.margins < 0))
         if len(both):
             i, t = both[0].tolist()
