@@ -151,7 +151,7 @@ def test_bad_parameters_are_refused() -> None:
         EpochLearner(100, 3, B=0)
     with pytest.raises(InvalidInputError, match="threshold"):
         LazyHedge(100, 3)
-    with pytest.raises(InvalidInputError, match="must be a learner"):
+    with pytest.raises(InvalidInputError, match="learner must be a ScalarLearner"):
         EpochLearner(100, 3, B=1, learner="sd")  # type: ignore[arg-type]  # deliberately wrong
     with pytest.raises(InvalidInputError, match="does not know inactive experts"):
         EpochLearner(100, 3, B=1).act([True, False, True])

@@ -254,7 +254,7 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 def _size_fault(value: Sequence[Any]) -> str:
     """Find Python integers that no float can hold."""
-    whole = [item for item in value if isinstance(item, numbers.Integral)]
+    whole = [int(item) for item in value if isinstance(item, numbers.Integral)]
     large = bool(whole) and (max(whole) >= _LARGEST or min(whole) <= -_LARGEST)
     return "it contains an integer that is too large" if large else ""
 
