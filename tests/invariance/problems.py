@@ -5,6 +5,13 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
 
 from brute_dimensions import brute_vc
 from counterplay.invariance.lab import FiniteProblem
@@ -83,3 +90,22 @@ def all_turns(X: np.ndarray) -> list[np.ndarray]:
 def extreme_turn(X: np.ndarray, pick) -> np.ndarray:
     """Canonical form: the lexicographically smallest or largest of the four turns."""
     return np.array([pick(images, key=tuple) for images in zip(*all_turns(X))])
+
+
+BASES = {
+    "logistic": LogisticRegression(max_iter=300),
+    "scaled logistic": make_pipeline(StandardScaler(), LogisticRegression()),
+    "tree": DecisionTreeClassifier(random_state=0),
+    "support vectors": SVC(C=10.0, random_state=0),
+    "nearest": KNeighborsClassifier(1),
+}
+
+
+def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """240 upright digits, some of them symmetric, their labels, and 300 turned ones."""
+    X, y = load_digits(return_X_y=True)
+    X = X / 16.0
+    X[:20] = (X[:20] + X[:20, ::-1]) / 2  # half turns do not change these
+    turns = np.random.default_rng(0).integers(4, size=300)
+    test = [np.rot90(x.reshape(8, 8), k).ravel() for x, k in zip(X[240:540], turns)]
+    return X[:240], y[:240], np.array(test)

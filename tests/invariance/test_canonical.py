@@ -7,12 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
-from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from counterplay.errors import InvalidInputError
@@ -22,25 +17,7 @@ from counterplay.invariance import (
 )
 from counterplay.invariance.canonical import alignment_template, closest_images
 from counterplay.invariance.lab import InfiniteOrbitError, NotAGroupError
-from invariance.problems import extreme_turn
-
-BASES = {
-    "logistic": LogisticRegression(max_iter=300),
-    "scaled logistic": make_pipeline(StandardScaler(), LogisticRegression()),
-    "tree": DecisionTreeClassifier(random_state=0),
-    "support vectors": SVC(C=10.0, random_state=0),
-    "nearest": KNeighborsClassifier(1),
-}
-
-
-def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """240 upright digits, some of them symmetric, their labels, and 300 turned ones."""
-    X, y = load_digits(return_X_y=True)
-    X = X / 16.0
-    X[:20] = (X[:20] + X[:20, ::-1]) / 2  # half turns do not change these
-    turns = np.random.default_rng(0).integers(4, size=300)
-    test = [np.rot90(x.reshape(8, 8), k).ravel() for x, k in zip(X[240:540], turns)]
-    return X[:240], y[:240], np.array(test)
+from invariance.problems import BASES, digits, extreme_turn
 
 
 @pytest.mark.claim("11.29")

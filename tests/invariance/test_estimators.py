@@ -14,9 +14,6 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -34,7 +31,7 @@ from counterplay.invariance.lab import (
     IdentityMissingError,
     NotAGroupError,
 )
-from invariance.problems import all_turns
+from invariance.problems import BASES, all_turns, digits
 
 WRAPPERS = {
     "erm-inv": ErmInvClassifier(
@@ -165,25 +162,6 @@ def test_i6_soft_votes_do_not_depend_on_the_order_of_images() -> None:
     expected = model.predict_proba(X)
     for step in (1, 5, 7):
         np.testing.assert_array_equal(model.predict_proba(np.roll(X, step, axis=1)), expected)
-
-
-BASES = {
-    "logistic": LogisticRegression(max_iter=300),
-    "scaled logistic": make_pipeline(StandardScaler(), LogisticRegression()),
-    "tree": DecisionTreeClassifier(random_state=0),
-    "support vectors": SVC(C=10.0, random_state=0),
-    "nearest": KNeighborsClassifier(1),
-}
-
-
-def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """240 upright digits, some of them symmetric, their labels, and 300 turned ones."""
-    X, y = load_digits(return_X_y=True)
-    X = X / 16.0
-    X[:20] = (X[:20] + X[:20, ::-1]) / 2  # half turns do not change these
-    turns = np.random.default_rng(0).integers(4, size=300)
-    test = [np.rot90(x.reshape(8, 8), k).ravel() for x, k in zip(X[240:540], turns)]
-    return X[:240], y[:240], np.array(test)
 
 
 @pytest.mark.claim("11.29")
