@@ -21,10 +21,10 @@ from counterplay.core.report import Report
 from counterplay.core.stats import clopper_pearson
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice, check_int
 from counterplay.errors import InvalidInputError
+from counterplay.poisoning.block_votes import count_votes
 from counterplay.poisoning.certificates import part_table, surviving_parts
 from counterplay.poisoning.training_rows import positions_of
 from counterplay.poisoning.units import Unit, listed_values
-from counterplay.poisoning.voting import count_votes
 from counterplay.tables.cells import listed, shown
 
 if TYPE_CHECKING:

@@ -20,8 +20,11 @@ from counterplay.core.seeds import derive_seed
 from counterplay.core.validation import FloatArray, IntArray, check_int, check_positive_int
 from counterplay.core.votes import Vote
 from counterplay.errors import InvalidInputError
+from counterplay.poisoning.block_fits import Failed, fit_blocks, report_failures
+from counterplay.poisoning.block_votes import collect_votes, count_votes
 from counterplay.poisoning.certificates import CertifiedAccuracy, partition_radius
 from counterplay.poisoning.model import BatchLearner
+from counterplay.poisoning.nearest_row import NearestRow
 from counterplay.poisoning.training_rows import (
     Accepted,
     accept,
@@ -32,14 +35,6 @@ from counterplay.poisoning.training_rows import (
     warn_rejected,
 )
 from counterplay.poisoning.units import Dealer, encoded_sources
-from counterplay.poisoning.voting import (
-    Failed,
-    NearestRow,
-    collect_votes,
-    count_votes,
-    fit_blocks,
-    report_failures,
-)
 from counterplay.tables import Schema
 from counterplay.tables.encoding import blocks_of, row_digests
 from counterplay.tables.labels import as_labels
