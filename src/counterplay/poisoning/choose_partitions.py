@@ -23,12 +23,12 @@ from counterplay.errors import InvalidInputError
 from counterplay.poisoning.block_fits import Failed, fit_blocks, report_failures
 from counterplay.poisoning.block_votes import collect_votes, count_votes
 from counterplay.poisoning.certificates import CertifiedAccuracy, partition_radius
+from counterplay.poisoning.held_rows import deal, members
 from counterplay.poisoning.model import BatchLearner
 from counterplay.poisoning.nearest_row import NearestRow
 from counterplay.poisoning.training_rows import (
     Accepted,
     accept,
-    deal,
     distinct,
     points_of,
     positions_of,
@@ -164,8 +164,8 @@ class _Trial:
     def _fitted(self, count: int, most: int | None) -> Any:
         places = np.flatnonzero(self.train)
         part = Accepted(self.found.rows.part(places), self.found.labels[places], places, ())
-        held = deal(part, Dealer(count, self.key), self.owners, None)
-        blocks = held.members(count, None)[:most]
+        held, block = deal(part, Dealer(count, self.key), self.owners, None)
+        blocks = members(held, block, count)[:most]
         seeds = [derive_seed("block", 0, i) % 2**31 for i in range(len(blocks))]
         models = fit_blocks(self.base, held.rows, held.labels, blocks, seeds, self.n_jobs)
         if most is None:
