@@ -46,6 +46,7 @@ from counterplay.poisoning.partition_settings import (
 from counterplay.poisoning.removals import Removal, changed_parts
 from counterplay.poisoning.saved_partition import (
     check_store,
+    check_unchanged,
     save_changed,
     save_partition,
     stored_rows,
@@ -289,6 +290,8 @@ class PartitionTraining(VotingClassifier):
             raise InvalidInputError("update is for scikit-learn estimators; fit the learner again")
         if (X is None) != (y is None):
             raise InvalidInputError("new rows need labels: give both X and y")
+        if isinstance(self._parts, StoredRows):
+            check_unchanged(self, self._parts.folder, self._manifest)
         removal = Removal(self._parts, self._dealer, self._fitted)
         if remove_sources is not None:
             removal.sources(remove_sources)

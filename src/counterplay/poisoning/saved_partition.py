@@ -115,14 +115,19 @@ def save_partition(guard: PartitionTraining, folder: Path, *, live: bool) -> Man
     return _commit(folder, manifest, guard)
 
 
-def save_changed(
-    guard: PartitionTraining, folder: Path, before: Manifest, changed: Mapping[int, Held]
-) -> Manifest:
-    """Write the blocks that an update changed, then the manifest; delete what was before."""
+def check_unchanged(guard: PartitionTraining, folder: Path, before: Manifest) -> None:
+    """Refuse to go on if somebody else wrote into the folder."""
     if read_manifest(folder, guard.key).seal != before.seal:
         raise InvalidStateError(
             f"{shown(str(folder), 120)} was changed by somebody else; load it again"
         )
+
+
+def save_changed(
+    guard: PartitionTraining, folder: Path, before: Manifest, changed: Mapping[int, Held]
+) -> Manifest:
+    """Write the blocks that an update changed, then the manifest; delete what was before."""
+    check_unchanged(guard, folder, before)
     rows = list(before.rows)
     for i, held in changed.items():
         rows[i] = put_rows(folder, i, held, guard.key)

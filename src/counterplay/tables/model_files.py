@@ -16,7 +16,7 @@ import numpy as np
 
 from counterplay.core.validation import BoolArray
 from counterplay.errors import InvalidInputError, InvalidStateError, MissingDependencyError
-from counterplay.tables.cells import listed, shown
+from counterplay.tables.cells import shown
 
 LARGEST_MODEL = 2 * 1024**3
 LARGEST_RATIO = 200
@@ -79,7 +79,9 @@ def read_model(data: bytes, *, what: str, trust: Collection[str] = ()) -> Any:
     foreign = foreign_types(data, what=what, trust=trust)
     if foreign:
         raise InvalidStateError(
-            f"{what} holds types that are not trusted and was not opened: {listed(foreign)}"
+            f"{what} holds types that are not trusted and was not opened: "
+            + ", ".join(shown(name, 90) for name in foreign[:2])
+            + (f" and {len(foreign) - 2} more" if len(foreign) > 2 else "")
         )
     skops = _skops()
     try:
