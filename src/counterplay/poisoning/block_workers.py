@@ -116,7 +116,7 @@ def _one_each(
 ) -> Iterator[Any]:
     """Run each task in a process that has no other; a process that dies is replaced."""
     free: SimpleQueue[_Process] = SimpleQueue()
-    processes = [_Process() for _ in range(min(count, max(1, len(tasks))))]
+    processes = [_Process() for _ in range(min(count, 1 + len(tasks) // 8))]  # dear to start
     for process in processes:
         free.put(process)
 

@@ -84,7 +84,7 @@ def _ranks(values: FloatArray, n: int) -> bool:
 
 
 def _unit_interval(X: FloatArray) -> bool:
-    filled = (X.min(axis=0) == 0) & (X.max(axis=0) == 1)
+    filled = (np.abs(X.min(axis=0)) < 1e-12) & (np.abs(X.max(axis=0) - 1) < 1e-12)
     if filled.mean() <= 0.8 or np.isin(X, (0.0, 1.0)).all():
         return False
     return not any(np.allclose(X * k, np.round(X * k), atol=1e-6) for k in (255, 256, 16))
