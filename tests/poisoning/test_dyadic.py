@@ -119,6 +119,7 @@ def test_i1_labels_are_those_of_exact_arithmetic() -> None:
         assert target(X).tolist() == [v >= 0 for v in value]
 
 
+@pytest.mark.claim("21.28")
 def test_i1_rows_one_ulp_apart_do_not_break_a_certificate() -> None:
     """Rounded labels of the two poison rows say 0 and 1, but no half-plane labels them so."""
     target = LinearTarget([-0.706399320969851, 0.7078135342965218], -0.013509938893168372)
@@ -143,6 +144,7 @@ def test_i1_rows_one_ulp_apart_do_not_break_a_certificate() -> None:
         learner.certified(target, S + LabelledSet(P, [0, 1]), x0)
 
 
+@pytest.mark.claim("21.28")
 @pytest.mark.parametrize("near_axis", [False, True])
 def test_i1_directed_search_breaks_no_certificate(near_axis: bool) -> None:
     """Clean rows 1e-17 to 1 from the boundary, directions next to dyadic ones."""
@@ -179,6 +181,7 @@ def _next_to_boundary(target: LinearTarget, n: int, rng: np.random.Generator) ->
     return base + place[:, None] * along + away[:, None] * u
 
 
+@pytest.mark.claim("21.29")
 def test_i1_rounded_dyadic_vectors_are_in_strict_order() -> None:
     for quarter in (0, 1, 2, 4):  # around 0, pi/4, pi/2, pi
         start = quarter * 2.0 ** (LEVELS - 3)

@@ -8,7 +8,7 @@ Source: docs/theory/21-sources.md, "The number of blocks".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +17,17 @@ from counterplay.core.arguments import checked
 from counterplay.core.progress import progress_bar
 from counterplay.core.report import Report
 from counterplay.core.seeds import derive_seed
-from counterplay.core.validation import FloatArray, IntArray, check_int, check_positive_int
-from counterplay.core.votes import Vote
+from counterplay.core.validation import (
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_int,
+    check_positive_int,
+)
 from counterplay.errors import InvalidInputError
+from counterplay.poisoning.ballots import METRICS, Ballots, metric_value, plurality_ballots
 from counterplay.poisoning.block_fits import Failed, fit_blocks, report_failures
 from counterplay.poisoning.block_votes import collect_votes, count_votes
-from counterplay.poisoning.certificates import CertifiedAccuracy, partition_radius
 from counterplay.poisoning.model import BatchLearner
 from counterplay.poisoning.nearest_row import NearestRow
 from counterplay.poisoning.training_rows import (
@@ -36,6 +41,7 @@ from counterplay.poisoning.training_rows import (
 )
 from counterplay.poisoning.units import Dealer, encoded_sources
 from counterplay.tables import Schema
+from counterplay.tables.cells import listed, shown
 from counterplay.tables.encoding import blocks_of, row_digests
 from counterplay.tables.labels import as_labels
 
@@ -55,17 +61,18 @@ def choose_n_partitions(
     *,
     sources: Any = None,
     budget: int = 3,
+    metric: str | tuple[str, Any] = "accuracy",
     candidates: Sequence[int] | None = None,
     rungs: Sequence[int] = (8, 24),
-    key: bytes | str | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
     random_state: int | None = None,
 ) -> PartitionCurve:
-    """Find the number of blocks with the best certified accuracy at a budget.
+    """Find the number of blocks with the best certified accuracy, or other metric, at a budget.
 
     A quarter of the rows (of the sources, if given), selected by hash, is held out. The rule looks
-    at the data: run it on data you trust and fix its answer.
+    at the data: run it on data you trust and fix its answer. It fits a few blocks of every
+    candidate and all blocks of two, usually less than half of what trying all of them costs.
 
     Parameters
     ----------
@@ -79,12 +86,13 @@ def choose_n_partitions(
         Who sent each row; then the budget counts sources.
     budget:
         Rows or sources that an attacker may control.
+    metric:
+        ``"accuracy"``, or ``"precision"``, ``"recall"``, ``"f1"`` as a mean over the classes; a
+        pair such as ``("f1", "spam")`` for one class.
     candidates:
         Numbers of blocks to compare; default: up to eight with at least 20 rows a block.
     rungs:
         Blocks of each candidate that are fitted before the better half is kept.
-    key:
-        Secret of the hash.
     n_jobs:
         Workers of joblib.
     progress:
@@ -101,7 +109,8 @@ def choose_n_partitions(
     True
     """
     t = check_int(budget, "budget", low=0, high=10**6)
-    trial = _Trial.of(estimator, X, y, sources, key, n_jobs, random_state)
+    trial = _Trial.of(estimator, X, y, sources, n_jobs, random_state)
+    goal = _Goal.of(metric, trial.classes)
     tried = _candidates(candidates, int(trial.train.sum()), t)
     steps = [check_positive_int(rung, "rungs") for rung in rungs]
     estimates: list[tuple[int, int, float]] = []
@@ -113,16 +122,67 @@ def choose_n_partitions(
                 break
             values = []
             for count in left:
-                values.append(trial.estimate(count, rung, t))
+                values.append(trial.estimate(count, rung, t, goal))
                 bar.advance(task)
             estimates += [(count, rung, value) for count, value in zip(left, values)]
             order = np.argsort(-np.array(values), kind="stable")[: max(2, (len(left) + 1) // 2)]
             left = sorted(left[i] for i in order)
-        curves = [trial.exact(count) for count in left]
+        found = []
+        for count in left:
+            found.append(trial.exact(count, t, goal))
+            bar.advance(task)
     return PartitionCurve(
-        np.array(left), np.array([c.at(0) for c in curves]), np.array([c.at(t) for c in curves]), t,
-        "rows" if sources is None else "sources", tuple(estimates),
+        np.array(left), np.array([own for own, _ in found]), np.array([kept for _, kept in found]),
+        t, "rows" if sources is None else "sources", tuple(estimates), goal.name,
+        trial.n_fitted, sum(tried),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Goal:
+    """The metric to be certified, and the classes over which its mean is taken."""
+
+    metric: str
+    codes: tuple[int, ...]
+    name: str
+
+    @classmethod
+    def of(cls, metric: Any, classes: Any) -> _Goal:
+        word, label = metric if isinstance(metric, tuple) and len(metric) == 2 else (metric, None)
+        check_choice(word if isinstance(word, str) else type(word).__name__, "metric", METRICS)
+        known = classes.tolist()
+        if label is None:
+            codes = (0,) if word == "accuracy" else tuple(range(len(known)))
+            return cls(word, codes, word)
+        if word == "accuracy" or label not in known:
+            raise InvalidInputError(
+                f"metric={shown(metric)} names no class of {listed(known)} with precision, recall "
+                "or f1"
+            )
+        return cls(word, (known.index(label),), f"{word} of {shown(label, 40)}")
+
+    def expected(self, truth: IntArray, winner: IntArray, kept: FloatArray) -> float:
+        """The metric if every decision survives with its own probability, in expectation."""
+        if self.metric == "accuracy":
+            return float(np.mean((winner == truth) * kept))
+        values = []
+        for code in self.codes:
+            own, said = truth == code, winner == code
+            hits = float((kept * (own & said)).sum())
+            wrong = float((said & ~own).sum() + ((1 - kept) * (~own & ~said)).sum())
+            missed = float(own.sum()) - hits
+            top, below = {
+                "precision": (hits, hits + wrong),
+                "recall": (hits, hits + missed),
+                "f1": (2 * hits, 2 * hits + wrong + missed),
+            }[self.metric]
+            values.append(top / below if below else 0.0)
+        return float(np.mean(values))
+
+    def certified(self, b: Ballots, t: int, most: int) -> float:
+        """The certified metric."""
+        hit = b.reachable(t, most)
+        return float(np.mean([metric_value(self.metric, b, c, hit) for c in self.codes]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,13 +194,11 @@ class _Trial:
     owners: list[bytes | None] | None
     train: Any
     classes: Any
-    key: bytes | str | None
     n_jobs: int | None
+    fitted: dict[int, list[Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, estimator: Any, X: Any, y: Any, sources: Any, key: Any, n_jobs: Any, seed: Any
-    ) -> _Trial:
+    def of(cls, estimator: Any, X: Any, y: Any, sources: Any, n_jobs: Any, seed: Any) -> _Trial:
         if n_jobs == 0:
             raise InvalidInputError("n_jobs must be None, a number of workers, or -1 for all")
         if isinstance(estimator, BatchLearner):
@@ -159,18 +217,23 @@ class _Trial:
         held = _held_out(found, owners, number)
         base = NearestRow() if estimator is None else estimator
         classes = as_labels(distinct(found.labels))
-        return cls(base, found, owners, ~held, classes, key, n_jobs)
+        return cls(base, found, owners, ~held, classes, n_jobs)
 
-    def _fitted(self, count: int, most: int | None) -> Any:
+    @property
+    def n_fitted(self) -> int:
+        """Blocks that were fitted so far."""
+        return sum(len(models) for models in self.fitted.values())
+
+    def _models(self, count: int, most: int | None) -> list[Any]:
+        """The first blocks of a candidate; those fitted before are not fitted again."""
         places = np.flatnonzero(self.train)
         part = Accepted(self.found.rows.part(places), self.found.labels[places], places, ())
-        held = deal(part, Dealer(count, self.key), self.owners, None)
-        blocks = held.members(count, None)[:most]
-        seeds = [derive_seed("block", 0, i) % 2**31 for i in range(len(blocks))]
-        models = fit_blocks(self.base, held.rows, held.labels, blocks, seeds, self.n_jobs)
-        if most is None:
-            report_failures(models)
-        return models
+        held = deal(part, Dealer(count), self.owners, None)
+        known = self.fitted.setdefault(count, [])
+        blocks = held.members(count, None)[len(known) : most]
+        seeds = [derive_seed("block", 0, len(known) + i) % 2**31 for i in range(len(blocks))]
+        known += fit_blocks(self.base, held.rows, held.labels, blocks, seeds, self.n_jobs)
+        return known[:most]
 
     def _votes(self, models: Any) -> tuple[IntArray, IntArray]:
         test = np.flatnonzero(~self.train) if not self.train.all() else np.flatnonzero(self.train)
@@ -180,27 +243,28 @@ class _Trial:
             return np.full((len(models), len(test)), -1), truth
         return collect_votes(models, rows, self.classes, self.n_jobs), truth
 
-    def estimate(self, count: int, rung: int, t: int) -> float:
-        """Estimated certified accuracy from the first blocks."""
+    def estimate(self, count: int, rung: int, t: int, goal: _Goal) -> float:
+        """Estimated certified metric from the first blocks."""
         from scipy.stats import norm
 
-        votes, truth = self._votes(self._fitted(count, rung))
+        votes, truth = self._votes(self._models(count, rung))
         m = len(votes)
         share = count_votes(votes, len(self.classes)) / m
-        winner = share.argmax(axis=1)
         top = share.max(axis=1)
         second = np.partition(share, -2, axis=1)[:, -2] if share.shape[1] > 1 else 0 * top
         deviation = 2 * np.sqrt(np.maximum(top * (1 - top), 1 / (4 * m)) / m)
-        chance = norm.cdf((top - second - (2 * t + 1) / count) / deviation)
-        return float(np.mean((winner == truth) * chance))
+        kept = norm.cdf((top - second - (2 * t + 1) / count) / deviation)
+        return goal.expected(truth, share.argmax(axis=1), kept)
 
-    def exact(self, count: int) -> CertifiedAccuracy:
-        """Certified accuracy of all blocks."""
-        votes, truth = self._votes(self._fitted(count, None))
-        counts = count_votes(votes, len(self.classes))
-        vote = Vote(counts.argmax(axis=1).astype(np.int64), counts, self.classes)
-        radius = partition_radius(vote)
-        return CertifiedAccuracy(radius, (vote.winner == truth) & (radius >= 0))
+    def exact(self, count: int, t: int, goal: _Goal) -> tuple[float, float]:
+        """Accuracy, and the certified metric of all blocks."""
+        models = self._models(count, None)
+        report_failures(models)
+        votes, truth = self._votes(models)
+        ballots = plurality_ballots(votes, truth, len(self.classes))
+        alive = sum(model is not None and not isinstance(model, Failed) for model in models)
+        accuracy = float((ballots.winner == truth).mean())
+        return accuracy, goal.certified(ballots, t, alive - 1)
 
 
 def _held_out(found: Accepted, owners: list[bytes | None] | None, seed: int) -> Any:
@@ -252,6 +316,12 @@ class PartitionCurve(Report):
     estimated
         Number of blocks, blocks fitted, and estimated certified accuracy of every candidate tried
         in part: estimates, not certificates.
+    metric
+        What ``certified`` is the certified value of.
+    blocks_fitted
+        Blocks that were fitted for this curve.
+    blocks_of_grid
+        Blocks that fitting every candidate in full would take.
 
     Examples
     --------
@@ -265,6 +335,9 @@ class PartitionCurve(Report):
     budget: int
     unit: str = "rows"
     estimated: tuple[tuple[int, int, float], ...] = ()
+    metric: str = "accuracy"
+    blocks_fitted: int = 0
+    blocks_of_grid: int = 0
 
     def __post_init__(self) -> None:
         sizes = set()
@@ -282,7 +355,7 @@ class PartitionCurve(Report):
 
     @property
     def best(self) -> int:
-        """Number of blocks with the best certified accuracy; ties: accuracy, then fewer."""
+        """Number of blocks with the best certified metric; ties: accuracy, then fewer."""
         order = np.lexsort((self.n_partitions, -self.accuracy, -self.certified))
         return int(self.n_partitions[order[0]])
 
@@ -290,7 +363,7 @@ class PartitionCurve(Report):
         """The choice, and what it rests on."""
         i = int(np.flatnonzero(self.n_partitions == self.best)[0])
         return (
-            f"{self.best} blocks: certified accuracy {self.certified[i]:.3f} against "
+            f"{self.best} blocks: certified {self.metric} {self.certified[i]:.3f} against "
             f"{self.budget} planted {self.unit}, accuracy {self.accuracy[i]:.3f}; chosen on these "
             "rows, fix n_partitions on data you trust"
         )
@@ -315,7 +388,7 @@ class PartitionCurve(Report):
         axes.plot(self.n_partitions, self.accuracy, marker="o", label="accuracy")
         axes.plot(
             self.n_partitions, self.certified, marker="o",
-            label=f"certified against {self.budget} {self.unit}",
+            label=f"certified {self.metric} against {self.budget} {self.unit}",
         )  # fmt: skip
         if self.estimated:
             counts, _, values = zip(*self.estimated)

@@ -119,9 +119,8 @@ class PartitionTraining(VotingClassifier):
         from counterplay.poisoning.choose_partitions import choose_n_partitions
 
         chosen: int = choose_n_partitions(
-            self.estimator, X, y, sources=sources, budget=self.budget, key=self.key,
-            n_jobs=self.n_jobs,
-        ).best  # fmt: skip
+            self.estimator, X, y, sources=sources, budget=self.budget, n_jobs=self.n_jobs
+        ).best
         return chosen
 
     def _models_of(self, held: Held, known: dict[tuple[int, bytes], Any]) -> int:
