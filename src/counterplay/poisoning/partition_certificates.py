@@ -28,6 +28,7 @@ from counterplay.poisoning.certificates import (
     partition_radius,
     threshold_radius,
 )
+from counterplay.poisoning.partition_settings import checked_threshold
 from counterplay.poisoning.partition_training import PartitionTraining
 from counterplay.poisoning.run_off import RunOff, run_off, run_off_radius, run_off_spread_radius
 from counterplay.poisoning.training_rows import Rows
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
 
 class PartitionCertificates(PartitionTraining):
     """The half of :class:`PartitionClassifier` that votes and certifies."""
+
+    @property
+    def _least(self) -> tuple[int, float] | None:
+        """Class with a threshold and its share; the parameter may be set after the fit."""
+        return checked_threshold(self)
 
     def certify(
         self, X: Any, changes: Changes = "inserted", unit: Literal["rows", "sources"] | None = None

@@ -96,7 +96,7 @@ class PartitionTraining(VotingClassifier):
         n = len(found.places) + len(found.rejected)
         owners = None if sources is None else encoded_sources(sources, n)
         ids = None if row_ids is None else encoded_ids(row_ids, n)
-        self._least = checked_threshold(self)
+        checked_threshold(self)
         if self.check:
             self._warn_global(found.rows)
         self.n_partitions_ = self._count(X, y, sources)
