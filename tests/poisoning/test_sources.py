@@ -31,6 +31,7 @@ from counterplay.poisoning import (
     row_local,
 )
 from counterplay.poisoning.certificates import spread_parts, threshold_radius
+from counterplay.poisoning.model_rows import ModelRows
 
 TREE = DecisionTreeClassifier(max_depth=2)
 QUIET = pytest.mark.filterwarnings("ignore::counterplay.errors.CounterplayWarning")
@@ -250,13 +251,13 @@ def test_the_cap_of_one_source_depends_on_its_rows_alone() -> None:
 
     def kept(rows, who):
         model = clone(guard).fit(rows, (rows[:, 0] > 0).astype(int), sources=who)
-        places = np.concatenate(model._blocks)
-        held = model._held
-        names = {owner.tobytes() for owner in held.owners}
-        return {
-            name: {held.marks[i].tobytes() for i in places if held.owners[i].tobytes() == name}
-            for name in names
-        }
+        kept: dict[bytes, set[bytes]] = {}
+        blocks = ModelRows(model._parts, model._dealer, None)
+        for block in range(3):
+            held = blocks[block]
+            for owner, mark in zip(held.owners, held.marks):
+                kept.setdefault(owner.tobytes(), set()).add(mark.tobytes())
+        return kept
 
     first = kept(X, owners)
     more = kept(np.vstack([X, rng.normal(size=(30, 1))]), np.append(owners, ["a"] * 30))

@@ -9,21 +9,22 @@ certified number of changes, so it cannot be stopped by them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from concurrent.futures import BrokenExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import IntArray
 from counterplay.core.votes import random_blocks
 from counterplay.errors import InvalidInputError
+from counterplay.poisoning.block_workers import Backend, Dead, Workers
 from counterplay.poisoning.errors import BlockFailureWarning, TooFewSamplesError
+from counterplay.poisoning.held_rows import Held, joined
 from counterplay.poisoning.model import BatchLearner, LabelledSet, fresh
 from counterplay.poisoning.training_rows import Rows, block_labels
 from counterplay.tables.cells import shown
@@ -66,7 +67,7 @@ def fit_blocks(
     blocks: Sequence[IntArray],
     seeds: Sequence[int],
     n_jobs: int | None = None,
-    backend: str | None = None,
+    backend: Backend | None = None,
 ) -> list[Any]:
     """Return one fitted model per block; None for empty blocks, `Failed` where fitting raised.
 
@@ -77,14 +78,38 @@ def fit_blocks(
         models: list[Any] = fresh(base).fit_blocks(*together, blocks, seeds)
         return models
     take = X.take if isinstance(X, Rows) else X.__getitem__
-    tasks = ((base, take(rows), y[rows], seed) for rows, seed in zip(blocks, seeds))
-    if n_jobs is None or n_jobs == 1:
-        return [_fit(*task) for task in tasks]
-    try:
-        models = Parallel(n_jobs=n_jobs, backend=backend)(delayed(_fit)(*task) for task in tasks)
-    except BrokenExecutor:  # a worker died: find the block that kills it
-        models = [_fit_apart(base, take(rows), y[rows], s) for rows, s in zip(blocks, seeds)]
-    return models
+    tasks = [partial(_task, base, take, y, rows, seed) for rows, seed in zip(blocks, seeds)]
+    return _answered(Workers(n_jobs, backend), tasks)
+
+
+def fit_held(
+    base: Any, blocks: Sequence[Callable[[], Held]], seeds: Sequence[int], workers: Workers
+) -> list[Any]:
+    """Return one fitted model for each block, as `fit_blocks` does; its rows are read in turn."""
+    if hasattr(base, "fit_blocks") and blocks:
+        held = [block() for block in blocks]
+        whole = joined([part for part in held if len(part)] or held[:1])
+        ends = np.cumsum([0, *map(len, held)])
+        places = [np.arange(a, b) for a, b in zip(ends[:-1], ends[1:])]
+        if (both := _together(base, whole.rows, whole.labels)) is not None:
+            models: list[Any] = fresh(base).fit_blocks(*both, places, seeds)
+            return models
+    tasks = [partial(_held_task, base, block, seed) for block, seed in zip(blocks, seeds)]
+    return _answered(workers, tasks)
+
+
+def _task(base: Any, take: Any, y: NDArray[Any], rows: IntArray, seed: int) -> tuple[Any, ...]:
+    return base, take(rows), y[rows], seed
+
+
+def _held_task(base: Any, block: Callable[[], Held], seed: int) -> tuple[Any, ...]:
+    part = block()
+    return base, part.rows.take() if len(part) else None, part.labels, seed
+
+
+def _answered(workers: Workers, tasks: Sequence[Any]) -> list[Any]:
+    answers = workers.run(_fit, tasks)
+    return [Failed(a.kind, a.message) if isinstance(a, Dead) else a for a in answers]
 
 
 def report_failures(models: Sequence[Any], stacklevel: int = 4) -> None:
@@ -126,14 +151,6 @@ def _fit(base: Any, X: Any, y: NDArray[Any], seed: int) -> Any:
         return Failed(type(error).__name__, " ".join(str(error).split())[:200])
     categories = _categories(X)
     return Categorised(model, categories) if categories else model
-
-
-def _fit_apart(base: Any, X: Any, y: NDArray[Any], seed: int) -> Any:
-    """Fit a block in a process of its own; if that dies the block abstains."""
-    try:
-        return Parallel(n_jobs=2, backend="loky")([delayed(_fit)(base, X, y, seed)])[0]
-    except BrokenExecutor:
-        return Failed("BrokenExecutor", "the process died while fitting")
 
 
 def _categories(X: Any) -> dict[str, Any]:

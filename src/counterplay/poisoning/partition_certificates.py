@@ -84,7 +84,7 @@ class PartitionCertificates(PartitionTraining):
         return safe
 
     def _cost(self, unit: Unit, changes: Changes) -> int:
-        unknown = self._held.owners is not None and not self._held.owners.any(axis=1).all()
+        unknown = any(fact.unknown for fact in self._facts)
         return self._dealer.cost(unit, changes, self._fitted, unknown=unknown)
 
     def _certificate(
@@ -99,7 +99,7 @@ class PartitionCertificates(PartitionTraining):
             raise InvalidInputError(f"changes={changes!r} is about rows; give unit='rows'")
         radius, lead, labels = self._radii(rows)
         cost = self._cost(counted, changes)
-        held = radius // cost if cost else np.full_like(radius, len(self._held))
+        held = radius // cost if cost else np.full_like(radius, self._n_rows())
         held = np.where(radius < 0, -1, held)
         if self.schema_margin_ is not None:
             held = np.minimum(held, max(0, self.schema_margin_ - 1))

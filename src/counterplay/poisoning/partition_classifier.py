@@ -9,11 +9,12 @@ Source: docs/theory/21-sources.md; docs/theory/10-poisoning.md, "Votes with cert
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from counterplay.poisoning.partition_certificates import PartitionCertificates
 from counterplay.tables import Schema
@@ -82,7 +83,15 @@ class PartitionClassifier(PartitionCertificates):
     n_jobs:
         Workers of joblib for fitting and voting.
     backend:
-        ``"loky"`` (processes, the default) or ``"threading"``.
+        ``"loky"`` (processes, the default), ``"threading"`` or ``"ray"`` (the cluster that
+        ``RAY_ADDRESS`` names, or one on this machine). The votes are the same. A block whose
+        process dies abstains.
+    block_timeout:
+        Seconds after which a block is given up and abstains; None for never. It is fitted in a
+        process for that. Times are not deterministic, so the certificate then holds only if the
+        same blocks are given up again.
+    progress:
+        True for a bar on standard error, or a function of the blocks done and all blocks.
 
     Attributes
     ----------
@@ -150,7 +159,9 @@ class PartitionClassifier(PartitionCertificates):
         check: bool = True,
         random_state: int | None = None,
         n_jobs: int | None = None,
-        backend: Literal["loky", "threading"] | None = None,
+        backend: Literal["loky", "threading", "ray"] | None = None,
+        block_timeout: float | None = None,
+        progress: bool | Callable[[int, int], object] = False,
     ) -> None:
         self.estimator = estimator
         self.n_partitions = n_partitions
@@ -170,6 +181,8 @@ class PartitionClassifier(PartitionCertificates):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.backend = backend
+        self.block_timeout = block_timeout
+        self.progress = progress
 
     @property
     def assumptions_(self) -> tuple[str, ...]:
@@ -187,8 +200,8 @@ class PartitionClassifier(PartitionCertificates):
 
     def summary(self) -> str:
         """Say what was fitted, what was left out, and what every certificate rests on."""
+        check_is_fitted(self)
         sizes = self.partition_sizes_
-        self._fitted_rows()
         lines = [
             f"{len(self.models_)} blocks by {'source' if self.unit_ == 'sources' else 'row'}, "
             f"{int(sizes.min())} to {int(sizes.max())} rows each; {self.n_empty_} empty, "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.core.arguments import check_parameters
-from counterplay.core.validation import check_int, check_size
+from counterplay.core.validation import check_int, check_real, check_size
 from counterplay.core.validation import check_positive_int as positive
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning.units import Dealer, Unknown
@@ -39,6 +39,12 @@ def check_settings(guard: PartitionTraining) -> None:
         positive(guard.rows_per_source, "rows_per_source")
     if guard.n_jobs is not None and abs(guard.n_jobs) > 10_000:
         raise InvalidInputError("n_jobs must be a number of workers, at most 10000")
+    if guard.block_timeout is not None:
+        check_real(guard.block_timeout, "block_timeout", low=0, open_low=True)
+        if guard.backend == "threading":
+            raise InvalidInputError(
+                "block_timeout needs processes that can be ended; leave out backend='threading'"
+            )
     if guard.n_jobs == 0:
         raise InvalidInputError("n_jobs must be None, a number of workers, or -1 for all; got 0")
     for what, slots in [("committee", guard.committee), *_split_items(guard.split)]:

@@ -8,37 +8,47 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from counterplay.core.seeds import derive_seed
 from counterplay.core.validation import IntArray
 from counterplay.errors import AssumptionWarning, InvalidInputError
-from counterplay.poisoning.block_fits import Constant, Failed, fit_blocks
+from counterplay.poisoning.block_fits import Constant, Failed, fit_held
 from counterplay.poisoning.block_votes import collect_votes
+from counterplay.poisoning.block_workers import Progress, Workers
 from counterplay.poisoning.certificates import spread_parts
 from counterplay.poisoning.errors import NotDeterministicWarning
+from counterplay.poisoning.held_rows import (
+    BlockRows,
+    ChangedRows,
+    Held,
+    check_duplicate_ids,
+    deal,
+    joined,
+    split_blocks,
+)
 from counterplay.poisoning.model import BatchLearner
+from counterplay.poisoning.model_rows import ModelRows, PartFacts
 from counterplay.poisoning.partition_settings import (
     check_settings,
     checked_threshold,
     dealer_of,
     seed_of,
 )
-from counterplay.poisoning.removals import removed
+from counterplay.poisoning.removals import Removal, changed_parts
 from counterplay.poisoning.training_rows import (
-    Held,
     Rows,
     accept,
     check_classes,
-    check_duplicate_ids,
     column_of,
-    deal,
-    distinct,
     entry,
+    in_class_order,
     warn_rejected,
 )
 from counterplay.poisoning.units import Fitted, Unit, encoded_ids, encoded_sources
@@ -68,7 +78,9 @@ class PartitionTraining(VotingClassifier):
     budget: int
     check: bool
     random_state: int | None
-    backend: Literal["loky", "threading"] | None
+    backend: Literal["loky", "threading", "ray"] | None
+    block_timeout: float | None
+    progress: Progress
 
     def fit(self, X: Any, y: Any, *, sources: Any = None, row_ids: Any = None) -> Self:
         """Deal the rows to blocks and fit one pipeline per block.
@@ -105,10 +117,20 @@ class PartitionTraining(VotingClassifier):
             "sources" if owners is not None else "ids" if ids is not None else "rows"
         )
         self.unit_: Unit = "sources" if owners is not None else "rows"
-        held = deal(found, self._dealer, owners, ids)
-        if row_ids is not None:
-            check_duplicate_ids(held, found.places, list(row_ids))
-        self._models_of(held, {})
+        held, block = deal(found, self._dealer, owners, ids)
+        if not len(held):
+            raise InvalidInputError("no row is left: every row is without a source and dropped")
+        check_duplicate_ids(held, row_ids, found.places)
+        nothing = held.take(np.zeros(0, dtype=np.int64))
+        parts = [nothing] * self._dealer.n_blocks
+        for i, part in split_blocks(held, block):
+            parts[i] = part
+        del held, found
+        self.design_: IntArray | None = (
+            spread_parts(self.n_partitions_, self.spread) if self.spread > 1 else None
+        )
+        self._fit_models(parts)
+        self._parts: BlockRows = parts
         if self.check:
             self._warn_random()
         return self
@@ -123,35 +145,40 @@ class PartitionTraining(VotingClassifier):
         ).best
         return chosen
 
-    def _models_of(self, held: Held, known: dict[tuple[int, bytes], Any]) -> int:
-        """Fit the models whose rows changed; return their number."""
-        d, total = self.spread, self._dealer.n_blocks
-        parts = held.members(total, self.rows_per_source)
-        blocks, design = parts, None
-        if d > 1:
-            design = spread_parts(self.n_partitions_, d)
-            used: list[list[int]] = [[] for _ in range(total)]
-            for part, users in enumerate(design.tolist()):
-                for model in users:
-                    used[model].append(part)
-            blocks = [held.sorted(np.concatenate([parts[p] for p in own])) for own in used]
-        marks = [held.signature(places) for places in blocks]
-        todo = [i for i, mark in enumerate(marks) if (i, mark) not in known]
-        seeds = self._seeds(total, seed_of(self))
-        fitted = fit_blocks(
-            self._base(), held.rows, held.labels, [blocks[i] for i in todo],
-            [seeds[i] for i in todo], self.n_jobs, self.backend,
-        )  # fmt: skip
-        fresh = dict(zip(todo, fitted))
-        models = [fresh[i] if i in fresh else known[i, mark] for i, mark in enumerate(marks)]
-        self._note_models(models)
+    def _fit_models(self, parts: BlockRows, changed: Iterable[int] | None = None) -> int:
+        """Fit the models whose rows changed (all by default); return their number."""
+        rows, n = ModelRows(parts, self._dealer, self.design_), len(parts)
+        fresh = changed is None
+        places, models = rows.touched(range(n) if changed is None else changed)
+        marks: list[bytes] = [b""] * n if fresh else list(self._marks)
+        todo = []
+        for i in models:
+            mark = rows[i].signature()
+            if fresh or mark != marks[i]:
+                todo.append(i)
+            marks[i] = mark
+        tasks = [partial(rows.__getitem__, i) for i in todo]
+        fitted = fit_held(self._base(), tasks, self._block_seeds(todo), self._workers())
+        found = [None] * n if fresh else list(self.models_)
+        for i, model in zip(todo, fitted):
+            found[i] = model
+        facts = {} if fresh else dict(enumerate(self._facts))
+        facts |= {i: rows.facts(i) for i in places}
+        self._note_models(found)
+        self._marks: list[bytes] = marks
+        self._facts: list[PartFacts] = [facts[i] for i in range(n)]
         if self.classes is None and not isinstance(self.estimator, BatchLearner):
-            self.classes_ = as_labels(distinct(held.labels))
-        self.design_: IntArray | None = design
-        self.partition_sizes_: IntArray = np.array([len(part) for part in parts], dtype=np.int64)
-        self._held, self._marks, self._blocks = held, marks, blocks
+            self.classes_ = as_labels(in_class_order(set().union(*(f.labels for f in self._facts))))
+        self.partition_sizes_: IntArray = np.array([f.kept for f in self._facts], dtype=np.int64)
         self._warn_empty()
         return len(todo)
+
+    def _workers(self) -> Workers:
+        return Workers(self.n_jobs, self.backend, self.block_timeout, self.progress)
+
+    def _block_seeds(self, blocks: Sequence[int]) -> list[int]:
+        seed = seed_of(self)
+        return [derive_seed("block", seed, i) % 2**31 for i in blocks]
 
     def _warn_empty(self) -> None:
         total, alive = len(self.models_), self._alive()
@@ -170,21 +197,21 @@ class PartitionTraining(VotingClassifier):
     def _warn_random(self) -> None:
         """Fit the smallest block with a real model again and compare the votes."""
         base = self._base()
+        rows = ModelRows(self._parts, self._dealer, self.design_)
         real = [
-            (len(self._blocks[i]), i)
+            (int(self.partition_sizes_[i]), i)
             for i, model in enumerate(self.models_)
             if model is not None and not isinstance(model, Constant | Failed)
         ]
         if not real or hasattr(base, "fit_blocks"):
             return
         i = min(real)[1]
-        seed = self._seeds(len(self.models_), seed_of(self))[i]
-        again = fit_blocks(base, self._held.rows, self._held.labels, [self._blocks[i]], [seed])
-        rows = self._held.rows.part(slice(0, _CHECKED_ROWS))
+        again = fit_held(base, [partial(rows.__getitem__, i)], self._block_seeds([i]), Workers())
+        seen = self._some_rows(_CHECKED_ROWS)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             first, second = (
-                _quiet_votes(m, rows, self.classes_) for m in (self.models_[i], again[0])
+                _quiet_votes(m, seen, self.classes_) for m in (self.models_[i], again[0])
             )
         if not np.array_equal(first, second):
             warnings.warn(
@@ -193,6 +220,14 @@ class PartitionTraining(VotingClassifier):
                 NotDeterministicWarning,
                 stacklevel=3,
             )
+
+    def _some_rows(self, most: int) -> Rows:
+        """Return up to so many training rows."""
+        chosen: list[Held] = []
+        for i, fact in enumerate(self._facts):
+            if fact.rows and sum(map(len, chosen)) < most:
+                chosen.append(self._parts[i])
+        return joined(chosen).rows.part(slice(0, most))
 
     def update(
         self,
@@ -231,37 +266,55 @@ class PartitionTraining(VotingClassifier):
             Sources to remove with all their rows.
         """
         start = time.perf_counter()
-        held = self._fitted_rows()
+        check_is_fitted(self)
         if isinstance(self.estimator, BatchLearner):
             raise InvalidInputError("update is for scikit-learn estimators; fit the learner again")
         if (X is None) != (y is None):
             raise InvalidInputError("new rows need labels: give both X and y")
-        before = len(held)
-        gone = removed(held, self._dealer, remove, all_copies, remove_ids, remove_sources)
-        left = held.keep(~gone) if gone.any() else held
-        rejected, added = 0, 0
-        if X is not None:
-            new, rejected = self._new_rows(X, y, sources, row_ids)
-            added = len(new)
-            left = left.join(new) if added else left
-        if len(left) == 0:
+        removal = Removal(self._parts, self._dealer, self._fitted)
+        if remove_sources is not None:
+            removal.sources(remove_sources)
+        if remove_ids is not None:
+            removal.ids(remove_ids)
+        if remove is not None:
+            removal.content(self.schema_, remove, all_copies)
+        gone = sum(int(mask.sum()) for mask in removal.gone.values())
+        new, rejected = ([], 0) if X is None else self._new_rows(X, y, sources, row_ids)
+        added = sum(len(part) for _, part in new)
+        if self._n_rows() - gone + added == 0:
             raise InvalidInputError("no row would be left; fit on other rows instead")
-        known = {(i, mark): self.models_[i] for i, mark in enumerate(self._marks)}
-        refitted = self._models_of(left, known)
+        changed = changed_parts(self._parts, removal.gone, new)
+        if row_ids is not None:
+            self._check_ids(changed)
+        refitted = self._fit_models(ChangedRows(self._parts, changed), changed)
+        self._keep(changed)
         self.rows_rejected_ = rejected
         seconds = time.perf_counter() - start
-        return UpdateReport(
-            refitted, len(self.models_), added, before - int((~gone).sum()), rejected, seconds
-        )
+        return UpdateReport(refitted, len(self.models_), added, gone, rejected, seconds)
 
-    def _fitted_rows(self) -> Held:
-        check_is_fitted(self)
-        return self._held
+    def _keep(self, changed: Mapping[int, Held]) -> None:
+        """Hold the new rows instead of the old ones."""
+        parts: Any = self._parts
+        for i, part in changed.items():
+            parts[i] = part
 
-    def _new_rows(self, X: Any, y: Any, sources: Any, row_ids: Any) -> tuple[Held, int]:
+    def _n_rows(self) -> int:
+        return sum(fact.rows for fact in self._facts)
+
+    def _check_ids(self, changed: Mapping[int, Held]) -> None:
+        """Refuse one id for rows of different content, wherever they are."""
+        parts = ChangedRows(self._parts, changed)
+        chosen = changed if self._fitted == "ids" else range(len(parts))
+        whole = joined([parts[i] for i in chosen])
+        check_duplicate_ids(whole)
+
+    def _new_rows(
+        self, X: Any, y: Any, sources: Any, row_ids: Any
+    ) -> tuple[list[tuple[int, Held]], int]:
+        some = self._parts[0]
         for given, fitted, word in (
-            (sources, self._held.owners, "sources"),
-            (row_ids, self._held.ids, "row_ids"),
+            (sources, some.owners, "sources"),
+            (row_ids, some.ids, "row_ids"),
         ):
             if (given is None) != (fitted is None):
                 verb = "was" if fitted is not None else "was not"
@@ -275,7 +328,8 @@ class PartitionTraining(VotingClassifier):
         warn_rejected(found.rejected, n + 1, stacklevel=4)
         owners = None if sources is None else encoded_sources(sources, n)
         ids = None if row_ids is None else encoded_ids(row_ids, n)
-        return deal(found, self._dealer, owners, ids), len(found.rejected)
+        held, block = deal(found, self._dealer, owners, ids)
+        return list(split_blocks(held, block)), len(found.rejected)
 
 
 def _quiet_votes(model: Any, rows: Rows, classes: NDArray[Any]) -> IntArray:

@@ -16,12 +16,12 @@ from counterplay.errors import InvalidInputError
 from counterplay.poisoning.ballots import METRICS, Ballots, metric_value, plurality_ballots
 from counterplay.poisoning.block_fits import Failed, fit_blocks, report_failures
 from counterplay.poisoning.block_votes import collect_votes, count_votes
+from counterplay.poisoning.held_rows import deal, members
 from counterplay.poisoning.model import BatchLearner
 from counterplay.poisoning.nearest_row import NearestRow
 from counterplay.poisoning.training_rows import (
     Accepted,
     accept,
-    deal,
     distinct,
     points_of,
     positions_of,
@@ -154,9 +154,9 @@ class Trial:
         """The first blocks of a candidate; those fitted before are not fitted again."""
         places = np.flatnonzero(self.train)
         part = Accepted(self.found.rows.part(places), self.found.labels[places], places, ())
-        held = deal(part, Dealer(count), self.owners, None)
+        held, block = deal(part, Dealer(count), self.owners, None)
         known = self.fitted.setdefault(count, [])
-        blocks = held.members(count, None)[len(known) : most]
+        blocks = members(held, block, count)[len(known) : most]
         seeds = [derive_seed("block", 0, len(known) + i) % 2**31 for i in range(len(blocks))]
         known += fit_blocks(self.base, held.rows, held.labels, blocks, seeds, self.n_jobs)
         return known[:most]
