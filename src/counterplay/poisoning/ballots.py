@@ -214,3 +214,12 @@ def ratio(metric: str, b: Ballots, code: int, own: int, other: int) -> tuple[int
     if metric == "precision":
         return left, left + fp + other
     return 2 * left, 2 * tp - own + fp + fn + other
+
+
+def best_threshold(metric: str, b: Ballots, code: int, blocks: int, most: int) -> float:
+    """Return the share of blocks with the best certified metric of a class, of two classes."""
+    total, values = len(b.votes), []
+    for least in range(1, total + 1):
+        other = b.with_threshold(code, least)
+        values.append(metric_value(metric, other, code, other.reachable(blocks, most)))
+    return (int(np.argmax(values)) + 1) / total

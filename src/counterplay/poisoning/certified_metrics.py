@@ -21,7 +21,14 @@ from counterplay.core.arguments import checked
 from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, IntArray, check_choice, check_int, check_real
 from counterplay.errors import InvalidInputError
-from counterplay.poisoning.ballots import METRICS, NEVER, Ballots, ballots_of, metric_value
+from counterplay.poisoning.ballots import (
+    METRICS,
+    NEVER,
+    Ballots,
+    ballots_of,
+    best_threshold,
+    metric_value,
+)
 from counterplay.poisoning.metric_table import MetricTable
 from counterplay.poisoning.training_rows import positions_of
 from counterplay.poisoning.units import Unit, listed_values
@@ -121,12 +128,7 @@ class CertifiedMetrics(Report):
         if len(self.classes) != 2 or self.positive is None:
             raise InvalidInputError("a threshold needs two classes and positive=")
         code = self.classes.index(self.positive)
-        total, values = len(b.votes), []
-        for least in range(1, total + 1):
-            other = b.with_threshold(code, least)
-            hit = other.reachable(self._cost * t, self._most)
-            values.append(metric_value(metric, other, code, hit))
-        return (int(np.argmax(values)) + 1) / total
+        return best_threshold(metric, b, code, self._cost * t, self._most)
 
     def blind(self, budget: int, metric: str = "accuracy") -> tuple[float, float]:
         """Mean and 5 % quantile of a metric against an attacker who does not know the key.
@@ -249,7 +251,8 @@ def certified_metrics(
     cost = max(1, model._cost(model.unit_, "replaced" if model.unit_ == "sources" else "inserted"))
     margin = NEVER if model.schema_margin_ is None else max(0, model.schema_margin_ - 1) * cost
     most = min((model._alive() - 1) // model.spread, margin)
-    largest = int(np.minimum(model._radii(rows)[0], most).max(initial=0)) // cost
+    radius = np.min([ballots.radius(c) for c in ballots.rivals], axis=0)
+    largest = int(np.minimum(radius, most).max(initial=0)) // cost
     codes = list(range(len(classes))) if positive is None else [classes.index(positive)]
     given = None if groups is None else listed_values(groups, len(rows), "groups")
     named = [] if given is None else sorted(set(given), key=lambda g: (isinstance(g, str), g))

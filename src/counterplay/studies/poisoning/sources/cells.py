@@ -14,7 +14,14 @@ from sklearn.metrics import precision_recall_fscore_support
 from counterplay.core.votes import Vote, plurality
 from counterplay.errors import CounterplayWarning
 from counterplay.poisoning import PartitionClassifier, choose_n_partitions, poisoning_report
+from counterplay.poisoning.ballots import (
+    Ballots,
+    best_threshold,
+    metric_value,
+    plurality_ballots,
+)
 from counterplay.poisoning.certificates import partition_radius
+from counterplay.poisoning.metric_table import MetricTable
 from counterplay.poisoning.nearest_row import NearestRow
 from counterplay.poisoning.partition_trial import Goal, Trial
 from counterplay.studies.poisoning.sources.data import BLOCKS, POSITIVE, Sent, pipeline, sent
@@ -55,9 +62,13 @@ def _table(params: Params) -> Record:
     if by == "row":
         record |= _plain(name, data)
     if name in POSITIVE:
-        record |= _rates(guard, test, truth, name)
+        votes = guard.votes(test)
+        code = guard.classes_.tolist().index(POSITIVE[name])
+        places = np.searchsorted(guard.classes_.astype(str), truth.astype(str))
+        ballots = plurality_ballots(votes, places, 2, closed=True)
+        record |= _rates(ballots, code)
         if by == "source":
-            record |= _halves(guard, test, truth, name, split)
+            record |= _halves(ballots, code, split)
     return record
 
 
@@ -81,47 +92,41 @@ def _plain(name: str, data: Sent) -> dict[str, Any]:
     return found
 
 
-def _rates(guard: PartitionClassifier, test: Any, truth: Any, name: str) -> dict[str, float]:
-    report = guard.certified_metrics(test, truth, positive=POSITIVE[name], budgets=(0, 5, 10))
+def _rates(b: Ballots, code: int) -> dict[str, float]:
+    """Certified precision, recall and F1 of the majority."""
     return {
-        f"{metric}_{t}": report.at(metric, t)
+        f"{metric}_{t}": metric_value(metric, b, code, b.reachable(t, b.parts - 1))
         for metric in ("precision", "recall", "f1")
         for t in (0, 5, 10)
     }
 
 
-def _halves(
-    guard: PartitionClassifier, test: Any, truth: Any, name: str, split: int
-) -> dict[str, Any]:
+def _halves(b: Ballots, code: int, split: int) -> dict[str, Any]:
     """Threshold chosen for certified F1 on one half of the test rows, judged on the other."""
-    order = np.random.default_rng([split, 22]).permutation(len(truth))
-    halves = [np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])]
-    positive = POSITIVE[name]
-    rows = [test.iloc[h] if isinstance(test, pd.DataFrame) else test[h] for h in halves]
-    found: dict[str, Any] = {}
-    for i, j in ((0, 1), (1, 0)):
-        chooser = guard.certified_metrics(rows[i], truth[halves[i]], positive=positive)
+    order = np.random.default_rng([split, 22]).permutation(len(b.truth))
+    most, found = b.parts - 1, dict[str, Any]()
+    for j in (0, 1):
+        judged = np.zeros(len(order), dtype=bool)
+        judged[order[j::2]] = True
         for t in (0, 5):
-            share = chooser.best_threshold("f1", t)
-            plain, judged = (
-                guard.set_params(vote_threshold=rule).certified_metrics(
-                    rows[j], truth[halves[j]], positive=positive, budgets=CURVE
-                )
-                for rule in (None, {positive: share})
-            )
-            guard.set_params(vote_threshold=None)
-            found[f"majority_{t}_{j}"] = plain.at("f1", t)
-            found[f"chosen_{t}_{j}"] = judged.at("f1", t)
+            share = best_threshold("f1", b.part(~judged), code, t, most)
+            plain = b.part(judged)
+            other = plain.with_threshold(code, round(share * b.parts))
+            for rule, part in (("majority", plain), ("chosen", other)):
+                hit = part.reachable(t, most)
+                found[f"{rule}_{t}_{j}"] = metric_value("f1", part, code, hit)
             found[f"share_{t}_{j}"] = share
             if (t, j) == (5, 1):
-                found["curves"] = json.dumps({"majority": _lines(plain), "chosen": _lines(judged)})
+                lines = {"majority": _lines(plain, code), "chosen": _lines(other, code)}
+                found["curves"] = json.dumps(lines)
     return found
 
 
-def _lines(report: Any) -> dict[str, Any]:
-    frame = report.to_frame()
+def _lines(b: Ballots, code: int) -> dict[str, list[float]]:
+    """Certified and attained curves of the class."""
+    table = MetricTable(list(CURVE), 1, b.parts - 1, (0, 1), [code]).lines(b, None)
     return {
-        f"{metric} {kind}": [round(float(v), 5) for v in frame[frame.metric == metric][kind]]
+        f"{metric} {kind}": [round(line[kind], 5) for line in table if line["metric"] == metric]
         for metric in ("precision", "recall", "f1")
         for kind in ("certified", "attained")
     }
@@ -211,7 +216,7 @@ def _collective(params: Params) -> Record:
     rows = guard.certified_accuracy(test, truth)
     report = guard.certified_metrics(
         test, truth, positive=POSITIVE.get(name, 8), budgets=budgets, collective=True,
-        time_limit=600,
+        time_limit=240,
     ).to_frame()  # fmt: skip
     report = report[report.metric == "accuracy"].set_index("budget")
     found: dict[str, Any] = {}
