@@ -177,7 +177,7 @@ def _leak(params: Params) -> Record:
     guard = _guard("adult", 40).fit(train, y)
     odd = train.iloc[[0]].astype(object)
     odd.iloc[0, odd.columns.get_loc("age")] = "39 years"
-    more, labels = pd.concat([train.astype({"age": object}), odd]), np.append(y, y[0])
+    more, labels = pd.concat([train, odd]), np.append(y, y[0])  # all columns become objects
     again = clone(guard).set_params(schema=guard.schema_).fit(more, labels)
     frozen = (again.predict(test) != guard.predict(test)) & (guard.certify(test) >= 1)
     first, second = _sliced(train, y, test), _sliced(more, labels, test)
@@ -201,7 +201,7 @@ def _sliced(frame: pd.DataFrame, y: Any, test: pd.DataFrame) -> Ballots:
             model = pipeline("adult").fit(frame[block == b], y[block == b])
         except TypeError:  # numbers and a text in one column: the block of the odd row abstains
             continue
-        votes[b] = model.predict(test) == "below"
+        votes[b] = model.predict(test.astype(frame.dtypes)) == "below"
     return plurality_ballots(votes, np.zeros(len(test), dtype=np.int64), 2, closed=True)
 
 
