@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Self
 
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from counterplay.poisoning.partition_certificates import PartitionCertificates
+from counterplay.poisoning.saved_partition import check_folder, load_partition, save_partition
 from counterplay.tables import Schema
 from counterplay.tables.cells import shown
+from counterplay.tables.encoding import check_key
 
 
 class PartitionClassifier(PartitionCertificates):
@@ -92,6 +95,10 @@ class PartitionClassifier(PartitionCertificates):
         same blocks are given up again.
     progress:
         True for a bar on standard error, or a function of the blocks done and all blocks.
+    store:
+        Folder for the rows and models; updates go there, too, and rows are read when they are
+        needed; one classifier at a time may write there. Sources and ids are written as keyed hashes: give a ``key``. Sources named in
+        ``split`` are settings and stay readable. None: everything is in memory.
 
     Attributes
     ----------
@@ -162,6 +169,7 @@ class PartitionClassifier(PartitionCertificates):
         backend: Literal["loky", "threading", "ray"] | None = None,
         block_timeout: float | None = None,
         progress: bool | Callable[[int, int], object] = False,
+        store: str | Path | None = None,
     ) -> None:
         self.estimator = estimator
         self.n_partitions = n_partitions
@@ -183,6 +191,7 @@ class PartitionClassifier(PartitionCertificates):
         self.backend = backend
         self.block_timeout = block_timeout
         self.progress = progress
+        self.store = store
 
     @property
     def assumptions_(self) -> tuple[str, ...]:
@@ -210,7 +219,59 @@ class PartitionClassifier(PartitionCertificates):
         ]
         for name, slots in (self.split or {}).items():
             lines.append(f"source {shown(name, 40)} costs {slots} blocks")
+        if self.block_timeout is not None:
+            lines.append(
+                f"blocks are given up after {self.block_timeout:g} s; times are not deterministic, "
+                "so another run may give up others (A2)"
+            )
         return "\n".join([*lines, *self.assumptions_])
+
+    def save(self, folder: str | Path) -> None:
+        """Write rows, models and settings into a new folder; see :meth:`load`.
+
+        Models are skops files (extra ``audit``), tables Parquet files (extra ``data``). The key is
+        not written. A process that is killed meanwhile leaves a folder that is not a partition.
+
+        Parameters
+        ----------
+        folder:
+            A folder without a partition; it is made if need be.
+        """
+        check_is_fitted(self)
+        save_partition(self, check_folder(folder), live=False)
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        key: bytes | str | None = None,
+        *,
+        estimator: Any = None,
+        trust_pickle: bool = False,
+    ) -> Self:
+        """Return the classifier in a folder that :meth:`save` or ``store=`` wrote.
+
+        Hashes of rows and blocks are computed again. A block whose rows, model and manifest do not
+        belong together is fitted again and named in a warning, and what an update that was killed
+        left behind is deleted.
+
+        Parameters
+        ----------
+        folder:
+            The folder.
+        key:
+            The key of the classifier; another one is refused.
+        estimator:
+            Estimator to fit all blocks again from the rows, which gives the same models. Needed
+            where the folder's own is of a type that is not trusted.
+        trust_pickle:
+            Open pickles and types that are not trusted. Such a file can run any code: say so only
+            of folders that nobody else can write.
+        """
+        guard = cls(key=key)
+        check_key(key)
+        load_partition(guard, Path(folder), estimator=estimator, trust_pickle=bool(trust_pickle))
+        return guard
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Return the parameters; the key is a secret and shows as ``'...'``."""

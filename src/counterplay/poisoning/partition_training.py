@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from counterplay.core.seeds import derive_seed
 from counterplay.core.validation import IntArray
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.poisoning.block_fits import Constant, Failed, fit_held
+from counterplay.poisoning.block_store import StoredRows
 from counterplay.poisoning.block_votes import collect_votes
 from counterplay.poisoning.block_workers import Progress, Workers
 from counterplay.poisoning.certificates import spread_parts
@@ -42,6 +44,13 @@ from counterplay.poisoning.partition_settings import (
     seed_of,
 )
 from counterplay.poisoning.removals import Removal, changed_parts
+from counterplay.poisoning.saved_partition import (
+    check_store,
+    check_unchanged,
+    save_changed,
+    save_partition,
+    stored_rows,
+)
 from counterplay.poisoning.training_rows import (
     Rows,
     accept,
@@ -58,6 +67,10 @@ from counterplay.tables import Schema
 from counterplay.tables.labels import as_labels
 
 _CHECKED_ROWS = 200
+_STATE = (
+    "models_", "_marks", "_facts", "classes_", "partition_sizes_", "n_empty_", "failures_",
+    "n_failed_", "rows_rejected_",
+)  # fmt: skip
 
 
 class PartitionTraining(VotingClassifier):
@@ -81,6 +94,7 @@ class PartitionTraining(VotingClassifier):
     backend: Literal["loky", "threading", "ray"] | None
     block_timeout: float | None
     progress: Progress
+    store: str | Path | None
 
     def fit(self, X: Any, y: Any, *, sources: Any = None, row_ids: Any = None) -> Self:
         """Deal the rows to blocks and fit one pipeline per block.
@@ -98,6 +112,7 @@ class PartitionTraining(VotingClassifier):
             Ids that you gave the rows; without ``sources`` the block of a row is that of its id.
         """
         check_settings(self)
+        folder = check_store(self)
         schema = self.schema
         if not isinstance(self.estimator, BatchLearner):
             X, y = entry(X), column_of(y)
@@ -133,6 +148,9 @@ class PartitionTraining(VotingClassifier):
         self._parts: BlockRows = parts
         if self.check:
             self._warn_random()
+        if folder is not None:
+            self._manifest: Any = save_partition(self, folder, live=True)
+            self._parts = stored_rows(self, folder, self._manifest)
         return self
 
     def _count(self, X: Any, y: Any, sources: Any) -> int:
@@ -271,6 +289,8 @@ class PartitionTraining(VotingClassifier):
             raise InvalidInputError("update is for scikit-learn estimators; fit the learner again")
         if (X is None) != (y is None):
             raise InvalidInputError("new rows need labels: give both X and y")
+        if isinstance(self._parts, StoredRows):
+            check_unchanged(self, self._parts.folder, self._manifest)
         removal = Removal(self._parts, self._dealer, self._fitted)
         if remove_sources is not None:
             removal.sources(remove_sources)
@@ -286,14 +306,25 @@ class PartitionTraining(VotingClassifier):
         changed = changed_parts(self._parts, removal.gone, new)
         if row_ids is not None:
             self._check_ids(changed)
-        refitted = self._fit_models(ChangedRows(self._parts, changed), changed)
-        self._keep(changed)
-        self.rows_rejected_ = rejected
+        before = {name: getattr(self, name) for name in _STATE}
+        try:
+            refitted = self._fit_models(ChangedRows(self._parts, changed), changed)
+            self.rows_rejected_ = rejected
+            self._keep(changed)
+        except BaseException:
+            for name, value in before.items():
+                setattr(self, name, value)
+            raise
         seconds = time.perf_counter() - start
         return UpdateReport(refitted, len(self.models_), added, gone, rejected, seconds)
 
     def _keep(self, changed: Mapping[int, Held]) -> None:
         """Hold the new rows instead of the old ones."""
+        if isinstance(self._parts, StoredRows):
+            folder = self._parts.folder
+            self._manifest = save_changed(self, folder, self._manifest, changed)
+            self._parts = stored_rows(self, folder, self._manifest)
+            return
         parts: Any = self._parts
         for i, part in changed.items():
             parts[i] = part

@@ -469,7 +469,7 @@ def _as_series(column: Column, values: NDArray[Any], categories: Mapping[str, An
     if column.kind == "time":
         return pd.DatetimeIndex(values, tz="UTC")
     if column.kind == "text":
-        return pd.Series(values, dtype=object).to_numpy()
+        return pd.Series(values, dtype=object)  # pandas' own texts cannot hold half a character
     if column.kind != "category":
         return values
     known: Any = categories.get(column.name, column.order)
