@@ -194,7 +194,7 @@ def halving_line(turns: int = 3) -> None:
 
     ratio = Ratio(halving, grid, turns)
     regret = max(ratio.second.values()) - ratio.second[ratio.first.best]
-    share = ratio.first.blocks_fitted / ratio.first.blocks_of_grid
+    share = ratio.first.ensembles_fitted / ratio.first.n_candidates
     print(f"halving / grid of {len(counts)}: {ratio} of the time, {share:.2f} of the fits, regret "
           f"{regret:.4f} (wanted: time at most 0.5)")  # fmt: skip
 

@@ -109,7 +109,7 @@ def choose_n_partitions(
     return PartitionCurve(
         np.array(left), np.array([own for own, _ in found]), np.array([kept for _, kept in found]),
         t, "rows" if sources is None else "sources", tuple(estimates), goal.name,
-        trial.n_fitted, sum(tried),
+        trial.ensembles, len(tried),
     )  # fmt: skip
 
 
@@ -147,10 +147,10 @@ class PartitionCurve(Report):
         in part: estimates, not certificates.
     metric
         What ``certified`` is the certified value of.
-    blocks_fitted
-        Blocks that were fitted for this curve.
-    blocks_of_grid
-        Blocks that fitting every candidate in full would take.
+    ensembles_fitted
+        What was fitted, in ensembles: half of the blocks of a candidate are half an ensemble.
+    n_candidates
+        Candidates compared, which is what fitting all of them would take.
 
     Examples
     --------
@@ -165,8 +165,8 @@ class PartitionCurve(Report):
     unit: str = "rows"
     estimated: tuple[tuple[int, int, float], ...] = ()
     metric: str = "accuracy"
-    blocks_fitted: int = 0
-    blocks_of_grid: int = 0
+    ensembles_fitted: float = 0.0
+    n_candidates: int = 0
 
     def __post_init__(self) -> None:
         sizes = set()

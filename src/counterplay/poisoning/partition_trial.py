@@ -146,9 +146,9 @@ class Trial:
         return cls(base, found, owners, ~held, classes, n_jobs)
 
     @property
-    def n_fitted(self) -> int:
-        """Blocks that were fitted so far."""
-        return sum(len(models) for models in self.fitted.values())
+    def ensembles(self) -> float:
+        """What was fitted so far; half of the blocks of a candidate are half an ensemble."""
+        return sum(len(models) / count for count, models in self.fitted.items())
 
     def _models(self, count: int, most: int | None) -> list[Any]:
         """The first blocks of a candidate; those fitted before are not fitted again."""

@@ -163,7 +163,7 @@ def _halving(params: Params) -> Record:
     place = int(np.flatnonzero(curve.n_partitions == curve.best)[0])
     return {
         "best": curve.best, "certified": float(curve.certified[place]),
-        "share_of_fits": curve.blocks_fitted / curve.blocks_of_grid,
+        "share_of_fits": curve.ensembles_fitted / curve.n_candidates,
         "path": json.dumps([[int(k), int(m)] for k, m, _ in curve.estimated]
                            + [[int(k), int(k)] for k in curve.n_partitions]),
     }  # fmt: skip
