@@ -97,6 +97,7 @@ def test_i4_texts_with_the_vectoriser_inside() -> None:
     first, radius = guard.votes(texts[150:]), guard.certify(texts[150:])
     assert guard.score(texts[150:], y[150:]) > 0.9
     again = clone(guard).fit([*texts[:150], "win lunch cash home"], np.append(y[:150], 1))
+    assert (again.partition_sizes_ != guard.partition_sizes_).sum() == 1
     assert (again.votes(texts[150:]) != first).any(axis=1).sum() <= 1
     flipped = again.predict(texts[150:]) != guard.predict(texts[150:])
     assert not (flipped & (radius >= 1)).any()
