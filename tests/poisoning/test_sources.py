@@ -100,6 +100,7 @@ def test_i4_texts_with_the_vectoriser_inside() -> None:
     first, radius = guard.votes(texts[150:]), guard.certify(texts[150:])
     assert guard.score(texts[150:], y[150:]) > 0.9
     again = clone(guard).fit([*texts[:150], "win lunch cash home"], np.append(y[:150], 1))
+    assert (again.partition_sizes_ != guard.partition_sizes_).sum() == 1
     assert (again.votes(texts[150:]) != first).any(axis=1).sum() <= 1
     flipped = again.predict(texts[150:]) != guard.predict(texts[150:])
     assert not (flipped & (radius >= 1)).any()
@@ -138,43 +139,6 @@ def small(seed: int, n: int = 12):
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 4, size=(n, 1)).astype(float)
     return X, (X[:, 0] >= 2).astype(int), rng.integers(0, 6, size=n)
-
-
-@QUIET
-@pytest.mark.claim("21.07")
-@pytest.mark.parametrize("how", ["rows", "ids", "sources", "committee", "cap"])
-def test_no_certified_point_flips_under_all_small_insertions(how: str) -> None:
-    X, y, owners = small(3)
-    test = np.arange(5.0)[:, None]
-    settings = {"committee": {"committee": 2}, "cap": {"committee": 2, "rows_per_source": 1}}
-    guard = PartitionClassifier(None, 5, check=False, **settings.get(how, {}))
-    by_source = how in ("sources", "committee", "cap")
-
-    def fit(rows, labels, who):
-        model = clone(guard)
-        given = (
-            {"sources": who}
-            if by_source
-            else {"row_ids": np.arange(len(who))}
-            if how == "ids"
-            else {}
-        )
-        return model.fit(rows, labels, **given)
-
-    first = fit(X, y, owners)
-    before = first.predict(test)
-    pool = [(x, label, s) for x in (0.0, 1.0, 3.0) for label in (0, 1) for s in (1, 7, 8)]
-    for size in (1, 2):
-        for planted in itertools.combinations(pool, size):
-            rows = np.vstack([X, [[x] for x, _, _ in planted]])
-            labels = np.append(y, [label for _, label, _ in planted])
-            who = np.append(owners, [s for _, _, s in planted])
-            flips = fit(rows, labels, who).predict(test) != before
-            assert not (flips & (first.certify(test, unit="rows") >= size)).any()
-            units = len({s for _, _, s in planted})
-            if by_source:
-                assert not (flips & first.is_safe(test, sources=units)).any()
-            assert not (flips & first.is_safe(test, rows=size)).any()
 
 
 @pytest.mark.claim("21.09")

@@ -28,6 +28,7 @@ from counterplay.poisoning.certificates import (
     partition_radius,
     threshold_radius,
 )
+from counterplay.poisoning.partition_settings import checked_threshold
 from counterplay.poisoning.partition_training import PartitionTraining
 from counterplay.poisoning.run_off import RunOff, run_off, run_off_radius, run_off_spread_radius
 from counterplay.poisoning.training_rows import Rows
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
 
 class PartitionCertificates(PartitionTraining):
     """The half of :class:`PartitionClassifier` that votes and certifies."""
+
+    @property
+    def _least(self) -> tuple[int, float] | None:
+        """Class with a threshold and its share; the parameter may be set after the fit."""
+        return checked_threshold(self)
 
     def certify(
         self, X: Any, changes: Changes = "inserted", unit: Literal["rows", "sources"] | None = None
@@ -192,6 +198,8 @@ class PartitionCertificates(PartitionTraining):
         positive: Any = None,
         groups: Any = None,
         budgets: Sequence[int] | IntArray | None = None,
+        collective: bool = False,
+        time_limit: float = 30.0,
     ) -> CertifiedMetrics:
         """Return precision, recall and F1 that no attacker within a budget can undercut.
 
@@ -207,10 +215,18 @@ class PartitionCertificates(PartitionTraining):
             Group of each row: the same numbers for each group.
         budgets:
             Numbers of rows or sources; default: 0, 1, ... up to where nothing is certified.
+        collective:
+            Certify the test rows together, against one poisoned training set: pays for many
+            classes, hardly for two. No statement about a single decision.
+        time_limit:
+            Seconds for the programs of ``collective``; the bounds are valid whenever they stop.
         """
         from counterplay.poisoning.certified_metrics import certified_metrics
 
-        return certified_metrics(self, X, y, positive=positive, groups=groups, budgets=budgets)
+        return certified_metrics(
+            self, X, y, positive=positive, groups=groups, budgets=budgets,
+            collective=collective, time_limit=time_limit,
+        )  # fmt: skip
 
     def _truth(self, y: Any, n: int) -> NDArray[Any]:
         values, known = cast_labels(y)

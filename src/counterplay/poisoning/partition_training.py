@@ -124,7 +124,7 @@ class PartitionTraining(VotingClassifier):
         n = len(found.places) + len(found.rejected)
         owners = None if sources is None else encoded_sources(sources, n)
         ids = None if row_ids is None else encoded_ids(row_ids, n)
-        self._least = checked_threshold(self)
+        checked_threshold(self)
         if self.check:
             self._warn_global(found.rows)
         self.n_partitions_ = self._count(X, y, sources)
@@ -161,9 +161,8 @@ class PartitionTraining(VotingClassifier):
         from counterplay.poisoning.choose_partitions import choose_n_partitions
 
         chosen: int = choose_n_partitions(
-            self.estimator, X, y, sources=sources, budget=self.budget, key=self.key,
-            n_jobs=self.n_jobs,
-        ).best  # fmt: skip
+            self.estimator, X, y, sources=sources, budget=self.budget, n_jobs=self.n_jobs
+        ).best
         return chosen
 
     def _fit_models(self, parts: BlockRows, changed: Iterable[int] | None = None) -> int:
