@@ -67,7 +67,7 @@ def take_settings(guard: PartitionTraining, manifest: Manifest, schema: Schema) 
     guard.rows_rejected_ = manifest.rows_rejected
     if guard.classes is not None:
         guard.classes_ = as_labels(in_class_order(guard.classes))
-    guard._least = checked_threshold(guard)
+    checked_threshold(guard)  # refused here, if at all
 
 
 def _number(value: Any) -> Any:
