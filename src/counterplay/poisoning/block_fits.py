@@ -104,7 +104,7 @@ def _task(base: Any, take: Any, y: NDArray[Any], rows: IntArray, seed: int) -> t
 
 def _held_task(base: Any, block: Callable[[], Held], seed: int) -> tuple[Any, ...]:
     part = block()
-    return base, part.rows.take() if len(part) else None, part.labels, seed
+    return base, own_copy(part.rows.take()) if len(part) else None, part.labels, seed
 
 
 def _answered(workers: Workers, tasks: Sequence[Any]) -> list[Any]:
@@ -161,6 +161,11 @@ def _categories(X: Any) -> dict[str, Any]:
         for name, dtype in X.dtypes.items()
         if isinstance(dtype, pd.CategoricalDtype)
     }
+
+
+def own_copy(X: Any) -> Any:
+    """Return rows that a model may change: what it does to them is seen by no other model."""
+    return X.copy() if isinstance(X, np.ndarray) or hasattr(X, "tocsr") else X
 
 
 def n_rows(X: Any) -> int:

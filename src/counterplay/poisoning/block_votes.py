@@ -6,7 +6,7 @@ other rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.errors import InvalidInputError
-from counterplay.poisoning.block_fits import Categorised, Failed, n_rows
+from counterplay.poisoning.block_fits import Categorised, Failed, n_rows, own_copy
 from counterplay.poisoning.training_rows import Rows, positions_of
 
 ABSTAIN = -1
@@ -32,9 +32,11 @@ def collect_votes(
     The vote at a point does not depend on the other points. If no model can predict any of them,
     the first error is raised.
     """
-    found = _each(_votes, models, X, classes, n_jobs)
-    votes = np.array([values for values, _ in found], dtype=np.int64).reshape(len(models), len(X))
-    errors = [error for _, error in found if error is not None]
+    votes = np.empty((len(models), len(X)), dtype=np.int64)
+    errors = []
+    for i, (values, error) in enumerate(_each(_votes, models, X, classes, n_jobs)):
+        votes[i] = values
+        errors += [error] if error is not None else []
     if errors and (votes == ABSTAIN).all():
         raise InvalidInputError(f"no block can predict these rows; first: {errors[0]}")
     return votes
@@ -65,10 +67,10 @@ def _each(
     X: NDArray[Any] | Rows,
     classes: NDArray[Any],
     n_jobs: int | None,
-) -> list[Answer]:
+) -> Iterator[Answer]:
     if n_jobs is None or n_jobs == 1:
-        return [task(model, X, classes) for model in models]
-    found: list[Answer] = Parallel(n_jobs=n_jobs)(
+        return (task(model, X, classes) for model in models)
+    found: Iterator[Answer] = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(task)(model, X, classes) for model in models
     )
     return found
@@ -85,11 +87,12 @@ def _votes(model: Any, X: NDArray[Any] | Rows, classes: NDArray[Any]) -> Answer:
 
 def _taken(model: Any, X: NDArray[Any] | Rows) -> tuple[Any, Callable[[slice], Any]]:
     """The model, and a function that hands it some of the rows."""
+    take = X.take if isinstance(X, Rows) else X.__getitem__
     if not isinstance(model, Categorised):
-        return model, X.take if isinstance(X, Rows) else X.__getitem__
+        return model, lambda part: own_copy(take(part))
     rows: Any = X
     whole = rows.take(slice(None), model.categories)
-    return model.model, lambda part: whole.iloc[part]
+    return model.model, lambda part: whole.iloc[part].copy()
 
 
 def _scores(model: Any, X: NDArray[Any] | Rows, classes: NDArray[Any]) -> Answer:

@@ -11,7 +11,7 @@ import contextlib
 import importlib
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
@@ -116,7 +116,7 @@ def _one_each(
 ) -> Iterator[Any]:
     """Run each task in a process that has no other; a process that dies is replaced."""
     free: SimpleQueue[_Process] = SimpleQueue()
-    processes = [_Process() for _ in range(min(count, max(1, len(tasks))))]
+    processes = [_Process() for _ in range(min(count, 1 + len(tasks) // 8))]  # dear to start
     for process in processes:
         free.put(process)
 
@@ -141,13 +141,13 @@ class _Process:
     def __init__(self) -> None:
         self._pool: Any = None
 
-    def answer(self, call: Callable[..., Any], task: Iterable[Any], timeout: float | None) -> Any:
+    def answer(self, call: Callable[..., Any], task: Sequence[Any], timeout: float | None) -> Any:
         """Return what the process answers, or that it does not."""
         if self._pool is None:
             from joblib.externals.loky import ProcessPoolExecutor
 
             self._pool = ProcessPoolExecutor(max_workers=1)
-            self._start()
+            self._start(task[0])
         try:
             return self._pool.submit(call, *task).result(timeout)
         except FutureTimeout:
@@ -157,10 +157,10 @@ class _Process:
             self.close()
             return Dead("BrokenExecutor", "the process died while fitting")
 
-    def _start(self) -> None:
-        """Wait until the process is there: its start is not the block's time."""
+    def _start(self, base: Any) -> None:
+        """Wait until the process has imported what it needs: that is not the block's time."""
         with contextlib.suppress(BrokenExecutor):
-            self._pool.submit(_ready).result()
+            self._pool.submit(_ready, base).result()
 
     def close(self) -> None:
         """End the process."""
@@ -169,8 +169,8 @@ class _Process:
             self._pool = None
 
 
-def _ready() -> None:
-    """Import what a block needs."""
+def _ready(base: Any) -> None:
+    """Import what a block needs; the estimator brings its own modules."""
     import counterplay.poisoning.block_fits  # noqa: F401
 
 

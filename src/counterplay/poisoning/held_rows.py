@@ -137,7 +137,7 @@ def deal(
 def split_blocks(held: Held, block: IntArray) -> Iterator[tuple[int, Held]]:
     """Yield each block that got rows, with its rows in order."""
     order = held.order(block)
-    ranked = block[order]
+    ranked = block[order].astype(np.int32)
     starts = np.flatnonzero(np.diff(ranked, prepend=-1))
     for a, b in zip(starts, [*starts[1:], len(order)]):
         yield int(ranked[a]), held.take(order[a:b])

@@ -97,8 +97,9 @@ class PartitionClassifier(PartitionCertificates):
         True for a bar on standard error, or a function of the blocks done and all blocks.
     store:
         Folder for the rows and models; updates go there, too, and rows are read when they are
-        needed; one classifier at a time may write there. Sources and ids are written as keyed hashes: give a ``key``. Sources named in
-        ``split`` are settings and stay readable. None: everything is in memory.
+        needed. One classifier at a time may write there. Sources and ids are written as keyed
+        hashes: give a ``key``. Sources named in ``split`` are settings and stay readable. None:
+        everything is in memory.
 
     Attributes
     ----------

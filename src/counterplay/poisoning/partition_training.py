@@ -76,6 +76,7 @@ _STATE = (
 class PartitionTraining(VotingClassifier):
     """The half of :class:`PartitionClassifier` that fits and updates."""
 
+    _in_parts = True
     n_partitions: int | Literal["auto"]
     classes: Sequence[Any] | NDArray[Any] | None
     vote_threshold: Mapping[Any, Any] | None
@@ -136,11 +137,12 @@ class PartitionTraining(VotingClassifier):
         if not len(held):
             raise InvalidInputError("no row is left: every row is without a source and dropped")
         check_duplicate_ids(held, row_ids, found.places)
+        del found  # what is no longer needed is not there twice
         nothing = held.take(np.zeros(0, dtype=np.int64))
         parts = [nothing] * self._dealer.n_blocks
         for i, part in split_blocks(held, block):
             parts[i] = part
-        del held, found
+        del held, block
         self.design_: IntArray | None = (
             spread_parts(self.n_partitions_, self.spread) if self.spread > 1 else None
         )

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
-from counterplay.core.validation import IntArray
+from counterplay.core.validation import BoolArray, IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning.errors import RowsRejectedWarning
 from counterplay.poisoning.model import as_points
@@ -26,10 +26,10 @@ from counterplay.tables import Schema, Table
 from counterplay.tables.cells import shown
 from counterplay.tables.encoding import encode_rows, row_digests
 from counterplay.tables.labels import as_labels, cast_labels
-from counterplay.tables.schema import Cast, Rejected
+from counterplay.tables.schema import Cast, Rejected, plain_numbers
 from counterplay.tables.table import check_same_rows
 
-_CHUNK = 50_000
+_CHUNK = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Rows:
 
     def part(self, places: Any) -> Rows:
         """Return some rows as rows."""
-        cells = {name: values[places] for name, values in self.cast.cells.items()}
+        cells = {name: _plain(values[places]) for name, values in self.cast.cells.items()}
         n = int(next(iter(cells.values())).shape[0])
         cast = Cast(self.cast.schema, np.arange(n), (), cells, pd.RangeIndex(n))
         return replace(self, cast=cast)
@@ -84,6 +84,11 @@ class Rows:
         starts = range(0, len(self), _CHUNK)
         parts = [self.part(slice(i, i + _CHUNK)) for i in starts] if len(self) > _CHUNK else [self]
         return np.concatenate([row_digests(encode_rows(part.cast), key=key) for part in parts])
+
+
+def _plain(values: Any) -> Any:
+    dense = isinstance(values, np.ndarray) and values.dtype.kind == "f"
+    return plain_numbers(values) if dense else values
 
 
 def points_of(X: Any, positions: bool | None = None) -> Rows:
@@ -157,22 +162,28 @@ class Accepted:
     rejected: tuple[Rejected, ...]
 
 
-def accept(X: Any, y: Any, schema: Schema, classes: Sequence[Any] | None = None) -> Accepted:
-    """Cast rows and labels one by one; list what does not fit."""
+def accept(
+    X: Any, y: Any, schema: Schema, classes: Sequence[Any] | None = None, *, plain: bool = True
+) -> Accepted:
+    """Cast rows and labels one by one; list what does not fit.
+
+    With ``plain=False`` rows must be taken by `Rows.part` before a model sees them.
+    """
     check_same_rows(X, y, "X")
     labels, known = cast_labels(y)
-    cast = schema.cast(X)
+    cast = schema.cast(X, plain=plain)
     n = len(cast) + len(cast.rejected)
     if len(labels) != n:
         raise InvalidInputError(f"X has {n} rows, y {len(labels)}")
     if classes is None:
-        _refuse_measurements(labels[known])
+        _refuse_measurements(labels, known)
     else:
         allowed = set(classes)
         known &= np.fromiter((value in allowed for value in labels), bool, n)
     fits = known[cast.kept]
-    given = y.tolist() if hasattr(y, "tolist") else list(y)
-    strange = [Rejected(int(i), "y", shown(given[int(i)], 200)) for i in cast.kept[~fits]]
+    odd = cast.kept[~fits]
+    given = (y.tolist() if hasattr(y, "tolist") else list(y)) if len(odd) else []
+    strange = [Rejected(int(i), "y", shown(given[int(i)], 200)) for i in odd]
     rejected = tuple(sorted((*cast.rejected, *strange), key=lambda item: item.row))
     places = cast.kept[fits]
     rows = Rows(cast)
@@ -181,10 +192,10 @@ def accept(X: Any, y: Any, schema: Schema, classes: Sequence[Any] | None = None)
     return Accepted(rows, labels[places], places.astype(np.int64), rejected)
 
 
-def _refuse_measurements(labels: NDArray[Any]) -> None:
+def _refuse_measurements(labels: NDArray[Any], known: BoolArray) -> None:
     """Refuse labels that are mostly numbers with decimals; a few odd ones are classes."""
-    floats = sum(isinstance(value, float) for value in labels)
-    if 2 * floats > len(labels):
+    floats = sum(type(value) is float for value in labels.tolist())
+    if 2 * floats > known.sum():
         raise InvalidInputError(
             "Unknown label type: continuous. y looks like a measurement; labels are classes"
         )

@@ -47,6 +47,7 @@ class VotingClassifier(ClassifierMixin, BaseEstimator):
 
     estimator: Any
     n_jobs: int | None
+    _in_parts = False  # whether every model gets its rows by `Rows.part`
 
     def _accepted(self, X: Any, y: Any, schema: Schema | None, classes: Any = None) -> Accepted:
         """Read the training rows: cast alone to the schema, what does not fit left out."""
@@ -62,7 +63,7 @@ class VotingClassifier(ClassifierMixin, BaseEstimator):
         X, y = entry(X), column_of(y)
         frozen = Schema.infer(X) if schema is None else schema
         known = None if classes is None else check_classes(classes)
-        found = accept(X, y, frozen, known)
+        found = accept(X, y, frozen, known, plain=not self._in_parts)
         total = len(found.places) + len(found.rejected)
         self.rows_rejected_ = len(found.rejected)
         warn_rejected(found.rejected, total)
