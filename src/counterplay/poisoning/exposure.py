@@ -159,7 +159,7 @@ class PoisoningReport(Report):
                 "effort; raise time_limit= or scale the features"
             )
         for t in sorted({0, 1, self.budget // 2, self.budget}):
-            word = "wrong without poison" if t == 0 else f"wrong, best attack found, {t} rows"
+            word = "wrong without poison" if t == 0 else f"wrong, best attack found, t = {t}"
             lines.append(f"{word:34} {self.interval(t)}")
         if self.has_certificate:
             lost = int((~self.certified[:, -1]).sum())
