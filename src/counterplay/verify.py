@@ -2,9 +2,9 @@
 
 ``counterplay verify FILE`` checks every hash, number and key of an export and then the stated
 results: the certificate of an elicitation by linear programs over all weights that explain the
-answers, the labels of a finite class by counting the labelings that are left, the bound of a harm
-budget by a recount of every round. Nothing here comes from the areas, so that a mistake there
-cannot hide itself.
+answers, the labels of a finite class by counting the labelings that are left, the certificates of
+a campaign by a recount of its checks, the bound of a harm budget by a recount of every round.
+Nothing here comes from the areas, so that a mistake there cannot hide itself.
 Source: docs/theory/08-elicitation.md, 06-labeling.md and 09-tradeoff.md.
 """
 
@@ -38,6 +38,7 @@ from counterplay.core.programs import minimize_linear
 from counterplay.core.records import Record, require_state, to_record
 from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.verify_campaign import Recount
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -498,6 +499,28 @@ def _guard(export: Export, table: object) -> Iterable[Check]:
             yield from recount.compare(_body(event, lines.GuardStated))
 
 
+def _campaign(export: Export, table: object) -> Iterable[Check]:
+    config = to_record(export.study.config, lines.CampaignConfig, what="the configuration")
+    recount = Recount(config)
+    erased = False
+    for event in export.events:
+        what = f"event {event.seq} of {event.stream[:60]}"
+        if event.body is None or erased:
+            erased = True
+            if event.kind == "campaign.result":
+                yield Check("certificates", "erased", "what they rest on was erased")
+        elif event.kind == "campaign.tell":
+            recount.told(_body(event, lines.CampaignTold), what)
+        elif event.kind == "campaign.launch":
+            recount.launch(_body(event, lines.CampaignLaunched), what)
+        elif event.kind == "campaign.certify":
+            passed = _body(event, lines.CampaignCertified)
+            recount.certified[passed.vector] = passed
+        elif event.kind == "campaign.result":
+            for name, wrong, right in recount.findings(_body(event, lines.CampaignStated)):
+                yield _agree(name, wrong, right)
+
+
 class _Recount:
     """The watchdog once more: one CUSUM per model, in plain steps."""
 
@@ -595,5 +618,6 @@ class _Recount:
 _KINDS: dict[str, Callable[[Export, str | os.PathLike[str] | None], Iterable[Check]]] = {
     "elicitation": _elicitation,
     "labeling": _labeling,
+    "campaign": _campaign,
     "guard": _guard,
 }

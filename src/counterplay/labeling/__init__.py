@@ -10,12 +10,14 @@ each party (:func:`incentive_report`), and run it with real labelers (:class:`La
 """
 
 from counterplay.labeling import bounds, instances, lab
+from counterplay.labeling.audit import LabelAudit
 from counterplay.labeling.b2ir import B2IR, safe_violators_mc
-from counterplay.labeling.campaign import plan_campaign
+from counterplay.labeling.campaign import Campaign
 from counterplay.labeling.gbs import GBS
 from counterplay.labeling.mixture import NotStrictlyImprovable, optimal_mixture, sir_mixture
 from counterplay.labeling.model import PoolProblem
 from counterplay.labeling.optimal_tree import OptimalTree
+from counterplay.labeling.plan import plan_campaign
 from counterplay.labeling.report import incentive_report
 from counterplay.labeling.session import LabelingSession
 from counterplay.labeling.strategies import CommitteeSplitStrategy
@@ -23,7 +25,9 @@ from counterplay.labeling.strategies import CommitteeSplitStrategy
 __all__ = [
     "B2IR",
     "GBS",
+    "Campaign",
     "CommitteeSplitStrategy",
+    "LabelAudit",
     "LabelingSession",
     "NotStrictlyImprovable",
     "OptimalTree",

@@ -14,7 +14,6 @@ from counterplay.labeling.answers import (
     smallest_conflict,
 )
 from counterplay.labeling.b2ir import SafeViolators
-from counterplay.labeling.campaign import CampaignPlan
 from counterplay.labeling.coalitions import CoalitionTable, compute_equilibria
 from counterplay.labeling.drawing import draw_tree
 from counterplay.labeling.mixture import (
@@ -28,6 +27,7 @@ from counterplay.labeling.mixture import (
 from counterplay.labeling.model import Restriction
 from counterplay.labeling.optimal_tree import TooLargeError, optimal_cost
 from counterplay.labeling.partial_sir import OptPartialSIR, PrunedPartialSIR
+from counterplay.labeling.plan import CampaignPlan
 from counterplay.labeling.report import IncentiveReport
 from counterplay.labeling.scan import FixedOrderScan, RandomQuery
 from counterplay.labeling.session import LabelQuery
