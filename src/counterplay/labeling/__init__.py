@@ -14,19 +14,21 @@ from counterplay.labeling.audit import LabelAudit
 from counterplay.labeling.b2ir import B2IR, safe_violators_mc
 from counterplay.labeling.campaign import Campaign
 from counterplay.labeling.gbs import GBS
+from counterplay.labeling.guarded import GuardedShadow
 from counterplay.labeling.mixture import NotStrictlyImprovable, optimal_mixture, sir_mixture
 from counterplay.labeling.model import PoolProblem
 from counterplay.labeling.optimal_tree import OptimalTree
 from counterplay.labeling.plan import plan_campaign
 from counterplay.labeling.report import incentive_report
 from counterplay.labeling.session import LabelingSession
-from counterplay.labeling.strategies import CommitteeSplitStrategy
+from counterplay.labeling.strategies import CommitteeStrategy
 
 __all__ = [
     "B2IR",
     "GBS",
     "Campaign",
-    "CommitteeSplitStrategy",
+    "CommitteeStrategy",
+    "GuardedShadow",
     "LabelAudit",
     "LabelingSession",
     "NotStrictlyImprovable",
