@@ -155,14 +155,7 @@ and 'good' (2 rows, 67 %); set positive='bad' or positive='good'
 
 def label_values(y: Any, what: str = "y") -> NDArray[Any]:
     """Return labels as a one-axis object array of plain values; refuse what is not a label."""
-    if isinstance(y, str | bytes | dict | set | frozenset) or y is None or callable(y):
-        raise InvalidInputError(f"{what} must be one label per row, got {shown(y)}")
-    if isinstance(y, pd.DataFrame) and y.shape[1] == 1:
-        y = y.iloc[:, 0]
-    try:
-        values = y if isinstance(y, pd.Series) else pd.Series(_flat(y, what))
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{what} must be one label per row: {shown(error)}") from None
+    values = _series(y, what)
     missing = first_missing(values)
     if missing is not None:
         raise InvalidInputError(f"{what} has no label in row {missing}; drop such rows first")
@@ -180,14 +173,7 @@ def cast_labels(y: Any, what: str = "y") -> tuple[NDArray[Any], BoolArray]:
     >>> values[known].tolist(), known.tolist()
     ([0, 1, 'spam'], [True, True, False, True])
     """
-    if isinstance(y, str | bytes | dict | set | frozenset) or y is None or callable(y):
-        raise InvalidInputError(f"{what} must be one label per row, got {shown(y)}")
-    if isinstance(y, pd.DataFrame) and y.shape[1] == 1:
-        y = y.iloc[:, 0]
-    try:
-        cells = (y if isinstance(y, pd.Series) else pd.Series(_flat(y, what))).tolist()
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{what} must be one label per row: {shown(error)}") from None
+    cells = _series(y, what).tolist()
     values = np.empty(len(cells), dtype=object)
     known = np.ones(len(cells), dtype=bool)
     for i, cell in enumerate(cells):
@@ -213,6 +199,18 @@ def as_labels(classes: Sequence[Any]) -> NDArray[Any]:
     array = np.empty(len(classes), dtype=object)
     array[:] = classes
     return array
+
+
+def _series(y: Any, what: str) -> pd.Series:
+    """Return labels of any container as a series; one thing alone is no list of labels."""
+    if isinstance(y, str | bytes | dict | set | frozenset) or y is None or callable(y):
+        raise InvalidInputError(f"{what} must be one label per row, got {shown(y)}")
+    if isinstance(y, pd.DataFrame) and y.shape[1] == 1:
+        y = y.iloc[:, 0]
+    try:
+        return y if isinstance(y, pd.Series) else pd.Series(_flat(y, what))
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{what} must be one label per row: {shown(error)}") from None
 
 
 def _flat(y: Any, what: str) -> Any:
