@@ -97,34 +97,61 @@ def simulate(
     pooled: bool = True,
 ) -> CampaignStudy:
     """Play campaigns on known labels; see :meth:`Campaign.simulate`."""
-    table = Table.of(items, what="items")
-    truth = Labels.of(y, rows=len(table))
+    truth = Labels.of(y, rows=len(Table.of(items, what="items")))
     rows: list[dict[str, Any]] = []
     certificates: list[dict[str, Any]] = []
     base = check_int(random_state, "random_state", low=0)
+    scope = settings.get("scope", "party")
     for seed in range(base, base + check_int(seeds, "seeds", low=1)):
-        together = Campaign(
-            items, owners=owners, classes=truth.classes, random_state=seed, **settings
-        )
-        oracle = attached(truth.codes, len(truth.classes), together._state.settings.noise, seed)
-        state = together._state
-        work = {"alone": [], "together": []}  # type: dict[str, list[int]]
-        for party in range(len(state.names)):
-            asked, record = solo_run(together, party, oracle, truth.codes)
-            work["alone"].append(asked)
-            certificates += [{"seed": seed, **record}] if record else []
-        answer_all(together, oracle)
-        work["together"] = together.work().to_frame()["asked"].tolist()
-        certificates += [{"seed": seed, **r} for r in _promised(together, truth.codes)]
-        for way, choose in (("pooled_uncertainty", "margin"), ("pooled_random", "random")):
-            if pooled:
-                work[way], record = _pooled(items, truth, together, settings, choose, seed)
-                certificates += [{"seed": seed, "way": way, **record}] if record else []
-            else:
-                work[way] = [0] * len(state.names)
-        for party, name in enumerate(state.names):
-            rows.append({"seed": seed, "party": name, **{way: work[way][party] for way in WAYS}})
-    return CampaignStudy(tuple(rows), tuple(certificates), together._state.settings.max_error)
+        found = compare(items, truth, owners, settings, seed=seed, scopes=(scope,), pooled=pooled)
+        found.work["together"] = found.work.pop(scope)
+        for party, name in enumerate(found.names):
+            asked = {way: found.work[way][party] for way in WAYS}
+            rows.append({"seed": seed, "party": name, **asked})
+        certificates += [{"seed": seed, **record} for record in found.certificates]
+    return CampaignStudy(tuple(rows), tuple(certificates), float(settings.get("max_error", 0.05)))
+
+
+@dataclass
+class Comparison:
+    """One data set, one seed: questions of each party by way, and the certificates."""
+
+    names: list[str]
+    work: dict[str, list[int]]
+    certificates: list[dict[str, Any]]
+
+
+def compare(
+    items: Any,
+    truth: Labels,
+    owners: Any,
+    settings: Mapping[str, Any],
+    *,
+    seed: int,
+    scopes: tuple[str, ...] = ("party", "union"),
+    pooled: bool = True,
+) -> Comparison:
+    """Play the same answers alone, together with each scope, and in one pool."""
+    work: dict[str, list[int]] = {}
+    certificates: list[dict[str, Any]] = []
+    for scope in scopes:
+        rules = {**settings, "scope": scope}
+        campaign = Campaign(items, owners=owners, classes=truth.classes, random_state=seed, **rules)
+        names = campaign._state.names
+        oracle = attached(truth.codes, len(truth.classes), campaign._state.settings.noise, seed)
+        if "alone" not in work:
+            runs = [solo_run(campaign, i, oracle, truth.codes) for i in range(len(names))]
+            work["alone"] = [asked for asked, _ in runs]
+            certificates += [record for _, record in runs if record]
+        answer_all(campaign, oracle)
+        work[scope] = [account.asked for account in campaign.work().parties]
+        certificates += [{**r, "way": scope} for r in _promised(campaign, truth.codes)]
+    for way, choose in (("pooled_uncertainty", "margin"), ("pooled_random", "random")):
+        work[way] = [0] * len(names)
+        if pooled:
+            work[way], record = _pooled(items, truth, campaign, settings, choose, seed)
+            certificates += [{**record, "way": way}] if record else []
+    return Comparison(list(names), work, certificates)
 
 
 def attached(codes: IntArray, n_classes: int, noise: float, seed: int) -> Oracle:

@@ -80,9 +80,7 @@ class GuardedShadow(QueryAlgorithm):
     def __repr__(self) -> str:
         return f"GuardedShadow({self.baseline!r}, order={self.order!r})"
 
-    def _costs(
-        self, problem: PoolProblem, members: tuple[int, ...], order: Order
-    ) -> NDArray[Any]:
+    def _costs(self, problem: PoolProblem, members: tuple[int, ...], order: Order) -> NDArray[Any]:
         fixed = GuardedShadow(self.baseline, order)
         return np.stack([run_costs(fixed, problem, h, members) for h in range(problem.N)])
 

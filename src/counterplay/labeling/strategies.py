@@ -54,9 +54,7 @@ class CommitteeStrategy(BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self, estimator: Any, n_members: int = 20, random_state: RandomState = 0
-    ) -> None:
+    def __init__(self, estimator: Any, n_members: int = 20, random_state: RandomState = 0) -> None:
         self.estimator = estimator
         self.n_members = n_members
         self.random_state = random_state
