@@ -227,7 +227,9 @@ def test_models_without_classes_and_default_learner_work() -> None:
 @pytest.mark.claim("24.27")
 def test_parties_with_different_classes() -> None:
     X, y = digits(1797, 0)
-    rows = [np.flatnonzero(np.isin(y, group))[:150] for group in ([0, 1, 2, 3], [4, 5, 6], [7, 8, 9])]
+    rows = [
+        np.flatnonzero(np.isin(y, group))[:150] for group in ([0, 1, 2, 3], [4, 5, 6], [7, 8, 9])
+    ]
     keep = np.concatenate(rows)
     owners = np.repeat(["a", "b", "c"], 150)
     settings = {"learner": regression(), "scope": "union"}

@@ -200,6 +200,7 @@ class Campaign(Session):
         self._ids: dict[tuple[int, Key], str] = {}
         self._answered: dict[str, tuple[int, str | None]] = {}
         self._shown: set[str] = set()
+        self._ahead: dict[int, int] = {}
         self._own: set[int] = set()
         self._emitted = 0
         self._lines: list[str] = []
@@ -272,6 +273,7 @@ class Campaign(Session):
             raise InvalidInputError(f"question {asked.id} was not answered; nothing to retract")
         where = self._where(asked)
         del self._answered[asked.id]
+        self._shown.discard(asked.id)
         self._state.retract(*where, blind=blind)
         self._emitted, self._own = 0, set()
         self._write(log_lines.Retract(id=asked.id, blind=blind))
@@ -279,7 +281,6 @@ class Campaign(Session):
     def expire(self, question: Question | str) -> None:
         """Take a question from a labeler who does not answer; it is asked again, of another."""
         asked = self._find(question)
-        self._shown.discard(asked.id)
         self._write(log_lines.Expire(id=asked.id))
 
     def withdraw(self, item: int, reason: str) -> None:
@@ -296,6 +297,7 @@ class Campaign(Session):
                     f"item {item} was answered and cannot be withdrawn: its answer is in use"
                 )
         state.withdraw(item, reason)
+        self._ahead.clear()
         self._write(log_lines.Withdraw(item=item, reason=reason[:1000]))
 
     def add_items(self, items: Any, *, party: str) -> IntArray:
@@ -534,6 +536,8 @@ class Campaign(Session):
 
     def _advance(self) -> None:
         """Go on as far as answers allow; write down what followed."""
+        if not self._state.open():
+            self._ahead.clear()
         self._state.advance()
         joint = self._state.joint
         if joint is None:
@@ -586,15 +590,19 @@ class Campaign(Session):
         assert joint is not None
         party, key = self._where(question)
         shadow = joint.shadows[party]
+        if party not in self._ahead:  # the account changes with answers only
+            self._ahead[party] = len(shadow.core_keys())
         self._write(
             log_lines.Ask(
                 id=question.id, party=question.party, item=question.item, kind=question.kind,
                 repeat=question.repeat, core=key not in shadow.outside,
-                passed=len(shadow.passed), ahead=len(shadow.core_keys()),
+                passed=len(shadow.passed), ahead=self._ahead[party],
             )
         )  # fmt: skip
 
     def _find(self, question: Question | str, *, answered: bool = False) -> Question:
+        if self._state.joint is None:  # not begun, or begun again after a retraction
+            self._advance()
         name = question if isinstance(question, str) else question.id
         found = self._questions.get(name)
         if found is None or (isinstance(question, Question) and question != found):
@@ -608,8 +616,10 @@ class Campaign(Session):
             raise InvalidInputError(
                 f"question {name} was answered {label!r}{by}; retract it first to change it"
             )
+        if name not in self._shown:
+            raise InvalidInputError(f"question {name} was not asked")
         party, key = self._where(found)
-        if (party, key) not in self._state.open():
+        if not self._state.is_open(party, key):
             raise InvalidInputError(f"question {name} is not open any more; ask() gives those")
         return found
 
@@ -632,6 +642,7 @@ class Campaign(Session):
 
     def _take(self, question: Question, code: int, labeler: str | None) -> None:
         self._state.take(*self._where(question), code)
+        self._ahead.clear()
         self._answered[question.id] = code, labeler
         if code == SKIPPED:
             self._write(log_lines.Skip(id=question.id, labeler=labeler))

@@ -98,9 +98,10 @@ def _apply(campaign: Campaign, event: lines.Line, table: Table, where: str) -> N
     match event:
         case lines.Ask(id=name):
             campaign._advance()
-            for question in campaign._open():
-                if question.id == name:
-                    campaign._show(question)
+            if name not in campaign._questions:
+                campaign._open()  # gives every open question its number
+            if name in campaign._questions:
+                campaign._show(campaign._questions[name])
             expected = lines.line_text(event)
             require_state(campaign._lines[-1] == expected, WHAT, where,
                           f"question {name} is not what the campaign asks here")  # fmt: skip

@@ -126,17 +126,16 @@ class CampaignState:
 
     def open(self) -> Wants:
         """Questions that the protocol waits for."""
-        if self.joint is None:
-            return []
-        answers = self.joint.answers
-        return [
-            (party, key)
-            for party, key in self.wants
-            if party not in self.gone
-            and (party not in answers.given.get(key, ()) if answers.free == "own"
-                 else key not in answers.given)
-            and key[0] not in self.withdrawn
-        ]  # fmt: skip
+        return [] if self.joint is None else [want for want in self.wants if self._waits(*want)]
+
+    def is_open(self, party: int, key: Key) -> bool:
+        """Whether the protocol waits for an answer to this question."""
+        return self.joint is not None and (party, key) in self.wants and self._waits(party, key)
+
+    def _waits(self, party: int, key: Key) -> bool:
+        told = self.given.get(key, ())
+        answered = bool(told) if self.settings.free == "any" else party in told
+        return not answered and party not in self.gone and key[0] not in self.withdrawn
 
     def take(self, party: int, key: Key, code: int) -> None:
         """Record an answer."""

@@ -249,12 +249,16 @@ class TestFirstRun:
                 if self.certificate is not None:
                     return
                 count = max(1, pool.batch // 2)
+                if self.scores is None:  # items came in while it waited
+                    scores = self._fit()
             else:
                 count = pool.batch
             chosen = self._unsure(scores, count)
             if not chosen.size:
                 # every item was asked; what is missing are checks
                 yield from self._finish()
+                if self.scores is None:
+                    continue
                 return
             yield from self._learn(chosen)
 
@@ -320,7 +324,7 @@ class TestFirstRun:
         self._launch()
         while not self._certify():
             more = self._next_checks(self.pool.batch)
-            if not more:
+            if not more or self.scores is None:
                 return
             yield from self._check(more)
 

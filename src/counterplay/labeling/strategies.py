@@ -117,7 +117,8 @@ class CommitteeStrategy(BaseEstimator):  # type: ignore[misc]
             if learner.X_training is not None and np.shape(learner.y_training)[0]:
                 training = Table.of(learner.X_training, learner.y_training, what="X_training")
                 labels = training.labels
-            doubt = self._doubt(Table.of(X), training, labels)
+            names = None if training is None else training.names
+            doubt = self._doubt(Table.of(X, columns=names), training, labels)
             best = np.argsort(-doubt, kind="stable")[:n]
             return best, doubt[best]
 
