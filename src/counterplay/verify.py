@@ -401,7 +401,6 @@ def _labeling(export: Export, table: object) -> Iterable[Check]:
     config = to_record(export.study.config, lines.LabelingConfig, what="the configuration")
     labelings, weights, owns = _pool(config)
     answers: list[lines.Told] = []
-    noise: float | None = None
     erased = False
     for event in export.events:
         if event.body is None or erased:
@@ -419,11 +418,9 @@ def _labeling(export: Export, table: object) -> Iterable[Check]:
         elif event.kind == "label.retract":
             item = _body(event, lines.Retracted).item
             answers = [answer for answer in answers if answer.item != item]
-        elif event.kind == "label.noise":
-            noise = _body(event, lines.NoiseAssumed).rate
         elif event.kind == "label.result":
             stated = _body(event, lines.LabelingStated)
-            yield from _labels(stated, answers, noise, labelings, weights, len(owns))
+            yield from _labels(stated, answers, labelings, weights, len(owns))
 
 
 def _pool(config: lines.LabelingConfig) -> tuple[IntArray, FloatArray, BoolArray]:
@@ -447,7 +444,6 @@ def _pool(config: lines.LabelingConfig) -> tuple[IntArray, FloatArray, BoolArray
 def _labels(
     stated: lines.LabelingStated,
     answers: Sequence[lines.Told],
-    noise: float | None,
     labelings: IntArray,
     weights: FloatArray,
     parties: int,
@@ -462,11 +458,10 @@ def _labels(
     left = int((errors == 0).sum())
     told = f"stated {stated.labelings_left}, recounted {left}"
     yield _agree("labelings left", None if left == stated.labelings_left else told, told)
-    if noise is None and left == 0:
+    if left == 0:
         yield Check("labels", "failed", "no labeling agrees with all answers")
         return
-    odds = 0.0 if noise is None else noise / (1 - noise)
-    mass = weights * np.power(odds, errors - (errors.min() if noise is not None else 0))
+    mass = weights * (errors == 0)
     mass /= mass.sum()
     labels = np.array(stated.labels)
     if labels.shape != (labelings.shape[1],) or len(stated.confidence) != labels.size:

@@ -172,5 +172,5 @@ def test_strange_files_are_refused() -> None:
     assert [(a.question, a.label) for a in skipped] == [("q1", "skip")]
     campaign = Campaign(np.eye(40), owners=["a"] * 20 + ["b"] * 20, classes=[0, 1], max_error=0.1)
     twice = read_answers("question;label\nq1;0\nq1;1\n")
-    with pytest.raises(InvalidInputError, match="question q1 was not asked|is in line 2, too"):
+    with pytest.raises(InvalidInputError, match=r"question q1 was not asked|is in line 2, too"):
         tell_all(campaign, twice)

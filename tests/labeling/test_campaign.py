@@ -370,21 +370,25 @@ def test_sentences_for_bad_input() -> None:
     with pytest.raises(InvalidInputError, match="was answered 'benign' by w1; retract it first"):
         campaign.tell(q, "benign")
     other = campaign.ask(2)[1]
-    with pytest.raises(InvalidInputError, match="belongs to 'b', not to 'a'|belongs to 'a'"):
+    with pytest.raises(InvalidInputError, match="belongs to '[ab]', not to '[ab]'"):
         campaign.tell(other, "benign", party="a" if other.party == "b" else "b")
     with pytest.warns(AssumptionWarning, match="pool 'a' has 12 items: at most 5 % wrong means no"):
         Campaign(X[:52], owners=["a"] * 12 + ["b"] * 40, classes=[0, 1])
-    with pytest.raises(InvalidInputError, match="with 15 % wrong answers a single answer cannot "
-                       r"show 5 %; use first_to=4 \(error of the adjudicated answer 1.2 %\)"):  # fmt: skip
+    with pytest.raises(
+        InvalidInputError, match="with 15 % wrong answers a single answer cannot sho"
+    ):
+        Campaign(X, **plain, noise=0.15, first_to=1)
+    with pytest.raises(InvalidInputError, match=r"use first_to=4 \(error of .* answer 1.2 %\)"):
         Campaign(X, **plain, noise=0.15, first_to=1)
     with pytest.raises(InvalidInputError, match="neither predict_proba nor decision_function"):
-        from sklearn.neighbors import NearestCentroid
+        Campaign(X, **plain, learner=Perceptive())
 
-        class Bare(NearestCentroid):
-            predict_proba = property()
-            decision_function = property()
 
-        Campaign(X, **plain, learner=Bare())
+class Perceptive:
+    """A learner that gives labels and nothing else."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Perceptive:
+        return self
 
 
 def test_a_learner_that_fails_loses_no_answer() -> None:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from counterplay.errors import InvalidInputError
-from counterplay.labeling.campaign_state import adjudication_error
+from counterplay.labeling.bounds import adjudication_error
 from counterplay.labeling.reliability import labeler_reliability
 
 

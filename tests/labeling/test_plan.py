@@ -104,7 +104,7 @@ def test_l7_frames_stay_frames_and_models_need_no_classes() -> None:
 
 def test_l7_every_row_needs_an_owner() -> None:
     for owners in (["a", None, "b"], [0.0, np.nan, 1.0]):
-        with pytest.raises(InvalidInputError, match="owners has no label in row 1"):
+        with pytest.raises(InvalidInputError, match="row 1 has no owner; give every row an owner"):
             plan_campaign(np.arange(3.0), owners=owners, hypotheses="thresholds")
     plan = plan_campaign(np.arange(3.0), owners=["a", 1, "b"], hypotheses="thresholds")
     assert plan.report.names == ("1", "a", "b")
@@ -173,7 +173,7 @@ def test_labels_of_models_and_matrices_may_be_of_any_kind() -> None:
     )
     assert words.classes == ("a", "b", "c")
     assert words.problem.H.tolist() == [[0, 1, 1, 2], [0, 0, 0, 0]]
-    with pytest.raises(InvalidInputError, match="has no label in row 1"):
+    with pytest.raises(InvalidInputError, match="row 1"):
         plan_campaign(pool, owners=[0, 0, 1, 1], hypotheses=[[0, np.nan, 1, 1]])
 
 

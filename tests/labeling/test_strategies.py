@@ -49,6 +49,8 @@ def test_l7_words_missing_labels_and_clone() -> None:
     words = np.array(["no", "yes"])[y]
     strategy = clone(CommitteeStrategy(LogisticRegression(), n_members=4, random_state=1))
     assert strategy.get_params()["n_members"] == 4
+    with pytest.raises(InvalidInputError, match="no parameter 'size'"):
+        strategy.set_params(size=3)
     for missing in (None, np.nan):
         known = np.full(len(X), missing, dtype=object)
         known[:8] = words[:8]

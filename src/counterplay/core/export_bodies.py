@@ -101,12 +101,6 @@ class Retracted(Record, frozen=True):
     item: Count
 
 
-class NoiseAssumed(Record, frozen=True):
-    """``label.noise``: from here on an answer may be wrong with this probability."""
-
-    rate: Annotated[float, Meta(gt=0.0, lt=0.5)]
-
-
 class LabelingStated(Record, frozen=True):
     """``label.result``: labels with their probability, and each party's number of answers."""
 

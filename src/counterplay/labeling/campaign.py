@@ -23,6 +23,7 @@ import counterplay
 from counterplay.core.arguments import checked
 from counterplay.core.audit import allowed_wrong
 from counterplay.core.files import write_atomic
+from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.session import Session
 from counterplay.core.validation import (
@@ -34,6 +35,7 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
 from counterplay.labeling import campaign_log as log_lines
+from counterplay.labeling.bounds import adjudication_error
 from counterplay.labeling.campaign_report import (
     CampaignResult,
     CampaignStatus,
@@ -41,11 +43,7 @@ from counterplay.labeling.campaign_report import (
     WorkReport,
 )
 from counterplay.labeling.campaign_result import campaign_result, expected_work
-from counterplay.labeling.campaign_state import (
-    CampaignSettings,
-    CampaignState,
-    adjudication_error,
-)
+from counterplay.labeling.campaign_state import CampaignSettings, CampaignState
 from counterplay.labeling.certificate import SKIPPED
 from counterplay.labeling.joint import Certified, Launch, Scope
 from counterplay.labeling.models import check_learner, default_learner
@@ -56,6 +54,9 @@ from counterplay.tables import Table
 from counterplay.tables.cells import listed, nearest, shown
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
     from counterplay.labeling.campaign_study import CampaignStudy
     from counterplay.labeling.reliability import Reliability
 
@@ -85,7 +86,7 @@ class Question:
 
 
 @checked
-class Campaign(Session):
+class Campaign(Report, Session):
     """Label the pools of several parties together, with a guarantee for each and for the labels.
 
     Use it when no list of models holds the truth. Ask, hand the questions out, tell the answers in
@@ -425,6 +426,14 @@ class Campaign(Session):
         """Status, work and result as text."""
         parts = [self.status().summary(), self.work().summary(), self.result().summary()]
         return "\n".join(parts)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Who worked how much: one row per party."""
+        return self.work().to_frame()
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Bars per party: asked, and at least needed alone."""
+        return self.work().plot(ax)
 
     @property
     def events(self) -> tuple[str, ...]:

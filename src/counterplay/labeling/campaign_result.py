@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.labeling.bounds import adjudication_error
 from counterplay.labeling.campaign_report import CampaignResult
-from counterplay.labeling.campaign_state import CampaignState, adjudication_error
+from counterplay.labeling.campaign_state import CampaignState
 from counterplay.labeling.certificate import LabelCertificate
 from counterplay.labeling.joint import UNION, Joint
 from counterplay.tables.labels import as_labels

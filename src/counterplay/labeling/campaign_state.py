@@ -9,7 +9,6 @@ Source: docs/theory/24-campaign.md, "Comings, goings, retraction".
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
@@ -350,17 +349,3 @@ class CampaignState:
     def _still_learned(self, party: int, item: int) -> bool:
         kind = "learn" if self.settings.noise else "label"
         return party in self.given.get((item, kind, 0), {})
-
-
-def adjudication_error(noise: float, first_to: int) -> float:
-    """Chance that the wrong one of two labels is the first to get ``first_to`` answers.
-
-    Each answer is wrong with chance ``noise``, independently; with more classes it is a bound.
-
-    Examples
-    --------
-    >>> [round(adjudication_error(0.15, r), 4) for r in (1, 2, 3, 4)]
-    [0.15, 0.0608, 0.0266, 0.0121]
-    """
-    ways = sum(math.comb(first_to - 1 + j, j) * (1.0 - noise) ** j for j in range(first_to))
-    return noise**first_to * ways

@@ -166,7 +166,7 @@ class GuardedState(State):
         if not self._open.size:
             return None
         agents: Sequence[int] = self.members
-        if self.order != "interleaved":
+        if isinstance(self.order, tuple):
             agents = [i for i in self.order if self._shadows[i].next_query() is not None][:1]
         candidates: list[Query] = []
         for i in agents:

@@ -26,6 +26,7 @@ from counterplay.labeling.answers import assumption
 from counterplay.labeling.b2ir import B2IR
 from counterplay.labeling.committee import Committee, check_number, coded
 from counterplay.labeling.gbs import GBS
+from counterplay.labeling.guarded import GuardedShadow
 from counterplay.labeling.mixture import ProtocolMixture, check_assumption2, sir_mixture
 from counterplay.labeling.model import PoolProblem
 from counterplay.labeling.owners import read_owners
@@ -56,6 +57,8 @@ class CampaignPlan(Report):
         Agents about whose labels the others can say nothing; they cannot gain strictly.
     classes:
         The labels people use.
+    ir_total:
+        Expected total if nobody is to lose in expectation only; None if that is the protocol.
     """
 
     problem: PoolProblem
@@ -63,6 +66,7 @@ class CampaignPlan(Report):
     report: IncentiveReport
     no_gain: tuple[int, ...]
     classes: tuple[Any, ...]
+    ir_total: float | None = None
 
     def start(self, seed: int = 0) -> LabelingSession:
         """Begin the campaign."""
@@ -79,7 +83,16 @@ class CampaignPlan(Report):
             f"{p.k} parties, {p.m} points, {p.N} possible labelings; no protocol can do with fewer "
             f"than {p.query_floor():.2f} queries on average"
         )
-        lines = [head, self.report.summary(), f"assumed, not tested: {assumption(p)}"]
+        lines = [
+            head,
+            self.report.summary(),
+            f"assumed, not tested: {assumption(p)}; for real pools use Campaign",
+        ]
+        if self.ir_total is not None:
+            lines.append(
+                f"expected total {float(self.report.total):.3f}; {self.ir_total:.3f} if nobody is "
+                "to lose in expectation only"
+            )
         if self.no_gain:
             names = ", ".join(p.name(i) for i in self.no_gain)
             lines.append(f"the others' labels say nothing about the points of {names}")
@@ -111,7 +124,7 @@ def plan_campaign(
     hypotheses: Any,
     weights: ArrayLike | None = None,
     baseline: TreeAlgorithm | None = None,
-    incentive: Literal["ir", "sir"] = "ir",
+    incentive: Literal["ir", "sir", "every target"] = "ir",
     eps: float = 0.1,
     agent_names: Sequence[str] | None = None,
     point_ids: Sequence[Hashable] | None = None,
@@ -136,8 +149,9 @@ def plan_campaign(
     baseline:
         What each party would run alone; ``GBS()`` by default.
     incentive:
-        ``"ir"``: nobody loses. ``"sir"``: everybody gains strictly, for at most ``eps`` more
-        queries in total; raises ``NotStrictlyImprovable`` when that is impossible.
+        ``"ir"``: nobody loses in expectation. ``"every target"``: nobody loses, whichever labeling
+        is right (:class:`GuardedShadow`). ``"sir"``: everybody gains strictly, for at most ``eps``
+        more queries in total; raises ``NotStrictlyImprovable`` when that is impossible.
     eps:
         Extra queries allowed for ``"sir"``.
     agent_names:
@@ -152,7 +166,7 @@ def plan_campaign(
     >>> plan.report.is_ir, float(plan.report.total), float(plan.report.baseline_cost.sum())
     (True, 3.0, 4.375)
     """
-    check_choice(incentive, "incentive", ("ir", "sir"))
+    check_choice(incentive, "incentive", ("ir", "sir", "every target"))
     table = _pool(pool)
     names, columns = read_owners(owners, pool, len(table))
     labelings, classes = _labelings(hypotheses, table)
@@ -165,9 +179,21 @@ def plan_campaign(
         agent_names=names if agent_names is None else agent_names,
     )
     rule = GBS() if baseline is None else baseline
-    protocol: QueryAlgorithm = B2IR(rule) if incentive == "ir" else sir_mixture(rule, problem, eps)
+    protocol = _protocol(incentive, rule, problem, eps)
     report = incentive_report(protocol, rule, problem)
-    return CampaignPlan(problem, protocol, report, check_assumption2(problem).failing, classes)
+    smallest = float(B2IR(rule).expected_costs(problem).sum()) if incentive != "ir" else None
+    no_gain = check_assumption2(problem).failing
+    return CampaignPlan(problem, protocol, report, no_gain, classes, smallest)
+
+
+def _protocol(
+    incentive: str, rule: TreeAlgorithm, problem: PoolProblem, eps: float
+) -> QueryAlgorithm:
+    if incentive == "ir":
+        return B2IR(rule)
+    if incentive == "sir":
+        return sir_mixture(rule, problem, eps)
+    return GuardedShadow(rule)
 
 
 def _pool(pool: Any) -> Table:

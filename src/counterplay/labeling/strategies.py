@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
 from counterplay.core.arguments import check_parameters
 from counterplay.core.seeds import RandomState, derive_seed, generator
@@ -23,7 +22,7 @@ from counterplay.tables import Labels, Table
 from counterplay.tables.table import check_same_rows
 
 
-class CommitteeStrategy(BaseEstimator):  # type: ignore[misc]
+class CommitteeStrategy:
     """Query strategy that asks the row on which a freshly trained committee is least sure.
 
     Use it in scikit-activeml's loop (``strategy.query(X, y)``, missing labels are NaN or None) or
@@ -58,6 +57,21 @@ class CommitteeStrategy(BaseEstimator):  # type: ignore[misc]
         self.estimator = estimator
         self.n_members = n_members
         self.random_state = random_state
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name, as scikit-learn's ``clone`` needs them."""
+        return dict(vars(self))
+
+    def set_params(self, **parameters: Any) -> CommitteeStrategy:
+        """Set parameters by name."""
+        for name, value in parameters.items():
+            if name not in vars(self):
+                raise InvalidInputError(f"CommitteeStrategy has no parameter {name[:60]!r}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        return f"CommitteeStrategy({self.estimator!r}, n_members={self.n_members!r})"
 
     def query(
         self,

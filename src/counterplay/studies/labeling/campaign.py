@@ -50,16 +50,15 @@ _QUICK: tuple[tuple[str, int, int, int, float, float, int, float], ...] = (
     ("breast_cancer", 3, 60, 1, 0.1, 0.05, 1, 0.0),
     ("breast_cancer", 3, 60, 1, 0.1, 0.0, 1, 0.12),
 )
-_NAMES = ("data", "parties", "items", "seeds", "max_error", "noise", "spare", "flips")
+_NAMES = ("data", "parties", "items", "max_error", "noise", "spare", "flips")
 
 
 def _grid(scale: Scale) -> list[Params]:
     rows = _QUICK if scale == "quick" else _ROWS
     cells: list[Params] = []
     for row in rows:
-        params = dict(zip(_NAMES, row))
-        seeds = int(params.pop("seeds"))
-        cells += [{**params, "replicate": r} for r in range(seeds)]
+        params: Params = dict(zip(_NAMES, (*row[:3], *row[4:])))
+        cells += [{**params, "replicate": r} for r in range(row[3])]
     return cells
 
 
