@@ -370,7 +370,7 @@ def test_sentences_for_bad_input() -> None:
     with pytest.raises(InvalidInputError, match="was answered 'benign' by w1; retract it first"):
         campaign.tell(q, "benign")
     other = campaign.ask(2)[1]
-    with pytest.raises(InvalidInputError, match="belongs to '[ab]', not to '[ab]'"):
+    with pytest.raises(InvalidInputError, match=r"belongs to '[ab]', not to '[ab]'"):
         campaign.tell(other, "benign", party="a" if other.party == "b" else "b")
     with pytest.warns(AssumptionWarning, match="pool 'a' has 12 items: at most 5 % wrong means no"):
         Campaign(X[:52], owners=["a"] * 12 + ["b"] * 40, classes=[0, 1])
