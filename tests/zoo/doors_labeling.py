@@ -57,7 +57,7 @@ def _next(X: Any, y: Any) -> Any:
 
 
 def _campaign(X: Any, y: Any) -> Any:
-    given = Labels.of(y)
+    given = Labels.of(y, rows=len(Table.of(X)))
     campaign = Campaign(X, owners=_parties(X), classes=["no", "yes"], max_error=0.3, random_state=0)
     for question in campaign.ask(100):
         campaign.tell(question, ["no", "yes"][int(given.codes[question.item]) % 2])

@@ -70,14 +70,7 @@ class RefittedModel:
             constant[:, present[0]] = 1.0
             return constant
         fitted = fit_quietly(self.estimator, self.table.take(rows), codes, self.seed)
-        try:
-            raw = raw_scores(fitted, there)
-        except InvalidInputError:
-            raise
-        except Exception as error:
-            raise InvalidInputError(
-                f"the learner cannot score the pool: {shown(error, 150)}"
-            ) from None
+        raw = raw_scores(fitted, there)
         known = np.asarray(getattr(fitted, "classes_", present), dtype=np.int64)
         scores = np.zeros((n, self.n_classes))
         scores[:, known] = raw
@@ -109,10 +102,14 @@ def fit_quietly(estimator: Any, X: Any, codes: IntArray, seed: int) -> Any:
 
 def raw_scores(fitted: Any, X: Any) -> FloatArray:
     """Probabilities of the classes a model knows; from decision values where it has no others."""
-    if hasattr(fitted, "predict_proba"):
-        proba: FloatArray = np.asarray(fitted.predict_proba(X), dtype=np.float64)
-        return proba
-    values = np.asarray(fitted.decision_function(X), dtype=np.float64)
+    proba = hasattr(fitted, "predict_proba")
+    try:
+        found = fitted.predict_proba(X) if proba else fitted.decision_function(X)
+        values = np.asarray(found, dtype=np.float64)
+    except Exception as error:  # a stranger's estimator may raise anything
+        raise InvalidInputError(f"the learner cannot score the pool: {shown(error, 150)}") from None
+    if proba:
+        return values
     if values.ndim == 1:
         p = expit(values)
         return np.column_stack([1.0 - p, p])
