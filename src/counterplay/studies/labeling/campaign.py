@@ -183,7 +183,7 @@ def _figure(frame: pd.DataFrame) -> Figure:
     alone.
     """
     kinds = list(frame.groupby(["data", "max_error", "noise", "spare", "flips"], sort=False))
-    chosen = [(name, part) for name, part in kinds if name[3] == 1 and name[4] == 0][:6]
+    chosen = [(name, part) for name, part in kinds if name[3] == 1 and name[4] == 0][:4]
     figure, axes = panels(len(chosen), width=3.6, height=3.4)
     for ax, (name, part) in zip(axes, chosen):
         _dots(ax, part)
