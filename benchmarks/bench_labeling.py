@@ -162,11 +162,11 @@ def campaign_rounds(campaign: Campaign, y, rounds: int) -> list[float]:
     times = []
     for _ in range(rounds):
         questions = campaign.ask(100_000)
-        start = time.perf_counter()
+        start = time.process_time()  # of one core, whatever else runs
         for question in questions:
             campaign.tell(question, int(y[question.item]))
         campaign.ask(50)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return times
 
 
