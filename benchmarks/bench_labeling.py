@@ -1,4 +1,8 @@
-"""Speed of the labeling area against a plain NumPy builder, scikit-activeml and modAL, one run."""
+"""The labeling area against a plain NumPy builder, scikit-activeml and modAL, one run.
+
+Questions until the true error is small enough, seconds per batch, campaigns of 100,000 items, and
+checks of an audit against a fixed-time interval. Peers that are not installed are left out.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,16 @@ import time
 import warnings
 
 import numpy as np
+from scipy import stats
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import StandardScaler
 
+from counterplay.core.audit import allowed_wrong
 from counterplay.core.finite_class import FiniteClass
-from counterplay.labeling import GBS, CommitteeSplitStrategy, PoolProblem
+from counterplay.labeling import GBS, Campaign, LabelAudit, PoolProblem, TestFirstSolo
+from counterplay.labeling.solo import smallest_margins
 
 
 def best_of(repeats: int, job) -> float:
@@ -33,64 +43,167 @@ def cost_matrices() -> None:
     print(f"  plain NumPy level builder   {plain:8.3f} s   {plain / ours:6.1f}x slower (bar: 2)")
 
 
-def committee_queries() -> None:
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(1000, 5))
-    y = (X @ rng.normal(size=5) > 0).astype(int)
-    members = []
-    while len(members) < 100:
-        rows = rng.integers(0, 1000, 25)
-        if len(set(y[rows])) == 2:
-            members.append(LogisticRegression().fit(X[rows], y[rows]))
-    known = np.full(1000, np.nan)
-    known[:5] = y[:5]
-    strategy = CommitteeSplitStrategy(members, tolerance=0.1)
-    strategy.query(X, known)
-    ours = best_of(20, lambda: strategy.query(X, known))
-    print("one query, pool of 1000, committee of 100 fitted members")
-    print(f"  counterplay                 {1e3 * ours:8.3f} ms")
-    _scikit_activeml(members, X, known, ours)
-    _modal(members, X, y, ours)
+def _ours(model, X, y, known, rng):
+    left = np.flatnonzero(~known)
+    return left[smallest_margins(model.predict_proba(X[left]), 10)]
 
 
-def _scikit_activeml(members, X, known, ours: float) -> None:
+def _random(model, X, y, known, rng):
+    return rng.permutation(np.flatnonzero(~known))[:10]
+
+
+def _activeml(model, X, y, known, rng):
+    from skactiveml.classifier import SklearnClassifier
+    from skactiveml.pool import UncertaintySampling
+
+    labels = np.where(known, y.astype(float), np.nan)
+    wrapped = SklearnClassifier(LogisticRegression(max_iter=300), classes=np.unique(y))
+    peer = UncertaintySampling(method="margin_sampling", random_state=0)
+    return peer.query(X, labels, clf=wrapped, batch_size=10)
+
+
+def _modal(model, X, y, known, rng):
+    from modAL.uncertainty import margin_sampling
+
+    left = np.flatnonzero(~known)
+    return left[margin_sampling(model, X[left], n_instances=10)[0]]
+
+
+WAYS = {"margin here": _ours, "scikit-activeml margin": _activeml, "modAL margin": _modal,
+        "random": _random}  # fmt: skip
+
+
+def questions_until(X, y, eps: float, choose, seed: int) -> int:
+    """Labels until the true error of answers and predictions together is at most eps."""
+    rng = np.random.default_rng(seed)
+    known = np.zeros(len(X), dtype=bool)
+    known[rng.permutation(len(X))[:20]] = True
+    while True:
+        model = LogisticRegression(max_iter=300).fit(X[known], y[known])
+        wrong = (model.predict(X) != y) & ~known
+        if wrong.mean() <= eps or known.all():
+            return int(known.sum())
+        known[choose(model, X, y, known, rng)] = True
+
+
+def learning_questions() -> None:
+    digits, cancer = load_digits(return_X_y=True), load_breast_cancer(return_X_y=True)
+    cases = (("digits 1770, 5 %", digits[0] / 16, digits[1], 1770, 0.05, 3),
+             ("breast cancer 567, 2 %", StandardScaler().fit_transform(cancer[0]), cancer[1], 567,
+              0.02, 6))  # fmt: skip
+    for name, X, y, n, eps, seeds in cases:
+        print(f"learning questions until the true error is small enough: {name}, {seeds} seeds")
+        reference = None
+        for way, choose in WAYS.items():
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    found = [questions_until(X[:n], y[:n], eps, choose, s) for s in range(seeds)]
+            except ImportError:
+                print(f"  {way:26s} not installed, skipped")
+                continue
+            mean = float(np.mean(found))
+            reference = mean if reference is None else reference
+            print(f"  {way:26s} {mean:6.0f}   ours / it {reference / mean:5.2f} (bar: 1.05)")
+
+
+def seconds_per_batch() -> None:
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:1770] / 16, y[:1770]
+    campaign = Campaign(X, owners=["all"] * 1770, classes=list(range(10)), random_state=0,
+                        learner=LogisticRegression(max_iter=300))  # fmt: skip
+    times = []
+    for _ in range(12):
+        for question in campaign.ask(20):
+            campaign.tell(question, int(y[question.item]))
+        start = time.perf_counter()
+        campaign.ask(10)
+        times.append(time.perf_counter() - start)
+    ours = float(np.median(times[2:]))
+    print("seconds per batch of 10, digits 1770, model fit included")
+    print(f"  Campaign.ask(10)            {1e3 * ours:8.1f} ms")
+    known = np.zeros(1770, dtype=bool)  # the peer gets the same learning answers
+    for question in campaign.ask(1000):
+        campaign.tell(question, int(y[question.item]))
+    known[list(campaign._state.joint.shadows[0].run.learned)] = True
+    plain = LogisticRegression(max_iter=300)
+    fit = best_of(5, lambda: plain.fit(X[known], y[known]).predict_proba(X))
+    print(f"  one fit and prediction      {1e3 * fit:8.1f} ms  ({int(known.sum())} answers)")
     try:
-        from skactiveml.classifier import SklearnClassifier
-        from skactiveml.pool import QueryByCommittee
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            peer = best_of(3, lambda: _activeml(None, X, y, known, None))
+        print(f"  scikit-activeml margin      {1e3 * peer:8.1f} ms  {peer / ours:5.1f}x (bar: 3)")
+        beyond = (peer - fit) / max(ours - fit, 1e-4)
+        print(f"  beyond the fit both need    {beyond:8.1f}x")
     except ImportError:
         print("  scikit-activeml is not installed, skipped")
-        return
-    wrapped = [SklearnClassifier(member, classes=[0, 1]).fit(X[:30], (X[:30, 0] > 0).astype(int))
-               for member in members]  # fmt: skip
-    peer = QueryByCommittee(method="vote_entropy", random_state=0)
-
-    def job() -> None:
-        peer.query(X, known, ensemble=wrapped, fit_ensemble=False)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        seconds = best_of(3, job)
-    print(f"  scikit-activeml QBC         {1e3 * seconds:8.3f} ms  {seconds / ours:6.1f}x slower"
-          " (bar: 10)")  # fmt: skip
 
 
-def _modal(members, X, y, ours: float) -> None:
-    try:
-        from modAL.models import ActiveLearner, Committee
-    except ImportError:
-        print("  modAL is not installed, skipped")
-        return
-    few, labels = X[:30], (X[:30, 0] > 0).astype(int)
-    learners = [ActiveLearner(estimator=m, X_training=few, y_training=labels) for m in members]
-    committee = Committee(learner_list=learners)
-    seconds = best_of(3, lambda: committee.query(X))
-    print(f"  modAL committee             {1e3 * seconds:8.3f} ms  {seconds / ours:6.1f}x slower"
-          " (bar: 3)")  # fmt: skip
+def large_campaign() -> None:
+    rng = np.random.default_rng(0)
+    n, members, classes = 100_000, 100, 10
+    X = rng.normal(size=(n, 50)).astype(np.float64)
+    y = np.argmax(X[:, :classes] + rng.normal(scale=0.5, size=(n, classes)), axis=1)
+    campaign = Campaign(X, owners=["all"] * n, classes=list(range(classes)), learner=GaussianNB(),
+                        committee=members, batch=50, max_error=0.02, random_state=0,
+                        solo=TestFirstSolo(first=400))  # fmt: skip
+    campaign_rounds(campaign, y, 2)
+    times = campaign_rounds(campaign, y, 6)
+    start = time.perf_counter()
+    campaign.status()
+    status = time.perf_counter() - start
+    print(f"campaign of {n} items, {members} members, {classes} classes, batches of 50")
+    print(f"  tell(50) + ask(50)          {np.median(times):8.2f} s   (bar: 1 s)")
+    print(f"  status()                    {status:8.3f} s   (bar: 0.1 s)")
+
+
+def campaign_rounds(campaign: Campaign, y, rounds: int) -> list[float]:
+    times = []
+    for _ in range(rounds):
+        questions = campaign.ask(100_000)
+        start = time.process_time()  # of one core, whatever else runs
+        for question in questions:
+            campaign.tell(question, int(y[question.item]))
+        campaign.ask(50)
+        times.append(time.process_time() - start)
+    return times
+
+
+def clopper_pearson_checks(wrong, eps: float, alpha: float) -> int:
+    """Checks of a fixed-time interval looked at when their number doubles, Bonferroni-corrected."""
+    sizes = [60, 120, 240, 480, 960, 1920]
+    for t in sizes:
+        k = int(wrong[:t].sum())
+        if stats.beta.ppf(1 - alpha / len(sizes), k + 1, t - k) <= eps:
+            return t
+    return len(wrong)
+
+
+def audit_checks() -> None:
+    print("checks until 5 % is shown, 2,000 labels, mean of 200 runs (bar: not more at 0 to 2 %)")
+    rng = np.random.default_rng(0)
+    for share in (0.0, 0.01, 0.02, 0.03):
+        bad = np.arange(2000) < share * 2000
+        assert bad.sum() <= allowed_wrong(2000, 0.05)
+        ours, plain = [], []
+        for _ in range(200):
+            order = rng.permutation(2000)
+            audit = LabelAudit(np.zeros(2000, dtype=int), order=order)
+            while (item := audit.ask()) is not None:
+                audit.tell(item, int(bad[item]))
+            ours.append(audit.checked)
+            plain.append(clopper_pearson_checks(bad[order], 0.05, 0.05))
+        print(f"  true error {100 * share:2.0f} %   here {np.mean(ours):6.0f}   "
+              f"Clopper-Pearson at doubling looks {np.mean(plain):6.0f}")  # fmt: skip
 
 
 def main() -> None:
     cost_matrices()
-    committee_queries()
+    learning_questions()
+    seconds_per_batch()
+    large_campaign()
+    audit_checks()
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 ``counterplay verify FILE`` checks every hash, number and key of an export and then the stated
 results: the certificate of an elicitation by linear programs over all weights that explain the
-answers, the labels of a finite class by counting the labelings that are left, the bound of a harm
-budget by a recount of every round. Nothing here comes from the areas, so that a mistake there
-cannot hide itself.
+answers, the labels of a finite class by counting the labelings that are left, the certificates of
+a campaign by a recount of its checks, the bound of a harm budget by a recount of every round.
+Nothing here comes from the areas, so that a mistake there cannot hide itself.
 Source: docs/theory/08-elicitation.md, 06-labeling.md and 09-tradeoff.md.
 """
 
@@ -38,6 +38,7 @@ from counterplay.core.programs import minimize_linear
 from counterplay.core.records import Record, require_state, to_record
 from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.verify_campaign import Recount
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -400,7 +401,6 @@ def _labeling(export: Export, table: object) -> Iterable[Check]:
     config = to_record(export.study.config, lines.LabelingConfig, what="the configuration")
     labelings, weights, owns = _pool(config)
     answers: list[lines.Told] = []
-    noise: float | None = None
     erased = False
     for event in export.events:
         if event.body is None or erased:
@@ -418,11 +418,9 @@ def _labeling(export: Export, table: object) -> Iterable[Check]:
         elif event.kind == "label.retract":
             item = _body(event, lines.Retracted).item
             answers = [answer for answer in answers if answer.item != item]
-        elif event.kind == "label.noise":
-            noise = _body(event, lines.NoiseAssumed).rate
         elif event.kind == "label.result":
             stated = _body(event, lines.LabelingStated)
-            yield from _labels(stated, answers, noise, labelings, weights, len(owns))
+            yield from _labels(stated, answers, labelings, weights, len(owns))
 
 
 def _pool(config: lines.LabelingConfig) -> tuple[IntArray, FloatArray, BoolArray]:
@@ -446,7 +444,6 @@ def _pool(config: lines.LabelingConfig) -> tuple[IntArray, FloatArray, BoolArray
 def _labels(
     stated: lines.LabelingStated,
     answers: Sequence[lines.Told],
-    noise: float | None,
     labelings: IntArray,
     weights: FloatArray,
     parties: int,
@@ -461,11 +458,10 @@ def _labels(
     left = int((errors == 0).sum())
     told = f"stated {stated.labelings_left}, recounted {left}"
     yield _agree("labelings left", None if left == stated.labelings_left else told, told)
-    if noise is None and left == 0:
+    if left == 0:
         yield Check("labels", "failed", "no labeling agrees with all answers")
         return
-    odds = 0.0 if noise is None else noise / (1 - noise)
-    mass = weights * np.power(odds, errors - (errors.min() if noise is not None else 0))
+    mass = weights * (errors == 0)
     mass /= mass.sum()
     labels = np.array(stated.labels)
     if labels.shape != (labelings.shape[1],) or len(stated.confidence) != labels.size:
@@ -496,6 +492,28 @@ def _guard(export: Export, table: object) -> Iterable[Check]:
             recount.observe(_body(event, lines.Outcome), f"event {event.seq}")
         elif event.kind == "guard.result":
             yield from recount.compare(_body(event, lines.GuardStated))
+
+
+def _campaign(export: Export, table: object) -> Iterable[Check]:
+    config = to_record(export.study.config, lines.CampaignConfig, what="the configuration")
+    recount = Recount(config)
+    erased = False
+    for event in export.events:
+        what = f"event {event.seq} of {event.stream[:60]}"
+        if event.body is None or erased:
+            erased = True
+            if event.kind == "campaign.result":
+                yield Check("certificates", "erased", "what they rest on was erased")
+        elif event.kind == "campaign.tell":
+            recount.told(_body(event, lines.CampaignTold), what)
+        elif event.kind == "campaign.launch":
+            recount.launch(_body(event, lines.CampaignLaunched), what)
+        elif event.kind == "campaign.certify":
+            passed = _body(event, lines.CampaignCertified)
+            recount.certified[passed.vector] = passed
+        elif event.kind == "campaign.result":
+            for name, wrong, right in recount.findings(_body(event, lines.CampaignStated)):
+                yield _agree(name, wrong, right)
 
 
 class _Recount:
@@ -595,5 +613,6 @@ class _Recount:
 _KINDS: dict[str, Callable[[Export, str | os.PathLike[str] | None], Iterable[Check]]] = {
     "elicitation": _elicitation,
     "labeling": _labeling,
+    "campaign": _campaign,
     "guard": _guard,
 }

@@ -6,14 +6,19 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from counterplay.labeling import (
     B2IR,
     GBS,
-    CommitteeSplitStrategy,
+    Campaign,
+    CommitteeStrategy,
+    GuardedShadow,
+    LabelAudit,
     LabelingSession,
     OptimalTree,
     PoolProblem,
+    TestFirstSolo,
     incentive_report,
     instances,
     optimal_mixture,
@@ -24,17 +29,22 @@ from counterplay.labeling import (
 from counterplay.labeling.lab import (
     Answer,
     AssumptionCheck,
+    FileAnswer,
     FixedOrderScan,
+    LabelCertificate,
     LabelQuery,
-    NoiseAssumed,
     OptPartialSIR,
     ProtocolMixture,
     PrunedPartialSIR,
+    Question,
     RandomQuery,
     Retraction,
     SIRMixture,
+    Step,
     check_assumption2,
     compute_equilibria,
+    labeler_reliability,
+    read_answers,
 )
 
 PROBLEM = instances.gbs_violation_7x6()
@@ -52,14 +62,36 @@ def finish(session: LabelingSession) -> list[int]:
     return points
 
 
-def committee() -> tuple[list[Any], np.ndarray]:
+def committee() -> Any:
     from sklearn.tree import DecisionTreeClassifier
 
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(30, 2))
-    y = (X[:, 0] > 0).astype(int)
-    rows = rng.integers(0, 30, size=(8, 12))
-    return [DecisionTreeClassifier(random_state=0).fit(X[r], y[r]) for r in rows], X
+    return DecisionTreeClassifier(max_depth=2, random_state=0)
+
+
+def pool() -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    return X, (X[:, 0] > 0).astype(int)
+
+
+def half(y: np.ndarray) -> np.ndarray:
+    return np.where(np.arange(len(y)) % 2 == 0, y, np.nan)
+
+
+def table() -> pd.DataFrame:
+    return pd.DataFrame(pool()[0], columns=["a", "b"])
+
+
+def campaign() -> Campaign:
+    return Campaign(
+        pool()[0], owners=[0, 1] * 15, classes=[0, 1], learner=committee(), max_error=0.3,
+        random_state=0,
+    )  # fmt: skip
+
+
+def asked() -> Campaign:
+    found = campaign()
+    found.ask(3)
+    return found
 
 
 def restored(text: str) -> LabelingSession:
@@ -134,7 +166,6 @@ CASES: dict[str, dict[str, Any]] = {
     "LabelQuery": {"make": lambda: LabelQuery(0, 1, "a", "b")},
     "Answer": {"make": lambda: Answer(0, 1, 1), "no_example": "a plain record"},
     "Retraction": {"make": lambda: Retraction(3), "no_example": "a plain record"},
-    "NoiseAssumed": {"make": lambda: NoiseAssumed(0.1), "no_example": "a plain record"},
     "LabelingResult": {
         "make": lambda: LabelingSession(PROBLEM, B2IR(GBS())).result(),
         "no_example": "returned by LabelingSession.result",
@@ -150,10 +181,91 @@ CASES: dict[str, dict[str, Any]] = {
             "not asked": lambda: LabelingSession(PROBLEM, GBS()).retract(0),
         },
     },
-    "CommitteeSplitStrategy": {
-        "make": lambda: CommitteeSplitStrategy(committee()[0]),
-        "run": lambda strategy: strategy.query(committee()[1], np.full(30, np.nan)),
-        "bad": {"empty": lambda: CommitteeSplitStrategy([])},
+    "CommitteeStrategy": {
+        "make": lambda: CommitteeStrategy(committee(), n_members=3),
+        "run": lambda strategy: strategy.query(pool()[0], half(pool()[1])),
+        "bad": {
+            "no labels left": lambda: CommitteeStrategy(committee()).query(*pool()),
+        },
+    },
+    "GuardedShadow": {
+        "make": lambda: GuardedShadow(GBS()),
+        "run": costs,
+        "bad": {"random": lambda: GuardedShadow(RandomQuery())},
+    },
+    "Campaign": {
+        "make": campaign,
+        "run": lambda found: [question.item for question in found.ask(5)],
+        "bad": {
+            "one class": lambda: Campaign(pool()[0], owners=[0, 1] * 15, classes=[0]),
+            "owners": lambda: Campaign(pool()[0], owners=[0], classes=[0, 1]),
+        },
+    },
+    "TestFirstSolo": {
+        "make": TestFirstSolo,
+        "bad": {"spare": lambda: TestFirstSolo(spare=-1)},
+    },
+    "LabelAudit": {
+        "make": lambda: LabelAudit([0, 1] * 30, random_state=0),
+        "run": lambda audit: audit.ask(),
+        "bad": {"order": lambda: LabelAudit([0, 1], order=[0, 0])},
+    },
+    "LabelCertificate": {
+        "make": lambda: LabelCertificate(True, 0.04, 0.05, 0.95, 94, 1, "north"),
+    },
+    "Question": {"make": lambda: Question("q1", "north", 3, "learn", 0)},
+    "Step": {"make": lambda: Step("learn", (3, 1))},
+    "SoloPool": {
+        "no_case": "made by a campaign for a solo protocol",
+        "no_example": "made by a campaign for a solo protocol",
+    },
+    "FileAnswer": {
+        "make": lambda: FileAnswer("q1", "a", None, None, "line 2"),
+        "no_example": "returned by read_answers",
+    },
+    "CampaignResult": {
+        "make": lambda: campaign().result(),
+        "no_example": "returned by Campaign.result",
+        "no_plot": "a report without a picture",
+    },
+    "CampaignStatus": {
+        "make": lambda: campaign().status(),
+        "no_example": "returned by Campaign.status",
+        "no_plot": "a report without a picture",
+    },
+    "PartyWork": {
+        "make": lambda: campaign().work().parties[0],
+        "no_example": "part of a WorkReport",
+    },
+    "WorkReport": {"make": lambda: campaign().work(), "no_example": "returned by Campaign.work"},
+    "CampaignStudy": {
+        "make": lambda: Campaign.simulate(
+            *pool(), owners=[0, 1] * 15, learner=committee(), max_error=0.3
+        ),
+        "no_example": "returned by Campaign.simulate",
+    },
+    "LabelerRecord": {
+        "make": lambda: labeler_reliability([(0, "ann", 0), (0, "bob", 1)]).labelers[0],
+        "no_example": "part of a Reliability",
+    },
+    "Reliability": {
+        "make": lambda: labeler_reliability([(0, "ann", 0), (0, "bob", 1)]),
+        "no_example": "returned by labeler_reliability",
+        "no_plot": "a report without a picture",
+    },
+    "labeler_reliability": {
+        "args": lambda: {"answers": [(0, "ann", 0), (0, "bob", 1)]},
+        "bad": {"code": lambda: labeler_reliability([(0, "ann", 7)])},
+    },
+    "question_rows": {"args": lambda: {"questions": campaign().ask(2), "rows": table()}},
+    "label_studio_tasks": {"args": lambda: {"questions": campaign().ask(2), "rows": table()}},
+    "read_answers": {
+        "args": lambda: {"text": "question,label\nq1,0\n"},
+        "bad": {"column": lambda: read_answers("a,b\n1,2\n")},
+    },
+    "tell_all": {
+        "args": lambda: {"campaign": asked(), "answers": read_answers("question,label\nq1,0\n")},
+        "no_example": "changes a campaign; see the command line",
     },
     "QueryAlgorithm": {"no_case": "abstract base class"},
     "check_assumption1": {"args": lambda: {"problem": instances.weak_pruning_trap()}},
@@ -203,6 +315,7 @@ CASES: dict[str, dict[str, Any]] = {
             "answers": [Answer(0, 1, 1), Answer(0, 3, 0)],
         }
     },
+    "bounds.adjudication_error": {"args": {"noise": 0.15, "first_to": 2}},
     "bounds.gbs_queries": {"args": {"optimum": 3.0, "smallest_prior": 0.1}},
     "bounds.sir_total": {"args": {"ir_total": 4.0, "eps": 0.5, "m": 9, "largest_partial": 9.0}},
     "bounds.sir_slack": {"args": {"eps": 0.5, "k": 2, "m": 9, "gap": 0.1}},

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.naive_bayes import GaussianNB
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.online import (
@@ -30,7 +31,7 @@ from counterplay.elicitation import (
 )
 from counterplay.elicitation.comparisons import Answer
 from counterplay.errors import CounterplayWarning
-from counterplay.labeling import B2IR, GBS, LabelingSession, instances
+from counterplay.labeling import B2IR, GBS, Campaign, LabelingSession, instances
 from counterplay.tradeoff import (
     ChampionChallenger,
     CusumOracle,
@@ -52,8 +53,8 @@ def build() -> Iterator[Parts]:
     """Yield name, text, reader, use and foreign states of every class."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CounterplayWarning)
-        yield _labeling("labeling session", noisy=False)
-        yield _labeling("noisy labeling session", noisy=True)
+        yield _labeling("labeling session")
+        yield _campaign()
         yield _polytope("polytope elicitor", wrong=0)
         yield _polytope("tolerant elicitor", wrong=1)
         yield _preference()
@@ -66,19 +67,16 @@ def build() -> Iterator[Parts]:
         yield _finite_class()
 
 
-def _labeling(name: str, noisy: bool) -> Parts:
+def _labeling(name: str) -> Parts:
     problem, protocol = instances.threshold_example(), B2IR(GBS())
     session = LabelingSession(problem, protocol, seed=0)
-    if noisy:
-        session.tolerate_noise(0.1)
     for _ in range(2):
         query = session.ask()
         if query is not None:
             session.tell(int(problem.H[2, query.point]))
-    if not noisy:
-        session.retract(session.answers[0].point)
-        if (query := session.ask()) is not None:
-            session.tell(int(problem.H[2, query.point]))
+    session.retract(session.answers[0].point)
+    if (query := session.ask()) is not None:
+        session.tell(int(problem.H[2, query.point]))
 
     def read(text: Any) -> LabelingSession:
         return LabelingSession.from_json(text, problem, protocol)
@@ -91,10 +89,8 @@ def _labeling(name: str, noisy: bool) -> Parts:
                     if not problem.owner_mask[event.agent, event.point]:
                         raise ForgedError("somebody answered for a point he does not own")
                     twin._take(event)
-                case "Retraction":
-                    twin.retract(event.point)
                 case _:
-                    twin.tolerate_noise(event.error_rate)
+                    twin.retract(event.point)
         mine, theirs = found.result(), twin.result()
         _same("answers", found.answers, twin.answers)
         _same("labels", mine.labels, theirs.labels)
@@ -105,6 +101,32 @@ def _labeling(name: str, noisy: bool) -> Parts:
 
     other = LabelingSession(instances.identical_pools(k=2), protocol, seed=0)
     return name, session.to_json(), read, use, (other.to_json(),)
+
+
+def _campaign() -> Parts:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    y = (X[:, 0] > 0).astype(int)
+
+    def made(items: Any, seed: int) -> Campaign:
+        campaign = Campaign(items, owners=[0, 1] * 20, classes=[0, 1], learner=GaussianNB(),
+                            max_error=0.2, random_state=seed)  # fmt: skip
+        for question in campaign.ask(30):
+            campaign.tell(question, int(y[question.item]), labeler="ann")
+        return campaign
+
+    campaign = made(X, 0)
+    campaign.retract("q1")
+
+    def use(found: Campaign) -> None:
+        found.summary()
+        while questions := found.ask(100):
+            for question in questions:
+                found.tell(question, int(y[question.item]))
+        _same("labels", len(found.result().labels), 40)
+
+    other = made(X[::-1].copy(), 1)
+    return "campaign", campaign.log(), lambda text: Campaign.from_log(text, X), use, (other.log(),)
 
 
 def _polytope(name: str, wrong: int) -> Parts:

@@ -19,6 +19,7 @@ def test_coalitions_of_three() -> None:
     assert len(table.to_frame()) == 7
 
 
+@pytest.mark.claim("24.19")
 def test_l7_one_agent_alone() -> None:
     table = compute_equilibria(instances.identical_pools(k=1), GBS())
     assert (table.least_core[0], table.least_core[1].tolist()) == (0.0, [3.0])

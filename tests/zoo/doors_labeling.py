@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
-from counterplay.labeling import CommitteeSplitStrategy, plan_campaign
+from counterplay.labeling import Campaign, CommitteeStrategy, LabelAudit, plan_campaign
+from counterplay.labeling.models import default_learner
+from counterplay.tables import Labels, Table
 
 from .animals import frame, labels, numbers
 
@@ -23,7 +25,7 @@ def _models(X: Any) -> list[Any]:
 
 
 NAMED, UNNAMED = _models(frame()), _models(numbers())
-ASK = CommitteeSplitStrategy(NAMED, tolerance=0.1).as_modal()
+ASK = CommitteeStrategy(DecisionTreeClassifier(max_depth=2), n_members=3).as_modal()
 
 
 def _parties(X: Any) -> list[str]:
@@ -48,8 +50,26 @@ def _half(y: Any) -> Any:
     return [label if i % 2 else None for i, label in enumerate(y)]
 
 
-def _next(X: Any, y: Any, models: Any) -> Any:
-    return CommitteeSplitStrategy(models, tolerance=0.1).query(X, _half(y), batch_size=3)
+def _next(X: Any, y: Any) -> Any:
+    # histograms take missing values; what they cannot take is the estimator's sentence
+    estimator = default_learner(Table.of(X))
+    return CommitteeStrategy(estimator, n_members=2).query(X, _half(y), batch_size=3)
+
+
+def _campaign(X: Any, y: Any) -> Any:
+    given = Labels.of(y, rows=len(Table.of(X)))
+    campaign = Campaign(X, owners=_parties(X), classes=["no", "yes"], max_error=0.3, random_state=0)
+    for question in campaign.ask(100):
+        campaign.tell(question, ["no", "yes"][int(given.codes[question.item]) % 2])
+    copy = Campaign.from_log(campaign.log(), X)
+    return campaign.result().score, copy.digest(), campaign.work().to_frame()["asked"]
+
+
+def _audit(y: Any) -> Any:
+    audit = LabelAudit(y, random_state=0)
+    while (item := audit.ask()) is not None and audit.checked < 5:
+        audit.tell(item, audit.labels[item])
+    return audit.certificate.bound, audit.labels
 
 
 DOORS = {
@@ -58,10 +78,14 @@ DOORS = {
     "plan_campaign:stumps": lambda X, y: _plan(X, _parties(X), "stumps"),
     "plan_campaign:owners": lambda X, y: _plan(frame(), y, NAMED),
     "plan_campaign:labelings": lambda X, y: _plan([1.0, 2.0, 3.0], [0, 1, 0], X),
-    "CommitteeSplitStrategy": lambda X, y: _next(X, y, NAMED),
-    "CommitteeSplitStrategy:fitted without names": lambda X, y: _next(X, y, UNNAMED),
-    "CommitteeSplitStrategy:modal": lambda X, y: ASK(
-        SimpleNamespace(X_training=X, y_training=y), frame(), n_instances=2
+    "Campaign": _campaign,
+    "Campaign:owners": lambda X, y: Campaign(
+        frame(), owners=y, classes=["no", "yes"], max_error=0.3, random_state=0
+    ).ask(3),
+    "LabelAudit": lambda X, y: _audit(y),
+    "CommitteeStrategy": _next,
+    "CommitteeStrategy:modal": lambda X, y: ASK(
+        SimpleNamespace(X_training=X, y_training=y), numbers(), n_instances=2
     ),
 }
 NOT_TABLES: dict[str, str] = {}

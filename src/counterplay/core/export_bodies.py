@@ -101,12 +101,6 @@ class Retracted(Record, frozen=True):
     item: Count
 
 
-class NoiseAssumed(Record, frozen=True):
-    """``label.noise``: from here on an answer may be wrong with this probability."""
-
-    rate: Annotated[float, Meta(gt=0.0, lt=0.5)]
-
-
 class LabelingStated(Record, frozen=True):
     """``label.result``: labels with their probability, and each party's number of answers."""
 
@@ -114,6 +108,65 @@ class LabelingStated(Record, frozen=True):
     confidence: Annotated[tuple[Fraction, ...], Many]
     answers: Annotated[tuple[Count, ...], Many]
     labelings_left: Count
+
+
+class CampaignConfig(Record, frozen=True):
+    """A campaign: who owns which of the items, what was promised, and the seed of the orders."""
+
+    items: Positive
+    parties: Annotated[dict[Word, Annotated[tuple[Count, ...], Many]], Meta(max_length=10_000)]
+    classes: Annotated[tuple[Name, ...], Meta(min_length=2, max_length=255)]
+    max_error: Annotated[float, Meta(gt=0.0, lt=1.0)]
+    confidence: Annotated[float, Meta(gt=0.0, lt=1.0)]
+    first_to: Annotated[int, Meta(ge=1, le=20)]
+    noisy: bool
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    blocks: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=1_000_000)]
+    commit: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    known: Annotated[tuple[tuple[Count, Count], ...], Many]
+    withdrawn: Annotated[tuple[Count, ...], Many]
+
+
+class CampaignTold(Record, frozen=True):
+    """``campaign.tell``: an answer to the r-th question about an item; no label is a skip."""
+
+    id: Word
+    party: Count
+    item: Count
+    kind: Literal["learn", "audit"]
+    repeat: Count
+    label: Count | None
+
+
+class CampaignLaunched(Record, frozen=True):
+    """``campaign.launch``: labels frozen for a test, items in the order of the checks."""
+
+    vector: Count
+    scope: Name
+    parties: Annotated[tuple[Count, ...], Meta(min_length=1, max_length=10_000)]
+    own: bool
+    items: Annotated[tuple[Count, ...], Many]
+    labels: Annotated[tuple[Count, ...], Many]
+    n: Count
+    alpha: Annotated[float, Meta(gt=0.0, lt=1.0)]
+
+
+class CampaignCertified(Record, frozen=True):
+    """``campaign.certify``: how a test came out when it was passed."""
+
+    vector: Count
+    scope: Name
+    checked: Count
+    wrong: Count
+    known_wrong: Count
+    bound: Fraction
+
+
+class CampaignStated(Record, frozen=True):
+    """``campaign.result``: the labels, and whose certificates hold."""
+
+    labels: Annotated[tuple[Count | None, ...], Many]
+    certificates: tuple[Name, ...]
 
 
 class GuardConfig(Record, frozen=True):

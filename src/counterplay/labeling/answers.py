@@ -41,15 +41,7 @@ class Retraction:
     point: int
 
 
-@checked
-@dataclass(frozen=True)
-class NoiseAssumed:
-    """Event: from here on an answer may be wrong with this probability."""
-
-    error_rate: float
-
-
-Event: TypeAlias = Answer | Retraction | NoiseAssumed
+Event: TypeAlias = Answer | Retraction
 
 
 @checked(arrays=True)
@@ -65,26 +57,19 @@ class LabelingResult(Report):
         The labels people use.
     answers:
         What people said.
-    noise:
-        Assumed chance of a wrong answer; None while the protocol is followed.
     labels:
         The most probable label of each point.
     confidence_if_realizable:
         Its probability, if one of the problem's labelings is right on every point and answers are
-        right (or wrong independently at the rate ``noise``). The questions do not test this:
-        without it the number says nothing, 1.0 included. To test it, let people label randomly
-        drawn points and count how often ``labels`` is wrong.
-    overruled:
-        Answers that ``labels`` contradicts; empty unless noise is tolerated.
+        right. The questions do not test this: without it the number says nothing, 1.0 included. To
+        test it, audit the labels: :meth:`LabelingSession.verify`.
     """
 
     problem: PoolProblem
     classes: tuple[Any, ...]
     answers: tuple[Answer, ...]
-    noise: float | None
     labels: NDArray[Any]
     confidence_if_realizable: FloatArray
-    overruled: tuple[Answer, ...]
 
     def summary(self) -> str:
         """Who answered how much, what the labels assume, and what no longer applies."""
@@ -94,20 +79,14 @@ class LabelingResult(Report):
         inferred = p.m - len({answer.point for answer in self.answers})
         lines = [
             f"{n} answers ({shares}); {inferred} of {p.m} labels were inferred, nobody gave them",
-            f"assumed, not tested: {assumption(p, self.noise)}",
+            f"assumed, not tested: {assumption(p)}",
             "then, and only then, the least certain label has probability "
             f"{self.confidence_if_realizable.min():.3f}",
         ]
-        if self.noise is not None:
-            lines.append(
-                "the planned protocol is not followed: the expected queries and incentives of "
-                "the plan's report do not apply"
-            )
-            lines.append(f"{len(self.overruled)} of {n} answers are overruled by the labelings")
         return "\n".join(lines)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per point: its label, who was asked and what he said, and whether it counted.
+        """One row per point: its label, who was asked and what he said.
 
         The index is that of the pool, or the points' names.
         """
@@ -120,7 +99,6 @@ class LabelingResult(Report):
                 "label": self.labels,
                 "agent": [None if a is None else self.problem.name(a.agent) for a in asked],
                 "answer": [None if a is None else self.classes[a.label] for a in asked],
-                "overruled": [a in self.overruled for a in asked],
                 "confidence_if_realizable": self.confidence_if_realizable,
             },
             index=pd.RangeIndex(self.problem.m)
@@ -149,10 +127,9 @@ def smallest_conflict(problem: PoolProblem, answers: Sequence[Answer]) -> tuple[
     return tuple(answer for answer, used in zip(answers, chosen) if used > 0.5)
 
 
-def assumption(problem: PoolProblem, noise: float | None = None) -> str:
+def assumption(problem: PoolProblem) -> str:
     """What inferred labels and expected queries rest on, as text."""
-    answers = "are right" if noise is None else f"are wrong independently with chance {noise:g}"
-    return f"one of the {problem.N} labelings is right on every point, and answers {answers}"
+    return f"one of the {problem.N} labelings is right on every point, and answers are right"
 
 
 def contradicted(problem: PoolProblem, answers: Sequence[Answer]) -> BoolArray:
@@ -162,13 +139,9 @@ def contradicted(problem: PoolProblem, answers: Sequence[Answer]) -> BoolArray:
     return wrong
 
 
-def posterior(problem: PoolProblem, answers: Sequence[Answer], noise: float | None) -> FloatArray:
-    """Probability of each labeling given answers that are right, or wrong at the rate ``noise``."""
-    wrong = contradicted(problem, answers).sum(axis=1)
-    if noise is None:
-        likelihood: FloatArray = (wrong == 0).astype(np.float64)
-    else:
-        likelihood = (noise / (1 - noise)) ** (wrong - wrong.min())
-    weights = problem.prior.astype(np.float64) * likelihood
+def posterior(problem: PoolProblem, answers: Sequence[Answer]) -> FloatArray:
+    """Probability of each labeling given answers that are right."""
+    wrong = contradicted(problem, answers).any(axis=1)
+    weights = problem.prior.astype(np.float64) * ~wrong
     result: FloatArray = weights / weights.sum()
     return result

@@ -158,3 +158,20 @@ def halfspace_labelings(m: int) -> int:
     """
     m = check_positive_int(m, "m")
     return m * (m - 1) + 2
+
+
+@checked
+def adjudication_error(noise: float, first_to: int) -> float:
+    """Chance that the wrong one of two labels is the first to get ``first_to`` answers.
+
+    Each answer is wrong with chance ``noise``, independently; with more classes it is a bound.
+
+    Examples
+    --------
+    >>> [round(adjudication_error(0.15, r), 4) for r in (1, 2, 3, 4)]
+    [0.15, 0.0608, 0.0266, 0.0121]
+    """
+    check_real(noise, "noise", low=0.0, high=1.0)
+    check_positive_int(first_to, "first_to")
+    ways = sum(math.comb(first_to - 1 + j, j) * (1.0 - noise) ** j for j in range(first_to))
+    return noise**first_to * ways

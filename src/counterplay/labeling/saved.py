@@ -21,7 +21,6 @@ from counterplay.labeling.answers import (
     Answer,
     Event,
     LabelingResult,
-    NoiseAssumed,
     Retraction,
     contradicted,
 )
@@ -44,20 +43,14 @@ class SavedRetraction(Record, frozen=True, tag_field="event", tag="retract"):
     point: Count
 
 
-class SavedNoise(Record, frozen=True, tag_field="event", tag="noise"):
-    """From here on an answer may be wrong."""
-
-    error_rate: Annotated[float, Meta(gt=0.0, lt=0.5)]
-
-
-SavedEvent: TypeAlias = SavedAnswer | SavedRetraction | SavedNoise
+SavedEvent: TypeAlias = SavedAnswer | SavedRetraction
 
 
 class SavedSession(Record, frozen=True):
     """State of :class:`LabelingSession`."""
 
     kind: Literal["LabelingSession"]
-    version: Literal[4]
+    version: Literal[5]
     problem: Fingerprint
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)]
     events: Annotated[tuple[SavedEvent, ...], Meta(max_length=1_000_000)]
@@ -70,8 +63,6 @@ def saved_event(event: Event) -> SavedEvent:
             return SavedAnswer(agent=agent, point=point, label=label)
         case Retraction(point):
             return SavedRetraction(point=point)
-        case NoiseAssumed(error_rate):
-            return SavedNoise(error_rate=error_rate)
 
 
 def problem_fingerprint(problem: PoolProblem, classes: Sequence[Any]) -> dict[str, str]:
@@ -104,8 +95,6 @@ def export_text(
                 chain.add("label.tell", msgspec.to_builtins(told), actor=actor)
             case Retraction(point):
                 chain.add("label.retract", {"item": point}, actor="coordinator")
-            case NoiseAssumed(error_rate):
-                chain.add("label.noise", {"rate": error_rate}, actor="coordinator")
     wrong = contradicted(problem, result.answers).any(axis=1)
     stated = lines.LabelingStated(
         labels=tuple(codes.tolist()),

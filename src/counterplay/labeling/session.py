@@ -1,16 +1,15 @@
-"""Run a protocol with real labelers: ask, tell, stop, resume, and survive wrong labels.
+"""Run a protocol with real labelers: ask, tell, stop, resume.
 
-A session is its log of events: answers, retractions, the decision to allow for errors. State and
-result are a replay of the log, and the saved JSON holds just that, with a fingerprint of the
-problem. An answer that contradicts every hypothesis is not recorded; the error names a smallest set
-of answers that cannot all be true. A protocol asks only what splits the labelings that are left, so
-with two labels wrong answers, or a list of labelings without the right one, usually go unnoticed.
+A session is its log of events: answers and retractions. State and result are a replay of the log,
+and the saved JSON holds just that, with a fingerprint of the problem. An answer that contradicts
+every hypothesis is not recorded; the error names a smallest set of answers that cannot all be true.
+A protocol asks only what splits the labelings that are left, so with two labels wrong answers, or a
+list of labelings without the right one, usually go unnoticed: audit the labels with ``verify``.
 Source: docs/theory/06-labeling.md, "Sessions with people".
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
@@ -26,12 +25,11 @@ from counterplay.core.records import (
     require_state,
     write_record,
 )
-from counterplay.core.seeds import generator
+from counterplay.core.seeds import RandomState, generator
 from counterplay.core.session import Session
 from counterplay.core.transcript import Transcript
-from counterplay.core.validation import FloatArray, check_int, check_real
+from counterplay.core.validation import FloatArray, check_int
 from counterplay.errors import (
-    AssumptionWarning,
     ContradictionError,
     InvalidInputError,
     InvalidStateError,
@@ -42,19 +40,18 @@ from counterplay.labeling.answers import (
     Answer,
     Event,
     LabelingResult,
-    NoiseAssumed,
     Retraction,
     contradicted,
     posterior,
     smallest_conflict,
 )
-from counterplay.labeling.gbs import best_split, label_masses
+from counterplay.labeling.audit import LabelAudit
+from counterplay.labeling.gbs import label_masses
 from counterplay.labeling.model import PoolProblem
 from counterplay.labeling.saved import (
     WHAT,
     SavedAnswer,
     SavedEvent,
-    SavedNoise,
     SavedRetraction,
     SavedSession,
     export_text,
@@ -103,8 +100,6 @@ class LabelingSession(Session):
     ----------
     answers:
         The answers that stand, in the order in which they were given.
-    noise:
-        The error rate of :meth:`tolerate_noise`, or None.
 
     Examples
     --------
@@ -138,7 +133,6 @@ class LabelingSession(Session):
                 f"classes must name {problem.H.max() + 1} labels, got {listed(self.classes)}"
             )
         self.answers: tuple[Answer, ...] = ()
-        self.noise: float | None = None
         self._events: tuple[Event, ...] = ()
         self._state: State = protocol.start(problem, None, generator(self.seed))
         self._kept: list[Answer] = []  # paid before a retraction, not asked for again so far
@@ -146,13 +140,13 @@ class LabelingSession(Session):
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """Answers, retractions and assumed noise, in order."""
+        """Answers and retractions, in order."""
         return self._events
 
     def ask(self) -> LabelQuery | None:
         """The next question, or None when every label is known; the same until it is answered."""
         if self._open is None:
-            query = self._state.next_query() if self.noise is None else self._noisy_query()
+            query = self._state.next_query()
             if query is not None:
                 names = self.problem.name(query[0]), self.problem.point_name(query[1])
                 self._open = LabelQuery(*query, *names)
@@ -169,8 +163,8 @@ class LabelingSession(Session):
 
         The longer form is that of sessions with several open questions; it also refuses the answer
         to another question. Raises ``ContradictionError`` when no hypothesis agrees with all
-        answers; the session stays as it was, so the label can be corrected, an answer retracted
-        (:meth:`retract`), or the campaign continued with :meth:`tolerate_noise`.
+        answers; the session stays as it was, so the label can be corrected or an answer retracted
+        (:meth:`retract`). If people err or no labeling is right, use :class:`Campaign`.
         """
         current = self.ask()
         if current is None:
@@ -195,32 +189,14 @@ class LabelingSession(Session):
             raise InvalidInputError(f"there is no answer for point {point} to retract")
         self.answers = kept
         self._log(Retraction(point))
-        if self.noise is None:
-            self._state = self.protocol.start(self.problem, None, generator(self.seed))
-            self._kept = list(kept)
-            self._use_kept()
-
-    def tolerate_noise(self, error_rate: float = 0.05) -> None:
-        """From now on let each answer be wrong with this probability, independently.
-
-        The posterior weighs a hypothesis by ``(q / (1 - q))`` per contradicted answer. Questions
-        are chosen by generalized binary search on it, each point at most once, and go to the owner
-        with the fewest answers. This is not the protocol any more: what an incentive report
-        promises about each party's work does not apply, as an ``AssumptionWarning`` says. Answers
-        may be outvoted by the labelings; the result lists them as ``overruled``.
-        """
-        self._assume_noise(_error_rate(error_rate, "error_rate"))
-        warnings.warn(
-            "tolerate_noise leaves the planned protocol: questions go to the least loaded owner, "
-            "and the expected queries and incentives of the plan's report do not apply",
-            AssumptionWarning,
-            stacklevel=2,
-        )
+        self._state = self.protocol.start(self.problem, None, generator(self.seed))
+        self._kept = list(kept)
+        self._use_kept()
 
     @property
     def posterior(self) -> FloatArray:
         """Probability of each labeling given the answers."""
-        return posterior(self.problem, self.answers, self.noise)
+        return posterior(self.problem, self.answers)
 
     @property
     def labels(self) -> NDArray[Any]:
@@ -234,19 +210,36 @@ class LabelingSession(Session):
         """Labels so far, who gave them, and what they rest on."""
         masses = self._label_masses()
         codes = masses.argmax(axis=0)
-        overruled = tuple(a for a in self.answers if codes[a.point] != a.label)
         labels = np.array(self.classes)[codes]
         return LabelingResult(
-            self.problem, self.classes, self.answers, self.noise, labels, masses.max(axis=0),
-            overruled,
+            self.problem, self.classes, self.answers, labels, masses.max(axis=0)
         )  # fmt: skip
+
+    def verify(
+        self,
+        *,
+        max_error: float = 0.05,
+        confidence: float = 0.95,
+        random_state: RandomState = None,
+    ) -> LabelAudit:
+        """Audit the labels of a finished session: nothing in it tests that a labeling is right.
+
+        Parameters
+        ----------
+        max_error, confidence:
+            What the audit is to show.
+        random_state:
+            Seed of the order of checks; leave it out in a real audit.
+        """
+        if self.ask() is not None:
+            raise ProtocolError("the campaign is not finished; there are questions left")
+        return LabelAudit(
+            self.labels, max_error=max_error, confidence=confidence, random_state=random_state
+        )
 
     def transcript(self) -> Transcript:
         """Who answered what, with the remaining uncertainty in bits before and after."""
-        steps = [
-            posterior(self.problem, self.answers[:n], self.noise)
-            for n in range(len(self.answers) + 1)
-        ]
+        steps = [posterior(self.problem, self.answers[:n]) for n in range(len(self.answers) + 1)]
         entropies = np.array([_entropy(step) for step in steps])
         left = [np.count_nonzero(step > 0) for step in steps]
         columns = {
@@ -263,7 +256,7 @@ class LabelingSession(Session):
         """The session as JSON: seed, events, and a fingerprint of the problem."""
         record = SavedSession(
             kind="LabelingSession",
-            version=4,
+            version=5,
             problem=problem_fingerprint(self.problem, self.classes),
             seed=self.seed,
             events=tuple(map(saved_event, self.events)),
@@ -306,10 +299,9 @@ class LabelingSession(Session):
 
     def _take(self, answer: Answer) -> None:
         """Record an answer that is known to be asked for."""
-        if self.noise is None:
-            self._check_consistent((*self.answers, answer))
-            self._state.update(answer.point, answer.label)
-            self._use_kept()
+        self._check_consistent((*self.answers, answer))
+        self._state.update(answer.point, answer.label)
+        self._use_kept()
         self.answers = (*self.answers, answer)
         self._log(answer)
 
@@ -323,10 +315,6 @@ class LabelingSession(Session):
             used = min(given, key=lambda answer: answer.agent != agent)
             self._kept.remove(used)
             self._state.update(point, used.label)
-
-    def _assume_noise(self, rate: float) -> None:
-        self.noise = rate
-        self._log(NoiseAssumed(rate))
 
     def _log(self, event: Event) -> None:
         self._events, self._open = (*self._events, event), None
@@ -346,19 +334,15 @@ class LabelingSession(Session):
                 self._take(answer)
             case SavedRetraction(point=point):
                 self.retract(point)
-            case SavedNoise(error_rate=rate):
-                self._assume_noise(rate)
 
     def _check_asked(self, answer: Answer, where: str) -> None:
         """A saved answer must be to a question that could have been open."""
         p, asked = self.problem, (answer.agent, answer.point)
-        open_now = self._state.next_query() if self.noise is None else asked
+        open_now = self._state.next_query()
         told = f"the protocol asks {open_now}, the answer is to {asked}"
         require_state(open_now == asked, WHAT, where, told)
         told = f"{p.name(answer.agent)} does not own {p.point_name(answer.point)}"
         require_state(p.owner_mask[asked], WHAT, where, told)
-        twice = self.noise is not None and any(a.point == answer.point for a in self.answers)
-        require_state(not twice, WHAT, where, f"repeats {p.point_name(answer.point)}")
 
     def _check_consistent(self, answers: Sequence[Answer]) -> None:
         if not contradicted(self.problem, answers).any(axis=1).all():
@@ -371,23 +355,10 @@ class LabelingSession(Session):
         )
         named += f" and {len(conflict) - 3} more" if len(conflict) > 3 else ""
         raise ContradictionError(
-            f"no hypothesis agrees with these {len(conflict)} answers: {named}; correct one, "
-            "retract one, or call tolerate_noise()",
+            f"no hypothesis agrees with these {len(conflict)} answers: {named}; correct or retract "
+            "one; if people err, use Campaign",
             conflict=conflict,
         )
-
-    def _noisy_query(self) -> tuple[int, int] | None:
-        masses = self._label_masses()
-        unsure = masses.max(axis=0) < 1.0 - 1e-3
-        unsure[[answer.point for answer in self.answers]] = False
-        left = np.flatnonzero(unsure)
-        best = best_split(masses[:, left])
-        if best is None:
-            return None
-        x = int(left[best])
-        loads = np.bincount([a.agent for a in self.answers], minlength=self.problem.k)
-        owners = np.flatnonzero(self.problem.owner_mask[:, x])
-        return int(owners[np.argmin(loads[owners])]), x
 
     def _label_masses(self) -> FloatArray:
         posterior = self.posterior
@@ -406,7 +377,3 @@ class LabelingSession(Session):
 def _entropy(posterior: FloatArray) -> float:
     p = posterior[posterior > 0]
     return float(max(0.0, -(p * np.log2(p)).sum()))
-
-
-def _error_rate(value: Any, name: str) -> float:
-    return check_real(value, name, low=0.0, high=0.5, open_low=True, open_high=True)

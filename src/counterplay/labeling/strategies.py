@@ -1,87 +1,77 @@
-"""Generalized binary search in the loops of scikit-activeml and modAL.
+"""A query strategy for other active-learning libraries that reacts to the labels it is given.
 
-Neither package is needed: the two classes follow their calling conventions. The committee's
-predictions on the pool are computed once; each query then costs one weighted count.
-Source: docs/theory/06-labeling.md, "Generalized binary search".
+A bootstrap committee is trained on the labels so far; the next question is the row on which its
+averaged vote is closest. The strategy fits scikit-activeml's ``query`` and modAL's strategy call.
+Source: docs/theory/24-campaign.md, "Adapters".
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from counterplay.core.arguments import checked
-from counterplay.core.validation import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    check_fraction,
-    check_positive_int,
-)
-from counterplay.core.weights import check_weights
-from counterplay.errors import InvalidInputError, NotRealizableError
-from counterplay.labeling.committee import Committee
-from counterplay.labeling.gbs import label_masses, smaller_sides
+from counterplay.core.arguments import check_parameters
+from counterplay.core.seeds import RandomState, derive_seed, generator
+from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_positive_int
+from counterplay.errors import InvalidInputError
+from counterplay.labeling.models import check_learner, fit_quietly, raw_scores
 from counterplay.tables import Labels, Table
-from counterplay.tables.cells import listed
 from counterplay.tables.table import check_same_rows
 
 
-@checked
-class CommitteeSplitStrategy:
-    """Query strategy that asks the point splitting the consistent committee most evenly.
+class CommitteeStrategy:
+    """Query strategy that asks the row on which a freshly trained committee is least sure.
 
-    Use it in scikit-activeml's loop (``strategy.query(X, y)``, missing labels are NaN) or in
-    modAL's (``query_strategy=strategy.as_modal()``).
+    Use it in scikit-activeml's loop (``strategy.query(X, y)``, missing labels are NaN or None) or
+    in modAL's (``query_strategy=strategy.as_modal()``). For several parties use ``Campaign``.
 
     Parameters
     ----------
-    committee:
-        Fitted classifiers; each is one hypothesis.
-    weights:
-        Prior weights of the members; equal by default.
-    tolerance:
-        Factor by which each contradicted label lowers a member's weight; with 0 a label that
-        contradicts every member raises ``NotRealizableError``.
+    estimator:
+        What every member is: a classifier with ``predict_proba`` or ``decision_function``.
+    n_members:
+        Number of members, each trained on a bootstrap sample of the labels.
+    random_state:
+        Seed of the samples.
 
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(100, 2)); y = (X[:, 0] > 0).astype(int)
-    >>> committee = [LogisticRegression().fit(X[rows], y[rows])
-    ...              for rows in rng.integers(0, 100, size=(30, 10))]
-    >>> strategy = CommitteeSplitStrategy(committee, tolerance=0.1)
-    >>> known = np.full(100, np.nan)
-    >>> for _ in range(5):
+    >>> X = rng.normal(size=(200, 2)); y = np.where(X[:, 0] > 0, "yes", "no")
+    >>> strategy = CommitteeStrategy(LogisticRegression(), n_members=5)
+    >>> known = np.full(200, None, dtype=object)
+    >>> known[:6] = y[:6]
+    >>> for _ in range(10):
     ...     index = strategy.query(X, known)[0]
     ...     known[index] = y[index]
-    >>> int(np.isfinite(known).sum())
-    5
+    >>> labelled = known != None
+    >>> float((LogisticRegression().fit(X[labelled], y[labelled]).predict(X) == y).mean()) > 0.9
+    True
     """
 
-    def __init__(
-        self,
-        committee: Sequence[Any],
-        *,
-        weights: ArrayLike | None = None,
-        tolerance: float = 0.0,
-    ) -> None:
-        self.committee = tuple(committee)
-        self._members = Committee.of(self.committee)
-        self.weights = np.ones(len(self.committee)) if weights is None else check_weights(weights)
-        if self.weights.shape != (len(self.committee),):
-            raise InvalidInputError(f"weights must have length {len(self.committee)}")
-        self.tolerance = check_fraction(tolerance, "tolerance")
-        self._pool: tuple[str, tuple[Any, ...], IntArray] | None = None
+    def __init__(self, estimator: Any, n_members: int = 20, random_state: RandomState = 0) -> None:
+        self.estimator = estimator
+        self.n_members = n_members
+        self.random_state = random_state
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name, as scikit-learn's ``clone`` needs them."""
+        return dict(vars(self))
+
+    def set_params(self, **parameters: Any) -> CommitteeStrategy:
+        """Set parameters by name."""
+        for name, value in parameters.items():
+            if name not in vars(self):
+                raise InvalidInputError(f"CommitteeStrategy has no parameter {name[:60]!r}")
+            setattr(self, name, value)
+        return self
 
     def __repr__(self) -> str:
-        return f"CommitteeSplitStrategy({len(self.committee)} members, tolerance={self.tolerance})"
+        return f"CommitteeStrategy({self.estimator!r}, n_members={self.n_members!r})"
 
     def query(
         self,
@@ -97,37 +87,37 @@ class CommitteeSplitStrategy:
         Parameters
         ----------
         X:
-            The pool, in any container; members get the columns they were fitted on, by name.
+            The pool, in any container.
         y:
-            One label per row, in the members' coding; NaN or None where it is not known yet.
+            One label per row, in any coding; NaN or None where it is not known yet.
         candidates:
             Positions of the rows that may be asked; default all.
         batch_size:
             Number of rows.
         return_utilities:
-            Whether to return the split mass of each row too (NaN where it may not be asked).
+            Whether to return how unsure the committee is about each row, too (NaN where it may not
+            be asked).
         """
         n = check_positive_int(batch_size, "batch_size")
         table = Table.of(X)
-        known, labels = self._known(X, y, len(table))
+        known, labels = _known(X, y, len(table))
         allowed = ~known
         if candidates is not None:
             allowed &= _chosen(candidates, len(table))
         if not allowed.any():
             raise InvalidInputError("there is no unlabeled candidate left")
-        classes, H = self._predictions(table)
-        wrong = _contradictions(H[:, known], classes, labels)
-        utilities = np.where(allowed, self._split_masses(H, len(classes), wrong), -1.0)
-        chosen = np.argsort(-utilities, kind="stable")[: min(n, int(allowed.sum()))]
+        training = table.part(np.flatnonzero(known)) if known.any() else None
+        doubt = np.where(allowed, self._doubt(table, training, labels), -np.inf)
+        chosen = np.argsort(-doubt, kind="stable")[: min(n, int(allowed.sum()))]
         if not return_utilities:
             return chosen
-        return chosen, np.where(allowed, utilities, np.nan)[None, :]
+        return chosen, np.where(allowed, doubt, np.nan)[None, :]
 
     def as_modal(self) -> Any:
         """The strategy for modAL: ``(learner, X_pool) -> (indices, metric)``.
 
-        Members count as consistent by the learner's ``X_training`` and ``y_training``, which modAL
-        extends with every ``teach``; its first training set is part of them.
+        The committee is trained on the learner's ``X_training`` and ``y_training``, which modAL
+        extends with every ``teach``.
         """
 
         def strategy(learner: Any, X: Any, n_instances: int = 1, **_: Any) -> Any:
@@ -137,64 +127,59 @@ class CommitteeSplitStrategy:
                     "far are unknown; pass modAL's ActiveLearner, or call query(X, y)"
                 )
             n = check_positive_int(n_instances, "n_instances")
-            classes, H = self._predictions(Table.of(X))
-            wrong = self._contradicted(learner.X_training, learner.y_training)
-            masses = self._split_masses(H, len(classes), wrong)
-            best = np.argsort(-masses, kind="stable")[:n]
-            return best, masses[best]
+            training, labels = None, None
+            if learner.X_training is not None and np.shape(learner.y_training)[0]:
+                training = Table.of(learner.X_training, learner.y_training, what="X_training")
+                labels = training.labels
+            names = None if training is None else training.names
+            doubt = self._doubt(Table.of(X, columns=names), training, labels)
+            best = np.argsort(-doubt, kind="stable")[:n]
+            return best, doubt[best]
 
         return strategy
 
-    def _predictions(self, pool: Table) -> tuple[tuple[Any, ...], IntArray]:
-        """Labels and codes of the members' answers; those of the last pool are kept."""
-        key = str(joblib.hash(pool.rows))
-        if self._pool is None or self._pool[0] != key:
-            self._pool = key, *self._members.labelings(pool)
-        return self._pool[1:]
+    def _doubt(self, pool: Table, training: Table | None, labels: Labels | None) -> FloatArray:
+        """One minus the margin between the two best classes of the averaged vote."""
+        check_parameters(self)
+        check_learner(self.estimator)
+        members = check_positive_int(self.n_members, "n_members")
+        rng = generator(self.random_state)
+        # rows between which nothing else decides are taken at random
+        ties: FloatArray = 1e-9 * rng.random(len(pool))
+        if training is None or labels is None or len(labels.classes) < 2:
+            return 1.0 + ties
+        seed = int(rng.integers(2**31))
+        votes = np.zeros((len(pool), len(labels.classes)))
+        for member in range(members):
+            votes += self._votes(pool, training, labels, derive_seed(seed, member))
+        top = np.sort(votes, axis=1)[:, -2:] / members
+        doubt: FloatArray = 1.0 - (top[:, 1] - top[:, 0]) + ties
+        return doubt
 
-    def _known(self, X: Any, y: Any, n: int) -> tuple[BoolArray, Labels | None]:
-        """Which rows have a label, and these labels."""
-        check_same_rows(X, y)
-        values = np.asarray(y, dtype=object)
-        values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-        if values.shape != (n,):
-            raise InvalidInputError(f"y must have length {n}, got shape {values.shape}")
-        known: BoolArray = ~np.asarray(pd.isna(values), dtype=np.bool_)
-        return known, Labels.of(values[known]) if known.any() else None
-
-    def _contradicted(self, X: Any, y: Any) -> IntArray:
-        """How many of the given labels each member contradicts."""
-        if X is None or y is None or np.shape(y)[0] == 0:
-            return np.zeros(len(self.committee), dtype=np.int64)
-        table = Table.of(X, y, what="X_training")
-        classes, H = self._members.labelings(table)
-        return _contradictions(H, classes, table.labels)
-
-    def _split_masses(self, H: IntArray, n_classes: int, wrong: IntArray) -> FloatArray:
-        """Mass of the members that do not give each point its most probable label."""
-        if self.tolerance > 0:
-            # only differences count, and so the power cannot vanish for all members at once
-            wrong = wrong - wrong[self.weights > 0].min()
-        w = self.weights * self.tolerance**wrong
-        if not w.sum() > 0:
-            raise NotRealizableError(
-                "the labels contradict every committee member; pass tolerance > 0 to go on"
-            )
-        return smaller_sides(label_masses(H, w / w.sum(), n_classes))
+    def _votes(self, pool: Table, training: Table, labels: Labels, seed: int) -> FloatArray:
+        """Scores of all rows by one member, trained on a bootstrap sample."""
+        codes = labels.codes.astype(np.int64)
+        sample: IntArray = np.random.default_rng(seed).integers(0, len(codes), len(codes))
+        votes = np.zeros((len(pool), len(labels.classes)))
+        present = np.unique(codes[sample])
+        if present.size == 1:
+            votes[:, present[0]] = 1.0
+            return votes
+        fitted = fit_quietly(self.estimator, training.take(sample), codes[sample], seed)
+        known = np.asarray(getattr(fitted, "classes_", present), dtype=np.int64)
+        votes[:, known] = raw_scores(fitted, pool.rows)
+        return votes
 
 
-def _contradictions(H: IntArray, classes: tuple[Any, ...], labels: Labels | None) -> IntArray:
-    """Count for each member the rows whose label it contradicts."""
-    if labels is None:
-        return np.zeros(len(H), dtype=np.int64)
-    odd = [label for label in labels.classes if label not in classes]
-    if odd:
-        raise InvalidInputError(
-            f"y has {listed(odd)}, the members answer {listed(classes)}; use the same coding"
-        )
-    given = np.array([classes.index(label) for label in labels.classes])[labels.codes]
-    wrong: IntArray = (given != H).sum(axis=1)
-    return wrong
+def _known(X: Any, y: Any, n: int) -> tuple[BoolArray, Labels | None]:
+    """Which rows have a label, and these labels."""
+    check_same_rows(X, y)
+    values = np.asarray(y, dtype=object)
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if values.shape != (n,):
+        raise InvalidInputError(f"y must have length {n}, got shape {values.shape}")
+    known: BoolArray = ~np.asarray(pd.isna(values), dtype=np.bool_)
+    return known, Labels.of(values[known]) if known.any() else None
 
 
 def _chosen(candidates: ArrayLike, n: int) -> BoolArray:

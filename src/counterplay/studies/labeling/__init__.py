@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from counterplay.studies.labeling import gains, greed, hospitals, rarity, strictness, trees
+from counterplay.studies.labeling import (
+    campaign,
+    gains,
+    greed,
+    hospitals,
+    rarity,
+    strictness,
+    trees,
+)
 from counterplay.studies.study import Area
 
 AREA = Area(
@@ -22,5 +30,6 @@ AREA = Area(
         strictness.STUDY,
         hospitals.STUDY,
         rarity.STUDY,
+        campaign.STUDY,
     ),
 )

@@ -1,0 +1,246 @@
+"""``counterplay campaign``: label the pools of several parties together, from files."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from counterplay.commands.options import Json, print_json
+from counterplay.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from counterplay.labeling import Campaign
+
+app = typer.Typer(add_completion=False, no_args_is_help=True,
+                  help="Run a labelling campaign of several parties.")  # fmt: skip
+
+Log = Annotated[Path, typer.Argument(metavar="LOG", help="The campaign's log, such as camp.jsonl.")]
+MaxError = Annotated[float, typer.Option(help="Share of wrong labels that is tolerated.")]
+Sure = Annotated[float, typer.Option(help="One minus the chance of a false certificate.")]
+
+
+@app.command()
+def init(
+    pool: Annotated[Path, typer.Argument(metavar="POOL", help="The items: CSV or Parquet.")],
+    owner: Annotated[str, typer.Option(help="Column that names each item's party.")],
+    classes: Annotated[str, typer.Option(help="The labels, separated by commas.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The log to write.")],
+    id_column: Annotated[str | None, typer.Option("--id", help="Column that names items.")] = None,
+    features: Annotated[
+        str | None, typer.Option(help="Columns to learn from; default: all others.")
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="Column of texts to learn from.")] = None,
+    max_error: MaxError = 0.05,
+    confidence: Sure = 0.95,
+    scope: Annotated[
+        Literal["party", "union"],
+        typer.Option(help="A certificate for each party, or one for all."),
+    ] = "party",
+    noise: Annotated[float, typer.Option(help="Chance that a single answer is wrong.")] = 0.0,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the checks, for trying out; default: secret.")
+    ] = None,
+) -> None:
+    """Begin a campaign. The log holds the secret order of the checks: do not show it to labelers.
+
+    Example: counterplay campaign init pool.csv --owner clinic --classes benign,malignant --id case
+    --scope union -o camp.jsonl
+    """
+    from counterplay.labeling import Campaign
+    from counterplay.labeling.campaign_log import Source
+    from counterplay.tables import read_table
+
+    if out.exists():
+        raise InvalidInputError(f"{out.name} is there already; choose another name with -o")
+    frame = read_table(pool).frame
+    columns = tuple(c.strip() for c in features.split(",")) if features else ()
+    try:
+        name = str(pool.resolve().relative_to(out.resolve().parent))
+    except ValueError:
+        name = str(pool.resolve())
+    source = Source(file=name, owner=owner, id=id_column, features=columns, text=text)
+    campaign = Campaign(
+        _items(frame, source), owners=frame[owner], classes=[c.strip() for c in classes.split(",")],
+        max_error=max_error, confidence=confidence, scope=scope, noise=noise,
+        random_state=secrets.randbits(63) if seed is None else seed,
+    )  # fmt: skip
+    campaign.save(out, source=source)
+    typer.echo(f"{campaign!r} written to {out}; it holds the secret order of the checks")
+
+
+@app.command("next")
+def next_questions(
+    log: Log,
+    n: Annotated[int, typer.Option("-n", help="Most questions.")] = 50,
+    party: Annotated[str | None, typer.Option(help="Only questions of this party.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write them as CSV.")] = None,
+    label_studio: Annotated[Path | None, typer.Option(help="Write Label Studio tasks.")] = None,
+    with_predictions: Annotated[
+        bool, typer.Option(help="Show predictions, which labelers tend to follow; never in checks.")
+    ] = False,
+) -> None:
+    """Write the next questions; asking again gives the same until they are answered.
+
+    Example: counterplay campaign next camp.jsonl -n 50 --csv questions.csv
+    """
+    from counterplay.core.files import write_atomic
+    from counterplay.labeling.campaign_files import label_studio_tasks, question_rows
+
+    campaign, frame, id_column = _load(log)
+    questions = campaign.ask(n, party)
+    if not questions:
+        typer.echo("nothing to ask" + ("" if party else "; the campaign is finished"))
+        return
+    rows = question_rows(questions, frame, id_column)
+    if csv is not None:
+        write_atomic(csv, rows.assign(label="", labeler="").to_csv(index=False))
+    if label_studio is not None:
+        guesses = None
+        if with_predictions:
+            labels = campaign.result().labels
+            guesses = {q.id: labels[q.item] for q in questions if labels[q.item] is not None}
+        tasks = label_studio_tasks(questions, frame, predictions=guesses)
+        write_atomic(label_studio, json.dumps(tasks, indent=1, ensure_ascii=False))
+    if csv is None and label_studio is None:
+        typer.echo(rows.to_csv(index=False), nl=False)
+    else:
+        typer.echo(f"{len(questions)} questions written")
+
+
+@app.command()
+def tell(
+    log: Log,
+    answers: Annotated[
+        Path, typer.Argument(metavar="ANSWERS", help="CSV, or an export of Label Studio.")
+    ],
+) -> None:
+    """Take answers: all of the file, or nothing if one row is bad.
+
+    Columns: question, label, labeler; "skip" is a label.
+
+    Example: counterplay campaign tell camp.jsonl answers.csv
+    """
+    from counterplay.core.files import read_limited
+    from counterplay.core.records import LIMIT
+    from counterplay.labeling.campaign_files import read_answers, tell_all
+
+    campaign, _, _ = _load(log)
+    data = read_limited(answers, what="the answers", limit=LIMIT)
+    count = tell_all(campaign, read_answers(data.decode("utf-8-sig", "replace")))
+    typer.echo(f"{count} answers taken")
+    typer.echo(campaign.status().summary())
+
+
+@app.command()
+def status(log: Log, as_json: Json = False) -> None:
+    """Say where the campaign stands, who worked how much, and what can be signed.
+
+    Example: counterplay campaign status camp.jsonl
+    """
+    campaign, _, _ = _load(log)
+    if not as_json:
+        typer.echo(campaign.summary())
+        return
+    state = campaign.status()
+    certificates = campaign.result().certificates
+    print_json(
+        {
+            "finished": state.finished,
+            "parties": campaign.work().to_dict()["rows"],
+            "open": state.open,
+            "certificates": {name: vars(c) for name, c in certificates.items()},
+        }
+    )
+
+
+@app.command()
+def export(
+    log: Log,
+    out: Annotated[Path, typer.Option("--out", "-o", help="CSV file for the labels.")],
+    proof: Annotated[
+        Path | None, typer.Option(help="File for counterplay verify; it tells the checks.")
+    ] = None,
+) -> None:
+    """Write the labels with score, source, number of answers, and whether they are disputed.
+
+    Example: counterplay campaign export camp.jsonl -o labels.csv --proof proof.jsonl
+    """
+    from counterplay.core.files import write_atomic
+
+    campaign, frame, id_column = _load(log)
+    result = campaign.result()
+    table = result.to_frame().reset_index(drop=True)
+    if id_column is not None:
+        table.insert(0, id_column, frame[id_column].to_numpy())
+    write_atomic(out, table.to_csv(index=id_column is None, index_label="row"))
+    if proof is not None:
+        write_atomic(proof, campaign.export(log.stem[:100]))
+    typer.echo(result.summary())
+
+
+@app.command()
+def audit(
+    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="CSV file of delivered labels.")],
+    state: Annotated[Path, typer.Option(help="File that keeps the secret order and the answers.")],
+    column: Annotated[str, typer.Option("--label", help="Column of the labels.")] = "label",
+    answers: Annotated[
+        Path | None, typer.Option(help="CSV with the columns row and label: what was checked.")
+    ] = None,
+    n: Annotated[int, typer.Option("-n", help="Rows to check next.")] = 20,
+    max_error: MaxError = 0.05,
+    confidence: Sure = 0.95,
+) -> None:
+    """Check delivered labels at random until at most the tolerated share is wrong, for sure.
+
+    Rows are counted from 0. Repeat with --answers until nothing is left to check.
+
+    Example: counterplay campaign audit labels.csv --state audit.json -n 50
+    """
+    from counterplay.labeling.audit_file import continue_audit
+    from counterplay.tables import read_table
+
+    frame = read_table(labels).frame
+    if column not in frame.columns:
+        raise InvalidInputError(f"{labels.name} has no column {column!r}; name it with --label")
+    told = None if answers is None else read_table(answers).frame
+    found, rows = continue_audit(
+        frame[column], state, told, n=n, max_error=max_error, confidence=confidence
+    )
+    typer.echo(found.summary())
+    if rows:
+        typer.echo("check these rows next: " + ", ".join(map(str, rows)))
+
+
+def _items(frame: pd.DataFrame, source: Any) -> Any:
+    """What is learned from: the texts of a column, or columns."""
+    named = [source.owner, source.id, source.text, *source.features]
+    for name in filter(None, named):
+        if name not in frame.columns:
+            raise InvalidInputError(f"the pool has no column {name!r}")
+    if source.text is not None:
+        return frame[source.text].fillna("").astype(str).tolist()
+    others = [c for c in frame.columns if c not in (source.owner, source.id)]
+    return frame[list(source.features) or others]
+
+
+def _load(log: Path) -> tuple[Campaign, pd.DataFrame, str | None]:
+    """The campaign of a log, the pool as people see it, and the column that names items."""
+    from counterplay.core.files import read_limited
+    from counterplay.labeling import Campaign
+    from counterplay.labeling.campaign_log import LARGEST, read_start
+    from counterplay.tables import read_table
+
+    source = read_start(read_limited(log, what="the log", limit=LARGEST)).source
+    if source is None:
+        raise InvalidInputError(
+            f"{log.name} was begun in Python and does not name its pool; use Campaign.from_log"
+        )
+    frame = read_table(log.parent / source.file).frame
+    campaign = Campaign.from_log(log, _items(frame, source))
+    return campaign, frame, source.id

@@ -1,0 +1,182 @@
+"""From the state of a campaign to labels and certificates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.labeling.bounds import adjudication_error
+from counterplay.labeling.campaign_report import CampaignResult
+from counterplay.labeling.campaign_state import CampaignState
+from counterplay.labeling.certificate import LabelCertificate
+from counterplay.labeling.joint import UNION, Joint
+from counterplay.tables.labels import as_labels
+
+
+def campaign_result(state: CampaignState) -> CampaignResult:
+    """Labels with their sources, and everything that can be signed."""
+    joint = state.joint
+    assert joint is not None
+    n = len(state.table)
+    codes, score = _predicted(state, joint, n)
+    source = np.where(codes >= 0, "model", "").astype(object)
+    for items, labels in _certified_labels(joint):
+        codes[items] = labels
+        source[items] = "model"
+    _answered(state, joint, codes, score, source)
+    for item, code in state.known.items():
+        codes[item], score[item], source[item] = code, 1.0, "known"
+    counts, disputed = _disputes(state, codes)
+    certificates = _certificates(state, joint)
+    return CampaignResult(
+        labels=_labels(state.settings.classes, codes),
+        score=np.where(codes >= 0, score, np.nan),
+        source=tuple(source.tolist()),
+        answers=counts,
+        is_disputed=disputed,
+        certificates=certificates,
+        withdrawn=dict(state.withdrawn),
+        index=state.table.index,
+        notes=_notes(state, joint, certificates),
+    )
+
+
+def expected_work(state: CampaignState, party: int) -> int:
+    """Estimate of what a party would do alone: its protocol run on answers and predictions."""
+    joint = state.joint
+    assert joint is not None
+    shadow = joint.shadows[party]
+    if shadow.step is None:
+        return shadow.alone_at_least
+    codes, _ = _predicted(state, joint, len(state.table))
+    solo = state.settings.solo
+    chosen = solo[state.names[party]] if isinstance(solo, dict) else solo
+    run = chosen.start(state.solo_pool(party, np.array(sorted(shadow.items), dtype=np.int64)))
+    asked: set[tuple[int, str]] = set()
+    noisy = joint.answers.noisy
+    while (step := run.ask()) is not None:
+        results = {}
+        for item in step.items:
+            asked.add((item, step.kind if noisy else "label"))
+            found = joint.answers.result(party, item, step.kind)
+            results[item] = max(0, int(codes[item])) if found is None else found
+        run.tell(results)
+    repeats = state.settings.first_to
+    return sum(repeats if kind == "audit" else 1 for x, kind in asked if x not in state.known)
+
+
+def _predicted(state: CampaignState, joint: Joint, n: int) -> tuple[IntArray, FloatArray]:
+    """The models' labels and scores; -1 where there is no model yet."""
+    codes, score = np.full(n, -1, dtype=np.int64), np.zeros(n)
+    trained = len(joint.trained)
+    if joint.scores is not None:
+        size = len(joint.scores)
+        codes[:size] = joint.scores.argmax(axis=1)
+        score[:size] = joint.scores.max(axis=1)
+    for shadow in joint.shadows.values():
+        scores = getattr(shadow.run, "scores", None)
+        if scores is None or joint.scores is not None:
+            continue
+        items = shadow.run.pool.items
+        codes[items], score[items] = scores.argmax(axis=1), scores.max(axis=1)
+    # a model that has seen t answers cannot be surer than this
+    return codes, np.minimum(score, 1.0 - 1.0 / (trained + 2.0))
+
+
+def _certified_labels(joint: Joint) -> list[tuple[IntArray, IntArray]]:
+    """Labels that certificates speak of: parties' own first, then joint ones."""
+    found = []
+    for shadow in joint.shadows.values():
+        frozen = getattr(shadow.run, "frozen", None)
+        if shadow.finished_by == "own" and frozen:
+            items = np.fromiter(frozen, dtype=np.int64, count=len(frozen))
+            labels = np.fromiter(frozen.values(), dtype=np.int64, count=len(frozen))
+            found.append((items, labels))
+    return found + [(event.vector.items, event.vector.labels) for event in joint.certified]
+
+
+def _answered(
+    state: CampaignState, joint: Joint, codes: IntArray, score: FloatArray, source: Any
+) -> None:
+    """People's answers: final without noise; with noise only adjudicated ones are."""
+    noise, first_to = state.settings.noise, state.settings.first_to
+    covered = {int(x) for items, _ in _certified_labels(joint) for x in items} if noise else set()
+    for key, told in state.given.items():
+        item, party = key[0], min(told)
+        if key[1] == "learn":
+            # one answer that may be wrong: a certified vector has weighed it already
+            if told[party] >= 0 and source[item] != "check" and item not in covered:
+                codes[item], score[item], source[item] = told[party], 1.0 - noise, "person"
+            continue
+        found = joint.answers.result(party, item, "audit")
+        if found is not None and found >= 0:
+            codes[item] = found
+            sure = 1.0 if not noise else 1.0 - adjudication_error(noise, first_to)
+            score[item], source[item] = sure, "check" if noise else "person"
+
+
+def _disputes(state: CampaignState, codes: IntArray) -> tuple[IntArray, BoolArray]:
+    """Number of answers about each item, and whether one of them differs from its label."""
+    counts = np.zeros(len(codes), dtype=np.int64)
+    disputed = np.zeros(len(codes), dtype=np.bool_)
+    for key, told in state.given.items():
+        counts[key[0]] += len(told)
+        if any(code >= 0 and code != codes[key[0]] for code in told.values()):
+            disputed[key[0]] = True
+    return counts, disputed
+
+
+def _certificates(state: CampaignState, joint: Joint) -> dict[str, LabelCertificate]:
+    """All that can be signed, by whom it speaks of."""
+    found: dict[str, LabelCertificate] = {}
+    for party, shadow in joint.shadows.items():
+        own = getattr(shadow.run, "certificate", None)
+        if shadow.finished_by == "own" and own is not None:
+            found[state.names[party]] = replace(own, scope=state.names[party])
+    for event in joint.certified:
+        found[event.certificate.scope] = event.certificate
+    return found
+
+
+def _notes(
+    state: CampaignState, joint: Joint, certificates: dict[str, LabelCertificate]
+) -> tuple[str, ...]:
+    """What a reader must know about the certificates."""
+    s = state.settings
+    notes = []
+    own = any(shadow.finished_by == "own" for shadow in joint.shadows.values())
+    if own and joint.certified:
+        both = 100 * (1 - 2 * s.alpha)
+        notes.append(f"own and joint certificates are two statements; both hold with {both:g} %")
+    if any(event.scope == UNION for event in joint.certified):
+        notes.append(
+            "the joint certificate speaks of all items together; a single party's share of wrong "
+            "labels may be larger, at most by the factor (all items / its items)"
+        )
+    if s.noise:
+        wrong = 100 * adjudication_error(s.noise, s.first_to)
+        notes.append(
+            f"wrong means: differs from the adjudicated answer (first to {s.first_to}); with "
+            f"{100 * s.noise:g} % wrong answers, independent of each other, that is itself wrong "
+            f"for {wrong:.2g} % of the items"
+        )
+    skipped = sum(code < 0 for told in state.given.values() for code in told.values())
+    if skipped:
+        notes.append(
+            f"{skipped} questions were skipped; a skipped check counts as a wrong label, for "
+            "nothing shows that the label is right"
+        )
+    if state.finished and not certificates:
+        notes.append("every question was asked and nothing could be certified")
+    return tuple(notes)
+
+
+def _labels(classes: tuple[Any, ...], codes: IntArray) -> Any:
+    if (codes >= 0).all():
+        return as_labels(classes)[codes]
+    labels = np.empty(len(codes), dtype=object)
+    labels[:] = [None if code < 0 else classes[code] for code in codes.tolist()]
+    return labels

@@ -1,0 +1,46 @@
+"""Who owns which rows of a pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from counterplay.errors import InvalidInputError
+from counterplay.tables import Labels
+from counterplay.tables.cells import first_missing, shown
+from counterplay.tables.table import check_groups, check_same_rows
+
+
+def read_owners(owners: Any, pool: Any, n: int) -> tuple[list[str], list[Any]]:
+    """Return the names of the parties and the rows of each.
+
+    ``owners`` has one owner per row (numbers or texts), one list of rows per party, or a mapping of
+    names to rows; only lists of rows may overlap.
+    """
+    if isinstance(owners, Mapping):
+        rows = [list(owned) for owned in owners.values()]
+        return [str(name) for name in owners], rows
+    if isinstance(owners, list | tuple) and owners and all(map(_is_list, owners)):
+        return [f"party {i + 1}" for i in range(len(owners))], list(owners)
+    check_same_rows(pool, owners, "pool", "owners")
+    _check_all_owned(owners)
+    parties = Labels.of(check_groups(owners, n, "owners"), what="owners")
+    numbered = not any(isinstance(party, str) for party in parties.classes)
+    names = [f"party {party}" if numbered else str(party) for party in parties.classes]
+    return names, [np.flatnonzero(parties.codes == code) for code in range(len(names))]
+
+
+def _check_all_owned(owners: Any) -> None:
+    try:
+        missing = first_missing(pd.Series(owners))
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"owners must be one per row, got {shown(owners)}") from None
+    if missing is not None:
+        raise InvalidInputError(f"row {missing} has no owner; give every row an owner or drop it")
+
+
+def _is_list(entry: Any) -> bool:
+    return isinstance(entry, list | tuple | range | np.ndarray | pd.Index) and np.ndim(entry) == 1

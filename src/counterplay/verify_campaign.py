@@ -1,0 +1,225 @@
+"""Recount the certificates of a labelling campaign from its answers, with arithmetic of its own.
+
+Every test is walked through again: the order of the checks must be that of the committed seed, the
+wrong labels among them are counted, and the evidence is computed by the logarithms of factorials.
+Source: docs/theory/24-campaign.md, "The audit".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from counterplay.core import export_bodies as lines
+from counterplay.core.records import require_state
+from counterplay.core.seeds import derive_seed
+from counterplay.core.validation import FloatArray
+
+Finding = tuple[str, str | None, str]
+"""Name, what is wrong (None if nothing), and what was found."""
+TOLERANCE = 1e-7
+
+
+class Recount:
+    """Answers of a campaign, and the tests that rest on them.
+
+    Parameters
+    ----------
+    config:
+        What was begun.
+    """
+
+    def __init__(self, config: lines.CampaignConfig) -> None:
+        self.config = config
+        self.owns = [set(rows) for rows in config.parties.values()]
+        fits = all(rows and max(rows) < config.items for rows in self.owns)
+        what = "the configuration"
+        require_state(fits, what, "parties", f"rows must be below {config.items}")
+        total = sum(config.blocks)
+        require_state(total == config.items, what, "blocks", f"must add up to {config.items}")
+        self.answers: dict[tuple[int, str, int], dict[int, int]] = {}
+        self.launched: dict[int, lines.CampaignLaunched] = {}
+        self.certified: dict[int, lines.CampaignCertified] = {}
+        self._keys = [self._key_row(party) for party in range(len(self.owns))]
+
+    def told(self, told: lines.CampaignTold, what: str) -> None:
+        """Take an answer."""
+        inside = told.party < len(self.owns) and told.item in self.owns[told.party]
+        require_state(inside, what, "party", "does not own the item")
+        code = -1 if told.label is None else told.label
+        require_state(code < len(self.config.classes), what, "label", "is no class")
+        kind = told.kind if self.config.noisy else "label"
+        self.answers.setdefault((told.item, kind, told.repeat), {})[told.party] = code
+
+    def launch(self, launched: lines.CampaignLaunched, what: str) -> None:
+        """Take a test."""
+        fits = max(launched.parties) < len(self.owns)
+        require_state(fits, what, "parties", "there is no such party")
+        pool = set().union(*(self.owns[p] for p in launched.parties))
+        fits = set(launched.items) <= pool and len(set(launched.items)) == len(launched.items)
+        require_state(fits, what, "items", "must be different items of the parties")
+        fits = len(launched.labels) == len(launched.items)
+        fits = fits and max(launched.labels, default=0) < len(self.config.classes)
+        require_state(fits, what, "labels", "must be one class for each item")
+        self.launched[launched.vector] = launched
+
+    def findings(self, stated: lines.CampaignStated) -> list[Finding]:
+        """Everything that the export states, recounted."""
+        found = [self._commitment(), *self._levels()]
+        for number, passed in self.certified.items():
+            found.append(self._test(number, passed))
+        holds = {passed.scope for passed in self.certified.values()}
+        missing = [scope for scope in stated.certificates if scope not in holds]
+        told = f"nothing certifies {missing[0]!r:.60}" if missing else None
+        found.append(("certificates", told, f"{len(stated.certificates)} stated, all recounted"))
+        found.append(self._labels(stated))
+        return found
+
+    def _key_row(self, party: int) -> FloatArray:
+        """Random key of every item for a party, from the seed."""
+        parts = [
+            np.random.default_rng(derive_seed("audit order", self.config.seed, party, b)).random(n)
+            for b, n in enumerate(self.config.blocks)
+        ]
+        return np.concatenate(parts)
+
+    def _commitment(self) -> Finding:
+        state = hashlib.sha256()
+        for keys in self._keys:
+            state.update(keys.astype("<f8").tobytes())
+        same = state.hexdigest() == self.config.commit
+        wrong = None if same else "the orders of the seed are not those that were committed to"
+        return "audit orders", wrong, "follow from the committed seed"
+
+    def _levels(self) -> list[Finding]:
+        """The levels of all tests of one scope must add up to at most alpha."""
+        spent: dict[tuple[bool, tuple[int, ...] | None], float] = {}
+        for test in self.launched.values():
+            one = test.parties if test.own or len(test.parties) == 1 else None
+            key = test.own, one
+            spent[key] = spent.get(key, 0.0) + test.alpha
+        alpha = 1.0 - self.config.confidence
+        most = max(spent.values(), default=0.0)
+        wrong = None if most <= alpha + TOLERANCE else f"{most:.4g} was spent of {alpha:.4g}"
+        return [("levels", wrong, f"at most {most:.4g} of {alpha:.4g} spent on any scope")]
+
+    def _test(self, number: int, passed: lines.CampaignCertified) -> Finding:
+        name = f"certificate of {passed.scope[:60]}"
+        test = self.launched.get(number)
+        if test is None:
+            return name, "there is no such test", ""
+        if not self._ordered(test):
+            return name, "the checks are not in the committed order", ""
+        t = k = gone = 0
+        for item, label in zip(test.items, test.labels):
+            if t == passed.checked:
+                break
+            result = self._result(item, test.parties)
+            if item in self.config.withdrawn and (result is None or result < 0):
+                gone += 1
+                continue
+            if result is None:
+                return name, f"item {item} comes before the last check and has no answer", ""
+            t += 1
+            k += result != label
+        if (t, k) != (passed.checked, passed.wrong):
+            return (
+                name,
+                f"stated {passed.wrong} wrong of {passed.checked}, there are {k} of {t}",
+                "",
+            )
+        known = sum(
+            1
+            for item, label in zip(test.items, test.labels)
+            if (found := self._fixed(item)) is not None and found != label
+        )
+        if passed.known_wrong > known:
+            return name, f"stated {passed.known_wrong} corrected, there are {known}", ""
+        return self._evidence(name, test, passed, len(test.items) - gone)
+
+    def _evidence(
+        self,
+        name: str,
+        test: lines.CampaignLaunched,
+        passed: lines.CampaignCertified,
+        population: int,
+    ) -> Finding:
+        allowed = math.floor(self.config.max_error * test.n + 1e-9)
+        m = allowed + passed.known_wrong + 1
+        if not self._refuted(m, population, passed, test.alpha):
+            return name, f"{allowed} wrong labels of {test.n} are not shown by the checks", ""
+        high = math.ceil(passed.bound * test.n - 1e-9) + passed.known_wrong + 1
+        if not self._refuted(high, population, passed, test.alpha):
+            return name, f"the bound {passed.bound:.4g} is not shown by the checks", ""
+        told = f"{passed.wrong} wrong of {passed.checked} checked, bound {passed.bound:.4g}"
+        return name, None, f"{told}, recounted"
+
+    def _refuted(
+        self, m: int, population: int, passed: lines.CampaignCertified, alpha: float
+    ) -> bool:
+        t, k = passed.checked, passed.wrong
+        if m > population - (t - k):
+            return True
+        if t == 0 or m * t <= k * population:
+            return False
+        b = 2.5 / self.config.max_error
+        mixture = _log_beta(0.5 + k, b + t - k) - _log_beta(0.5, b)
+        likelihood = _log_choose(population - t, m - k) - _log_choose(population, m)
+        return mixture - likelihood >= -math.log(alpha) - TOLERANCE
+
+    def _ordered(self, test: lines.CampaignLaunched) -> bool:
+        keys = [
+            self._keys[next(p for p in test.parties if item in self.owns[p])][item]
+            for item in test.items
+        ]
+        return all(a <= b for a, b in zip(keys, keys[1:]))
+
+    def _result(self, item: int, parties: Sequence[int]) -> int | None:
+        """The adjudicated answer, by the home party or whoever was asked."""
+        home = next(p for p in parties if item in self.owns[p])
+        for party in (home, *range(len(self.owns))):
+            counts: Counter[int] = Counter()
+            kind = "audit" if self.config.noisy else "label"
+            for repeat in range(len(self.answers) + 1):
+                told = self.answers.get((item, kind, repeat), {})
+                if party not in told:
+                    break
+                counts[told[party]] += 1
+                if counts[told[party]] == self.config.first_to:
+                    return told[party]
+        return None
+
+    def _fixed(self, item: int) -> int | None:
+        found = self._result(item, [p for p in range(len(self.owns)) if item in self.owns[p]])
+        return None if found is None or found < 0 else found
+
+    def _labels(self, stated: lines.CampaignStated) -> Finding:
+        """Labels are answers where there are any, and what was tested where it is certified."""
+        name = "labels"
+        if len(stated.labels) != self.config.items:
+            return name, f"there are {self.config.items} items", ""
+        expected: dict[int, int] = {}
+        own_first = sorted(self.certified, key=lambda number: not self.launched[number].own)
+        for number in own_first:
+            test = self.launched[number]
+            expected.update(zip(test.items, test.labels))
+        for item in {key[0] for key in self.answers}:
+            if (found := self._fixed(item)) is not None:
+                expected[item] = found
+        expected.update(dict(self.config.known))
+        for item, code in expected.items():
+            if stated.labels[item] != code:
+                return name, f"item {item} is stated as class {stated.labels[item]}, not {code}", ""
+        return name, None, f"{len(expected)} follow from answers and certified tests"
+
+
+def _log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
