@@ -23,6 +23,7 @@ from counterplay.principal import (
     compare_forecasters,
     design_contract,
     design_disclosure,
+    fit_game,
     play,
 )
 from counterplay.principal.instances import (
@@ -62,23 +63,32 @@ from counterplay.principal.lab import (
     NetCalibratedForecaster,
     NetPoint,
     ObedienceOracle,
+    OfferFit,
+    OfferMarket,
     OptimisticRule,
     OracleSpec,
     PersuasionGeometry,
     Scheme,
     ScriptedMechanism,
     SecretInfoAgent,
+    Seller,
     SpitefulAgent,
     StabilizedPersuasion,
     Stage,
+    Terms,
     behaviour,
     best_response,
+    cost_ranges,
     eps_ball,
     is_stable,
     obedience_lp,
     optimal_payments,
+    random_offer_market,
+    response_band,
+    smallest_regret,
     solve_minimax,
     tie_points,
+    worst_regrets,
 )
 
 STATES = np.random.default_rng(0).integers(0, 2, 30)
@@ -582,4 +592,92 @@ BOUNDS = {
     "bounds.optimistic_excess": {"args": {"eps": 0.1, "c1": 1.0, "C": 0.5}},
 }
 
-CASES = FORECASTERS | EVENTS | GAMES | RULES | MECHANISMS | AGENTS | FUNCTIONS | INSTANCES | BOUNDS
+SHARES = np.repeat([0.1, 0.3, 0.5], 20)
+TWO = {"power": np.array([0.1, 0.3]), "lower": np.array([1.0, 2.0]), "upper": np.array([3.0, 4.0])}
+
+
+def sellers() -> OfferFit:
+    log = random_offer_market(0).log(SHARES, random_state=0)
+    return fit_game(log, offer="commission", outcome="revenue", currency="EUR")
+
+
+def planned(plan: Any) -> list[Any]:
+    offers = []
+    for _ in range(5):
+        offers.append(plan.act())
+        plan.observe(offers[-1], 100.0)
+    return offers
+
+
+OFFERS = {
+    "fit_game": {
+        "args": lambda: {
+            "log": random_offer_market(0).log(SHARES, random_state=0),
+            "offer": "commission",
+            "outcome": "revenue",
+            "random_state": 0,
+        },
+        "bad": {"no rows": lambda: fit_game({"offer": [], "outcome": []})},
+    },
+    "OfferFit": {"make": sellers, "no_example": "shown by fit_game"},
+    "NextOffer": {"make": lambda: sellers().next_offer(), "no_example": "shown by fit_game"},
+    "OfferPlanner": {
+        "make": lambda: sellers().planner(9, random_state=0),
+        "run": planned,
+        "bad": {
+            "no rounds": lambda: sellers().planner(0),
+            "not a share": lambda: sellers().planner(5).observe(1.7, 3.0),
+        },
+    },
+    "PlanReport": {
+        "make": lambda: sellers().planner(9).report(),
+        "no_example": "shown by OfferPlanner",
+    },
+    "Terms": {
+        "make": lambda: Terms("price", unit_cost=1.0),
+        "run": lambda terms: terms.margin([2.0, 3.0]),
+        "bad": {"no list price": lambda: Terms("discount")},
+    },
+    "OfferMarket": {
+        "make": lambda: OfferMarket([100.0, 400.0], [0.0, 60.0]),
+        "run": lambda market: market.best_value(),
+        "bad": {"one cost too few": lambda: OfferMarket([100.0, 400.0], [0.0])},
+    },
+    "Seller": {
+        "make": lambda: Seller(random_offer_market(0), "hedge", random_state=0),
+        "run": lambda seller: [seller.answer(0.3) for _ in range(5)],
+        "mutable": "he learns",
+        "bad": {"unknown kind": lambda: Seller(random_offer_market(0), "kind")},
+    },
+    "random_offer_market": {"args": {"random_state": 0}},
+    "response_band": {
+        "args": {"power": SHARES, "outcome": np.linspace(1, 2, 60), "random_state": 0},
+        "bad": {"level 2": lambda: response_band(SHARES, SHARES, level=2.0)},
+    },
+    "ResponseBand": {"make": lambda: sellers().band, "no_example": "shown by response_band"},
+    "cost_ranges": {
+        "args": TWO,
+        "bad": {"slack -1": lambda: cost_ranges(*TWO.values(), slack=-1.0)},
+    },
+    "smallest_regret": {
+        "args": {"power": np.array([0.1, 0.3]), "means": np.array([2.0, 1.0])},
+        "bad": {"lengths": lambda: smallest_regret(np.array([0.1]), np.array([2.0, 1.0]))},
+    },
+    "worst_regrets": {
+        "args": {**TWO, "margin": np.array([0.9, 0.7])},
+        "bad": {"lengths": lambda: worst_regrets(*TWO.values(), np.array([1.0]))},
+    },
+}
+
+CASES = (
+    OFFERS
+    | FORECASTERS
+    | EVENTS
+    | GAMES
+    | RULES
+    | MECHANISMS
+    | AGENTS
+    | FUNCTIONS
+    | INSTANCES
+    | BOUNDS
+)

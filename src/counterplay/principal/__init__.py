@@ -18,10 +18,12 @@ from counterplay.principal.comparison import compare_forecasters
 from counterplay.principal.contract_lp import ContractGame, ContractLPOracle
 from counterplay.principal.design import design_contract, design_disclosure
 from counterplay.principal.events import Decision
+from counterplay.principal.fitting import fit_game
 from counterplay.principal.forecaster import UnbiasedForecaster
 from counterplay.principal.games import LinearContractGame
 from counterplay.principal.linear_contracts import LinearContractOracle
 from counterplay.principal.mechanisms import StableMechanism
+from counterplay.principal.offer_planner import OfferPlanner
 from counterplay.principal.persuasion import DisclosureGame, PersuasionGame
 from counterplay.principal.persuasion_oracle import PersuasionOracle
 from counterplay.principal.repeated_contract import RepeatedContract
@@ -35,6 +37,7 @@ __all__ = [
     "FollowRecommendation",
     "LinearContractGame",
     "LinearContractOracle",
+    "OfferPlanner",
     "PersuasionGame",
     "PersuasionOracle",
     "RepeatedContract",
@@ -45,6 +48,7 @@ __all__ = [
     "compare_forecasters",
     "design_contract",
     "design_disclosure",
+    "fit_game",
     "instances",
     "lab",
     "play",

@@ -56,6 +56,10 @@ from counterplay.principal.obedience import (
     largest_margin,
     obedience_lp,
 )
+from counterplay.principal.offer_fit import NextOffer, OfferFit
+from counterplay.principal.offer_markets import OfferMarket, Seller, random_offer_market
+from counterplay.principal.offer_planner import PlanReport
+from counterplay.principal.offer_terms import Terms
 from counterplay.principal.persuasion import PersuasionGeometry, Scheme
 from counterplay.principal.persuasion_oracle import (
     KGRule,
@@ -63,6 +67,7 @@ from counterplay.principal.persuasion_oracle import (
     benchmark_schemes,
 )
 from counterplay.principal.repeated_contract import gap_adversary
+from counterplay.principal.response_band import ResponseBand, response_band
 from counterplay.principal.responses import (
     OracleSpec,
     best_response,
@@ -74,8 +79,10 @@ from counterplay.principal.responses import (
     optimistic_response,
     principal_best_response,
 )
+from counterplay.principal.revealed_costs import cost_ranges, smallest_regret
 from counterplay.principal.rules import BestResponseRule, OptimisticRule, PolicyRule
 from counterplay.principal.transcript import ContractTranscript
+from counterplay.principal.worst_regret import worst_regrets
 
 __all__ = [
     "Agent",
@@ -112,27 +119,35 @@ __all__ = [
     "NatureView",
     "NetCalibratedForecaster",
     "NetPoint",
+    "NextOffer",
     "NoStablePolicy",
     "ObedienceOracle",
     "ObedienceSolution",
     "Offer",
+    "OfferFit",
+    "OfferMarket",
     "OptimisticRule",
     "OracleSpec",
     "PersuasionGeometry",
+    "PlanReport",
     "PolicyRule",
     "PrincipalAgentGame",
+    "ResponseBand",
     "Scheme",
     "ScriptedMechanism",
     "SecretInfoAgent",
+    "Seller",
     "SpitefulAgent",
     "StabilizedPersuasion",
     "Stage",
+    "Terms",
     "behaviour",
     "benchmark_schemes",
     "best_response",
     "best_responses",
     "conditional_bias",
     "contract_grid",
+    "cost_ranges",
     "disclosure_library",
     "eps_ball",
     "gap_adversary",
@@ -144,6 +159,10 @@ __all__ = [
     "optimistic_pair",
     "optimistic_response",
     "principal_best_response",
+    "random_offer_market",
+    "response_band",
+    "smallest_regret",
     "solve_minimax",
     "tie_points",
+    "worst_regrets",
 ]
