@@ -15,12 +15,14 @@ from counterplay.principal import (
     LinearContractOracle,
     PersuasionGame,
     PersuasionOracle,
+    RecentAverage,
     RepeatedContract,
     StableMechanism,
     UnbiasedForecaster,
-    audit,
+    behaviour_audit,
     bounds,
     compare_forecasters,
+    decision_audit,
     design_contract,
     design_disclosure,
     fit_game,
@@ -37,7 +39,7 @@ from counterplay.principal.instances import (
 )
 from counterplay.principal.lab import (
     Always,
-    AuditReport,
+    BehaviourReport,
     BestResponseMechanism,
     BestResponseRule,
     Bins,
@@ -48,6 +50,7 @@ from counterplay.principal.lab import (
     ConstantMechanism,
     Context,
     ContractTranscript,
+    DecisionReport,
     Design,
     EmpiricalMeanForecaster,
     EventFamilies,
@@ -78,6 +81,7 @@ from counterplay.principal.lab import (
     Terms,
     behaviour,
     best_response,
+    betting_limits,
     cost_ranges,
     eps_ball,
     is_stable,
@@ -129,8 +133,15 @@ def stage() -> Stage:
     return Stage(COIN, (0.3, 0.6), np.arange(30) % 2, np.ones(30, int), STATES)
 
 
-def report() -> AuditReport:
-    return audit(transcript(), permutations=19)
+def report() -> BehaviourReport:
+    return behaviour_audit(transcript())
+
+
+def decisions() -> DecisionReport:
+    risk = np.linspace(0, 1, 60)
+    done, event = np.where(risk > 0.4, "act", "wait"), (np.arange(60) * 7 % 60 < 60 * risk) * 1
+    log = {"risk": risk, "done": done, "event": event}
+    return decision_audit(log, decision="done", outcome="event", forecast="risk")
 
 
 def design() -> Design:
@@ -195,6 +206,11 @@ FORECASTERS = {
         "make": lambda: EWMAForecaster(2),
         "run": stream,
         "bad": {"decay 2": lambda: EWMAForecaster(2, decay=2.0).predict_one()},
+    },
+    "RecentAverage": {
+        "make": lambda: RecentAverage(2),
+        "run": stream,
+        "bad": {"no rates": lambda: RecentAverage(2, decays=()).predict_one()},
     },
     "ConstantForecaster": {
         "make": lambda: ConstantForecaster(2),
@@ -380,7 +396,7 @@ MECHANISMS = {
     "ConstantMechanism": {
         "make": lambda: ConstantMechanism(COIN, 0.6, random_state=0),
         "run": lambda m: played(m).columns,
-        "no_example": "shown by audit",
+        "no_example": "shown by behaviour_audit",
     },
     "ScriptedMechanism": {
         "make": lambda: ScriptedMechanism(COIN, [0.3, 0.6], [0.5], react),
@@ -411,11 +427,33 @@ MECHANISMS = {
     "conditional_bias": {
         "args": {"forecasts": np.full((30, 2), 0.5), "states": STATES, "ids": STATES}
     },
-    "audit": {
-        "args": lambda: {"transcript": transcript(), "permutations": 19},
-        "bad": {"no game": lambda: audit({"policy": [0.5]})},
+    "behaviour_audit": {
+        "args": lambda: {"log": transcript(), "random_state": 0},
+        "bad": {"no outcomes": lambda: behaviour_audit({"offer": [0.5]})},
     },
-    "AuditReport": {"make": report, "no_example": "shown by audit"},
+    "BehaviourReport": {"make": report, "no_example": "shown by behaviour_audit"},
+    "Replicated": {"make": lambda: report().game, "no_example": "shown by behaviour_audit"},
+    "betting_limits": {
+        "args": {"values": np.linspace(0, 1, 30), "low": 0.0, "high": 1.0},
+        "bad": {"level 2": lambda: betting_limits(np.zeros(3), 0.0, 1.0, level=2.0)},
+    },
+    "decision_audit": {
+        "args": {
+            "log": {"done": ["a", "b"] * 20, "event": [0, 1, 1, 0] * 10},
+            "decision": "done",
+            "outcome": "event",
+        },
+        "bad": {
+            "outcome 2": lambda: decision_audit(
+                {"done": ["a", "b"], "event": [0, 2]}, decision="done", outcome="event"
+            )
+        },
+    },
+    "DecisionReport": {"make": decisions, "no_example": "shown by decision_audit"},
+    "Proposal": {
+        "make": lambda: decisions().propose({"act": 1.0, "wait": 0.0}),
+        "no_example": "made by DecisionReport.propose",
+    },
     "design_contract": {
         "args": {
             "values": [[0, 0], [0, 1]],
@@ -465,7 +503,7 @@ AGENTS = {
     "SecretInfoAgent": {
         "make": lambda: SecretInfoAgent(random_state=0),
         "run": replay,
-        "no_example": "shown by audit",
+        "no_example": "shown by behaviour_audit",
         "bad": {"step": lambda: SecretInfoAgent().act(0, 0, 0.5)},
     },
 }

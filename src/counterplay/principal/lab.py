@@ -12,7 +12,6 @@ from counterplay.principal.agents import (
     SecretInfoAgent,
     SpitefulAgent,
 )
-from counterplay.principal.audit import AuditReport
 from counterplay.principal.baselines import (
     ClassifierForecaster,
     ConstantForecaster,
@@ -21,9 +20,12 @@ from counterplay.principal.baselines import (
     NetCalibratedForecaster,
 )
 from counterplay.principal.behaviour import Behaviour, Stage, behaviour, conditional_bias
+from counterplay.principal.behaviour_report import BehaviourReport, Replicated
+from counterplay.principal.betting import betting_limits
 from counterplay.principal.blum_mansour import BlumMansour
 from counterplay.principal.comparison import BiasComparison
 from counterplay.principal.contract_lp import optimal_payments
+from counterplay.principal.decision_audit import DecisionReport, Proposal
 from counterplay.principal.design import Design
 from counterplay.principal.events import (
     Always,
@@ -36,7 +38,7 @@ from counterplay.principal.events import (
     NetPoint,
 )
 from counterplay.principal.finite_oracle import FiniteStableOracle, NoStablePolicy
-from counterplay.principal.forecaster import ForecastCertificate, Forecaster
+from counterplay.principal.forecasts import ForecastCertificate, Forecaster
 from counterplay.principal.games import FiniteGame, PrincipalAgentGame
 from counterplay.principal.linear_contracts import contract_grid, tie_points
 from counterplay.principal.mechanisms import (
@@ -87,8 +89,8 @@ from counterplay.principal.worst_regret import worst_regrets
 __all__ = [
     "Agent",
     "Always",
-    "AuditReport",
     "Behaviour",
+    "BehaviourReport",
     "BestResponseMechanism",
     "BestResponseRule",
     "BiasComparison",
@@ -100,6 +102,7 @@ __all__ = [
     "ConstantMechanism",
     "Context",
     "ContractTranscript",
+    "DecisionReport",
     "Design",
     "EWMAForecaster",
     "EmpiricalMeanForecaster",
@@ -132,6 +135,8 @@ __all__ = [
     "PlanReport",
     "PolicyRule",
     "PrincipalAgentGame",
+    "Proposal",
+    "Replicated",
     "ResponseBand",
     "Scheme",
     "ScriptedMechanism",
@@ -145,6 +150,7 @@ __all__ = [
     "benchmark_schemes",
     "best_response",
     "best_responses",
+    "betting_limits",
     "conditional_bias",
     "contract_grid",
     "cost_ranges",
