@@ -84,6 +84,7 @@ from counterplay.principal.lab import (
     betting_limits,
     cost_ranges,
     eps_ball,
+    insured,
     is_stable,
     obedience_lp,
     optimal_payments,
@@ -433,6 +434,21 @@ MECHANISMS = {
     },
     "BehaviourReport": {"make": report, "no_example": "shown by behaviour_audit"},
     "Replicated": {"make": lambda: report().game, "no_example": "shown by behaviour_audit"},
+    "insured": {
+        "args": lambda: {
+            "mechanism": stable(),
+            "advice": 0.6,
+            "agent": ContextualSwapAgent(random_state=0),
+            "states": STATES,
+            "random_state": 0,
+        },
+        "bad": {"share 2": lambda: insured(stable(), 2.0, ContextualSwapAgent(), STATES)},
+    },
+    "InsuredRun": {
+        "make": lambda: insured(stable(), 0.6, ContextualSwapAgent(random_state=0), STATES),
+        "no_example": "shown by insured",
+    },
+    "running_mean_limits": {"args": {"values": np.linspace(0, 1, 30), "low": 0.0, "high": 1.0}},
     "betting_limits": {
         "args": {"values": np.linspace(0, 1, 30), "low": 0.0, "high": 1.0},
         "bad": {"level 2": lambda: betting_limits(np.zeros(3), 0.0, 1.0, level=2.0)},

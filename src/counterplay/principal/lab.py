@@ -21,7 +21,7 @@ from counterplay.principal.baselines import (
 )
 from counterplay.principal.behaviour import Behaviour, Stage, behaviour, conditional_bias
 from counterplay.principal.behaviour_report import BehaviourReport, Replicated
-from counterplay.principal.betting import betting_limits
+from counterplay.principal.betting import betting_limits, running_mean_limits
 from counterplay.principal.blum_mansour import BlumMansour
 from counterplay.principal.comparison import BiasComparison
 from counterplay.principal.contract_lp import optimal_payments
@@ -40,6 +40,7 @@ from counterplay.principal.events import (
 from counterplay.principal.finite_oracle import FiniteStableOracle, NoStablePolicy
 from counterplay.principal.forecasts import ForecastCertificate, Forecaster
 from counterplay.principal.games import FiniteGame, PrincipalAgentGame
+from counterplay.principal.insured import InsuredRun, insured
 from counterplay.principal.linear_contracts import contract_grid, tie_points
 from counterplay.principal.mechanisms import (
     BestResponseMechanism,
@@ -116,6 +117,7 @@ __all__ = [
     "ForecastLottery",
     "ForecastMechanism",
     "Forecaster",
+    "InsuredRun",
     "KGRule",
     "Mechanism",
     "MostLikely",
@@ -157,6 +159,7 @@ __all__ = [
     "disclosure_library",
     "eps_ball",
     "gap_adversary",
+    "insured",
     "is_stable",
     "largest_margin",
     "obedience_lp",
@@ -167,6 +170,7 @@ __all__ = [
     "principal_best_response",
     "random_offer_market",
     "response_band",
+    "running_mean_limits",
     "smallest_regret",
     "solve_minimax",
     "tie_points",
