@@ -1,6 +1,7 @@
 """Studies of contracts and persuasion against a learning Agent."""
 
 from counterplay.studies.principal.calibration import CALIBRATION
+from counterplay.studies.principal.offers import OFFERS
 from counterplay.studies.principal.oracle_repair import ORACLE_REPAIR
 from counterplay.studies.principal.real_stream import REAL_STREAM
 from counterplay.studies.principal.regret import REGRET
@@ -21,5 +22,13 @@ AREA = Area(
         "against every fixed policy, counting the Agent's reaction to it, then vanishes; unless he "
         "has secret information, which no mechanism survives but a test detects."
     ),
-    studies=(REGRET, ORACLE_REPAIR, CALIBRATION, SECRET_INFORMATION, STABILITY, REAL_STREAM),
+    studies=(
+        OFFERS,
+        REGRET,
+        ORACLE_REPAIR,
+        CALIBRATION,
+        SECRET_INFORMATION,
+        STABILITY,
+        REAL_STREAM,
+    ),
 )
