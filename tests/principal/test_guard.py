@@ -19,7 +19,7 @@ HALF = Decision([[1.0, 0.0], [0.0, 1.0]], name="half", actions=["no", "yes"])
 
 def sequence(kind, rounds, seed):
     """A series, or None for the adversary who answers 1 exactly when the forecast is below 1/2."""
-    rng, t = np.random.default_rng(seed), np.arange(rounds)
+    rng, t = np.random.default_rng([seed, 1]), np.arange(rounds)  # not the forecaster's stream
     chance = {"iid": 0.3 + 0 * t, "drifting": 0.5 + 0.45 * np.sin(t / 60)}.get(kind)
     if kind == "periodic":
         return (t % 7 < 2).astype(int)

@@ -2,9 +2,11 @@
 
 from counterplay.studies.principal.calibration import CALIBRATION
 from counterplay.studies.principal.offers import OFFERS
+from counterplay.studies.principal.offers_real import OFFERS_REAL
 from counterplay.studies.principal.oracle_repair import ORACLE_REPAIR
 from counterplay.studies.principal.real_stream import REAL_STREAM
 from counterplay.studies.principal.regret import REGRET
+from counterplay.studies.principal.safety_net import SAFETY_NET
 from counterplay.studies.principal.secret_information import SECRET_INFORMATION
 from counterplay.studies.principal.stability import STABILITY
 from counterplay.studies.study import Area
@@ -24,6 +26,8 @@ AREA = Area(
     ),
     studies=(
         OFFERS,
+        OFFERS_REAL,
+        SAFETY_NET,
         REGRET,
         ORACLE_REPAIR,
         CALIBRATION,
