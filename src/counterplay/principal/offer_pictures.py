@@ -27,6 +27,11 @@ def _grid(fit: OfferFit) -> tuple[FloatArray, FloatArray, FloatArray]:
     return fit.terms.offer(fine), low, np.where(np.isfinite(high), high, np.nan)
 
 
+def _offer_label(fit: OfferFit) -> str:
+    named = fit.log.offer == fit.terms.kind
+    return fit.log.offer if named else f"{fit.log.offer} ({fit.terms.kind})"
+
+
 def draw_response(fit: OfferFit, ax: Axes | None = None, truth: Any = None) -> Axes:
     """Draw means as points and the band as steps; ``truth`` is a response to compare with."""
     with figure_style():
@@ -38,9 +43,13 @@ def draw_response(fit: OfferFit, ax: Axes | None = None, truth: Any = None) -> A
         means = fit.band.groups
         middle = fit.terms.offer((means.low + means.high) / 2)
         axes.plot(middle, means.mean, "o", color=PALETTE[0], label="means")
+        tried = fit.response([fit.log.distinct[0][i] for i in fit.candidates])
+        known = np.isfinite(tried["upper"])
+        ends = tried["lower"][known], tried["upper"][known]
+        axes.vlines(tried["offer"][known], *ends, color=PALETTE[0], linewidth=1.5)
         if truth is not None:
             axes.plot(x, [truth(v) for v in x], **THEORY, label="truth")
-        axes.set_xlabel(f"{fit.log.offer} ({fit.terms.kind})")
+        axes.set_xlabel(_offer_label(fit))
         axes.set_ylabel(f"{fit.log.outcome} per round")
         axes.set_ylim(bottom=min(0.0, fit.band.floor))
         axes.legend()
@@ -63,7 +72,7 @@ def draw_value(fit: OfferFit, ax: Axes | None = None) -> Axes:
         best, safe = fit.next_offer(), fit.next_offer("safe")
         axes.plot([best.offer], [best.estimate], "D", color=PALETTE[1], ms=9, label="winner")
         axes.plot([safe.offer], [safe.promise], "^", color=PALETTE[3], ms=9, label="safe: promise")
-        axes.set_xlabel(f"{fit.log.offer} ({fit.terms.kind})")
+        axes.set_xlabel(_offer_label(fit))
         axes.set_ylabel(label)
         axes.set_ylim(bottom=min(0.0, float(np.nanmin(g * low))))
         axes.legend()
