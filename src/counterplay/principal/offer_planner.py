@@ -22,12 +22,13 @@ from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
     check_fraction,
-    check_positive_int,
+    check_int,
     check_real,
 )
 from counterplay.errors import CounterplayError, InvalidInputError, ProtocolError
 from counterplay.principal.offer_words import money, plain_offer
 from counterplay.principal.saved_plan import (
+    MOST_ROUNDS,
     PlanSettings,
     SavedArm,
     SavedEvent,
@@ -404,7 +405,7 @@ def planner_of(
             list_price=None if terms.list_price is None else float(terms.list_price),
             unit_value=None if terms.unit_value is None else float(terms.unit_value),
         ),
-        rounds=check_positive_int(rounds, "rounds"),
+        rounds=check_int(rounds, "rounds", low=1, high=MOST_ROUNDS),
         step=_step(fit) if step is None else check_real(step, "step", low=0.0, open_low=True),
         explore=bool(explore) and shaped,
         shaped=shaped,

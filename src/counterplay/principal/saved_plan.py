@@ -19,7 +19,6 @@ from counterplay.core.records import (
     Fraction,
     Name,
     Nonnegative,
-    Positive,
     Record,
     fingerprint,
     read_record,
@@ -28,9 +27,11 @@ from counterplay.core.records import (
 )
 from counterplay.principal.offer_terms import Kind, Terms
 
+MOST_ROUNDS = 10_000
+"""Rounds of a plan: reading one replays them all."""
 Offer = str | int | float
-Arms = Annotated[tuple["SavedArm", ...], Meta(min_length=2, max_length=100_000)]
-Events = Annotated[tuple["SavedEvent", ...], Meta(max_length=1_000_000)]
+Arms = Annotated[tuple["SavedArm", ...], Meta(min_length=2, max_length=1000)]
+Events = Annotated[tuple["SavedEvent", ...], Meta(max_length=3 * MOST_ROUNDS)]
 
 
 class SavedArm(Record, frozen=True):
@@ -64,7 +65,7 @@ class PlanSettings(Record, frozen=True):
     """Everything a plan starts with."""
 
     terms: SavedTerms
-    rounds: Positive
+    rounds: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
     step: Nonnegative
     explore: bool
     shaped: bool
