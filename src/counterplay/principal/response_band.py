@@ -24,10 +24,14 @@ from counterplay.core.validation import (
     check_open_fraction,
     check_real,
     check_same_shape,
+    check_size,
 )
+from counterplay.errors import InvalidInputError
 from counterplay.principal.offer_groups import Groups, group_rows
 
 DRAWS = 4000
+LARGEST = 1e100
+"""Largest power or outcome: squares must be numbers."""
 
 
 @dataclass(frozen=True)
@@ -93,15 +97,20 @@ def critical_maxima(
     square = spread**2 * rng.chisquare(groups.dof, (draws, k)) / groups.dof
     worst = np.zeros(draws)
     if not shaped:
-        return np.sort((np.abs(noise) / np.sqrt(square)).max(axis=1))
+        return np.sort(np.sqrt(_ratio(noise**2, square).max(axis=1)))
     ones = np.zeros((draws, k + 1)), np.zeros((draws, k + 1))
     np.cumsum(noise, axis=1, out=ones[0][:, 1:])
     np.cumsum(square, axis=1, out=ones[1][:, 1:])
     for a in range(k):  # all runs that start at group a
         top = ones[0][:, a + 1 :] - ones[0][:, [a]]
         low = ones[1][:, a + 1 :] - ones[1][:, [a]]
-        np.maximum(worst, (top**2 / low).max(axis=1), out=worst)
+        np.maximum(worst, _ratio(top**2, low).max(axis=1), out=worst)
     return np.sort(np.sqrt(worst))
+
+
+def _ratio(top: FloatArray, low: FloatArray) -> FloatArray:
+    """Quotients; 0 where nothing varies."""
+    return np.asarray(np.where(low > 0.0, top / np.where(low > 0.0, low, 1.0), 0.0))
 
 
 def _clustered_maxima(
@@ -342,6 +351,10 @@ def response_band(
     check_same_shape(s, m, ("power", "outcome"))
     check_open_fraction(level, "level")
     check_real(slack, "slack", low=0.0)
+    for name, values in (("power", s), ("outcome", m)):
+        check_size(float(np.abs(values).max(initial=0.0)), LARGEST, f"units of {name}")
+    if s.size == 0:
+        raise InvalidInputError("power and outcome must not be empty")
     groups = group_rows(s, m, agent=agent, stratum=stratum, shaped=shaped)
     exact = groups.is_binary and agent is None and stratum is None
     top = min(ceiling, groups.unit) if exact else ceiling
