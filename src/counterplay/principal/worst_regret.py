@@ -8,7 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from counterplay.core.arguments import checked
-from counterplay.core.validation import FloatArray, check_float_array, check_same_shape
+from counterplay.core.validation import (
+    FloatArray,
+    array_fault,
+    check_float_array,
+    check_same_shape,
+)
+from counterplay.errors import InvalidInputError
 
 
 @checked
@@ -46,15 +52,25 @@ def worst_regrets(
     """
     s = check_float_array(power, "power", ndim=1)
     g = check_float_array(margin, "margin", ndim=1)
-    low = check_float_array(lower, "lower", ndim=1)
-    for name, values in (("margin", g), ("lower", low), ("upper", upper)):
+    low, high = check_float_array(lower, "lower", ndim=1), _limits(upper)
+    for name, values in (("margin", g), ("lower", low), ("upper", high)):
         check_same_shape(s, values, ("power", name))
     here, there = (slice(None), None), (None, slice(None))
-    apart = g[there] * upper[there] - g[here] * low[here]
+    apart = g[there] * high[there] - g[here] * low[here]
     if ordered:
         # a weaker offer cannot have the larger response: both at u' once u' reaches the limit l
-        weaker = (s[there] < s[here]) & (upper[there] >= low[here])
+        weaker = (s[there] < s[here]) & (high[there] >= low[here])
         gap = g[there] - g[here]
-        apart = np.where(weaker, gap * np.where(weaker, upper[there], 0.0), apart)
+        apart = np.where(weaker, gap * np.where(weaker, high[there], 0.0), apart)
     np.fill_diagonal(apart, 0.0)
-    return np.asarray(apart.max(axis=1))
+    return np.asarray(apart.max(axis=1, initial=0.0))
+
+
+def _limits(upper: FloatArray) -> FloatArray:
+    """Upper limits may be infinite, but they are numbers."""
+    if fault := array_fault(upper, kinds="biuf"):
+        raise InvalidInputError(f"upper must be an array of numbers: {fault}")
+    high = np.asarray(upper, dtype=np.float64)
+    if np.isnan(high).any() or (high == -np.inf).any():
+        raise InvalidInputError("upper must hold numbers, infinite where nothing is known")
+    return high
