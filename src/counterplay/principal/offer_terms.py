@@ -15,7 +15,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from counterplay.core.arguments import checked
-from counterplay.core.validation import FloatArray, check_choice, check_real
+from counterplay.core.validation import (
+    FloatArray,
+    check_choice,
+    check_float_array,
+    check_real,
+)
 from counterplay.errors import InvalidInputError
 
 Kind: TypeAlias = Literal["commission", "fee", "price", "discount", "bonus", "arms"]
@@ -75,22 +80,22 @@ class Terms:
 
     def power(self, offers: Any) -> FloatArray:
         """Return the power of the incentive."""
-        x = np.asarray(offers, dtype=np.float64)
+        x = check_float_array(offers, "offers")
         return {"fee": 1.0 - x, "price": -x}.get(self.kind, x)
 
     def pay(self, power: Any) -> FloatArray:
         """Return the power in money per unit of the outcome (a discount is a share of a price)."""
-        s = np.asarray(power, dtype=np.float64)
+        s = check_float_array(power, "power")
         return s * self.list_price if self.kind == "discount" and self.list_price else s
 
     def offer(self, power: Any) -> FloatArray:
         """Return the offer that has this power; the inverse of :meth:`power`."""
-        s = np.asarray(power, dtype=np.float64)
+        s = check_float_array(power, "power")
         return {"fee": 1.0 - s, "price": -s}.get(self.kind, s)
 
     def margin(self, offers: Any) -> FloatArray:
         """Return what we earn per unit of the outcome."""
-        x = np.asarray(offers, dtype=np.float64)
+        x = check_float_array(offers, "offers")
         if self.kind == "commission":
             return 1.0 - x
         if self.kind == "fee":
@@ -107,7 +112,7 @@ class Terms:
 
     def fault(self, offer: float) -> str:
         """Say why a number cannot be such an offer; empty if it can."""
-        if not math.isfinite(offer):
+        if not isinstance(offer, int | float) or not math.isfinite(offer):
             return "expected a finite number"
         if self.is_share and not 0.0 <= offer <= 1.0:
             return "is not a share"

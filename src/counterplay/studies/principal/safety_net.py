@@ -291,11 +291,11 @@ def telescope_figure(frame: pd.DataFrame) -> Figure:
 
 def audit_figure(frame: pd.DataFrame) -> Figure:
     """Relative regret of three agents as intervals: one who takes the best action, one who plays at
-    random, one who takes the worst; dashed: the tolerance."""
+    random, one who always takes the dearest; dashed: the tolerance."""
     figure, (axis,) = panels(1, height=2.6)
     rng = np.random.default_rng(0)
     states = rng.integers(0, 2, 600)
-    names = ("best action", "at random", "worst action")
+    names = ("best action", "at random", "dearest action")
     for i, actions in enumerate((np.full(600, 1), rng.integers(0, 3, 600), np.full(600, 2))):
         log = {"offer": [0.3] * 600, "action": actions, "state": states}
         report = behaviour_audit(log, GAME)
