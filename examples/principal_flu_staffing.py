@@ -12,7 +12,7 @@ from counterplay.errors import DataUnavailableError, MissingDependencyError
 from counterplay.principal import (
     Decision,
     UnbiasedForecaster,
-    audit,
+    behaviour_audit,
     compare_forecasters,
     design_contract,
 )
@@ -76,4 +76,4 @@ design = design_contract(
 )
 print(design.summary())
 print(design.to_frame().sort_values("regret", ascending=False).head(3).to_string(index=False))
-print(audit(design.transcript).summary())
+print(behaviour_audit(design.transcript).summary())

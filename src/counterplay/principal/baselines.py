@@ -26,7 +26,8 @@ from counterplay.core.validation import (
 from counterplay.errors import InvalidInputError
 from counterplay.principal.bounds import net_events
 from counterplay.principal.events import EventFamilies, Events, NetPoint
-from counterplay.principal.forecaster import MOST_OUTCOMES, Forecaster, UnbiasedForecaster
+from counterplay.principal.forecaster import MOST_OUTCOMES, UnbiasedForecaster
+from counterplay.principal.forecasts import Forecaster
 from counterplay.tables.cells import shown
 
 
@@ -84,7 +85,7 @@ class NetCalibratedForecaster(UnbiasedForecaster):
         self.eta = eta
         self.max_events = max_events
 
-    def _prepare(self) -> None:
+    def _prepare(self, batch: int = 1) -> None:
         if hasattr(self, "events_"):
             return
         if self.n_outcomes is not None:
@@ -97,7 +98,7 @@ class NetCalibratedForecaster(UnbiasedForecaster):
                     "with decision events"
                 )
             self.events = EventFamilies([NetPoint(self.eta)], n)
-        super()._prepare()
+        super()._prepare(batch)
 
     def started(
         self, n_outcomes: int, events: Events, horizon: int | None, random_state: RandomState

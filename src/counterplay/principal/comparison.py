@@ -19,8 +19,8 @@ from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import FloatArray, check_positive_int
 from counterplay.errors import InvalidInputError
 from counterplay.principal.behaviour import conditional_bias
-from counterplay.principal.events import EventFamilies, EventFamily, Events
-from counterplay.principal.forecaster import Forecaster
+from counterplay.principal.events import Decision, EventFamilies, EventFamily, Events
+from counterplay.principal.forecasts import Forecaster, batch_slices
 from counterplay.principal.games import check_codes, check_contexts, check_forecasts, check_states
 
 if TYPE_CHECKING:
@@ -35,7 +35,10 @@ class BiasComparison(Report):
 
     ``frame`` has one row per forecaster and event: ``forecaster``, ``family``, ``event``, ``n``,
     ``alpha`` and ``scaled`` = alpha * rounds / sqrt(n), which stays bounded for an unbiased
-    forecaster. ``log_loss`` and ``brier`` score the forecasts themselves.
+    forecaster. ``log_loss`` and ``brier`` score the forecasts themselves; where events are
+    decisions, ``decision_cost`` is what they lost per round against the best action in hindsight
+    and ``swap_gain`` what the best change of every action would have gained: bias alone ranks
+    wrongly.
     """
 
     frame: pd.DataFrame
@@ -87,6 +90,7 @@ def compare_forecasters(
     *,
     n_outcomes: int | None = None,
     contexts: Any = None,
+    batches: Any = None,
     random_state: RandomState = 0,
 ) -> BiasComparison:
     """Run forecasters over one outcome series and report their bias on the same events.
@@ -105,6 +109,11 @@ def compare_forecasters(
     contexts:
         Optional context of every round, for events and forecasters that use one; the rows of a
         frame are contexts.
+    batches:
+        Optional name of every row's batch (a week): rows of one batch are forecast together,
+        before any of their outcomes is known. A series that is revealed place by place leaks.
+    random_state:
+        Seed of the forecasters.
 
     Examples
     --------
@@ -126,7 +135,7 @@ def compare_forecasters(
     seen = check_contexts(contexts, y.size)
     rows, scores = [], {}
     for (name, source), rng in zip(forecasters.items(), spawn(random_state, len(forecasters))):
-        made = _forecasts(source, y, n, events, seen, rng)
+        made = _forecasts(source, y, n, events, seen, batches, rng)
         named = EventFamilies(events, n)
         ids = np.array(
             [named.active(made[t], None if seen is None else seen[t]) for t in range(y.size)]
@@ -135,6 +144,7 @@ def compare_forecasters(
         hit = np.clip(made[np.arange(y.size), y], 1e-12, 1.0)
         squared = (made**2).sum(axis=1) - 2 * made[np.arange(y.size), y] + 1.0
         scores[name] = {"log_loss": float(-np.log(hit).mean()), "brier": float(squared.mean())}
+        scores[name] |= _decision_scores(made, y, events)
     return BiasComparison(pd.DataFrame(rows), pd.DataFrame(scores).T, int(y.size))
 
 
@@ -144,6 +154,7 @@ def _forecasts(
     n: int,
     events: Sequence[EventFamily],
     contexts: Sequence[Any] | None,
+    batches: Any,
     rng: np.random.Generator,
 ) -> FloatArray:
     if not isinstance(source, Forecaster):
@@ -155,8 +166,33 @@ def _forecasts(
     chosen: Any = EventFamilies(events if own is None else own, n)
     if isinstance(own, Events):
         chosen = own
-    fresh = source.started(n, chosen, int(y.size), rng)
-    return fresh.forecast_sequence(y, contexts)
+    rounds = int(y.size)
+    if batches is not None:
+        runs = batch_slices(batches, y.size)
+        rounds = len(runs)
+        source = source.batched(max(run.stop - run.start for run in runs))
+    fresh = source.started(n, chosen, rounds, rng)
+    return np.asarray(fresh.forecast_sequence(y, contexts, batches=batches))
+
+
+def _decision_scores(made: FloatArray, y: Any, events: Sequence[EventFamily]) -> dict[str, float]:
+    """What the decisions cost, and what changing every action the best way would have gained.
+
+    Cost is measured from the best action in hindsight of each round; several decisions add up.
+    """
+    decisions = [event for event in events if isinstance(event, Decision)]
+    if not decisions:
+        return {}
+    cost = gain = 0.0
+    for decision in decisions:
+        taken = np.array([decision.key(point, None) for point in made])
+        payoff = decision.payoff[:, y]
+        earned = payoff[taken, np.arange(y.size)]
+        cost += float((payoff.max(axis=0) - earned).mean())
+        for action in np.unique(taken):
+            own = taken == action
+            gain += float((payoff[:, own].sum(axis=1).max() - earned[own].sum()) / y.size)
+    return {"decision_cost": cost, "swap_gain": gain}
 
 
 def _rows(

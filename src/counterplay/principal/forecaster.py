@@ -9,18 +9,14 @@ see docs/theory/07-principal.md.
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.arguments import checked
-from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import (
     FloatArray,
@@ -32,14 +28,16 @@ from counterplay.core.validation import (
     check_real,
     check_size,
 )
-from counterplay.errors import (
-    AssumptionWarning,
-    InvalidInputError,
-    ProtocolError,
-    UnknownNameError,
-)
+from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
 from counterplay.principal.events import Always, EventFamilies, EventFamily, Events, MostLikely
-from counterplay.principal.games import check_contexts, check_forecasts, check_states
+from counterplay.principal.forecasts import (
+    ForecastCertificate,
+    Forecaster,
+    batch_outcomes,
+    check_batch,
+)
+from counterplay.principal.games import check_forecasts
+from counterplay.principal.guard import Guard
 from counterplay.principal.minimax import METHODS, ForecastLottery, Method, solve_minimax
 from counterplay.principal.potential import Potential, n_rates_for
 
@@ -49,142 +47,6 @@ if TYPE_CHECKING:
 EventsLike = Events | Sequence[EventFamily | Callable[[FloatArray, Any], Hashable]]
 MOST_OUTCOMES = 100_000
 _CACHE_SIZE = 20_000
-
-
-class Forecaster(ABC):
-    """What every forecaster offers: a distribution over forecasts, one outcome at a time.
-
-    The verbs are those of river (``predict_one``, ``learn_one``). Parameters are read and set as in
-    scikit-learn (``get_params``, ``set_params``, ``sklearn.base.clone``).
-    """
-
-    n_outcomes: int | None
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters given to the constructor."""
-        names = inspect.signature(type(self).__init__).parameters
-        return {name: getattr(self, name) for name in names if name != "self"}
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters before the first forecast."""
-        known = self.get_params()
-        for name, value in params.items():
-            if name not in known:
-                raise UnknownNameError.among("parameter", name, known)
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
-        shown = (
-            f"{name}={value!r}"
-            for name, value in self.get_params().items()
-            if value is not defaults[name].default
-        )
-        return f"{type(self).__name__}({', '.join(shown)})"
-
-    def _fresh(
-        self, n_outcomes: int, horizon: int | None, random_state: RandomState, **options: Any
-    ) -> Self:
-        """Return a copy for a game; a horizon and a seed of its own are kept."""
-        params = self.get_params() | {"n_outcomes": n_outcomes} | options
-        for name, given in (("horizon", horizon), ("random_state", random_state)):
-            if name in params and params[name] is None:
-                params[name] = given
-        return type(self)(**params)
-
-    @abstractmethod
-    def started(
-        self, n_outcomes: int, events: Events, horizon: int | None, random_state: RandomState
-    ) -> Self:
-        """Return a fresh copy for a mechanism with the given events."""
-
-    @abstractmethod
-    def distribution(self, context: Any = None) -> tuple[FloatArray, FloatArray]:
-        """Return the points and weights from which the coming forecast is drawn."""
-
-    @abstractmethod
-    def predict_one(self, context: Any = None) -> FloatArray:
-        """Return the probabilities of the coming outcome; repeated calls return the same ones."""
-
-    @abstractmethod
-    def learn_one(self, y: int) -> Self:
-        """Learn the outcome that happened; draws a forecast first if none was asked for."""
-
-    def forecast_sequence(self, outcomes: ArrayLike, contexts: Any = None) -> FloatArray:
-        """Forecast and learn a whole sequence; return the forecasts, shape (rounds, outcomes)."""
-        if self.n_outcomes is None:
-            raise InvalidInputError("set n_outcomes to use the forecaster on its own")
-        y = check_states(outcomes, self.n_outcomes)
-        seen = check_contexts(contexts, y.size)
-        made = np.empty((y.size, self.n_outcomes))
-        for t, outcome in enumerate(y):
-            made[t] = self.predict_one(None if seen is None else seen[t])
-            self.learn_one(int(outcome))
-        return made
-
-
-@checked
-@dataclass(frozen=True)
-class ForecastCertificate(Report):
-    """What a run of :class:`UnbiasedForecaster` guarantees about itself.
-
-    Attributes
-    ----------
-    rounds:
-        Rounds played.
-    events:
-        Events visited.
-    start:
-        The potential before the first round, K.
-    potential:
-        The potential now.
-    gap_total:
-        The sum of the minimax gaps.
-    budget:
-        The bound ``K + sum of tolerances`` on the expected potential.
-    worst_gap:
-        Largest gap divided by its tolerance; at most 1 when every round was solved.
-    worst_ratio:
-        Largest |R| divided by its bound, over all events and outcomes.
-    evaluations:
-        Forecasts looked at per round, on average.
-    delta:
-        Error probability of the bounds.
-    """
-
-    rounds: int
-    events: int
-    start: float
-    potential: float
-    gap_total: float
-    budget: float
-    worst_gap: float
-    worst_ratio: float
-    evaluations: float
-    delta: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether every gap is within tolerance and every bias within its bound."""
-        return self.worst_gap <= 1.0 and self.worst_ratio <= 1.0
-
-    def summary(self) -> str:
-        """Return the certificate as text."""
-        return (
-            f"{self.rounds} rounds, {self.events} events visited, "
-            f"{self.evaluations:.2f} forecasts evaluated per round\n"
-            f"potential {self.potential:.4g}, expected at most {self.budget:.4g}\n"
-            f"largest gap / tolerance {self.worst_gap:.3g}, "
-            f"largest bias / bound {self.worst_ratio:.3g} (bounds hold with probability "
-            f"{1 - self.delta:g})"
-        )
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the numbers as one row."""
-        import pandas as pd
-
-        return pd.DataFrame([asdict(self)])
 
 
 @checked
@@ -204,9 +66,13 @@ class UnbiasedForecaster(Forecaster):
         Event families, functions ``(forecast, context) -> hashable``, or an :class:`Events`
         object. Default: every round, and the most likely outcome.
     base:
-        A forecast to stay close to: another :class:`Forecaster` (which learns alongside) or a
-        function of the context. Whenever its forecast is unbiased enough it is used as it is, so
-        a good model keeps its sharpness and gets the guarantee. Default: the forecast before.
+        A forecast to keep: another :class:`Forecaster` (which learns alongside, such as
+        :class:`RecentAverage`) or a function of the context. It is used as it is until it has used
+        up its budget of the potential, so a good model is kept bit for bit and gets the
+        guarantee. Default: none.
+    budget:
+        What the base may add to the potential, as a multiple of its start K; 1 costs at most a
+        logarithm of 2 in every bound.
     horizon:
         Number of rounds, if known. Without it the guarantee holds at every time and costs a
         logarithm of a logarithm more.
@@ -220,15 +86,19 @@ class UnbiasedForecaster(Forecaster):
         Limit of the minimax step; the gap actually reached is recorded.
     allocation:
         ``"lazy"`` stores visited events only, ``"dense"`` all of them (same numbers).
+    batch:
+        Most outcomes that become known together; default the size of the first batch, 1 without
+        batches.
     random_state:
         None, an int or a numpy Generator.
 
     Notes
     -----
     Guarantee (Proposition 7.A): with probability at least 1 - delta, for all events and outcomes,
-    ``|R| <= min_k (eta_k Q + L / eta_k)`` with ``L = ln((1 + tolerance) K G / delta)``, that is at
-    most ``max(4 L, 2.13 sqrt(Q L))``, where Q is at most the number of rounds the event was active
-    and ``K = 2 |outcomes| |events|``.
+    ``|R| <= min_k (eta_k Q + L / eta_k)`` with ``L = ln((1 + budget + tolerance) K G / delta)``
+    (no budget without a base), that is at most ``max(4 L, 2.13 sqrt(Q L))``, where Q is at most the
+    number of rounds the event was active and ``K = 2 |outcomes| |events|``. With batches of D
+    outcomes: at most ``max(4 D L, 2.13 sqrt(Q L))`` (Proposition 25.F).
 
     Examples
     --------
@@ -258,6 +128,8 @@ class UnbiasedForecaster(Forecaster):
         tolerance: float = 0.1,
         max_evaluations: int = 400,
         allocation: Literal["lazy", "dense"] = "lazy",
+        budget: float = 1.0,
+        batch: int | None = None,
         random_state: RandomState = None,
     ) -> None:
         self.n_outcomes = n_outcomes
@@ -268,6 +140,8 @@ class UnbiasedForecaster(Forecaster):
         self.tolerance = tolerance
         self.max_evaluations = max_evaluations
         self.allocation: Literal["lazy", "dense"] = allocation
+        self.budget = budget
+        self.batch = batch
         self.random_state = random_state
 
     def started(
@@ -278,7 +152,7 @@ class UnbiasedForecaster(Forecaster):
         fresh._prepare()
         return fresh
 
-    def _prepare(self) -> None:
+    def _prepare(self, batch: int = 1) -> None:
         if hasattr(self, "events_"):
             return
         if self.n_outcomes is None:
@@ -291,6 +165,8 @@ class UnbiasedForecaster(Forecaster):
         check_real(self.tolerance, "tolerance", low=0.0, open_low=True)
         check_positive_int(self.max_evaluations, "max_evaluations")
         check_choice(self.allocation, "allocation", ("lazy", "dense"))
+        check_real(self.budget, "budget", low=0.0)
+        self.batch_ = batch if self.batch is None else check_positive_int(self.batch, "batch")
         if self.horizon is not None:
             check_positive_int(self.horizon, "horizon")
         chosen = self.events if self.events is not None else (Always(), MostLikely())
@@ -300,19 +176,25 @@ class UnbiasedForecaster(Forecaster):
             self.events_.n_events,
             n_rates_for(self.horizon),
             dense=self.allocation == "dense",
+            batch=self.batch_,
         )
+        self.guard_ = None if self.base is None else Guard(self.potential_, float(self.budget))
         self.rounds_ = 0
+        self.outcomes_ = 0
         self.gaps_: list[float] = []
         self.evaluations_: list[int] = []
-        self.budget_ = self.potential_.start
+        self.budget_ = self.potential_.start * (1.0 + (self.budget if self.guard_ else 0.0))
         self.worst_gap_ = 0.0
         self._rng = generator(self.random_state)
         self._base: Forecaster | None = None
         if isinstance(self.base, Forecaster):
-            self._base = self.base.started(n, self.events_, self.horizon, self._rng)
+            source = self.base.batched(self.batch_)
+            self._base = source.started(n, self.events_, self.horizon, self._rng)
         self._seeds = np.full((1, n), 1.0 / n)
         self._support = np.empty((0, n))
         self._mixture: ForecastLottery | None = None
+        self._guarded = False
+        self._pending_batch: tuple[FloatArray, list[Any], float, int] | None = None
         self._drawn: FloatArray | None = None
         self._context: Any = None
         self._cache: dict[bytes, Sequence[int]] = {}
@@ -352,27 +234,38 @@ class UnbiasedForecaster(Forecaster):
         self._prepare()
         if self._mixture is None:
             self._context = context
-            assert self.n_outcomes is not None
-            self._mixture = solve_minimax(
-                self.gain,
-                int(self.n_outcomes),
-                self.tolerance_,
-                seeds=self._all_seeds(context),
-                near=self.base is not None,
-                method=self.inner,
-                max_evaluations=int(self.max_evaluations),
-            )
+            first = self._proposal(context)
+            self._guarded = False
+            if first is not None and self.guard_ is not None:
+                self._guarded = self.guard_.accepts([self._active(first)], first[None, :])
+            if self._guarded and first is not None:
+                self._mixture = ForecastLottery(first[None, :], np.ones(1), 0.0, 1)
+            else:
+                self._mixture = self._minimax(first, self.tolerance_)
         return self._mixture
 
-    def _all_seeds(self, context: Any) -> FloatArray:
+    def _minimax(self, first: FloatArray | None, tolerance: float) -> ForecastLottery:
+        """The random forecast that no outcome can exploit; near the base where there is one."""
+        seeds = self._seeds
+        if first is not None:
+            seeds = np.vstack([first, seeds[(seeds != first).any(axis=1)]])
+        return solve_minimax(
+            self.gain,
+            int(self.n_outcomes or 1),
+            tolerance,
+            seeds=seeds,
+            near=self.base is not None,
+            method=self.inner,
+            max_evaluations=int(self.max_evaluations),
+        )
+
+    def _proposal(self, context: Any) -> FloatArray | None:
+        """What the base would forecast."""
         if self._base is not None:
-            first = self._base.predict_one(context)
-        elif self.base is not None and not isinstance(self.base, Forecaster):
-            assert self.n_outcomes is not None
-            first = check_forecasts(self.base(context), int(self.n_outcomes))[0]
-        else:
-            return self._seeds
-        return np.vstack([first, self._seeds[(self._seeds != first).any(axis=1)]])
+            return self._base.predict_one(context)
+        if self.base is None or isinstance(self.base, Forecaster):
+            return None
+        return np.asarray(check_forecasts(self.base(context), int(self.n_outcomes or 1))[0])
 
     def distribution(self, context: Any = None) -> tuple[FloatArray, FloatArray]:
         """Return the points and weights from which the coming forecast is drawn."""
@@ -383,9 +276,7 @@ class UnbiasedForecaster(Forecaster):
         """Return the forecast of the coming round; repeated calls return the same one."""
         if self._pending() is None:
             mixture = self.mixture(context)
-            level = self._rng.random()
-            chosen = int(np.searchsorted(np.cumsum(mixture.weights), level, side="right"))
-            self._drawn = mixture.points[min(chosen, len(mixture.weights) - 1)].copy()
+            self._drawn = mixture.points[_chosen(mixture.weights, self._rng.random())].copy()
         assert self._drawn is not None
         return self._drawn.copy()
 
@@ -393,27 +284,107 @@ class UnbiasedForecaster(Forecaster):
         self._prepare()
         return self._drawn
 
-    def learn_one(self, y: int) -> UnbiasedForecaster:
+    def learn_one(self, y: int) -> Self:
         """Learn the outcome of the round; draws a forecast first if none was asked for."""
         self._prepare()
         outcome = check_int(y, "outcome", low=0, high=int(self.n_outcomes or 1) - 1)
         point = self.predict_one(self._context)
         mixture = self.mixture()
-        tolerance = self.tolerance_
         residual = point.copy()
         residual[outcome] -= 1.0
-        self.potential_.update(self._active(point), residual)
-        if self.potential_.overflow:
-            self._warn_overflow()
-        self.gaps_.append(mixture.gap)
+        self._book([(self._active(point), residual, 1)], mixture.gap)
+        self.outcomes_ += 1
         self.evaluations_.append(mixture.evaluations)
-        self.worst_gap_ = max(self.worst_gap_, mixture.gap / tolerance)
-        self.budget_ += max(mixture.gap, tolerance)
-        self.rounds_ += 1
         self._seeds = self._next_seeds(point, mixture.points)
         if self._base is not None:
             self._base.learn_one(outcome)
         self._drawn, self._mixture, self._context = None, None, None
+        return self
+
+    def _book(self, moves: list[tuple[Sequence[int], FloatArray, int]], gap: float) -> None:
+        """Close a round: the potential moves, and the base or the minimax step answers for it."""
+        tolerance, before = self.tolerance_, self.potential_.value() if self._guarded else 0.0
+        for events, residual, count in moves:
+            self.potential_.update(events, residual, count)
+        if self.potential_.overflow:
+            self._warn_overflow()
+        if self._guarded and self.guard_ is not None:
+            self.guard_.settle(self.potential_.value() - before)
+        else:
+            self.gaps_.append(gap)
+            self.worst_gap_ = max(self.worst_gap_, gap / tolerance)
+            self.budget_ += max(gap, tolerance)
+        self.rounds_ += 1
+
+    def predict_batch(self, contexts: Sequence[Any]) -> FloatArray:
+        """Return forecasts for outcomes that become known together, one row per context."""
+        batch = check_batch(contexts)
+        self._prepare(len(batch))
+        if len(batch) > self.batch_:
+            raise InvalidInputError(
+                f"a batch of {len(batch)} after batches of at most {self.batch_}: set batch="
+                f"{len(batch)} before the first forecast"
+            )
+        if self._pending_batch is not None:
+            return self._pending_batch[0].copy()
+        if len(batch) == 1:
+            made = self.predict_one(batch[0])[None, :]
+            self._pending_batch = (made, batch, 0.0, 0)
+            return made.copy()
+        wanted = [self._proposal(context) for context in batch]
+        self._guarded, gap, evaluations = False, 0.0, 1
+        if self.guard_ is not None:
+            points = np.stack([w for w in wanted if w is not None])
+            active = []
+            for self._context, point in zip(batch, points):
+                active.append(tuple(self._active(point)))
+            self._guarded = self.guard_.accepts(active, points)
+        if not self._guarded:
+            points, gap, evaluations = self._batch_minimax(batch, wanted)
+        self._pending_batch = (points, batch, gap, evaluations)
+        return points.copy()
+
+    def _batch_minimax(
+        self, batch: list[Any], wanted: list[FloatArray | None]
+    ) -> tuple[FloatArray, float, int]:
+        """One lottery per context against the same weights; one for all where contexts are not
+        used. The residuals add up, so the gaps do, too."""
+        share, drawn, gap, evaluations = self.tolerance_ / len(batch), [], 0.0, 0
+        lottery: ForecastLottery | None = None
+        for self._context, first in zip(batch, wanted):
+            if lottery is None or not self.events_.context_free:
+                lottery = self._minimax(first, share)
+                evaluations += lottery.evaluations
+            gap += lottery.gap
+            drawn.append(lottery.points[_chosen(lottery.weights, self._rng.random())])
+        assert lottery is not None
+        self._seeds = self._next_seeds(drawn[-1], lottery.points)
+        return np.stack(drawn), gap, evaluations
+
+    def learn_batch(self, outcomes: ArrayLike) -> Self:
+        """Learn the outcomes of the last batch: one round, residuals summed per event."""
+        pending = getattr(self, "_pending_batch", None)
+        y = batch_outcomes(outcomes, None if pending is None else pending[1], self.n_outcomes)
+        assert pending is not None
+        points, batch, gap, evaluations = pending
+        self._pending_batch = None
+        if len(batch) == 1:
+            return self.learn_one(int(y[0]))
+        sums: dict[int, FloatArray] = {}
+        counts: dict[int, int] = {}
+        for self._context, point, outcome in zip(batch, points, y.tolist()):
+            residual = point.copy()
+            residual[outcome] -= 1.0
+            for event in self._active(point):
+                sums[event] = sums.get(event, 0.0) + residual
+                counts[event] = counts.get(event, 0) + 1
+        self._book([([event], sums[event], counts[event]) for event in sums], gap)
+        self.outcomes_ += len(batch)
+        self.evaluations_.append(evaluations)
+        if self._base is not None:
+            self._base.predict_batch(batch)
+            self._base.learn_batch(y)
+        self._context = None
         return self
 
     def _next_seeds(self, point: FloatArray, support: FloatArray) -> FloatArray:
@@ -447,7 +418,7 @@ class UnbiasedForecaster(Forecaster):
             raise ProtocolError("there is nothing to report yet: call predict_one and learn_one")
         potential, rows = self.potential_, self.potential_.size
         seen = potential.n[:rows] > 0
-        bounds = potential.bound(self.budget_, delta).sum(axis=1) / self.rounds_
+        bounds = potential.bound(self.budget_, delta).sum(axis=1) / self.outcomes_
         frame = pd.DataFrame(
             {
                 "family": [
@@ -455,7 +426,7 @@ class UnbiasedForecaster(Forecaster):
                 ],
                 "event": [self.events_.label(event) for event in np.array(potential.events)[seen]],
                 "n": potential.n[:rows][seen].astype(int),
-                "alpha": np.abs(potential.R[:rows][seen]).sum(axis=1) / self.rounds_,
+                "alpha": np.abs(potential.R[:rows][seen]).sum(axis=1) / self.outcomes_,
                 "bound": bounds[seen],
             }
         )
@@ -478,4 +449,13 @@ class UnbiasedForecaster(Forecaster):
             worst_ratio=float(ratio.max(initial=0.0)),
             evaluations=float(np.mean(self.evaluations_)) if self.evaluations_ else 0.0,
             delta=delta,
+            account=0.0 if self.guard_ is None else self.guard_.account / potential.start,
+            allowed=0.0 if self.guard_ is None else float(self.budget),
+            kept=0.0 if self.guard_ is None else self.guard_.kept / max(self.rounds_, 1),
         )
+
+
+def _chosen(weights: FloatArray, level: float) -> int:
+    """Index of a lottery's draw."""
+    drawn = int(np.searchsorted(np.cumsum(weights), level, side="right"))
+    return min(drawn, len(weights) - 1)

@@ -12,7 +12,6 @@ from counterplay.principal.agents import (
     SecretInfoAgent,
     SpitefulAgent,
 )
-from counterplay.principal.audit import AuditReport
 from counterplay.principal.baselines import (
     ClassifierForecaster,
     ConstantForecaster,
@@ -21,9 +20,12 @@ from counterplay.principal.baselines import (
     NetCalibratedForecaster,
 )
 from counterplay.principal.behaviour import Behaviour, Stage, behaviour, conditional_bias
+from counterplay.principal.behaviour_report import BehaviourReport, Replicated
+from counterplay.principal.betting import betting_limits, running_mean_limits
 from counterplay.principal.blum_mansour import BlumMansour
 from counterplay.principal.comparison import BiasComparison
 from counterplay.principal.contract_lp import optimal_payments
+from counterplay.principal.decision_audit import DecisionReport, Proposal
 from counterplay.principal.design import Design
 from counterplay.principal.events import (
     Always,
@@ -36,8 +38,9 @@ from counterplay.principal.events import (
     NetPoint,
 )
 from counterplay.principal.finite_oracle import FiniteStableOracle, NoStablePolicy
-from counterplay.principal.forecaster import ForecastCertificate, Forecaster
+from counterplay.principal.forecasts import ForecastCertificate, Forecaster
 from counterplay.principal.games import FiniteGame, PrincipalAgentGame
+from counterplay.principal.insured import InsuredRun, insured
 from counterplay.principal.linear_contracts import contract_grid, tie_points
 from counterplay.principal.mechanisms import (
     BestResponseMechanism,
@@ -56,6 +59,10 @@ from counterplay.principal.obedience import (
     largest_margin,
     obedience_lp,
 )
+from counterplay.principal.offer_fit import NextOffer, OfferFit
+from counterplay.principal.offer_markets import OfferMarket, Seller, random_offer_market
+from counterplay.principal.offer_planner import PlanReport
+from counterplay.principal.offer_terms import Terms
 from counterplay.principal.persuasion import PersuasionGeometry, Scheme
 from counterplay.principal.persuasion_oracle import (
     KGRule,
@@ -63,6 +70,7 @@ from counterplay.principal.persuasion_oracle import (
     benchmark_schemes,
 )
 from counterplay.principal.repeated_contract import gap_adversary
+from counterplay.principal.response_band import ResponseBand, response_band
 from counterplay.principal.responses import (
     OracleSpec,
     best_response,
@@ -74,14 +82,16 @@ from counterplay.principal.responses import (
     optimistic_response,
     principal_best_response,
 )
+from counterplay.principal.revealed_costs import cost_ranges, smallest_regret
 from counterplay.principal.rules import BestResponseRule, OptimisticRule, PolicyRule
 from counterplay.principal.transcript import ContractTranscript
+from counterplay.principal.worst_regret import worst_regrets
 
 __all__ = [
     "Agent",
     "Always",
-    "AuditReport",
     "Behaviour",
+    "BehaviourReport",
     "BestResponseMechanism",
     "BestResponseRule",
     "BiasComparison",
@@ -93,6 +103,7 @@ __all__ = [
     "ConstantMechanism",
     "Context",
     "ContractTranscript",
+    "DecisionReport",
     "Design",
     "EWMAForecaster",
     "EmpiricalMeanForecaster",
@@ -106,36 +117,49 @@ __all__ = [
     "ForecastLottery",
     "ForecastMechanism",
     "Forecaster",
+    "InsuredRun",
     "KGRule",
     "Mechanism",
     "MostLikely",
     "NatureView",
     "NetCalibratedForecaster",
     "NetPoint",
+    "NextOffer",
     "NoStablePolicy",
     "ObedienceOracle",
     "ObedienceSolution",
     "Offer",
+    "OfferFit",
+    "OfferMarket",
     "OptimisticRule",
     "OracleSpec",
     "PersuasionGeometry",
+    "PlanReport",
     "PolicyRule",
     "PrincipalAgentGame",
+    "Proposal",
+    "Replicated",
+    "ResponseBand",
     "Scheme",
     "ScriptedMechanism",
     "SecretInfoAgent",
+    "Seller",
     "SpitefulAgent",
     "StabilizedPersuasion",
     "Stage",
+    "Terms",
     "behaviour",
     "benchmark_schemes",
     "best_response",
     "best_responses",
+    "betting_limits",
     "conditional_bias",
     "contract_grid",
+    "cost_ranges",
     "disclosure_library",
     "eps_ball",
     "gap_adversary",
+    "insured",
     "is_stable",
     "largest_margin",
     "obedience_lp",
@@ -144,6 +168,11 @@ __all__ = [
     "optimistic_pair",
     "optimistic_response",
     "principal_best_response",
+    "random_offer_market",
+    "response_band",
+    "running_mean_limits",
+    "smallest_regret",
     "solve_minimax",
     "tie_points",
+    "worst_regrets",
 ]

@@ -22,7 +22,8 @@ from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import FloatArray, IntArray, check_int
 from counterplay.errors import InvalidInputError
 from counterplay.principal.events import Events
-from counterplay.principal.forecaster import Forecaster, UnbiasedForecaster
+from counterplay.principal.forecaster import UnbiasedForecaster
+from counterplay.principal.forecasts import Forecaster
 from counterplay.principal.games import PrincipalAgentGame
 from counterplay.principal.responses import OracleSpec, best_response
 from counterplay.principal.rules import BestResponseRule, DecisionEvents, PolicyRule

@@ -277,9 +277,13 @@ def positive_margin(game: DisclosureGame) -> float:
     """Return :func:`largest_margin`; raise if two strategies tie for the best in some state."""
     most = largest_margin(game)
     if most <= 0.0:
+        top = np.sort(game.u, axis=0)[-2:]
+        y = int(np.argmin(top[1] - top[0]))
+        one, two = np.sort(np.argsort(-game.u[:, y], kind="stable")[:2])
+        names = " and ".join(repr(game.strategy_label(int(s))) for s in (one, two))
         raise InfeasibleError(
-            "in some state two strategies are equally good for the Agent, so no disclosure has an "
-            "obedience margin in all forecasts; remove one of them"
+            f"strategies {names} are equally good for the Agent in state {y}: change one utility "
+            "or merge them"
         )
     return most
 

@@ -34,13 +34,21 @@ class Potential:
         Number G of learning rates.
     dense:
         Allocate all rows at the start (only for known ``n_events``).
+    batch:
+        Most outcomes that become known together; the learning rates are divided by it.
     """
 
     def __init__(
-        self, n_outcomes: int, n_events: int | None, n_rates: int, *, dense: bool = False
+        self,
+        n_outcomes: int,
+        n_events: int | None,
+        n_rates: int,
+        *,
+        dense: bool = False,
+        batch: int = 1,
     ) -> None:
         self.n_outcomes = n_outcomes
-        self.rates = np.power(0.5, np.arange(1, n_rates + 1), dtype=np.float64)
+        self.rates = np.power(0.5, np.arange(1, n_rates + 1), dtype=np.float64) / batch
         self.uniform = n_events is not None
         self.total_weight = float(n_events) if n_events is not None else 1.0
         self.start = 2.0 * n_outcomes * self.total_weight
@@ -90,8 +98,8 @@ class Potential:
         g: FloatArray = _sum_rows(self.W, rows)
         return g
 
-    def update(self, events: Sequence[int], residual: FloatArray) -> None:
-        """Add the residual (forecast minus outcome) to the active events."""
+    def update(self, events: Sequence[int], residual: FloatArray, count: int = 1) -> None:
+        """Add the residual (forecasts minus outcomes, of ``count`` rows) to the active events."""
         rows = [
             self._row[event] if event in self._row else self._new_row(event) for event in events
         ]
@@ -105,7 +113,30 @@ class Potential:
             self.phi,
             self.weight,
             self.rates,
+            float(count),
         )
+
+    def changes(self, events: Sequence[int], sums: FloatArray, rows: int) -> FloatArray:
+        """Change of the potential per event, outcome and number of times it happens.
+
+        ``sums[e]`` is the sum of the forecasts of ``rows`` rounds; entry ``[e, j, c]`` is what
+        outcome j adds to event e if it happens c times. Events not visited yet get the rows they
+        would get.
+        """
+        R, Q = np.zeros((2, len(events), self.n_outcomes))
+        weight, before = np.empty(len(events)), np.empty((len(events), self.n_outcomes))
+        place = self.size
+        for e, event in enumerate(events):
+            row = self._row.get(event)
+            if row is None:
+                weight[e] = 1.0 if self.uniform else 1.0 / ((place + 1) * (place + 2))
+                before[e] = 2.0 * weight[e]
+                place += 1
+            else:
+                R[e], Q[e], weight[e] = self.R[row], self.Q[row], self.weight[row]
+                before[e] = self.phi[row]
+        after: FloatArray = _hypothetical(R, Q, weight, self.rates, sums, rows)
+        return np.asarray(after - before[:, :, None])
 
     @property
     def size(self) -> int:
@@ -145,6 +176,34 @@ def _sum_rows(W: FloatArray, rows: IntArray) -> FloatArray:
 
 
 @njit(cache=True)
+def _hypothetical(
+    R: FloatArray,
+    Q: FloatArray,
+    weight: FloatArray,
+    rates: FloatArray,
+    sums: FloatArray,
+    most: int,
+) -> FloatArray:
+    """The potential of (event, outcome) if the outcome happens 0, 1, ..., ``most`` times."""
+    found = np.empty((R.shape[0], R.shape[1], most + 1))
+    for e in range(R.shape[0]):
+        scale = weight[e] / rates.shape[0]
+        for j in range(R.shape[1]):
+            for c in range(most + 1):
+                # the summed residual of the round moves R once and Q by its square
+                residual = sums[e, j] - c
+                r = R[e, j] + residual
+                q = Q[e, j] + residual * residual
+                size = 0.0
+                for eta in rates:
+                    damping = eta * eta * q
+                    size += math.exp(min(eta * r - damping, _LARGEST_EXPONENT))
+                    size += math.exp(min(-eta * r - damping, _LARGEST_EXPONENT))
+                found[e, j, c] = scale * size
+    return found
+
+
+@njit(cache=True)
 def _update(
     rows: IntArray,
     residual: FloatArray,
@@ -155,6 +214,7 @@ def _update(
     phi: FloatArray,
     weight: FloatArray,
     rates: FloatArray,
+    count: float,
 ) -> bool:
     """Add a residual to the rows, then recompute their weights W and their share of Phi.
 
@@ -162,7 +222,7 @@ def _update(
     """
     overflow = False
     for row in rows:
-        n[row] += 1.0
+        n[row] += count
         scale = weight[row] / rates.shape[0]
         for j in range(residual.shape[0]):
             R[row, j] += residual[j]

@@ -1,9 +1,12 @@
 """Studies of contracts and persuasion against a learning Agent."""
 
 from counterplay.studies.principal.calibration import CALIBRATION
+from counterplay.studies.principal.offers import OFFERS
+from counterplay.studies.principal.offers_real import OFFERS_REAL
 from counterplay.studies.principal.oracle_repair import ORACLE_REPAIR
 from counterplay.studies.principal.real_stream import REAL_STREAM
 from counterplay.studies.principal.regret import REGRET
+from counterplay.studies.principal.safety_net import SAFETY_NET
 from counterplay.studies.principal.secret_information import SECRET_INFORMATION
 from counterplay.studies.principal.stability import STABILITY
 from counterplay.studies.study import Area
@@ -21,5 +24,15 @@ AREA = Area(
         "against every fixed policy, counting the Agent's reaction to it, then vanishes; unless he "
         "has secret information, which no mechanism survives but a test detects."
     ),
-    studies=(REGRET, ORACLE_REPAIR, CALIBRATION, SECRET_INFORMATION, STABILITY, REAL_STREAM),
+    studies=(
+        OFFERS,
+        OFFERS_REAL,
+        SAFETY_NET,
+        REGRET,
+        ORACLE_REPAIR,
+        CALIBRATION,
+        SECRET_INFORMATION,
+        STABILITY,
+        REAL_STREAM,
+    ),
 )

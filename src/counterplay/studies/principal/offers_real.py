@@ -1,0 +1,212 @@
+"""Offers on real rows: groceries, train fares, electricity tariffs, a bank's channels.
+
+Logs are resampled from real rows; the truth is the isotonic mean of all rows at the price levels
+(it lives at the levels only). Quick: a table bundled with scikit-learn stands in.
+Source: docs/theory/25-offers.md, "Measured".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterplay.core.figures import PALETTE, panels
+from counterplay.principal import fit_game
+from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_least, at_most
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+PRODUCTS = 26
+LEVELS = (3, 6)
+LEAST_DAYS = 12
+FARES = 8
+
+
+def grid(scale: Scale) -> Sequence[Params]:
+    """Data x rows of a log x chunks of resamples."""
+    if scale == "quick":
+        return [{"data": "diagnoses", "item": 0, "rows": 150, "chunk": 0}]
+    cells: list[dict[str, Any]] = []
+    for data in ("groceries", "groceries capped"):
+        cells += [{"data": data, "item": i, "rows": 100, "chunk": 0} for i in range(PRODUCTS)]
+    for rows in (150, 400, 1500):
+        cells += [{"data": "fares", "item": 0, "rows": rows, "chunk": c} for c in range(4)]
+    return cells
+
+
+@cache
+def groceries() -> pd.DataFrame:
+    """Daily price level and units of the products with three to six price levels."""
+    import pandas as pd
+
+    from counterplay import datasets
+
+    raw: Any = datasets.fetch("ta_feng").frame
+    raw = raw[(raw["AMOUNT"] > 0) & (raw["SALES_PRICE"] > 0)]
+    raw = raw.assign(price=raw["SALES_PRICE"] / raw["AMOUNT"])
+    keys = ["PRODUCT_ID", "TRANSACTION_DT"]
+    daily = raw.groupby(keys).agg(price=("price", "median"), units=("AMOUNT", "sum")).reset_index()
+    daily["price"] = daily["price"].round()
+    count = daily.groupby(["PRODUCT_ID", "price"])["units"].transform("size")
+    daily = daily[count >= LEAST_DAYS]
+    levels = daily.groupby("PRODUCT_ID")["price"].nunique()
+    days = daily.groupby("PRODUCT_ID").size()
+    known = levels[(levels >= LEVELS[0]) & (levels <= LEVELS[1])].index
+    busiest = days[known].sort_values(ascending=False, kind="stable").index[:PRODUCTS]
+    part = daily[daily["PRODUCT_ID"].isin(busiest)]
+    order = {product: i for i, product in enumerate(busiest)}
+    return pd.DataFrame(
+        {
+            "item": part["PRODUCT_ID"].map(order).to_numpy(),
+            "offer": part["price"].to_numpy(dtype=float),
+            "outcome": part["units"].to_numpy(dtype=float),
+        }
+    )
+
+
+@cache
+def fares() -> pd.DataFrame:
+    """Fare relative to the train at eight levels, and whether the new train was chosen."""
+    import pandas as pd
+
+    from counterplay import datasets
+
+    raw: Any = datasets.fetch("swissmetro").frame
+    raw = raw[(raw["CHOICE"] > 0) & (raw["GA"] == 0) & (raw["TRAIN_CO"] > 0)]
+    ratio = (raw["SM_CO"] / raw["TRAIN_CO"]).to_numpy()
+    level = pd.qcut(ratio, FARES, labels=False, duplicates="drop")
+    middle = pd.Series(ratio).groupby(level).median().round(3)
+    chosen = (raw["CHOICE"] == 2).to_numpy(dtype=float)
+    return pd.DataFrame({"item": 0, "offer": middle[level].to_numpy(), "outcome": chosen})
+
+
+def diagnoses() -> pd.DataFrame:
+    """A stand-in: four levels of a measurement as prices, a benign finding as the sale."""
+    import pandas as pd
+
+    from counterplay import datasets
+
+    data = datasets.load("breast_cancer")
+    size = pd.qcut(np.asarray(data.X)[:, 0], 4, labels=False)
+    return pd.DataFrame(
+        {"item": 0, "offer": 1.0 + size, "outcome": np.asarray(data.y, dtype=float)}
+    )
+
+
+def real_rows(data: str, item: int) -> pd.DataFrame:
+    """All rows of one item."""
+    name = data.split()[0]
+    sources: dict[str, Any] = {"groceries": groceries, "fares": fares, "diagnoses": diagnoses}
+    frame = sources[name]()
+    rows = frame[frame["item"] == item]
+    if data.endswith("capped"):
+        rows = rows.assign(outcome=rows["outcome"].clip(upper=rows["outcome"].quantile(0.98)))
+    return rows
+
+
+def truth(rows: pd.DataFrame) -> tuple[Any, Any]:
+    """Levels of the price and the isotonic mean outcome at each; it never rises with the price."""
+    from sklearn.isotonic import isotonic_regression
+
+    found = rows.groupby("offer")["outcome"].agg(["mean", "size"])
+    f = isotonic_regression(found["mean"], sample_weight=found["size"], increasing=False)
+    return found.index.to_numpy(dtype=float), f
+
+
+def cell(params: Params, seed: int) -> Record:
+    """Coverage, regrets and kept promises over 25 resampled logs, and the test on all rows."""
+    data, item, n = str(params["data"]), int(str(params["item"])), int(str(params["rows"]))
+    rows = real_rows(data, item)
+    levels, f = truth(rows)
+    value = dict(zip(levels.tolist(), (levels * f).tolist()))
+    best, found = max(value.values()), []
+    for i in range(25 if data != "diagnoses" else 5):
+        rng = np.random.default_rng([seed, i])
+        # draws keep the mean at each level at the truth: residuals of the level, moved to it
+        own = rows.iloc[rng.integers(0, len(rows), n)]
+        outcome = _moved(own, rows, levels, f, rng)
+        fit = fit_game({"offer": own["offer"].to_numpy(), "outcome": outcome}, terms="price")
+        tried = np.unique(own["offer"].to_numpy(dtype=float))
+        band = fit.response(tried.tolist())
+        at = np.array([f[int(np.searchsorted(levels, x))] for x in tried])
+        means = [x * outcome[own["offer"].to_numpy() == x].mean() for x in tried]
+        safe = fit.next_offer("safe")
+        found.append(
+            {
+                "covered": float(
+                    ((band["lower"] <= at + 1e-9) & (at <= band["upper"] + 1e-9)).all()
+                ),
+                "ab": 1 - value[float(tried[int(np.argmax(means))])] / best,
+                "winner": 1 - value[float(fit.next_offer().offer)] / best,
+                "safe": 1 - value[float(safe.offer)] / best,
+                "kept": float(safe.promise <= value[float(safe.offer)] + 1e-9),
+            }
+        )
+    record = {name: float(np.mean([row[name] for row in found])) for name in found[0]}
+    whole = fit_game(
+        {"offer": rows["offer"].to_numpy(), "outcome": rows["outcome"].to_numpy()}, terms="price"
+    )
+    return {**record, "rejected": float(not whole.monotone), "levels": len(levels)}
+
+
+def _moved(own: Any, rows: Any, levels: Any, f: Any, rng: Any) -> Any:
+    """Outcomes whose mean at each level is the truth: rescaled, or drawn anew if binary."""
+    at = np.searchsorted(levels, own["offer"].to_numpy(dtype=float))
+    if set(np.unique(rows["outcome"])) <= {0.0, 1.0}:
+        return (rng.random(at.size) < f[at]).astype(float)
+    mean = rows.groupby("offer")["outcome"].mean().to_numpy()
+    return own["outcome"].to_numpy() * (f / mean)[at]
+
+
+def verdicts(frame: pd.DataFrame) -> Sequence[Verdict]:
+    """Coverage and promises on real rows; the winner is not worse than the A/B winner."""
+    quick = len(frame) < 5
+    mean = frame.groupby(["data", "rows"]).mean(numeric_only=True)
+    return [
+        at_least("25.05", "Bands cover real responses.", mean["covered"].min(), 0.92 - 0.3 * quick,
+                 what="lowest coverage"),
+        at_least("25.10", "Promises are kept on real rows.", mean["kept"].min(),
+                 0.95 - 0.3 * quick),
+        at_most("25.09", "The isotonic winner is not worse than the A/B winner.",
+                (mean["winner"] - mean["ab"]).max(), 0.01 + 0.1 * quick,
+                what="largest difference of regrets"),
+    ]  # fmt: skip
+
+
+def regret_figure(frame: pd.DataFrame) -> Figure:
+    """Regret of the price chosen from a log of real rows, as a share of the best value: the A/B
+    winner, the isotonic winner and the safe offer."""
+    figure, (axis,) = panels(1, height=3.4)
+    mean = frame.groupby(["data", "rows"], sort=False).mean(numeric_only=True)
+    at = np.arange(len(mean))
+    for i, (column, label) in enumerate(
+        {"ab": "A/B winner", "winner": "isotonic", "safe": "safe"}.items()
+    ):
+        axis.bar(at + (i - 1) * 0.27, mean[column], 0.27, color=PALETTE[i], label=label)
+    axis.set_xticks(at, [f"{data}\n{rows} rows" for data, rows in mean.index], fontsize=8)
+    axis.set_ylabel("regret, share of the best value")
+    axis.legend()
+    return figure
+
+
+OFFERS_REAL = Study(
+    name="offers-real",
+    title="The next price from real rows",
+    question=(
+        "On groceries and train fares, how often do bands and promises hold and which rule loses "
+        "least? Logs are resampled from real rows whose mean at each price is the truth."
+    ),
+    claims=("25.05", "25.09", "25.10"),
+    grid=grid,
+    cell=cell,
+    verdicts=verdicts,
+    figures={"regret": regret_figure},
+    data=("ta_feng", "swissmetro"),
+    full_needs="the Ta Feng and Swissmetro data",
+)
