@@ -294,7 +294,7 @@ def test_g11_help_explains_commands(capsys: pytest.CaptureFixture[str]):
     assert cli.run(["help", "run"]) == 0
     assert "counterplay run --all --check" in " ".join(capsys.readouterr().out.split())
     assert cli.run(["help"]) == 0
-    assert "Explain a command" in capsys.readouterr().out
+    assert "Explain one command" in capsys.readouterr().out
     assert cli.run(["help", "rnu"]) == 2
     assert "did you mean 'run'?" in one_sentence(capsys)
 

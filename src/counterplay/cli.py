@@ -33,7 +33,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "elicit": ("counterplay.commands.elicit", "Learn a person's preferences by asking."),
     "verify": ("counterplay.commands.verify", "Recompute what a session promised."),
     "studio": ("counterplay.commands.studio", "Open the library in the browser."),
-    "help": ("counterplay.commands.help", "Explain a command."),
 }
 """Command name to (module with a Typer ``app``, help line). A module that is not there is left out,
 so a command is added by adding its module."""
@@ -126,6 +125,8 @@ def run(arguments: list[str]) -> int:
 
     An error of the library may carry an ``exit_code``; any other is a mistake of the user.
     """
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:2], "--help"]
     try:
         code = get_command(app).main(
             arguments or ["--help"], prog_name="counterplay", standalone_mode=False

@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 
     from counterplay.labeling import Campaign
 
-app = typer.Typer(add_completion=False, no_args_is_help=True,
-                  help="Run a labelling campaign of several parties.")  # fmt: skip
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Run a labelling campaign of several parties.",
+    epilog="Examples: counterplay campaign init pool.csv --owner site --classes yes,no -o camp.jsonl; "
+    "counterplay campaign next camp.jsonl -n 20; counterplay campaign status camp.jsonl",
+)
 
 Log = Annotated[Path, typer.Argument(metavar="LOG", help="The campaign's log, such as camp.jsonl.")]
 MaxError = Annotated[float, typer.Option(help="Share of wrong labels that is tolerated.")]
