@@ -21,8 +21,8 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     help="Run a labelling campaign of several parties.",
-    epilog="Examples: counterplay campaign init pool.csv --owner site --classes yes,no -o camp.jsonl; "
-    "counterplay campaign next camp.jsonl -n 20; counterplay campaign status camp.jsonl",
+    epilog="Examples: counterplay campaign init items.csv --owner site --classes yes,no -o c.jsonl; "
+    "counterplay campaign next c.jsonl -n 20; counterplay campaign status c.jsonl",
 )
 
 Log = Annotated[Path, typer.Argument(metavar="LOG", help="The campaign's log, such as camp.jsonl.")]
