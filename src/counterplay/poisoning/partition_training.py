@@ -194,7 +194,8 @@ class PartitionTraining(VotingClassifier):
         return len(todo)
 
     def _workers(self) -> Workers:
-        return Workers(self.n_jobs, self.backend, self.block_timeout, self.progress)
+        limit = None if self.block_timeout is None else float(self.block_timeout)
+        return Workers(self.n_jobs, self.backend, limit, self.progress)
 
     def _block_seeds(self, blocks: Sequence[int]) -> list[int]:
         seed = seed_of(self)
