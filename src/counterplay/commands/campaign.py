@@ -21,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     help="Run a labelling campaign of several parties.",
-    epilog="Examples: counterplay campaign init items.csv --owner site --classes yes,no -o c.jsonl; "
+    epilog="Examples: counterplay campaign init pool.csv --owner site --classes yes,no -o c.jsonl; "
     "counterplay campaign next c.jsonl -n 20; counterplay campaign status c.jsonl",
 )
 
