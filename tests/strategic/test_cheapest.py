@@ -29,8 +29,9 @@ from sklearn.preprocessing import (
 )
 
 from counterplay.errors import AssumptionWarning, InvalidInputError
+from counterplay.strategic.changes import Change, Switch
 from counterplay.strategic.cheapest import MovePlan, cheapest_moves
-from counterplay.strategic.moves import Change, Moves, Switch
+from counterplay.strategic.moves import Moves
 from strategic.moves_oracle import brute_force, steps
 
 COMBINES = ["sum", "euclid", "max"]

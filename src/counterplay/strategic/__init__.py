@@ -17,6 +17,7 @@ from counterplay.core.play import play
 from counterplay.strategic import bounds, instances, lab
 from counterplay.strategic.agents import Agents
 from counterplay.strategic.applicants import Applicants, ApplicantStream
+from counterplay.strategic.changes import Change, Switch
 from counterplay.strategic.cheapest import cheapest_moves
 from counterplay.strategic.estimator_class import EstimatorClass
 from counterplay.strategic.gaming import gaming_report
@@ -27,7 +28,7 @@ from counterplay.strategic.graphs.strategic_erm import StrategicERM
 from counterplay.strategic.halving import StrategicHalving
 from counterplay.strategic.linear_class import LinearClass
 from counterplay.strategic.linear_classifier import StrategicLinearClassifier
-from counterplay.strategic.moves import Change, Moves, Switch
+from counterplay.strategic.moves import Moves
 from counterplay.strategic.mwmr import MWMR
 from counterplay.strategic.rethreshold import fit_threshold, rethreshold
 from counterplay.strategic.value_of_information import value_of_information

@@ -21,7 +21,7 @@ from scipy.special import expit
 
 from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.errors import InvalidInputError
-from counterplay.strategic.moves import native
+from counterplay.strategic.columns import native
 from counterplay.tables import FittedModel, Table
 from counterplay.tables.cells import shown
 
@@ -48,6 +48,7 @@ CHANCES = {  # their score is the chance of the second class
     "RandomForestClassifier",
     "ExtraTreesClassifier",
 }
+SINGLE = {"XGBClassifier", "XGBRFClassifier"}  # they compute in 32 bits
 LINEAR = {
     "LogisticRegression",
     "LogisticRegressionCV",
@@ -276,6 +277,8 @@ def _opened(
             return np.asarray(layers[0](final, scores), dtype=np.float64)
         if type(final).__name__ in CHANCES:
             return scores
+        if type(final).__name__ in SINGLE:
+            return _single_chance(scores)
         return np.asarray(expit(scores), dtype=np.float64)
 
     def plain(scores: FloatArray) -> BoolArray:
@@ -286,11 +289,22 @@ def _opened(
     return OpenModel(steps, final, accept, wanted == 1, chance)
 
 
+def _single_chance(scores: FloatArray) -> FloatArray:
+    """Return the logistic function as a model computes it that works in 32 bits."""
+    small = np.asarray(scores, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        chance = np.float32(1) / (np.float32(1) + np.exp(-small))
+    return np.asarray(chance, dtype=np.float64)
+
+
 def _second(final: Any, scores: FloatArray) -> BoolArray:
     """Return which scores a bare classifier gives its second class."""
-    if type(final).__name__ == "GradientBoostingClassifier":
+    name = type(final).__name__
+    if name == "GradientBoostingClassifier":
         return scores >= 0
-    return scores > (0.5 if type(final).__name__ in CHANCES else 0.0)
+    if name in SINGLE:
+        return _single_chance(scores) > 0.5
+    return scores > (0.5 if name in CHANCES else 0.0)
 
 
 def _threshold_layer(model: Any, wanted: int) -> Callable[[Any], Accept]:
