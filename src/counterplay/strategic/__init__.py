@@ -1,7 +1,8 @@
 """Agents who game a classifier: what it costs you, and what to deploy instead.
 
 A lender, school or platform publishes a yes/no rule; every applicant may move to get a yes. For a
-model you have, say what people can change (:class:`Moves` of :class:`Change` and :class:`Switch`);
+model you have, say what people can change (:class:`Moves` of :class:`Change` and :class:`Switch`,
+tied by :class:`Derived`, :class:`NotAbove` and :class:`OneHot`);
 :func:`cheapest_moves` says what acceptance costs each of them, :func:`gaming_report` how much
 accuracy is lost when they game it, and
 :func:`rethreshold`, :func:`fit_threshold` and :class:`StrategicLinearClassifier` what to deploy
@@ -28,6 +29,7 @@ from counterplay.strategic.graphs.strategic_erm import StrategicERM
 from counterplay.strategic.halving import StrategicHalving
 from counterplay.strategic.linear_class import LinearClass
 from counterplay.strategic.linear_classifier import StrategicLinearClassifier
+from counterplay.strategic.links import Derived, NotAbove, OneHot
 from counterplay.strategic.moves import Moves
 from counterplay.strategic.mwmr import MWMR
 from counterplay.strategic.rethreshold import fit_threshold, rethreshold
@@ -40,11 +42,14 @@ __all__ = [
     "ApplicantStream",
     "Applicants",
     "Change",
+    "Derived",
     "EstimatorClass",
     "GraphApplicants",
     "LinearClass",
     "ManipulationGraph",
     "Moves",
+    "NotAbove",
+    "OneHot",
     "StrategicERM",
     "StrategicHalving",
     "StrategicLinearClassifier",

@@ -19,7 +19,7 @@ from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.asking import replaced
 from counterplay.strategic.columns import as_floats
-from counterplay.strategic.fold import Asked, OpenModel
+from counterplay.strategic.fold import Asked, OpenModel, float_at, float_order
 from counterplay.strategic.move_blocks import CategoryBlock, NumberBlock
 from counterplay.strategic.tree_readers.tree import Reading, Tree, goes_left
 from counterplay.tables.cells import is_missing
@@ -200,22 +200,21 @@ def _bisect(
 ) -> FloatArray:
     """Return the least raw float beyond each threshold of an encoded column."""
     reach = 4 * (abs(points[0]) + abs(points[-1]) + 1.0)
-    low = np.full(thresholds.size, -reach)
-    high = np.full(thresholds.size, reach)
+    low = float_order(np.full(thresholds.size, -reach))
+    high = float_order(np.full(thresholds.size, reach))
 
-    def beyond(values: FloatArray) -> BoolArray:
-        enc = encoder.varied(name, values.tolist())[:, j]
+    def beyond(places: IntArray) -> BoolArray:
+        enc = encoder.varied(name, float_at(places).tolist())[:, j]
         return np.asarray(enc > thresholds if rising else enc <= thresholds, dtype=bool)
 
     never, always = ~beyond(high), beyond(low)
-    for _ in range(70):
-        middle = low + (high - low) / 2
-        if ((middle <= low) | (middle >= high)).all():
-            break
+    # halve the floats between, not the distance: in the end both are neighbours
+    while (high - 1 > low).any():
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)
         up = beyond(middle)
-        high = np.where(up, middle, high)
-        low = np.where(up, low, middle)
-    return np.where(never, np.inf, np.where(always, -np.inf, high))
+        high = np.where(up, np.maximum(middle, low + 1), high)
+        low = np.where(up, low, np.minimum(middle, high - 1))
+    return np.where(never, np.inf, np.where(always, -np.inf, float_at(high)))
 
 
 def _raw_cuts(narrow: bool, last_left: FloatArray) -> FloatArray:

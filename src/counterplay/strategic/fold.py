@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from counterplay.core.validation import BoolArray, FloatArray
+from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.columns import native
 from counterplay.tables import FittedModel, Table
@@ -205,27 +205,30 @@ def least_accepted(accepted: Callable[[float], bool], span: float = 1e12) -> flo
         return np.inf
     if accepted(-span):
         return -np.inf
-    low, high = _order(-span), _order(span)
+    low, high = (int(float_order(np.array([v]))[0]) for v in (-span, span))
+
+    def at(place: int) -> float:
+        return float(float_at(np.array([place], dtype=np.int64))[0])
+
     while high - low > 1:
         middle = (low + high) // 2
-        if accepted(_float(middle)):
+        if accepted(at(middle)):
             high = middle
         else:
             low = middle
-    return _float(high)
+    return at(high)
 
 
-def _order(value: float) -> int:
-    """Return the place of a float among all floats."""
-    bits = int(np.float64(value).view(np.int64))
-    return bits if bits >= 0 else -(bits & 0x7FFFFFFFFFFFFFFF)
+def float_order(values: FloatArray) -> IntArray:
+    """Return the place of floats among all floats."""
+    bits = np.asarray(values, dtype=np.float64).view(np.int64)
+    return np.where(bits >= 0, bits, -(bits & np.int64(0x7FFFFFFFFFFFFFFF)))
 
 
-def _float(place: int) -> float:
-    """Return the float at a place."""
-    if place >= 0:
-        return float(np.int64(place).view(np.float64))
-    return -float(np.int64(-place).view(np.float64))
+def float_at(places: IntArray) -> FloatArray:
+    """Return the floats at places among all floats."""
+    size = np.abs(places).view(np.float64)
+    return np.where(places >= 0, size, -size)
 
 
 def open_model(asked: Asked) -> OpenModel | None:

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -42,6 +42,9 @@ from counterplay.strategic.move_compile import (
 )
 from counterplay.tables import Table
 from counterplay.tables.cells import listed, shown
+
+if TYPE_CHECKING:
+    from counterplay.strategic.graphs.manipulation_graph import Action, ManipulationGraph
 
 Combine = Literal["sum", "euclid", "max"]
 
@@ -283,6 +286,56 @@ class Moves:
             return cls(columns, reference=X, combine=cast(Combine, combine))
 
     @classmethod
+    def from_actions(cls, actions: Sequence[Action], *, reference: Any) -> Moves:
+        """Return named actions as moves: one column each, a step of the action's change.
+
+        Parameters
+        ----------
+        actions
+            What people can do; two actions on one column go by the same step, up and down.
+        reference
+            The data, which give the range of every column.
+
+        Examples
+        --------
+        >>> from counterplay.strategic import Action
+        >>> pay = Action("pay back", column=0, change=-2, cost=3.0)
+        >>> moves = Moves.from_actions([pay], reference=[[9.0], [1.0]])
+        >>> moves.price([[9.0]], [[5.0]]).tolist()
+        [6.0]
+        """
+        frame = frame_of(reference, "reference")
+        columns: dict[Any, Change | Switch] = {}
+        for column in dict.fromkeys(action.column for action in actions):
+            mine = [action for action in actions if action.column == column]
+            if column >= frame.shape[1]:
+                raise InvalidInputError(
+                    f"action {mine[0].name!r} changes column {column}, but X has "
+                    f"{frame.shape[1]} columns"
+                )
+            columns[frame.columns[column]] = _one_change(mine)
+        if not columns:
+            raise InvalidInputError("actions must not be empty; without actions nobody moves")
+        return cls(columns, reference=frame)
+
+    def graph(self, nodes: Any, budget: float) -> ManipulationGraph:
+        """Return what people at some rows can become within a budget, as a manipulation graph.
+
+        There is an arc from x to z if ``0 < price(x, z) <= budget``. All columns that move need a
+        step, a grid or categories. Induced labels and best responses on the graph are those of
+        these moves restricted to the nodes.
+
+        Examples
+        --------
+        >>> moves = Moves({0: Change("up", step=1, per="unit")})
+        >>> moves.graph([[0.0], [1.0], [3.0]], budget=2).neighbors(1).tolist()
+        [2]
+        """
+        from counterplay.strategic.move_graph import graph_of
+
+        return graph_of(self, nodes, check_budget(budget))
+
+    @classmethod
     def from_toml(
         cls,
         source: str | os.PathLike[str] | Mapping[str, Any],
@@ -310,6 +363,31 @@ class Moves:
         from counterplay.strategic.moves_file import write_moves
 
         write_moves(self, path)
+
+
+def _one_change(actions: Sequence[Action]) -> Change:
+    """Return the actions on one column as a change by steps."""
+    sizes = {abs(action.change) for action in actions}
+    ways = [action.change > 0 for action in actions]
+    if len(sizes) > 1 or len(set(ways)) < len(ways):
+        names = listed([action.name for action in actions])
+        raise InvalidInputError(
+            f"{names} change column {actions[0].column}; a column takes one action up and one "
+            "down, by the same step"
+        )
+    cost = {action.change > 0: action.cost for action in actions}
+    bounds = {
+        end: next((v for a in actions if (v := getattr(a, end)) is not None), None)
+        for end in ("low", "high")
+    }
+    return Change(
+        "both" if len(ways) == 2 else "up" if ways[0] else "down",
+        (cost.get(True, math.inf), cost.get(False, math.inf)),
+        step=sizes.pop(),
+        per="step",
+        low=bounds["low"],
+        high=bounds["high"],
+    )
 
 
 def _rebuilt(*given: Any) -> Moves:
