@@ -39,6 +39,7 @@ test: $(VENV)/dev lint ## lint, then run all tests, doctests and examples with c
 	  --cov --cov-report=term:skip-covered
 
 fuzz: $(VENV)/dev ## hostile inputs, states, stores, replies and kills; prints the table of failures
+	$(SINGLE) $(BIN)/python -m tests.zoo
 	$(SINGLE) $(BIN)/python -m tests.fuzz --jobs $(JOBS)
 
 test-slow: $(VENV)/slow ## long studies and cluster tests

@@ -1,7 +1,8 @@
 """Every door to people's data meets the zoo: a result, or one sentence; nothing else.
 
 A *door* is a public function or estimator that takes a table. `tests/zoo/doors_AREA.py` says how
-each is called; a public callable with an argument ``X`` that is in no list fails here.
+each is called; a public callable with an argument ``X`` that is in no list fails here. Seconds are
+measured by ``python -m tests.zoo``, a part of ``make fuzz``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import importlib
 import inspect
 import math
 import resource
-import time
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ from .zoo.animals import ANIMALS, TAME
 
 FOLDER = Path(__file__).parent / "zoo"
 AREAS = sorted(path.stem.removeprefix("doors_") for path in FOLDER.glob("doors_*.py"))
-SECONDS, BYTES, CHARACTERS = 5.0, 1 << 30, 300
+BYTES, CHARACTERS = 1 << 30, 300
 
 
 def _list(area: str) -> Any:
@@ -44,7 +44,6 @@ def test_a_door_gives_a_result_or_one_sentence(area: str, door: str, animal: str
     X, y = ANIMALS[animal]()
     enter = _list(area).DOORS[door]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.process_time()
     result, sentence = None, None
     try:
         with warnings.catch_warnings():
@@ -56,9 +55,7 @@ def test_a_door_gives_a_result_or_one_sentence(area: str, door: str, animal: str
     assert wrong is None or _has_holes(X), f"{wrong} in the result"
     assert sentence is None or 0 < len(sentence) <= CHARACTERS, sentence
     assert sentence is None or animal not in TAME, f"the tame table is refused: {sentence}"
-    spent = time.process_time() - start
     used = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    assert spent < SECONDS, f"{spent:.1f} s at zoo size"
     assert used < BYTES, f"{used >> 20} MiB at zoo size"
 
 

@@ -21,6 +21,7 @@ from counterplay.federated import (  # noqa: E402
 )
 from counterplay.federated.layers import LayeredObjective  # noqa: E402
 from counterplay.federated.modules import torch_objective  # noqa: E402
+from counterplay.federated.sites import party_rows  # noqa: E402
 
 P, CLASSES = 6, 6
 
@@ -167,3 +168,17 @@ def test_what_would_not_run_is_refused() -> None:
         torch_objective(replaced)
     with pytest.raises(InvalidInputError, match="every parameter of the module is frozen"):
         torch_objective(two().requires_grad_(False))
+
+
+def test_labels_beyond_the_scores_of_a_module_are_refused() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout(0.0))
+    objective = torch_objective(module)
+    assert type(objective).__name__ == "TorchModule"
+    rows = np.ones((2, 4))
+    assert party_rows(objective, rows, [0, 2])[1].tolist() == [0, 2]
+    with pytest.raises(InvalidInputError, match="class numbers from 0 to 2, got 3"):
+        party_rows(objective, rows, [0, 3])
+    with pytest.raises(InvalidInputError, match=r"does not take rows of shape \(5,\)"):
+        party_rows(torch_objective(module), np.ones((2, 5)), [0, 1])
+    own = torch_objective(module, loss=lambda out, y: out[:, 0] * y)  # labels mean what they like
+    assert party_rows(own, rows, [0, 7])[1].tolist() == [0, 7]

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import time
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.errors import InvalidInputError
-from counterplay.labeling import GBS, PoolProblem, instances
+from counterplay.labeling import GBS, PoolProblem, gbs, instances
 from counterplay.labeling.algorithm import run_costs
 from labeling.problems import closed_alone, closed_joint, random_problem
 
@@ -143,18 +142,21 @@ def test_bad_tie_orders() -> None:
         GBS(tie_break="best")
 
 
-def unit_time(m: int) -> float:
+@pytest.mark.claim("06.30")
+@pytest.mark.parametrize("m", [50, 100])
+def test_every_level_reads_every_row_and_column_once(
+    m: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     X = np.random.default_rng(1).normal(size=(m, 2))
     problem = PoolProblem.from_class(FiniteClass.halfspaces_2d(X), [np.arange(m)])
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        costs = GBS().cost_matrix(problem)
-        seconds.append(time.perf_counter() - start)
-    return min(seconds) / (problem.m * problem.N * float(costs.sum(axis=1).mean()))
+    read = []
 
+    def counted(H: Any, weights: Any, groups: Any, n_classes: int) -> Any:
+        read.append(sum(group.size for group in groups) * H.shape[1])
+        return choices(H, weights, groups, n_classes)
 
-@pytest.mark.claim("06.30")
-def test_time_grows_like_rows_times_columns_times_depth() -> None:
-    unit_time(20)  # compile
-    assert unit_time(200) < 3 * unit_time(50)
+    choices = gbs._level_choices
+    monkeypatch.setattr(gbs, "_level_choices", counted)
+    costs = GBS(builder="level").cost_matrix(problem).sum(axis=1)  # depth of every row's leaf
+    assert sum(read) <= problem.m * costs.sum()
+    assert sum(read) <= problem.m * problem.N * costs.max()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from counterplay.errors import InvalidInputError
 from counterplay.tables import Labels
+from counterplay.tables.labels import cast_labels
 
 
 @pytest.mark.parametrize(
@@ -85,3 +89,28 @@ def test_bad_labels(y: object, sentence: str) -> None:
 def test_one_class_says_so() -> None:
     with pytest.raises(InvalidInputError, match="all 3 labels of y are 'yes'"):
         Labels.of(["yes"] * 3).wanted("yes")
+
+
+@pytest.mark.parametrize("container", [list, pd.Series, lambda y: np.array(y, dtype=object)])
+def test_each_label_is_cast_alone(container: Callable[[Any], Any]) -> None:
+    values, known = cast_labels(container([1.0, np.int8(0), True, "spam", None, np.nan, {}, 2j]))
+    assert known.tolist() == [True] * 4 + [False] * 4
+    assert [(type(v), v) for v in values[known]] == [
+        (int, 1),
+        (int, 0),
+        (bool, True),
+        (str, "spam"),
+    ]
+
+
+def test_one_odd_label_does_not_change_the_others() -> None:
+    clean, _ = cast_labels(pd.Series([0, 1, 1]))
+    dirty, known = cast_labels(pd.Series([0, 1, 1, "no label at all"]))
+    assert dirty[:3].tolist() == clean.tolist()
+    assert known.all()
+
+
+@pytest.mark.parametrize("y", ["yes", None, {"a": 1}, len, np.ones((2, 2))])
+def test_what_is_no_list_of_labels_cannot_be_cast(y: object) -> None:
+    with pytest.raises(InvalidInputError, match="one label per row"):
+        cast_labels(y)

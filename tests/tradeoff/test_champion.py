@@ -182,6 +182,21 @@ def test_around_river_models() -> None:
     assert report.harm_excess <= report.harm_bound
 
 
+def test_e1_a_stream_of_labels_of_another_kind_is_refused() -> None:
+    class Yes:
+        def predict_one(self, x: object) -> str:
+            return "yes"
+
+        def learn_one(self, x: object, y: object) -> None:
+            pass
+
+    live = ChampionChallenger([Yes(), Yes()], HarmBudget(0.1, 5.0), horizon=80, positive="yes")
+    assert live.observe_one({}, "no") in {0, 1}
+    with pytest.raises(InvalidInputError, match="can never be missed: 1 is a label of another"):
+        live.observe_one({}, 1)
+    assert live.rounds == 1
+
+
 def test_nobody_left_is_said_plainly() -> None:
     live = ChampionChallenger(n_models=2, horizon=200, budget=HarmBudget(0.1, 2.0), random_state=0)
     with warnings.catch_warnings(record=True) as caught:

@@ -12,6 +12,7 @@ import builtins
 import collections.abc as abc
 import dataclasses
 import functools
+import importlib
 import inspect
 import math
 import numbers
@@ -19,7 +20,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,9 +60,33 @@ def resolved(annotation: Any, name: str, function: Callable[..., Any], owner: An
 
 def _evaluated(text: str, module: str) -> Any:
     try:
-        return eval(text, {"__builtins__": builtins}, _ModuleNames(module))
+        return _value(ast.parse(text, mode="eval").body, _ModuleNames(module))
     except Exception:  # a name that nobody can find: the argument is not checked
         return Any
+
+
+def _value(node: ast.AST, names: Mapping[str, Any]) -> Any:
+    """Return what the grammar of annotations allows: names, brackets, unions; nothing is called."""
+    match node:
+        case ast.Name(name):
+            return names[name]
+        case ast.Constant(value):
+            return value
+        case ast.Attribute(owner, name):
+            return getattr(_value(owner, names), name)
+        case ast.Subscript(owner, ast.Tuple([kind, *_])) if _value(owner, names) is Annotated:
+            return _value(kind, names)  # what follows is for others and may be a call
+        case ast.Subscript(owner, item):
+            return _value(owner, names)[_value(item, names)]
+        case ast.Tuple(items):
+            return tuple(_value(item, names) for item in items)
+        case ast.List(items):
+            return [_value(item, names) for item in items]
+        case ast.BinOp(left, ast.BitOr(), right):
+            return _value(left, names) | _value(right, names)
+        case ast.UnaryOp(ast.USub(), ast.Constant(value)):
+            return -value  # type: ignore[operator]
+    raise TypeError(f"not an annotation: {ast.unparse(node)}")
 
 
 class _ModuleNames(dict[str, Any]):
@@ -76,8 +101,7 @@ class _ModuleNames(dict[str, Any]):
             return getattr(builtins, name)
         origin = _typing_imports(self.module)[name]
         if origin[0].startswith("counterplay"):
-            __import__(origin[0])
-            return functools.reduce(getattr, origin[1:], sys.modules[origin[0]])
+            return functools.reduce(getattr, origin[1:], importlib.import_module(origin[0]))
         return _Late(origin)
 
 

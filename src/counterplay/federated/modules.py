@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from counterplay.core.draws import Keys
+from counterplay.core.validation import shorten
 from counterplay.errors import InvalidInputError
 from counterplay.federated.arrays import Array, Precision, TorchArrays
 from counterplay.federated.layers import LayeredObjective
@@ -144,7 +145,24 @@ class TorchModule(Objective):
         self.template = copy.deepcopy(module).eval().to(device=backend.device, dtype=backend.dtype)
         self.space = ParameterSpace.of_module(self.template)
         self.size, self.classes = self.space.size, 0
+        self.named = isinstance(loss, str)
         self.row_loss = loss if callable(loss) else _named_loss(loss, backend)
+
+    def rows(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows; the first ones tell how many classes the module scores.
+
+        A loss of the user's own may read labels in any way, so they are not counted then.
+        """
+        if self.named and not self.classes and len(X):
+            try:
+                with torch.no_grad():
+                    scores = self.template(self.backend.put(X[:1]))
+            except (RuntimeError, ValueError, TypeError, IndexError) as error:
+                raise InvalidInputError(
+                    f"the module does not take rows of shape {X.shape[1:]}: {shorten(error)}"
+                ) from None
+            self.classes = max(2, scores.shape[-1])
+        return X
 
     def start(self, keys: Keys) -> NDArray[np.float64]:
         """Draw fresh parameters with ``reset_parameters``, or repeat the module's own."""

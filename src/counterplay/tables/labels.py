@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.tables.cells import first_missing, is_missing, listed, shown
@@ -23,6 +24,7 @@ from counterplay.tables.cells import first_missing, is_missing, listed, shown
 MOST_CLASSES = 1000
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Labels:
     """Labels of rows: the classes in order, and the position of each row's class.
@@ -53,6 +55,15 @@ and 'good' (2 rows, 67 %); set positive='bad' or positive='good'
     classes: tuple[Any, ...]
     codes: IntArray
     what: str = "y"
+
+    def __post_init__(self) -> None:
+        """Refuse codes that stand for no class."""
+        if self.codes.ndim != 1 or self.codes.dtype.kind not in "iu":
+            raise InvalidInputError("codes must be one number per row; use Labels.of(y)")
+        if any(not isinstance(label, str | numbers.Real) for label in self.classes):
+            raise InvalidInputError("classes must be numbers or texts; use Labels.of(y)")
+        if self.codes.size and not 0 <= self.codes.min() <= self.codes.max() < len(self.classes):
+            raise InvalidInputError("codes must be positions in classes; use Labels.of(y)")
 
     @classmethod
     def of(cls, y: Any, *, rows: int | None = None, what: str = "y") -> Labels:
@@ -155,14 +166,7 @@ and 'good' (2 rows, 67 %); set positive='bad' or positive='good'
 
 def label_values(y: Any, what: str = "y") -> NDArray[Any]:
     """Return labels as a one-axis object array of plain values; refuse what is not a label."""
-    if isinstance(y, str | bytes | dict | set | frozenset) or y is None or callable(y):
-        raise InvalidInputError(f"{what} must be one label per row, got {shown(y)}")
-    if isinstance(y, pd.DataFrame) and y.shape[1] == 1:
-        y = y.iloc[:, 0]
-    try:
-        values = y if isinstance(y, pd.Series) else pd.Series(_flat(y, what))
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{what} must be one label per row: {shown(error)}") from None
+    values = _series(y, what)
     missing = first_missing(values)
     if missing is not None:
         raise InvalidInputError(f"{what} has no label in row {missing}; drop such rows first")
@@ -180,14 +184,7 @@ def cast_labels(y: Any, what: str = "y") -> tuple[NDArray[Any], BoolArray]:
     >>> values[known].tolist(), known.tolist()
     ([0, 1, 'spam'], [True, True, False, True])
     """
-    if isinstance(y, str | bytes | dict | set | frozenset) or y is None or callable(y):
-        raise InvalidInputError(f"{what} must be one label per row, got {shown(y)}")
-    if isinstance(y, pd.DataFrame) and y.shape[1] == 1:
-        y = y.iloc[:, 0]
-    try:
-        cells = (y if isinstance(y, pd.Series) else pd.Series(_flat(y, what))).tolist()
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{what} must be one label per row: {shown(error)}") from None
+    cells = _series(y, what).tolist()
     values = np.empty(len(cells), dtype=object)
     known = np.ones(len(cells), dtype=bool)
     for i, cell in enumerate(cells):
@@ -213,6 +210,18 @@ def as_labels(classes: Sequence[Any]) -> NDArray[Any]:
     array = np.empty(len(classes), dtype=object)
     array[:] = classes
     return array
+
+
+def _series(y: Any, what: str) -> pd.Series:
+    """Return labels of any container as a series; one thing alone is no list of labels."""
+    if isinstance(y, str | bytes | dict | set | frozenset) or y is None or callable(y):
+        raise InvalidInputError(f"{what} must be one label per row, got {shown(y)}")
+    if isinstance(y, pd.DataFrame) and y.shape[1] == 1:
+        y = y.iloc[:, 0]
+    try:
+        return y if isinstance(y, pd.Series) else pd.Series(_flat(y, what))
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{what} must be one label per row: {shown(error)}") from None
 
 
 def _flat(y: Any, what: str) -> Any:

@@ -40,6 +40,7 @@ from counterplay.core.validation import (
 )
 from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.tables import FittedModel
+from counterplay.tables.cells import shown
 from counterplay.tradeoff import bounds
 from counterplay.tradeoff.adanormalhedge import AdaNormalHedge
 from counterplay.tradeoff.adapters import (
@@ -395,8 +396,14 @@ class ChampionChallenger(Stateful):
         """Judge all models on one example, then let each of them learn from it.
 
         For streaming models with ``predict_one`` and ``learn_one``; a model that cannot predict
-        yet (None) counts as wrong.
+        yet (None) counts as wrong. Labels of another kind than ``positive`` are refused; whether
+        a label that never comes is misspelt, a stream cannot tell.
         """
+        if self.positive is not None and isinstance(self.positive, str) != isinstance(y, str):
+            raise InvalidInputError(
+                f"positive={shown(self.positive, 40)} can never be missed: "
+                f"{shown(y, 40)} is a label of another kind"
+            )
         models = check_models(self._require_models(), "predict_one")
         check_models(models, "learn_one")
         live = self._judge(y, [model.predict_one(x) for model in models])
