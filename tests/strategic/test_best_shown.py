@@ -81,8 +81,8 @@ def test_accepted_at_a_budget_if_and_only_if_the_best_score_passes(kind: str) ->
 @pytest.mark.claim("20.19")
 def test_small_searches_give_valid_brackets() -> None:
     X, y = credit(300)
-    model = encoded(GradientBoostingClassifier(n_estimators=40, random_state=0)).fit(X, y)
-    moves, people = whole_moves(X), X.iloc[:60]
+    model = encoded(GradientBoostingClassifier(n_estimators=30, random_state=0)).fit(X, y)
+    moves, people = whole_moves(X), X.iloc[:20]
     sure = best_shown(model, people, moves, [2.0, 4.0])
     assert sure.exact.all()
     for nodes in (1, 4):

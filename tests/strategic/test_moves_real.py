@@ -155,6 +155,6 @@ def test_boosted_trees_of_production_size_are_solved_exactly() -> None:
     y = (score + rng.normal(0, 0.3, 1500) > 0.7).astype(int)
     model = HistGradientBoostingClassifier(max_iter=100, max_depth=6).fit(X, y)
     moves = Moves.all(X, fixed=["h"])
-    rejected = X[model.predict(X) == 0].iloc[:40]
+    rejected = X[model.predict(X) == 0].iloc[:20]
     plan = cheapest_moves(model, rejected, moves, budget=1.0)
     assert plan.exact.mean() >= 0.99
