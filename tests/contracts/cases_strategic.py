@@ -12,9 +12,12 @@ from counterplay.strategic import (
     Applicants,
     ApplicantStream,
     Change,
+    Derived,
     EstimatorClass,
     LinearClass,
     Moves,
+    NotAbove,
+    OneHot,
     StrategicHalving,
     Switch,
     bounds,
@@ -356,6 +359,18 @@ FUNCTIONS = {
     "Switch": {
         "make": lambda: Switch({("rent", "own"): 3.0}),
         "bad": {"free": lambda: Switch(0.0)},
+    },
+    "Derived": {
+        "make": lambda: Derived("ratio", of=["debt", "income"], by="debt / income"),
+        "bad": {"formula": lambda: Derived("ratio", of=["debt"], by="exec(debt)")},
+    },
+    "NotAbove": {
+        "make": lambda: NotAbove("late90", "late60"),
+        "bad": {"one column": lambda: NotAbove("late90", "late90")},
+    },
+    "OneHot": {
+        "make": lambda: OneHot(["rents", "owns"]),
+        "bad": {"one column": lambda: OneHot(["rents"])},
     },
     "Moves": {
         "make": lambda: Moves({0: Change("up"), 1: Change("both", per="sd")}, reference=people().X),

@@ -11,7 +11,7 @@ Source: "Fold by asking", see docs/theory/20-moves.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from counterplay.core.validation import BoolArray, FloatArray
+from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import InvalidInputError
-from counterplay.strategic.moves import native
+from counterplay.strategic.columns import native
 from counterplay.tables import FittedModel, Table
 from counterplay.tables.cells import shown
 
@@ -48,6 +48,7 @@ CHANCES = {  # their score is the chance of the second class
     "RandomForestClassifier",
     "ExtraTreesClassifier",
 }
+SINGLE = {"XGBClassifier", "XGBRFClassifier"}  # they compute in 32 bits
 LINEAR = {
     "LogisticRegression",
     "LogisticRegressionCV",
@@ -99,6 +100,27 @@ class Asked:
         answers = self.fitted._call("predict", self.given(frame), len(frame))
         return np.fromiter((a == self.positive for a in answers.tolist()), bool, len(frame))
 
+    @property
+    def response_method(self) -> str:
+        """The score of the model: its decision function if it has one, else its chances."""
+        for name in ("decision_function", "predict_proba"):
+            if hasattr(self.fitted.model, name):
+                return name
+        raise InvalidInputError(
+            f"{type(self.fitted.model).__name__!r} only says yes or no; a new cut needs "
+            "decision_function or predict_proba"
+        )
+
+    def respond(self, frame: pd.DataFrame) -> FloatArray:
+        """Return the model's own scores, which grow towards the wanted class."""
+        if not len(frame):
+            return np.zeros(0)
+        name = self.response_method
+        scores = np.asarray(self.fitted._call(name, self.given(frame), len(frame)), np.float64)
+        if name == "predict_proba":
+            return scores[:, self.wanted]
+        return scores.reshape(-1) * (1.0 if self.wanted == 1 else -1.0)
+
 
 def _kind(dtype: Any) -> Any:
     return dtype if isinstance(dtype, np.dtype) else np.dtype(object)
@@ -122,12 +144,23 @@ class OpenModel:
         Which scores (of the second class) lead to the wanted class; monotone.
     rising
         Whether larger scores are better for people.
+    chance
+        Chance of the second class at a score of it.
     """
 
     steps: tuple[Any, ...]
     final: Any
     accept: Accept
     rising: bool
+    chance: Callable[[FloatArray], FloatArray]
+
+    def response(self, scores: FloatArray, method: str) -> FloatArray:
+        """Return scores that grow with acceptance as the whole model would print them."""
+        if method == "decision_function":
+            return scores
+        sign = 1.0 if self.rising else -1.0
+        chance = self.chance(sign * scores)
+        return chance if self.rising else 1.0 - chance
 
     def encode(self, rows: Any) -> Any:
         """Return rows after all transforming steps."""
@@ -172,62 +205,103 @@ def least_accepted(accepted: Callable[[float], bool], span: float = 1e12) -> flo
         return np.inf
     if accepted(-span):
         return -np.inf
-    low, high = _order(-span), _order(span)
+    low, high = (int(float_order(np.array([v]))[0]) for v in (-span, span))
+
+    def at(place: int) -> float:
+        return float(float_at(np.array([place], dtype=np.int64))[0])
+
     while high - low > 1:
         middle = (low + high) // 2
-        if accepted(_float(middle)):
+        if accepted(at(middle)):
             high = middle
         else:
             low = middle
-    return _float(high)
+    return at(high)
 
 
-def _order(value: float) -> int:
-    """Return the place of a float among all floats."""
-    bits = int(np.float64(value).view(np.int64))
-    return bits if bits >= 0 else -(bits & 0x7FFFFFFFFFFFFFFF)
+def float_order(values: FloatArray) -> IntArray:
+    """Return the place of floats among all floats."""
+    bits = np.asarray(values, dtype=np.float64).view(np.int64)
+    return np.where(bits >= 0, bits, -(bits & np.int64(0x7FFFFFFFFFFFFFFF)))
 
 
-def _float(place: int) -> float:
-    """Return the float at a place."""
-    if place >= 0:
-        return float(np.int64(place).view(np.float64))
-    return -float(np.int64(-place).view(np.float64))
+def float_at(places: IntArray) -> FloatArray:
+    """Return the floats at places among all floats."""
+    size = np.abs(places).view(np.float64)
+    return np.where(places >= 0, size, -size)
 
 
 def open_model(asked: Asked) -> OpenModel | None:
     """Take a model apart into steps, a final classifier and its cut; None if that is impossible."""
-    steps: list[Any] = []
-    layers: list[Callable[[Any, FloatArray], Any]] = []
-    model = asked.fitted.model
-    answer: Callable[[Any], Accept] | None = None
-    wanted = asked.wanted
-    for _ in range(32):
-        name = type(model).__name__
-        if hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        elif name == "FrozenEstimator":
-            model = model.estimator
-        elif isinstance(getattr(model, "steps", None), list):
-            parts = [step for _, step in model.steps]
-            steps += [p for p in parts[:-1] if p is not None and not isinstance(p, str)]
-            model = parts[-1]
-        elif name in ("FixedThresholdClassifier", "TunedThresholdClassifierCV"):
-            if answer is not None or layers:
-                return None
-            answer, model = (
-                _threshold_layer(model, wanted),
-                getattr(model, "estimator_", model.estimator),
-            )
-        elif name == "CalibratedClassifierCV":
-            inner = model.calibrated_classifiers_
-            if len(inner) != 1 or layers:
-                return None
-            layers.append(_calibration_layer(inner[0]))
-            model = inner[0].estimator
-        else:
-            break
-    return _opened(tuple(steps), model, answer, layers, wanted)
+    members = open_members(asked)
+    return members[0][0] if members is not None and len(members) == 1 else None
+
+
+def open_members(asked: Asked) -> list[tuple[OpenModel, float]] | None:
+    """Take a model apart into members and their weights; None if that is impossible.
+
+    Most models have one member. The chance of a soft vote, or of a calibration over folds, is the
+    weighted mean of its members' chances; each is opened as if it decided alone.
+    """
+    return _open(_Layers((), None, (), asked.wanted), asked.fitted.model, 32)
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """What was taken off a model so far."""
+
+    steps: tuple[Any, ...]
+    answer: Callable[[Any], Accept] | None
+    calibration: tuple[Callable[[Any, FloatArray], Any], ...]
+    wanted: int
+
+
+def _open(off: _Layers, model: Any, depth: int) -> list[tuple[OpenModel, float]] | None:
+    name = type(model).__name__
+    if depth == 0:
+        return None
+    if hasattr(model, "best_estimator_"):
+        return _open(off, model.best_estimator_, depth - 1)
+    if name == "FrozenEstimator":
+        return _open(off, model.estimator, depth - 1)
+    if isinstance(getattr(model, "steps", None), list):
+        parts = [step for _, step in model.steps]
+        kept = tuple(p for p in parts[:-1] if p is not None and not isinstance(p, str))
+        return _open(replace(off, steps=off.steps + kept), parts[-1], depth - 1)
+    if name in ("FixedThresholdClassifier", "TunedThresholdClassifierCV"):
+        if off.answer is not None or off.calibration:
+            return None
+        answer = _threshold_layer(model, off.wanted)
+        return _open(
+            replace(off, answer=answer), getattr(model, "estimator_", model.estimator), depth - 1
+        )
+    if name == "CalibratedClassifierCV":
+        if off.calibration:
+            return None
+        inner = model.calibrated_classifiers_
+        found = [
+            _open(replace(off, calibration=(_calibration_layer(one),)), one.estimator, depth - 1)
+            for one in inner
+        ]
+        return _averaged(found, [1.0] * len(inner))
+    if name == "VotingClassifier" and model.voting == "soft" and not off.calibration:
+        weights = model._weights_not_none or [1.0] * len(model.estimators_)
+        found = [_open(off, one, depth - 1) for one in model.estimators_]
+        return _averaged(found, list(weights))
+    return [(_opened(off.steps, model, off.answer, list(off.calibration), off.wanted), 1.0)]
+
+
+def _averaged(
+    found: list[list[tuple[OpenModel, float]] | None], weights: list[float]
+) -> list[tuple[OpenModel, float]] | None:
+    """Return the members of members with the weights of their mean."""
+    total = sum(weights)
+    members: list[tuple[OpenModel, float]] = []
+    for part, weight in zip(found, weights):
+        if part is None:
+            return None
+        members += [(one, weight / total * w) for one, w in part]
+    return members
 
 
 def _opened(
@@ -244,6 +318,8 @@ def _opened(
             return np.asarray(layers[0](final, scores), dtype=np.float64)
         if type(final).__name__ in CHANCES:
             return scores
+        if type(final).__name__ in SINGLE:
+            return _single_chance(scores)
         return np.asarray(expit(scores), dtype=np.float64)
 
     def plain(scores: FloatArray) -> BoolArray:
@@ -251,14 +327,25 @@ def _opened(
         return np.asarray(second if wanted == 1 else ~second, dtype=bool)
 
     accept = plain if answer is None else answer(chance)
-    return OpenModel(steps, final, accept, wanted == 1)
+    return OpenModel(steps, final, accept, wanted == 1, chance)
+
+
+def _single_chance(scores: FloatArray) -> FloatArray:
+    """Return the logistic function as a model computes it that works in 32 bits."""
+    small = np.asarray(scores, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        chance = np.float32(1) / (np.float32(1) + np.exp(-small))
+    return np.asarray(chance, dtype=np.float64)
 
 
 def _second(final: Any, scores: FloatArray) -> BoolArray:
     """Return which scores a bare classifier gives its second class."""
-    if type(final).__name__ == "GradientBoostingClassifier":
+    name = type(final).__name__
+    if name == "GradientBoostingClassifier":
         return scores >= 0
-    return scores > (0.5 if type(final).__name__ in CHANCES else 0.0)
+    if name in SINGLE:
+        return _single_chance(scores) > 0.5
+    return scores > (0.5 if name in CHANCES else 0.0)
 
 
 def _threshold_layer(model: Any, wanted: int) -> Callable[[Any], Accept]:

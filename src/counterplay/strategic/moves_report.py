@@ -8,7 +8,6 @@ Source: "The report", see docs/theory/20-moves.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from counterplay.core.validation import BoolArray, FloatArray, check_open_fracti
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.cheapest import MovePlan, plan_moves
 from counterplay.strategic.fold import Asked
-from counterplay.strategic.moves import Moves, check_budget
+from counterplay.strategic.moves import Moves, check_budget, check_budgets
 from counterplay.tables.cells import shown
 from counterplay.tables.table import check_groups, check_weights
 
@@ -269,15 +268,6 @@ def moves_report(
     return MovesReport(
         plan, qualified, budgets, weights, sample_weight is not None, matrix, who, level
     )
-
-
-def check_budgets(budget: Any) -> FloatArray:
-    """Return budgets: a number, or several, of at least 0."""
-    several = isinstance(budget, np.ndarray | Sequence) and not isinstance(budget, str)
-    values = [check_budget(r) for r in (list(budget) if several else [budget])]
-    if not values or len(values) > 10_000 or not np.isfinite(values).all():
-        raise InvalidInputError("budget must be one to 10,000 finite numbers of at least 0")
-    return np.array(values)
 
 
 def _check_value(value: Any) -> FloatArray | None:
