@@ -4,8 +4,8 @@ A lender, school or platform publishes a yes/no rule; every applicant may move t
 model you have, say what people can change (:class:`Moves` of :class:`Change` and :class:`Switch`);
 :func:`cheapest_moves` says what acceptance costs each of them, :func:`gaming_report` how much
 accuracy is lost when they game it, and
-:func:`rethreshold`, :func:`fit_threshold` and :class:`StrategicLinearClassifier` what to deploy
-instead; where people take named actions (:class:`ManipulationGraph`), :class:`StrategicERM` fits
+:func:`rethreshold` and :class:`StrategicLinearClassifier` what to deploy instead;
+:func:`estimate_ability` reads off two samples what people can spend; where people take named actions (:class:`ManipulationGraph`), :class:`StrategicERM` fits
 the rule that is best after they have moved. If abilities are unknown, pick a rule from a catalogue
 by deploying: :func:`play` :class:`StrategicHalving` if you see :class:`Applicants` first (at most
 log2 n mistakes), :class:`MWMR` if you see them afterwards;
@@ -15,6 +15,7 @@ solvers are in :mod:`~counterplay.strategic.lab`.
 
 from counterplay.core.play import play
 from counterplay.strategic import bounds, instances, lab
+from counterplay.strategic.ability import Ability, estimate_ability
 from counterplay.strategic.agents import Agents
 from counterplay.strategic.applicants import Applicants, ApplicantStream
 from counterplay.strategic.cheapest import cheapest_moves
@@ -29,11 +30,12 @@ from counterplay.strategic.linear_class import LinearClass
 from counterplay.strategic.linear_classifier import StrategicLinearClassifier
 from counterplay.strategic.moves import Change, Moves, Switch
 from counterplay.strategic.mwmr import MWMR
-from counterplay.strategic.rethreshold import fit_threshold, rethreshold
+from counterplay.strategic.rethreshold import rethreshold
 from counterplay.strategic.value_of_information import value_of_information
 
 __all__ = [
     "MWMR",
+    "Ability",
     "Action",
     "Agents",
     "ApplicantStream",
@@ -50,7 +52,7 @@ __all__ = [
     "Switch",
     "bounds",
     "cheapest_moves",
-    "fit_threshold",
+    "estimate_ability",
     "gaming_report",
     "instances",
     "lab",
