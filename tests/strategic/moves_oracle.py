@@ -10,15 +10,13 @@ import numpy as np
 import pandas as pd
 
 
-def brute_force(
-    model: Any,
+def everything(
     person: pd.Series,
     options: Mapping[str, Sequence[tuple[Any, float]]],
     combine: str,
     frame: pd.DataFrame,
-    positive: Any = 1,
-) -> float:
-    """Return the least price over all combinations of (value, price) that the model accepts."""
+) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
+    """Return all rows that a person can become, and their prices."""
     names = list(options)
     combos = list(itertools.product(*(options[name] for name in names)))
     rows = pd.DataFrame([person.to_dict()] * len(combos), columns=frame.columns)
@@ -31,6 +29,19 @@ def brute_force(
         "euclid": np.sqrt((prices**2).sum(axis=1)),
         "max": prices.max(axis=1),
     }[combine]
+    return rows, total
+
+
+def brute_force(
+    model: Any,
+    person: pd.Series,
+    options: Mapping[str, Sequence[tuple[Any, float]]],
+    combine: str,
+    frame: pd.DataFrame,
+    positive: Any = 1,
+) -> float:
+    """Return the least price over all combinations of (value, price) that the model accepts."""
+    rows, total = everything(person, options, combine, frame)
     accepted = np.asarray(model.predict(rows)) == positive
     return float(total[accepted].min()) if accepted.any() else np.inf
 

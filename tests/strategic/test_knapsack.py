@@ -9,33 +9,50 @@ import numpy as np
 import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from counterplay.strategic.knapsack import MOST_STATES, fill_lines, solve, solve_max
+from counterplay.strategic.knapsack import MOST_STATES, Problem, least_price, most_gain
+from counterplay.strategic.knapsack_max import least_price_max, most_gain_max
+from counterplay.strategic.line_filling import fill_budget, fill_lines
 
 Menu = list[tuple[float, float]]
+
+
+def problem_of(menus: list[Menu], stairs: list[Any], lines: list[Any], power: int) -> Problem:
+    price = np.array([p for m in menus for p, _ in m])
+    a, b, top = (np.array([s[k] for s in stairs]) for k in range(3))
+    sigma, unit, room = (np.array([s[k] for s in lines]) for k in range(3))
+    return Problem(
+        np.cumsum([0, *map(len, menus)]).astype(np.int64),
+        price**power,
+        np.array([g for m in menus for _, g in m]),
+        a,
+        b,
+        top.astype(np.int64),
+        sigma,
+        unit,
+        room,
+        power,
+    )
+
+
+def value_of(problem: Problem, choice: Any, amount: Any) -> tuple[float, float]:
+    """Return the sum of price^power and the gain of a choice, added up again."""
+    menus = problem.start.size - 1
+    picked, count = choice[:menus], choice[menus:]
+    picked = picked[picked >= 0]
+    paid = problem.price[picked].sum() + ((problem.stair_price * count) ** problem.power).sum()
+    paid += ((problem.line_price * amount) ** problem.power).sum()
+    got = problem.gain[picked].sum() + (problem.stair_gain * count).sum()
+    return float(paid), float(got + (problem.line_gain * amount).sum())
 
 
 def solved(
     need: float, menus: list[Menu], stairs: list[Any], lines: list[Any], power: int
 ) -> tuple[float, float, float]:
     """Return the price, and price and gain of the returned choice."""
-    start = np.cumsum([0, *map(len, menus)]).astype(np.int64)
-    price = np.array([p for m in menus for p, _ in m])
-    gain = np.array([g for m in menus for _, g in m])
-    a, b, top = (np.array([s[k] for s in stairs]) for k in range(3))
-    sigma, unit, room = (np.array([s[k] for s in lines]) for k in range(3))
-    choice = np.zeros(len(menus) + len(stairs), dtype=np.int64)
-    amount = np.zeros(len(lines))
-    low, high = solve(
-        need, start, price**power, gain, a, b, top.astype(np.int64), sigma, unit, room, power,
-        np.inf, MOST_STATES, choice, amount,
-    )  # fmt: skip
+    problem = problem_of(menus, stairs, lines, power)
+    low, high, choice, amount = least_price(problem, need, np.inf, MOST_STATES)
     assert low == high
-    picked = choice[: len(menus)]
-    picked = picked[picked >= 0]
-    count = choice[len(menus) :]
-    paid = (price[picked] ** power).sum() + ((a * count) ** power).sum()
-    paid += ((unit * amount) ** power).sum()
-    got = gain[picked].sum() + (b * count).sum() + (sigma * amount).sum()
+    paid, got = value_of(problem, choice, amount)
     return high ** (1 / power), paid ** (1 / power), got
 
 
@@ -81,8 +98,7 @@ def test_hand_example() -> None:
     menus, lines = [[(1.0, 1.0)]], [(0.8, 1.0, 0.5)]
     assert solved(1.3, menus, [], lines, 1)[0] == pytest.approx(1.375, abs=1e-12)
     assert solved(1.3, menus, [], lines, 2)[0] == pytest.approx(np.sqrt(1.140625), abs=1e-12)
-    one = np.ones(1)
-    r, choice, amount = solve_max(1.3, np.array([0, 1]), one, one, 0.8 * one, one, 0.5 * one)
+    r, _, choice, amount = least_price_max(problem_of(menus, [], lines, 1), 1.3)
     assert (r, choice.tolist(), amount.tolist()) == (1.0, [0], [0.5])
 
 
@@ -120,9 +136,7 @@ def test_equal_to_enumeration_for_other_combinations(power: float) -> None:
         if power == 2:
             assert solved(need, menus, [], lines, 2)[0] == pytest.approx(best, rel=1e-9)
         else:
-            start = np.cumsum([0, *map(len, menus)]).astype(np.int64)
-            flat = np.array([pair for menu in menus for pair in menu])
-            r, _, _ = solve_max(need, start, flat[:, 0], flat[:, 1], sigma, unit, room)
+            r = least_price_max(problem_of(menus, [], lines, 1), need).high
             assert r == pytest.approx(best, rel=1e-9)
 
 
@@ -147,3 +161,48 @@ def test_long_stairs_are_solved_exactly() -> None:
         best = min(best, float((paid + m * c + k * a)[k <= 20_000].min()))
     assert price == pytest.approx(best, abs=1e-12)
     assert got >= need
+
+
+@pytest.mark.claim("20.19")
+@pytest.mark.parametrize("power", [1, 2, np.inf])
+def test_the_most_gain_equals_enumeration(power: float) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(150):
+        _, menus, stairs, lines = random_instance(rng, 4)
+        stairs = [] if np.isinf(power) else [(a, b, m % 4) for a, b, m in stairs]
+        budget = float(rng.uniform(0.1, 4))
+        problem = problem_of(menus, stairs, lines, 1 if np.isinf(power) else int(power))
+        rooms = [[(0.0, 0.0), *menu] for menu in menus]
+        rooms += [[(a * m, b * m) for m in range(top + 1)] for a, b, top in stairs]
+        best = 0.0
+        for combo in itertools.product(*rooms):
+            paid = np.array([p for p, _ in combo])
+            total = paid.max() if np.isinf(power) else (paid**power).sum()
+            if total > (budget if np.isinf(power) else budget**power):
+                continue
+            rest = budget if np.isinf(power) else (budget**power - total) ** (1 / power)
+            amount = fill_budget(
+                rest, problem.line_gain, problem.line_price, problem.line_room[None], power
+            )
+            best = max(best, sum(g for _, g in combo) + float(amount[0] @ problem.line_gain))
+        if np.isinf(power):
+            found = most_gain_max(problem, budget)
+        else:
+            found = most_gain(problem, budget**power, MOST_STATES)
+        assert found.low == found.high == pytest.approx(best, rel=1e-9)
+        paid_, got = value_of(problem, found.choice, found.amount)
+        assert got == pytest.approx(best, rel=1e-9)
+        assert np.isinf(power) or paid_ <= budget**power * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_lines_bought_with_a_budget_cost_it(power: int) -> None:
+    rng = np.random.default_rng(4)
+    gain, price = rng.uniform(0.1, 2, 4), rng.uniform(0.1, 2, 4)
+    room = rng.uniform(0.1, 1, (20, 4))
+    amount = fill_budget(0.8, gain, price, room, power)
+    got = amount @ gain
+    back, _ = fill_lines(got, gain, price, room, power)
+    spent = ((amount * price) ** power).sum(axis=1) ** (1 / power)
+    assert back == pytest.approx(spent)  # nothing cheaper gains as much
+    assert (np.isclose(spent, 0.8) | np.isclose(amount, room).all(axis=1)).all()

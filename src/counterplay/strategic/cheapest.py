@@ -19,24 +19,14 @@ import pandas as pd
 
 from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_positive_int
-from counterplay.errors import AssumptionWarning, CounterplayError, InvalidInputError
-from counterplay.strategic.additive import (
-    cheapest_additive,
-    destinations,
-    fold,
-    keep_changes,
-)
-from counterplay.strategic.fold import Asked, OpenModel, open_model
+from counterplay.errors import AssumptionWarning, InvalidInputError
+from counterplay.strategic.asking import Changes, destinations
+from counterplay.strategic.fold import Asked
 from counterplay.strategic.move_blocks import NumberBlock
-from counterplay.strategic.move_search import search_moves
+from counterplay.strategic.move_solvers import solver_of
 from counterplay.strategic.moves import Moves, as_floats, check_budget, frame_of
-from counterplay.strategic.tree_cells import Cells, build_cells, price_cells
-from counterplay.strategic.tree_search import search_people, values_at
 from counterplay.tables.cells import shown
 from counterplay.tables.reading import as_narwhals
-
-CHUNK = 1000  # people whose prices of cells are held at once
-TIE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,18 +230,18 @@ def cheapest_moves(
 def plan_moves(asked: Asked, X: Any, moves: Moves, budget: float, nodes: int) -> MovePlan:
     """Return the plan for a model that was read already."""
     frame = asked.frame
-    moves.check_columns(list(frame.columns))
-    _check_kinds(frame, moves)
+    check_moves(frame, moves)
     accepted = asked.accepts(frame)
     n = len(frame)
     lower, upper = np.zeros(n), np.zeros(n)
     exact = np.ones(n, dtype=bool)
     who = np.flatnonzero(~accepted)
-    changes: dict[Any, tuple[IntArray, list[Any]]] = {}
+    changes: Changes = {}
     method = "nobody is rejected"
     if who.size:
-        solver, method = _solver(asked, moves)
-        lower[who], upper[who], exact[who], changes = solver(who, budget, nodes)
+        solver = solver_of(asked, moves)
+        method = solver.method
+        lower[who], upper[who], exact[who], changes = solver.cheapest(who, budget, nodes)
     beyond = upper > budget * (1 + 1e-9)
     upper[beyond] = np.inf
     proved = beyond & ((lower > budget * (1 + 1e-9)) | exact)
@@ -282,90 +272,9 @@ def _dropped(
     return kept
 
 
-def _solver(asked: Asked, moves: Moves) -> tuple[Any, str]:
-    """Return the method for a model: additive score, tree ensemble, or search."""
-    opened = open_model(asked)
-    if opened is not None:
-        score = fold(asked, opened, moves)
-        if score is not None:
-            shaped = [
-                f"{name} on a grid of {block.grid.size} values"
-                for name, block in score.blocks.items()
-                if isinstance(block, NumberBlock)
-                and block.grid is not None
-                and getattr(moves.blocks[name], "grid", None) is None
-            ]
-            note = f" ({', '.join(map(str, shaped[:3]))})" if shaped else ""
-            return (
-                lambda who, budget, nodes: cheapest_additive(score, moves, who, budget)
-            ), f"additive score{note}"
-        cells = build_cells(asked, opened, moves)
-        if cells is not None:
-            return (
-                lambda who, budget, nodes: _cheapest_trees(
-                    asked, opened, cells, moves, who, budget, nodes
-                )
-            ), f"{cells.tree_start.size - 1} trees"
-    return (
-        lambda who, budget, nodes: search_moves(asked, moves, who)
-    ), "search (best found; nothing is certified from below)"
-
-
-def _cheapest_trees(
-    asked: Asked,
-    opened: OpenModel,
-    cells: Cells,
-    moves: Moves,
-    who: IntArray,
-    budget: float,
-    nodes: int,
-) -> tuple[FloatArray, FloatArray, BoolArray, dict[Any, tuple[IntArray, list[Any]]]]:
-    """Search box by box for the people ``who``, in blocks that fit into memory."""
-    cut, strict = opened.cut()
-    tie = TIE * (1 + abs(cut) + float(np.abs(cells.leaf_value).max()))
-    target = cut - cells.base + (tie if strict else -tie)
-    power = moves.power
-    cap = budget**2 if power == 2 else budget
-    lower, upper = np.zeros(who.size), np.full(who.size, np.inf)
-    changes: dict[Any, tuple[IntArray, list[Any]]] = {
-        name: (np.zeros(0, dtype=np.int64), []) for name in moves.blocks
-    }
-    for at in range(0, who.size, CHUNK):
-        part = np.arange(at, min(at + CHUNK, who.size))
-        people = who[part]
-        prices = price_cells(cells, asked.frame, people, power)
-        own = cells.own[people]
-        low, high, points = search_people(
-            cells, prices, own, target, cap * (1 + 1e-9), power, nodes
-        )
-        moved = values_at(cells, prices, points, own)
-        goals = destinations(asked.frame, people, moved)
-        reach = np.isfinite(high)
-        _verify(asked, goals, reach)
-        spent = moves.price(asked.frame.iloc[people], goals)
-        root = np.sqrt if power == 2 else np.asarray
-        lower[part] = root(low)
-        upper[part] = np.where(reach, spent, np.inf)
-        lower[part] = np.where(low == high, upper[part], lower[part])
-        keep_changes(changes, moved, part, reach)
-    lower = np.minimum(lower, upper)
-    return lower, upper, lower == upper, changes
-
-
-def _verify(asked: Asked, goals: pd.DataFrame, reach: BoolArray) -> None:
-    """Raise if the model rejects a destination: then its trees were read wrongly."""
-    places = np.flatnonzero(reach)
-    said = asked.accepts(goals.iloc[places])
-    if not said.all():
-        row = goals.index[places[int(np.argmin(said))]]
-        raise CounterplayError(
-            f"the model rejects the destination of row {shown(row)} that its trees accept; "
-            "this version of the model cannot be read"
-        )
-
-
-def _check_kinds(frame: pd.DataFrame, moves: Moves) -> None:
-    """Refuse text where a number moves; say how many categories no switch mentions."""
+def check_moves(frame: pd.DataFrame, moves: Moves) -> None:
+    """Refuse unknown columns and text where a number moves; count unmentioned categories."""
+    moves.check_columns(list(frame.columns))
     reference = None if moves.reference is None else frame_of(moves.reference)
     for name, block in moves.blocks.items():
         if isinstance(block, NumberBlock):

@@ -58,6 +58,7 @@ LINEAR = {
     "Perceptron",
     "PassiveAggressiveClassifier",
     "LinearDiscriminantAnalysis",
+    "StrategicLinearClassifier",
 }
 
 
@@ -99,6 +100,27 @@ class Asked:
         answers = self.fitted._call("predict", self.given(frame), len(frame))
         return np.fromiter((a == self.positive for a in answers.tolist()), bool, len(frame))
 
+    @property
+    def response_method(self) -> str:
+        """The score of the model: its decision function if it has one, else its chances."""
+        for name in ("decision_function", "predict_proba"):
+            if hasattr(self.fitted.model, name):
+                return name
+        raise InvalidInputError(
+            f"{type(self.fitted.model).__name__!r} only says yes or no; a new cut needs "
+            "decision_function or predict_proba"
+        )
+
+    def respond(self, frame: pd.DataFrame) -> FloatArray:
+        """Return the model's own scores, which grow towards the wanted class."""
+        if not len(frame):
+            return np.zeros(0)
+        name = self.response_method
+        scores = np.asarray(self.fitted._call(name, self.given(frame), len(frame)), np.float64)
+        if name == "predict_proba":
+            return scores[:, self.wanted]
+        return scores.reshape(-1) * (1.0 if self.wanted == 1 else -1.0)
+
 
 def _kind(dtype: Any) -> Any:
     return dtype if isinstance(dtype, np.dtype) else np.dtype(object)
@@ -122,12 +144,23 @@ class OpenModel:
         Which scores (of the second class) lead to the wanted class; monotone.
     rising
         Whether larger scores are better for people.
+    chance
+        Chance of the second class at a score of it.
     """
 
     steps: tuple[Any, ...]
     final: Any
     accept: Accept
     rising: bool
+    chance: Callable[[FloatArray], FloatArray]
+
+    def response(self, scores: FloatArray, method: str) -> FloatArray:
+        """Return scores that grow with acceptance as the whole model would print them."""
+        if method == "decision_function":
+            return scores
+        sign = 1.0 if self.rising else -1.0
+        chance = self.chance(sign * scores)
+        return chance if self.rising else 1.0 - chance
 
     def encode(self, rows: Any) -> Any:
         """Return rows after all transforming steps."""
@@ -225,6 +258,9 @@ def open_model(asked: Asked) -> OpenModel | None:
                 return None
             layers.append(_calibration_layer(inner[0]))
             model = inner[0].estimator
+        elif getattr(model, "preprocessor_", None) is not None and hasattr(model, "halfspace"):
+            steps.append(model.preprocessor_)  # a StrategicLinearClassifier with its own steps
+            model = model.halfspace()
         else:
             break
     return _opened(tuple(steps), model, answer, layers, wanted)
@@ -251,12 +287,12 @@ def _opened(
         return np.asarray(second if wanted == 1 else ~second, dtype=bool)
 
     accept = plain if answer is None else answer(chance)
-    return OpenModel(steps, final, accept, wanted == 1)
+    return OpenModel(steps, final, accept, wanted == 1, chance)
 
 
 def _second(final: Any, scores: FloatArray) -> BoolArray:
     """Return which scores a bare classifier gives its second class."""
-    if type(final).__name__ == "GradientBoostingClassifier":
+    if type(final).__name__ in ("GradientBoostingClassifier", "StrategicLinearClassifier"):
         return scores >= 0
     return scores > (0.5 if type(final).__name__ in CHANCES else 0.0)
 

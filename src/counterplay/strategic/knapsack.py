@@ -1,125 +1,140 @@
-"""The cheapest way to gain enough: a multiple-choice knapsack with lines, steps and menus.
+"""The cheapest way to gain enough, and the most gain within a budget: a multiple-choice knapsack.
 
 A person chooses at most one option of every menu, a whole number of steps of every stair and an
-amount of every line. Prices and gains add up over them; she wants the least price whose gain
-reaches ``need``. Partial choices are kept only if no other is cheaper and gains more, and only if
-weak duality leaves them a chance to beat the best known solution.
+amount of every line. Prices and gains add up over them. Partial choices are kept only if no other
+is cheaper and gains more, and only if weak duality leaves them a chance to beat the best known
+solution. One list of partial choices serves both questions.
 
 Source: "Additive scores", see docs/theory/20-moves.md.
 """
 
 from __future__ import annotations
 
-import math
+from typing import NamedTuple
 
 import numba
 import numpy as np
 
 from counterplay.core.validation import FloatArray, IntArray
+from counterplay.strategic.line_filling import fill_need, fill_rest
 
 MOST_STATES = 2_000_000
 
 
-def fill_lines(
-    need: FloatArray, gain: FloatArray, price: FloatArray, room: FloatArray, power: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return the least price, and the amounts, for many people who have lines only.
+class Problem(NamedTuple):
+    """One person's menus, stairs and lines; prices of options are raised to ``power`` already."""
 
-    Parameters
-    ----------
-    need
-        ``(n,)`` gains that are needed, above 0.
-    gain
-        ``(d,)`` gain of one unit of each line.
-    price
-        ``(d,)`` price of one unit.
-    room
-        ``(n, d)`` largest amount of each line.
-    power
-        1, 2 or infinity: how prices combine.
-
-    Examples
-    --------
-    >>> fill_lines(np.array([5.0]), np.array([3.0, 4.0]), np.ones(2), np.full((1, 2), np.inf), 2)
-    (array([1.]), array([[0.6, 0.8]]))
-    """
-    n = need.size
-    if gain.size == 0:
-        return np.full(n, np.inf), np.zeros((n, 0))
-    if power == 1:
-        order = np.argsort(price / gain, kind="stable")  # cheapest gain first
-        full = room[:, order] * gain[order]
-        before = np.zeros_like(full)  # gain of the cheaper lines
-        before[:, 1:] = np.cumsum(full, axis=1)[:, :-1]
-        used = np.clip(need[:, None] - before, 0.0, full)
-        amount = np.empty_like(used)
-        amount[:, order] = used / gain[order]
-        cost = (amount * price).sum(axis=1)
-    else:
-        # the amounts are min(room, t c): c = gain / price^2 (water filling), 1 / price for max
-        c = gain / price**2 if power == 2 else 1.0 / price
-        level = _level(need, gain, c, room)
-        amount = np.minimum(room, level[:, None] * c)
-        amount = np.where(np.isfinite(amount), amount, 0.0)
-        cost = np.sqrt(((amount * price) ** 2).sum(axis=1)) if power == 2 else level
-    short = (room * gain).sum(axis=1) < need
-    return np.where(short, np.inf, cost), amount
+    start: IntArray  # menu g holds the options start[g] .. start[g + 1]
+    price: FloatArray
+    gain: FloatArray
+    stair_price: FloatArray  # m steps cost (m stair_price)^power
+    stair_gain: FloatArray
+    stair_steps: IntArray
+    line_gain: FloatArray
+    line_price: FloatArray
+    line_room: FloatArray
+    power: int
 
 
-def _level(need: FloatArray, gain: FloatArray, c: FloatArray, room: FloatArray) -> FloatArray:
-    """Return the least t with sum_j gain_j min(room_j, t c_j) >= need, per person."""
-    ends = room / c
-    order = np.argsort(ends, axis=1)
-    ends = np.take_along_axis(ends, order, axis=1)
-    full = np.take_along_axis(room * gain, order, axis=1)
-    slope = (gain * c)[order]
-    done = np.zeros_like(full)  # gain of the lines that are full before this end
-    done[:, 1:] = np.cumsum(full, axis=1)[:, :-1]
-    rest = np.cumsum(slope[:, ::-1], axis=1)[:, ::-1]  # slope of this line and all later ones
-    t = (need[:, None] - done) / rest
-    fits = t <= ends
-    first = np.argmax(fits, axis=1)
-    level = np.take_along_axis(t, first[:, None], axis=1)[:, 0]
-    return np.where(fits.any(axis=1), level, np.inf)
+class Solution(NamedTuple):
+    """Certified bounds on the best value, and the choice behind the better-known one."""
+
+    low: float
+    high: float
+    choice: IntArray  # option of every menu (-1: stay), then steps of every stair
+    amount: FloatArray  # of every line
+
+
+class _Aim(NamedTuple):
+    """What is asked: the least price for a need, or the most gain for a budget."""
+
+    cheapest: bool
+    amount: float  # the need, or the budget to the power
+    lam: float  # dual price: what one unit of gain is worth
+
+
+class _States(NamedTuple):
+    """Partial choices: price, gain, the choice they extend, and the option taken."""
+
+    price: FloatArray
+    gain: FloatArray
+    parent: IntArray
+    option: IntArray
+
+
+class _Record(NamedTuple):
+    """The best complete choice so far: its value, and (state, block, option) behind it."""
+
+    value: FloatArray
+    where: IntArray  # state -1: a first solution, which is written down elsewhere
 
 
 @numba.njit(cache=True)
-def _fill(
-    need: float, gain: FloatArray, price: FloatArray, room: FloatArray, power: int, out: FloatArray
-) -> float:
-    """Fill lines for one person; returns the sum of price^power, infinite if out of reach."""
-    d = gain.size
-    out[:] = 0.0
+def least_price(problem: Problem, need: float, cap: float, most: int) -> Solution:
+    """Return certified bounds on the least sum of price^power with gain >= need.
+
+    Only prices below ``cap`` are of interest; at most ``most`` partial choices are kept.
+    """
+    blocks, lines = problem.start.size - 1, problem.line_gain.size
+    count = blocks + problem.stair_steps.size
+    choice, amount = np.full(count, -1, np.int64), np.zeros(lines)
+    choice[blocks:] = 0
     if need <= 0.0:
-        return 0.0
-    left, total = need, 0.0
-    if power == 1:
-        order = np.argsort(price / gain)
-        for j in order:
-            amount = min(room[j], left / gain[j])
-            out[j] = amount
-            total += amount * price[j]
-            left -= amount * gain[j]
-            if amount < room[j]:
-                return float(total)
-        return float(total) if left <= 1e-15 * need else np.inf
-    # square prices: amounts min(room, t c) with one common level t
-    c = gain / price**2
-    order = np.argsort(room / c)
-    slope = 0.0
-    for j in range(d):
-        slope += gain[j] * c[j]
-    for j in order:
-        t = left / slope if slope > 0.0 else np.inf
-        if t * c[j] <= room[j]:
-            for k in range(d):
-                amount = min(room[k], t * c[k])
-                out[k] = amount
-                total += (amount * price[k]) ** 2
-            return total
-        left -= gain[j] * room[j]
-        slope -= gain[j] * c[j]
-    return np.inf
+        return Solution(0.0, 0.0, choice, amount)
+    phi, pick = np.zeros(count + 1), np.zeros(count, np.int64)
+    # the dual price: the least at which the best choices together reach the need
+    low, lam = _crossing(problem, need, True, phi, pick)
+    if np.isinf(lam):
+        return Solution(np.inf, np.inf, choice, amount)
+    _at(problem, lam, phi, pick)
+    dual = max(0.0, lam * need - phi.sum())
+    if dual > cap:
+        return Solution(np.inf, np.inf, choice, amount)  # nothing within the budget
+    limit = cap * (1.0 + 1e-12) + 1e-300
+    record = _Record(np.array([limit]), np.full(3, -2, np.int64))
+    # first solutions: the choices at lam, and those just below it made complete
+    _complete(problem, need, pick, record, choice, amount)
+    below, ignored = np.zeros(count, np.int64), np.zeros(count + 1)
+    _at(problem, low, ignored, below)
+    _complete(problem, need, below, record, choice, amount)
+    _one_more(problem, need, below, record, choice, amount)
+    aim = _Aim(True, need, lam)
+    done = _lists(problem, aim, phi, record, most, choice, amount)
+    if record.where[0] == -2:
+        return Solution(dual if not done else np.inf, np.inf, choice, amount)
+    return Solution(record.value[0] if done else dual, record.value[0], choice, amount)
+
+
+@numba.njit(cache=True)
+def most_gain(problem: Problem, budget: float, most: int) -> Solution:
+    """Return certified bounds on the largest gain with sum of price^power <= budget."""
+    blocks, lines = problem.start.size - 1, problem.line_gain.size
+    count = blocks + problem.stair_steps.size
+    choice, amount = np.full(count, -1, np.int64), np.zeros(lines)
+    choice[blocks:] = 0
+    if budget <= 0.0:
+        return Solution(0.0, 0.0, choice, amount)
+    phi, pick = np.zeros(count + 1), np.zeros(count, np.int64)
+    # the dual price: the largest at which the best choices together stay within the budget
+    low, high = _crossing(problem, budget, False, phi, pick)
+    if np.isinf(high):  # everything that helps is affordable
+        _at(problem, low, phi, pick)
+        for j in range(lines):
+            amount[j] = problem.line_room[j]
+        total = _paid_and_got(problem, pick)[1] + (amount * problem.line_gain).sum()
+        return Solution(total, total, pick, amount)
+    spare = np.zeros(lines)
+    _at(problem, low, phi, pick)
+    paid, got = _paid_and_got(problem, pick)
+    got += _fill_up(problem, budget - paid, spare)
+    choice[:], amount[:] = pick, spare
+    record = _Record(np.array([got]), np.full(3, -1, np.int64))
+    lam = high
+    _at(problem, lam, phi, pick)
+    dual = (budget + phi.sum()) / lam
+    done = _lists(problem, _Aim(False, budget, lam), phi, record, most, choice, amount)
+    best = record.value[0]
+    return Solution(best, best if done else max(best, dual), choice, amount)
 
 
 @numba.njit(cache=True)
@@ -127,423 +142,415 @@ def _stair(a: float, b: float, steps: int, lam: float, power: int) -> int:
     """Return the best number of steps m at the dual price lam: price (m a)^power, gain m b."""
     if power == 1:
         return steps if lam * b > a else 0
-    m = int(np.floor(lam * b / (2.0 * a * a) + 0.5))  # a parabola: the nearest whole number
-    return max(0, min(steps, m))
+    m = lam * b / (2.0 * a * a) + 0.5  # a parabola: the nearest whole number
+    return steps if m >= steps else max(0, int(np.floor(m)))
 
 
 @numba.njit(cache=True)
-def _at(
-    lam: float,
-    start: IntArray,
-    price: FloatArray,
-    gain: FloatArray,
-    stair_price: FloatArray,
-    stair_gain: FloatArray,
-    stair_steps: IntArray,
-    line_gain: FloatArray,
-    line_price: FloatArray,
-    line_room: FloatArray,
-    power: int,
-    phi: FloatArray,
-    pick: IntArray,
-) -> float:
-    """Write the best choice of every block at dual price lam and its value; return the gain."""
-    total = 0.0
-    blocks = start.size - 1
+def _at(problem: Problem, lam: float, phi: FloatArray, pick: IntArray) -> tuple[float, float]:
+    """Write the best choice of every block at dual price lam and its value.
+
+    Returns the gain and the price of all of them; the lines' value comes last in ``phi``.
+    """
+    got, paid = 0.0, 0.0
+    blocks, power = problem.start.size - 1, problem.power
     for g in range(blocks):
         best, arg = 0.0, -1
-        for o in range(start[g], start[g + 1]):
-            value = lam * gain[o] - price[o]
+        for o in range(problem.start[g], problem.start[g + 1]):
+            value = lam * problem.gain[o] - problem.price[o]
             if value > best:
                 best, arg = value, o
         phi[g], pick[g] = best, arg
         if arg >= 0:
-            total += gain[arg]
-    for k in range(stair_steps.size):
-        m = _stair(stair_price[k], stair_gain[k], stair_steps[k], lam, power)
-        phi[blocks + k] = lam * m * stair_gain[k] - (m * stair_price[k]) ** power
+            got += problem.gain[arg]
+            paid += problem.price[arg]
+    for k in range(problem.stair_steps.size):
+        a, b = problem.stair_price[k], problem.stair_gain[k]
+        m = _stair(a, b, problem.stair_steps[k], lam, power)
+        phi[blocks + k] = lam * m * b - (m * a) ** power
         pick[blocks + k] = m
-        total += m * stair_gain[k]
+        got += m * b
+        paid += (m * a) ** power
     lines = 0.0
-    for j in range(line_gain.size):
+    for j in range(problem.line_gain.size):
+        sigma, unit, room = problem.line_gain[j], problem.line_price[j], problem.line_room[j]
         if power == 1:
-            margin = lam * line_gain[j] - line_price[j]
-            if margin > 0.0:
-                lines += margin * line_room[j]
-                total += line_gain[j] * line_room[j]
+            amount = room if lam * sigma > unit else 0.0
         else:
-            amount = min(line_room[j], lam * line_gain[j] / (2.0 * line_price[j] ** 2))
-            lines += lam * line_gain[j] * amount - (line_price[j] * amount) ** 2
-            total += line_gain[j] * amount
-    phi[blocks + stair_steps.size] = lines
-    return total
+            amount = min(room, lam * sigma / (2.0 * unit**2))
+        if amount > 0.0:
+            lines += lam * sigma * amount - (unit * amount) ** power
+            got += sigma * amount
+            paid += (unit * amount) ** power
+    phi[blocks + problem.stair_steps.size] = lines
+    return got, paid
 
 
 @numba.njit(cache=True)
-def solve(
-    need: float,
-    start: IntArray,
-    price: FloatArray,
-    gain: FloatArray,
-    stair_price: FloatArray,
-    stair_gain: FloatArray,
-    stair_steps: IntArray,
-    line_gain: FloatArray,
-    line_price: FloatArray,
-    line_room: FloatArray,
-    power: int,
-    cap: float,
-    most: int,
-    choice: IntArray,
-    amount: FloatArray,
+def _crossing(
+    problem: Problem, goal: float, by_gain: bool, phi: FloatArray, pick: IntArray
 ) -> tuple[float, float]:
-    """Return certified (lower, upper) on the least sum of price^power with gain >= need.
+    """Return the dual prices around which the gain reaches, or the price exceeds, a goal.
 
-    ``choice`` gets the chosen option of every menu (-1: stay) and the steps of every stair,
-    ``amount`` the amounts of the lines. Only prices below ``cap`` are of interest.
+    The second is infinite if no dual price does it.
     """
-    blocks, stairs, lines = start.size - 1, stair_steps.size, line_gain.size
-    count = blocks + stairs
-    choice[:] = -1
-    choice[blocks:] = 0
-    amount[:] = 0.0
-    if need <= 0.0:
-        return 0.0, 0.0
-    phi, pick = np.zeros(count + 1), np.zeros(count, dtype=np.int64)
-    phi_low = np.zeros(count + 1)
-    # 1. the dual price lam: the least at which the best choices together reach the need
     high = 2.0**-80
     while True:
-        got = _at(
-            high,
-            start,
-            price,
-            gain,
-            stair_price,
-            stair_gain,
-            stair_steps,
-            line_gain,
-            line_price,
-            line_room,
-            power,
-            phi,
-            pick,
-        )
-        if got >= need:
+        got, paid = _at(problem, high, phi, pick)
+        if (got >= goal) if by_gain else (paid > goal):
             break
         high *= 4.0
         if high > 2.0**300:
-            return np.inf, np.inf
+            return high, np.inf
     low = 0.0
     for _ in range(60):
         middle = 0.5 * (low + high)
-        got = _at(
-            middle,
-            start,
-            price,
-            gain,
-            stair_price,
-            stair_gain,
-            stair_steps,
-            line_gain,
-            line_price,
-            line_room,
-            power,
-            phi,
-            pick,
-        )
-        if got >= need:
+        got, paid = _at(problem, middle, phi, pick)
+        if (got >= goal) if by_gain else (paid > goal):
             high = middle
         else:
             low = middle
-    lam = high
-    _at(
-        lam,
-        start,
-        price,
-        gain,
-        stair_price,
-        stair_gain,
-        stair_steps,
-        line_gain,
-        line_price,
-        line_room,
-        power,
-        phi,
-        pick,
-    )
-    dual = lam * need
-    for g in range(count + 1):
-        dual -= phi[g]
-    dual = max(0.0, dual)
-    if dual > cap:
-        return np.inf, np.inf  # nothing within the budget
-    # 2. a first solution: the choices at lam, lines filled up with what is missing
-    best, got, first = 0.0, 0.0, 0.0
+    return low, high
+
+
+@numba.njit(cache=True)
+def _paid_and_got(problem: Problem, pick: IntArray) -> tuple[float, float]:
+    """Return price and gain of chosen options and steps."""
+    paid, got = 0.0, 0.0
+    blocks = problem.start.size - 1
     for g in range(blocks):
         if pick[g] >= 0:
-            best += price[pick[g]]
-            got += gain[pick[g]]
-    for k in range(stairs):
-        best += (pick[blocks + k] * stair_price[k]) ** power
-        got += pick[blocks + k] * stair_gain[k]
-    spare = np.zeros(lines)
-    first = _fill(need - got, line_gain, line_price, line_room, power, spare)
-    best += first
-    limit = cap * (1.0 + 1e-12) + 1e-300
-    found = best < limit
-    if found:
-        choice[:] = pick
-        amount[:] = spare
-    else:
-        best = limit
-    # just below lam the need is not met: complete those choices by one block or by the lines
-    _at(
-        low,
-        start,
-        price,
-        gain,
-        stair_price,
-        stair_gain,
-        stair_steps,
-        line_gain,
-        line_price,
-        line_room,
-        power,
-        phi_low,
-        pick,
+            paid += problem.price[pick[g]]
+            got += problem.gain[pick[g]]
+    for k in range(problem.stair_steps.size):
+        paid += (pick[blocks + k] * problem.stair_price[k]) ** problem.power
+        got += pick[blocks + k] * problem.stair_gain[k]
+    return paid, got
+
+
+@numba.njit(cache=True)
+def _fill(problem: Problem, need: float, spare: FloatArray) -> float:
+    return fill_need(
+        need, problem.line_gain, problem.line_price, problem.line_room, problem.power, spare
     )
-    under, got = 0.0, 0.0
+
+
+@numba.njit(cache=True)
+def _fill_up(problem: Problem, rest: float, spare: FloatArray) -> float:
+    return fill_rest(
+        rest, problem.line_gain, problem.line_price, problem.line_room, problem.power, spare
+    )
+
+
+@numba.njit(cache=True)
+def _complete(
+    problem: Problem,
+    need: float,
+    pick: IntArray,
+    record: _Record,
+    choice: IntArray,
+    amount: FloatArray,
+) -> None:
+    """Fill chosen options up with lines and keep the result if it is the best so far."""
+    spare = np.zeros(problem.line_gain.size)
+    paid, got = _paid_and_got(problem, pick)
+    total = paid + _fill(problem, need - got, spare)
+    if total < record.value[0]:
+        record.value[0], record.where[0] = total, -1
+        choice[:], amount[:] = pick, spare
+
+
+@numba.njit(cache=True)
+def _one_more(
+    problem: Problem,
+    need: float,
+    pick: IntArray,
+    record: _Record,
+    choice: IntArray,
+    amount: FloatArray,
+) -> None:
+    """Complete chosen options that fall short by another option, or more steps, of one block."""
+    blocks = problem.start.size - 1
+    paid, got = _paid_and_got(problem, pick)
     for g in range(blocks):
-        if pick[g] >= 0:
-            under += price[pick[g]]
-            got += gain[pick[g]]
-    for k in range(stairs):
-        under += (pick[blocks + k] * stair_price[k]) ** power
-        got += pick[blocks + k] * stair_gain[k]
-    total = under + _fill(need - got, line_gain, line_price, line_room, power, spare)
-    if total < best:
-        best, found = total, True
-        choice[:] = pick
-        amount[:] = spare
-    for g in range(count):
-        if g < blocks:
-            have = gain[pick[g]] if pick[g] >= 0 else 0.0
-            paid = price[pick[g]] if pick[g] >= 0 else 0.0
-            for o in range(start[g], start[g + 1]):
-                if got - have + gain[o] >= need and under - paid + price[o] < best:
-                    best, found = under - paid + price[o], True
-                    choice[:] = pick
-                    choice[g] = o
-                    amount[:] = 0.0
-        else:
-            a, b = stair_price[g - blocks], stair_gain[g - blocks]
-            m = pick[g] + max(0, int(np.ceil((need - got) / b)))
-            while got + (m - pick[g]) * b < need:
-                m += 1
-            total = under - (pick[g] * a) ** power + (m * a) ** power
-            if m <= stair_steps[g - blocks] and total < best:
-                best, found = total, True
-                choice[:] = pick
-                choice[g] = m
-                amount[:] = 0.0
-    # 3. what the blocks from g on can still add: gain, and value at lam
+        have = problem.gain[pick[g]] if pick[g] >= 0 else 0.0
+        cost = problem.price[pick[g]] if pick[g] >= 0 else 0.0
+        for o in range(problem.start[g], problem.start[g + 1]):
+            total = paid - cost + problem.price[o]
+            if got - have + problem.gain[o] >= need and total < record.value[0]:
+                record.value[0], record.where[0] = total, -1
+                choice[:], choice[g], amount[:] = pick, o, 0.0
+    for k in range(problem.stair_steps.size):
+        g, a, b = blocks + k, problem.stair_price[k], problem.stair_gain[k]
+        more = np.ceil((need - got) / b)
+        if more > problem.stair_steps[k]:
+            continue
+        m = pick[g] + max(0, int(more))
+        while got + (m - pick[g]) * b < need:
+            m += 1
+        total = paid - (pick[g] * a) ** problem.power + (m * a) ** problem.power
+        if m <= problem.stair_steps[k] and total < record.value[0]:
+            record.value[0], record.where[0] = total, -1
+            choice[:], choice[g], amount[:] = pick, m, 0.0
+
+
+@numba.njit(cache=True)
+def _rest(problem: Problem, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return what the blocks from g on can still add: value at the dual price, and gain."""
+    blocks, count = problem.start.size - 1, phi.size - 1
     rest_phi, rest_gain = np.zeros(count + 1), np.zeros(count + 1)
     rest_phi[count] = phi[count]
-    for j in range(lines):
-        rest_gain[count] += line_gain[j] * line_room[j]
+    for j in range(problem.line_gain.size):
+        rest_gain[count] += problem.line_gain[j] * problem.line_room[j]
     for g in range(count - 1, -1, -1):
         top = 0.0
         if g < blocks:
-            for o in range(start[g], start[g + 1]):
-                top = max(top, gain[o])
+            for o in range(problem.start[g], problem.start[g + 1]):
+                top = max(top, problem.gain[o])
         else:
-            top = stair_steps[g - blocks] * stair_gain[g - blocks]
+            top = problem.stair_steps[g - blocks] * problem.stair_gain[g - blocks]
         rest_phi[g] = rest_phi[g + 1] + phi[g]
         rest_gain[g] = rest_gain[g + 1] + top
-    # 4. Pareto lists of partial choices, block by block
-    size = 1024
-    state_price, state_gain = np.zeros(size), np.zeros(size)
-    parent, option = np.full(size, -1, np.int64), np.zeros(size, np.int64)
-    begin, end = 0, 1
-    best_state, best_block, best_option = -1, -1, -1
-    for g in range(count):
-        room = max(1024, 2 * (end - begin))
-        new_price, new_gain = np.empty(room), np.empty(room)
-        new_parent, new_option = np.empty(room, np.int64), np.empty(room, np.int64)
-        new = 0
-        stair = g >= blocks
-        last = g == count - 1 and lines == 0
-        for s in range(begin, end):
-            if stair:
-                k = g - blocks
-                a, b, top = stair_price[k], stair_gain[k], stair_steps[k]
-                centre = _stair(a, b, top, lam, power)
-                if last:  # only the least number of steps that suffices
-                    centre = int(np.ceil((need - state_gain[s]) / b))
-                    while centre > 0 and state_gain[s] + (centre - 1) * b >= need:
-                        centre -= 1
-                    while centre <= top and state_gain[s] + centre * b < need:
-                        centre += 1
-                    if centre > top:
-                        continue
-                first_o, last_o, way = centre, centre, 0
-            else:
-                first_o, last_o, way = start[g] - 1, start[g + 1] - 1, 1
-            o = first_o
-            while True:
-                if stair:
-                    p = state_price[s] + (o * stair_price[g - blocks]) ** power
-                    v = state_gain[s] + o * stair_gain[g - blocks]
-                elif o < start[g]:
-                    p, v = state_price[s], state_gain[s]
-                else:
-                    p, v = state_price[s] + price[o], state_gain[s] + gain[o]
-                # weak duality: any completion costs at least p + lam (need - v) - rest
-                bound = p + max(0.0, lam * (need - v) - rest_phi[g + 1])
-                fine = bound < best
-                if fine and v >= need:
-                    best, found = p, True
-                    best_state, best_block, best_option = s, g, o
-                elif fine and v + rest_gain[g + 1] >= need * (1.0 - 1e-14):
-                    if new == new_price.size:
-                        new_price = np.concatenate((new_price, np.empty(new)))
-                        new_gain = np.concatenate((new_gain, np.empty(new)))
-                        new_parent = np.concatenate((new_parent, np.empty(new, np.int64)))
-                        new_option = np.concatenate((new_option, np.empty(new, np.int64)))
-                    new_price[new], new_gain[new] = p, v
-                    new_parent[new], new_option[new] = s, o
-                    new += 1
-                if new > most:
-                    return dual, best if found else np.inf
-                if not stair:
-                    o += 1
-                    if o > last_o:
-                        break
-                elif last:
-                    break
-                else:  # outward from the best number of steps while the bound allows it
-                    reduced = p + lam * (need - v) - rest_phi[g + 1]  # convex in the steps
-                    if way == 0:
-                        way = 1
-                    if way == 1 and (reduced >= best or p >= best or v >= need):
-                        way, o = -1, centre
-                    elif way == -1 and reduced >= best:
-                        break
-                    o += way
-                    if o > stair_steps[g - blocks]:
-                        way, o = -1, centre - 1
-                    if o < 0:
-                        break
-        # drop what another choice beats in price and gain
-        order = np.argsort(new_price[:new], kind="mergesort")
-        begin = end
-        top_gain = -1.0
-        for i in order:
-            if new_gain[i] <= top_gain or new_price[i] >= best:
-                continue
-            top_gain = new_gain[i]
-            if end == size:
-                state_price = np.concatenate((state_price, np.zeros(size)))
-                state_gain = np.concatenate((state_gain, np.zeros(size)))
-                parent = np.concatenate((parent, np.zeros(size, np.int64)))
-                option = np.concatenate((option, np.zeros(size, np.int64)))
-                size *= 2
-            state_price[end], state_gain[end] = new_price[i], new_gain[i]
-            parent[end], option[end] = new_parent[i], new_option[i]
-            end += 1
-    # 5. the continuous rest
-    for s in range(begin, end):
-        total = state_price[s] + _fill(
-            need - state_gain[s], line_gain, line_price, line_room, power, spare
+    return rest_phi, rest_gain
+
+
+@numba.njit(cache=True)
+def _alive(
+    aim: _Aim, record: _Record, price: float, gain: float, rest_phi: float, rest_gain: float
+) -> bool:
+    """Whether a partial choice may still beat the best one known (weak duality)."""
+    best, lam = record.value[0], aim.lam
+    if aim.cheapest:
+        # any completion costs at least price + lam (need - gain) - rest
+        bound = price + max(0.0, lam * (aim.amount - gain) - rest_phi)
+        return bool(bound < best and gain + rest_gain >= aim.amount * (1.0 - 1e-14))
+    # any completion gains at most gain + (budget - price + rest) / lam
+    floor = best + 1e-13 * (abs(best) + abs(gain))
+    bound = gain + (aim.amount - price + rest_phi) / lam
+    return bool(bound > floor and gain + rest_gain > floor)
+
+
+@numba.njit(cache=True)
+def _ends(aim: _Aim, record: _Record, price: float, gain: float) -> bool:
+    """Keep a choice that is complete and the best so far; whether it needs no extension."""
+    if aim.cheapest:
+        if gain >= aim.amount and price < record.value[0]:
+            record.value[0] = price
+            return True
+        return False
+    if price <= aim.amount and gain > record.value[0]:
+        record.value[0] = gain
+        return True
+    return False
+
+
+@numba.njit(cache=True)
+def _pushed(states: _States, count: int, p: float, v: float, parent: int, option: int) -> _States:
+    """Return the list with one more partial choice."""
+    if count == states.price.size:
+        states = _States(
+            np.concatenate((states.price, np.empty(count))),
+            np.concatenate((states.gain, np.empty(count))),
+            np.concatenate((states.parent, np.empty(count, np.int64))),
+            np.concatenate((states.option, np.empty(count, np.int64))),
         )
-        if total < best:
-            best, found = total, True
-            best_state, best_block, best_option = s, count, -1
-            amount[:] = spare
-    if best_state >= 0:
-        if best_block < count:
-            amount[:] = 0.0
-        choice[:] = -1
-        choice[blocks:] = 0
-        level, s = best_block, best_state
-        if level < count:
-            choice[level] = best_option
-        while level > 0:
-            level -= 1
-            choice[level] = option[s]
-            s = parent[s]
-        for g in range(blocks):
-            if choice[g] < start[g]:
-                choice[g] = -1
-    if not found:
-        return np.inf, np.inf
-    return best, best
+    states.price[count], states.gain[count] = p, v
+    states.parent[count], states.option[count] = parent, option
+    return states
 
 
-def solve_max(
-    need: float,
-    start: IntArray,
-    price: FloatArray,
-    gain: FloatArray,
-    line_gain: FloatArray,
-    line_price: FloatArray,
-    line_room: FloatArray,
-) -> tuple[float, IntArray, FloatArray]:
-    """Return the least r such that the best options within price r together reach the need.
+@numba.njit(cache=True)
+def _empty(size: int) -> _States:
+    return _States(
+        np.zeros(size), np.zeros(size), np.full(size, -1, np.int64), np.zeros(size, np.int64)
+    )
 
-    Also the chosen option per menu (-1: stay) and the amounts of the lines.
+
+@numba.njit(cache=True)
+def _menu_step(
+    problem: Problem,
+    aim: _Aim,
+    record: _Record,
+    states: _States,
+    span: tuple[int, int],
+    g: int,
+    rest: tuple[float, float],
+    most: int,
+) -> tuple[_States, int]:
+    """Extend all partial choices by every option of a menu, or by staying."""
+    new, count = _empty(max(1024, 2 * (span[1] - span[0]))), 0
+    for s in range(span[0], span[1]):
+        for o in range(problem.start[g] - 1, problem.start[g + 1]):
+            p, v = states.price[s], states.gain[s]
+            if o >= problem.start[g]:
+                p, v = p + problem.price[o], v + problem.gain[o]
+            if not aim.cheapest and p > aim.amount:
+                continue
+            if _ends(aim, record, p, v):
+                record.where[0], record.where[1], record.where[2] = s, g, o
+                if aim.cheapest:
+                    continue
+            if _alive(aim, record, p, v, rest[0], rest[1]):
+                new = _pushed(new, count, p, v, s, o)
+                count += 1
+                if count > most:
+                    return new, -1
+    return new, count
+
+
+@numba.njit(cache=True)
+def _stair_step(
+    problem: Problem,
+    aim: _Aim,
+    record: _Record,
+    states: _States,
+    span: tuple[int, int],
+    g: int,
+    rest: tuple[float, float],
+    most: int,
+) -> tuple[_States, int]:
+    """Extend all partial choices by every number of steps that the bound allows.
+
+    Price minus lam times gain is convex in the number of steps, so these are neighbours of the
+    best number: walk outward from it, first up, then down.
     """
-    blocks = start.size - 1
-    ends = np.unique(np.concatenate(([0.0], price, line_price * line_room)))
-    ends = ends[np.isfinite(ends)]
+    k = g - (problem.start.size - 1)
+    a, b, top = problem.stair_price[k], problem.stair_gain[k], problem.stair_steps[k]
+    centre = _stair(a, b, top, aim.lam, problem.power)
+    new, count = _empty(max(1024, 2 * (span[1] - span[0]))), 0
+    for s in range(span[0], span[1]):
+        for way in (1, -1):
+            m = centre if way == 1 else centre - 1
+            while 0 <= m <= top:
+                p = states.price[s] + (m * a) ** problem.power
+                v = states.gain[s] + m * b
+                inside = p < record.value[0] if aim.cheapest else p <= aim.amount
+                ended = inside and _ends(aim, record, p, v)
+                if ended:
+                    record.where[0], record.where[1], record.where[2] = s, g, m
+                enough = aim.cheapest and v >= aim.amount
+                if inside and not enough and _alive(aim, record, p, v, rest[0], rest[1]):
+                    new = _pushed(new, count, p, v, s, m)
+                    count += 1
+                    if count > most:
+                        return new, -1
+                # outward the bound only gets worse; upward so do price and surplus
+                if _hopeless(aim, record, p, v, rest[0]) or (way == 1 and (enough or not inside)):
+                    break
+                m += way
+    return new, count
 
-    def options(r: float) -> IntArray:
-        picked = np.full(blocks, -1, dtype=np.int64)
-        for g in range(blocks):
-            inside = np.flatnonzero(price[start[g] : start[g + 1]] <= r)
-            if inside.size:
-                picked[g] = start[g] + inside[np.argmax(gain[start[g] : start[g + 1]][inside])]
-        return picked
 
-    def total(r: float) -> float:
-        picked = options(r)
-        lines = float((line_gain * np.minimum(line_room, r / line_price)).sum())
-        return float(gain[picked[picked >= 0]].sum()) + lines
+@numba.njit(cache=True)
+def _hopeless(aim: _Aim, record: _Record, p: float, v: float, rest_phi: float) -> bool:
+    """Whether weak duality alone excludes a partial choice (convex in the steps of a stair)."""
+    if aim.cheapest:
+        return bool(p + aim.lam * (aim.amount - v) - rest_phi >= record.value[0])
+    return bool(v + (aim.amount - p + rest_phi) / aim.lam <= record.value[0])
 
-    low, high = 0, ends.size  # ends[high] is the first that suffices
-    while low < high:
-        middle = (low + high) // 2
-        if total(float(ends[middle])) >= need:
-            high = middle
+
+@numba.njit(cache=True)
+def _last_stair(
+    problem: Problem, aim: _Aim, record: _Record, states: _States, span: tuple[int, int], g: int
+) -> None:
+    """End every partial choice with the one number of steps that can be best: no lines follow."""
+    k = g - (problem.start.size - 1)
+    a, b, top = problem.stair_price[k], problem.stair_gain[k], problem.stair_steps[k]
+    power = problem.power
+    for s in range(span[0], span[1]):
+        p0, v0 = states.price[s], states.gain[s]
+        if aim.cheapest:  # the least that suffices
+            m = min(top + 1.0, max(0.0, np.ceil((aim.amount - v0) / b)))
+            while m > 0 and v0 + (m - 1) * b >= aim.amount:
+                m -= 1
+            while m <= top and v0 + m * b < aim.amount:
+                m += 1
+        else:  # the most that is affordable
+            rest = max(0.0, aim.amount - p0)
+            m = min(top + 0.0, np.floor((rest if power == 1 else np.sqrt(rest)) / a))
+            while m < top and p0 + ((m + 1) * a) ** power <= aim.amount:
+                m += 1
+            while m > 0 and p0 + (m * a) ** power > aim.amount:
+                m -= 1
+        if m <= top and _ends(aim, record, p0 + (m * a) ** power, v0 + m * b):
+            record.where[0], record.where[1], record.where[2] = s, g, int(m)
+
+
+@numba.njit(cache=True)
+def _lists(
+    problem: Problem,
+    aim: _Aim,
+    phi: FloatArray,
+    record: _Record,
+    most: int,
+    choice: IntArray,
+    amount: FloatArray,
+) -> bool:
+    """Go through all partial choices block by block; write the best choice.
+
+    Returns False if there were too many of them: then the record is only the best one found.
+    """
+    blocks, count, lines = problem.start.size - 1, phi.size - 1, problem.line_gain.size
+    rest_phi, rest_gain = _rest(problem, phi)
+    states, begin, end = _empty(1024), 0, 1
+    done = True
+    for g in range(count):
+        if g >= blocks and g == count - 1 and lines == 0:
+            _last_stair(problem, aim, record, states, (begin, end), g)
+            begin = end
+            break
+        step = (rest_phi[g + 1], rest_gain[g + 1])
+        if g < blocks:
+            new, many = _menu_step(problem, aim, record, states, (begin, end), g, step, most)
         else:
-            low = middle + 1
-    r = math.inf if high == ends.size else float(ends[high])
-    if high > 0:  # between two ends only the lines grow
-        left = float(ends[high - 1])
-        open_lines = line_price * line_room > left
-        slope = float((line_gain / line_price)[open_lines].sum())
-        if slope > 0:
-            r = min(r, left + (need - total(left)) / slope)
-            picked = options(left) if high == ends.size or r < ends[high] else options(r)
+            new, many = _stair_step(problem, aim, record, states, (begin, end), g, step, most)
+        if many < 0:
+            done = False
+            begin = end
+            break
+        # drop what another choice beats in price and gain
+        order = np.argsort(new.price[:many], kind="mergesort")
+        begin, top_gain = end, -1.0
+        for i in order:
+            if new.gain[i] <= top_gain or (aim.cheapest and new.price[i] >= record.value[0]):
+                continue
+            top_gain = new.gain[i]
+            states = _pushed(states, end, new.price[i], new.gain[i], new.parent[i], new.option[i])
+            end += 1
+    # the continuous rest
+    spare = np.zeros(lines)
+    for s in range(begin, end if lines > 0 else begin):
+        if aim.cheapest:
+            total = states.price[s] + _fill(problem, aim.amount - states.gain[s], spare)
+            better = total < record.value[0]
         else:
-            picked = options(r)
-    else:
-        picked = options(r)
-    if math.isinf(r):
-        return r, np.full(blocks, -1, dtype=np.int64), np.zeros(line_gain.size)
-    amount = np.minimum(line_room, r / line_price)
-    return r, _undo(need, picked, gain, amount, line_gain), amount
+            total = states.gain[s] + _fill_up(problem, aim.amount - states.price[s], spare)
+            better = total > record.value[0]
+        if better:
+            record.value[0] = total
+            record.where[0], record.where[1], record.where[2] = s, count, -1
+            amount[:] = spare
+    _write(problem, states, record, choice, amount)
+    return done
 
 
-def _undo(
-    need: float, picked: IntArray, gain: FloatArray, amount: FloatArray, line_gain: FloatArray
-) -> IntArray:
-    """Take back options that are not needed, smallest gains first."""
-    chosen = picked.copy()
-    have = float(gain[chosen[chosen >= 0]].sum() + (amount * line_gain).sum())
-    for g in sorted(np.flatnonzero(chosen >= 0), key=lambda g: gain[chosen[g]]):
-        if have - gain[chosen[g]] >= need:
-            have -= gain[chosen[g]]
-            chosen[g] = -1
-    return chosen
+@numba.njit(cache=True)
+def _write(
+    problem: Problem, states: _States, record: _Record, choice: IntArray, amount: FloatArray
+) -> None:
+    """Follow the parents of the best choice back to the first block."""
+    s, level = record.where[0], record.where[1]
+    if s < 0:
+        return  # a first solution, written when it was found
+    blocks, count = problem.start.size - 1, choice.size
+    choice[:blocks], choice[blocks:] = -1, 0
+    if level < count:
+        choice[level] = record.where[2]
+        amount[:] = 0.0
+    while level > 0:
+        level -= 1
+        choice[level] = states.option[s]
+        s = states.parent[s]
+    for g in range(blocks):
+        if choice[g] < problem.start[g]:
+            choice[g] = -1

@@ -370,6 +370,16 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
         chance = expit(self.decision_function(X))
         return np.column_stack((1 - chance, chance))
 
+    def halfspace(self) -> StrategicLinearClassifier:
+        """Return the rule on preprocessed features, without the preprocessor."""
+        check_is_fitted(self)
+        rule = StrategicLinearClassifier(positive=self.positive)
+        rule.preprocessor_ = None
+        rule.classes_, rule.positive_ = self.classes_, self.positive_
+        rule.coef_, rule.intercept_ = self.coef_, self.intercept_
+        rule.n_features_in_ = self.coef_.shape[1]
+        return rule
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
-from counterplay.strategic.additive import destinations
+from counterplay.strategic.asking import destinations
 from counterplay.strategic.fold import Asked
 from counterplay.strategic.move_blocks import CategoryBlock, NumberBlock
 from counterplay.strategic.moves import Moves, as_floats, frame_of

@@ -634,6 +634,15 @@ def check_budget(budget: Any) -> float:
     return float(budget)
 
 
+def check_budgets(budget: Any) -> FloatArray:
+    """Return budgets: a number, or several, of at least 0."""
+    several = isinstance(budget, np.ndarray | Sequence) and not isinstance(budget, str)
+    values = [check_budget(r) for r in (list(budget) if several else [budget])]
+    if not values or len(values) > 10_000 or not np.isfinite(values).all():
+        raise InvalidInputError("budget must be one to 10,000 finite numbers of at least 0")
+    return np.array(values)
+
+
 def _plain(value: Any) -> float:
     if isinstance(value, str | bytes):
         raise TypeError

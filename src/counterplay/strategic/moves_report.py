@@ -8,7 +8,6 @@ Source: "The report", see docs/theory/20-moves.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +33,7 @@ from counterplay.strategic.measures import (
     warn_orientation,
     weighted_mean,
 )
-from counterplay.strategic.moves import Moves, check_budget
+from counterplay.strategic.moves import Moves, check_budget, check_budgets
 from counterplay.tables.cells import shown
 from counterplay.tables.table import check_groups, check_weights
 
@@ -391,15 +390,6 @@ def moves_report(
         plan, qualified, budgets, weights, sample_weight is not None, matrix, who, level,
         ability, asked,
     )  # fmt: skip
-
-
-def check_budgets(budget: Any) -> FloatArray:
-    """Return budgets: a number, or several, of at least 0."""
-    several = isinstance(budget, np.ndarray | Sequence) and not isinstance(budget, str)
-    values = [check_budget(r) for r in (list(budget) if several else [budget])]
-    if not values or len(values) > 10_000 or not np.isfinite(values).all():
-        raise InvalidInputError("budget must be one to 10,000 finite numbers of at least 0")
-    return np.array(values)
 
 
 def _ks_low(low: FloatArray, high: FloatArray, y: BoolArray, w: FloatArray) -> float:

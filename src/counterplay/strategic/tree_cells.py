@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import InvalidInputError
-from counterplay.strategic.additive import replaced
+from counterplay.strategic.asking import replaced
 from counterplay.strategic.fold import ENCODERS, MONOTONE, Asked, OpenModel, known_step
 from counterplay.strategic.move_blocks import Block, CategoryBlock, NumberBlock
 from counterplay.strategic.moves import Moves, as_floats
+from counterplay.strategic.tree_boxes import Forest
 from counterplay.tables.cells import is_missing
 
 FORESTS = ("RandomForestClassifier", "ExtraTreesClassifier")
@@ -65,39 +66,25 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """An ensemble whose splits are cuts of blocks, in flat arrays for the compiled search.
+    """An ensemble in cells of raw columns, with the people's own cells."""
 
-    Blocks are numbered; block ``g`` owns the cells ``offset[g] .. offset[g + 1]``. Ordered blocks
-    have one cell more than cuts; unordered blocks have one cell per option.
-    """
-
-    tree_start: IntArray  # first node of each tree
-    node_left: IntArray
-    node_right: IntArray
-    node_block: IntArray
-    node_cut: IntArray  # ordered: cells up to this one go left (or right, if flipped)
-    node_flip: BoolArray
-    node_missing_left: BoolArray
-    node_mask: IntArray  # unordered: row of ``masks``; -1 otherwise
-    node_value: FloatArray
-    masks: NDArray[np.uint8]  # 1 where the option goes left
-    leaf_tree: IntArray
-    leaf_value: FloatArray
-    leaf_start: IntArray
-    entry_block: IntArray
-    entry_low: IntArray
-    entry_high: IntArray
-    entry_missing: BoolArray
-    entry_mask: IntArray
-    entry_masks: NDArray[np.uint8]
-    ordered: BoolArray
-    offset: IntArray
+    forest: Forest
     cuts: list[FloatArray]
     options: list[list[Any]]
     blocks: list[Block | None]
     columns: list[Any]
     own: IntArray  # (people, blocks) own cell or option; -1 if missing in an ordered block
     base: float
+
+    @property
+    def ordered(self) -> BoolArray:
+        """Which blocks are ranges of cells."""
+        return self.forest.ordered
+
+    @property
+    def offset(self) -> IntArray:
+        """First cell of every block, and the number of all cells."""
+        return self.forest.offset
 
 
 def read_trees(final: Any) -> tuple[list[Tree], float] | None:
@@ -561,7 +548,7 @@ class _Nodes:
         def ints(values: Any) -> IntArray:
             return np.array(values, dtype=np.int64)
 
-        return Cells(
+        forest = Forest(
             ints(self.start),
             ints(nodes[0]),
             ints(nodes[1]),
@@ -583,6 +570,9 @@ class _Nodes:
             np.array(self.leaf_masks, dtype=np.uint8) if self.leaf_masks else empty,
             np.array(self.b.ordered, dtype=bool),
             offset,
+        )
+        return Cells(
+            forest,
             self.b.cuts,
             self.b.options,
             self.b.blocks,

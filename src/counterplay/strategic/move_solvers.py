@@ -1,0 +1,203 @@
+"""How a model is solved: as a sum over columns, as a tree ensemble, or by search.
+
+Each solver answers two questions for the people of a table: the cheapest accepted move, and the
+best score within a budget, as changed cells with certified bounds.
+
+Source: "Cheapest moves", "Best shown score", see docs/theory/20-moves.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+
+from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.errors import CounterplayError
+from counterplay.strategic.additive import (
+    AdditiveScore,
+    Candidate,
+    best_additive,
+    cheapest_additive,
+    fold,
+)
+from counterplay.strategic.asking import Changes, destinations, keep_changes, no_changes
+from counterplay.strategic.fold import Asked, OpenModel, open_model
+from counterplay.strategic.move_blocks import NumberBlock
+from counterplay.strategic.move_search import search_moves
+from counterplay.strategic.moves import Moves
+from counterplay.strategic.tree_cells import Cells, build_cells, price_cells
+from counterplay.strategic.tree_search import best_scores, search_people, values_at
+from counterplay.tables.cells import shown
+
+CHUNK = 1000  # people whose prices of cells are held at once
+TIE = 1e-12
+
+Prices = tuple[FloatArray, FloatArray, BoolArray, Changes]
+
+
+class Solver(Protocol):
+    """Answers the two questions about one model and one table."""
+
+    @property
+    def method(self) -> str:
+        """What is said about the model."""
+
+    @property
+    def opened(self) -> OpenModel | None:
+        """The model taken apart, if that is possible."""
+
+    def cheapest(self, who: IntArray, budget: float, nodes: int) -> Prices:
+        """Return lower and upper prices, exactness and changed cells for the people ``who``."""
+
+    def best(self, budgets: FloatArray, nodes: int) -> list[Candidate]:
+        """Return, per budget, the responses found (lower), upper bounds and changed cells.
+
+        Both are scores of the final classifier that grow with acceptance, of all people.
+        """
+
+
+def solver_of(asked: Asked, moves: Moves) -> Solver:
+    """Return the method for a model: additive score, tree ensemble, or search."""
+    opened = open_model(asked)
+    if opened is not None:
+        score = fold(asked, opened, moves)
+        if score is not None:
+            return AdditiveSolver(score, moves)
+        cells = build_cells(asked, opened, moves)
+        if cells is not None:
+            return TreeSolver(asked, opened, cells, moves)
+    return SearchSolver(asked, moves)
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveSolver:
+    """A score that is a sum over columns."""
+
+    score: AdditiveScore
+    moves: Moves
+
+    @property
+    def method(self) -> str:
+        """What is said about the model."""
+        shaped = [
+            f"{name} on a grid of {block.grid.size} values"
+            for name, block in self.score.blocks.items()
+            if isinstance(block, NumberBlock)
+            and block.grid is not None
+            and getattr(self.moves.blocks[name], "grid", None) is None
+        ]
+        return "additive score" + (f" ({', '.join(map(str, shaped[:3]))})" if shaped else "")
+
+    @property
+    def opened(self) -> OpenModel:
+        """The model taken apart."""
+        return self.score.opened
+
+    def cheapest(self, who: IntArray, budget: float, nodes: int) -> Prices:
+        """Solve one knapsack per person."""
+        return cheapest_additive(self.score, self.moves, who, budget)
+
+    def best(self, budgets: FloatArray, nodes: int) -> list[Candidate]:
+        """Solve one knapsack per person and budget."""
+        own = self.score.scores
+        found = best_additive(self.score, self.moves, budgets)
+        return [Candidate(own + c.lower, own + c.upper, c.changes) for c in found]
+
+
+@dataclass(frozen=True, eq=False)
+class TreeSolver:
+    """A tree ensemble in cells."""
+
+    asked: Asked
+    opened: OpenModel
+    cells: Cells
+    moves: Moves
+
+    @property
+    def method(self) -> str:
+        """What is said about the model."""
+        return f"{self.cells.forest.tree_start.size - 1} trees"
+
+    def cheapest(self, who: IntArray, budget: float, nodes: int) -> Prices:
+        """Search box by box for the people ``who``, in blocks that fit into memory."""
+        asked, cells, moves = self.asked, self.cells, self.moves
+        cut, strict = self.opened.cut()
+        tie = TIE * (1 + abs(cut) + float(np.abs(cells.forest.leaf_value).max()))
+        target = cut - cells.base + (tie if strict else -tie)
+        power = moves.power
+        cap = budget**2 if power == 2 else budget
+        lower, upper = np.zeros(who.size), np.full(who.size, np.inf)
+        changes = no_changes(moves.blocks)
+        for at in range(0, who.size, CHUNK):
+            part = np.arange(at, min(at + CHUNK, who.size))
+            people = who[part]
+            prices = price_cells(cells, asked.frame, people, power)
+            own = cells.own[people]
+            low, high, points = search_people(
+                cells, prices, own, target, cap * (1 + 1e-9), power, nodes
+            )
+            moved = values_at(cells, prices, points, own)
+            goals = destinations(asked.frame, people, moved)
+            reach = np.isfinite(high)
+            _verify(asked, goals, reach)
+            spent = moves.price(asked.frame.iloc[people], goals)
+            root = np.sqrt if power == 2 else np.asarray
+            lower[part] = root(low)
+            upper[part] = np.where(reach, spent, np.inf)
+            lower[part] = np.where(low == high, upper[part], lower[part])
+            keep_changes(changes, moved, part, reach)
+        lower = np.minimum(lower, upper)
+        return lower, upper, lower == upper, changes
+
+    def best(self, budgets: FloatArray, nodes: int) -> list[Candidate]:
+        """Search box by box for the best score within each budget."""
+        asked, cells, power = self.asked, self.cells, self.moves.power
+        n = len(asked.frame)
+        caps = (budgets**2 if power == 2 else budgets) * (1 + 1e-9)
+        low, high = np.zeros((n, budgets.size)), np.zeros((n, budgets.size))
+        changes = [no_changes(self.moves.blocks) for _ in budgets]
+        for at in range(0, n, CHUNK):
+            people = np.arange(at, min(at + CHUNK, n))
+            prices = price_cells(cells, asked.frame, people, power)
+            own = cells.own[people]
+            low[people], high[people], points = best_scores(cells, prices, own, caps, power, nodes)
+            for k in range(budgets.size):
+                moved = values_at(cells, prices, points[:, k], own)
+                keep_changes(changes[k], moved, people, np.ones(people.size, dtype=bool))
+        base = cells.base
+        return [Candidate(base + low[:, k], base + high[:, k], c) for k, c in enumerate(changes)]
+
+
+@dataclass(frozen=True, eq=False)
+class SearchSolver:
+    """Any other model: what is found works, nothing is certified from below."""
+
+    asked: Asked
+    moves: Moves
+    method: str = "search (best found; nothing is certified from below)"
+    opened: OpenModel | None = None
+
+    def cheapest(self, who: IntArray, budget: float, nodes: int) -> Prices:
+        """Copy accepted people, then undo."""
+        return search_moves(self.asked, self.moves, who)
+
+    def best(self, budgets: FloatArray, nodes: int) -> list[Candidate]:
+        """Return that nothing is known: people stay, and the best score may be anything."""
+        n = len(self.asked.frame)
+        low, high = np.full(n, -np.inf), np.full(n, np.inf)
+        return [Candidate(low, high, no_changes(self.moves.blocks)) for _ in budgets]
+
+
+def _verify(asked: Asked, goals: pd.DataFrame, reach: BoolArray) -> None:
+    """Raise if the model rejects a destination: then its trees were read wrongly."""
+    places = np.flatnonzero(reach)
+    said = asked.accepts(goals.iloc[places])
+    if not said.all():
+        row = goals.index[places[int(np.argmin(said))]]
+        raise CounterplayError(
+            f"the model rejects the destination of row {shown(row)} that its trees accept; "
+            "this version of the model cannot be read"
+        )
