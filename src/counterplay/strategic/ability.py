@@ -275,7 +275,7 @@ def estimate_ability(
     another model, that budgets do not depend on the person beyond her price. Identified is
     P(budget < t) at prices of people rejected before; where movers land is not used. What the
     samples refute is said in ``refuted``; a population that became better by itself looks like
-    gaming, and only immutable columns can tell. See proposition 20.E for the band and 20.F for the
+    gaming, and only immutable columns can tell. See proposition 20.F for the band and 20.G for the
     certified effort.
 
     Examples

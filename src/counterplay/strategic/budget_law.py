@@ -134,7 +134,7 @@ def tied(prices: FloatArray) -> FloatArray:
     """Return prices with 12 digits: those that differ by rounding are one price."""
     with np.errstate(divide="ignore", invalid="ignore"):
         digits = 10.0 ** (11 - np.floor(np.log10(np.abs(prices))))
-    rounded = np.round(prices * digits) / digits
+        rounded = np.round(prices * digits) / digits
     return np.where(np.isfinite(rounded) & np.isfinite(digits), rounded, prices)
 
 

@@ -156,7 +156,7 @@ def cut_over_budgets(
 
     Notes
     -----
-    Guarantee: no cut has a smaller objective on the sample, see proposition 20.C; the certificate
+    Guarantee: no cut has a smaller objective on the sample, see proposition 20.D; the certificate
     between the budgets is `CutProblem.certified`. Ties go to the middle of the widest gap.
 
     Examples

@@ -250,7 +250,7 @@ def rethreshold(
     -----
     Guarantee: on the given people no cut has a smaller objective, and ``regret_certified`` bounds
     the regret at every budget of the range and under every distribution of budgets on it, see
-    propositions 20.C and 20.D. The certificate is about the sample: a bootstrap interval of the
+    propositions 20.D and 20.E. The certificate is about the sample: a bootstrap interval of the
     regret is given beside it. For a linear model and an unbounded ball the objective
     ``"decisions"`` gives everybody, after her move, exactly the decision she had before.
 
@@ -264,7 +264,7 @@ def rethreshold(
     >>> model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
     >>> fix = rethreshold(model, X, y, Moves.ball(X), budget=(0, 2))
     >>> round(fix.regret_of(fix.old), 3), round(fix.regret, 3)  # nobody knows who can do what
-    (0.146, 0.026)
+    (0.149, 0.079)
     """
     check_choice(objective, "objective", OBJECTIVES)
     if not isinstance(moves, Moves):
