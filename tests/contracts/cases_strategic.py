@@ -19,7 +19,7 @@ from counterplay.strategic import (
     Switch,
     bounds,
     cheapest_moves,
-    fit_threshold,
+    estimate_ability,
     gaming_report,
     instances,
     play,
@@ -345,9 +345,19 @@ FUNCTIONS = {
             "no graph": lambda: minimax_mistakes(instances.path_AB_C(3).hypotheses, "blind"),
         },
     },
-    "fit_threshold": {
-        "args": lambda: {"model": fitted(), "X": people().X, "y": people().y, "radius": 0.3},
-        "bad": {"radius": lambda: fit_threshold(fitted(), people().X, people().y, -1.0)},
+    "estimate_ability": {
+        "args": lambda: {
+            "model": fitted(),
+            "before": np.tile(people().X, (10, 1)),
+            "after": np.tile(people().X, (10, 1)),
+            "moves": Moves({0: Change("both", per="unit")}),
+            "random_state": 0,
+        },
+        "bad": {
+            "few": lambda: estimate_ability(
+                fitted(), people().X[:9], people().X[:9], Moves({0: Change("both", per="unit")})
+            )
+        },
     },
     "Change": {
         "make": lambda: Change("down", step=1.0, per="unit", low=0.0),
@@ -383,8 +393,17 @@ FUNCTIONS = {
         "bad": {"NaN": lambda: mistake_filter([np.nan], 1.0, 0, 1)},
     },
     "rethreshold": {
-        "args": lambda: {"model": fitted(), "radius": 1.0},
-        "bad": {"tree": lambda: rethreshold(fitted(DecisionTreeClassifier()), 1.0)},
+        "args": lambda: {
+            "model": fitted(),
+            "X": people().X,
+            "y": people().y,
+            "moves": Moves({0: Change("both", per="unit")}),
+        },
+        "bad": {
+            "budget": lambda: rethreshold(
+                fitted(), people().X, people().y, Moves({0: Change("both", per="unit")}), (2, 1)
+            )
+        },
     },
     "safe_filter": {
         "args": {"row": [1.0, 2.0], "rho": 1.0, "y": 0, "yhat": 0},

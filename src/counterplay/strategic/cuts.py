@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_choice
 from counterplay.errors import InvalidInputError
 
-Objective = Literal["regret", "individual", "expected", "decisions", "worst"]
+Objective = Literal["regret", "individual", "expected", "decisions"]
 OBJECTIVES = ("regret", "individual", "expected", "decisions")
 FLAT = 1e-3  # cuts whose objective is within this of the best are called as good
 
@@ -192,8 +192,13 @@ def error_prices(value: FloatArray | None) -> tuple[float, float]:
     return fp, fn
 
 
-def best_cut(shown: CutProblem, objective: Objective, shares: FloatArray | None = None) -> Cut:
-    """Return the cut of least objective over all cuts between shown scores."""
+def best_cut(
+    shown: CutProblem, objective: Objective | Literal["worst"], shares: FloatArray | None = None
+) -> Cut:
+    """Return the cut of least objective over all cuts between shown scores.
+
+    ``"worst"`` is the largest loss over the budgets instead of the largest regret.
+    """
     values, place_low, place_high = _places(shown)
     worst = np.full(values.size + 1, -np.inf)
     if objective == "individual":  # the unqualified have the largest budget, the qualified the least

@@ -73,7 +73,9 @@ class Asked:
                 f"moves are about the columns of a table; X is {self.table.container}"
                 f"{' and sparse' if self.table.is_sparse else ''}"
             )
-        self.positive = self.fitted.positive(positive, self.table.labels)
+        known = getattr(self.fitted.model, "positive_", None)  # our own models were told
+        self.positive = self.fitted.positive(known if positive is None else positive,
+                                             self.table.labels)  # fmt: skip
         frame = native(self.table.frame())
         if self.fitted.names is not None and self.table.names is None:
             frame = frame.set_axis(list(self.fitted.names), axis=1)
