@@ -213,7 +213,7 @@ def test_s11_bad_arguments_are_refused_before_the_model_is_asked() -> None:
 @pytest.mark.parametrize("node", [np.inf, np.nan, -1, 7, 0.5])
 def test_s12_nodes_that_are_none_give_a_sentence(node: float) -> None:
     """S12: an infinite node number was an IndexError about -9223372036854775808."""
-    rules = FiniteClass(np.array([[True, False], [False, True]]))
+    rules = FiniteClass.from_matrix([[1, 0], [0, 1]])
     line = ManipulationGraph.from_lists([[1], []])
     with pytest.raises(InvalidInputError, match="node"):
         stackelberg_regret([1, 1], [0, node], [1, 1], rules, line)

@@ -21,7 +21,7 @@ from counterplay.strategic import (
     StrategicLinearClassifier,
     strategic_accuracy,
 )
-from counterplay.strategic.linear_classifier import _BagLogistic
+from counterplay.strategic.bag_logistic import BagLogistic
 
 DUAL = {1: np.inf, 2: 2, np.inf: 1}
 
@@ -73,7 +73,7 @@ def test_skipped_searches_never_change_the_objective() -> None:
     points = rng.integers(-2, 3, size=(400, 4)).astype(float)  # many ties
     position = rng.integers(0, 400, size=pointers[-1])
     y, weights = rng.random(300) < 0.5, rng.random(300)
-    ours = _BagLogistic(points, pointers, position, y, 2.0 * weights)
+    ours = BagLogistic(points, pointers, position, y, 2.0 * weights)
     theta, searched = rng.normal(size=5), []
     for i in range(60):
         value, slope = ours(theta)

@@ -205,7 +205,8 @@ def _flags(data: str, law: str, n: int, runs: int, rng: np.random.Generator) -> 
         effort = effort_by_column(old, here, moves, 0.95, rng)
         counts["still"] += total_effort(effort["certified"].to_numpy(), "sum") == 0
         moved = (d1 > 0) & np.isfinite(d1)  # all able
-        there = here.where(~moved, goals.iloc[after].reset_index(drop=True))
+        there = here.copy()
+        there.loc[moved] = goals.iloc[after[moved]].to_numpy()
         effort = effort_by_column(old, there, moves, 0.95, rng)
         certified.append(total_effort(effort["certified"].to_numpy(), "sum"))
         spent.append(float(np.where(moved, d1, 0.0).mean()))
