@@ -171,7 +171,7 @@ def test_unequal_radii_change_the_direction_for_the_better() -> None:
     X_test, y_test, radii_test = sample(4000)
     naive = LogisticRegression().fit(X, y)
     model = StrategicLinearClassifier(radius=radii).fit(X, y)
-    same = StrategicLinearClassifier(float(radii.mean())).fit(X, y)
+    same = StrategicLinearClassifier(radius=float(radii.mean())).fit(X, y)
     ours = gamed_accuracy(model, X_test, y_test, radii_test)
     assert ours > gamed_accuracy(naive, X_test, y_test, radii_test) + 0.03
     assert ours >= gamed_accuracy(same, X_test, y_test, radii_test) - 0.005

@@ -367,7 +367,7 @@ class _Search:
     def over_range(self, ends: FloatArray) -> tuple[CutProblem, Cut]:
         """Halve intervals of budgets until the certificate is close to the regret at them."""
         budgets = np.linspace(ends[0], ends[1], RADII)
-        aim = CLOSE * max(self.prices)
+        aim = max(CLOSE, 2 / self.qualified.size) * max(self.prices)  # two people at the least
         while True:
             problem = self.problem(budgets)
             cut = best_cut(problem, "regret")
