@@ -29,8 +29,9 @@ from sklearn.preprocessing import (
 )
 
 from counterplay.errors import AssumptionWarning, InvalidInputError
+from counterplay.strategic.changes import Change, Switch
 from counterplay.strategic.cheapest import MovePlan, cheapest_moves
-from counterplay.strategic.moves import Change, Moves, Switch
+from counterplay.strategic.moves import Moves
 from strategic.moves_oracle import brute_force, steps
 
 COMBINES = ["sum", "euclid", "max"]
@@ -472,3 +473,16 @@ def test_what_cannot_be_answered_is_refused_before_the_search() -> None:
     ).fit(X, y)
     with pytest.warns(AssumptionWarning, match="home='hotel', which no switch mentions"):
         cheapest_moves(lenient, hotel, whole_moves(X))
+
+
+def test_tiny_thresholds_behind_a_pipeline_are_crossed_exactly() -> None:
+    # the raw cut is the least float beyond a threshold, also where floats lie very close
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"a": rng.choice([-1.0, 1e-9, 2e-9, 3e5], 200), "b": rng.normal(size=200)})
+    y = (X["a"] < 1.5e-9).astype(int)
+    model = make_pipeline(
+        SimpleImputer(), GradientBoostingClassifier(n_estimators=3, max_depth=2, random_state=0)
+    ).fit(X, y)
+    plan = cheapest_moves(model, X, Moves({"a": Change("down", per="unit")}, reference=X))
+    assert plan.exact.all()
+    assert (model.predict(plan.destination) == 1).all()

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from counterplay.errors import AssumptionWarning, InvalidInputError
-from counterplay.strategic.moves import Change, Moves, Switch
+from counterplay.strategic.changes import Change, Switch
+from counterplay.strategic.moves import Moves
 
 PEOPLE = pd.DataFrame(
     {

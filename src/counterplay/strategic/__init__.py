@@ -1,7 +1,8 @@
 """Agents who game a classifier: what it costs you, and what to deploy instead.
 
 A lender, school or platform publishes a yes/no rule; every applicant may move to get a yes. For a
-model you have, say what people can change (:class:`Moves` of :class:`Change` and :class:`Switch`);
+model you have, say what people can change (:class:`Moves` of :class:`Change` and :class:`Switch`,
+tied by :class:`Derived`, :class:`NotAbove` and :class:`OneHot`);
 :func:`cheapest_moves` says what acceptance costs each of them, :func:`gaming_report` how much
 accuracy is lost when they game it, and
 :func:`rethreshold` and :class:`StrategicLinearClassifier` what to deploy instead;
@@ -18,6 +19,7 @@ from counterplay.strategic import bounds, instances, lab
 from counterplay.strategic.ability import Ability, estimate_ability
 from counterplay.strategic.agents import Agents
 from counterplay.strategic.applicants import Applicants, ApplicantStream
+from counterplay.strategic.changes import Change, Switch
 from counterplay.strategic.cheapest import cheapest_moves
 from counterplay.strategic.estimator_class import EstimatorClass
 from counterplay.strategic.gaming import gaming_report
@@ -28,7 +30,8 @@ from counterplay.strategic.graphs.strategic_erm import StrategicERM
 from counterplay.strategic.halving import StrategicHalving
 from counterplay.strategic.linear_class import LinearClass
 from counterplay.strategic.linear_classifier import StrategicLinearClassifier
-from counterplay.strategic.moves import Change, Moves, Switch
+from counterplay.strategic.links import Derived, NotAbove, OneHot
+from counterplay.strategic.moves import Moves
 from counterplay.strategic.mwmr import MWMR
 from counterplay.strategic.rethreshold import rethreshold
 from counterplay.strategic.value_of_information import value_of_information
@@ -41,11 +44,14 @@ __all__ = [
     "ApplicantStream",
     "Applicants",
     "Change",
+    "Derived",
     "EstimatorClass",
     "GraphApplicants",
     "LinearClass",
     "ManipulationGraph",
     "Moves",
+    "NotAbove",
+    "OneHot",
     "StrategicERM",
     "StrategicHalving",
     "StrategicLinearClassifier",

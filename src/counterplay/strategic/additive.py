@@ -10,7 +10,7 @@ Source: "Additive scores", "Fold by asking", see docs/theory/20-moves.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from counterplay.strategic.asking import (
     keep_changes,
     no_changes,
 )
+from counterplay.strategic.columns import as_floats, frame_of
 from counterplay.strategic.fold import (
     LINEAR,
     Asked,
@@ -31,9 +32,11 @@ from counterplay.strategic.fold import (
     column_wise,
     has_probabilities,
 )
+from counterplay.strategic.joint_menus import JointTables
 from counterplay.strategic.knapsack import MOST_STATES, Solution, least_price, most_gain
 from counterplay.strategic.knapsack_max import least_price_max, most_gain_max
 from counterplay.strategic.line_filling import fill_budget, fill_lines
+from counterplay.strategic.links import JointBlock
 from counterplay.strategic.menus import (
     Choices,
     Options,
@@ -43,7 +46,8 @@ from counterplay.strategic.menus import (
     own_values,
 )
 from counterplay.strategic.move_blocks import Block, NumberBlock
-from counterplay.strategic.moves import Moves, as_floats, frame_of, thinned
+from counterplay.strategic.move_compile import thinned
+from counterplay.strategic.moves import Moves
 
 SLACK = 1e-9
 
@@ -60,8 +64,12 @@ class AdditiveScore:
         The model taken apart.
     blocks
         Prices of the columns that move; shaped columns have got a grid.
+    joint
+        Blocks of linked columns.
     slopes
         Gain of one raw unit of each column on which the score is affine.
+    anchors
+        A value of each such column and its gain over the first person's own.
     scores
         Score of each person.
     cut
@@ -73,7 +81,9 @@ class AdditiveScore:
     asked: Asked
     opened: OpenModel
     blocks: Mapping[Any, Block]
+    joint: tuple[JointBlock, ...]
     slopes: Mapping[Any, float]
+    anchors: Mapping[Any, tuple[float, float]]
     scores: FloatArray
     cut: float
     strict: bool
@@ -102,13 +112,13 @@ def fold(asked: Asked, opened: OpenModel, moves: Moves) -> AdditiveScore | None:
     ask = Asking(asked, opened)
     if not _is_additive(ask, scores):
         return None
-    slopes = _slopes(ask, moves)
+    slopes, anchors = _slopes(ask, moves)
     blocks: dict[Any, Block] = {}
-    for name, block in moves.blocks.items():
+    for name, block in moves.alone.items():
         shaped = isinstance(block, NumberBlock) and not block.finite and name not in slopes
         blocks[name] = _gridded(block, moves, frame) if shaped else block  # type: ignore[arg-type]
     cut, strict = opened.cut()
-    return AdditiveScore(asked, opened, blocks, slopes, scores, cut, strict)
+    return AdditiveScore(asked, opened, blocks, moves.joint, slopes, anchors, scores, cut, strict)
 
 
 def cheapest_additive(
@@ -122,7 +132,7 @@ def cheapest_additive(
     n = who.size
     lower, upper = np.zeros(n), np.full(n, np.inf)
     exact = np.ones(n, dtype=bool)
-    changes = no_changes(moves.blocks)
+    changes = no_changes(moves.touched)
     people = _People(score, moves)
     size = 1.0 + np.abs(score.scores[who]) + (abs(score.cut) if np.isfinite(score.cut) else 0.0)
     smooth = any(isinstance(b, NumberBlock) and not b.finite for b in score.blocks.values())
@@ -189,10 +199,17 @@ class _People:
         self.score, self.power = score, moves.power
         self.values = own_values(score)
         self.tables: Mapping[Any, Options] = option_tables(score, self.values)
+        self.joint = JointTables(score)
+        self.touched = moves.touched
+
+    def _choices(self, who: IntArray, budget: float) -> Choices:
+        choices = choices_of(self.score, self.tables, self.values, who, self.power)
+        linked = [self.joint.menu(joint, who, budget) for joint in self.score.joint]
+        return replace(choices, menus=[*choices.menus, *linked])
 
     def cheapest(self, who: IntArray, need: FloatArray, budget: float) -> Candidate:
         """Return bounds on the least price for what the scores of people lack."""
-        choices = choices_of(self.score, self.tables, self.values, who, self.power)
+        choices = self._choices(who, budget)
         if choices.only_lines:
             price, amount = fill_lines(
                 need, choices.line_gain, choices.line_price, choices.room, self.power
@@ -208,7 +225,7 @@ class _People:
 
     def best(self, who: IntArray, budget: float) -> Candidate:
         """Return bounds on the most that people can gain within a budget."""
-        choices = choices_of(self.score, self.tables, self.values, who, self.power)
+        choices = self._choices(who, budget)
         roof = budget * (1 + SLACK)
         if choices.only_lines:
             amount = fill_budget(
@@ -233,9 +250,7 @@ class _People:
         amount: FloatArray,
     ) -> Candidate:
         """Write choices as changed cells."""
-        cells: dict[Any, tuple[list[int], list[Any]]] = {
-            name: ([], []) for name in self.score.blocks
-        }
+        cells: dict[Any, tuple[list[int], list[Any]]] = {name: ([], []) for name in self.touched}
         for i, pick in enumerate(picks):
             for name, value in pick.items():
                 cells[name][0].append(i)
@@ -351,23 +366,31 @@ def _is_additive(ask: Asking, scores: FloatArray) -> bool:
     return bool((np.abs(total - scores[rows]) <= 1e-8 * (1 + np.abs(scores[rows]))).all())
 
 
-def _slopes(ask: Asking, moves: Moves) -> dict[Any, float]:
-    """Return the slope of every numeric column on which the score is affine."""
+def _slopes(ask: Asking, moves: Moves) -> tuple[dict[Any, float], dict[Any, tuple[float, float]]]:
+    """Return the slope of every numeric column on which the score is affine, and an anchor."""
     frame = ask.asked.frame
     probes: dict[Any, FloatArray] = {}
-    for name, block in moves.blocks.items():
-        if isinstance(block, NumberBlock):
+    for name, block in _numbers(moves).items():
+        if name in frame:
             points = _probes(block, as_floats(frame[name].to_numpy(), name))
             if points.size >= 3:
                 probes[name] = points
-    slopes = {}
+    slopes, anchors = {}, {}
     for name, gains in ask({k: v.tolist() for k, v in probes.items()}).items():
         v = probes[name]
         slope = (gains[-1] - gains[0]) / (v[-1] - v[0])
         off = np.abs(gains - gains[0] - slope * (v - v[0]))
         if (off <= 1e-9 * (np.abs(gains).max() + abs(slope) * (v[-1] - v[0]) + 1e-300)).all():
             slopes[name] = float(slope)
-    return slopes
+            anchors[name] = (float(v[0]), float(gains[0]))
+    return slopes, anchors
+
+
+def _numbers(moves: Moves) -> dict[Any, NumberBlock]:
+    """Return the numeric columns that may change; those that follow others have no bounds."""
+    follow = {name: NumberBlock(name, 1.0, 1.0, 1.0, -np.inf, np.inf) for name in moves.touched}
+    own = {name: block for name, block in moves.blocks.items() if isinstance(block, NumberBlock)}
+    return {k: v for k, v in {**follow, **own}.items() if k in own or k not in moves.blocks}
 
 
 def _probes(block: NumberBlock, own: FloatArray) -> FloatArray:

@@ -107,7 +107,7 @@ def best_shown(
     --------
     >>> import pandas as pd
     >>> from sklearn.linear_model import LogisticRegression
-    >>> from counterplay.strategic.moves import Change
+    >>> from counterplay.strategic import Change
     >>> people = pd.DataFrame({"late": [0.0, 1.0, 3.0, 4.0]})
     >>> model = LogisticRegression().fit(people, [1, 1, 0, 0])
     >>> moves = Moves({"late": Change("down", step=1, cost=2.0, per="unit", low=0)})
@@ -128,7 +128,7 @@ def shown_scores(asked: Asked, moves: Moves, budgets: FloatArray, nodes: int) ->
     check_moves(asked.frame, moves)
     n = len(asked.frame)
     own = asked.respond(asked.frame)
-    solver = solver_of(asked, moves)
+    solver = solver_of(asked, moves, float(budgets.max()))
     low, high = np.empty((n, budgets.size)), np.empty((n, budgets.size))
     found = solver.best(budgets, nodes)
     for k, candidate in enumerate(found):

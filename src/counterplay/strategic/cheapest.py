@@ -21,10 +21,11 @@ from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_positive_int
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.strategic.asking import Changes, destinations
+from counterplay.strategic.columns import as_floats, frame_of
 from counterplay.strategic.fold import Asked
 from counterplay.strategic.move_blocks import NumberBlock
 from counterplay.strategic.move_solvers import solver_of
-from counterplay.strategic.moves import Moves, as_floats, check_budget, frame_of
+from counterplay.strategic.moves import Moves, check_budget
 from counterplay.tables.cells import shown
 from counterplay.tables.reading import as_narwhals
 
@@ -87,7 +88,7 @@ class MovePlan(Report):
         """Return one row per changed cell: person, column, before, after, price."""
         changed = self._changed()
         rows = []
-        for j, name in enumerate(self.moves.columns):
+        for j, name in enumerate(self.moves.touched):
             for i in np.flatnonzero(changed[:, j]).tolist():
                 before, after = self.people[name].iloc[i], self.goals[name].iloc[i]
                 rows.append((i, self.people.index[i], name, before, after, self._price(name, i)))
@@ -101,7 +102,7 @@ class MovePlan(Report):
         --------
         >>> import pandas as pd
         >>> from sklearn.linear_model import LogisticRegression
-        >>> from counterplay.strategic.moves import Change
+        >>> from counterplay.strategic import Change
         >>> people = pd.DataFrame({"late": [0.0, 1.0, 4.0, 5.0]}, index=["ann", "bob", "cy", "di"])
         >>> model = LogisticRegression().fit(people, [1, 1, 0, 0])
         >>> moves = Moves({"late": Change("down", step=1, cost=2.0, per="unit", low=0)})
@@ -119,7 +120,7 @@ class MovePlan(Report):
         parts = [
             f"{shown(name, 40)} {shown(self.people[name].iloc[i], 30)} -> "
             f"{shown(self.goals[name].iloc[i], 30)} ({self._price(name, i):.6g})"
-            for j, name in enumerate(self.moves.columns)
+            for j, name in enumerate(self.moves.touched)
             if self._changed()[i, j]
         ]
         return f"{', '.join(parts)}: {self.upper[i]:.6g} in total"
@@ -145,7 +146,7 @@ class MovePlan(Report):
 
     def _changed(self) -> BoolArray:
         columns = []
-        for name in self.moves.columns:
+        for name in self.moves.touched:
             a, b = self.people[name].tolist(), self.goals[name].tolist()
             columns.append(
                 np.array([not (u is v or u == v or (_nan(u) and _nan(v))) for u, v in zip(a, b)])
@@ -153,7 +154,9 @@ class MovePlan(Report):
         return np.column_stack(columns)
 
     def _price(self, name: Any, i: int) -> float:
-        block = self.moves.blocks[name]
+        block = self.moves.blocks.get(name)
+        if block is None:
+            return 0.0  # follows other columns
         a, b = self.people[name].iloc[[i]], self.goals[name].iloc[[i]]
         if isinstance(block, NumberBlock):
             return float(
@@ -210,7 +213,7 @@ def cheapest_moves(
     --------
     >>> import pandas as pd
     >>> from sklearn.linear_model import LogisticRegression
-    >>> from counterplay.strategic.moves import Change
+    >>> from counterplay.strategic import Change
     >>> people = pd.DataFrame({"late": [0.0, 1.0, 3.0, 4.0], "age": [30.0, 50.0, 40.0, 20.0]})
     >>> model = LogisticRegression().fit(people, [1, 1, 0, 0])
     >>> moves = Moves({"late": Change("down", step=1, cost=2.0, per="unit", low=0)})
@@ -239,7 +242,7 @@ def plan_moves(asked: Asked, X: Any, moves: Moves, budget: float, nodes: int) ->
     changes: Changes = {}
     method = "nobody is rejected"
     if who.size:
-        solver = solver_of(asked, moves)
+        solver = solver_of(asked, moves, budget)
         method = solver.method
         lower[who], upper[who], exact[who], changes = solver.cheapest(who, budget, nodes)
     beyond = upper > budget * (1 + 1e-9)

@@ -19,9 +19,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from counterplay.core.validation import BoolArray, FloatArray
+from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import InvalidInputError
-from counterplay.strategic.moves import native
+from counterplay.strategic.columns import native
 from counterplay.tables import FittedModel, Table
 from counterplay.tables.cells import shown
 
@@ -48,6 +48,7 @@ CHANCES = {  # their score is the chance of the second class
     "RandomForestClassifier",
     "ExtraTreesClassifier",
 }
+SINGLE = {"XGBClassifier", "XGBRFClassifier"}  # they compute in 32 bits
 LINEAR = {
     "LogisticRegression",
     "LogisticRegressionCV",
@@ -207,27 +208,30 @@ def least_accepted(accepted: Callable[[float], bool], span: float = 1e12) -> flo
         return np.inf
     if accepted(-span):
         return -np.inf
-    low, high = _order(-span), _order(span)
+    low, high = (int(float_order(np.array([v]))[0]) for v in (-span, span))
+
+    def at(place: int) -> float:
+        return float(float_at(np.array([place], dtype=np.int64))[0])
+
     while high - low > 1:
         middle = (low + high) // 2
-        if accepted(_float(middle)):
+        if accepted(at(middle)):
             high = middle
         else:
             low = middle
-    return _float(high)
+    return at(high)
 
 
-def _order(value: float) -> int:
-    """Return the place of a float among all floats."""
-    bits = int(np.float64(value).view(np.int64))
-    return bits if bits >= 0 else -(bits & 0x7FFFFFFFFFFFFFFF)
+def float_order(values: FloatArray) -> IntArray:
+    """Return the place of floats among all floats."""
+    bits = np.asarray(values, dtype=np.float64).view(np.int64)
+    return np.where(bits >= 0, bits, -(bits & np.int64(0x7FFFFFFFFFFFFFFF)))
 
 
-def _float(place: int) -> float:
-    """Return the float at a place."""
-    if place >= 0:
-        return float(np.int64(place).view(np.float64))
-    return -float(np.int64(-place).view(np.float64))
+def float_at(places: IntArray) -> FloatArray:
+    """Return the floats at places among all floats."""
+    size = np.abs(places).view(np.float64)
+    return np.where(places >= 0, size, -size)
 
 
 def open_model(asked: Asked) -> OpenModel | None:
@@ -282,6 +286,8 @@ def _opened(
             return np.asarray(layers[0](final, scores), dtype=np.float64)
         if type(final).__name__ in CHANCES:
             return scores
+        if type(final).__name__ in SINGLE:
+            return _single_chance(scores)
         return np.asarray(expit(scores), dtype=np.float64)
 
     def plain(scores: FloatArray) -> BoolArray:
@@ -292,11 +298,22 @@ def _opened(
     return OpenModel(steps, final, accept, wanted == 1, chance)
 
 
+def _single_chance(scores: FloatArray) -> FloatArray:
+    """Return the logistic function as a model computes it that works in 32 bits."""
+    small = np.asarray(scores, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        chance = np.float32(1) / (np.float32(1) + np.exp(-small))
+    return np.asarray(chance, dtype=np.float64)
+
+
 def _second(final: Any, scores: FloatArray) -> BoolArray:
     """Return which scores a bare classifier gives its second class."""
-    if type(final).__name__ in ("GradientBoostingClassifier", "StrategicLinearClassifier"):
+    name = type(final).__name__
+    if name in ("GradientBoostingClassifier", "StrategicLinearClassifier"):
         return scores >= 0
-    return scores > (0.5 if type(final).__name__ in CHANCES else 0.0)
+    if name in SINGLE:
+        return _single_chance(scores) > 0.5
+    return scores > (0.5 if name in CHANCES else 0.0)
 
 
 def _threshold_layer(model: Any, wanted: int) -> Callable[[Any], Accept]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from counterplay.core.validation import BoolArray, FloatArray
+from counterplay.core.validation import FloatArray
 
 
 def fill_lines(
@@ -83,11 +83,11 @@ def fill_budget(
     rest = np.cumsum(unit[:, ::-1], axis=1)[:, ::-1]
     with np.errstate(invalid="ignore"):
         level = np.sqrt(np.maximum(budget**2 - spent, 0.0) / rest)
-    fits: BoolArray = np.asarray(level <= ends, dtype=bool)
+    fits = level <= ends
     first = np.argmax(fits, axis=1)
-    chosen = np.take_along_axis(level, first[:, None], axis=1)
-    chosen = np.where(fits.any(axis=1)[:, None], chosen, np.inf)
-    return np.minimum(room, chosen * c)
+    chosen = np.take_along_axis(level, first[:, None], axis=1)[:, 0]
+    chosen = np.where(fits.any(axis=1), chosen, np.inf)
+    return np.minimum(room, chosen[:, None] * c)
 
 
 def _by_rate(

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.strategic.asking import Asking
+from counterplay.strategic.columns import as_floats
+from counterplay.strategic.joint_menus import JointMenu
 from counterplay.strategic.knapsack import Problem
+from counterplay.strategic.links import JointBlock
 from counterplay.strategic.move_blocks import Block, CategoryBlock, NumberBlock
-from counterplay.strategic.moves import as_floats
 from counterplay.tables.cells import is_missing
 
 if TYPE_CHECKING:
@@ -235,7 +237,8 @@ class PersonMenus:
         found: dict[Any, Any] = {}
         for g, (name, values) in enumerate(self.rows):
             if choice[g] >= 0:
-                found[name] = values[choice[g] - self.problem.start[g]]
+                value = values[choice[g] - self.problem.start[g]]
+                found.update(value if isinstance(name, JointBlock) else {name: value})
         for k, (menu, i) in enumerate(self.stairs):
             if choice[len(self.rows) + k] > 0:
                 found[menu.name] = menu.after(i, int(choice[len(self.rows) + k]))
@@ -246,7 +249,7 @@ class PersonMenus:
 class Choices:
     """Menus and lines of some people."""
 
-    menus: list[Menu]
+    menus: list[Menu | JointMenu]
     lines: list[Line]
     room: FloatArray  # (people, lines)
     power: float
@@ -274,6 +277,8 @@ class Choices:
         lines = {line.name for j, line in enumerate(self.lines) if self.room[i, j] > 0}
         found = []
         for menu in self.menus:
+            if isinstance(menu, JointMenu):
+                continue
             if menu.name not in lines and not menu.is_stair(i, self.power):
                 continue
             for k in np.flatnonzero(np.isfinite(menu.prices[i])).tolist():
@@ -298,7 +303,7 @@ class Choices:
             if len(values):
                 best = _efficient(prices, gains)
                 rows.append((menu.name, [values[k] for k in best], prices[best], gains[best]))
-            if menu.is_stair(i, self.power):
+            if isinstance(menu, Menu) and menu.is_stair(i, self.power):
                 assert menu.steps is not None
                 line = Line(menu.name, menu.block, menu.slope)  # type: ignore[arg-type]
                 step = float(line.block.step or 0.0)
@@ -366,4 +371,4 @@ def choices_of(
     for j, line in enumerate(lines):
         room[:, j] = line.room(values[line.name][who])
     menus = [menu_of(score, name, tables[name], values[name], who) for name in score.blocks]
-    return Choices(menus, lines, room, power)
+    return Choices(list(menus), lines, room, power)

@@ -15,9 +15,10 @@ import pandas as pd
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.strategic.asking import destinations
+from counterplay.strategic.columns import as_floats, frame_of
 from counterplay.strategic.fold import Asked
 from counterplay.strategic.move_blocks import CategoryBlock, NumberBlock
-from counterplay.strategic.moves import Moves, as_floats, frame_of
+from counterplay.strategic.moves import Moves
 
 STARTS = 5
 MOST_MODELS_TO_COPY = 300

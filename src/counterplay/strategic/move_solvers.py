@@ -24,12 +24,13 @@ from counterplay.strategic.additive import (
     fold,
 )
 from counterplay.strategic.asking import Changes, destinations, keep_changes, no_changes
+from counterplay.strategic.cell_prices import price_cells, values_at
 from counterplay.strategic.fold import Asked, OpenModel, open_model
 from counterplay.strategic.move_blocks import NumberBlock
 from counterplay.strategic.move_search import search_moves
 from counterplay.strategic.moves import Moves
-from counterplay.strategic.tree_cells import Cells, build_cells, price_cells
-from counterplay.strategic.tree_search import best_scores, search_people, values_at
+from counterplay.strategic.tree_cells import Cells, build_cells
+from counterplay.strategic.tree_search import best_scores, search_people
 from counterplay.tables.cells import shown
 
 CHUNK = 1000  # people whose prices of cells are held at once
@@ -59,14 +60,14 @@ class Solver(Protocol):
         """
 
 
-def solver_of(asked: Asked, moves: Moves) -> Solver:
+def solver_of(asked: Asked, moves: Moves, budget: float = np.inf) -> Solver:
     """Return the method for a model: additive score, tree ensemble, or search."""
     opened = open_model(asked)
     if opened is not None:
         score = fold(asked, opened, moves)
         if score is not None:
             return AdditiveSolver(score, moves)
-        cells = build_cells(asked, opened, moves)
+        cells = build_cells(asked, opened, moves, budget)
         if cells is not None:
             return TreeSolver(asked, opened, cells, moves)
     return SearchSolver(asked, moves)
@@ -130,7 +131,7 @@ class TreeSolver:
         power = moves.power
         cap = budget**2 if power == 2 else budget
         lower, upper = np.zeros(who.size), np.full(who.size, np.inf)
-        changes = no_changes(moves.blocks)
+        changes = no_changes(moves.touched)
         for at in range(0, who.size, CHUNK):
             part = np.arange(at, min(at + CHUNK, who.size))
             people = who[part]
@@ -158,7 +159,7 @@ class TreeSolver:
         n = len(asked.frame)
         caps = (budgets**2 if power == 2 else budgets) * (1 + 1e-9)
         low, high = np.zeros((n, budgets.size)), np.zeros((n, budgets.size))
-        changes = [no_changes(self.moves.blocks) for _ in budgets]
+        changes = [no_changes(self.moves.touched) for _ in budgets]
         for at in range(0, n, CHUNK):
             people = np.arange(at, min(at + CHUNK, n))
             prices = price_cells(cells, asked.frame, people, power)
@@ -188,7 +189,7 @@ class SearchSolver:
         """Return that nothing is known: people stay, and the best score may be anything."""
         n = len(self.asked.frame)
         low, high = np.full(n, -np.inf), np.full(n, np.inf)
-        return [Candidate(low, high, no_changes(self.moves.blocks)) for _ in budgets]
+        return [Candidate(low, high, no_changes(self.moves.touched)) for _ in budgets]
 
 
 def _verify(asked: Asked, goals: pd.DataFrame, reach: BoolArray) -> None:

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from counterplay.errors import InvalidInputError
-from counterplay.strategic.moves import Change, Moves, Switch
+from counterplay.strategic.changes import Change, Switch
+from counterplay.strategic.links import Derived, Link, NotAbove, OneHot
+from counterplay.strategic.moves import Moves
 from counterplay.tables import Table
 from counterplay.tables.cells import is_missing, listed, shown
 
@@ -39,7 +41,7 @@ def read_moves(
     overall, movable = content.get("moves", {}), content.get("movable", {})
     if not isinstance(overall, Mapping) or not isinstance(movable, Mapping) or not movable:
         raise InvalidInputError(f"{what}: no [movable.COLUMN] table says what people can change")
-    _check_keys(overall, ("combine", "budget"), f"{what}: [moves]")
+    _check_keys(overall, ("combine", "budget", "links"), f"{what}: [moves]")
     frame = Table.of(reference, what="reference").frame()
     columns = {}
     for name, entry in movable.items():
@@ -55,7 +57,10 @@ def read_moves(
                 str(error) if str(error).startswith(what) else f"{where} {error}"
             ) from None
     combine: Combine = overall.get("combine", "sum")
-    return Moves(columns, reference=frame, combine=combine, budget=overall.get("budget"))
+    links = _links(overall.get("links", []), f"{what}: links")
+    return Moves(
+        columns, reference=frame, combine=combine, budget=overall.get("budget"), links=links
+    )
 
 
 def write_moves(moves: Moves, path: str | os.PathLike[str]) -> None:
@@ -63,6 +68,8 @@ def write_moves(moves: Moves, path: str | os.PathLike[str]) -> None:
     lines = ["[moves]", f'combine = "{moves.combine}"']
     if moves.budget is not None:
         lines.append(f"budget = {moves.budget!r}")
+    if moves.links:
+        lines.append("links = [" + ", ".join(map(_link_text, moves.links)) + "]")
     for name, item in moves.columns.items():
         if not isinstance(name, str):
             raise InvalidInputError("a moves file names columns; these moves count positions")
@@ -108,6 +115,45 @@ def _item(
     if codes and "codes" not in given:
         given["codes"] = tuple(codes)
     return Change(**given)
+
+
+def _links(entries: Any, where: str) -> list[Link]:
+    """Return the links of a file: derived, not_above and one_hot."""
+    if not isinstance(entries, list):
+        raise InvalidInputError(f"{where} must be a list of links, got {shown(entries)}")
+    found: list[Link] = []
+    for entry in entries:
+        if not isinstance(entry, Mapping):
+            raise InvalidInputError(f"{where}: a link is a table, got {shown(entry)}")
+        _check_keys(entry, ("derived", "of", "by", "not_above", "one_hot"), where)
+        keys = set(entry)
+        if keys == {"derived", "of", "by"} and isinstance(entry["by"], str):
+            found.append(Derived(entry["derived"], of=entry["of"], by=entry["by"]))
+        elif keys == {"not_above"} and len(entry["not_above"]) == 2:
+            found.append(NotAbove(*entry["not_above"]))
+        elif keys == {"one_hot"}:
+            found.append(OneHot(entry["one_hot"]))
+        else:
+            raise InvalidInputError(
+                f"{where}: a link is {{derived, of, by}}, {{not_above = [a, b]}} or "
+                f"{{one_hot = [...]}}, got {shown(dict(entry))}"
+            )
+    return found
+
+
+def _link_text(link: Link) -> str:
+    if isinstance(link, Derived):
+        if not isinstance(link.by, str):
+            raise InvalidInputError(
+                f"{link.label}: a function cannot be written to a file; give by as a formula"
+            )
+        return (
+            f"{{derived = {_value(link.column)}, of = {_value(list(link.of))}, "
+            f"by = {_value(link.by)}}}"
+        )
+    if isinstance(link, OneHot):
+        return f"{{one_hot = {_value(list(link.columns))}}}"
+    return f"{{not_above = {_value(list(link.columns))}}}"
 
 
 def _switch(given: dict[str, Any], column: pd.Series) -> Switch:

@@ -51,6 +51,8 @@ class Forest(NamedTuple):
     entry_masks: Bits
     ordered: BoolArray
     offset: IntArray
+    start: float  # what the sum of leaves starts from
+    single: bool  # whether it is rounded to 32 bits after every tree
 
 
 class Person(NamedTuple):
@@ -175,9 +177,17 @@ def cheapest_point(
 
 
 @numba.njit(cache=True)
+def _plus(forest: Forest, total: float, value: float) -> float:
+    """Add one leaf as the model adds it."""
+    if forest.single:
+        return float(np.float32(np.float32(total) + np.float32(value)))
+    return total + value
+
+
+@numba.njit(cache=True)
 def score_at(forest: Forest, z: IntArray, at_z: FloatArray) -> float:
     """Write the value of the leaf of every tree at a point; return their sum in tree order."""
-    score = 0.0
+    score = forest.start
     for t in range(forest.tree_start.size - 1):
         node = forest.tree_start[t]
         while forest.left[node] >= 0:
@@ -190,7 +200,7 @@ def score_at(forest: Forest, z: IntArray, at_z: FloatArray) -> float:
                 left = (z[g] <= forest.cut[node]) != forest.flip[node]
             node = forest.left[node] if left else forest.right[node]
         at_z[t] = forest.value[node]
-        score += forest.value[node]
+        score = _plus(forest, score, forest.value[node])
     return score
 
 
@@ -266,7 +276,7 @@ def best_leaves(forest: Forest, kept: Kept, count: int, c: float, chosen: IntArr
     -inf if a tree has none. Rounded sums in one order are monotone in their terms, so this is at
     least the score of every point of the box that costs at most c, to the last bit.
     """
-    total, i = 0.0, 0
+    total, i = forest.start, 0
     for t in range(chosen.size):
         top, arg = -np.inf, -1
         while i < count and forest.leaf_tree[kept.leaf[i]] == t:
@@ -276,7 +286,7 @@ def best_leaves(forest: Forest, kept: Kept, count: int, c: float, chosen: IntArr
         chosen[t] = arg
         if arg < 0:
             return -np.inf
-        total += top
+        total = _plus(forest, total, top)
     return total
 
 

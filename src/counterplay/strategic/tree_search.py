@@ -10,12 +10,13 @@ Source: "Tree ensembles", see docs/theory/20-moves.md.
 from __future__ import annotations
 
 import heapq
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba
 import numpy as np
 
 from counterplay.core.validation import FloatArray, IntArray
+from counterplay.strategic.cell_prices import CellPrices
 from counterplay.strategic.tree_boxes import (
     Bits,
     Box,
@@ -33,7 +34,7 @@ from counterplay.strategic.tree_boxes import (
     score_at,
     whole_box,
 )
-from counterplay.strategic.tree_cells import CellPrices, Cells
+from counterplay.strategic.tree_cells import Cells
 
 
 def search_people(
@@ -164,7 +165,7 @@ def _least_price(
     base = np.inf
     for i in range(count):
         base = min(base, kept.cost[i])
-    total = 0.0
+    total = forest.start
     top = np.full(chosen.size, -np.inf)
     for i in range(count):
         t = forest.leaf_tree[kept.leaf[i]]
@@ -184,7 +185,9 @@ def _least_price(
         if top[t] > -np.inf:
             total += top[t]
             closed += 1
-    near = 1e-9 * (1.0 + abs(target))  # within it the sum is taken again in tree order
+    near = (1e-4 if forest.single else 1e-9) * (
+        1.0 + abs(target)
+    )  # within it the sum is taken again in tree order
     c, e = base, 0
     while True:
         near_enough = closed == chosen.size and total >= target - near
@@ -303,22 +306,3 @@ def _best(
             store = _larger(store)
         _children(forest, store, b, used)
         used += 2
-
-
-def values_at(
-    cells: Cells, prices: CellPrices, points: IntArray, own: IntArray
-) -> dict[Any, tuple[IntArray, list[Any]]]:
-    """Return points given by cells as changed raw values per column."""
-    changes: dict[Any, tuple[IntArray, list[Any]]] = {}
-    for g, block in enumerate(cells.blocks):
-        if block is None:
-            continue
-        moved = np.flatnonzero(points[:, g] != own[:, g])
-        cell = points[moved, g]
-        if cells.ordered[g]:
-            raw = prices.value[moved, cells.offset[g] + np.maximum(cell, 0)]
-            values: list[Any] = np.where(cell < 0, np.nan, raw).tolist()
-        else:
-            values = [cells.options[g][k] for k in cell.tolist()]
-        changes[cells.columns[g]] = (moved, values)
-    return changes

@@ -57,6 +57,7 @@ def test_a_graph_can_be_rebuilt_from_its_own_matrix() -> None:
     assert ARC.neighbors(0).tolist() == [1]
 
 
+@pytest.mark.claim("20.15")
 def test_s4_limits_bind_only_the_features_that_change() -> None:
     """S4: who stands outside the limits of one action may still take another one."""
     X = np.array([[3.0, 0.0], [6.0, 0.0], [6.0, 1.0]])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -220,9 +220,10 @@ class ManipulationGraph:
     def from_actions(cls, X: Any, actions: Sequence[Action], budget: float) -> ManipulationGraph:
         """Nodes are the distinct rows of ``X`` and every point that actions within budget reach.
 
-        An action may be taken several times and combined with others as long as the total cost
-        stays within ``budget``. Features that change stay within the range seen in ``X`` unless the
-        action says otherwise. The column names of a frame are kept.
+        The actions are `Moves` (see `Moves.from_actions`): each may be taken several times and
+        combined with others as long as the total cost stays within ``budget``. Features that change
+        stay within the range seen in ``X`` unless the action says otherwise. The column names of a
+        frame are kept.
 
         Examples
         --------
@@ -232,38 +233,14 @@ class ManipulationGraph:
         array([[1., 1.],
                [2., 1.]])
         """
-        table = Table.of(X)
-        points = numbers(table)
+        from counterplay.strategic.move_graph import grown_graph
+        from counterplay.strategic.moves import Moves
+
         limit = check_real(budget, "budget", low=0.0)
-        if not actions:
-            raise InvalidInputError("actions must not be empty; without actions nobody moves")
-        for action in actions:
-            if action.column >= points.shape[1]:
-                raise InvalidInputError(
-                    f"action {action.name!r} changes column {action.column}, but X has "
-                    f"{points.shape[1]} columns"
-                )
-        distinct = np.unique(points + 0.0, axis=0)
-        moves = _affordable(actions, limit, points.shape[1])
-        low, high = _ranges(actions, points)
-        reached = distinct[:, None, :] + moves[None, :, :]
-        within = (reached >= low - 1e-12) & (reached <= high + 1e-12)
-        inside = (within | (moves == 0)[None, :, :]).all(axis=2)  # limits bind what changes
-        nodes, inverse = np.unique(
-            np.concatenate([distinct, reached[inside]]) + 0.0, axis=0, return_inverse=True
-        )
-        inverse = inverse.reshape(-1)
-        sources = np.repeat(inverse[: len(distinct)][:, None], len(moves), axis=1)[inside]
-        targets = inverse[len(distinct) :]
-        n, different = len(nodes), sources != targets
-        matrix = sparse.csr_array(
-            (np.ones(different.sum(), dtype=np.int8), (sources[different], targets[different])),
-            shape=(n, n),
-        )
-        matrix.sum_duplicates()
-        matrix.sort_indices()
-        arcs = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
-        return cls(*arcs, nodes, -1, tuple(actions), table.names)
+        points = numbers(Table.of(X))
+        moves = Moves.from_actions(actions, reference=points)
+        graph = grown_graph(moves, points, limit, tuple(actions))
+        return replace(graph, names=Table.of(X).names)
 
     def __len__(self) -> int:
         return int(self.indptr.size - 1)
@@ -360,39 +337,6 @@ class ManipulationGraph:
             return features, pointers, flat
         position = np.cumsum(used) - 1
         return features[used], pointers, position[flat]
-
-
-def _affordable(actions: Sequence[Action], budget: float, p: int) -> FloatArray:
-    """Total changes of all multisets of actions within budget, without the empty one."""
-    totals: list[tuple[FloatArray, float]] = [(np.zeros(p), 0.0)]
-    for action in actions:
-        step = np.zeros(p)
-        step[action.column] = action.change
-        extended = []
-        for change, cost in totals:
-            times = 0
-            while cost + times * action.cost <= budget + 1e-12:
-                extended.append((change + times * step, cost + times * action.cost))
-                times += 1
-            if len(extended) > 100_000:
-                raise InvalidInputError(
-                    "more than 100000 combinations of actions fit the budget; lower the budget"
-                )
-        totals = extended
-    moves = np.unique(np.array([change for change, _ in totals]), axis=0)
-    changed: FloatArray = moves[(moves != 0).any(axis=1)]
-    return changed
-
-
-def _ranges(actions: Sequence[Action], X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Values that features cannot leave: those seen in X, unless an action says otherwise."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    for action in actions:
-        if action.low is not None:
-            low[action.column] = action.low
-        if action.high is not None:
-            high[action.column] = action.high
-    return low, high
 
 
 @checked(arrays=True)
