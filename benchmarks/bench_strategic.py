@@ -172,7 +172,9 @@ def credit(r: float = 1.0) -> None:
 
     line("logistic regression, as it is", base, naive)
     ball = Moves.ball(X, per="unit")
-    moved, ready = best_of(lambda: rethreshold(naive, X, None, ball, r, objective="decisions").model)
+    moved, ready = best_of(
+        lambda: rethreshold(naive, X, None, ball, r, objective="decisions").model
+    )
     line("  + threshold that keeps decisions", base + moved, ready)
     fitted, tuned = best_of(lambda: rethreshold(naive, X, y, ball, r).model)
     line("  + best threshold for the data", base + fitted, tuned)
@@ -186,7 +188,9 @@ def credit(r: float = 1.0) -> None:
         print("  strategic-ml: not installed, skipped")
         return
     line("strategic-ml s-hinge, 10 epochs", seconds, model)
-    print(f"  moved threshold against strategic-ml: {seconds / (base + moved):.0f}x faster (bar: 100)")
+    print(
+        f"  moved threshold against strategic-ml: {seconds / (base + moved):.0f}x faster (bar: 100)"
+    )
 
 
 def main() -> None:

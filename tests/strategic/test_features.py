@@ -18,16 +18,16 @@ from sklearn.tree import DecisionTreeClassifier
 
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.strategic import (
-    Change,
-    Moves,
     MWMR,
     Action,
     Agents,
     Applicants,
     ApplicantStream,
+    Change,
     EstimatorClass,
     LinearClass,
     ManipulationGraph,
+    Moves,
     StrategicERM,
     StrategicHalving,
     StrategicLinearClassifier,

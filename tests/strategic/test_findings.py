@@ -120,7 +120,9 @@ def test_s7_heloc_and_german_credit() -> None:
     heloc = pd.read_parquet(DATA / "heloc_fico.parquet").iloc[:600]
     X, y = heloc.drop(columns="RiskPerformance").astype(float), heloc["RiskPerformance"]
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)).fit(X, y)
-    moves = Moves({"NetFractionRevolvingBurden": Change("down", step=1, codes=[-9, -8, -7])}, reference=X)
+    moves = Moves(
+        {"NetFractionRevolvingBurden": Change("down", step=1, codes=[-9, -8, -7])}, reference=X
+    )
     first = gaming_report(model, X, y, moves, positive=0).summary().splitlines()[0]
     assert f"wanted: 0 ({(y == 0).mean():.0%} of the labels)" in first
     german = pd.read_parquet(DATA / "german_credit.parquet")

@@ -334,7 +334,7 @@ class _Samples:
 
     @property
     def immutable(self) -> list[Any]:
-        return [name for name in self.before.columns if name not in self.moves.blocks]
+        return [name for name in self.before.columns if name not in self.moves.touched]
 
     @property
     def notes(self) -> list[str]:

@@ -169,7 +169,9 @@ def cut_over_budgets(
     check_choice(objective, "objective", OBJECTIVES[:3])
     qualified = np.asarray(y).astype(bool)
     weights = np.ones(qualified.size) if sample_weight is None else sample_weight
-    shown = CutProblem(np.asarray(budget, float), low, high, qualified, weights, error_prices(value))
+    shown = CutProblem(
+        np.asarray(budget, float), low, high, qualified, weights, error_prices(value)
+    )
     return best_cut(shown, objective, shares)
 
 
@@ -201,7 +203,9 @@ def best_cut(
     """
     values, place_low, place_high = _places(shown)
     worst = np.full(values.size + 1, -np.inf)
-    if objective == "individual":  # the unqualified have the largest budget, the qualified the least
+    if (
+        objective == "individual"
+    ):  # the unqualified have the largest budget, the qualified the least
         _, _, fp, fn = shown.column(0)
         worst = _falling(fp, place_high[:, -1], values.size) + _rising(
             fn, place_low[:, 0], values.size
@@ -276,7 +280,11 @@ def _between(values: FloatArray, place: int) -> float:
 
 
 def bootstrap_regret(
-    shown: CutProblem, cut: float, rng: np.random.Generator, confidence: float = 0.95, draws: int = 200
+    shown: CutProblem,
+    cut: float,
+    rng: np.random.Generator,
+    confidence: float = 0.95,
+    draws: int = 200,
 ) -> tuple[float, float]:
     """Return the interval of the worst regret of a cut over draws of people.
 

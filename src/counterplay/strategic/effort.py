@@ -19,8 +19,9 @@ from scipy import sparse
 from counterplay.core.programs import minimize_linear
 from counterplay.core.stats import clopper_pearson
 from counterplay.core.validation import BoolArray, FloatArray
+from counterplay.strategic.columns import as_floats
 from counterplay.strategic.move_blocks import CategoryBlock, NumberBlock
-from counterplay.strategic.moves import Moves, as_floats
+from counterplay.strategic.moves import Moves
 from counterplay.tables.cells import is_missing
 
 PERMUTATIONS = 200
@@ -83,7 +84,9 @@ def _number(
     new[a.size :] = True
     gap = _gap(place, new, known.size)
     up, down = (float(c) if np.isfinite(c) else 0.0 for c in (block.up, block.down))
-    certified = float((up * np.maximum(gap - slack, 0) + down * np.maximum(-gap - slack, 0)) @ widths)
+    certified = float(
+        (up * np.maximum(gap - slack, 0) + down * np.maximum(-gap - slack, 0)) @ widths
+    )
     estimate = _spent(gap, widths, up, down)
     closed_up = np.isinf(block.up) and bool((gap > slack).any())
     closed_down = np.isinf(block.down) and bool((-gap > slack).any())
@@ -104,7 +107,7 @@ def _gap(place: Any, new: BoolArray, size: int) -> FloatArray:
     """Return F0 - F1 between neighbouring values."""
     f0 = np.cumsum(np.bincount(place[~new], minlength=size + 1)[:size]) / (~new).sum()
     f1 = np.cumsum(np.bincount(place[new], minlength=size + 1)[:size]) / new.sum()
-    return (f0 - f1)[:-1]
+    return np.asarray((f0 - f1)[:-1], dtype=np.float64)
 
 
 def _spent(gap: FloatArray, widths: FloatArray, up: float, down: float) -> float:
@@ -125,8 +128,8 @@ def _category(
     q = np.bincount(new, minlength=size) / new.size
     each = 1 - level / (2 * size)
     bounds = [
-        (np.array([clopper_pearson(int(round(s * n)), n, each).low for s in shares]),
-         np.array([clopper_pearson(int(round(s * n)), n, each).high for s in shares]))
+        (np.array([clopper_pearson(round(s * n), n, each).low for s in shares]),
+         np.array([clopper_pearson(round(s * n), n, each).high for s in shares]))
         for shares, n in ((p, old.size), (q, new.size))
     ]  # fmt: skip
     certified = _flow(prices, *bounds)
@@ -159,7 +162,9 @@ def _cells(block: Any, a: pd.Series, b: pd.Series) -> tuple[Any, Any, FloatArray
         np.fill_diagonal(prices, 0.0)
         place = {v: j for j, v in enumerate(known)}
         old, new = (
-            np.array([len(known) if is_missing(v) else place[v] for v in s.tolist()], dtype=np.int64)
+            np.array(
+                [len(known) if is_missing(v) else place[v] for v in s.tolist()], dtype=np.int64
+            )
             for s in (a, b)
         )
         return old, new, prices
@@ -169,7 +174,7 @@ def _cells(block: Any, a: pd.Series, b: pd.Series) -> tuple[Any, Any, FloatArray
     edges = np.unique(np.quantile(both[~gone], np.linspace(0, 1, MOST_CELLS + 1)))
     cell = np.clip(np.searchsorted(edges, both, "right") - 1, 0, max(edges.size - 2, 0))
     size = max(edges.size - 1, 1)
-    place = np.where(gone, size, cell)
+    spot = np.where(gone, size, cell)
     # The cheapest way between two cells: from the near edge to the near edge.
     at = block.scale(edges) if edges.size > 1 else np.zeros(2)
     prices = np.full((size + 1, size + 1), np.inf)
@@ -182,7 +187,7 @@ def _cells(block: Any, a: pd.Series, b: pd.Series) -> tuple[Any, Any, FloatArray
     prices = np.where(np.isnan(prices), np.inf, prices)
     prices[-1, :size], prices[:size, -1] = block.fill, block.hide
     np.fill_diagonal(prices, 0.0)
-    return place[: x.size], place[x.size :], prices
+    return spot[: x.size], spot[x.size :], prices
 
 
 def _flow(

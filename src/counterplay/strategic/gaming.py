@@ -325,7 +325,9 @@ def gaming_report(
     >>> report.to_frame()["accuracy"].round(3).tolist()
     [0.988, 0.842]
     """
-    if odd := [name for name in ball if name not in ("radius", "norm", "costs", "pool", "lipschitz")]:
+    if odd := [
+        name for name in ball if name not in ("radius", "norm", "costs", "pool", "lipschitz")
+    ]:
         raise UnknownNameError.among("argument", odd[0][:80], _ARGUMENTS)
     if isinstance(moves, Moves):
         if ball:

@@ -327,7 +327,7 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
                 raise InvalidInputError(
                     f"budget must be numbers of at least 0, or (low, high); got {shown(budget)}"
                 )
-            return [np.full(n, r) for r in np.unique(np.linspace(*ends, RANGE))]
+            return [np.full(n, r) for r in np.unique(np.linspace(ends[0], ends[1], RANGE))]
         one = check_budget(budget)
         if not np.isfinite(one):
             raise InvalidInputError("budget must be finite")
@@ -415,5 +415,7 @@ def _offset_for(
         rounding = score_rounding(goals[0], w)
         least, cut = best_threshold(scores[:, 0], weights * y, weights * ~y, rounding)
         return float(least) / float(weights.sum()), float(cut)
-    found = best_cut(CutProblem(np.arange(float(len(oracles))), scores, scores, y, weights), "worst")
+    found = best_cut(
+        CutProblem(np.arange(float(len(oracles))), scores, scores, y, weights), "worst"
+    )
     return found.worst, found.cut

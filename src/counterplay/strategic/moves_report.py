@@ -159,7 +159,7 @@ class MovesReport(Report):
         """Return everybody's expected value, given the chance of a yes."""
         assert self.value is not None
         mine = self.value[self.qualified.astype(int)]
-        return (1 - chance) * mine[:, 0] + chance * mine[:, 1]
+        return np.asarray((1 - chance) * mine[:, 0] + chance * mine[:, 1], dtype=np.float64)
 
     def _count(self, chance: FloatArray) -> float | int:
         total = float(self.weights @ chance)
@@ -269,9 +269,7 @@ class MovesReport(Report):
             exact=self.plan.exact[mask],
         )
         weights, y = self.weights[mask], self.qualified[mask]
-        return replace(
-            self, plan=plan, qualified=y, weights=weights, groups=None, asked=None
-        )
+        return replace(self, plan=plan, qualified=y, weights=weights, groups=None, asked=None)
 
     def moves(self, budget: float) -> pd.DataFrame:
         """Return who moves at this budget and what they change, one row per changed cell."""

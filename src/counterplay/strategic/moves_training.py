@@ -117,7 +117,8 @@ def train(
     goals = oracle(theta[:-1])
     theta[-1] += float(np.average((goals - oracle.own) @ theta[:-1], weights=weights))
     value = _objective(theta, goals, y, weights, C)
-    path, extra = [value], []
+    path = [value]
+    extra: list[FloatArray] = []
     for _ in range(MOST_STEPS):
         found = None
         for _ in range(MOST_PLANES):  # the unqualified may have answers that were not seen yet
@@ -161,9 +162,7 @@ def _solve(
     points = np.vstack(layers)
     counts = np.where(y, 1, len(layers))
     pointers = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-    position = np.concatenate(
-        [np.arange(i, counts[i] * n, n, dtype=np.int64) for i in range(n)]
-    )
+    position = np.concatenate([np.arange(i, counts[i] * n, n, dtype=np.int64) for i in range(n)])
     result = minimize(
         BagLogistic(points, pointers, position, y, weights),
         theta,

@@ -135,9 +135,7 @@ class Rethreshold(Report):
         share = float(np.average(problem.qualified, weights=problem.weights))
         exact = int((problem.low == problem.high).all(axis=1).sum())
         r = problem.budgets
-        where = (
-            f"budgets from {r[0]:g} to {r[-1]:g}" if self.whole_range else f"{r.size} budgets"
-        )
+        where = f"budgets from {r[0]:g} to {r[-1]:g}" if self.whole_range else f"{r.size} budgets"
         lines = [
             f"New cut {self.cut:.6g} (old {_short(self.old)}), as good within 0.001: "
             f"[{self.cuts[0]:.6g}, {self.cuts[1]:.6g}]",
@@ -188,9 +186,7 @@ class Rethreshold(Report):
         frame = self.to_frame()
         with figure_style():
             ax = axes_or_new(ax)
-            for k, (column, label) in enumerate(
-                (("loss_old", "old cut"), ("loss_new", "new cut"))
-            ):
+            for k, (column, label) in enumerate((("loss_old", "old cut"), ("loss_new", "new cut"))):
                 ax.plot(frame["budget"], frame[column], color=PALETTE[k], label=label)
             ax.plot(frame["budget"], frame["loss_best"], label="best for this budget", **THEORY)
             ax.set_xlabel("what a person can spend (budget)")
@@ -427,7 +423,9 @@ def _budgets(
                                 "together")  # fmt: skip
     if ability is not None:
         if not isinstance(ability, Ability):
-            raise InvalidInputError(f"ability must come from estimate_ability, got {shown(ability)}")
+            raise InvalidInputError(
+                f"ability must come from estimate_ability, got {shown(ability)}"
+            )
         if budget is not None:
             raise InvalidInputError("give budgets or ability=, not both")
         return ability, ability.atoms()[0], False

@@ -43,7 +43,7 @@ def _test(a: pd.Series, b: pd.Series) -> tuple[str, float]:
     if column_kind(a) in ("number", "integer") and column_kind(b) in ("number", "integer"):
         x, z = (pd.to_numeric(s).to_numpy(dtype=float, na_value=np.inf) for s in (a, b))
         x, z = (np.where(np.isnan(v), np.inf, v) for v in (x, z))
-        top = max((np.abs(v[np.isfinite(v)]).max(initial=0.0) for v in (x, z))) + 1
+        top = max(np.abs(v[np.isfinite(v)]).max(initial=0.0) for v in (x, z)) + 1
         x, z = (np.where(np.isfinite(v), v, 2 * top) for v in (x, z))  # missing: beyond all
         return "KS", float(stats.ks_2samp(x, z, method="asymp").pvalue)
     table = _crossed(a, b)

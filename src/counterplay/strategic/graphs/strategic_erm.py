@@ -16,7 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from counterplay.core.arguments import check_parameters
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import BoolArray, FloatArray, check_int, check_real, shorten
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_int,
+    check_real,
+    shorten,
+)
 from counterplay.errors import InvalidInputError, UnknownNameError
 from counterplay.strategic.features import check_scale, named, read_rows, read_sample
 from counterplay.strategic.graphs.bags import BagSample, merge_bags
@@ -184,7 +191,7 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
             raise InvalidInputError("budget must be finite to list what people can reach")
         return value
 
-    def _bags(self, rows: FloatArray) -> Any:
+    def _bags(self, rows: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
         """Return the rows that everybody can show under ``moves``."""
         names = model_names(self)
         known = list(range(rows.shape[1])) if names is None else list(names)

@@ -26,6 +26,7 @@ from counterplay.strategic.best_shown import best_shown
 from counterplay.strategic.budget_law import BudgetLaw, paired_law, share_interval, unpaired_law
 from counterplay.strategic.cuts import CutProblem, best_cut
 from counterplay.strategic.effort import effort_by_column, total_effort
+from counterplay.strategic.move_blocks import NumberBlock
 from counterplay.studies.strategic.credit_tables import (
     GMSC,
     HELOC,
@@ -98,20 +99,21 @@ def tree_prices(name: str, count: int) -> tuple[FloatArray, float]:
 def linear_world(name: str) -> dict[str, Any]:
     """Return people, their moves against logistic regression, and a population that is worse.
 
-    On Give Me Some Credit nearly everybody is accepted; the cut is at the median there.
+    Where nearly everybody is accepted at the model's own cut the cut is at the median: with few
+    rejected people, little can be told (Taiwan at its own cut: part-way movers in none of 100 runs).
     """
     table = people(name).numbers()
     A, B, ya, yb = train_test_split(table.X, table.y, test_size=0.5, random_state=0,
                                     stratify=table.y)  # fmt: skip
     model: Any = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(A, ya)
-    if name == GMSC:
+    if name in (GMSC, TAIWAN):
         model[-1].intercept_ = model[-1].intercept_ - np.median(model.decision_function(A))
     moves = free_moves(table, A)
     B, yb = B.iloc[:4000], yb[:4000]
     plan = cheapest_moves(model, B, moves, positive=1)
     # The cheapest column: most score per spread. A worse population has 0.3 spread less of it.
     slope = model[-1].coef_[0] / model[0].scale_
-    units = {name: moves.blocks[name].unit for name in moves.columns}
+    units = {c: b.unit for c, b in moves.blocks.items() if isinstance(b, NumberBlock)}
     gains = {name: slope[list(B.columns).index(name)] * unit for name, unit in units.items()}
     cheapest = max(gains, key=lambda name: abs(gains[name]))
     shift = -0.3 * np.sign(gains[cheapest]) * units[cheapest]
@@ -149,7 +151,7 @@ def _coverage(data: str, law: str, n: int, runs: int, rng: np.random.Generator) 
         found = unpaired_law(before, seen, 0.95)
         low, high = found.band(found.prices)
         H = truth(law, found.prices)
-        hits["band"] += bool(((low <= H + 1e-12) & (H <= high + 1e-12)).all())
+        hits["band"] += bool(((low <= H + 1e-12) & (high + 1e-12 >= H)).all())
         _, bottom, top = share_interval(float((before > 0).sum()), n, float(stay.sum()), n, 0.95)
         hits["share"] += bottom <= share <= top
         hits["refuted"] += flagged(found)
@@ -262,11 +264,12 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     decision = frame[frame["what"] == "decision"]
     runs = int(cover["runs"].min())
     slack = 3 * (0.05 * 0.95 / runs) ** 0.5
+    bar = 0.93 if runs >= 200 else 0.95 - slack
     parts = " / ".join(f"{v:.2f}" for v in flags["part_way"])
     return [
         Verdict("20.23", "The band covers the whole law of budgets.",
-                f"least {cover['band'].min():.3f}", f">= {0.93 if runs >= 200 else 0.95 - slack:.2f}",
-                bool(cover["band"].min() >= (0.93 if runs >= 200 else 0.95 - slack))),
+                f"least {cover['band'].min():.3f}", f">= {bar:.2f}",
+                bool(cover["band"].min() >= bar)),
         Verdict("20.23", "The interval covers the share of gaming.",
                 f"{cover['share'].min():.3f} to {cover['share'].max():.3f}",
                 f">= {0.95 - slack:.2f}", bool(cover["share"].min() >= 0.95 - slack)),

@@ -51,12 +51,13 @@ def _grid(scale: Scale) -> list[Params]:
     if scale == "quick":
         data = HELOC if available(HELOC) else STAND_IN
         return [{"data": data, "model": "logistic", "replicate": i} for i in range(2)]
-    plain = [
+    plain: list[Params] = [
         {"data": data, "model": "logistic", "replicate": i}
         for data in (HELOC, TAIWAN, GMSC, ADULT, LAW, GERMAN)
         for i in range(5)
     ]
-    return plain + [{"data": HELOC, "model": TREES, "replicate": i} for i in range(3)]
+    plain += [{"data": HELOC, "model": TREES, "replicate": i} for i in range(3)]
+    return plain
 
 
 def _cell(params: Params, seed: int) -> Record:
@@ -101,7 +102,9 @@ def _boosted(table: People, split: int) -> dict[str, Any]:
     for mine in (rest[:1000], rest[1000:2000]):
         low, high = best_shown(model, table.X.iloc[mine], moves, radii, positive=1, nodes=2000)
         y = table.y[mine] == 1
-        parts.append((CutProblem(radii, low, high, y, np.ones(y.size)), float((low == high).mean())))
+        parts.append(
+            (CutProblem(radii, low, high, y, np.ones(y.size)), float((low == high).mean()))
+        )
     chosen = best_cut(parts[0][0], "regret")
     problem = parts[0][0]
     last = CutProblem(radii[-1:], problem.low[:, -1:], problem.high[:, -1:], problem.qualified,

@@ -66,9 +66,7 @@ def make_model(name: str, trees: int) -> Any:
     if name == "LightGBM":
         from lightgbm import LGBMClassifier
 
-        return LGBMClassifier(
-            n_estimators=trees, max_depth=6, random_state=0, n_jobs=1, verbose=-1
-        )
+        return LGBMClassifier(n_estimators=trees, max_depth=6, random_state=0, n_jobs=1, verbose=-1)
     if name == "GB":
         final: Any = GradientBoostingClassifier(n_estimators=trees, max_depth=6, random_state=0)
     else:
