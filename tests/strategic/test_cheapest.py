@@ -32,7 +32,7 @@ from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.strategic.changes import Change, Switch
 from counterplay.strategic.cheapest import MovePlan, cheapest_moves
 from counterplay.strategic.moves import Moves
-from strategic.moves_oracle import brute_force, steps
+from strategic.moves_oracle import brute_force, everything, steps
 
 COMBINES = ["sum", "euclid", "max"]
 
@@ -486,3 +486,57 @@ def test_tiny_thresholds_behind_a_pipeline_are_crossed_exactly() -> None:
     plan = cheapest_moves(model, X, Moves({"a": Change("down", per="unit")}, reference=X))
     assert plan.exact.all()
     assert (model.predict(plan.destination) == 1).all()
+
+
+@pytest.mark.parametrize("kind", ["knn", "svc"])
+def test_the_search_finds_moves_near_the_best(kind: str) -> None:
+    from sklearn.svm import SVC
+
+    X, y = credit()
+    final = KNeighborsClassifier(9) if kind == "knn" else SVC()
+    model = encoded(final).fit(X, y)
+    moves = whole_moves(X)
+    people = X[model.predict(X) == 0].iloc[:20]
+    plan = cheapest_moves(model, people, moves)
+    check_destinations(model, people, moves, plan)
+    ratios = []
+    for i in range(len(people)):
+        best = brute_force(model, people.iloc[i], whole_options(people.iloc[i], X), "sum", X)
+        assert plan.upper[i] >= best - 1e-9
+        if np.isfinite(best):
+            ratios.append(plan.upper[i] / best)
+    assert np.median(ratios) <= 1.05  # it paid 1.6 to 3.3 times the optimum before
+    assert np.isfinite(ratios).mean() >= 0.9  # who can move is found
+
+
+@pytest.mark.parametrize("kind", ["calibrated", "vote"])
+def test_means_of_additive_models_are_bounded_from_both_sides(kind: str) -> None:
+    from sklearn.ensemble import VotingClassifier
+
+    from counterplay.strategic.best_shown import best_shown
+
+    X, y = credit()
+    if kind == "calibrated":
+        model = CalibratedClassifierCV(encoded(LogisticRegression()), ensemble=True, cv=3).fit(X, y)
+    else:
+        model = VotingClassifier(
+            [("a", encoded(LogisticRegression(C=0.01))), ("b", encoded(LogisticRegression()))],
+            voting="soft", weights=[1, 3],
+        ).fit(X, y)  # fmt: skip
+    moves = whole_moves(X)
+    plan = cheapest_moves(model, X, moves)
+    assert "additive members" in plan.method
+    check_destinations(model, X, moves, plan)
+    rejected = np.flatnonzero(plan.upper > 0)
+    assert (plan.lower[rejected] > 0).mean() > 0.9
+    shown = best_shown(model, X.iloc[rejected[:10]], moves, [1.0, 3.0])
+    for k, i in enumerate(rejected[:10]):
+        rows, price = everything(X.iloc[i], whole_options(X.iloc[i], X), "sum", X)
+        accepted = model.predict(rows) == 1
+        best = price[accepted].min() if accepted.any() else np.inf
+        assert plan.lower[i] <= best * (1 + 1e-9)
+        assert plan.upper[i] >= best * (1 - 1e-9)
+        for j, r in enumerate((1.0, 3.0)):
+            top = model.predict_proba(rows)[price <= r + 1e-9, 1].max()
+            assert shown.low[k, j] <= top + 1e-12
+            assert shown.high[k, j] >= top - 1e-12

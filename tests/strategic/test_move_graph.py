@@ -40,7 +40,7 @@ def random_moves(rng: np.random.Generator) -> Moves:
 def test_the_graph_is_the_moves_restricted_to_its_nodes() -> None:
     rng = np.random.default_rng(0)
     hot = np.column_stack([NODES[["late", "cards"]], *(NODES["home"] == h for h in HOMES)])
-    for _ in range(200):
+    for _ in range(100):
         moves, budget = random_moves(rng), float(rng.uniform(0.2, 4))
         nodes = NODES.sample(frac=rng.uniform(0.5, 1), random_state=int(rng.integers(1000)))
         graph = moves.graph(nodes, budget)
@@ -58,7 +58,7 @@ def test_the_graph_induces_the_labels_that_cheapest_moves_find() -> None:
     prepare = make_column_transformer((OneHotEncoder(), ["home"]), remainder="passthrough")
     model = make_pipeline(prepare, LogisticRegression())
     model.fit(NODES, rng.integers(0, 2, len(NODES)))
-    for _ in range(25):
+    for _ in range(12):
         moves, budget = random_moves(rng), float(rng.uniform(0.2, 4))
         graph = moves.graph(NODES, budget)
         model[-1].coef_ = rng.normal(size=(1, 5))

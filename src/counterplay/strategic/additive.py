@@ -99,14 +99,19 @@ class AdditiveScore:
         }
 
 
-def fold(asked: Asked, opened: OpenModel, moves: Moves) -> AdditiveScore | None:
-    """Return the model as a sum over columns, None if it is not known to be one."""
+def fold(
+    asked: Asked, opened: OpenModel, moves: Moves, *, alone: bool = True
+) -> AdditiveScore | None:
+    """Return the model as a sum over columns, None if it is not known to be one.
+
+    ``alone`` is False for a member of an ensemble, whose decisions are not those of the model.
+    """
     final = opened.final
     linear = type(final).__name__ in LINEAR or getattr(final, "kernel", "") == "linear"
     if not linear or not column_wise(opened.steps):
         return None
     frame = asked.frame
-    if asked.fitted.model is not final and not _decisions_agree(asked, opened):
+    if alone and asked.fitted.model is not final and not _decisions_agree(asked, opened):
         return None
     scores = opened.score(asked.given(frame))
     ask = Asking(asked, opened)
@@ -133,7 +138,7 @@ def cheapest_additive(
     lower, upper = np.zeros(n), np.full(n, np.inf)
     exact = np.ones(n, dtype=bool)
     changes = no_changes(moves.touched)
-    people = _People(score, moves)
+    people = PeopleMenus(score, moves)
     size = 1.0 + np.abs(score.scores[who]) + (abs(score.cut) if np.isfinite(score.cut) else 0.0)
     smooth = any(isinstance(b, NumberBlock) and not b.finite for b in score.blocks.values())
     offsets = [-1e-12] + ([1e-15 * 8.0**k for k in range(8)] if smooth else [1e-12, 1e-10])
@@ -173,7 +178,7 @@ def cheapest_additive(
 
 def best_additive(score: AdditiveScore, moves: Moves, budgets: FloatArray) -> list[Candidate]:
     """Return, per budget, bounds on the most that the score of each person can gain."""
-    people = _People(score, moves)
+    people = PeopleMenus(score, moves)
     who = np.arange(len(score.asked.frame))
     return [people.best(who, float(budget)) for budget in budgets]
 
@@ -192,7 +197,7 @@ class Candidate:
         return np.asarray(self.lower == self.upper, dtype=bool)
 
 
-class _People:
+class PeopleMenus:
     """People of a table with their menus; solves one knapsack each."""
 
     def __init__(self, score: AdditiveScore, moves: Moves) -> None:

@@ -135,7 +135,7 @@ def shown_scores(asked: Asked, moves: Moves, budgets: FloatArray, nodes: int) ->
         goals = destinations(asked.frame, np.arange(n), candidate.changes)
         low[:, k] = np.maximum(own, asked.respond(goals))
         if solver.opened is None:
-            roof = np.full(n, 1.0 if method == "predict_proba" else np.inf)
+            roof = candidate.upper
         else:
             near = CLOSE * (1 + np.abs(candidate.lower))
             closed = candidate.upper - candidate.lower <= near

@@ -11,7 +11,7 @@ Source: "Fold by asking", see docs/theory/20-moves.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -236,40 +236,79 @@ def float_at(places: IntArray) -> FloatArray:
 
 def open_model(asked: Asked) -> OpenModel | None:
     """Take a model apart into steps, a final classifier and its cut; None if that is impossible."""
-    steps: list[Any] = []
-    layers: list[Callable[[Any, FloatArray], Any]] = []
-    model = asked.fitted.model
-    answer: Callable[[Any], Accept] | None = None
-    wanted = asked.wanted
-    for _ in range(32):
-        name = type(model).__name__
-        if hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        elif name == "FrozenEstimator":
-            model = model.estimator
-        elif isinstance(getattr(model, "steps", None), list):
-            parts = [step for _, step in model.steps]
-            steps += [p for p in parts[:-1] if p is not None and not isinstance(p, str)]
-            model = parts[-1]
-        elif name in ("FixedThresholdClassifier", "TunedThresholdClassifierCV"):
-            if answer is not None or layers:
-                return None
-            answer, model = (
-                _threshold_layer(model, wanted),
-                getattr(model, "estimator_", model.estimator),
-            )
-        elif name == "CalibratedClassifierCV":
-            inner = model.calibrated_classifiers_
-            if len(inner) != 1 or layers:
-                return None
-            layers.append(_calibration_layer(inner[0]))
-            model = inner[0].estimator
-        elif getattr(model, "preprocessor_", None) is not None and hasattr(model, "halfspace"):
-            steps.append(model.preprocessor_)  # a StrategicLinearClassifier with its own steps
-            model = model.halfspace()
-        else:
-            break
-    return _opened(tuple(steps), model, answer, layers, wanted)
+    members = open_members(asked)
+    return members[0][0] if members is not None and len(members) == 1 else None
+
+
+def open_members(asked: Asked) -> list[tuple[OpenModel, float]] | None:
+    """Take a model apart into members and their weights; None if that is impossible.
+
+    Most models have one member. The chance of a soft vote, or of a calibration over folds, is the
+    weighted mean of its members' chances; each is opened as if it decided alone.
+    """
+    return _open(_Layers((), None, (), asked.wanted), asked.fitted.model, 32)
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """What was taken off a model so far."""
+
+    steps: tuple[Any, ...]
+    answer: Callable[[Any], Accept] | None
+    calibration: tuple[Callable[[Any, FloatArray], Any], ...]
+    wanted: int
+
+
+def _open(off: _Layers, model: Any, depth: int) -> list[tuple[OpenModel, float]] | None:
+    name = type(model).__name__
+    if depth == 0:
+        return None
+    if hasattr(model, "best_estimator_"):
+        return _open(off, model.best_estimator_, depth - 1)
+    if name == "FrozenEstimator":
+        return _open(off, model.estimator, depth - 1)
+    if isinstance(getattr(model, "steps", None), list):
+        parts = [step for _, step in model.steps]
+        kept = tuple(p for p in parts[:-1] if p is not None and not isinstance(p, str))
+        return _open(replace(off, steps=off.steps + kept), parts[-1], depth - 1)
+    if name in ("FixedThresholdClassifier", "TunedThresholdClassifierCV"):
+        if off.answer is not None or off.calibration:
+            return None
+        answer = _threshold_layer(model, off.wanted)
+        return _open(
+            replace(off, answer=answer), getattr(model, "estimator_", model.estimator), depth - 1
+        )
+    if name == "CalibratedClassifierCV":
+        if off.calibration:
+            return None
+        inner = model.calibrated_classifiers_
+        found = [
+            _open(replace(off, calibration=(_calibration_layer(one),)), one.estimator, depth - 1)
+            for one in inner
+        ]
+        return _averaged(found, [1.0] * len(inner))
+    if name == "VotingClassifier" and model.voting == "soft" and not off.calibration:
+        weights = model._weights_not_none or [1.0] * len(model.estimators_)
+        found = [_open(off, one, depth - 1) for one in model.estimators_]
+        return _averaged(found, list(weights))
+    if getattr(model, "preprocessor_", None) is not None and hasattr(model, "halfspace"):
+        # A StrategicLinearClassifier with its own steps.
+        inner = replace(off, steps=(*off.steps, model.preprocessor_))
+        return _open(inner, model.halfspace(), depth - 1)
+    return [(_opened(off.steps, model, off.answer, list(off.calibration), off.wanted), 1.0)]
+
+
+def _averaged(
+    found: list[list[tuple[OpenModel, float]] | None], weights: list[float]
+) -> list[tuple[OpenModel, float]] | None:
+    """Return the members of members with the weights of their mean."""
+    total = sum(weights)
+    members: list[tuple[OpenModel, float]] = []
+    for part, weight in zip(found, weights):
+        if part is None:
+            return None
+        members += [(one, weight / total * w) for one, w in part]
+    return members
 
 
 def _opened(

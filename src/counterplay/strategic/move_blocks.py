@@ -19,6 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.strategic.columns import same_cells
 from counterplay.tables.cells import is_missing
 
 MOST_GRID_VALUES = 256
@@ -249,13 +250,13 @@ class CategoryBlock:
 
     def price(self, a: Any, b: Any) -> FloatArray:
         """Return the price of switching from a to b; infinite where it is impossible."""
-        a, b = np.broadcast_arrays(np.asarray(a, dtype=object), np.asarray(b, dtype=object))
-        shape = a.shape
-        x, z = a.ravel(), b.ravel()
-        cost = self.price_codes(self.codes(x), self.codes(z))
-        unknown = (self.codes(x) == -2) & (self.codes(z) == -2)
-        same = np.array([u == v for u, v in zip(x.tolist(), z.tolist())], dtype=bool)
-        return np.where(unknown & ~same, np.inf, cost).reshape(shape)
+        a, b = np.asarray(a, dtype=object), np.asarray(b, dtype=object)
+        x, z = self.codes(a.ravel()).reshape(a.shape), self.codes(b.ravel()).reshape(b.shape)
+        cost = self.price_codes(x, z)
+        unknown = (x == -2) & (z == -2)  # two categories that no switch mentions
+        if unknown.any():
+            cost = np.where(unknown & ~same_cells(a, b), np.inf, cost)
+        return cost
 
 
 Block = NumberBlock | CategoryBlock

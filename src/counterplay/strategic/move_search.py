@@ -1,7 +1,8 @@
-"""Moves that work against any model: copy accepted people as far as allowed, then undo.
+"""Moves that work against any model: start from destinations that may work, then undo.
 
-Every move found is checked with the model's own ``predict``. Nothing is claimed from below: the
-lower bound is 0, and the price is called "found".
+Starts are accepted people, copied as far as allowed, and the destinations for a tree ensemble that
+was fitted to the model's own decisions. Every move found is checked with the model's own
+``predict``; its price is called "found".
 
 Source: "Everything else", see docs/theory/20-moves.md.
 """
@@ -14,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
-from counterplay.strategic.asking import destinations
+from counterplay.strategic.asking import Changes, destinations
 from counterplay.strategic.columns import as_floats, frame_of
 from counterplay.strategic.fold import Asked
 from counterplay.strategic.move_blocks import CategoryBlock, NumberBlock
@@ -25,23 +26,37 @@ MOST_MODELS_TO_COPY = 300
 BISECTIONS = 25
 
 
+Cells = dict[Any, list[Any]]
+
+
 def search_moves(
-    asked: Asked, moves: Moves, who: IntArray
-) -> tuple[FloatArray, FloatArray, BoolArray, dict[Any, tuple[IntArray, list[Any]]]]:
-    """Return lower bounds (0), prices found, exactness (False) and changed cells."""
+    asked: Asked, moves: Moves, who: IntArray, more: list[Changes]
+) -> tuple[FloatArray, Changes]:
+    """Return prices found and changed cells, from accepted people and ``more`` destinations."""
     frame = asked.frame
     best = np.full(who.size, np.inf)
-    chosen = {name: frame[name].iloc[who].tolist() for name in moves.blocks}
+    chosen = {name: frame[name].iloc[who].tolist() for name in moves.touched}
+    trials = [_cells(frame, moves, who, changes) for changes in more]
     pool = _accepted(asked, moves)
-    if len(pool):
-        for trial in _starts(frame.iloc[who], pool, moves):
-            _improve(asked, moves, who, trial, best, chosen)
+    if len(pool) and moves.alone:
+        trials += _starts(frame.iloc[who], pool, moves)
+    for trial in trials:
+        _improve(asked, moves, who, trial, best, chosen)
     changes = {}
-    for name in moves.blocks:
+    for name in moves.touched:
         own = frame[name].iloc[who].tolist()
         places = [i for i, (a, b) in enumerate(zip(own, chosen[name])) if _differ(a, b)]
         changes[name] = (np.array(places, dtype=np.int64), [chosen[name][i] for i in places])
-    return np.zeros(who.size), best, np.zeros(who.size, dtype=bool), changes
+    return best, changes
+
+
+def _cells(frame: pd.DataFrame, moves: Moves, who: IntArray, changes: Changes) -> Cells:
+    """Return changes as full columns."""
+    found = {name: frame[name].iloc[who].tolist() for name in moves.touched}
+    for name, (places, values) in changes.items():
+        for i, value in zip(places.tolist(), values):
+            found[name][i] = value
+    return found
 
 
 def _differ(a: Any, b: Any) -> bool:
@@ -56,7 +71,7 @@ def _accepted(asked: Asked, moves: Moves) -> pd.DataFrame:
         if set(other.columns) >= set(asked.frame.columns):
             parts.append(other[list(asked.frame.columns)])
     kept = [part.iloc[np.flatnonzero(asked.accepts(part))] for part in parts]
-    names = list(moves.blocks)
+    names = list(moves.touched)
     pool = pd.concat([part[names] for part in kept], ignore_index=True)
     if len(pool) > MOST_MODELS_TO_COPY:
         rows = np.linspace(0, len(pool) - 1, MOST_MODELS_TO_COPY).astype(np.int64)
@@ -64,12 +79,12 @@ def _accepted(asked: Asked, moves: Moves) -> pd.DataFrame:
     return pool
 
 
-def _starts(people: pd.DataFrame, pool: pd.DataFrame, moves: Moves) -> list[dict[str, list[Any]]]:
+def _starts(people: pd.DataFrame, pool: pd.DataFrame, moves: Moves) -> list[Cells]:
     """Return the cheapest accepted people to copy, snapped to what each person can do."""
     n, m = len(people), len(pool)
     total = np.zeros((n, m))
     snapped: dict[Any, Any] = {}
-    for name, block in moves.blocks.items():
+    for name, block in moves.alone.items():
         if isinstance(block, CategoryBlock):
             a, b = block.codes(people[name])[:, None], block.codes(pool[name])[None, :]
             price = block.price_codes(a, b)
@@ -83,8 +98,8 @@ def _starts(people: pd.DataFrame, pool: pd.DataFrame, moves: Moves) -> list[dict
     order = np.argsort(total, axis=1)[:, : min(STARTS, m)]
     trials = []
     for k in range(order.shape[1]):
-        cells = {}
-        for name, block in moves.blocks.items():
+        cells = {name: people[name].tolist() for name in moves.touched}
+        for name, block in moves.alone.items():
             picked = snapped[name][np.arange(n), order[:, k]]
             own = people[name].tolist()
             if isinstance(block, CategoryBlock):
@@ -111,16 +126,18 @@ def _improve(
     asked: Asked,
     moves: Moves,
     who: IntArray,
-    trial: dict[Any, list[Any]],
+    trial: Cells,
     best: FloatArray,
-    chosen: dict[Any, list[Any]],
+    chosen: Cells,
 ) -> None:
     """Undo what is not needed, walk back what is, and keep what is cheaper than before."""
     people = asked.frame.iloc[who]
-    own = {name: people[name].tolist() for name in moves.blocks}
+    own = {name: people[name].tolist() for name in moves.touched}
+    units = [(name,) for name in moves.alone] + [joint.columns for joint in moves.joint]
+    units = [tuple(c for c in unit if c in own) for unit in units]
     all_places = np.arange(who.size)
 
-    def accepted(cells: dict[Any, list[Any]]) -> BoolArray:
+    def accepted(cells: Cells) -> BoolArray:
         changed = {name: (all_places, values) for name, values in cells.items()}
         return asked.accepts(destinations(asked.frame, who, changed))
 
@@ -129,11 +146,12 @@ def _improve(
         return
     current = {name: list(values) for name, values in trial.items()}
     for _ in range(2):
-        for name in sorted(moves.blocks, key=lambda n: -_mean_price(moves, n, own, current)):
-            test = {**current, name: own[name]}
+        for unit in sorted(units, key=lambda u: -_mean_price(moves, u, own, current)):
+            test = {**current, **{name: own[name] for name in unit}}
             fine = accepted(test) & works
-            current[name] = [o if f else c for o, c, f in zip(own[name], current[name], fine)]
-        for name, block in moves.blocks.items():
+            for name in unit:
+                current[name] = [o if f else c for o, c, f in zip(own[name], current[name], fine)]
+        for name, block in moves.alone.items():
             if isinstance(block, NumberBlock):
                 current[name] = _walk_back(block, name, own, current, works, accepted)
     changed = {name: (all_places, values) for name, values in current.items()}
@@ -145,23 +163,27 @@ def _improve(
             chosen[name][i] = values[i]
 
 
-def _mean_price(
-    moves: Moves, name: Any, own: dict[Any, list[Any]], current: dict[Any, list[Any]]
-) -> float:
-    block = moves.blocks[name]
-    if isinstance(block, NumberBlock):
-        price = block.price(as_floats(own[name], name), as_floats(current[name], name))
-    else:
-        price = block.price(np.array(own[name], object), np.array(current[name], object))
-    finite = price[np.isfinite(price)]
-    return float(finite.mean()) if finite.size else 0.0
+def _mean_price(moves: Moves, unit: tuple[Any, ...], own: Cells, current: Cells) -> float:
+    """Return what the columns of a unit cost on average, counted alone."""
+    total = 0.0
+    for name in unit:
+        block = moves.blocks.get(name)
+        if isinstance(block, NumberBlock):
+            price = block.price(as_floats(own[name], name), as_floats(current[name], name))
+        elif block is not None:
+            price = block.price(np.array(own[name], object), np.array(current[name], object))
+        else:
+            continue
+        finite = price[np.isfinite(price)]
+        total += float(finite.mean()) if finite.size else 0.0
+    return total
 
 
 def _walk_back(
     block: NumberBlock,
     name: Any,
-    own: dict[Any, list[Any]],
-    current: dict[Any, list[Any]],
+    own: Cells,
+    current: Cells,
     works: BoolArray,
     accepted: Any,
 ) -> list[Any]:

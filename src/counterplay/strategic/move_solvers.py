@@ -17,18 +17,21 @@ import pandas as pd
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import CounterplayError
 from counterplay.strategic.additive import (
+    SLACK,
     AdditiveScore,
     Candidate,
+    PeopleMenus,
     best_additive,
     cheapest_additive,
     fold,
 )
 from counterplay.strategic.asking import Changes, destinations, keep_changes, no_changes
 from counterplay.strategic.cell_prices import price_cells, values_at
-from counterplay.strategic.fold import Asked, OpenModel, open_model
+from counterplay.strategic.fold import Asked, OpenModel, open_members, open_model
 from counterplay.strategic.move_blocks import NumberBlock
 from counterplay.strategic.move_search import search_moves
 from counterplay.strategic.moves import Moves
+from counterplay.strategic.surrogate import imitate
 from counterplay.strategic.tree_cells import Cells, build_cells
 from counterplay.strategic.tree_search import best_scores, search_people
 from counterplay.tables.cells import shown
@@ -70,7 +73,17 @@ def solver_of(asked: Asked, moves: Moves, budget: float = np.inf) -> Solver:
         cells = build_cells(asked, opened, moves, budget)
         if cells is not None:
             return TreeSolver(asked, opened, cells, moves)
-    return SearchSolver(asked, moves)
+    return SearchSolver(asked, moves, _members(asked, moves))
+
+
+def _members(asked: Asked, moves: Moves) -> tuple[tuple[AdditiveScore, float], ...]:
+    """Return the members of a mean of chances if all of them are sums over columns."""
+    opened = open_members(asked)
+    if opened is None or len(opened) < 2:
+        return ()
+    found = [(fold(asked, one, moves, alone=False), weight) for one, weight in opened]
+    members = tuple((score, weight) for score, weight in found if score is not None)
+    return members if len(members) == len(found) else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,22 +187,68 @@ class TreeSolver:
 
 @dataclass(frozen=True, eq=False)
 class SearchSolver:
-    """Any other model: what is found works, nothing is certified from below."""
+    """Any other model: what is found works; below it only ensembles of sums are certified.
+
+    A mean of chances reaches a cut only if some member reaches it, so the cheapest move costs at
+    least the least of the members' own prices; the mean is at most the mean of the members' best.
+    """
 
     asked: Asked
     moves: Moves
-    method: str = "search (best found; nothing is certified from below)"
+    members: tuple[tuple[AdditiveScore, float], ...] = ()
     opened: OpenModel | None = None
 
+    @property
+    def method(self) -> str:
+        """What is said about the model."""
+        if self.members:
+            return f"search (best found), bounded below by {len(self.members)} additive members"
+        return "search (best found; nothing is certified from below)"
+
     def cheapest(self, who: IntArray, budget: float, nodes: int) -> Prices:
-        """Copy accepted people, then undo."""
-        return search_moves(self.asked, self.moves, who)
+        """Start from accepted people, an imitation and the members' destinations; then undo."""
+        lower, more = self._bounded(who, budget)
+        imitation = imitate(self.asked, self.moves, budget)
+        if imitation is not None:
+            more += imitation.accepted(who, budget)
+        upper, changes = search_moves(self.asked, self.moves, who, more)
+        exact = np.isinf(lower) | (upper <= lower * (1 + SLACK))
+        upper = np.where(np.isinf(lower), np.inf, upper)
+        lower = np.where(exact, upper, np.minimum(lower, upper))
+        return lower, upper, exact, changes
+
+    def _bounded(self, who: IntArray, budget: float) -> tuple[FloatArray, list[Changes]]:
+        """Return what people pay at least, and where members that are asked for more lead."""
+        lower, more = np.full(who.size, np.inf if self.members else 0.0), []
+        for score, _ in self.members:
+            people = PeopleMenus(score, self.moves)
+            size = 1.0 + np.abs(score.scores[who]) + abs(score.cut)
+            need = score.cut - score.scores[who]
+            least = people.cheapest(who, need - SLACK * size, budget).lower
+            lower = np.minimum(lower, np.where(need <= 0, 0.0, least * (1 - SLACK)))
+            more += [
+                people.cheapest(who, np.maximum(factor * need, SLACK), budget).changes
+                for factor in (1.0, 1.3, 2.0)
+            ]
+        return lower, more
 
     def best(self, budgets: FloatArray, nodes: int) -> list[Candidate]:
-        """Return that nothing is known: people stay, and the best score may be anything."""
+        """Return where an imitation scores best, and the mean of the members' best chances."""
         n = len(self.asked.frame)
-        low, high = np.full(n, -np.inf), np.full(n, np.inf)
-        return [Candidate(low, high, no_changes(self.moves.touched)) for _ in budgets]
+        imitation = imitate(self.asked, self.moves, float(budgets.max()))
+        nothing = [no_changes(self.moves.touched) for _ in budgets]
+        found = nothing if imitation is None else imitation.best(budgets)
+        chance = self.asked.response_method == "predict_proba"
+        roof = np.full((budgets.size, n), 1.0 if chance else np.inf)
+        if self.members and chance:
+            roof[:] = 0.0
+            for score, weight in self.members:
+                for k, gain in enumerate(best_additive(score, self.moves, budgets)):
+                    top = score.scores + gain.upper + SLACK * (1 + np.abs(score.scores))
+                    roof[k] += weight * score.opened.response(top, "predict_proba")
+            roof = np.minimum(roof + SLACK, 1.0)
+        low = np.full(n, -np.inf)
+        return [Candidate(low, roof[k], changes) for k, changes in enumerate(found)]
 
 
 def _verify(asked: Asked, goals: pd.DataFrame, reach: BoolArray) -> None:

@@ -100,7 +100,7 @@ def linear_world(name: str) -> dict[str, Any]:
     """Return people, their moves against logistic regression, and a population that is worse.
 
     Where nearly everybody is accepted at the model's own cut the cut is at the median: with few
-    rejected people, little can be told (Taiwan at its own cut: part-way movers in none of 100 runs).
+    rejected people, little can be told (Taiwan, own cut: part-way movers in none of 100 runs).
     """
     table = people(name).numbers()
     A, B, ya, yb = train_test_split(table.X, table.y, test_size=0.5, random_state=0,
