@@ -8,6 +8,7 @@ from sklearn.tree import DecisionTreeClassifier
 from contracts.graph_cases import GRAPH_CASES
 from counterplay.strategic import (
     MWMR,
+    Ability,
     Agents,
     Applicants,
     ApplicantStream,
@@ -343,6 +344,19 @@ FUNCTIONS = {
         "bad": {
             "setting": lambda: minimax_mistakes(FiniteMetricClass(LINE, RULES), "blind"),
             "no graph": lambda: minimax_mistakes(instances.path_AB_C(3).hypotheses, "blind"),
+        },
+    },
+    "Ability": {
+        "make": lambda: estimate_ability(
+            fitted(),
+            np.tile(people().X, (10, 1)),
+            np.tile(people().X, (10, 1)),
+            Moves({0: Change("both", per="unit")}),
+            random_state=0,
+        ),
+        "run": lambda ability: ability.summary(),
+        "bad": {
+            "share": lambda: Ability(None, 0.3, None, None, np.zeros(1), np.zeros(1)).summary()
         },
     },
     "estimate_ability": {

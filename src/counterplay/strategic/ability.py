@@ -49,6 +49,7 @@ DRAWS = 200
 NODES = 4000
 
 
+@checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class Ability(Report):
     """The distribution of budgets in a population, as far as the data tell it.
@@ -79,6 +80,18 @@ class Ability(Report):
         How prices of several columns add up.
     units
         What a price of 1 buys.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from counterplay.strategic import Change
+    >>> before = np.repeat([0.0, 1.0, 2.0], 100)[:, None]
+    >>> model = LogisticRegression().fit(before, before[:, 0] > 1.5)
+    >>> moves = Moves({0: Change("up", step=1, per="step", low=0, high=2)})
+    >>> after = np.repeat([0.0, 1.0, 2.0], [80, 40, 180])[:, None]  # 20 and 60 of 100 moved
+    >>> ability = estimate_ability(model, before, after, moves, positive=True, random_state=0)
+    >>> ability.cdf([1.0, 2.0]).round(2).tolist()
+    [0.4, 0.8]
     """
 
     law: BudgetLaw = field(repr=False)
