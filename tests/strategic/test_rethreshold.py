@@ -61,6 +61,17 @@ def test_s9_a_cut_for_all_budgets_is_near_the_best_of_each() -> None:
     np.testing.assert_allclose(report["accuracy"], 1 - fp - fn, atol=1e-9)
 
 
+def test_people_who_pass_together_do_not_keep_the_search_busy() -> None:
+    """Equal rows pass the cut at one budget; no halving of budgets can separate them."""
+    X = pd.DataFrame({"late": np.repeat([0.0, 1.0, 2.0], [40, 30, 50])})
+    y = np.concatenate((np.ones(40), np.tile([0, 1], 15), np.zeros(50))).astype(int)
+    model = LogisticRegression().fit(X, y)
+    moves = Moves({"late": Change("down", per="unit", cost=0.3, low=0)})
+    fix = rethreshold(model, X, y, moves, budget=(0, 1))
+    assert fix.problem.budgets.size <= 101
+    assert fix.regret <= fix.regret_certified
+
+
 REAL = Path(os.environ.get("COUNTERPLAY_DATA", "/nowhere"))
 
 

@@ -45,6 +45,7 @@ __all__ = ["Rethreshold", "best_shown", "cut_over_budgets", "rethreshold"]
 RADII = 21
 MOST_RADII = 101
 CLOSE = 0.005  # wanted distance of the certificate from the regret at the budgets
+NARROW = 1e-3  # intervals of the range that are not halved any more
 NODES = 4000
 
 
@@ -369,7 +370,9 @@ class _Search:
             cut = best_cut(problem, "regret")
             excess = problem.certified(cut.cut) - max(0.0, cut.worst) - aim
             room = MOST_RADII - budgets.size
-            split = np.flatnonzero(excess > 0)
+            # People who pass the cut at one and the same budget cannot be told apart by halving.
+            wide = np.diff(budgets) > (ends[1] - ends[0]) * NARROW
+            split = np.flatnonzero((excess > 0) & wide)
             if not split.size or room <= 0:
                 return problem, cut
             split = split[np.argsort(-excess[split])][:room]
