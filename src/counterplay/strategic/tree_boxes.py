@@ -227,11 +227,17 @@ def _entry_price(forest: Forest, person: Person, box: Box, e: int) -> float:
 
 @numba.njit(cache=True)
 def leaf_prices(
-    forest: Forest, person: Person, box: Box, kept: Kept, count: int, cheapest: FloatArray
+    forest: Forest,
+    person: Person,
+    box: Box,
+    kept: Kept,
+    count: int,
+    cheapest: FloatArray,
+    roof: float,
 ) -> None:
-    """Write the price of every kept leaf within the box: path blocks as the leaf asks, others free.
+    """Write the price of every kept leaf within the box, infinite where it exceeds the roof.
 
-    A block outside the path stays at its cheapest cell of the box.
+    Blocks on the path are where the leaf asks, the others at their cheapest cell of the box.
     """
     blocks = cheapest.size
     paid = np.empty(blocks, np.int64)
@@ -248,14 +254,37 @@ def leaf_prices(
             stamp[forest.entry_block[e]] = i
             value = _entry_price(forest, person, box, e)
             total = max(total, value) if person.largest else total + value
-            if not np.isfinite(total):
+            if total > roof:
                 break
-        if np.isfinite(total):
+        if total <= roof:
             for m in range(many):
                 if stamp[paid[m]] != i:
                     value = cheapest[paid[m]]
                     total = max(total, value) if person.largest else total + value
-        kept.cost[i] = total
+        kept.cost[i] = total if total <= roof else np.inf
+
+
+@numba.njit(cache=True)
+def recall(alive: IntArray, kept: Kept) -> int:
+    """Write the leaves whose bits are set, in the order of their trees; return how many."""
+    count = 0
+    for word in range(alive.size):
+        bits = alive[word]
+        if bits == 0:
+            continue
+        for k in range(62):
+            if bits >> k & 1:
+                kept.leaf[count] = 62 * word + k
+                count += 1
+    return count
+
+
+@numba.njit(cache=True)
+def remember(alive: IntArray, kept: Kept, count: int) -> None:
+    """Set the bits of the kept leaves: parts of this box need to look at no others."""
+    alive[:] = 0
+    for i in range(count):
+        alive[kept.leaf[i] // 62] |= np.int64(1) << (kept.leaf[i] % 62)
 
 
 @numba.njit(cache=True)

@@ -33,7 +33,7 @@ from counterplay.strategic.move_blocks import Block, CategoryBlock, NumberBlock
 from counterplay.strategic.moves import Moves
 from counterplay.strategic.tree_boxes import Forest
 from counterplay.strategic.tree_readers import read_ensemble
-from counterplay.strategic.tree_readers.tree import Reading, Tree, sum_of_leaves
+from counterplay.strategic.tree_readers.tree import Reading, Tree, exact_start, sum_of_leaves
 from counterplay.tables.cells import is_missing
 
 
@@ -216,8 +216,8 @@ def _checked_base(
     """
     own = reading.raw(opened.encode(asked.given(asked.frame)))
     if reading.single:
-        rest, start = own - sum_of_leaves(reading.trees, encoded, reading.start), reading.start
-        base, fine = 0.0, rest == 0
+        start, base = exact_start(reading, encoded, own), 0.0
+        fine = own == sum_of_leaves(reading.trees, encoded, start)
     else:
         rest, start = own - reading.scale * sum_of_leaves(reading.trees, encoded), 0.0
         base = float(np.median(rest))

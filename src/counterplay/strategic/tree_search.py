@@ -31,6 +31,8 @@ from counterplay.strategic.tree_boxes import (
     leaf_prices,
     narrow,
     person_of,
+    recall,
+    remember,
     score_at,
     whole_box,
 )
@@ -111,16 +113,18 @@ class _Heap(NamedTuple):
     gap: Bits
     bits: Bits
     split: IntArray  # kind, block, place of every box
+    alive: IntArray  # leaves that it can afford, 62 bits a word
 
 
 @numba.njit(cache=True)
-def _store(size: int, blocks: int, total: int) -> _Heap:
+def _store(size: int, blocks: int, total: int, words: int) -> _Heap:
     return _Heap(
         np.zeros((size, blocks), np.int64),
         np.zeros((size, blocks), np.int64),
         np.zeros((size, blocks), np.uint8),
         np.zeros((size, total), np.uint8),
         np.zeros((size, 3), np.int64),
+        np.zeros((size, words), np.int64),
     )
 
 
@@ -128,9 +132,10 @@ def _store(size: int, blocks: int, total: int) -> _Heap:
 def _larger(store: _Heap) -> _Heap:
     """Return a store with room for twice as many boxes."""
     size = store.low.shape[0]
-    more = _store(2 * size, store.low.shape[1], store.bits.shape[1])
+    more = _store(2 * size, store.low.shape[1], store.bits.shape[1], store.alive.shape[1])
     more.low[:size], more.high[:size], more.gap[:size] = store.low, store.high, store.gap
     more.bits[:size], more.split[:size] = store.bits, store.split
+    more.alive[:size] = store.alive
     return more
 
 
@@ -147,6 +152,7 @@ def _children(forest: Forest, store: _Heap, b: int, used: int) -> None:
         c = used + side
         store.low[c], store.high[c] = store.low[b], store.high[b]
         store.gap[c], store.bits[c] = store.gap[b], store.bits[b]
+        store.alive[c] = store.alive[b]
         narrow(forest, _box(store, c), split, side)
 
 
@@ -212,10 +218,12 @@ def _cheapest(
 ) -> tuple[float, float]:
     """Return certified bounds on the price of an accepted point; ``point`` gets the best one."""
     blocks, trees, total = forest.ordered.size, forest.tree_start.size - 1, person.price.size
-    store = _store(64, blocks, total)
+    leaves = forest.leaf_value.size
+    store = _store(64, blocks, total, leaves // 62 + 1)
     whole_box(forest, person, _box(store, 0))
-    kept = Kept(np.arange(forest.leaf_value.size), np.empty(forest.leaf_value.size))
-    count, used, waiting, opened = forest.leaf_value.size, 1, 0, 0
+    kept = Kept(np.arange(leaves), np.empty(leaves))
+    remember(store.alive[0], kept, leaves)
+    used, waiting, opened = 1, 0, 0
     cheapest, z = np.zeros(blocks), np.zeros(blocks, np.int64)
     chosen, at_z = np.zeros(trees, np.int64), np.zeros(trees)
     best, certified = np.inf, 0.0
@@ -233,10 +241,13 @@ def _cheapest(
                 best = whole
                 point[:] = z
                 continue
-            leaf_prices(forest, person, box, kept, count, cheapest)
-            if b == 0:  # leaves beyond the budget never come back
-                count = affordable(kept, count, min(cap, 1e300))
-            bound = _least_price(forest, kept, count, target, min(best, min(cap, 1e300)), chosen)
+            roof = min(best, min(cap, 1e300))
+            # leaves that a box cannot afford are out of reach of its parts as well
+            count = recall(store.alive[b], kept)
+            leaf_prices(forest, person, box, kept, count, cheapest, roof)
+            count = affordable(kept, count, roof)
+            remember(store.alive[b], kept, count)
+            bound = _least_price(forest, kept, count, target, roof, chosen)
             bound = max(bound, whole)
             if not bound < best or not np.isfinite(bound):
                 continue
@@ -264,10 +275,12 @@ def _best(
 ) -> tuple[float, float, float]:
     """Return the best score within the cap, an upper bound on it, and the price of the point."""
     blocks, trees, total = forest.ordered.size, forest.tree_start.size - 1, person.price.size
-    store = _store(64, blocks, total)
+    leaves = forest.leaf_value.size
+    store = _store(64, blocks, total, leaves // 62 + 1)
     whole_box(forest, person, _box(store, 0))
-    kept = Kept(np.arange(forest.leaf_value.size), np.empty(forest.leaf_value.size))
-    count, used, waiting, opened = forest.leaf_value.size, 1, 0, 0
+    kept = Kept(np.arange(leaves), np.empty(leaves))
+    remember(store.alive[0], kept, leaves)
+    used, waiting, opened = 1, 0, 0
     cheapest, z = np.zeros(blocks), np.zeros(blocks, np.int64)
     chosen, at_z = np.zeros(trees, np.int64), np.zeros(trees)
     best, paid = -np.inf, 0.0
@@ -285,10 +298,12 @@ def _best(
             if score > best or (score == best and whole < paid):
                 best, paid = score, whole
                 point[:] = z
-            leaf_prices(forest, person, box, kept, count, cheapest)
-            if b == 0:
-                count = affordable(kept, count, min(cap, 1e300))
-            bound = best_leaves(forest, kept, count, min(cap, 1e300), chosen)
+            roof = min(cap, 1e300)
+            count = recall(store.alive[b], kept)
+            leaf_prices(forest, person, box, kept, count, cheapest, roof)
+            count = affordable(kept, count, roof)
+            remember(store.alive[b], kept, count)
+            bound = best_leaves(forest, kept, count, roof, chosen)
             if bound <= best:
                 continue
             split = choose_split(forest, box, z, at_z, chosen)

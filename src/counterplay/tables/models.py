@@ -175,6 +175,9 @@ class FittedModel:
 def model_names(model: Any) -> tuple[str, ...] | None:
     """Return the names of the columns a model was fitted on, None if it was fitted on an array."""
     names = _first_attribute(model, "feature_names_in_")
+    if names is None and type(model).__name__ == "CatBoostClassifier":
+        given = list(map(str, model.feature_names_))  # the numbers of columns for an array
+        names = None if given == [str(k) for k in range(len(given))] else given
     return None if names is None else tuple(map(str, names))
 
 
