@@ -106,7 +106,7 @@ def _cell(params: Params, seed: int) -> Record:
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     return [
         Verdict(
-            "20.06",
+            "20.07",
             "Almost every search closes: the price is exact.",
             f"least share {frame['exact'].min():.3f} of {len(frame)} models",
             ">= 0.99",
@@ -155,7 +155,7 @@ MOVES_SEARCH = Study(
         "with a budget of one spread? Whole numbers move by 1; age, history and the external score "
         "do not move."
     ),
-    claims=("20.06", "20.08"),
+    claims=("20.07", "20.08"),
     grid=_grid,
     cell=_cell,
     verdicts=_verdicts,
