@@ -264,6 +264,7 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     decision = frame[frame["what"] == "decision"]
     runs = int(cover["runs"].min())
     slack = 3 * (0.05 * 0.95 / runs) ** 0.5
+    worse = 0.85 if int(flags["n"].min()) >= 5000 else 0.0  # few people: no promise
     bar = 0.93 if runs >= 200 else 0.95 - slack
     parts = " / ".join(f"{v:.2f}" for v in flags["part_way"])
     return [
@@ -279,8 +280,8 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
         Verdict("20.24", "Rational movers are not flagged; a worse population is; people who go "
                 "part of the way are flagged in the shares shown.",
                 f"rational {flags['rational'].max():.2f}, worse {flags['worse'].min():.2f}, part "
-                f"of the way {parts}", "<= 0.05, >= 0.85",
-                bool(flags["rational"].max() <= 0.05 and flags["worse"].min() >= 0.85)),
+                f"of the way {parts}", f"<= 0.05, >= {worse:g}",
+                bool(flags["rational"].max() <= 0.05 and flags["worse"].min() >= worse)),
         Verdict("20.25", "Certified effort stays below the true one; none is certified if nobody "
                 "moves.", f"above in {flags['above_truth'].max():.2f} of runs, none in "
                 f"{flags['still'].min():.2f}", "<= 0.05, 1",
