@@ -77,7 +77,7 @@ def linear_bags(n: int = 30_000, p: int = 20, k: int = 8) -> None:
     stacked = points[0]
     labels = np.repeat(y, k + 1)[: len(stacked)]
     same = timed(lambda: LogisticRegression().fit(stacked, labels))[1]
-    ball = min(timed(lambda: StrategicLinearClassifier(0.5).fit(X, y))[1] for _ in range(3))
+    ball = min(timed(lambda: StrategicLinearClassifier(radius=0.5).fit(X, y))[1] for _ in range(3))
     print(f"linear classifier, {n} x {p}, bags of {k + 1} points")
     print(f"  LogisticRegression on the rows        {plain:8.3f} s")
     print(f"  LogisticRegression on all bag points  {same:8.3f} s")
@@ -100,9 +100,9 @@ def budget_workload(n: int = 6000, m: int = 2000, p: int = 10, radius: float = 1
         parts = [float(((scores >= 0) == y[n:]).mean()) for scores in (honest, gamed)]
         return f"nobody moves {parts[0]:.4f}, gamed {parts[1]:.4f}"
 
-    StrategicLinearClassifier(radius).fit(X_train[:99], y_train[:99])
+    StrategicLinearClassifier(radius=radius).fit(X_train[:99], y_train[:99])
     naive, plain = best_of(5, lambda: LogisticRegression().fit(X_train, y_train))
-    model, ours = best_of(5, lambda: StrategicLinearClassifier(radius).fit(X_train, y_train))
+    model, ours = best_of(5, lambda: StrategicLinearClassifier(radius=radius).fit(X_train, y_train))
     (u, b), hinge = best_of(3, lambda: strategic_hinge(X_train, y_train, radius))
     print(f"L2 budget {radius}, {n} train, {m} test, d={p}: test accuracy")
     rows = [

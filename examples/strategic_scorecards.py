@@ -11,7 +11,13 @@ from sklearn.preprocessing import StandardScaler
 
 from counterplay import datasets
 from counterplay.errors import DataUnavailableError, MissingDependencyError
-from counterplay.strategic import LinearClass, gaming_report, rethreshold, value_of_information
+from counterplay.strategic import (
+    LinearClass,
+    Moves,
+    gaming_report,
+    rethreshold,
+    value_of_information,
+)
 
 try:
     data = datasets.fetch("german_credit", download=False)
@@ -33,13 +39,14 @@ costs = np.where(movable, 1.0, np.inf)  # one standard deviation costs 1, the re
 
 # The model you have: honest and gamed accuracy side by side, then the moved threshold.
 naive = LogisticRegression(C=0.1, solver="liblinear").fit(X_train, y_train)
-report = gaming_report(naive, X_test, y_test, radius=[0.0, 0.5, 1.0, 2.0], costs=costs)
+moves = Moves.ball(X_train, per="unit", fixed=np.flatnonzero(~movable).tolist())
+report = gaming_report(naive, X_test, y_test, moves, budget=[0.0, 0.5, 1.0, 2.0])
 print(report.summary())
-before = report.to_frame().set_index("radius")
-ready = rethreshold(naive, radius=1.0, costs=costs)
-after = gaming_report(ready, X_test, y_test, radius=[1.0], costs=costs).to_frame().iloc[0]
+before = report.to_frame().set_index("budget")
+ready = rethreshold(naive, X_train, None, moves, budget=1.0, objective="decisions").model
+after = gaming_report(ready, X_test, y_test, moves, budget=[1.0]).to_frame().iloc[0]
 print(
-    f"at radius 1: {before.loc[1.0, 'accuracy']:.3f} as it is, {after['accuracy']:.3f} with the "
+    f"at budget 1: {before.loc[1.0, 'accuracy']:.3f} as it is, {after['accuracy']:.3f} with the "
     f"threshold moved (honest accuracy of the original: {before.loc[0.0, 'accuracy']:.3f})"
 )
 assert after["accuracy"] == before.loc[0.0, "accuracy"]

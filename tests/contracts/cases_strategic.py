@@ -8,6 +8,7 @@ from sklearn.tree import DecisionTreeClassifier
 from contracts.graph_cases import GRAPH_CASES
 from counterplay.strategic import (
     MWMR,
+    Ability,
     Agents,
     Applicants,
     ApplicantStream,
@@ -22,7 +23,7 @@ from counterplay.strategic import (
     Switch,
     bounds,
     cheapest_moves,
-    fit_threshold,
+    estimate_ability,
     gaming_report,
     instances,
     play,
@@ -348,9 +349,32 @@ FUNCTIONS = {
             "no graph": lambda: minimax_mistakes(instances.path_AB_C(3).hypotheses, "blind"),
         },
     },
-    "fit_threshold": {
-        "args": lambda: {"model": fitted(), "X": people().X, "y": people().y, "radius": 0.3},
-        "bad": {"radius": lambda: fit_threshold(fitted(), people().X, people().y, -1.0)},
+    "Ability": {
+        "make": lambda: estimate_ability(
+            fitted(),
+            np.tile(people().X, (10, 1)),
+            np.tile(people().X, (10, 1)),
+            Moves({0: Change("both", per="unit")}),
+            random_state=0,
+        ),
+        "run": lambda ability: ability.summary(),
+        "bad": {
+            "share": lambda: Ability(None, 0.3, None, None, np.zeros(1), np.zeros(1)).summary()
+        },
+    },
+    "estimate_ability": {
+        "args": lambda: {
+            "model": fitted(),
+            "before": np.tile(people().X, (10, 1)),
+            "after": np.tile(people().X, (10, 1)),
+            "moves": Moves({0: Change("both", per="unit")}),
+            "random_state": 0,
+        },
+        "bad": {
+            "few": lambda: estimate_ability(
+                fitted(), people().X[:9], people().X[:9], Moves({0: Change("both", per="unit")})
+            )
+        },
     },
     "Change": {
         "make": lambda: Change("down", step=1.0, per="unit", low=0.0),
@@ -398,8 +422,17 @@ FUNCTIONS = {
         "bad": {"NaN": lambda: mistake_filter([np.nan], 1.0, 0, 1)},
     },
     "rethreshold": {
-        "args": lambda: {"model": fitted(), "radius": 1.0},
-        "bad": {"tree": lambda: rethreshold(fitted(DecisionTreeClassifier()), 1.0)},
+        "args": lambda: {
+            "model": fitted(),
+            "X": people().X,
+            "y": people().y,
+            "moves": Moves({0: Change("both", per="unit")}),
+        },
+        "bad": {
+            "budget": lambda: rethreshold(
+                fitted(), people().X, people().y, Moves({0: Change("both", per="unit")}), (2, 1)
+            )
+        },
     },
     "safe_filter": {
         "args": {"row": [1.0, 2.0], "rho": 1.0, "y": 0, "yhat": 0},

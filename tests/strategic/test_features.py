@@ -23,13 +23,14 @@ from counterplay.strategic import (
     Agents,
     Applicants,
     ApplicantStream,
+    Change,
     EstimatorClass,
     LinearClass,
     ManipulationGraph,
+    Moves,
     StrategicERM,
     StrategicHalving,
     StrategicLinearClassifier,
-    fit_threshold,
     gaming_report,
     play,
     rethreshold,
@@ -85,7 +86,7 @@ def test_s1_other_columns_are_refused_by_name(frame: Any, words: str) -> None:
     for call in (
         lambda: gaming_report(model, frame, Y, radius=0.0),
         lambda: acceptance_distance(model, frame),
-        lambda: fit_threshold(model, frame, Y, 0.0),
+        lambda: rethreshold(model, frame, Y, Moves.ball(X)),
         lambda: strategic_accuracy(model, frame, Y),
     ):
         with pytest.raises(InvalidInputError, match=words):
@@ -97,12 +98,17 @@ def test_s1_costs_follow_their_names() -> None:
     w = pd.Series(model.coef_[0], X.columns)
     # Age cannot move: what one unit of effort buys is the length of w / costs over the other two.
     slope = np.hypot(w["income"], w["debt"] / 2)
-    ready = rethreshold(model, 0.5, costs=COSTS)
-    assert model.intercept_[0] - ready.intercept_[0] == pytest.approx(0.5 * slope)
-    able = RNG.exponential(1.0, size=len(Y))
-    one = fit_threshold(model, X, Y, able, costs=COSTS[list(X.columns)].to_numpy())
-    two = fit_threshold(model, SHUFFLED, Y, able, costs=COSTS)
-    assert one.intercept_ == two.intercept_
+    ball = Moves(
+        {
+            name: Change("both", COSTS[name], per="unit", low=-np.inf, high=np.inf)
+            for name in ("debt", "income")
+        },
+        combine="euclid",
+    )
+    ready = rethreshold(model, X, None, ball, 0.5, objective="decisions")
+    assert ready.cut == pytest.approx(0.5 * slope)
+    one, two = (rethreshold(model, frame, Y, ball, (0, 1)) for frame in (X, SHUFFLED))
+    assert one.cut == two.cut
     unnamed = LogisticRegression(C=100.0).fit(X.to_numpy(), Y)
     with pytest.warns(AssumptionWarning, match="taken by position"):
         by_frame = acceptance_distance(unnamed, X, costs=COSTS)
@@ -192,7 +198,7 @@ def test_s1_agents_and_rules_must_have_the_same_columns() -> None:
 
 def test_s1_classifiers_read_columns_by_name() -> None:
     for model in (
-        StrategicLinearClassifier(0.3),
+        StrategicLinearClassifier(radius=0.3),
         StrategicERM("halfspace_heuristic", restarts=1, random_state=0),
     ):
         model.fit(X, Y)
@@ -211,9 +217,8 @@ def test_s7_other_codings_are_asked_about() -> None:
     calls = (
         lambda: gaming_report(model, X, WORDS, radius=0.5),
         lambda: acceptance_distance(model, X),
-        lambda: rethreshold(model, 0.5),
-        lambda: fit_threshold(model, X, WORDS, 0.5),
-        lambda: StrategicLinearClassifier(0.5).fit(X, WORDS),
+        lambda: rethreshold(model, X, WORDS, Moves.ball(X)),
+        lambda: StrategicLinearClassifier(radius=0.5).fit(X, WORDS),
         lambda: StrategicERM(random_state=0).fit(X, WORDS, graph=graph),
         lambda: strategic_accuracy(model, X, WORDS, graph=graph),
         lambda: strategic_accuracy(lambda Z: Z[:, 0] > 0, X, WORDS),
@@ -240,7 +245,7 @@ def test_s7_words_give_the_numbers_of_zeros_and_ones(wanted: str) -> None:
     assert f"wanted: {wanted!r}" in report.summary()
     assert "wanted: 1" in plain.summary()
     for make in (
-        lambda **more: StrategicLinearClassifier(0.5, **more),
+        lambda **more: StrategicLinearClassifier(radius=0.5, **more),
         lambda **more: StrategicERM("halfspace_heuristic", restarts=1, random_state=0, **more),
     ):
         one, two = make(positive=wanted).fit(X, WORDS), make().fit(X, y01)
@@ -321,8 +326,9 @@ def test_s10_words_times_and_holes_are_held_fixed() -> None:
     assert (model.predict(PEOPLE.loc[moves.index]) == 0).all()
     said = "held fixed: 'job' (text), 'city' (categories), 'since' (times), 'rent' (18 missing)"
     assert said in report.summary()
-    with pytest.raises(InvalidInputError, match="no fitted binary linear model"):
-        fit_threshold(model, PEOPLE, Y, 0.5)
+    ball = Moves.ball(PEOPLE[["income", "debt", "age"]])
+    fix = rethreshold(model, PEOPLE, Y, ball, (0, 1))  # words and times may stand beside
+    assert fix.regret <= fix.regret_of(fix.old)
 
 
 def test_s10_boosting_with_categories_and_missing_values() -> None:

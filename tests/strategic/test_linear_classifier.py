@@ -21,7 +21,7 @@ from counterplay.strategic import (
     StrategicLinearClassifier,
     strategic_accuracy,
 )
-from counterplay.strategic.linear_classifier import _BagLogistic
+from counterplay.strategic.bag_logistic import BagLogistic
 
 DUAL = {1: np.inf, 2: 2, np.inf: 1}
 
@@ -42,10 +42,10 @@ def gamed_accuracy(model, X, y, radius, norm: float = 2) -> float:
 @pytest.mark.parametrize("norm", [1, 2, np.inf])
 def test_common_radius_is_a_shift_of_logistic_regression(norm: float) -> None:
     X, _, y, _ = cancer()
-    plain = StrategicLinearClassifier(0.0, norm=norm).fit(X, y)
+    plain = StrategicLinearClassifier(radius=0.0, norm=norm).fit(X, y)
     reference = LogisticRegression(max_iter=200).fit(X, y)
     for radius in (0.3, 1.0, 2.5):
-        model = StrategicLinearClassifier(radius, norm=norm).fit(X, y)
+        model = StrategicLinearClassifier(radius=radius, norm=norm).fit(X, y)
         np.testing.assert_allclose(model.coef_, reference.coef_, rtol=1e-9)
         shift = radius * np.linalg.norm(model.coef_[0], DUAL[norm])
         assert model.intercept_[0] == pytest.approx(plain.intercept_[0] - shift, abs=1e-9)
@@ -58,7 +58,7 @@ def test_offset_is_the_best_one_for_the_direction() -> None:
     X, _, y, _ = cancer()
     rng = np.random.default_rng(0)
     radii = rng.exponential(0.5, size=len(X))
-    model = StrategicLinearClassifier(radii).fit(X, y)
+    model = StrategicLinearClassifier(radius=radii).fit(X, y)
     support = X @ model.coef_[0] + radii * np.linalg.norm(model.coef_)
     losses = [((support >= b) != (y == 1)).mean() for b in [*support, np.inf]]
     assert model.loss_ == pytest.approx(min(losses), abs=1e-12)
@@ -73,7 +73,7 @@ def test_skipped_searches_never_change_the_objective() -> None:
     points = rng.integers(-2, 3, size=(400, 4)).astype(float)  # many ties
     position = rng.integers(0, 400, size=pointers[-1])
     y, weights = rng.random(300) < 0.5, rng.random(300)
-    ours = _BagLogistic(points, pointers, position, y, 2.0 * weights)
+    ours = BagLogistic(points, pointers, position, y, 2.0 * weights)
     theta, searched = rng.normal(size=5), []
     for i in range(60):
         value, slope = ours(theta)
@@ -98,7 +98,7 @@ def gains(norm: float, radius: float, columns: int) -> np.ndarray:
     for seed in range(12):
         X, X_test, y, y_test = cancer(columns, seed)
         naive = LogisticRegression(max_iter=1000).fit(X, y)
-        model = StrategicLinearClassifier(radius, norm=norm).fit(X, y)
+        model = StrategicLinearClassifier(radius=radius, norm=norm).fit(X, y)
         ours, plain = (gamed_accuracy(m, X_test, y_test, radius, norm) for m in (model, naive))
         result.append(ours - plain)
     return np.array(result)
@@ -109,9 +109,9 @@ def gains(norm: float, radius: float, columns: int) -> np.ndarray:
 def test_gaming_within_a_common_radius_costs_nothing(norm: float) -> None:
     for seed in range(6):
         X, X_test, y, _ = cancer(30, seed)
-        calm = StrategicLinearClassifier(0.0, norm=norm).fit(X, y)
+        calm = StrategicLinearClassifier(radius=0.0, norm=norm).fit(X, y)
         for radius in (0.25, 1.0, 4.0):
-            model = StrategicLinearClassifier(radius, norm=norm).fit(X, y)
+            model = StrategicLinearClassifier(radius=radius, norm=norm).fit(X, y)
             reach = radius * np.linalg.norm(model.coef_[0], DUAL[norm])
             gamed = model.decision_function(X_test) + reach
             np.testing.assert_allclose(gamed, calm.decision_function(X_test), atol=1e-8)
@@ -137,7 +137,7 @@ def test_never_more_training_errors_than_logistic_regression(seed: int) -> None:
     assert errors[0] <= errors[1] + 1e-9
     for norm, dual in DUAL.items():
         radii = rng.exponential(1.0, size=150)
-        model = StrategicLinearClassifier(radii, norm=norm).fit(X, y, weights)
+        model = StrategicLinearClassifier(radius=radii, norm=norm).fit(X, y, weights)
         reach = radii * np.linalg.norm(naive.coef_[0], dual)
         wrong = ((naive.decision_function(X) + reach > 0) != (y == 1)) @ weights / weights.sum()
         assert model.loss_ <= wrong + 1e-9
@@ -170,8 +170,8 @@ def test_unequal_radii_change_the_direction_for_the_better() -> None:
     X, y, radii = sample(2000)
     X_test, y_test, radii_test = sample(4000)
     naive = LogisticRegression().fit(X, y)
-    model = StrategicLinearClassifier(radii).fit(X, y)
-    same = StrategicLinearClassifier(float(radii.mean())).fit(X, y)
+    model = StrategicLinearClassifier(radius=radii).fit(X, y)
+    same = StrategicLinearClassifier(radius=float(radii.mean())).fit(X, y)
     ours = gamed_accuracy(model, X_test, y_test, radii_test)
     assert ours > gamed_accuracy(naive, X_test, y_test, radii_test) + 0.03
     assert ours >= gamed_accuracy(same, X_test, y_test, radii_test) - 0.005
@@ -195,7 +195,7 @@ def test_better_than_logistic_regression_on_a_manipulation_graph() -> None:
 
 def test_pipelines_searches_and_weights() -> None:
     X, X_test, y, y_test = cancer(10)
-    pipeline = make_pipeline(StandardScaler(), StrategicLinearClassifier(0.5))
+    pipeline = make_pipeline(StandardScaler(), StrategicLinearClassifier(radius=0.5))
     search = GridSearchCV(pipeline, {"strategiclinearclassifier__C": [0.01, 1.0]}, cv=3).fit(X, y)
     assert search.predict(X_test).shape == y_test.shape
     assert cross_val_score(StrategicLinearClassifier(), X, y, cv=3).mean() > 0.9
@@ -203,8 +203,8 @@ def test_pipelines_searches_and_weights() -> None:
     rows = np.repeat(np.arange(len(y)), weights)
     graph = ManipulationGraph.from_lists([[i + 1] for i in range(len(X) - 1)] + [[]], features=X)
     for options in ({}, {"graph": graph}):
-        weighted = StrategicLinearClassifier(0.3).fit(X, y, weights, **options)
-        copied = StrategicLinearClassifier(0.3).fit(X[rows], y[rows], **options)
+        weighted = StrategicLinearClassifier(radius=0.3).fit(X, y, weights, **options)
+        copied = StrategicLinearClassifier(radius=0.3).fit(X[rows], y[rows], **options)
         np.testing.assert_allclose(weighted.coef_, copied.coef_, rtol=2e-2, atol=1e-3)
         assert weighted.loss_ == pytest.approx(copied.loss_, abs=0.01)
 
@@ -228,7 +228,7 @@ def test_as_good_as_the_strategic_hinge() -> None:
 
         u = minimize(hinge, np.append(np.full(6, 0.1), 0.0), jac=True, method="L-BFGS-B").x
         surrogate = SimpleNamespace(coef_=u[None, :-1], intercept_=u[-1:])
-        model = StrategicLinearClassifier(radius).fit(X[:1500], y[:1500])
+        model = StrategicLinearClassifier(radius=radius).fit(X[:1500], y[:1500])
         ours, theirs = (gamed_accuracy(m, X[1500:], y[1500:], radius) for m in (model, surrogate))
         assert ours >= theirs - 0.02
 
@@ -244,10 +244,10 @@ def test_a_graph_without_arcs_is_ordinary_classification() -> None:
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (StrategicLinearClassifier(-1.0), "negative"),
-        (StrategicLinearClassifier([1.0, 2.0]), "one per row"),
-        (StrategicLinearClassifier(np.nan), "radius"),
-        (StrategicLinearClassifier(1.0, norm=3), "norm"),
+        (StrategicLinearClassifier(radius=-1.0), "negative"),
+        (StrategicLinearClassifier(radius=[1.0, 2.0]), "one per row"),
+        (StrategicLinearClassifier(radius=np.nan), "radius"),
+        (StrategicLinearClassifier(radius=1.0, norm=3), "norm"),
     ],
 )
 def test_bad_parameters(model, words: str) -> None:

@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score, roc_curve
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from counterplay.errors import InvalidInputError
 from counterplay.strategic import Change, Moves, cheapest_moves, gaming_report
@@ -140,3 +144,39 @@ def test_words_of_moves_are_refused_without_them() -> None:
         gaming_report(model, numbers, y, budget=1.0)
     with pytest.raises(InvalidInputError, match="give radius once"):
         gaming_report(model, numbers, y, 1.0, radius=1.0)
+
+
+@pytest.mark.claim("20.27")
+def test_in_a_ball_the_ranking_of_a_linear_model_is_the_honest_one() -> None:
+    """Everybody gains the same; against a cut that is in force the scores bunch up behind it."""
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    X = X.iloc[:, :6]
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(X, y)
+    report = gaming_report(model, X, y, Moves.ball(X), budget=[0.5, 1.0])
+    frame = report.ranking().set_index("budget")
+    honest = roc_auc_score(y, model.decision_function(X))
+    np.testing.assert_allclose(frame["auc_shown"], honest, atol=1e-12)
+    np.testing.assert_allclose(frame["auc_shown_low"], frame["auc_shown_high"])
+    fpr, tpr, _ = roc_curve(y, model.decision_function(X))
+    np.testing.assert_allclose(frame["ks_shown"], np.abs(tpr - fpr).max(), atol=1e-12)
+    assert frame.loc[1.0, "auc_seen"] < honest
+    assert frame.loc[0.0, "auc_seen"] == pytest.approx(honest)
+
+
+@pytest.mark.claim("20.27")
+def test_every_measure_has_its_two_intervals() -> None:
+    X, y = credit()
+    for final in (LogisticRegression(), KNeighborsClassifier()):
+        model = encoded(final).fit(X, y)
+        value = [[0.0, -5.0], [0.0, 1.0]]
+        report = gaming_report(model, X, y, whole_moves(X), budget=[0, 2], value=value)
+        frame = report.intervals(2.0)
+        row = report.to_frame().set_index("budget").loc[2]
+        assert (frame["low"] <= frame["estimate"] + 1e-12).all()
+        assert (frame["estimate"] <= frame["high"] + 1e-12).all()
+        assert (frame["ci_low"] <= frame["estimate"] + 1e-12).all()
+        assert (frame["estimate"] <= frame["ci_high"] + 1e-12).all()
+        assert frame.loc["accuracy", "estimate"] == row["accuracy"]
+        assert frame.loc["false_positive_rate", "estimate"] == row["false_positives"] / len(y)
+        assert frame.loc["value", "estimate"] == pytest.approx(row["value"])
+        assert frame.loc["social_burden", "estimate"] == pytest.approx(row["social_burden"])

@@ -20,8 +20,8 @@ from counterplay.strategic import (
     StrategicERM,
     StrategicLinearClassifier,
     cheapest_moves,
-    fit_threshold,
     gaming_report,
+    rethreshold,
     strategic_accuracy,
     value_of_information,
 )
@@ -70,6 +70,11 @@ def _moved(model, X, y):
     return report.to_frame().to_dict("list"), report.moves(1.0).shape, report.summary()
 
 
+def _cut(model, X, y):
+    fix = rethreshold(model, X, y, MOVES, budget=[0.0, 0.5])
+    return fix.cut, fix.regret, fix.to_frame().to_dict("list"), fix.summary()
+
+
 _plan(LINEAR, frame())  # compiles before the clocks of the zoo run
 _plan(FOREST, frame())
 
@@ -82,7 +87,10 @@ DOORS = {
     "gaming_report": lambda X, y: _report(LINEAR, X, y),
     "gaming_report: forest": lambda X, y: _report(FOREST, X, y, radius=[0.0, 0.5]),
     "acceptance_distance": lambda X, y: acceptance_distance(TREES[0], X).goals,
-    "fit_threshold": lambda X, y: fit_threshold(LINEAR, X, y, 0.3)[-1].intercept_,
+    "rethreshold": lambda X, y: _cut(LINEAR, X, y),
+    "StrategicLinearClassifier: moves": lambda X, y: _predicted(
+        StrategicLinearClassifier(Moves.ball(X, per="unit"), budget=0.5).fit(X, y), X
+    ),
     "StrategicLinearClassifier": lambda X, y: _predicted(
         StrategicLinearClassifier(radius=0.3).fit(X, y), X
     ),
@@ -112,6 +120,7 @@ DOORS = {
     ),
 }
 NOT_TABLES = {
+    "estimate_ability": "its tables are read like that of cheapest_moves; these have too few rows",
     "UnionSamplingClassifier": "its table goes to check_points of the catalogue, see LinearClass",
     "FiniteERM": "is fitted to Agents, or to node numbers",
 }

@@ -2,20 +2,20 @@
 
 A lender, school or platform publishes a yes/no rule; every applicant may move to get a yes. For a
 model you have, say what people can change (:class:`Moves` of :class:`Change` and :class:`Switch`,
-tied by :class:`Derived`, :class:`NotAbove` and :class:`OneHot`);
-:func:`cheapest_moves` says what acceptance costs each of them, :func:`gaming_report` how much
-accuracy is lost when they game it, and
-:func:`rethreshold`, :func:`fit_threshold` and :class:`StrategicLinearClassifier` what to deploy
-instead; where people take named actions (:class:`ManipulationGraph`), :class:`StrategicERM` fits
-the rule that is best after they have moved. If abilities are unknown, pick a rule from a catalogue
-by deploying: :func:`play` :class:`StrategicHalving` if you see :class:`Applicants` first (at most
-log2 n mistakes), :class:`MWMR` if you see them afterwards;
+tied by :class:`Derived`, :class:`NotAbove` and :class:`OneHot`); :func:`cheapest_moves` says what
+acceptance costs each of them, :func:`gaming_report` how much is lost when they game it,
+:func:`rethreshold` and :class:`StrategicLinearClassifier` what to deploy instead, and
+:func:`estimate_ability` what people can spend, from before and after. Where people take named
+actions (:class:`ManipulationGraph`), :class:`StrategicERM` fits the rule that is best after they
+have moved. To pick a rule of a catalogue by deploying, :func:`play` :class:`StrategicHalving` if
+you see :class:`Applicants` first (at most log2 n mistakes), :class:`MWMR` if afterwards;
 :func:`value_of_information` says what seeing more is worth. Other learners, adversaries and exact
 solvers are in :mod:`~counterplay.strategic.lab`.
 """
 
 from counterplay.core.play import play
 from counterplay.strategic import bounds, instances, lab
+from counterplay.strategic.ability import Ability, estimate_ability
 from counterplay.strategic.agents import Agents
 from counterplay.strategic.applicants import Applicants, ApplicantStream
 from counterplay.strategic.changes import Change, Switch
@@ -32,11 +32,12 @@ from counterplay.strategic.linear_classifier import StrategicLinearClassifier
 from counterplay.strategic.links import Derived, NotAbove, OneHot
 from counterplay.strategic.moves import Moves
 from counterplay.strategic.mwmr import MWMR
-from counterplay.strategic.rethreshold import fit_threshold, rethreshold
+from counterplay.strategic.rethreshold import rethreshold
 from counterplay.strategic.value_of_information import value_of_information
 
 __all__ = [
     "MWMR",
+    "Ability",
     "Action",
     "Agents",
     "ApplicantStream",
@@ -56,7 +57,7 @@ __all__ = [
     "Switch",
     "bounds",
     "cheapest_moves",
-    "fit_threshold",
+    "estimate_ability",
     "gaming_report",
     "instances",
     "lab",

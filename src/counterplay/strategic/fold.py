@@ -59,6 +59,7 @@ LINEAR = {
     "Perceptron",
     "PassiveAggressiveClassifier",
     "LinearDiscriminantAnalysis",
+    "StrategicLinearClassifier",
 }
 
 
@@ -73,7 +74,9 @@ class Asked:
                 f"moves are about the columns of a table; X is {self.table.container}"
                 f"{' and sparse' if self.table.is_sparse else ''}"
             )
-        self.positive = self.fitted.positive(positive, self.table.labels)
+        known = getattr(self.fitted.model, "positive_", None)  # our own models were told
+        self.positive = self.fitted.positive(known if positive is None else positive,
+                                             self.table.labels)  # fmt: skip
         frame = native(self.table.frame())
         if self.fitted.names is not None and self.table.names is None:
             frame = frame.set_axis(list(self.fitted.names), axis=1)
@@ -288,6 +291,10 @@ def _open(off: _Layers, model: Any, depth: int) -> list[tuple[OpenModel, float]]
         weights = model._weights_not_none or [1.0] * len(model.estimators_)
         found = [_open(off, one, depth - 1) for one in model.estimators_]
         return _averaged(found, list(weights))
+    if getattr(model, "preprocessor_", None) is not None and hasattr(model, "halfspace"):
+        # A StrategicLinearClassifier with its own steps.
+        inner = replace(off, steps=(*off.steps, model.preprocessor_))
+        return _open(inner, model.halfspace(), depth - 1)
     return [(_opened(off.steps, model, off.answer, list(off.calibration), off.wanted), 1.0)]
 
 
@@ -341,7 +348,7 @@ def _single_chance(scores: FloatArray) -> FloatArray:
 def _second(final: Any, scores: FloatArray) -> BoolArray:
     """Return which scores a bare classifier gives its second class."""
     name = type(final).__name__
-    if name == "GradientBoostingClassifier":
+    if name in ("GradientBoostingClassifier", "StrategicLinearClassifier"):
         return scores >= 0
     if name in SINGLE:
         return _single_chance(scores) > 0.5

@@ -8,6 +8,7 @@ Source: "The gaming report", "Setting", "Algorithms", see docs/theory/02-strateg
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from counterplay.core.validation import (
     check_open_fraction,
     check_size,
 )
-from counterplay.errors import InvalidInputError
+from counterplay.errors import InvalidInputError, UnknownNameError
 from counterplay.strategic.agents import check_radius
 from counterplay.strategic.features import LARGEST
 from counterplay.strategic.moves import Moves
@@ -241,7 +242,7 @@ class GamingReport(Report):
         return ax
 
 
-@checked(nonfinite=["norm"])
+@checked
 def gaming_report(
     model: Any,
     X: Any,
@@ -249,17 +250,13 @@ def gaming_report(
     moves: Any = None,
     *,
     budget: Any = None,
-    radius: ArrayLike | None = None,
     positive: Any = None,
-    norm: float = 2,
-    costs: Any = None,
-    ability: ArrayLike | None = None,
-    pool: Any = None,
-    lipschitz: float | None = None,
+    ability: Any = None,
     value: Any = None,
     sample_weight: Any = None,
     groups: Any = None,
     confidence: float = 0.95,
+    **ball: Any,
 ) -> Any:
     """Report what happens to a fitted binary classifier when applicants game it.
 
@@ -270,67 +267,45 @@ def gaming_report(
     model:
         Fitted scikit-learn classifier, pipeline or search with two classes.
     X:
-        ``(m, d)`` features of test applicants; the columns of a frame are matched by name with
-        those the model was fitted on. Columns of words, categories or times, or with missing
-        values, are held fixed, and the summary says so.
+        Test applicants; the columns of a frame are matched by name with those the model was fitted
+        on.
     y:
         Their true labels.
     moves:
-        What people can change and what it costs them. With :class:`Moves` the result is a report
-        per ``budget``, exact for linear models behind column-wise steps and for tree ensembles,
-        on frames with words and missing values. Without it people move in a norm ball around
-        numeric columns; numbers in this place are its radii.
+        What people can change and what it costs them: :class:`Moves`. Exact for linear models
+        behind column-wise steps and for tree ensembles, on frames with words and missing values.
+        Without it people move in a Euclidean ball around numeric columns, a standard deviation at a
+        price of 1, and other columns are held fixed.
     budget:
         What one person can spend on ``moves``: a number or several. Default: the budget of
         ``moves``, else 0, 0.25, 0.5 and 1.
-    radius:
-        Only for the ball: efforts to report on; 0 means that nobody moves. Default: 0, 0.25, 0.5,
-        1 and 2 standard deviations of the columns of ``X``. Otherwise in the units of ``X``, or of
-        ``costs``.
     positive:
         The class people want; may be left out when the labels are 0 and 1 or True and False.
-    norm:
-        How effort adds up over features: 1, 2 or ``numpy.inf``.
-    costs:
-        Price of one unit of each feature; ``numpy.inf`` for a feature that cannot be moved. A
-        Series is matched by name.
     ability:
-        Factor per applicant: she can spend ``radius * ability``. Default: 1 for all.
-    pool:
-        Points that may be copied by the search for moves (models without formula).
-    lipschitz:
-        For models without a certificate: bound on the slope of ``decision_function``.
+        The distribution of budgets, from :func:`estimate_ability`, instead of ``budget``.
     value:
-        Only with ``moves``: what decisions are worth, ``[[tn, fp], [fn, tp]]`` per person.
+        What decisions are worth, ``[[tn, fp], [fn, tp]]`` per person.
     sample_weight:
-        Only with ``moves``: weight of each person, in every mean.
+        Weight of each person, in every mean.
     groups:
-        Only with ``moves``: group of each person, for the gaps in burden and acceptance.
+        Group of each person, for the gaps in burden and acceptance.
     confidence:
         Level of the sampling intervals.
+    ball:
+        Old arguments of the ball, for one more release: ``radius``, ``norm``, ``costs``, ``pool``,
+        ``lipschitz`` and ``ability`` as one factor per applicant; use ``Moves.ball``.
 
     Notes
     -----
-    The ball is exact for linear models and decision trees, also in pipelines with scalers;
-    otherwise certified from below and above, see :func:`acceptance_distance`. With growing radius
-    or budget nobody who was accepted is rejected, so false positives never decrease and false
-    negatives never increase.
+    With growing budget nobody who was accepted is rejected, so false positives never decrease and
+    false negatives never increase. People whose price is only bracketed count both ways in
+    ``accuracy_low`` and ``accuracy_high``. Without ``moves`` the report is exact for linear models
+    and decision trees, otherwise certified from below and above.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
-    >>> report = gaming_report(model, X, y, radius=[0.0, 2.0], costs=1 / X.std(axis=0))
-    >>> report.to_frame()["accuracy"].round(3).tolist()
-    [0.988, 0.842]
-
-    What a frame really allows, in its own words:
-
     >>> import pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
     >>> from counterplay.strategic import Change, Moves
     >>> people = pd.DataFrame({"late": [0.0, 1.0, 3.0, 4.0], "age": [30.0, 50.0, 40.0, 20.0]})
     >>> model = LogisticRegression().fit(people, [1, 1, 0, 0])
@@ -338,9 +313,26 @@ def gaming_report(
     >>> report = gaming_report(model, people, [1, 1, 0, 0], moves, budget=[0, 2, 8])
     >>> report.to_frame()["accuracy"].tolist()
     [1.0, 0.75, 0.5]
+
+    A norm ball around every row:
+
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
+    >>> report = gaming_report(model, X, y, Moves.ball(X), budget=[0.0, 2.0])
+    >>> report.to_frame()["accuracy"].round(3).tolist()
+    [0.988, 0.842]
     """
+    if odd := [
+        name for name in ball if name not in ("radius", "norm", "costs", "pool", "lipschitz")
+    ]:
+        raise UnknownNameError.among("argument", odd[0][:80], _ARGUMENTS)
     if isinstance(moves, Moves):
-        _only_without(radius=radius, costs=costs, ability=ability, pool=pool, lipschitz=lipschitz)
+        if ball:
+            raise InvalidInputError(f"{next(iter(ball))} belongs to the ball; moves say what "
+                                    "things cost")  # fmt: skip
         return moves_report(
             model,
             X,
@@ -348,31 +340,68 @@ def gaming_report(
             moves,
             budget=budget,
             positive=positive,
+            ability=ability,
             value=value,
             sample_weight=sample_weight,
             groups=groups,
             confidence=confidence,
         )
-    for name, item in (("budget", budget), ("value", value), ("groups", groups)):
+    for name, item in (
+        ("budget", budget),
+        ("value", value),
+        ("groups", groups),
+        ("sample_weight", sample_weight),
+    ):
         if item is not None:
             raise InvalidInputError(f"{name} needs moves=: say what people can change")
-    if sample_weight is not None:
-        raise InvalidInputError("sample_weight needs moves=: say what people can change")
-    if moves is not None and radius is not None:
-        raise InvalidInputError("give radius once")
-    radius = moves if radius is None else radius
-    people = BinaryModel(model, positive, X, y)
+    if moves is not None:
+        if "radius" in ball:
+            raise InvalidInputError("give radius once")
+        ball["radius"] = moves
+    if ball.keys() & {"radius", "norm", "costs"}:
+        warnings.warn(
+            "radius, norm and costs go with the next release: use moves=Moves.ball(X, norm=..., "
+            "per=...), or Moves with a Change per column, and budget=",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+    return _ball_report(model, X, y, positive, ability, confidence, **ball)
+
+
+_ARGUMENTS = (
+    "moves", "budget", "positive", "ability", "value", "sample_weight", "groups", "confidence",
+    "radius", "norm", "costs", "pool", "lipschitz",
+)  # fmt: skip
+
+
+def _ball_report(
+    model: Any,
+    X: Any,
+    y: Any,
+    positive: Any,
+    ability: Any,
+    confidence: float,
+    *,
+    radius: Any = None,
+    norm: Any = 2,
+    costs: Any = None,
+    pool: Any = None,
+    lipschitz: Any = None,
+) -> GamingReport:
+    """Report on people in a norm ball around their row."""
+    level = check_open_fraction(confidence, "confidence")
     if radius is None and costs is not None:
         raise InvalidInputError("give radius too: it is in the units of costs")
+    radii = _check_radii(DEFAULT_RADII if radius is None else radius)
+    people = BinaryModel(model, positive, X, y)
     able = _check_ability(ability, len(people.rows))
-    level = check_open_fraction(confidence, "confidence")
     held = [f"{name} ({why})" for name, why in people.held.items()]
     units = "the units of X, one of any column" if costs is None else "the units of costs"
     if radius is None:
-        radius, units = DEFAULT_RADII, "standard deviations of the columns of X"
+        units = "standard deviations of the columns of X"
         costs, still = _per_deviation(people.rows, people.names)
         held += [f"{name} (constant)" for name in still if name not in people.held]
-    radii, metric = _check_radii(radius), people.metric(norm, costs)
+    metric = people.metric(norm, costs)
     return GamingReport(
         radius=radii,
         X=people.rows,
@@ -386,13 +415,6 @@ def gaming_report(
         held=tuple(held[:8] + ([f"{len(held) - 8} more"] if len(held) > 8 else [])),
         index=people.index,
     )
-
-
-def _only_without(**given: Any) -> None:
-    """Refuse arguments of the ball beside moves."""
-    for name, item in given.items():
-        if item is not None:
-            raise InvalidInputError(f"{name} belongs to the ball; moves say what things cost")
 
 
 DEFAULT_RADII = (0.0, 0.25, 0.5, 1.0, 2.0)

@@ -2,67 +2,89 @@
 
 Someone at x is accepted by w.z >= b after moving iff the support function max over reachable z of
 w.z is at least b. Training on it instead of w.x is the whole difference. When everybody can move
-equally far, it is a shift of the offset of ordinary logistic regression; otherwise a gradient
-method finds the direction, and the offset is then set exactly.
+equally far in a ball, it is a shift of the offset of ordinary logistic regression; otherwise the
+direction is found by descent, and the offset is then set exactly.
 
-Source: "Strategic empirical risk minimisation", see docs/theory/03-strategic-infinite.md.
+Source: "Strategic empirical risk minimisation", see docs/theory/03-strategic-infinite.md, and
+"Training with moves", see docs/theory/20-moves.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+import warnings
+from typing import Any
 
 import numpy as np
-from numba import njit
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from counterplay.core.arguments import check_parameters
 from counterplay.core.validation import (
     BoolArray,
     FloatArray,
-    IntArray,
     check_choice,
     check_float_array,
     check_int,
     check_real,
 )
 from counterplay.errors import InvalidInputError
-from counterplay.strategic.features import check_scale, named, read_rows, read_sample
+from counterplay.strategic.cuts import CutProblem, best_cut
+from counterplay.strategic.features import (
+    check_scale,
+    named,
+    read_rows,
+    read_sample,
+    translated,
+)
 from counterplay.strategic.graphs.bags import best_threshold, score_rounding
 from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
 from counterplay.strategic.metrics import DUAL
+from counterplay.strategic.move_blocks import NumberBlock
+from counterplay.strategic.moves import Moves, check_budget
+from counterplay.strategic.moves_training import MoveOracle, train
+from counterplay.strategic.reachable_sets import Bags, Balls, best_direction, best_offset
+from counterplay.tables import Table
+from counterplay.tables.cells import shown
 from counterplay.tables.models import model_names
 
-Objective: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
-_TINY = 1e-12
-_SAFE = 0.999  # keeps rounding from skipping a search that is needed
+RANGE = 5  # budgets of a range at which the worst loss is taken
 
 
 class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
     """Logistic regression for applicants who game it.
 
-    Use it like ``LogisticRegression`` when you know how far people can move: everybody within a
-    radius (a number, or one per training row), or along a manipulation graph.
+    Use it like ``LogisticRegression`` when you know what people can do: moves with prices and a
+    budget, or arcs of a manipulation graph.
 
     Parameters
     ----------
-    radius:
-        How far everybody can move, in units of ``norm``; 0: nobody moves. One value per training
-        row is allowed.
-    norm:
-        1, 2 or ``inf``: how effort is measured.
+    moves:
+        What people can change, and at which price: :class:`Moves`. None: nobody moves (or along
+        the ``graph`` given to ``fit``).
+    budget:
+        What everybody can spend: a number, or a pair (low, high) for the least worst loss over the
+        range. Default: the budget of ``moves``. One per training row goes to ``fit``.
+    preprocessor:
+        Transformer of the raw columns, such as a ``ColumnTransformer``; moves are of raw columns.
+        It must treat columns one by one for an exact answer to moves.
+    positive:
+        The class people want; may be left out when the labels are 0 and 1 or True and False.
+    class_weight:
+        As in ``LogisticRegression``.
     C:
         Inverse strength of the ridge penalty, as in ``LogisticRegression``.
     max_iter:
         Iterations of the optimiser.
-    positive:
-        The class people want; may be left out when the labels are 0 and 1 or True and False.
+    radius:
+        Old form of a ball, for one more release: how far everybody can move, or one per row; use
+        ``moves=Moves.ball(X, per="unit")`` and ``budget``.
+    norm:
+        Norm of the old form: 1, 2 or ``inf``.
 
     Attributes
     ----------
@@ -71,33 +93,40 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
     positive_:
         The wanted class.
     coef_:
-        The rule on *reported* features accepts iff ``coef_ @ z + intercept_ >= 0``.
+        The rule on *reported* (and preprocessed) features accepts iff
+        ``coef_ @ z + intercept_ >= 0``.
     intercept_:
         Its offset.
     loss_:
-        Strategic error rate on the training sample.
-    exact_threshold_:
-        True: the offset is the best one for the direction on the training sample.
+        Strategic error rate on the training sample (weighted); the worst one over a range.
+    objective_:
+        The objective after each step of training with moves; it never rises.
+    preprocessor_:
+        The fitted preprocessor, or None.
 
     Notes
     -----
-    For a common radius the strategic loss of (w, b) is the ordinary loss of (w, b - r ||w||_*), so
-    fitting is as fast as logistic regression, and gaming costs nothing: accuracy on gamed data is
-    that of the same model with radius 0 on data that nobody games. In general the direction is the
-    minimiser of a surrogate or that of logistic regression, whichever errs less after moves; so the
-    strategic error on the training sample is never larger than that of logistic regression.
+    The direction is the minimiser of a surrogate or that of logistic regression, whichever errs
+    less after moves, each with its best offset; so the strategic error on the training sample is
+    never larger than that of logistic regression with its best cut. In a ball with a common budget
+    the strategic loss of (w, b) is the ordinary loss of (w, b - r ||w||_*), so fitting is as fast
+    as logistic regression. ``predict_proba`` is the logistic function of the score: it is meant for
+    inputs of people who moved, and says nothing about others. More than 25 different budgets of
+    single people are rounded down to 25 (balls: exact).
 
     Examples
     --------
-    >>> from sklearn.datasets import make_classification
-    >>> X, y = make_classification(300, 5, random_state=0)
+    >>> import pandas as pd
+    >>> from counterplay.strategic import Change, Moves, gaming_report
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"late": rng.integers(0, 8, 300), "debt": rng.normal(size=300)})
+    >>> y = (X["late"] + X["debt"] < 3).astype(int)
+    >>> moves = Moves({"late": Change("down", step=1, per="step", low=0)}, budget=2.0)
     >>> naive = StrategicLinearClassifier().fit(X, y)
-    >>> robust = StrategicLinearClassifier(radius=1.0).fit(X, y)
-    >>> shift = np.linalg.norm(robust.coef_)  # everybody moves by 1 towards the boundary
-    >>> def gamed(model):
-    ...     return ((model.decision_function(X) + np.linalg.norm(model.coef_) >= 0) == y).mean()
-    >>> bool(gamed(robust) > gamed(naive))
-    True
+    >>> ready = StrategicLinearClassifier(moves).fit(X, y)
+    >>> [gaming_report(m, X, y, moves).to_frame()["accuracy"].round(3).item()
+    ...  for m in (naive, ready)]
+    [0.757, 0.983]
 
     References
     ----------
@@ -107,76 +136,210 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        radius: ArrayLike = 0.0,
+        moves: Any = None,
         *,
-        norm: float = 2,
+        budget: Any = None,
+        preprocessor: Any = None,
+        positive: Any = None,
+        class_weight: Any = None,
         C: float = 1.0,
         max_iter: int = 200,
-        positive: Any = None,
+        radius: Any = None,
+        norm: float = 2,
     ) -> None:
-        self.radius = radius
-        self.norm = norm
+        self.moves = moves
+        self.budget = budget
+        self.preprocessor = preprocessor
+        self.positive = positive
+        self.class_weight = class_weight
         self.C = C
         self.max_iter = max_iter
-        self.positive = positive
+        self.radius = radius
+        self.norm = norm
 
     def fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: Any,
         sample_weight: ArrayLike | None = None,
         *,
+        budget: ArrayLike | None = None,
         graph: ManipulationGraph | LocalGraph | None = None,
     ) -> StrategicLinearClassifier:
-        """Fit to original features; ``graph`` replaces the radius where it is given."""
+        """Fit to original features.
+
+        Parameters
+        ----------
+        X:
+            Original features, before anybody has moved.
+        y:
+            True labels.
+        sample_weight:
+            Weight of each row.
+        budget:
+            What each person of the sample can spend, one per row; goes through pipelines and
+            searches like a weight.
+        graph:
+            Where people can go, instead of ``moves``.
+        """
         check_parameters(self, nonfinite=["norm"])
         check_choice(self.norm, "norm", tuple(DUAL))
         check_real(self.C, "C", low=0.0, open_low=True, high=1e12)
         check_int(self.max_iter, "max_iter", low=1, high=1_000_000)
-        rows, labels, weights = read_sample(self, X, y, sample_weight)
-        check_scale(rows)
-        radius = self._radii(len(rows)) if graph is None else None
-        w, reach = self._direction(rows, labels, weights, radius, graph)
-        self._set_rule(w, reach, labels, weights)
+        self._check_moves(graph, budget)
+        people, rows, labels, weights = self._read(X, y, sample_weight)
+        start = LogisticRegression(C=float(self.C), max_iter=int(self.max_iter))
+        start.fit(rows, labels, sample_weight=weights)
+        self.n_iter_ = int(start.n_iter_[0])
+        if isinstance(self.moves, Moves):
+            self._fit_moves(people, rows, labels, weights, start, budget)
+        else:
+            self._fit_sets(rows, labels, weights, start, graph)
         return self
 
-    def _direction(
+    def _check_moves(self, graph: Any, budget: Any) -> None:
+        if self.moves is not None and not isinstance(self.moves, Moves):
+            raise InvalidInputError(f"moves must be Moves, got {shown(self.moves)}")
+        if self.moves is not None and (graph is not None or self.radius is not None):
+            raise InvalidInputError("give moves, graph or radius, only one of them")
+        if self.moves is None and (budget is not None or self.budget is not None):
+            raise InvalidInputError("budget needs moves=: say what people can change")
+        if self.radius is not None:
+            warnings.warn(
+                'radius and norm go with the next release: use moves=Moves.ball(X, per="unit") '
+                "and budget=",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Any, FloatArray, BoolArray, FloatArray]:
+        """Return the people, their encoded rows, which labels are wanted, and weights."""
+        self.preprocessor_ = None
+        people = X
+        if self.preprocessor is not None:
+            frame = Table.of(X).frame()
+            self.preprocessor_ = translated(clone(self.preprocessor).fit, frame, y)
+            people = frame
+        rows, labels, weights = read_sample(
+            self, X if self.preprocessor_ is None else self._encoded(people), y, sample_weight
+        )
+        if self.preprocessor_ is None:
+            people = named(rows, model_names(self))
+        else:
+            self.feature_names_in_ = np.asarray(people.columns, dtype=object)
+            self.n_features_in_ = people.shape[1]
+        check_scale(rows)
+        if self.class_weight is not None:
+            chosen = self.classes_[labels.astype(np.int64)]
+            factor = translated(compute_sample_weight, self.class_weight, chosen)
+            weights = weights * factor
+        return people, rows, labels, weights
+
+    def _encoded(self, people: Any) -> FloatArray:
+        """Return raw rows after the preprocessor, as numbers."""
+        if self.preprocessor_ is None:
+            return np.asarray(people, dtype=np.float64)
+        rows = translated(self.preprocessor_.transform, people)
+        dense = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
+        return np.asarray(dense, dtype=np.float64)
+
+    def _fit_sets(
         self,
-        X: FloatArray,
+        rows: FloatArray,
+        labels: BoolArray,
+        weights: FloatArray,
+        start: LogisticRegression,
+        graph: ManipulationGraph | LocalGraph | None,
+    ) -> None:
+        """Fit for balls of the old form, or for bags of a graph."""
+        if graph is None:
+            radius = self._radii(len(rows))
+            reach: Balls | Bags = Balls(rows, radius, DUAL[self.norm])
+        else:
+            reach = Bags(*graph.bag_points(named(rows, model_names(self))))
+        self._fit_reach(reach, labels, weights, start)
+
+    def _fit_reach(
+        self, reach: Balls | Bags, y: BoolArray, weights: FloatArray, start: LogisticRegression
+    ) -> None:
+        w = start.coef_[0]
+        if not (isinstance(reach, Balls) and np.ptp(reach.radius) == 0):
+            # A common radius only shifts the offset; otherwise the direction matters.
+            offset = -float(start.intercept_[0])
+            loss = reach.objective(y, weights, self.C)
+            found, steps = best_direction(reach, w, offset, weights, loss, self.max_iter)
+            self.n_iter_ += steps
+            losses = [float(best_offset(reach, v, y, weights)[0]) for v in (found, w)]
+            w = w if losses[1] < losses[0] else found
+        least, cut = best_offset(reach, w, y, weights)
+        self._keep(w, float(cut), float(least) / float(weights.sum()))
+
+    def _fit_moves(
+        self,
+        people: Any,
+        rows: FloatArray,
         y: BoolArray,
         weights: FloatArray,
-        radius: FloatArray | None,
-        graph: ManipulationGraph | LocalGraph | None,
-    ) -> tuple[FloatArray, _Balls | _Bags]:
-        """Direction and everybody's reachable set."""
-        start = LogisticRegression(C=float(self.C), max_iter=int(self.max_iter))
-        w = start.fit(X, y, sample_weight=weights).coef_[0]
-        self.n_iter_ = int(start.n_iter_[0])
-        if graph is None:
-            assert radius is not None
-            reach: _Balls | _Bags = _Balls(X, radius, DUAL[self.norm])
-            if np.ptp(radius) == 0:  # a common radius only shifts the offset
-                return w, reach
-        else:
-            reach = _Bags(*graph.bag_points(named(X, model_names(self))))
-        offset = -float(start.intercept_[0])
-        loss = reach.objective(y, weights, self.C)
-        found, steps = _minimise(reach, w, offset, weights, loss, self.max_iter)
-        self.n_iter_ += steps
-        losses = [float(_best_threshold(reach, v, y, weights)[0]) for v in (found, w)]
-        return (w if losses[1] < losses[0] else found), reach
-
-    def _set_rule(
-        self, w: FloatArray, reach: _Balls | _Bags, y: BoolArray, weights: FloatArray
+        start: LogisticRegression,
+        budget: Any,
     ) -> None:
-        loss, cut = _best_threshold(reach, w, y, weights)
+        """Fit for people who make moves."""
+        budgets = self._budgets(len(rows), budget)
+        names = list(people.columns) if isinstance(people, pd.DataFrame) else list(
+            range(rows.shape[1])
+        )  # fmt: skip
+        self.moves.check_columns(names)
+        units = _ball_units(self.moves, names) if self.preprocessor_ is None else None
+        if units is not None and len(budgets) == 1:
+            dual = {"sum": np.inf, "euclid": 2.0, "max": 1.0}[self.moves.combine]
+            self._fit_reach(Balls(rows, budgets[0], dual, units), y, weights, start)
+            return
+        first = np.append(start.coef_[0], -float(start.intercept_[0]))
+        oracles = [
+            MoveOracle(people, self._encoded, self.preprocessor_, self.moves, r) for r in budgets
+        ]
+        ways = oracles if len(oracles) == 1 else [oracles[0], oracles[len(oracles) // 2],
+                                                  oracles[-1]]  # fmt: skip
+        directions = [start.coef_[0]]
+        for oracle in ways:
+            trained = train(oracle, y, weights, first, float(self.C), int(self.max_iter))
+            directions.append(trained.weights)
+            self.objective_ = np.array(trained.objective)
+        found = [_offset_for(oracles, w, y, weights) for w in directions]
+        best = int(np.argmin([loss for loss, _ in found]))
+        self._keep(directions[best], found[best][1], found[best][0])
+
+    def _budgets(self, n: int, given: Any) -> list[FloatArray]:
+        """Return what everybody can spend, once per budget of a range."""
+        if given is not None:
+            each = check_float_array(given, "budget", ndim=1)
+            if each.size != n or (each < 0).any():
+                raise InvalidInputError(f"budget must be {n} numbers of at least 0, one per row")
+            return [each]
+        budget = self.moves.budget if self.budget is None else self.budget
+        if budget is None:
+            raise InvalidInputError("budget is needed: what can people spend on their moves?")
+        if isinstance(budget, tuple):
+            ends = [check_budget(r) for r in budget]
+            if len(ends) != 2 or not ends[0] <= ends[1] < np.inf:
+                raise InvalidInputError(
+                    f"budget must be numbers of at least 0, or (low, high); got {shown(budget)}"
+                )
+            return [np.full(n, r) for r in np.unique(np.linspace(ends[0], ends[1], RANGE))]
+        one = check_budget(budget)
+        if not np.isfinite(one):
+            raise InvalidInputError("budget must be finite")
+        return [np.full(n, one)]
+
+    def _keep(self, w: FloatArray, cut: float, loss: float) -> None:
         self.coef_ = w[None, :]
-        self.intercept_ = np.array([-float(cut)])
-        self.loss_ = float(loss) / float(weights.sum())
-        self.exact_threshold_ = True
+        self.intercept_ = np.array([-cut])
+        self.loss_ = loss
 
     def _radii(self, n: int) -> FloatArray:
-        radius = check_float_array(self.radius, "radius")
+        radius = check_float_array(0.0 if self.radius is None else self.radius, "radius")
         if radius.ndim > 1 or (radius.ndim == 1 and radius.size != n):
             raise InvalidInputError(
                 f"radius must be a number or one per row ({n}), got {radius.shape}"
@@ -186,18 +349,36 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
         check_scale(radius, "radius")
         return np.broadcast_to(radius, (n,))
 
-    def decision_function(self, X: ArrayLike) -> FloatArray:
+    def decision_function(self, X: Any) -> FloatArray:
         """Signed score of reported features; accepted from 0 on."""
         check_is_fitted(self)
-        rows = read_rows(self, X)
+        if self.preprocessor_ is None:
+            rows = read_rows(self, X)
+        else:
+            rows = self._encoded(Table.of(X, columns=model_names(self)).frame())
         scores: FloatArray = rows @ self.coef_[0] + self.intercept_[0]
         return scores
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Decide on reported features."""
         accepted = self.decision_function(X) >= 0
         labels: NDArray[Any] = self.classes_[accepted.astype(np.int64)]
         return labels
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return chances of both classes, the wanted one last, for people who have moved."""
+        chance = expit(self.decision_function(X))
+        return np.column_stack((1 - chance, chance))
+
+    def halfspace(self) -> StrategicLinearClassifier:
+        """Return the rule on preprocessed features, without the preprocessor."""
+        check_is_fitted(self)
+        rule = StrategicLinearClassifier(positive=self.positive)
+        rule.preprocessor_ = None
+        rule.classes_, rule.positive_ = self.classes_, self.positive_
+        rule.coef_, rule.intercept_ = self.coef_, self.intercept_
+        rule.n_features_in_ = self.coef_.shape[1]
+        return rule
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -205,209 +386,36 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-class _Balls:
-    """Everybody within a radius: support function of the reachable sets, and the surrogate loss."""
-
-    def __init__(self, X: FloatArray, radius: FloatArray, dual: float) -> None:
-        self.X, self.radius, self.dual = X, radius, dual
-
-    def support(self, w: FloatArray) -> FloatArray:
-        """Largest w.z that everybody can reach."""
-        scores: FloatArray = self.X @ w + self.radius * np.linalg.norm(w, self.dual)
-        return scores
-
-    def own(self, w: FloatArray) -> FloatArray:
-        """Everybody's score without a move."""
-        scores: FloatArray = self.X @ w
-        return scores
-
-    def rounding(self, w: FloatArray) -> FloatArray:
-        """How much the support function may differ when it is computed in another way."""
-        gain = self.radius * np.linalg.norm(w, self.dual)
-        bound: FloatArray = score_rounding(self.X, w) + 8 * np.finfo(np.float64).eps * gain
-        return bound
-
-    def objective(self, y: BoolArray, weights: FloatArray, C: float) -> Objective:
-        """Weighted logistic loss of support - b plus a ridge on w, with its gradient."""
-        signs = np.where(y, 1.0, -1.0)
-
-        def value_and_slope(theta: FloatArray) -> tuple[float, FloatArray]:
-            w = theta[:-1]
-            margin = signs * (self.support(w) - theta[-1])
-            value = C * float(weights @ np.logaddexp(0.0, -margin)) + 0.5 * float(w @ w)
-            pull = -C * weights * signs * expit(-margin)
-            slope = pull @ self.X + float(pull @ self.radius) * _norm_gradient(w, self.dual)
-            return value, np.append(slope + w, -pull.sum())
-
-        return value_and_slope
+def _ball_units(moves: Moves, names: list[Any]) -> FloatArray | None:
+    """Return how far a budget of 1 reaches along each column, if moves are an unbounded ball."""
+    units = np.zeros(len(names))
+    for name, block in moves.blocks.items():
+        free = (
+            isinstance(block, NumberBlock)
+            and not block.finite
+            and block.up == block.down
+            and np.isinf(block.low)
+            and np.isinf(block.high)
+            and np.isinf(block.hide)
+            and not block.codes
+        )
+        if not free or not isinstance(block, NumberBlock):
+            return None
+        units[names.index(name)] = block.unit / block.up
+    return units
 
 
-class _Bags:
-    """Everybody with a bag of points within reach; the same questions as for balls."""
-
-    def __init__(self, points: FloatArray, pointers: IntArray, position: IntArray) -> None:
-        self.points, self.pointers, self.position = points, pointers, position
-
-    def support(self, w: FloatArray) -> FloatArray:
-        """Largest w.z in every bag."""
-        return self._largest(self.points @ w)
-
-    def own(self, w: FloatArray) -> FloatArray:
-        """Score of the first point of every bag, the person's own."""
-        scores: FloatArray = (self.points @ w)[self.position[self.pointers[:-1]]]
-        return scores
-
-    def rounding(self, w: FloatArray) -> FloatArray:
-        """How much the support function may differ when it is computed in another way."""
-        return self._largest(score_rounding(self.points, w))
-
-    def objective(self, y: BoolArray, weights: FloatArray, C: float) -> Objective:
-        """Weighted logistic loss of support - b plus a ridge on w, with its gradient."""
-        return _BagLogistic(self.points, self.pointers, self.position, y, C * weights)
-
-    def _largest(self, scores: FloatArray) -> FloatArray:
-        largest: FloatArray = np.maximum.reduceat(scores[self.position], self.pointers[:-1])
-        return largest
-
-
-def _best_threshold(
-    reach: _Balls | _Bags, w: FloatArray, y: BoolArray, weights: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Least weighted error in this direction and the threshold that attains it."""
-    return best_threshold(reach.support(w), weights * y, weights * ~y, reach.rounding(w))
-
-
-def _minimise(
-    reach: _Balls | _Bags,
-    w: FloatArray,
-    b: float,
-    weights: FloatArray,
-    objective: Objective,
-    max_iter: int,
-) -> tuple[FloatArray, int]:
-    """Direction of least surrogate loss by L-BFGS, and the iterations."""
-    shifted = b + float(np.average(reach.support(w) - reach.own(w), weights=weights))
-    result = minimize(
-        objective, np.append(w, shifted), jac=True, method="L-BFGS-B", options={"maxiter": max_iter}
+def _offset_for(
+    oracles: list[MoveOracle], w: FloatArray, y: BoolArray, weights: FloatArray
+) -> tuple[float, float]:
+    """Return the least strategic loss in a direction (the worst over the budgets), and its cut."""
+    goals = [oracle(w) for oracle in oracles]
+    scores = np.column_stack([goal @ w for goal in goals])
+    if len(oracles) == 1:
+        rounding = score_rounding(goals[0], w)
+        least, cut = best_threshold(scores[:, 0], weights * y, weights * ~y, rounding)
+        return float(least) / float(weights.sum()), float(cut)
+    found = best_cut(
+        CutProblem(np.arange(float(len(oracles))), scores, scores, y, weights), "worst"
     )
-    best: FloatArray = result.x[:-1]
-    usable = bool(np.isfinite(best).all()) and np.abs(best).sum() > 0
-    return (best if usable else w), int(result.nit)
-
-
-def _norm_gradient(w: FloatArray, order: float) -> FloatArray:
-    if order == 2:
-        return w / max(float(np.linalg.norm(w)), _TINY)
-    if order == 1:
-        return np.sign(w)
-    result = np.zeros_like(w)
-    largest = int(np.abs(w).argmax())
-    result[largest] = np.sign(w[largest])
-    return result
-
-
-class _BagLogistic:
-    """The loss on the best point of every bag, with its gradient, in one compiled pass.
-
-    The best point of a bag stays the best while the direction has moved less than the gap to the
-    second best divided by the diameter of the bag. Bags within that distance are not searched
-    again, so most evaluations look at one point per bag; the values are exact all the same.
-    """
-
-    def __init__(
-        self,
-        points: FloatArray,
-        pointers: IntArray,
-        position: IntArray,
-        y: BoolArray,
-        weights: FloatArray,
-    ) -> None:
-        self.points, self.pointers, self.position = points, pointers, position
-        self.signs, self.weights = np.where(y, 1.0, -1.0), weights
-        self.diameter = _diameters(points, pointers, position)
-        self.best = np.zeros(y.size, dtype=np.int64)
-        self.seen_at = np.zeros(y.size, dtype=np.int64)  # direction at which a bag was searched
-        self.radius = np.full(y.size, -1.0)  # how far from there its best point is known
-        self.directions = np.zeros((0, points.shape[1]))
-
-    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Value and gradient at (w, b)."""
-        w = np.ascontiguousarray(theta[:-1])
-        self.directions = np.vstack([self.directions, w])
-        away = np.linalg.norm(self.directions - w, axis=1)
-        value, slope = _loss(
-            w, float(theta[-1]), self.points, self.pointers, self.position, self.signs,
-            self.weights, self.diameter, self.best, self.seen_at, self.radius, away,
-        )  # fmt: skip
-        slope[:-1] += w
-        return float(value) + 0.5 * float(w @ w), slope
-
-
-@njit(cache=True)
-def _diameters(points, pointers, position):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Bound on the distance of two points of each bag: twice the largest one from its first."""
-    result = np.empty(pointers.size - 1)
-    for t in range(result.size):
-        # Two points are at most twice as far apart as the farther one from the first point.
-        first, largest = position[pointers[t]], 0.0
-        for i in range(pointers[t] + 1, pointers[t + 1]):
-            total = 0.0
-            for j in range(points.shape[1]):
-                step = points[position[i], j] - points[first, j]
-                total += step * step
-            largest = max(largest, total)
-        result[t] = 2.0 * np.sqrt(largest)
-    return result
-
-
-@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _dot(row, w):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Scalar product; the order of its terms is left to the compiler."""
-    total = 0.0
-    for j in range(w.size):
-        total += row[j] * w[j]
-    return total
-
-
-@njit(cache=True)
-def _search(t, w, points, pointers, position):  # type: ignore[no-untyped-def]  # compiled by numba
-    """First best point of a bag, and by how much it beats the others."""
-    chosen = position[pointers[t]]
-    top, second = _dot(points[chosen], w), -np.inf
-    for i in range(pointers[t] + 1, pointers[t + 1]):
-        score = _dot(points[position[i]], w)
-        # A new best one makes the old one second; equal scores keep the first and leave no gap.
-        if score > top:
-            chosen, second, top = position[i], top, score
-        elif score > second:
-            second = score
-    return chosen, top - second
-
-
-@njit(cache=True)
-def _loss(w, b, points, pointers, position, signs, weights, diameter, best, seen_at, radius, away):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Loss and gradient at (w, b); ``best``, ``seen_at`` and ``radius`` are brought up to date."""
-    value, slope, now = 0.0, np.zeros(w.size + 1), away.size - 1
-    for t in range(signs.size):
-        # Search a bag again only if the direction has left the ball in which its best is known.
-        if not away[seen_at[t]] < radius[t]:
-            best[t], gap = _search(t, w, points, pointers, position)
-            seen_at[t] = now
-            radius[t] = _SAFE * gap / diameter[t] if diameter[t] > 0 else np.inf
-        row = points[best[t]]
-        margin = signs[t] * (_dot(row, w) - b)
-        # log(1 + exp(-margin)) and its slope, written so that no exponential overflows.
-        if margin > 0:
-            small = np.exp(-margin)
-            value += weights[t] * np.log1p(small)
-            wrong = small / (1.0 + small)
-        else:
-            small = np.exp(margin)
-            value += weights[t] * (np.log1p(small) - margin)
-            wrong = 1.0 / (1.0 + small)
-        # The best point is the gradient of the support function, -1 that of -b.
-        pull = -weights[t] * signs[t] * wrong
-        for j in range(w.size):
-            slope[j] += pull * row[j]
-        slope[w.size] -= pull
-    return value, slope
+    return found.worst, found.cut

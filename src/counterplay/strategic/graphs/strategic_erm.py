@@ -16,7 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from counterplay.core.arguments import check_parameters
 from counterplay.core.finite_class import FiniteClass
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import BoolArray, FloatArray, check_int, check_real, shorten
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_int,
+    check_real,
+    shorten,
+)
 from counterplay.errors import InvalidInputError, UnknownNameError
 from counterplay.strategic.features import check_scale, named, read_rows, read_sample
 from counterplay.strategic.graphs.bags import BagSample, merge_bags
@@ -29,7 +36,9 @@ from counterplay.strategic.graphs.halfspace_erm import (
     threshold_1d,
 )
 from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
+from counterplay.strategic.graphs.move_bags import move_bags
 from counterplay.strategic.graphs.response import accept_function
+from counterplay.strategic.moves import Moves, check_budget
 from counterplay.tables.models import model_names
 
 _BACKENDS = (
@@ -40,9 +49,10 @@ _MILP_BAGS = 60
 
 
 class StrategicERM(ClassifierMixin, BaseEstimator):
-    """Fit the rule with the fewest errors after people have moved along a manipulation graph.
+    """Fit the rule with the fewest errors after people have moved.
 
-    Use it when the cheap moves are known: ``fit(X, y, graph=...)``. Fitting is exact for finite
+    Use it when the cheap moves are known: ``moves`` with steps and a ``budget``, or
+    ``fit(X, y, graph=...)``. Fitting is exact for finite
     classes, one feature and (but for directions too close for floats) two features; with more
     features it is exact where a proof succeeds. ``optimal_`` says whether the result is.
 
@@ -62,6 +72,11 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         Seed of the heuristic.
     positive:
         The class people want; may be left out when the labels are 0 and 1 or True and False.
+    moves:
+        What people can change: :class:`Moves` whose columns have steps, grids or numeric
+        categories; every row within the budget is listed.
+    budget:
+        What everybody can spend; default: that of ``moves``.
 
     Attributes
     ----------
@@ -109,6 +124,8 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         restarts: int = 10,
         random_state: RandomState = None,
         positive: Any = None,
+        moves: Any = None,
+        budget: float | None = None,
     ) -> None:
         self.backend = backend
         self.hypotheses = hypotheses
@@ -116,6 +133,8 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         self.restarts = restarts
         self.random_state = random_state
         self.positive = positive
+        self.moves = moves
+        self.budget = budget
 
     def fit(
         self,
@@ -132,11 +151,16 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
             raise UnknownNameError.among("backend", self.backend[:80], _BACKENDS)
         check_real(self.time_limit, "time_limit", low=0.0, high=1e6)
         check_int(self.restarts, "restarts", low=1, high=100_000)
+        self._check_moves(graph, neighbors)
         rows, labels, weights = read_sample(self, X, y, sample_weight)
-        moves = graph if neighbors is None else LocalGraph(neighbors, k=np.iinfo(np.int32).max)
         used = weights > 0
-        points = named(rows[used], model_names(self))
-        sample = _sample(points, labels[used], weights[used], moves)
+        if self.moves is None:
+            arcs = graph if neighbors is None else LocalGraph(neighbors, k=np.iinfo(np.int32).max)
+            points = named(rows[used], model_names(self))
+            sample = _sample(points, labels[used], weights[used], arcs)
+        else:
+            bags = self._bags(rows[used])
+            sample = merge_bags(*bags, labels[used], weights[used])
         self.backend_ = self._choose(sample)
         if self.backend_ != "threshold1d":  # it only compares
             check_scale(sample.points)
@@ -145,6 +169,34 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
         else:
             self._keep(self._fit_halfspace(sample), sample)
         return self
+
+    def _check_moves(self, graph: Any, neighbors: Any) -> None:
+        """Refuse two descriptions of what people can do, before anything is read."""
+        if self.moves is None:
+            if self.budget is not None:
+                raise InvalidInputError("budget needs moves=: say what people can change")
+            return
+        if not isinstance(self.moves, Moves):
+            raise InvalidInputError(f"moves must be Moves, got {shorten(self.moves, 100)}")
+        if graph is not None or neighbors is not None:
+            raise InvalidInputError("give moves or a graph, not both")
+        self._budget()
+
+    def _budget(self) -> float:
+        budget = self.moves.budget if self.budget is None else self.budget
+        if budget is None:
+            raise InvalidInputError("budget is needed: what can people spend on their moves?")
+        value = check_budget(budget)
+        if not np.isfinite(value):
+            raise InvalidInputError("budget must be finite to list what people can reach")
+        return value
+
+    def _bags(self, rows: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
+        """Return the rows that everybody can show under ``moves``."""
+        names = model_names(self)
+        known = list(range(rows.shape[1])) if names is None else list(names)
+        self.moves.check_columns(known)
+        return move_bags(self.moves, rows, known, self._budget())
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Decide on reported features."""

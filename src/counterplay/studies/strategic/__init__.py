@@ -4,6 +4,9 @@ from counterplay.studies.strategic.constants import CONSTANTS
 from counterplay.studies.strategic.gaming import GAMING
 from counterplay.studies.strategic.graphs import STUDIES as GRAPHS
 from counterplay.studies.strategic.mistakes_over_time import MISTAKES_OVER_TIME
+from counterplay.studies.strategic.moves_ability import MOVES_ABILITY
+from counterplay.studies.strategic.moves_cuts import MOVES_CUTS
+from counterplay.studies.strategic.moves_search import MOVES_SEARCH
 from counterplay.studies.strategic.proper_improper import PROPER_IMPROPER
 from counterplay.studies.strategic.sample_complexity import SAMPLE_COMPLEXITY
 from counterplay.studies.strategic.scorecards import SCORECARDS
@@ -18,6 +21,9 @@ FINITE = (
     CONSTANTS,
     SCORECARDS,
     GAMING,
+    MOVES_SEARCH,
+    MOVES_CUTS,
+    MOVES_ABILITY,
 )
 
 AREA = Area(

@@ -5,6 +5,7 @@ Source: "Setting", see docs/theory/02-strategic-finite.md.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from counterplay.core.figures import PALETTE, THEORY, panels
-from counterplay.strategic import gaming_report, rethreshold
+from counterplay.strategic import Moves, gaming_report, rethreshold
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.studies.verdicts import equals
 
@@ -47,14 +48,17 @@ def _cell(params: Params, seed: int) -> Record:
     X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
     model = _make(name, seed).fit(X_train, y_train)
     record: dict[str, float] = {"honest": float(model.score(X_test, y_test))}
+    ball = Moves.ball(X_train, per="unit")
     if name == "re-thresholded logistic":
         for k, r in enumerate(radii):
-            ready = rethreshold(model, r)
-            report = gaming_report(ready, X_test, y_test, radius=r).to_frame().iloc[0]
+            ready = rethreshold(model, X_train, None, ball, r, objective="decisions").model
+            report = gaming_report(ready, X_test, y_test, ball, budget=r).to_frame().iloc[0]
             _write(record, k, report)
         return record
-    frame = gaming_report(model, X_test, y_test, radius=radii, pool=X_train).to_frame()
-    for k, row in frame.iterrows():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # certificates of the ball for forests
+        report = gaming_report(model, X_test, y_test, radius=radii, pool=X_train)
+    for k, row in report.to_frame().rename(columns={"radius": "budget"}).iterrows():
         _write(record, int(k), row)
     return record
 
@@ -68,7 +72,8 @@ def _make(name: str, seed: int) -> Any:
 
 
 def _write(record: dict[str, float], k: int, row: Any) -> None:
-    for column in ("radius", "accuracy", "accuracy_low", "accuracy_high"):
+    record[f"radius{k}"] = float(row["budget"])
+    for column in ("accuracy", "accuracy_low", "accuracy_high"):
         record[f"{column}{k}"] = float(row[column])
 
 
