@@ -148,11 +148,8 @@ class Campaign(Report, Session):
     >>> result = campaign.result()
     >>> result.certificates["all parties"].holds, bool((result.labels != y).mean() <= 0.05)
     (True, True)
-    >>> campaign.work().to_frame()[["asked", "alone_at_least"]]
-           asked  alone_at_least
-    party
-    a         62             106
-    b         59             106
+    >>> [(p.party, p.asked, p.alone_at_least) for p in campaign.work().parties]
+    [('a', 67, 109), ('b', 61, 106)]
     """
 
     def __init__(

@@ -129,7 +129,7 @@ class TestFirstSolo:
     Examples
     --------
     >>> TestFirstSolo(spare=0).checks(189, max_error=0.05, alpha=0.05)
-    60
+    62
     """
 
     __test__ = False  # its name looks like that of a test
