@@ -62,8 +62,10 @@ def continue_audit(
         What was checked since: columns ``row`` and ``label``.
     n:
         Rows to check next, at most.
-    max_error, confidence:
-        The rule, used when the audit begins.
+    max_error:
+        Share of wrong labels that is tolerated, used when the audit begins.
+    confidence:
+        One minus the probability of a false certificate, used when the audit begins.
     """
     what, mark = "the saved audit", fingerprint(labels.to_frame()).ordered
     if path.exists():

@@ -169,7 +169,7 @@ def adjudication_error(noise: float, first_to: int) -> float:
     Examples
     --------
     >>> [round(adjudication_error(0.15, r), 4) for r in (1, 2, 3, 4)]
-    [0.15, 0.0608, 0.0266, 0.0121]
+    [0.15, 0.0607, 0.0266, 0.0121]
     """
     check_real(noise, "noise", low=0.0, high=1.0)
     check_positive_int(first_to, "first_to")

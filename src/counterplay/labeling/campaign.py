@@ -148,11 +148,8 @@ class Campaign(Report, Session):
     >>> result = campaign.result()
     >>> result.certificates["all parties"].holds, bool((result.labels != y).mean() <= 0.05)
     (True, True)
-    >>> campaign.work().to_frame()[["asked", "alone_at_least"]]
-           asked  alone_at_least
-    party
-    a         62             106
-    b         59             106
+    >>> [(p.party, p.asked, p.alone_at_least) for p in campaign.work().parties]
+    [('a', 67, 109), ('b', 61, 106)]
     """
 
     def __init__(
@@ -495,8 +492,10 @@ class Campaign(Report, Session):
             The text of the log, or the path of its file, to which further events are appended.
         items:
             The pool, with all rows that were added.
-        learner, solo:
-            Needed only where the log cannot name them (pipelines, own objects).
+        learner:
+            Needed only where the log cannot name it, such as a pipeline.
+        solo:
+            Needed only where the log cannot name it, such as an object of your own.
         """
         from counterplay.labeling.campaign_replay import replayed
 
@@ -522,10 +521,24 @@ class Campaign(Report, Session):
 
         Parameters
         ----------
-        items, y:
-            The pool and its true labels.
-        owners, learner, max_error, confidence, scope, noise, solo:
-            As for a campaign.
+        items:
+            The pool.
+        y:
+            Its true labels.
+        owners:
+            Who owns which rows, as for a campaign.
+        learner:
+            The classifier, as for a campaign.
+        max_error:
+            Share of wrong labels that is tolerated.
+        confidence:
+            One minus the probability of a false certificate.
+        scope:
+            A certificate for each party, or one for the union.
+        noise:
+            Chance that a single answer is wrong.
+        solo:
+            What a party would do alone.
         seeds:
             Number of repetitions, with other audit orders and first questions.
         random_state:

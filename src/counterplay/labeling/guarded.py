@@ -47,7 +47,7 @@ class GuardedShadow(QueryAlgorithm):
     --------
     >>> from counterplay.labeling import GBS, instances
     >>> problem = instances.threshold_example()
-    >>> GuardedShadow(GBS(tie_break=[1, 3, 6])).expected_costs(problem).tolist()
+    >>> GuardedShadow(GBS(tie_break=[1, 3, 6])).expected_costs(problem).astype(float).tolist()
     [1.0, 1.0]
     """
 

@@ -83,7 +83,7 @@ def labeler_reliability(answers: Sequence[tuple[int, str, int]], n_classes: int 
     --------
     >>> told = [(x, who, int(who == "eve")) for x in range(30) for who in ("ann", "bob", "eve")]
     >>> labeler_reliability(told).to_frame()["wrong_share"].round(2).to_dict()
-    {'ann': 0.04, 'bob': 0.04, 'eve': 0.66}
+    {'ann': 0.04, 'bob': 0.04, 'eve': 0.64}
     """
     check_int(n_classes, "n_classes", low=2)
     names = sorted({str(who) for _, who, _ in answers})

@@ -226,8 +226,10 @@ class LabelingSession(Session):
 
         Parameters
         ----------
-        max_error, confidence:
-            What the audit is to show.
+        max_error:
+            Share of wrong labels that the audit is to exclude.
+        confidence:
+            One minus the probability of a false certificate.
         random_state:
             Seed of the order of checks; leave it out in a real audit.
         """

@@ -78,8 +78,10 @@ class SoloPool:
         Number of classes.
     known:
         Labels known from the start, as codes by item.
-    max_error, alpha:
-        Share of wrong labels to be shown, and the probability of a false certificate.
+    max_error:
+        Share of wrong labels to be shown.
+    alpha:
+        Probability of a false certificate.
     alpha_left:
         What is left of ``alpha`` after a retraction.
     noise:
@@ -127,7 +129,7 @@ class TestFirstSolo:
     Examples
     --------
     >>> TestFirstSolo(spare=0).checks(189, max_error=0.05, alpha=0.05)
-    60
+    62
     """
 
     __test__ = False  # its name looks like that of a test
