@@ -27,6 +27,7 @@ from counterplay.core.validation import (
 from counterplay.errors import InvalidInputError
 from counterplay.principal import offer_words as words
 from counterplay.principal.offer_checks import time_checks
+from counterplay.principal.offer_groups import LEAST_OFF, MOST_GROUPS
 from counterplay.principal.offer_log import OfferLog
 from counterplay.principal.offer_terms import Terms
 from counterplay.principal.response_band import ResponseBand
@@ -151,26 +152,51 @@ class OfferFit(Report):
         """What no analysis of this log can say, as sentences."""
         return words.not_identified(self)
 
+    @property
+    def _by_offer(self) -> bool:
+        """Whether every distinct offer has its own mean; many offers are taken in groups."""
+        return self.log.distinct[1].size <= MOST_GROUPS and self.log.stratum is None
+
+    def unit(self, power: float) -> int:
+        """The mean that a tried power belongs to: its own, or that of its group."""
+        if self._by_offer:
+            return int(np.searchsorted(self.log.distinct[1], power))
+        return self._group_of(power)
+
+    @cached_property
+    def unit_rows(self) -> IntArray:
+        """The unit of every row."""
+        if self._by_offer:
+            return np.searchsorted(self.log.distinct[1], self.log.power)
+        return self.band.groups.group
+
     @cached_property
     def isotonic(self) -> FloatArray:
-        """Mean of every group, made nondecreasing in the power where that fits."""
-        groups = self.band.groups
+        """Mean of every unit, made nondecreasing in the power where that fits."""
+        rows = np.bincount(self.unit_rows).astype(np.float64)
+        mean = self.band.groups.mean
+        if self._by_offer:
+            order = np.lexsort((self.log.values, self.unit_rows))
+            starts = np.searchsorted(self.unit_rows[order], np.arange(rows.size))
+            mean = np.add.reduceat(self.log.values[order], starts) / rows
         if not self.terms.ordered or not self.monotone:
-            return groups.mean
+            return np.asarray(mean)
         from sklearn.isotonic import isotonic_regression
 
-        return np.asarray(isotonic_regression(groups.mean, sample_weight=groups.weight))
+        return np.asarray(isotonic_regression(mean, sample_weight=rows))
 
     @cached_property
     def candidates(self) -> IntArray:
-        """One tried offer per group with a margin, as positions among the distinct offers."""
-        groups, (offers, power) = self.band.groups, self.log.distinct
+        """One tried offer per unit with a margin, as positions among the distinct offers."""
+        offers, power = self.log.distinct
+        units = np.array([self.unit(s) for s in power])
+        rows = np.bincount(self.unit_rows)
         found = []
-        for g in range(len(groups)):
-            own = np.flatnonzero((power >= groups.low[g]) & (power <= groups.high[g]))
-            middle = self.log.power[groups.group == g].mean()
+        for u in range(rows.size):
+            own = np.flatnonzero(units == u)
+            middle = self.log.power[self.unit_rows == u].mean()
             at = int(own[np.argmin(np.abs(power[own] - middle))])
-            if self._margin(offers[at]) > 0:
+            if self._margin(offers[at]) > 0 and rows[u] >= LEAST_OFF:
                 found.append(at)
         return np.array(found, dtype=np.int64)
 
@@ -191,7 +217,7 @@ class OfferFit(Report):
         rows = []
         for offer in asked:
             at, power = self._place(offer, known, powers)
-            group = -1 if at < 0 else int(self._group_of(powers[at]))
+            group = -1 if at < 0 else self.unit(powers[at])
             low, high = float(self.band.lower(power)[0]), float(self.band.upper(power)[0])
             rows.append(
                 {
@@ -295,7 +321,7 @@ class OfferFit(Report):
         at = self.candidates
         margin = np.array([self._margin(offers[i]) for i in at])
         lower, upper = self.band.lower(powers[at]), self.band.upper(powers[at])
-        estimate = np.array([self.isotonic[self._group_of(powers[i])] for i in at])
+        estimate = np.array([self.isotonic[self.unit(powers[i])] for i in at])
         score = margin * (estimate if rule == "winner" else lower)
         best = int(np.argmax(score))
         regret = worst_regrets(powers[at], margin, lower, upper, ordered=self._ordered)

@@ -385,7 +385,7 @@ def planner_of(
         lowest = -top if shaped else None
     arms = []
     for at in fit.candidates:
-        own = fit.log.values[fit.band.groups.group == fit._group_of(powers[at])]
+        own = fit.log.values[fit.unit_rows == fit.unit(powers[at])]
         lower = float(fit.band.lower(powers[at])[0])
         arms.append(
             SavedArm(
