@@ -139,7 +139,7 @@ WRAPPERS = {
     "AugmentedRegressor": {"make": lambda: AugmentedRegressor(Ridge())},
     "OrbitMeanRegressor": {"make": lambda: OrbitMeanRegressor(Ridge())},
     "OrbitFeatures": {"make": lambda: OrbitFeatures(n_templates=5, random_state=0)},
-    "Canonicalizer": {"make": lambda: Canonicalizer()},
+    "Canonicalizer": {"make": lambda: Canonicalizer(), "odd_rows": "missing values are moved"},
     "SymmetryClassifier": {
         "make": lambda: SymmetryClassifier(LogisticRegression(), random_state=0)
     },
@@ -208,7 +208,10 @@ GROUPS = {
         "bad": {"eight angles": lambda: groups.image_rotations((2, 2), 8)},
     },
     "groups.image_shifts": {"args": {"shape": (2, 2)}},
+    "groups.image_turns": {"args": {"shape": (2, 2)}},
+    "groups.plane_motions": {"args": {"n_points": 3}},
     "groups.plane_rotations": {"args": {"n": 3}},
+    "groups.reverse_complement": {"args": {"length": 3}},
     "groups.sequence_reversal": {"args": {"length": 3}},
     "groups.set_permutations": {"args": {"n_elements": 3}},
     "groups.sign_flips": {"args": {"n_features": 2}},

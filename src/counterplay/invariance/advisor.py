@@ -50,6 +50,7 @@ from counterplay.invariance.symmetry import check_symmetry
 from counterplay.invariance.symmetry_check import SymmetryCheck
 from counterplay.invariance.transformations import TransformationSet, byte_keys, number_keys
 from counterplay.tables import Table
+from counterplay.tables.cells import shown
 from counterplay.tables.labels import as_labels
 
 Future = Literal["natural", "transformed"] | float
@@ -149,7 +150,7 @@ def symmetry_advisor(
         notes.append(
             f"The search used {len(part.y):,} of {len(data.y):,} rows; the model is fitted on all."
         )
-    folds = _folds(part, n_splits)
+    folds = _folds(part, n_splits, notes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         started.run(folds, n_jobs, progress)
@@ -300,27 +301,32 @@ def _start(
     return race, notes
 
 
-def _folds(data: _Data, n_splits: Any) -> list[list[tuple[IntArray, IntArray]]]:
+def _folds(data: _Data, n_splits: Any, notes: list[str]) -> list[list[tuple[IntArray, IntArray]]]:
     if not hasattr(n_splits, "split"):
-        n_splits = check_int(n_splits, "n_splits", low=2, high=max(2, len(data.y)))
-        _check_orbits(data, n_splits)
+        n_splits = check_int(n_splits, "n_splits", low=2)
+        fault = _few_orbits(data, n_splits)
+        if fault and not data.idle:
+            raise InvalidInputError(fault)
+        if fault:  # nothing to choose from: the model is fitted, its error is not known
+            notes.append(f"The error is not estimated: {fault}.")
+            return []
     repeats = 2 if len(data.y) < _SMALL else 1
     return make_folds(
         data.y, data.orbits, n_splits, repeats, data.maker.seed, data.maker.regression
     )
 
 
-def _check_orbits(data: _Data, n_splits: int) -> None:
-    if data.maker.regression:
-        count = len(np.unique(data.orbits))
-        if count < n_splits:
-            raise InvalidInputError(f"X has {count} orbits; use n_splits <= {max(count, 2)}")
-        return
-    for label in np.unique(data.y):
-        count = len(np.unique(data.orbits[data.y == label]))
-        if count < n_splits:
-            advice = f"use n_splits <= {count}" if count > 1 else "at least two are needed"
-            raise InvalidInputError(f"class {shorten(label, 40)} has {count} orbits; {advice}")
+def _few_orbits(data: _Data, n_splits: int) -> str:
+    """What is missing for folds that keep orbits together; empty if nothing is."""
+    parts = [("X", data.orbits)]
+    if not data.maker.regression:
+        parts = [(f"class {shown(c, 40)}", data.orbits[data.y == c]) for c in np.unique(data.y)]
+    name, count = min(((name, len(np.unique(ids))) for name, ids in parts), key=lambda p: p[1])
+    if count >= n_splits:
+        return ""
+    return f"{name} has {count} orbits; " + (
+        f"use n_splits <= {count}" if count > 1 else "at least two are needed"
+    )
 
 
 def _checked(
@@ -357,10 +363,11 @@ def _advise(
         known = _known_error(data, race, chosen)
         model = data.maker.look_up(model, data.rows, data.y)
     rows = tuple(_row(race, name) for name in race.candidates)
+    naive = race.mean(chosen) if race.by_fold else np.nan
     floor = _floor(data)
     reason += _approximate(check, future, floor)
     return SymmetryAdvice(
-        model, chosen, verdict, reason, error, low, high, race.mean(chosen), known, floor, check,
+        model, chosen, verdict, reason, error, low, high, naive, known, floor, check,
         theory_view(data.maker.estimator, data.maker.group, data.maker.form.width), rows,
         tuple(notes), race.fits_used, race.fits_full, tuple(len(f) for f in race.by_fold),
         future if isinstance(future, str) else f"{float(future):.0%} transformed", loss_name,

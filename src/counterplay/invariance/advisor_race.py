@@ -190,6 +190,8 @@ def corrected_error(
     In each draw the winner is chosen on the orbits drawn and scored on those left out.
     """
     parts = [race.by_orbit(name) for name in names]
+    if not race.by_fold:
+        return np.nan, np.nan, np.nan
     sums = np.array([part[0] for part in parts]).T
     counts = np.array([part[1] for part in parts]).T
     seen = counts.sum(axis=1) > 0

@@ -33,6 +33,7 @@ from counterplay.invariance.errors import (
     ShapeError,
 )
 from counterplay.invariance.graph_relabelling import GraphRelabelling
+from counterplay.invariance.motions import PlaneMotions, TurnedImages
 from counterplay.invariance.transformations import TransformationSet
 from counterplay.invariance.validity import ValidityReport, check_validity
 from counterplay.invariance.vector_groups import (
@@ -46,7 +47,8 @@ from counterplay.invariance.vector_groups import (
 __all__ = [
     "ValidityReport", "check_validity", "colour_permutations", "column_permutations",
     "cyclic_shifts", "d4", "from_callables", "graph_relabelling", "image_flips", "image_jitter",
-    "image_rotations", "image_shifts", "plane_rotations", "reverse_complement",
+    "image_rotations", "image_shifts", "image_turns", "plane_motions", "plane_rotations",
+    "reverse_complement",
     "sequence_reversal", "set_permutations", "sign_flips",
 ]  # fmt: skip
 
@@ -342,6 +344,33 @@ def graph_relabelling(n_nodes: int) -> GraphRelabelling:
 
 
 @checked
+def plane_motions(n_points: int, scale: bool = False) -> PlaneMotions:
+    """Unordered points in the plane, turned and shifted (and scaled) freely.
+
+    Examples
+    --------
+    >>> plane_motions(5)
+    PlaneMotions(5 points, scale=False)
+    """
+    return PlaneMotions(n_points, scale)
+
+
+@checked
+def image_turns(shape: Sequence[int], angles: int = 8) -> ImageTurns:
+    """Turns of pictures by multiples of 360/angles degrees, interpolated: not a group.
+
+    Use them to augment or vote. ``canonical`` turns pictures of any angle to the axis of their
+    moments; it is approximate, because interpolation loses information.
+
+    Examples
+    --------
+    >>> image_turns((8, 8)).order
+    8
+    """
+    return ImageTurns(shape, angles)
+
+
+@checked
 def from_callables(
     functions: Sequence[Callable[[NDArray[Any]], NDArray[Any]]],
     n_features: int,
@@ -475,3 +504,23 @@ class CallableGroup(VectorGroup):
             )
         if not laws.has_inverses:
             raise NotAGroupError(f"a function has no inverse among the functions; {advice}")
+
+
+class ImageTurns(CallableGroup):
+    """Pictures turned by some angles, with a canonical form by moments; see :func:`image_turns`."""
+
+    kind = "image"
+
+    def __init__(self, shape: Sequence[int], angles: int = 8) -> None:
+        index = _index_image(shape)
+        count = check_int(angles, "angles", low=1, high=360)
+        self.pictures = TurnedImages(index.shape)
+        turns = [partial(self.pictures.turned, angle=360.0 * k / count) for k in range(count)]
+        super().__init__(turns, index.size, is_group=False)
+
+    def __repr__(self) -> str:
+        return f"ImageTurns(order={len(self.functions)}, shape={self.pictures.shape})"
+
+    def canonical(self, X: ArrayLike) -> FloatArray:
+        """Pictures turned to the axis of their second moments, the sign by the third ones."""
+        return self.pictures.upright(self.check_points(X))

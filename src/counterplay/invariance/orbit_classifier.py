@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from counterplay.core.validation import FloatArray, IntArray, shorten
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.images import Rows
-from counterplay.invariance.orbit_estimator import OrbitEstimator, ask
+from counterplay.invariance.orbit_estimator import OrbitPredictor, ask
 from counterplay.invariance.transformations import TransformationSet
 from counterplay.tables import Table
 from counterplay.tables.labels import as_labels
@@ -24,7 +24,7 @@ def has_proba(self: Any) -> bool:
     return hasattr(inner, "predict_proba")
 
 
-class OrbitClassifier(ClassifierMixin, OrbitEstimator):
+class OrbitClassifier(ClassifierMixin, OrbitPredictor):
     """Labels and probabilities of the inner classifier, shared by all wrappers."""
 
     def _start(

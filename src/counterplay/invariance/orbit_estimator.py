@@ -151,10 +151,6 @@ class OrbitEstimator(MetaEstimatorMixin, BaseEstimator):
         """What the inner classifier sees of points."""
         return rows
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predictions for rows."""
-        return self._answers(self._view(self._rows(X)))
-
     def _fit_inner(self, rows: Rows, codes: Any, weights: FloatArray | None = None) -> None:
         self.estimator_ = clone(self._inner())
         more = {} if weights is None else {"sample_weight": weights}
@@ -189,6 +185,14 @@ class OrbitEstimator(MetaEstimatorMixin, BaseEstimator):
                 f"{rows.shape[0]} rows"
             )
         return answers
+
+
+class OrbitPredictor(OrbitEstimator):
+    """Wrappers that predict."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predictions for rows."""
+        return self._answers(self._view(self._rows(X)))
 
 
 def ask(inner: Any, what: str, call: Callable[..., Any], *args: Any, **more: Any) -> Any:

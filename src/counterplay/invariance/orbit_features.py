@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_int
@@ -23,6 +23,7 @@ from counterplay.invariance.errors import InfiniteOrbitError
 from counterplay.invariance.images import Rows, blocks_of, voting_images
 from counterplay.invariance.orbit_estimator import OrbitEstimator
 from counterplay.tables import Table
+from counterplay.tables.labels import label_values
 
 _NUMBERS = 4_000_000  # held at once while images are compared with templates
 
@@ -33,7 +34,7 @@ class OrbitTransformer(TransformerMixin, OrbitEstimator):
     estimator = None
 
     def __sklearn_tags__(self) -> Any:
-        tags = BaseEstimator.__sklearn_tags__(self)
+        tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._takes_sparse
         tags.input_tags.allow_nan = self._takes_missing
         return tags
@@ -41,9 +42,12 @@ class OrbitTransformer(TransformerMixin, OrbitEstimator):
     def _check_estimator(self, weighted: bool) -> None:
         """Nothing is wrapped."""
 
-    def _open(self, X: Any) -> Rows:
+    def _open(self, X: Any, y: Any) -> Rows:
         self._begin(X, (), None)
-        rows = self._read(Table.of(X))
+        table = Table.of(X)
+        if y is not None and len(label_values(y)) != len(table):
+            raise InvalidInputError(f"y has {len(y)} labels for {len(table)} rows")
+        rows = self._read(table)
         self._require_orbits(rows, f"{type(self).__name__} needs orbits")
         return rows
 
@@ -85,7 +89,7 @@ class Canonicalizer(OrbitTransformer):
     def fit(self, X: Any, y: Any = None) -> Canonicalizer:
         """Find the template."""
         check_choice(self.form, "form", ("auto", "aligned", "smallest"))
-        rows = self._open(X)
+        rows = self._open(X, y)
         listed = math.isfinite(self.group_.order)
         if self.form == "aligned" and not listed:
             raise InfiniteOrbitError('the group is too large to list; use form="smallest"')
@@ -166,7 +170,7 @@ class OrbitFeatures(OrbitTransformer):
 
     def fit(self, X: Any, y: Any = None) -> OrbitFeatures:
         """Choose templates among the rows; scales of the features from all of them."""
-        rows = self._open(X)
+        rows = self._open(X, y)
         rng = generator(0 if self.random_state is None else self.random_state)
         self.seed_ = int(rng.integers(2**31))
         count = min(check_int(self.n_templates, "n_templates", low=1), len(rows))

@@ -15,12 +15,12 @@ from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_choice, check_float_array
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.images import Rows, stacked, voting_images
-from counterplay.invariance.orbit_estimator import OrbitEstimator
+from counterplay.invariance.orbit_estimator import OrbitPredictor
 from counterplay.invariance.transformations import TransformationSet
 from counterplay.tables import Table
 
 
-class OrbitRegressor(RegressorMixin, OrbitEstimator):
+class OrbitRegressor(RegressorMixin, OrbitPredictor):
     """Numbers as targets, shared by all wrappers of regressors."""
 
     _kind = "regressor"

@@ -13,7 +13,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from counterplay.core.arguments import check_parameters
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray
 from counterplay.errors import InvalidInputError
@@ -55,11 +54,7 @@ class _SymmetrySearch(MetaEstimatorMixin, BaseEstimator):
         return tags
 
     def _search(self, X: Any, y: Any, sample_weight: Any) -> None:
-        check_parameters(self)
-        if y is None:
-            raise InvalidInputError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
+        OrbitEstimator._begin(self, X, y, None)
         OrbitEstimator._note_columns(self, Table.of(X))
         self.advice_ = symmetry_advisor(
             self.estimator, X, y, self.group, future=self.future, candidates=self.candidates,
@@ -68,9 +63,13 @@ class _SymmetrySearch(MetaEstimatorMixin, BaseEstimator):
         )  # fmt: skip
         self.model_ = self.advice_.model
 
+    def _check_estimator(self, weighted: bool) -> None:
+        """The advisor checks it."""
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Predictions of the model that was found."""
-        answers: NDArray[Any] = self.model_.predict(self._given(X))
+        given = self._given(X)
+        answers: NDArray[Any] = self.model_.predict(given)
         return answers
 
     def _given(self, X: Any) -> Any:
@@ -141,7 +140,8 @@ class SymmetryClassifier(ClassifierMixin, _SymmetrySearch):
     @available_if(lambda self: hasattr(getattr(self, "model_", self.estimator), "predict_proba"))
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities of the model that was found."""
-        chances: FloatArray = self.model_.predict_proba(self._given(X))
+        given = self._given(X)
+        chances: FloatArray = self.model_.predict_proba(given)
         return chances
 
 

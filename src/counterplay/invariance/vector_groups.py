@@ -382,6 +382,11 @@ class MatrixGroup(VectorGroup):
         """Number of matrices."""
         return len(self.mats)
 
+    def exact_image(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
+        """Product of checked points with matrix number ``g``, not rounded."""
+        image: NDArray[Any] = X @ self.mats[g].T
+        return image
+
     def apply(self, X: ArrayLike) -> FloatArray:
         """All images, rounded, shape (|G|, n, p)."""
         points = self.check_points(X)
