@@ -59,8 +59,9 @@ def test_quadrature_from_the_frame_on_is_invariant() -> None:
         c, s = np.cos(angle), np.sin(angle)
         turned = (X.reshape(-1, 2) @ np.array([[c, s], [-s, c]])).reshape(X.shape)
         np.testing.assert_allclose(anchored_mean(score, turned, motions, 4)[0], wanted, atol=1e-9)
-        quarter = [turned.reshape(-1, 2) @ np.array([[0, 1], [-1, 0]]) ** 1 for _ in range(1)]
-        loose.append(np.mean([score(turned), score(quarter[0].reshape(X.shape))], axis=0))
+        quarters = [np.linalg.matrix_power(np.array([[0, 1], [-1, 0]]), k) for k in range(4)]
+        images = [(turned.reshape(-1, 2) @ turn).reshape(X.shape) for turn in quarters]
+        loose.append(np.mean([score(image) for image in images], axis=0))
     assert np.ptp(loose, axis=0).max() > 0.1  # from the row itself on, it is not
     assert (change >= 0).all()
     assert change.max() > 0

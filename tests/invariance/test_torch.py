@@ -105,8 +105,9 @@ def test_classifier_clones_pickles_and_repeats_itself() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 16)).astype(np.float32)
     y = np.array(["a", "b", "c"])[(X.reshape(-1, 4, 4).mean(axis=(1, 2)) * 3).astype(int) % 3]
+    collate = AugmentCollate(GROUP, random_state=1)
     model = TorchClassifier(InvariantModule(network(), GROUP), epochs=2, batch_size=20,
-                            random_state=0, collate=AugmentCollate(GROUP, random_state=1))  # fmt: skip
+                            random_state=0, collate=collate)  # fmt: skip
     first, second = clone(model).fit(X, y), clone(model).fit(X, y)
     np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
     again = pickle.loads(pickle.dumps(first))

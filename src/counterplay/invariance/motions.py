@@ -123,7 +123,7 @@ class PlaneMotions(TransformationSet):
         return np.asarray(self._framed(self.check_points(X))[2] == 0)
 
     def sample(self, X: ArrayLike, n_images: int, random_state: RandomState = None) -> FloatArray:
-        """Random turns, shifts (by about the size of a set) and orders, shape (n_images, n, ...)."""
+        """Random turns, shifts (by about the size of a set) and orders, shape (n_images, n, p)."""
         points = self.check_points(X)
         rng = generator(random_state)
         z = _complex(points)
@@ -162,6 +162,23 @@ class PlaneMotions(TransformationSet):
             angle = np.where(new, np.angle(moment) / m, angle)
             count = np.where(new, m, count)
         return z, angle, count, size
+
+
+def _complex(points: FloatArray) -> NDArray[Any]:
+    """Points of the plane as complex numbers, shape (n, n_points)."""
+    pairs = points.reshape(len(points), -1, 2)
+    return np.asarray(pairs[..., 0] + 1j * pairs[..., 1])
+
+
+def _flat(z: NDArray[Any]) -> FloatArray:
+    """Complex numbers as rows of pairs."""
+    return np.stack([z.real, z.imag], axis=-1).reshape(len(z), -1)
+
+
+def _sorted(z: NDArray[Any], size: FloatArray) -> NDArray[Any]:
+    """Points from left to right, ties (to seven digits) from below."""
+    across, up = (np.round(part / size[:, None], _DIGITS) + 0.0 for part in (z.real, z.imag))
+    return np.take_along_axis(z, np.lexsort((up, across), axis=1), axis=1)
 
 
 def anchored_mean(

@@ -58,7 +58,7 @@ def linear_action(group: TransformationSet) -> tuple[str, NDArray[Any]]:
     )
 
 
-class InvariantModule(nn.Module):  # type: ignore[misc]
+class InvariantModule(nn.Module):
     """A module whose outputs are averaged over the orbit of its input, in training and inference.
 
     Parameters
@@ -122,7 +122,7 @@ class InvariantModule(nn.Module):  # type: ignore[misc]
             rng = generator(random_state)
             orders = np.stack([rng.permutation(n) for _ in range(max_images or 8)])
             table = (orders[:, :, None] * size + np.arange(size)).reshape(len(orders), -1)
-        self.register_buffer("table", torch.as_tensor(np.ascontiguousarray(table)))
+        self.register_buffer("table", torch.as_tensor(np.array(table)))
 
     def forward(self, x: Any) -> Any:
         """Pooled outputs, the same for all members of an orbit."""
@@ -145,7 +145,8 @@ class InvariantModule(nn.Module):  # type: ignore[misc]
 
     def _flat(self, x: Any) -> tuple[Any, Any]:
         """Rows of numbers as the group takes them, and the way back to the shape of the input."""
-        width = int(self.table.shape[1])
+        table: Any = self.table
+        width = int(table.shape[1])
         count = math.prod(x.shape[1:])
         first = x.ndim == 4 and not self.channels_last
         if first and count == width and x.shape[1] > 1:  # a group on (height, width, channels)
@@ -161,11 +162,12 @@ class InvariantModule(nn.Module):  # type: ignore[misc]
         )
 
     def _images(self, flat: Any) -> Any:
+        table: Any = self.table
         if self.kind == "sign":
-            return self.table[:, None, :].to(flat.dtype) * flat
+            return table[:, None, :].to(flat.dtype) * flat
         if self.kind == "matrix":
-            return torch.einsum("gij,nj->gni", self.table.to(flat.dtype), flat)
-        return flat[:, self.table].transpose(0, 1)
+            return torch.einsum("gij,nj->gni", table.to(flat.dtype), flat)
+        return flat[:, table].transpose(0, 1)
 
     def _sorted(self, flat: Any) -> Any:
         """Sets with their elements in lexicographic order."""
@@ -323,13 +325,14 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
                 f"the module gives outputs of shape {tuple(out.shape)}; one logit for each of "
                 f"{len(self.classes_)} classes is needed"
             )
-        nn.functional.cross_entropy(out, codes).backward()
+        loss: Any = nn.functional.cross_entropy(out, codes)
+        loss.backward()
         optimiser.step()
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities."""
         check_is_fitted(self)
-        rows = torch.as_tensor(self._numbers(Table.of(X)))
+        rows: Any = torch.as_tensor(self._numbers(Table.of(X)))
         with torch.no_grad():
             parts = [self.module_(part.to(self.device)).cpu() for part in rows.split(1024)]
         chances = torch.softmax(torch.cat(parts).double(), dim=1)[:, : len(self.classes_)].numpy()

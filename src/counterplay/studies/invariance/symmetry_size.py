@@ -125,11 +125,11 @@ def _rows(name: str) -> tuple[FloatArray, Any, Any]:
     if name == "EMNIST letters":
         X, y = datasets.fetch("emnist_balanced", return_X_y=True)
         keep = np.flatnonzero((y >= 10) & (y < 22))[:6000]
-        return _halved(X[keep]), y[keep], groups.image_rotations((14, 14))
+        return halved(X[keep]), y[keep], groups.image_rotations((14, 14))
     if name == "CIFAR-10 grey":
         X, y = datasets.fetch("cifar10", return_X_y=True)
         grey = X[:6000].reshape(-1, 32, 32, 3).mean(axis=3)
-        return _halved(grey), y[:6000], groups.image_flips((16, 16), ["horizontal"])
+        return halved(grey), y[:6000], groups.image_flips((16, 16), ["horizontal"])
     if name == "wine quality":
         X, y = datasets.fetch("wine_quality", return_X_y=True)
         X = StandardScaler().fit_transform(np.asarray(X, dtype=np.float64)[:, :10])
@@ -138,7 +138,7 @@ def _rows(name: str) -> tuple[FloatArray, Any, Any]:
     return np.log1p(np.asarray(X, dtype=np.float64)[:, :48]), y, groups.cyclic_shifts(48, step=12)
 
 
-def _halved(images: Any) -> FloatArray:
+def halved(images: Any) -> FloatArray:
     """Pictures at half the resolution, as rows of numbers in [0, 1]."""
     side = round(np.sqrt(images[0].size))
     quarter = images.reshape(len(images), side // 2, 2, side // 2, 2).mean(axis=(2, 4))
