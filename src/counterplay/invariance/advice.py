@@ -47,11 +47,11 @@ class SymmetryAdvice(Report):
     naive_error:
         Smallest cross-validated loss, not corrected.
     known_orbit_error:
-        Loss with folds that do not keep orbits together, where known orbits are looked up; NaN
+        Loss with folds that do not keep orbits together, where known orbits are looked up; None
         where they are not.
     floor:
         Smallest natural error of any exactly invariant model, from orbits that repeat in the
-        sample; NaN where none does.
+        sample; None where none does.
     check:
         What the labels say; None if it was not asked for.
     theory:
@@ -85,8 +85,8 @@ class SymmetryAdvice(Report):
     error_low: float
     error_high: float
     naive_error: float
-    known_orbit_error: float
-    floor: float
+    known_orbit_error: float | None
+    floor: float | None
     check: SymmetryCheck | None
     theory: TheoryView
     rows: tuple[tuple[str, float, float, bool, str, float], ...]
@@ -110,7 +110,7 @@ class SymmetryAdvice(Report):
             f"The symmetry: {self.verdict}. {self.reason}",
             *self._same_model(),
         ]
-        if np.isfinite(self.known_orbit_error):
+        if self.known_orbit_error is not None:
             lines.append(
                 f"Known orbits are looked up: {self.known_orbit_error:.3f} where future rows may "
                 "be of orbits that were seen; the number above is for unseen ones."

@@ -358,7 +358,7 @@ def _advise(
         notes.append(f"Dropped early, and not part of the correction: {', '.join(dropped)}.")
     verdict, reason = _verdict(race, chosen)
     model = data.maker.deployed(chosen, data.rows, data.y, data.weights)
-    known = np.nan
+    known: float | None = None
     if _looks_up(data, race):
         known = _known_error(data, race, chosen)
         model = data.maker.look_up(model, data.rows, data.y)
@@ -379,7 +379,7 @@ def _row(race: Race, name: str) -> tuple[str, float, float, bool, str, float]:
     if name == "augment" and "plain" in race.candidates:
         twins = ["plain"]
     worst = max(twins, key=lambda twin: race.p_value(name, twin), default="")
-    p = race.p_value(name, worst) if worst else np.nan
+    p = race.p_value(name, worst) if worst else 1.0
     seen = float((~np.isnan(race.losses[name])).mean())
     return name, race.mean(name), seen, name in race.living, worst, p
 
@@ -426,7 +426,7 @@ def _setting(race: Race) -> str:
     return "The model fits neither natural nor augmented data: agnostic, setting (iii)."
 
 
-def _approximate(check: SymmetryCheck | None, future: Any, floor: float) -> str:
+def _approximate(check: SymmetryCheck | None, future: Any, floor: float | None) -> str:
     if check is None or check.eta_low <= 0 or future == "transformed":
         return ""
     text = (
@@ -437,7 +437,7 @@ def _approximate(check: SymmetryCheck | None, future: Any, floor: float) -> str:
         top = check.conflicts.iloc[0]
         text += f" (most often {top['label']} -> {top['lands_among']})"
     text += ". Augmentation would plant wrong labels"
-    if floor > 0:
+    if floor:
         text += f"; an exactly invariant model errs on at least {floor:.0%} of these rows"
     return text + "."
 
@@ -449,10 +449,10 @@ def _mass(data: _Data) -> FloatArray:
     return table
 
 
-def _floor(data: _Data) -> float:
-    """The floor on the rows at hand; NaN where no orbit repeats."""
+def _floor(data: _Data) -> float | None:
+    """The floor on the rows at hand; None where no orbit repeats."""
     if data.maker.regression or not data.grouped or len(np.unique(data.orbits)) == len(data.y):
-        return np.nan
+        return None
     return invariance_floor(_mass(data))
 
 
@@ -466,11 +466,11 @@ def _looks_up(data: _Data, race: Race) -> bool:
     return bool(mixed[data.orbits].mean() >= _REPEATED and _floor(data) == 0)
 
 
-def _known_error(data: _Data, race: Race, chosen: str) -> float:
+def _known_error(data: _Data, race: Race, chosen: str) -> float | None:
     """Loss of the chosen model with the look-up, on folds that may know the orbit."""
     part = race
     if min(np.unique(part.y, return_counts=True)[1]) < 2:
-        return np.nan
+        return None
     folds = StratifiedKFold(3, shuffle=True, random_state=data.maker.seed)
     total = 0.0
     for train, test in folds.split(np.zeros((len(part.y), 1)), part.y):
