@@ -64,15 +64,19 @@ def embedding(
     shared = column_orbits(group, rows.shape[1])
     holes = np.isnan(rows)
     known = np.where(holes, 0.0, rows)
+    most = np.zeros(int(shared.max()) + 1)  # of columns that share a scale: squares stay finite
+    np.maximum.at(most, shared, np.abs(known).max(axis=0, initial=0.0))
+    unit = np.where(most > 0, most, 1.0)[shared]
+    known = known / unit
     counts = np.bincount(shared, (~holes).sum(axis=0))
     centre = (np.bincount(shared, known.sum(axis=0)) / np.maximum(counts, 1))[shared]
-    squares = np.where(holes, 0.0, (rows - centre) ** 2).sum(axis=0)
+    squares = np.where(holes, 0.0, (known - centre) ** 2).sum(axis=0)
     scale = np.sqrt(np.bincount(shared, squares) / np.maximum(counts, 1))[shared]
     scale[scale == 0] = 1.0
     flagged = holes.any(axis=0)
 
     def embed(X: FloatArray) -> FloatArray:
-        standard = (X - centre) / scale
+        standard = (X / unit - centre) / scale
         missing = np.isnan(standard)
         numbers = np.where(missing, 0.0, standard)
         if not flagged.any() and not missing.any():

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.errors import InvalidInputError
 
 _BLOCK = 256  # rows whose distances to all others are held at once
 _REACH = 1.15  # a comparison pair is at most this much farther apart than the tuple
@@ -110,6 +111,8 @@ def testable(geo: Geometry, lands: Near, usable: BoolArray) -> float:
 
 def _squared(rows: FloatArray, others: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Squared distances by products, and how far they may be off, per row."""
+    if not max(np.abs(rows).max(initial=0.0), np.abs(others).max(initial=0.0)) < 1e150:
+        raise InvalidInputError("distances of such large numbers overflow; scale the columns")
     own, theirs = (rows**2).sum(axis=1), (others**2).sum(axis=1)
     squared = own[:, None] + theirs[None, :] - 2.0 * rows @ others.T
     return squared, _SLACK * (own + theirs.max(initial=0.0))
