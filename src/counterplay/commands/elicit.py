@@ -39,7 +39,10 @@ _ANSWERS = {"1": Answer.FIRST, "2": Answer.SECOND, "0": Answer.INDISTINGUISHABLE
 _HELP = "1 first | 2 second | 0 about the same | u undo | w why | s stop now | q save and quit"
 
 
-@app.command()
+@app.command(
+    epilog="Examples: counterplay elicit cars.csv --benefit comfort --cost price; "
+    "counterplay elicit cars.csv --json"
+)
 def elicit(
     catalogue: Annotated[Path, typer.Argument(help="A table: .csv or .parquet, one row per item.")],
     benefit: Annotated[

@@ -17,8 +17,14 @@ import numpy as np
 
 from counterplay.core.arguments import checked
 from counterplay.core.session import Session
+from counterplay.core.validation import shorten
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Procedure, Query, User
-from counterplay.errors import ContradictionError, InvalidInputError, ProtocolError
+from counterplay.errors import (
+    ContradictionError,
+    CounterplayError,
+    InvalidInputError,
+    ProtocolError,
+)
 
 T = TypeVar("T")
 
@@ -82,7 +88,13 @@ def answered_by(session: Session, user: User) -> Any:
             "a user with eps = 0 never says 'same', so the bisection does not end; set max_queries"
         )
     while (query := session.ask()) is not None:
-        session.tell(Answer.parse(user.compare(query.first, query.second)))
+        try:
+            said = user.compare(query.first, query.second)
+        except CounterplayError:
+            raise
+        except Exception as error:
+            raise InvalidInputError(f"the user could not compare: {shorten(error)}") from error
+        session.tell(Answer.parse(said))
     return session.result()
 
 
