@@ -48,7 +48,12 @@ from counterplay.invariance.random_images import moving_elements
 from counterplay.invariance.regressors import check_targets
 from counterplay.invariance.symmetry import check_symmetry
 from counterplay.invariance.symmetry_check import SymmetryCheck
-from counterplay.invariance.transformations import TransformationSet, byte_keys, number_keys
+from counterplay.invariance.transformations import (
+    TransformationSet,
+    TrivialGroup,
+    byte_keys,
+    number_keys,
+)
 from counterplay.tables import Table
 from counterplay.tables.cells import shown
 from counterplay.tables.labels import as_labels
@@ -305,7 +310,7 @@ def _folds(data: _Data, n_splits: Any, notes: list[str]) -> list[list[tuple[IntA
     if not hasattr(n_splits, "split"):
         n_splits = check_int(n_splits, "n_splits", low=2)
         fault = _few_orbits(data, n_splits)
-        if fault and not data.idle:
+        if fault and not isinstance(data.maker.group, TrivialGroup):
             raise InvalidInputError(fault)
         if fault:  # nothing to choose from: the model is fitted, its error is not known
             notes.append(f"The error is not estimated: {fault}.")
