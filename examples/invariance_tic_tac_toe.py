@@ -7,12 +7,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from counterplay import datasets
-from counterplay.invariance import augmentation_advisor, groups
+from counterplay.invariance import groups, symmetry_advisor
 from counterplay.invariance.lab import one_hot_boards, tic_tac_toe_endgames
 
 boards, won = tic_tac_toe_endgames()
 pick = np.random.default_rng(0).permutation(len(boards))[:150]
-advice = augmentation_advisor(
+advice = symmetry_advisor(
     DecisionTreeClassifier(random_state=0),
     one_hot_boards(boards[pick]),
     won[pick],
@@ -24,7 +24,7 @@ print(advice.summary())
 
 X, y = datasets.load("digits", return_X_y=True)
 keep = (y == 6) | (y == 9)
-advice = augmentation_advisor(
+advice = symmetry_advisor(
     make_pipeline(StandardScaler(), LogisticRegression()),
     X[keep],
     y[keep],

@@ -4,23 +4,29 @@ from typing import Any
 
 import numpy as np
 from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from counterplay.core.finite_class import FiniteClass
 from counterplay.invariance import (
     AugmentedClassifier,
+    AugmentedRegressor,
     CanonicalClassifier,
+    Canonicalizer,
     ErmInvClassifier,
-    MatrixGroup,
+    OrbitFeatures,
     OrbitKernelClassifier,
+    OrbitMeanRegressor,
     OrbitVoteClassifier,
-    SymmetricGroup,
-    augmentation_advisor,
+    SymmetryClassifier,
+    SymmetryRegressor,
+    augmented_blocks,
     bounds,
-    check_sample_invariant,
+    check_symmetry,
+    find_symmetries,
     groups,
     instances,
     lab,
+    symmetry_advisor,
 )
 from counterplay.invariance.lab import (
     DA,
@@ -44,15 +50,19 @@ from counterplay.invariance.lab import (
     Intervals1D,
     KnownEta,
     MapSet,
+    MatrixGroup,
     OneInclusionEta,
     OneInclusionInvariant,
     OneInclusionRelaxed,
     OrbitOnlyOptimal,
     SignFlipGroup,
+    SymmetricGroup,
+    TheoryView,
     Thresholds1D,
     TieRule,
     TrivialGroup,
     WeightedSample,
+    check_sample_invariant,
     classify_regime,
     dim,
     mu_of,
@@ -76,9 +86,14 @@ def learn(learner: Any) -> Any:
 
 
 def advice() -> Any:
-    return augmentation_advisor(
-        LogisticRegression(), ROWS, LABELS, groups.sequence_reversal(3), random_state=0
-    )
+    return symmetry_advisor(
+        LogisticRegression(), ROWS, LABELS, groups.sequence_reversal(3), n_splits=2, n_boot=20,
+        random_state=0,
+    )  # fmt: skip
+
+
+def labels_checked() -> Any:
+    return check_symmetry(ROWS, LABELS, groups.sequence_reversal(3), random_state=0)
 
 
 LEARNERS = {
@@ -121,6 +136,14 @@ WRAPPERS = {
         "make": lambda: ErmInvClassifier(LogisticRegression(), on_conflict="majority"),
         "bad": {"not a group": lambda: ErmInvClassifier(LogisticRegression(), 3).fit(ROWS, LABELS)},
     },
+    "AugmentedRegressor": {"make": lambda: AugmentedRegressor(Ridge())},
+    "OrbitMeanRegressor": {"make": lambda: OrbitMeanRegressor(Ridge())},
+    "OrbitFeatures": {"make": lambda: OrbitFeatures(n_templates=5, random_state=0)},
+    "Canonicalizer": {"make": lambda: Canonicalizer(), "odd_rows": "missing values are moved"},
+    "SymmetryClassifier": {
+        "make": lambda: SymmetryClassifier(LogisticRegression(), random_state=0)
+    },
+    "SymmetryRegressor": {"make": lambda: SymmetryRegressor(Ridge(), random_state=0)},
     "AugmentedClassifier": {
         "make": lambda: AugmentedClassifier(LogisticRegression()),
         "bad": {
@@ -185,7 +208,10 @@ GROUPS = {
         "bad": {"eight angles": lambda: groups.image_rotations((2, 2), 8)},
     },
     "groups.image_shifts": {"args": {"shape": (2, 2)}},
+    "groups.image_turns": {"args": {"shape": (2, 2)}},
+    "groups.plane_motions": {"args": {"n_points": 3}},
     "groups.plane_rotations": {"args": {"n": 3}},
+    "groups.reverse_complement": {"args": {"length": 3}},
     "groups.sequence_reversal": {"args": {"length": 3}},
     "groups.set_permutations": {"args": {"n_elements": 3}},
     "groups.sign_flips": {"args": {"n_features": 2}},
@@ -267,17 +293,54 @@ MODEL = {
         "make": lambda: theory_lab(BIRDS.problem, sample_sizes=(1,), n_runs=3, random_state=0),
         "no_example": "shown by theory_lab",
     },
-    "Advice": {"make": advice},
-    "augmentation_advisor": {
+    "SymmetryAdvice": {"make": advice},
+    "SymmetryCheck": {"make": labels_checked},
+    "SymmetrySearch": {
+        "make": lambda: find_symmetries(ROWS, LABELS, kind="sequence", random_state=0)
+    },
+    "Naturalness": {
+        "make": lambda: labels_checked().natural,
+        "no_example": "shown by check_symmetry",
+    },
+    "TheoryView": {
+        "make": lambda: TheoryView(4, 4, 2),
+        "no_example": "shown by symmetry_advisor",
+    },
+    "invariance_floor": {"args": {"mass": [[1, 2], [3, 0]]}},
+    "check_symmetry": {
         "args": {
-            "estimator": LogisticRegression(),
             "X": ROWS,
             "y": LABELS,
             "group": groups.sequence_reversal(3),
             "random_state": 0,
         },
         "bad": {
-            "short y": lambda: augmentation_advisor(LogisticRegression(), ROWS, [0], None),
+            "nothing moves": lambda: check_symmetry(ROWS, LABELS, None),
+            "one class": lambda: check_symmetry(
+                ROWS, np.zeros(40, int), groups.sequence_reversal(3)
+            ),
+        },
+    },
+    "find_symmetries": {
+        "args": {"X": ROWS, "y": LABELS, "kind": "sequence", "random_state": 0},
+        "bad": {"no shape": lambda: find_symmetries(ROWS, LABELS, kind="image")},
+    },
+    "augmented_blocks": {
+        "args": {"X": LINE, "y": [0, 1, 0], "group": groups.sign_flips(1), "random_state": 0},
+        "bad": {"no rows": lambda: augmented_blocks(LINE, [0, 1, 0], None, block_rows=0)},
+    },
+    "symmetry_advisor": {
+        "args": {
+            "estimator": LogisticRegression(),
+            "X": ROWS,
+            "y": LABELS,
+            "group": groups.sequence_reversal(3),
+            "n_splits": 2,
+            "n_boot": 20,
+            "random_state": 0,
+        },
+        "bad": {
+            "short y": lambda: symmetry_advisor(LogisticRegression(), ROWS, [0], None),
         },
     },
     "augmented_sample": {"args": {"X": LINE, "y": [0, 1, 0], "group": groups.sign_flips(1)}},

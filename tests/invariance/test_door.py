@@ -20,15 +20,13 @@ from counterplay.invariance import (
     AugmentedClassifier,
     CanonicalClassifier,
     ErmInvClassifier,
-    MatrixGroup,
     OrbitKernelClassifier,
     OrbitVoteClassifier,
-    SymmetricGroup,
-    augmentation_advisor,
     augmented_sample,
-    check_sample_invariant,
     groups,
+    symmetry_advisor,
 )
+from counterplay.invariance.lab import MatrixGroup, SymmetricGroup, check_sample_invariant
 
 SWAP = groups.column_permutations(3, [[0], [1]])  # the first two columns are interchangeable
 TREE = DecisionTreeClassifier(random_state=0)
@@ -236,19 +234,17 @@ def test_a_class_that_majorities_remove_keeps_its_column() -> None:
 def test_the_advisor_takes_frames_words_and_images() -> None:
     X, y = eyes(120)
     words = np.where(y == 1, "sick", "healthy")  # in the order of 0 and 1: ties fall alike
-    table = augmentation_advisor(TREE, X.to_numpy(), y, SWAP, random_state=0).to_frame()
-    frame = augmentation_advisor(TREE, X, words, SWAP, random_state=0).to_frame()
+    table = symmetry_advisor(TREE, X.to_numpy(), y, SWAP, random_state=0).to_frame()
+    frame = symmetry_advisor(TREE, X, words, SWAP, random_state=0).to_frame()
     pd.testing.assert_frame_equal(frame, table)
     images = np.random.default_rng(8).random((40, 3, 3, 1))
     labels = (images.mean(axis=(1, 2, 3)) > 0.5).astype(int)
     model = make_pipeline(Flat(), TREE)
-    advice = augmentation_advisor(model, images, labels, groups.d4((3, 3, 1)), random_state=0)
-    flat = augmentation_advisor(
-        TREE, images.reshape(40, 9), labels, groups.d4((3, 3)), random_state=0
-    )
-    assert advice.errors == flat.errors
-    with pytest.raises(InvalidInputError, match="different orbits"):
-        augmentation_advisor(TREE, np.ones((20, 3)), np.arange(20) % 2, SWAP)
+    advice = symmetry_advisor(model, images, labels, groups.d4((3, 3, 1)), random_state=0)
+    flat = symmetry_advisor(TREE, images.reshape(40, 9), labels, groups.d4((3, 3)), random_state=0)
+    assert advice.rows == flat.rows
+    with pytest.raises(InvalidInputError, match="orbits"):
+        symmetry_advisor(TREE, np.ones((20, 3)), np.arange(20) % 2, SWAP)
 
 
 def test_copies_of_a_frame_have_its_names_and_the_rows_they_come_from() -> None:

@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 
 from counterplay.errors import InvalidInputError
-from counterplay.invariance import (
-    MatrixGroup,
-    groups,
-)
+from counterplay.invariance import groups
 from counterplay.invariance.lab import (
     AbstractOrbits,
     CoordinatePermutationGroup,
     IdentityMissingError,
     InfiniteOrbitError,
     MapSet,
+    MatrixGroup,
     NotAGroupError,
     ShapeError,
 )

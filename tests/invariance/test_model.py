@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counterplay.invariance import (
-    check_sample_invariant,
-    groups,
-    instances,
-)
+from counterplay.invariance import groups, instances
 from counterplay.invariance.lab import (
     ConflictingOrbitLabelsError,
+    check_sample_invariant,
     classify_regime,
 )
 

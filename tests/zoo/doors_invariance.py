@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from counterplay.invariance import (
     AugmentedClassifier,
+    AugmentedRegressor,
     CanonicalClassifier,
+    Canonicalizer,
     ErmInvClassifier,
+    OrbitFeatures,
     OrbitKernelClassifier,
+    OrbitMeanRegressor,
     OrbitVoteClassifier,
-    augmentation_advisor,
+    SymmetryClassifier,
+    SymmetryRegressor,
+    augmented_blocks,
     augmented_sample,
-    check_sample_invariant,
+    check_symmetry,
+    find_symmetries,
     groups,
+    symmetry_advisor,
 )
+from counterplay.invariance.lab import check_sample_invariant
 
+STUMP = DecisionTreeRegressor(max_depth=2, random_state=0)
 TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
 REVERSAL = groups.sequence_reversal
 
@@ -25,6 +35,10 @@ def _asked(model, X, y):
     model.fit(X, y)
     chances = model.predict_proba(X) if hasattr(model, "predict_proba") else None
     return model.predict(X), chances
+
+
+def _numbers(model, X, y):
+    return model.fit(X, y).predict(X)
 
 
 def _width(X):
@@ -45,9 +59,30 @@ DOORS = {
         CanonicalClassifier(TREE, groups.set_permutations), X, y
     ),
     "OrbitKernelClassifier": lambda X, y: _asked(OrbitKernelClassifier(group=REVERSAL), X, y),
-    "augmentation_advisor": lambda X, y: augmentation_advisor(
-        TREE, X, y, REVERSAL, n_splits=2, random_state=0
+    "symmetry_advisor": lambda X, y: symmetry_advisor(
+        TREE,
+        X,
+        y,
+        REVERSAL,
+        n_splits=2,
+        n_boot=20,
+        candidates=["vote", "augment", "kernel"],
+        random_state=0,
     ),
+    "SymmetryClassifier": lambda X, y: _asked(
+        SymmetryClassifier(TREE, REVERSAL, candidates=["vote", "smallest"], n_splits=2), X, y
+    ),
+    "SymmetryRegressor": lambda X, y: _numbers(
+        SymmetryRegressor(STUMP, REVERSAL, candidates=["vote", "smallest"], n_splits=2), X, y
+    ),
+    "AugmentedRegressor": lambda X, y: _numbers(AugmentedRegressor(STUMP, REVERSAL), X, y),
+    "OrbitMeanRegressor": lambda X, y: _numbers(OrbitMeanRegressor(STUMP, REVERSAL), X, y),
+    "OrbitFeatures": lambda X, y: OrbitFeatures(REVERSAL, 4).fit(X).transform(X),
+    "Canonicalizer": lambda X, y: Canonicalizer(REVERSAL).fit(X).transform(X),
+    "check_symmetry": lambda X, y: check_symmetry(X, y, REVERSAL, n_repeats=1, random_state=0),
+    "find_symmetries": lambda X, y: find_symmetries(X, y, kind="table", random_state=0),
+    "find_symmetries:sequence": lambda X, y: find_symmetries(X, y, kind="sequence", random_state=0),
+    "augmented_blocks": lambda X, y: list(augmented_blocks(X, y, REVERSAL, block_rows=16)),
     "augmented_sample": lambda X, y: augmented_sample(X, y, REVERSAL(_width(X))),
     "check_sample_invariant": lambda X, y: check_sample_invariant(
         REVERSAL(_width(X)), X, y, "majority"

@@ -1,194 +1,133 @@
-"""Should I augment? Measure it on your own data, and say which theorem is at work.
+"""What should I do with my symmetry? One search over all ways, an honest number, the model.
 
-Five candidates are cross-validated: the plain classifier, augmentation, either with the orbit
-look-up, and augmentation with a vote over the orbit. Orbits are kept together (no look-up possible)
-or not (natural use); the difference is what the look-up gains.
-Source: docs/theory/11-invariance.md, "Dimensions and advice".
+Candidates are compared on folds that keep orbits together; losers are dropped early. The verdict is
+about the symmetry within one model; the recommendation is over everything.
+Source: docs/theory/22-symmetry.md, "The race and the corrected error".
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.multiclass import type_of_target
 
 from counterplay.core.arguments import checked
-from counterplay.core.figures import PALETTE, axes_or_new, figure_style
-from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.stats import binomial_p_value, clopper_pearson
 from counterplay.core.validation import (
-    BoolArray,
     FloatArray,
     IntArray,
     check_choice,
     check_int,
     check_open_fraction,
-    check_size,
+    check_real,
     shorten,
 )
-from counterplay.core.votes import plurality
-from counterplay.errors import InvalidInputError
-from counterplay.invariance.estimators import AugmentedClassifier
-from counterplay.invariance.groups import ValidityReport, check_validity
-from counterplay.invariance.images import (
-    Form,
-    augmented_sample,
-    group_for,
-    numbers_for,
-    orbit_images,
+from counterplay.errors import CounterplayError, InvalidInputError
+from counterplay.invariance.advice import SymmetryAdvice, VerdictName
+from counterplay.invariance.advisor_families import (
+    CANDIDATES,
+    FAMILIES,
+    TWINS,
+    Maker,
+    check_candidates,
 )
-from counterplay.invariance.model import resolve_conflicts
-from counterplay.invariance.transformations import MOST_NUMBERS, TransformationSet, number_keys
+from counterplay.invariance.advisor_race import Race, corrected_error, make_folds
+from counterplay.invariance.discovery import holm
+from counterplay.invariance.groups import check_validity
+from counterplay.invariance.images import Form, Rows, group_for, numbers_for, orbit_keys
+from counterplay.invariance.linear_theory import invariance_floor, theory_view
+from counterplay.invariance.random_images import moving_elements
+from counterplay.invariance.regressors import check_targets
+from counterplay.invariance.symmetry import check_symmetry
+from counterplay.invariance.symmetry_check import SymmetryCheck
+from counterplay.invariance.transformations import (
+    TransformationSet,
+    TrivialGroup,
+    byte_keys,
+    number_keys,
+)
 from counterplay.tables import Table
+from counterplay.tables.cells import shown
 from counterplay.tables.labels import as_labels
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-VerdictName = Literal["augment", "do not augment", "use invariant learner", "no difference"]
-MODELS = ("ERM", "DA", "ERM-INV", "DA+INV", "DA+vote")
-
-
-@checked
-@dataclass(frozen=True)
-class Advice(Report):
-    """The answer to "should I augment?" with the evidence.
-
-    Attributes
-    ----------
-    verdict:
-        "augment", "do not augment", "use invariant learner" or "no difference".
-    reason:
-        Why, with the theorem behind it.
-    best:
-        The candidate with the smallest natural error.
-    errors:
-        Table: natural and orbit-grouped cross-validated error of every candidate with intervals,
-        and the exact p-value of the paired comparison with ERM.
-    invariance_levels:
-        Share of points whose predictions vary over the orbit, for ERM and DA.
-    fit_natural:
-        Training error of ERM on natural data.
-    fit_augmented:
-        Training error of DA on augmented data.
-    validity:
-        Group laws, orbits and label conflicts in the data.
-
-    Examples
-    --------
-    >>> from sklearn.tree import DecisionTreeClassifier
-    >>> from counterplay.invariance import groups
-    >>> from counterplay.invariance.lab import tic_tac_toe_endgames
-    >>> X, y = tic_tac_toe_endgames()
-    >>> pick = np.random.default_rng(0).permutation(len(X))[:150]
-    >>> advice = augmentation_advisor(
-    ...     DecisionTreeClassifier(random_state=0), X[pick], y[pick], groups.d4((3, 3)),
-    ...     random_state=0)
-    >>> advice.verdict
-    'augment'
-    """
-
-    verdict: VerdictName
-    reason: str
-    best: str
-    errors: tuple[tuple[str, float, float, float, float, float], ...]
-    invariance_levels: tuple[tuple[str, float], ...]
-    fit_natural: float
-    fit_augmented: float
-    validity: ValidityReport
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per candidate."""
-        columns = ["model", "error", "low", "high", "grouped_error", "p_value"]
-        return pd.DataFrame(list(self.errors), columns=columns)
-
-    def summary(self) -> str:
-        """The verdict, the reason and the table."""
-        levels = ", ".join(f"{name} {level:.2f}" for name, level in self.invariance_levels)
-        return "\n".join(
-            [
-                f"Verdict: {self.verdict}.",
-                self.reason,
-                self.validity.summary(),
-                f"Share of points whose prediction varies over the orbit: {levels}.",
-                f"Training error: {self.fit_natural:.3f} on natural data (ERM), "
-                f"{self.fit_augmented:.3f} on augmented data (DA).",
-                self.to_frame().to_string(index=False, float_format=lambda v: f"{v:.3f}"),
-            ]
-        )
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Errors of the candidates, natural and with orbits kept together."""
-        with figure_style():
-            axes = axes_or_new(ax)
-            frame = self.to_frame()
-            place = np.arange(len(frame))
-            spread = np.abs(frame[["low", "high"]].to_numpy().T - frame["error"].to_numpy())
-            axes.bar(
-                place - 0.2, frame["error"], 0.38, yerr=spread, capsize=3, color=PALETTE[0],
-                label="natural folds",
-            )  # fmt: skip
-            axes.bar(
-                place + 0.2, frame["grouped_error"], 0.38, color=PALETTE[5],
-                label="orbits kept together",
-            )  # fmt: skip
-            axes.set_xticks(place, frame["model"])
-            axes.set(ylabel="cross-validated error", title=f"Verdict: {self.verdict}")
-            axes.legend()
-        return axes
+Future = Literal["natural", "transformed"] | float
+_LEVEL = 0.05  # of the comparison within a model
+_REPEATED = 0.05  # share of rows in repeated orbits from which on orbits are looked up
+_SMALL = 500  # rows below which folds are drawn twice
 
 
 @checked
-def augmentation_advisor(
+def symmetry_advisor(
     estimator: Any,
     X: Any,
     y: Any,
     group: Any,
     *,
-    n_splits: int = 5,
-    evaluate_on: Literal["natural", "transformed"] = "natural",
-    alpha: float = 0.05,
-    n_images: int = 8,
+    future: Future = "natural",
+    candidates: Any = "all",
+    scoring: Any = "error",
+    n_splits: Any = 5,
+    race: float | None = 0.01,
+    n_boot: int = 500,
+    check: bool = True,
+    max_rows: int = 20_000,
+    sample_weight: Any = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
     random_state: RandomState = None,
-) -> Advice:
-    """Should I augment my data with these transformations, and what do I do at test time?
+) -> SymmetryAdvice:
+    """What should I do with this symmetry, and give me the model.
 
     Parameters
     ----------
     estimator:
-        Any scikit-learn classifier.
+        Any scikit-learn classifier or regressor.
     X:
-        Natural rows: a frame with named columns of numbers, an array, or images. The classifier
-        sees them as they were given.
+        Rows: a frame with named columns of numbers, an array, images with their axes, or a sparse
+        matrix where the group permutes coordinates or flips signs.
     y:
-        Their labels, in any coding.
+        Labels in any coding, or numbers for a regressor.
     group:
-        A group from :mod:`counterplay.invariance.groups`.
+        A group from :mod:`counterplay.invariance.groups`, or any set of maps.
+    future:
+        Which rows will come: "natural" (like X), "transformed" (random images of such), or the
+        share of transformed ones.
+    candidates:
+        "all", or names of some of them.
+    scoring:
+        "error" (wrong labels; squared error for a regressor), "log_loss",
+        "neg_mean_squared_error", or a function (labels, predictions) that gives a loss per row.
     n_splits:
-        Folds.
-    evaluate_on:
-        "natural": future points look like X. "transformed": they are random images of such
-        points (rotated pictures will come in).
-    alpha:
-        Level of the paired tests behind the verdict (exact sign tests on discordant points).
-    n_images:
-        Random images per point for groups too large to list.
+        Folds that keep orbits together, or a splitter that takes groups.
+    race:
+        Level at which a candidate is dropped early; None fits all of them on all folds.
+    n_boot:
+        Draws of the bootstrap that corrects the error for the search.
+    check:
+        Whether to ask the labels, too (:func:`check_symmetry`).
+    max_rows:
+        Rows of the search at most (a random subset); the model is fitted on all.
+    sample_weight:
+        Weights of the rows.
+    n_jobs:
+        Processes; the answer does not depend on it.
+    progress:
+        Whether to show a progress bar.
     random_state:
-        Seed of the folds and of the random images.
+        Seed.
 
     Returns
     -------
-    Advice
-        With ``verdict``, ``summary()``, ``to_frame()`` and ``plot()``.
+    SymmetryAdvice
+        With ``model``, ``recommendation``, ``verdict``, ``error``, ``summary()``, ``plot()``.
 
     Examples
     --------
@@ -198,223 +137,349 @@ def augmentation_advisor(
     >>> from counterplay.invariance import groups
     >>> X = np.random.default_rng(0).normal(size=(300, 4))
     >>> y = (X[:, 0] > X[:, 3]).astype(int)
-    >>> advice = augmentation_advisor(
-    ...     LogisticRegression(), X, y, groups.sequence_reversal(4), random_state=0)
+    >>> advice = symmetry_advisor(
+    ...     LogisticRegression(), X, y, groups.sequence_reversal(4), check=False, random_state=0)
     >>> advice.verdict
     'do not augment'
     """
-    check_choice(evaluate_on, "evaluate_on", ("natural", "transformed"))
-    level = check_open_fraction(alpha, "alpha")
-    folds = check_int(n_splits, "n_splits", low=2)
-    check_int(n_images, "n_images", low=1)
-    given, labels = _checked(estimator, X, y, folds)
-    form = Form.of(given)
-    transformations = group_for(group, form)
-    if given.is_sparse:
-        raise InvalidInputError(
-            "X is sparse and the advisor compares dense rows; pass X.toarray() if it fits"
-        )
-    rows = numbers_for(given, transformations)
-    _check_work(transformations, rows, n_images)
-    validity = check_validity(transformations, rows, labels)
+    share = _share(future)
+    names = check_candidates(candidates)
+    level = None if race is None else check_open_fraction(race, "race")
+    draws = check_int(n_boot, "n_boot", low=1, high=100_000)
     rng = generator(random_state)
-    split_seed, image_seed = (int(s) for s in rng.integers(2**31, size=2))
-    orbits = transformations.is_group and validity.is_group
-    if validity.n_orbits < folds:
-        raise InvalidInputError(
-            f"X has {validity.n_orbits} different orbits; n_splits={folds} folds that keep orbits "
-            "together need at least as many"
+    data = _read(estimator, X, y, group, sample_weight, int(rng.integers(2**31)))
+    loss, loss_name = _loss(scoring, data.maker.regression)
+    part = data.part(rng, check_int(max_rows, "max_rows", low=50))
+    started, notes = _start(part, names, loss, loss_name, share, level)
+    if len(part.y) < len(data.y):
+        notes.append(
+            f"The search used {len(part.y):,} of {len(data.y):,} rows; the model is fitted on all."
         )
-    run = _Comparison(estimator, transformations, form, orbits, n_images, image_seed, evaluate_on)
+    folds = _folds(part, n_splits, notes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        natural = run.wrong(
-            rows, labels, StratifiedKFold(folds, shuffle=True, random_state=split_seed)
-        )
-        grouped = run.wrong(
-            rows, labels, StratifiedGroupKFold(folds, shuffle=True, random_state=split_seed)
-        )
-        fit_natural, fit_augmented = run.training_errors(rows, labels)
-    verdict, reason = _decide(natural, level, fit_natural, fit_augmented, validity)
-    table = tuple(_row(name, natural, grouped) for name in MODELS)
-    best = min(MODELS, key=lambda name: (natural[name].mean(), MODELS.index(name)))
-    levels = tuple((name, run.levels[name]) for name in ("ERM", "DA"))
-    return Advice(verdict, reason, best, table, levels, fit_natural, fit_augmented, validity)
+        started.run(folds, n_jobs, progress)
+        found = _checked(X, y, group, check and len(started.candidates) > 1, notes, rng)
+        return _advise(data, started, draws, found, notes, future, loss_name, rng)
 
 
-def _checked(estimator: Any, X: Any, y: Any, folds: int) -> tuple[Table, NDArray[Any]]:
-    """Data that cross-validation of a classifier can work with."""
+@dataclass(frozen=True)
+class _Data:
+    """Rows, labels, orbits and the maker of candidates."""
+
+    rows: Rows
+    y: NDArray[Any]
+    weights: FloatArray | None
+    orbits: IntArray
+    maker: Maker
+    grouped: bool  # the transformations are a group on these rows
+    idle: bool  # no transformation moves any row
+
+    def part(self, rng: np.random.Generator, most: int) -> _Data:
+        """A random subset of the rows."""
+        if len(self.y) <= most:
+            return self
+        pick = np.sort(rng.permutation(len(self.y))[:most])
+        weights = None if self.weights is None else self.weights[pick]
+        orbits = np.unique(self.orbits[pick], return_inverse=True)[1].reshape(-1)
+        return _Data(self.rows[pick], self.y[pick], weights, orbits, self.maker, self.grouped,
+                     self.idle)  # fmt: skip
+
+
+def _read(estimator: Any, X: Any, y: Any, group: Any, sample_weight: Any, seed: int) -> _Data:
     methods = ("get_params", "fit", "predict")
     if isinstance(estimator, type) or not all(hasattr(estimator, name) for name in methods):
         raise InvalidInputError(
-            f"estimator must be a scikit-learn classifier, got {shorten(estimator, 80)}"
+            "estimator must be a scikit-learn classifier or regressor, got "
+            f"{shorten(estimator, 80)}"
         )
-    table = Table.of(X, _given(y))
+    if y is None:
+        raise InvalidInputError("y is None; one label per row is needed")
+    table = Table.of(X, sample_weight=sample_weight)
+    form = Form.of(table)
+    transformations = group_for(group, form)
+    maker = Maker(estimator, transformations, form.under(transformations), seed)
+    targets = check_targets(y, len(table)) if maker.regression else _classes(Table.of(X, y))
+    rows = numbers_for(table, transformations)
+    if not maker.regression and len(np.unique(targets)) < 2:
+        raise InvalidInputError("y has one class only; every transformation keeps it.")
+    grouped = transformations.is_group and _is_group(transformations, rows)
+    keys = orbit_keys(rows, transformations) if grouped else byte_keys(rows)
+    return _Data(
+        rows, targets, table.weights, number_keys(keys), maker, grouped,
+        _idle(rows, transformations),
+    )  # fmt: skip
+
+
+def _classes(table: Table) -> NDArray[Any]:
     labels = table.labels
     assert labels is not None
     values: NDArray[Any] = as_labels(labels.classes)[labels.codes]
     if type_of_target(values) not in ("binary", "multiclass"):
         raise InvalidInputError(f"y must be class labels, got {type_of_target(values)} values")
-    if len(labels.classes) < 2:
-        raise InvalidInputError("y has one class only; there is nothing to tell apart")
-    if folds > len(table):
-        raise InvalidInputError(f"n_splits must be at most the number of rows {len(table)}")
-    if folds > labels.counts.max():
-        raise InvalidInputError(
-            f"n_splits is {folds}, but no class has so many rows (at most {labels.counts.max()})"
-        )
-    return table, values
+    return values
 
 
-def _given(y: Any) -> Any:
-    if y is None:
-        raise InvalidInputError("y is None; one label per row is needed")
-    return y
+def _is_group(group: TransformationSet, rows: Rows) -> bool:
+    return True if group.proved_group else check_validity(group, rows).is_group
 
 
-def _check_work(group: TransformationSet, rows: FloatArray, n_images: int) -> None:
-    images = group.order if math.isfinite(group.order) else n_images + 1
-    check_size(images * rows.size, MOST_NUMBERS, "numbers in all images")
-
-
-def _decide(
-    wrong: dict[str, BoolArray],
-    alpha: float,
-    fit_natural: float,
-    fit_augmented: float,
-    validity: ValidityReport,
-) -> tuple[VerdictName, str]:
-    invariant = min(("ERM-INV", "DA+INV", "DA+vote"), key=lambda name: wrong[name].mean())
-    better = _beats(wrong["DA"], wrong["ERM"], alpha)
-    worse = _beats(wrong["ERM"], wrong["DA"], alpha)
-    setting = _setting(fit_natural, fit_augmented)
-    if validity.conflicts:
-        setting += (
-            f" {len(validity.conflicts)} points share an orbit with a point of another label: the "
-            "labels are not invariant."
-        )
-    reference = "DA" if better else "ERM"
-    if _beats(wrong[invariant], wrong[reference], alpha / 3):  # the best of three candidates
-        why = (
-            "it uses the orbit of the test point, which augmentation cannot (Thm. 11.4: VCo "
-            "instead of VCao samples; Thm. 11.7 for the look-up)"
-        )
-        return "use invariant learner", f"{invariant} beats {reference}: {why}. {setting}"
-    if better:
-        why = "the sample size is driven by VCao instead of the VC dimension (Thms. 11.1, 11.3)"
-        return "augment", f"Augmentation lowers the error: {why}. {setting}"
-    if worse:
-        why = "learners that only see orbits can need many more samples (Thm. 11.5)"
-        return "do not augment", f"Augmentation raises the error: {why}. {setting}"
-    why = "Augmentation changes the error by less than these data can show."
-    return "no difference", f"{why} {setting}"
-
-
-def _setting(fit_natural: float, fit_augmented: float) -> str:
-    if fit_augmented <= 0.01:
-        return "The model fits the augmented data: invariantly realizable, setting (i)."
-    if fit_natural <= 0.01:
-        return (
-            "The model fits the natural but not the augmented data: relaxed realizable, setting "
-            "(ii), where augmentation may hurt."
-        )
-    return "The model fits neither natural nor augmented data: agnostic, setting (iii)."
-
-
-def _beats(first: BoolArray, second: BoolArray, alpha: float) -> bool:
-    wins, losses = int((second & ~first).sum()), int((first & ~second).sum())
-    if wins <= losses:
+def _idle(rows: Rows, group: TransformationSet) -> bool:
+    if not math.isfinite(group.order):
         return False
-    return binomial_p_value(wins, wins + losses, 0.5, "greater") <= alpha
+    some = rows[:200].toarray() if hasattr(rows, "toarray") else rows
+    return not len(moving_elements(some, group))
 
 
-def _p_value(first: BoolArray, second: BoolArray) -> float:
-    wins, losses = int((second & ~first).sum()), int((first & ~second).sum())
-    return binomial_p_value(wins, wins + losses, 0.5) if wins + losses else 1.0
+def _share(future: Any) -> float:
+    if isinstance(future, str):
+        check_choice(future, "future", ("natural", "transformed"))
+        return 1.0 if future == "transformed" else 0.0
+    return check_real(future, "future", low=0.0, high=1.0)
 
 
-def _row(
-    name: str, natural: dict[str, BoolArray], grouped: dict[str, BoolArray]
-) -> tuple[str, float, float, float, float, float]:
-    mistakes = natural[name]
-    interval = clopper_pearson(int(mistakes.sum()), mistakes.size)
-    return (
-        name, float(mistakes.mean()), interval.low, interval.high, float(grouped[name].mean()),
-        _p_value(mistakes, natural["ERM"]),
+@dataclass(frozen=True)
+class _RowLoss:
+    """Loss of every row; an object rather than a closure, so that processes can share it."""
+
+    kind: str
+    own: Callable[[Any, Any], Any] | None = None
+
+    def __call__(self, model: Any, given: Any, y: Any) -> FloatArray:
+        if self.kind == "log_loss":
+            chances = np.asarray(model.predict_proba(given), dtype=np.float64)
+            place = np.searchsorted(model.classes_, y)
+            place = np.minimum(place, chances.shape[1] - 1)
+            hit = np.where(model.classes_[place] == y, chances[np.arange(len(y)), place], 0.0)
+            return np.asarray(-np.log(np.maximum(hit, 1e-15)))
+        answers = np.asarray(model.predict(given))
+        if self.own is not None:
+            losses = np.asarray(self.own(y, answers), dtype=np.float64)
+            if losses.shape != (len(y),) or not np.isfinite(losses).all():
+                raise InvalidInputError(
+                    f"scoring must give one finite loss per row, got shape {losses.shape}"
+                )
+            return losses
+        if self.kind == "squared error":
+            return np.asarray((answers - y) ** 2, dtype=np.float64)
+        return np.asarray(answers != y, dtype=np.float64)
+
+
+def _loss(scoring: Any, regression: bool) -> tuple[_RowLoss, str]:
+    if callable(scoring):
+        return _RowLoss("own", scoring), "loss"
+    names = ("error", "neg_mean_squared_error") if regression else ("error", "log_loss")
+    check_choice(scoring, "scoring", names)
+    kind = "squared error" if regression else str(scoring)
+    return _RowLoss(kind), kind.replace("_", " ")
+
+
+def _start(
+    data: _Data,
+    names: tuple[str, ...],
+    loss: _RowLoss,
+    loss_name: str,
+    share: float,
+    level: float | None,
+) -> tuple[Race, list[str]]:
+    """The race with the candidates that are possible here, and notes about the others."""
+    maker = data.maker
+    families, notes = maker.possible(len(data.y), data.rows, data.grouped)
+    possible = [c for family in families for c in FAMILIES[family] if c in names]
+    notes = [note for note in notes if any(c in names for c in FAMILIES[note.split(":")[0]])]
+    if data.idle:
+        possible, notes = (
+            ["plain"],
+            ["This transformation changes none of your rows; there is nothing to test or to gain."],
+        )
+    if loss_name == "log loss":
+        if not hasattr(maker.estimator, "predict_proba"):
+            raise InvalidInputError('scoring="log_loss" needs an estimator with predict_proba')
+        kept = [c for c in possible if not c.startswith("kernel")]
+        notes += ["kernels give no probabilities"] if len(kept) < len(possible) else []
+        possible = kept
+    soft = hasattr(maker.estimator, "predict_proba") or maker.regression
+    if not soft and "vote" in possible:
+        notes.append("The estimator gives no probabilities: votes are counted, not averaged.")
+    order = tuple(c for c in CANDIDATES if c in possible)
+    race = Race(maker, data.rows, data.y, data.weights, data.orbits, loss, share, order, level)
+    return race, notes
+
+
+def _folds(data: _Data, n_splits: Any, notes: list[str]) -> list[list[tuple[IntArray, IntArray]]]:
+    if not hasattr(n_splits, "split"):
+        n_splits = check_int(n_splits, "n_splits", low=2)
+        fault = _few_orbits(data, n_splits)
+        if fault and not isinstance(data.maker.group, TrivialGroup):
+            raise InvalidInputError(fault)
+        if fault:  # nothing to choose from: the model is fitted, its error is not known
+            notes.append(f"The error is not estimated: {fault}.")
+            return []
+    repeats = 2 if len(data.y) < _SMALL else 1
+    return make_folds(
+        data.y, data.orbits, n_splits, repeats, data.maker.seed, data.maker.regression
+    )
+
+
+def _few_orbits(data: _Data, n_splits: int) -> str:
+    """What is missing for folds that keep orbits together; empty if nothing is."""
+    parts = [("X", data.orbits)]
+    if not data.maker.regression:
+        parts = [(f"class {shown(c, 40)}", data.orbits[data.y == c]) for c in np.unique(data.y)]
+    name, count = min(((name, len(np.unique(ids))) for name, ids in parts), key=lambda p: p[1])
+    if count >= n_splits:
+        return ""
+    return f"{name} has {count} orbits; " + (
+        f"use n_splits <= {count}" if count > 1 else "at least two are needed"
+    )
+
+
+def _checked(
+    X: Any, y: Any, group: Any, wanted: bool, notes: list[str], rng: np.random.Generator
+) -> SymmetryCheck | None:
+    if not wanted:
+        return None
+    try:
+        return check_symmetry(X, y, group, random_state=rng)
+    except CounterplayError as error:
+        notes.append(f"The labels were not asked: {error}")
+        return None
+
+
+def _advise(
+    data: _Data,
+    race: Race,
+    n_boot: int,
+    check: SymmetryCheck | None,
+    notes: list[str],
+    future: Any,
+    loss_name: str,
+    rng: np.random.Generator,
+) -> SymmetryAdvice:
+    chosen = min(race.living, key=lambda name: (race.mean(name), CANDIDATES.index(name)))
+    error, low, high = corrected_error(race, race.living, n_boot, rng)
+    dropped = [name for name in race.candidates if name not in race.living]
+    if dropped:
+        notes.append(f"Dropped early, and not part of the correction: {', '.join(dropped)}.")
+    verdict, reason = _verdict(race, chosen)
+    model = data.maker.deployed(chosen, data.rows, data.y, data.weights)
+    known: float | None = None
+    if _looks_up(data, race):
+        known = _known_error(data, race, chosen)
+        model = data.maker.look_up(model, data.rows, data.y)
+    rows = tuple(_row(race, name) for name in race.candidates)
+    naive = race.mean(chosen) if race.by_fold else np.nan
+    floor = _floor(data)
+    reason += _approximate(check, future, floor)
+    return SymmetryAdvice(
+        model, chosen, verdict, reason, error, low, high, naive, known, floor, check,
+        theory_view(data.maker.estimator, data.maker.group, data.maker.form.width), rows,
+        tuple(notes), race.fits_used, race.fits_full, tuple(len(f) for f in race.by_fold),
+        future if isinstance(future, str) else f"{float(future):.0%} transformed", loss_name,
     )  # fmt: skip
 
 
-@dataclass
-class _Comparison:
-    """Out-of-fold mistakes of the five candidates, from two fits per fold."""
+def _row(race: Race, name: str) -> tuple[str, float, float, bool, str, float]:
+    twins = [twin for twin in TWINS.get(name, ()) if twin in race.candidates]
+    if name == "augment" and "plain" in race.candidates:
+        twins = ["plain"]
+    worst = max(twins, key=lambda twin: race.p_value(name, twin), default="")
+    p = race.p_value(name, worst) if worst else 1.0
+    seen = float((~np.isnan(race.losses[name])).mean())
+    return name, race.mean(name), seen, name in race.living, worst, p
 
-    estimator: Any
-    group: TransformationSet
-    form: Form  # what the estimator sees
-    orbits: bool  # whether the group is one on the data
-    n_images: int
-    seed: int
-    evaluate_on: str
-    levels: dict[str, float] = field(default_factory=dict)
 
-    def wrong(self, X: NDArray[Any], y: NDArray[Any], splitter: Any) -> dict[str, BoolArray]:
-        """Whether each candidate is wrong at each point, out of fold."""
-        ids = number_keys(self.group.orbit_key(X) if self.orbits else self.group.point_key(X))
-        wrong = {name: np.zeros(len(X), dtype=np.bool_) for name in MODELS}
-        self.levels = {"ERM": 0.0, "DA": 0.0}
-        kept = ids if isinstance(splitter, StratifiedGroupKFold) else None
-        for train, test in splitter.split(X, y, kept):
-            for name, labels in self._fold(X, y, ids, train, test).items():
-                wrong[name][test] = labels != y[test]
-        self.levels = {name: count / len(X) for name, count in self.levels.items()}
-        return wrong
-
-    def _fold(
-        self, X: NDArray[Any], y: NDArray[Any], ids: IntArray, train: IntArray, test: IntArray
-    ) -> dict[str, NDArray[Any]]:
-        images = orbit_images(X[test], self.group, self.n_images, self.seed)
-        asked = self._asked(X[test], images)
-        settled = resolve_conflicts(ids[train], y[train], "majority")
-        table = dict(zip(ids[train].tolist(), settled.tolist()))
-        seen = np.array([i in table for i in ids[test].tolist()])
-        looked = np.array([table.get(i, y[0]) for i in ids[test].tolist()])
-        plain, augmented = (
-            self._fitted(None, X[train], y[train]),
-            self._fitted(self.group, X[train], y[train]),
+def _verdict(race: Race, chosen: str) -> tuple[VerdictName, str]:
+    """Compare within one model: a symmetric candidate with the same model without the group."""
+    tried = [
+        c for c in race.candidates if c in TWINS and any(t in race.candidates for t in TWINS[c])
+    ]
+    models = {"base": [c for c in tried if "plain" in TWINS[c]], "features": ["features"],
+              "kernel": ["kernel"]}  # fmt: skip
+    best = {m: min((c for c in cs if c in tried), key=race.mean, default="")
+            for m, cs in models.items()}  # fmt: skip
+    kinds = [m for m, c in best.items() if c]
+    p = [max(race.p_value(best[m], t) for t in TWINS[best[m]] if t in race.candidates)
+         for m in kinds]  # fmt: skip
+    adjusted = dict(zip(kinds, holm(np.array(p)))) if kinds else {}
+    own = next((m for m, c in best.items() if c == chosen), "")
+    setting = _setting(race)
+    if own and adjusted.get(own, 1.0) <= _LEVEL:
+        why = "it uses the orbit of the row, which augmentation cannot (Thm. 11.4)"
+        return (
+            "use invariant learner",
+            f"{chosen} beats the same model without it: {why}. {setting}",
         )
-        out: dict[str, NDArray[Any]] = {}
-        for name, looks, model in (("ERM", "ERM-INV", plain), ("DA", "DA+INV", augmented)):
-            votes = np.array([model.predict(self.form.give(image)) for image in images])
-            self.levels[name] += int((votes != votes[0]).any(axis=0).sum())
-            out[name] = np.asarray(model.predict(self.form.give(asked)))
-            out[looks] = np.where(seen, looked, out[name])
-        out["DA+vote"] = self._vote(augmented, images, votes)
-        return out
+    better = worse = 1.0
+    if "augment" in race.candidates:
+        better, worse = race.p_value("augment", "plain"), race.p_value("plain", "augment")
+    if better <= _LEVEL:
+        return "augment", f"Copies lower the error of the same model (Thms. 11.1, 11.3). {setting}"
+    symmetric = chosen in TWINS or chosen == "augment"
+    if worse <= _LEVEL and not symmetric:
+        return "do not augment", f"Copies raise the error of the same model (Thm. 11.5). {setting}"
+    return "no difference", f"These data show no difference within one model. {setting}"
 
-    def _asked(self, points: NDArray[Any], images: NDArray[Any]) -> NDArray[Any]:
-        if self.evaluate_on == "natural":
-            return points
-        pick = generator(self.seed).integers(len(images), size=len(points))
-        return np.asarray(images[pick, np.arange(len(points))])
 
-    def _fitted(
-        self, group: TransformationSet | None, X: NDArray[Any], y: NDArray[Any]
-    ) -> AugmentedClassifier:
-        model = AugmentedClassifier(
-            self.estimator, group, n_images=self.n_images, random_state=self.seed
-        )
-        return model.fit(self.form.give(X), y)
+def _setting(race: Race) -> str:
+    if len(race.training) < 2:
+        return ""
+    if race.training["augment"] <= 0.01:
+        return "The model fits the augmented data: setting (i)."
+    if race.training["plain"] <= 0.01:
+        return "It fits the natural but not the augmented data: setting (ii), copies may hurt."
+    return "The model fits neither natural nor augmented data: agnostic, setting (iii)."
 
-    def training_errors(self, X: NDArray[Any], y: NDArray[Any]) -> tuple[float, float]:
-        """Error of ERM on its natural and of DA on its augmented training data."""
-        plain, augmented = self._fitted(None, X, y), self._fitted(self.group, X, y)
-        given = self.form.give(X)
-        copies, labels, weights = augmented_sample(given, y, self.group, self.n_images, self.seed)
-        miss = np.asarray(augmented.predict(copies)) != labels
-        return float((plain.predict(given) != y).mean()), float(weights[miss].sum() / len(X))
 
-    def _vote(self, model: Any, images: NDArray[Any], votes: NDArray[Any]) -> NDArray[Any]:
-        if hasattr(model, "predict_proba"):
-            chances = [model.predict_proba(self.form.give(image)) for image in images]
-            return np.asarray(model.classes_[np.mean(chances, axis=0).argmax(axis=1)])
-        return plurality(votes, model.classes_).labels
+def _approximate(check: SymmetryCheck | None, future: Any, floor: float | None) -> str:
+    if check is None or check.eta_low <= 0 or future == "transformed":
+        return ""
+    text = (
+        f" Your symmetry is approximate: at least {check.eta_low:.0%} of the testable rows change "
+        "label"
+    )
+    if len(check.conflicts):
+        top = check.conflicts.iloc[0]
+        text += f" (most often {top['label']} -> {top['lands_among']})"
+    text += ". Augmentation would plant wrong labels"
+    if floor:
+        text += f"; an exactly invariant model errs on at least {floor:.0%} of these rows"
+    return text + "."
+
+
+def _mass(data: _Data) -> FloatArray:
+    codes = np.unique(data.y, return_inverse=True)[1].reshape(-1)
+    table = np.zeros((int(data.orbits.max()) + 1, int(codes.max()) + 1))
+    np.add.at(table, (data.orbits, codes), 1.0)
+    return table
+
+
+def _floor(data: _Data) -> float | None:
+    """The floor on the rows at hand; None where no orbit repeats."""
+    if data.maker.regression or not data.grouped or len(np.unique(data.orbits)) == len(data.y):
+        return None
+    return invariance_floor(_mass(data))
+
+
+def _looks_up(data: _Data, race: Race) -> bool:
+    """Whether different rows of one orbit are frequent, and always have one label."""
+    if data.maker.regression or not data.grouped or len(race.candidates) < 2:
+        return False
+    points = number_keys(byte_keys(data.rows))
+    pairs = np.unique(np.column_stack([data.orbits, points]), axis=0)
+    mixed = np.bincount(pairs[:, 0], minlength=int(data.orbits.max()) + 1) > 1
+    return bool(mixed[data.orbits].mean() >= _REPEATED and _floor(data) == 0)
+
+
+def _known_error(data: _Data, race: Race, chosen: str) -> float | None:
+    """Loss of the chosen model with the look-up, on folds that may know the orbit."""
+    part = race
+    if min(np.unique(part.y, return_counts=True)[1]) < 2:
+        return None
+    folds = StratifiedKFold(3, shuffle=True, random_state=data.maker.seed)
+    total = 0.0
+    for train, test in folds.split(np.zeros((len(part.y), 1)), part.y):
+        model = data.maker.deployed(chosen, part.rows[train], part.y[train], None)
+        model = data.maker.look_up(model, part.rows[train], part.y[train])
+        total += float(race.loss(model, data.maker.form.give(part.rows[test]), part.y[test]).sum())
+    return total / len(part.y)

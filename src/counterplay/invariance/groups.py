@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +33,8 @@ from counterplay.invariance.errors import (
     ShapeError,
 )
 from counterplay.invariance.graph_relabelling import GraphRelabelling
+from counterplay.invariance.motions import PlaneMotions, TurnedImages
+from counterplay.invariance.transformations import TransformationSet
 from counterplay.invariance.validity import ValidityReport, check_validity
 from counterplay.invariance.vector_groups import (
     CoordinatePermutationGroup,
@@ -45,10 +47,12 @@ from counterplay.invariance.vector_groups import (
 __all__ = [
     "ValidityReport", "check_validity", "colour_permutations", "column_permutations",
     "cyclic_shifts", "d4", "from_callables", "graph_relabelling", "image_flips", "image_jitter",
-    "image_rotations", "image_shifts", "plane_rotations", "sequence_reversal", "set_permutations",
-    "sign_flips",
+    "image_rotations", "image_shifts", "image_turns", "plane_motions", "plane_rotations",
+    "reverse_complement",
+    "sequence_reversal", "set_permutations", "sign_flips",
 ]  # fmt: skip
 
+_Group = TypeVar("_Group", bound=TransformationSet)
 _MOST_COORDINATES = 1 << 22  # of one point: an image of 2048 x 2048
 
 
@@ -74,8 +78,11 @@ def image_rotations(shape: Sequence[int], angles: int = 4) -> CoordinatePermutat
         raise ShapeError(
             f"quarter turns need square images, got shape {shorten(tuple(shape), 80)}; use angles=2"
         )
-    return CoordinatePermutationGroup(
-        np.array([np.rot90(index, k * 4 // angles).reshape(-1) for k in range(angles)])
+    return _of_kind(
+        CoordinatePermutationGroup(
+            np.array([np.rot90(index, k * 4 // angles).reshape(-1) for k in range(angles)])
+        ),
+        "image",
     )
 
 
@@ -95,7 +102,7 @@ def image_flips(
     for axis in axes:
         check_choice(axis, "axes", ("horizontal", "vertical"))
         generators.append(np.flip(index, 1 if axis == "horizontal" else 0).reshape(-1))
-    return CoordinatePermutationGroup.closure(generators)
+    return _of_kind(CoordinatePermutationGroup.closure(generators), "image")
 
 
 @checked
@@ -112,7 +119,9 @@ def d4(shape: Sequence[int]) -> CoordinatePermutationGroup:
         raise ShapeError(f"d4 needs square images, got shape {shorten(tuple(shape), 80)}")
     turns = [np.rot90(index, k) for k in range(4)]
     both = turns + [np.flip(turn, 1) for turn in turns]
-    return CoordinatePermutationGroup(np.array([turn.reshape(-1) for turn in both]))
+    return _of_kind(
+        CoordinatePermutationGroup(np.array([turn.reshape(-1) for turn in both])), "image"
+    )
 
 
 @checked
@@ -135,12 +144,12 @@ def image_shifts(
     for axis, step in enumerate(steps):
         if check_int(step, "steps", low=0) > 0:
             generators.append(np.roll(index, step, axis=axis).reshape(-1))
-    return CoordinatePermutationGroup.closure(generators)
+    return _of_kind(CoordinatePermutationGroup.closure(generators), "image")
 
 
 @checked
-def image_jitter(shape: Sequence[int], diagonal: bool = False) -> CallableGroup:
-    """Shifts by one pixel without wrap-around, and the identity: not a group.
+def image_jitter(shape: Sequence[int], diagonal: bool = False, pixels: int = 1) -> CallableGroup:
+    """Shifts by one pixel (or ``pixels``) without wrap-around, and the identity: not a group.
 
     Pixels that leave the image are lost, so there are no orbits to look up. Use it as ``jitter`` of
     :class:`~counterplay.invariance.OrbitKernelClassifier`, or to augment.
@@ -151,18 +160,20 @@ def image_jitter(shape: Sequence[int], diagonal: bool = False) -> CallableGroup:
     (5, 9)
     """
     index = _index_image(shape)
-    steps = [(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)]
+    far = check_int(pixels, "pixels", low=1, high=max(index.shape[:2]))
+    steps = [(0, 0), (far, 0), (-far, 0), (0, far), (0, -far)]
     if diagonal:
-        steps += [(a, b) for a in (1, -1) for b in (1, -1)]
+        steps += [(a, b) for a in (far, -far) for b in (far, -far)]
     moves = [partial(_shift_images, shape=index.shape, step=step) for step in steps]
-    return CallableGroup(moves, index.size, is_group=False)
+    return _of_kind(CallableGroup(moves, index.size, is_group=False), "image")
 
 
 def _shift_images(X: NDArray[Any], shape: tuple[int, ...], step: tuple[int, int]) -> NDArray[Any]:
     images = X.reshape(len(X), *shape)
-    room = [(0, 0), (1, 1), (1, 1)] + [(0, 0)] * (len(shape) - 2)
+    far = max(abs(step[0]), abs(step[1]), 1)
+    room = [(0, 0), (far, far), (far, far)] + [(0, 0)] * (len(shape) - 2)
     wide = np.pad(images, room)
-    a, b = 1 + step[0], 1 + step[1]
+    a, b = far + step[0], far + step[1]
     moved: NDArray[Any] = wide[:, a : a + shape[0], b : b + shape[1]].reshape(X.shape)
     return moved
 
@@ -183,8 +194,11 @@ def colour_permutations(shape: Sequence[int]) -> CoordinatePermutationGroup:
     index = _index_image(shape)
     _check_listable(index.shape[2], "channels")
     orders = itertools.permutations(range(index.shape[2]))
-    return CoordinatePermutationGroup(
-        np.array([index[:, :, list(order)].reshape(-1) for order in orders])
+    return _of_kind(
+        CoordinatePermutationGroup(
+            np.array([index[:, :, list(order)].reshape(-1) for order in orders])
+        ),
+        "image",
     )
 
 
@@ -198,7 +212,10 @@ def sequence_reversal(length: int, channels: int = 1) -> CoordinatePermutationGr
     array([[3., 2., 1.]])
     """
     index = _index_sequence(length, channels)
-    return CoordinatePermutationGroup(np.array([index.reshape(-1), index[::-1].reshape(-1)]))
+    return _of_kind(
+        CoordinatePermutationGroup(np.array([index.reshape(-1), index[::-1].reshape(-1)])),
+        "sequence",
+    )
 
 
 @checked
@@ -212,7 +229,23 @@ def cyclic_shifts(length: int, step: int = 1, channels: int = 1) -> CoordinatePe
     """
     index = _index_sequence(length, channels)
     gen = np.roll(index, check_int(step, "step", low=1), axis=0)
-    return CoordinatePermutationGroup.closure(np.array([gen.reshape(-1)]))
+    return _of_kind(CoordinatePermutationGroup.closure(np.array([gen.reshape(-1)])), "sequence")
+
+
+@checked
+def reverse_complement(length: int) -> CoordinatePermutationGroup:
+    """Read the other strand: sequences of bases as one-hot rows (A, C, G, T) of ``length`` bases.
+
+    Reverses the order and exchanges A with T and C with G.
+
+    Examples
+    --------
+    >>> reverse_complement(2).apply([[1, 0, 0, 0, 0, 1, 0, 0]])[1].astype(int)  # AC
+    array([[0, 0, 1, 0, 0, 0, 0, 1]])
+    """
+    index = _index_sequence(length, 4)
+    both = np.array([index.reshape(-1), index[::-1, ::-1].reshape(-1)])
+    return _of_kind(CoordinatePermutationGroup(both), "sequence")
 
 
 @checked
@@ -307,7 +340,34 @@ def graph_relabelling(n_nodes: int) -> GraphRelabelling:
     >>> group.orbit_key(path) == group.orbit_key(other)
     True
     """
-    return GraphRelabelling(n_nodes)
+    return _of_kind(GraphRelabelling(n_nodes), "graph")
+
+
+@checked
+def plane_motions(n_points: int, scale: bool = False) -> PlaneMotions:
+    """Unordered points in the plane, turned and shifted (and scaled) freely.
+
+    Examples
+    --------
+    >>> plane_motions(5)
+    PlaneMotions(5 points, scale=False)
+    """
+    return PlaneMotions(n_points, scale)
+
+
+@checked
+def image_turns(shape: Sequence[int], angles: int = 8) -> ImageTurns:
+    """Turns of pictures by multiples of 360/angles degrees, interpolated: not a group.
+
+    Use them to augment or vote. ``canonical`` turns pictures of any angle to the axis of their
+    moments; it is approximate, because interpolation loses information.
+
+    Examples
+    --------
+    >>> image_turns((8, 8)).order
+    8
+    """
+    return ImageTurns(shape, angles)
 
 
 @checked
@@ -329,6 +389,11 @@ def from_callables(
     True
     """
     return CallableGroup(functions, n_features, decimals, is_group)
+
+
+def _of_kind(group: _Group, kind: str) -> _Group:
+    group.kind = kind
+    return group
 
 
 def _index_image(shape: Sequence[int]) -> NDArray[np.int64]:
@@ -439,3 +504,23 @@ class CallableGroup(VectorGroup):
             )
         if not laws.has_inverses:
             raise NotAGroupError(f"a function has no inverse among the functions; {advice}")
+
+
+class ImageTurns(CallableGroup):
+    """Pictures turned by some angles, with a canonical form by moments; see :func:`image_turns`."""
+
+    kind = "image"
+
+    def __init__(self, shape: Sequence[int], angles: int = 8) -> None:
+        index = _index_image(shape)
+        count = check_int(angles, "angles", low=1, high=360)
+        self.pictures = TurnedImages(index.shape)
+        turns = [partial(self.pictures.turned, angle=360.0 * k / count) for k in range(count)]
+        super().__init__(turns, index.size, is_group=False)
+
+    def __repr__(self) -> str:
+        return f"ImageTurns(order={len(self.functions)}, shape={self.pictures.shape})"
+
+    def canonical(self, X: ArrayLike) -> FloatArray:
+        """Pictures turned to the axis of their second moments, the sign by the third ones."""
+        return self.pictures.upright(self.check_points(X))

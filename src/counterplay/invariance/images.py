@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ class Form:
     shape:
         Shape of one item (an image), None for rows of a table.
     dtype:
-        Floating type of items with a shape; other types become float64.
+        Type of the numbers of arrays; whole numbers stay whole under groups that only move them.
     """
 
     width: int
@@ -63,11 +63,17 @@ class Form:
     @classmethod
     def of(cls, table: Table) -> Form:
         """Return the form of a table."""
+        dtype = getattr(table.rows, "dtype", None)
+        kept = dtype.name if isinstance(dtype, np.dtype) and dtype.kind in "fiu" else "float64"
         if table.container != "arrays":
-            return cls(table.width, table.names)
-        dtype = table.rows.dtype
-        kept = dtype.name if dtype.kind == "f" else "float64"
+            array = isinstance(table.rows, np.ndarray)
+            return cls(table.width, table.names, None, kept if array else "float64")
         return cls(table.width, None, tuple(table.rows.shape[1:]), kept)
+
+    def under(self, group: TransformationSet) -> Form:
+        """Return the form of images under a group: numbers that change are floating."""
+        whole = np.dtype(self.dtype).kind in "iu"
+        return replace(self, dtype="float64") if whole and not group.keeps_values else self
 
     def give(self, rows: Rows) -> Any:
         """Return rows of numbers in this form: a frame, images, or as they are."""
@@ -77,7 +83,7 @@ class Form:
             return rows.reshape(len(rows), *self.shape).astype(self.dtype, copy=False)
         if self.names is not None:
             return pd.DataFrame(rows, columns=list(self.names))
-        return rows
+        return rows.astype(self.dtype, copy=False)
 
 
 def as_group(group: Any, n_features: int) -> TransformationSet:
@@ -218,10 +224,19 @@ def copies_of(
     distinct: bool,
 ) -> tuple[Rows, IntArray]:
     """Return the copies of rows and the row that each is a copy of."""
-    images = orbit_images(rows, group, n_images, random_state)
     n = rows.shape[0]
-    owner = np.tile(np.arange(n), len(images))
-    copies = stacked(images)
+    if math.isfinite(group.order) and not sparse.issparse(rows):  # one array, filled in place
+        order = int(group.order)
+        check_size(order * rows.size, MOST_NUMBERS, "numbers in all images")
+        points = group.check_points(rows)
+        copies = np.empty((order * n, *points.shape[1:]), dtype=points.dtype)
+        for g in range(order):
+            copies[g * n : (g + 1) * n] = group.act(g, points)
+        owner = np.tile(np.arange(n), order)
+    else:
+        images = orbit_images(rows, group, n_images, random_state)
+        owner = np.tile(np.arange(n), len(images))
+        copies = stacked(images)
     if not distinct:
         return copies, owner
     pairs = list(zip(owner.tolist(), byte_keys(copies)))
@@ -278,7 +293,7 @@ def augmented_sample(
     copies, owner = copies_of(rows, found, n_images, random_state, distinct=distinct)
     shares = 1.0 / np.bincount(owner, minlength=len(table))
     weights = shares if table.weights is None else shares * table.weights
-    given = form.give(copies)
+    given = form.under(found).give(copies)
     if isinstance(given, pd.DataFrame):
         given.index = table.index[owner]
     return given, as_labels(table.labels.classes)[table.labels.codes[owner]], weights[owner]

@@ -11,7 +11,7 @@ from counterplay.invariance.adaptive import (
     ConfidenceBooster,
     KnownEta,
 )
-from counterplay.invariance.advisor import Advice
+from counterplay.invariance.advice import SymmetryAdvice
 from counterplay.invariance.baselines import DA, ERM, ErmInv
 from counterplay.invariance.boards import one_hot_boards, tic_tac_toe_endgames
 from counterplay.invariance.classes import ExplicitClass, HypothesisClass, TieRule, WeightedSample
@@ -26,6 +26,7 @@ from counterplay.invariance.dimensions import (
     vco_eta,
     vco_eta_sup,
 )
+from counterplay.invariance.discovery import SymmetrySearch
 from counterplay.invariance.errors import (
     ConflictingOrbitLabelsError,
     IdentityMissingError,
@@ -51,14 +52,17 @@ from counterplay.invariance.inclusion import (
     Prediction,
     peel_orientation,
 )
+from counterplay.invariance.linear_theory import TheoryView, invariance_floor
 from counterplay.invariance.model import (
     FiniteDistribution,
     FiniteProblem,
     Regime,
+    check_sample_invariant,
     classify_regime,
     orbit_ids,
     orbit_labels,
 )
+from counterplay.invariance.naturalness import Naturalness
 from counterplay.invariance.one_inclusion import (
     CertifiedPredictions,
     OneInclusionEta,
@@ -66,22 +70,93 @@ from counterplay.invariance.one_inclusion import (
     OneInclusionRelaxed,
 )
 from counterplay.invariance.orbit_only import MuResult, OrbitOnlyOptimal, mu, mu_of
+from counterplay.invariance.symmetry_check import SymmetryCheck
 from counterplay.invariance.theory_lab import TheoryReport, theory_lab
-from counterplay.invariance.transformations import AbstractOrbits, MapSet, TrivialGroup
-from counterplay.invariance.vector_groups import CoordinatePermutationGroup, SignFlipGroup
+from counterplay.invariance.transformations import (
+    AbstractOrbits,
+    MapSet,
+    TransformationSet,
+    TrivialGroup,
+)
+from counterplay.invariance.vector_groups import (
+    CoordinatePermutationGroup,
+    MatrixGroup,
+    SignFlipGroup,
+    SymmetricGroup,
+)
 
 __all__ = [
-    "DA", "ERM", "AbstractOrbits", "AdaptiveAgnostic", "AdaptiveRelaxed", "Advice",
-    "AgnosticCompression", "AllLabelings", "AlphaBoostCompression", "BalancedSubsets",
-    "BlockConstants", "CertifiedPredictions", "ConfidenceBooster", "ConflictingOrbitLabelsError",
-    "CoordinatePermutationGroup", "ErmInv", "ExplicitClass", "FiniteDistribution", "FiniteProblem",
-    "FittedCommittee", "FractionalOrientation", "Halfspaces2D", "HypothesisClass",
-    "IdentityMissingError", "InfiniteOrbitError", "Intervals1D", "KnownEta", "MapSet", "MuResult",
-    "NotAGroupError", "OneInclusionEta", "OneInclusionGraph", "OneInclusionInvariant",
-    "OneInclusionRelaxed", "OneInclusionView", "OrbitCube", "OrbitOnlyOptimal", "OrbitShattering",
-    "Orientation", "Prediction", "Regime", "SampleTooSmallError", "ShapeError", "SignFlipGroup",
-    "TheoryReport", "Thresholds1D", "TieRule", "TrivialGroup", "WeightedSample", "classify_regime",
-    "dim", "mu", "mu_of", "one_hot_boards", "orbit_ids", "orbit_labels",
-    "peel_orientation", "theory_lab", "tic_tac_toe_endgames", "vcao", "vcdim", "vco", "vco_eta",
+    "DA",
+    "ERM",
+    "AbstractOrbits",
+    "AdaptiveAgnostic",
+    "AdaptiveRelaxed",
+    "AgnosticCompression",
+    "AllLabelings",
+    "AlphaBoostCompression",
+    "BalancedSubsets",
+    "BlockConstants",
+    "CertifiedPredictions",
+    "ConfidenceBooster",
+    "ConflictingOrbitLabelsError",
+    "CoordinatePermutationGroup",
+    "ErmInv",
+    "ExplicitClass",
+    "FiniteDistribution",
+    "FiniteProblem",
+    "FittedCommittee",
+    "FractionalOrientation",
+    "Halfspaces2D",
+    "HypothesisClass",
+    "IdentityMissingError",
+    "InfiniteOrbitError",
+    "Intervals1D",
+    "KnownEta",
+    "MapSet",
+    "MatrixGroup",
+    "MuResult",
+    "Naturalness",
+    "NotAGroupError",
+    "OneInclusionEta",
+    "OneInclusionGraph",
+    "OneInclusionInvariant",
+    "OneInclusionRelaxed",
+    "OneInclusionView",
+    "OrbitCube",
+    "OrbitOnlyOptimal",
+    "OrbitShattering",
+    "Orientation",
+    "Prediction",
+    "Regime",
+    "SampleTooSmallError",
+    "ShapeError",
+    "SignFlipGroup",
+    "SymmetricGroup",
+    "SymmetryAdvice",
+    "SymmetryCheck",
+    "SymmetrySearch",
+    "TheoryReport",
+    "TheoryView",
+    "Thresholds1D",
+    "TieRule",
+    "TransformationSet",
+    "TrivialGroup",
+    "WeightedSample",
+    "check_sample_invariant",
+    "classify_regime",
+    "dim",
+    "invariance_floor",
+    "mu",
+    "mu_of",
+    "one_hot_boards",
+    "orbit_ids",
+    "orbit_labels",
+    "peel_orientation",
+    "theory_lab",
+    "tic_tac_toe_endgames",
+    "vcao",
+    "vcdim",
+    "vco",
+    "vco_eta",
     "vco_eta_sup",
 ]  # fmt: skip

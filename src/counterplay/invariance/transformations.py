@@ -42,6 +42,8 @@ class TransformationSet(ABC):
     tolerance: float = 0.0  # of images, relative to the largest number in them
     allows_missing: bool = False  # whether missing numbers (NaN) are moved like any other value
     allows_sparse: bool = False  # whether images of a sparse matrix are found without its zeros
+    keeps_values: bool = False  # whether it only moves numbers to other places
+    kind: str = ""  # what its points are ("image", "sequence", ...), where that is known
 
     @property
     @abstractmethod
@@ -158,6 +160,7 @@ class TrivialGroup(TransformationSet):
     (1, 1, 2)
     """
 
+    keeps_values = True
     allows_missing = True
     allows_sparse = True
 

@@ -113,6 +113,8 @@ def check_validity(
     if math.isfinite(group.order) and not group.proved_group:
         check_size(group.order**2 * some.size, MOST_NUMBERS, "numbers in products of images")
         laws = _group_laws(group, some)
+    elif math.isfinite(group.order) and group.tolerance > 0 and not _keeps_keys(group, some):
+        laws = (True, False, True, None)  # rounding separates members of one orbit at this scale
     keys = group.orbit_key(points) if all(laws[:3]) else group.point_key(points)
     ids = number_keys(keys)
     counts = np.bincount(ids)
@@ -124,6 +126,13 @@ def check_validity(
         conflicts = tuple(np.flatnonzero(mixed[ids]).tolist())
     repeated = int((counts[ids] > 1).sum())
     return ValidityReport(*laws, len(points), int(counts.size), repeated, conflicts)
+
+
+def _keeps_keys(group: TransformationSet, points: FloatArray) -> bool:
+    """Whether every transformation leaves the keys of these points as they are."""
+    keys = group.orbit_key(points)
+    elements = range(min(int(group.order), 64))
+    return all(group.orbit_key(group.exact_image(g, points)) == keys for g in elements)
 
 
 def _group_laws(group: TransformationSet, points: FloatArray) -> _Laws:

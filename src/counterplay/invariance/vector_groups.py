@@ -71,9 +71,10 @@ class VectorGroup(TransformationSet):
         """The smallest image of every point in lexicographic order."""
         points = self.check_points(X)
         step = max(1, int(_CHUNK // max(self.order * self.n_features, 1)))
-        parts = [self._canonical(points[i : i + step]) for i in range(0, len(points), step)]
-        result: FloatArray = np.concatenate(parts) if parts else points
-        return result
+        out = np.empty_like(points)
+        for i in range(0, len(points), step):
+            out[i : i + step] = self._canonical(points[i : i + step])
+        return out
 
     def _canonical(self, points: FloatArray) -> FloatArray:
         smallest: FloatArray = _smallest_image(np.ascontiguousarray(self.apply(points) + 0.0))
@@ -103,6 +104,7 @@ class CoordinatePermutationGroup(VectorGroup):
            [3., 5.]])
     """
 
+    keeps_values = True
     allows_missing = True
     allows_sparse = True
 
@@ -167,6 +169,33 @@ class CoordinatePermutationGroup(VectorGroup):
         """Number of permutations."""
         return len(self.perms)
 
+    def check_points(self, X: ArrayLike) -> NDArray[Any]:
+        """Return points as finite rows of numbers; arrays keep their number type."""
+        if not isinstance(X, np.ndarray) or (X.dtype.kind not in "iu" and X.dtype != np.float32):
+            return super().check_points(X)
+        if X.ndim < 2 or math.prod(X.shape[1:]) != self.n_features:
+            raise ShapeError(
+                f"the points must be rows of {self.n_features} numbers, got shape {X.shape}"
+            )
+        if X.dtype.kind == "f":
+            finite_numbers(X[np.isinf(X).reshape(len(X), -1).any(axis=1)], "X", missing=True)
+            return np.ascontiguousarray(X.reshape(len(X), -1) + np.float32(0))
+        return np.ascontiguousarray(X.reshape(len(X), -1))
+
+    def orbit_key(self, X: ArrayLike) -> list[Any]:
+        """Bytes of the canonical image of every point, the same for all number types."""
+        return byte_keys(np.asarray(self.canonical(X), dtype=np.float64) + 0.0)
+
+    def gathered(self, X: NDArray[Any], rows: IntArray, elements: IntArray) -> NDArray[Any]:
+        """Image of X[rows[i]] under element elements[i], for all i; the number type is kept."""
+        if X.ndim != 2 or X.shape[1] != self.n_features or len(rows) != len(elements):
+            raise ShapeError(f"X must be rows of {self.n_features} numbers, one element per row")
+        for index, size in ((rows, len(X)), (elements, len(self.perms))):
+            if len(index) and not 0 <= index.min() <= index.max() < size:
+                raise ShapeError(f"indices must be between 0 and {size - 1}")
+        moved: NDArray[Any] = _gather(X, rows, elements, self.perms)
+        return moved
+
     def apply(self, X: ArrayLike) -> FloatArray:
         """All images, shape (|G|, n, p)."""
         points = self.check_points(X)
@@ -184,9 +213,12 @@ class CoordinatePermutationGroup(VectorGroup):
         return [csr_array(X[:, perm]) for perm in self.perms]
 
     def _canonical(self, points: FloatArray) -> FloatArray:
+        if points.dtype.kind in "iu":
+            whole: FloatArray = _smallest_permuted(points, self.perms)
+            return whole
         # A missing number comes last: points are finite, so infinity stands for it.
         smallest: FloatArray = _smallest_permuted(
-            np.where(np.isnan(points), np.inf, points), self.perms
+            np.where(np.isnan(points), points.dtype.type(np.inf), points), self.perms
         )
         smallest[np.isinf(smallest)] = np.nan
         return smallest
@@ -317,9 +349,10 @@ class MatrixGroup(VectorGroup):
     ----------
     mats:
         Shape (|G|, p, p).
-    decimals:
-        Images are rounded to this many decimals of the largest number in the orbit, that is
-        relative to its size. Points that differ by less count as one.
+    digits:
+        Images are rounded to this many digits relative to the largest number in the orbit. Points
+        that differ by less count as one; about 2 p |G| 10^(digits - 16) of the rows lie so close to
+        a rounding edge that members of their orbit may get different keys.
 
     Examples
     --------
@@ -329,24 +362,30 @@ class MatrixGroup(VectorGroup):
     2
     """
 
-    def __init__(self, mats: ArrayLike, decimals: int = 9) -> None:
+    def __init__(self, mats: ArrayLike, digits: int = 9) -> None:
         array = check_float_array(mats, "mats")
         if array.ndim != 3 or array.size == 0 or array.shape[1] != array.shape[2]:
             raise ShapeError(f"mats must have the shape (|G|, p, p), got {array.shape}")
         check_size(len(array) ** 2 * array[0].size, MOST_ENTRIES, "entries of products of matrices")
         self.mats: FloatArray = np.ascontiguousarray(array)
         self.mats.setflags(write=False)
-        self.decimals = check_int(decimals, "decimals", low=0, high=15)
+        self.digits = check_int(digits, "digits", low=0, high=15)
+        self.tolerance = 10.0**-self.digits
         self.n_features = array.shape[1]
         self._check_group()
 
     def __repr__(self) -> str:
-        return f"MatrixGroup(order={len(self.mats)}, p={self.n_features}, decimals={self.decimals})"
+        return f"MatrixGroup(order={len(self.mats)}, p={self.n_features}, digits={self.digits})"
 
     @property
     def order(self) -> float:
         """Number of matrices."""
         return len(self.mats)
+
+    def exact_image(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
+        """Product of checked points with matrix number ``g``, not rounded."""
+        image: NDArray[Any] = X @ self.mats[g].T
+        return image
 
     def apply(self, X: ArrayLike) -> FloatArray:
         """All images, rounded, shape (|G|, n, p)."""
@@ -361,10 +400,10 @@ class MatrixGroup(VectorGroup):
         # changes away from round numbers, which are 1 or 0.999... after a product.
         power = np.floor(np.log10(np.where(largest > 0, 1.2345678 * largest, 1.0))) + 1
         unit = 10.0 ** np.clip(power, -300, 308)
-        return np.asarray(np.round(images / unit, self.decimals) * unit + 0.0)
+        return np.asarray(np.round(images / unit, self.digits) * unit + 0.0)
 
     def _check_group(self) -> None:
-        tolerance = 10.0**-self.decimals * 10
+        tolerance = 10.0**-self.digits * 10
         tree = KDTree(self.mats.reshape(len(self.mats), -1))
 
         def unknown(matrices: FloatArray) -> BoolArray:
@@ -407,6 +446,16 @@ def _smallest_permuted(points, perms):  # type: ignore[no-untyped-def]  # compil
 
 
 @njit(cache=True)
+def _gather(points, rows, elements, perms):  # type: ignore[no-untyped-def]  # compiled by numba
+    # The caller has checked rows and elements; perms are permutations of the columns.
+    out = np.empty((len(rows), points.shape[1]), dtype=points.dtype)
+    for i in range(len(rows)):
+        for j in range(points.shape[1]):
+            out[i, j] = points[rows[i], perms[elements[i], j]]
+    return out
+
+
+@njit(cache=True)
 def _smallest_image(images):  # type: ignore[no-untyped-def]  # compiled by numba
     # The same for images that are listed, shape (|G|, n, p).
     out = np.empty_like(images[0])
@@ -445,6 +494,7 @@ class SymmetricGroup(TransformationSet):
     True
     """
 
+    keeps_values = True
     allows_missing = True
 
     def __init__(self, axis: int = 1, shape: tuple[int, ...] | None = None) -> None:
@@ -500,6 +550,13 @@ class SymmetricGroup(TransformationSet):
         check_size(count * points.size, MOST_NUMBERS, "numbers in all images")
         orders = (rng.permutation(blocks.shape[1]) for _ in range(count))
         return np.stack([self._unblock(blocks[:, order], points) for order in orders])
+
+    def shuffled(self, X: ArrayLike, random_state: RandomState = None) -> FloatArray:
+        """Every point with its elements in an order of its own."""
+        points = self.check_points(X)
+        blocks = self._blocks(points)
+        order = np.argsort(generator(random_state).random(blocks.shape[:2]), axis=1)
+        return self._unblock(np.take_along_axis(blocks, order[..., None], axis=1), points)
 
     def _full_shape(self, points: FloatArray) -> tuple[int, ...]:
         return (len(points), *(points.shape[1:] if self.shape is None else self.shape))

@@ -8,6 +8,8 @@ from counterplay.studies.invariance.dimensions import DIMENSIONS
 from counterplay.studies.invariance.real_data import BOARDS, COLOURS, TABLE
 from counterplay.studies.invariance.rotated import ROTATED
 from counterplay.studies.invariance.settings import ADAPTIVE, AGNOSTIC, BENIGN
+from counterplay.studies.invariance.symmetry_advice import ADVICE
+from counterplay.studies.invariance.symmetry_size import SIZE
 from counterplay.studies.study import Area
 
 AREA = Area(
@@ -22,7 +24,7 @@ AREA = Area(
     ),
     studies=(
         NOT_OPTIMAL, BENIGN, HELPS, HURTS, COLOURS, ADAPTIVE, BOARDS, TABLE, ROTATED, AGNOSTIC,
-        DIMENSIONS,
+        DIMENSIONS, SIZE, ADVICE,
     ),
 )  # fmt: skip
 
