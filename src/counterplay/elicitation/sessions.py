@@ -17,6 +17,7 @@ import numpy as np
 
 from counterplay.core.arguments import checked
 from counterplay.core.session import Session
+from counterplay.elicitation.choice_log import ChoiceQuery
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Procedure, Query, User
 from counterplay.errors import ContradictionError, InvalidInputError, ProtocolError
 
@@ -41,11 +42,6 @@ class Elicitor(Session):
     def events(self) -> tuple[LoggedAnswer, ...]:
         """Every answer so far."""
 
-    @property
-    @abstractmethod
-    def done(self) -> bool:
-        """Whether there is no further question."""
-
     def __repr__(self) -> str:
         changed = [_brief(self.source)]
         for name, parameter in inspect.signature(type(self)).parameters.items():
@@ -65,10 +61,11 @@ def answered_by(session: Session, user: User) -> Any:
     Parameters
     ----------
     session:
-        A :class:`PolytopeElicitor`, a :class:`PreferenceElicitor` or another session that asks
-        comparisons.
+        A :class:`ReliableElicitor`, a :class:`PolytopeElicitor`, a :class:`PreferenceElicitor` or
+        another session that asks comparisons.
     user:
-        Anyone with ``compare(first, second)``, such as a :class:`LinearPreferenceUser`.
+        Anyone with ``compare(first, second)``, such as a :class:`LinearPreferenceUser`; for
+        questions about more than two options also ``choose(options)``.
 
     Examples
     --------
@@ -82,7 +79,10 @@ def answered_by(session: Session, user: User) -> Any:
             "a user with eps = 0 never says 'same', so the bisection does not end; set max_queries"
         )
     while (query := session.ask()) is not None:
-        session.tell(Answer.parse(user.compare(query.first, query.second)))
+        if isinstance(query, ChoiceQuery):
+            session.tell(query.answer_of(user))
+        else:
+            session.tell(Answer.parse(user.compare(query.first, query.second)))
     return session.result()
 
 
