@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from counterplay.claims import Claim, parse_claims
+from counterplay.claims import Claim, claim_tests, parse_claims
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "counterplay"
@@ -313,52 +312,6 @@ def _cell(text: str) -> str:
     for sign in ("\\", "*", "_", "`", "<", "["):
         text = text.replace(sign, "\\" + sign)
     return " ".join(text.split()).replace("|", "\\|")
-
-
-def claim_tests(folder: Path) -> dict[str, list[str]]:
-    """Return, for every claim id, the tests marked with it, found without importing them."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for path in sorted(folder.rglob("test_*.py")):
-        where = path.relative_to(folder.parent).as_posix()
-        tree = _parse(path)
-        for claim in _module_claims(tree):
-            found[claim].append(where)
-        for name, node in _functions(tree.body):
-            for claim in _claims_in(node.decorator_list):
-                found[claim].append(f"{where}::{name}")
-    return {claim: list(dict.fromkeys(names)) for claim, names in found.items()}
-
-
-def _functions(
-    body: list[ast.stmt], prefix: str = ""
-) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]]:
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield prefix + node.name, node
-            if isinstance(node, ast.ClassDef):
-                yield from _functions(node.body, f"{prefix}{node.name}::")
-
-
-def _module_claims(tree: ast.Module) -> list[str]:
-    marks = [
-        node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        and any(isinstance(t, ast.Name) and t.id == "pytestmark" for t in node.targets)
-    ]
-    return _claims_in(marks)
-
-
-def _claims_in(nodes: list[ast.expr]) -> list[str]:
-    """Return the ids of every ``pytest.mark.claim(...)`` inside the expressions."""
-    ids = []
-    for node in nodes:
-        for call in ast.walk(node):
-            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
-                continue
-            if call.func.attr == "claim":
-                ids += [a.value for a in call.args if isinstance(a, ast.Constant)]
-    return [str(claim) for claim in ids]
 
 
 def _claim_studies() -> dict[str, list[str]]:

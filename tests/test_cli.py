@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -264,3 +266,82 @@ def test_r2_a_damaged_record_is_named_and_computed_again(
 def test_g1_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]):
     assert cli.run([]) == 0
     assert "Machine learning when the data plays back" in capsys.readouterr().out
+
+
+def command_line(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "counterplay", *arguments]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, **options)
+
+
+def test_g11_a_reader_that_goes_away_ends_the_command_quietly():
+    gone, kept = os.pipe()
+    os.close(gone)
+    for arguments in (["claims"], ["claims", "--json"], ["list"]):
+        done = command_line(*arguments, stdout=kept)
+        assert (done.returncode, done.stderr) == (141, ""), arguments
+    os.close(kept)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_g11_a_full_disk_is_one_sentence():
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = command_line("claims", stdout=full)
+    assert done.returncode == 74
+    assert done.stderr == "counterplay: the output cannot be written: No space left on device\n"
+
+
+def test_g11_help_explains_commands(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["help", "run"]) == 0
+    assert "counterplay run --all --check" in " ".join(capsys.readouterr().out.split())
+    assert cli.run(["help"]) == 0
+    assert "Explain a command" in capsys.readouterr().out
+    assert cli.run(["help", "rnu"]) == 2
+    assert "did you mean 'run'?" in one_sentence(capsys)
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_g11_every_help_shows_an_example(name: str, capsys: pytest.CaptureFixture[str]):
+    if importlib.util.find_spec(cli.COMMANDS[name][0]) is None:
+        pytest.skip(f"{name} is not part of this build")
+    assert cli.run([name, "--help"]) == 0
+    assert f"counterplay {name}" in capsys.readouterr().out.partition("Example")[2]
+
+
+def test_g11_completion_knows_commands_and_their_options():
+    variables = {**os.environ, "_COUNTERPLAY_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
+    words = {**variables, "COMP_WORDS": "counterplay ver"}
+    assert command_line(stdout=subprocess.PIPE, env=words).stdout.split() == ["verify"]
+
+
+def test_g11_no_color(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for arguments, colored in (([], True), (["--no-color"], False)):
+        done = command_line(
+            *arguments, "list", stdout=subprocess.PIPE, env={**os.environ, "FORCE_COLOR": "1"}
+        )
+        assert ("\x1b[1m" in done.stdout) or not colored
+        assert ("\x1b[3" in done.stdout) <= colored
+
+
+def test_g11_one_claim_is_shown_with_its_proof_tests_and_studies(
+    capsys: pytest.CaptureFixture[str],
+):
+    assert cli.run(["claims", "2.1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "02.01  strategic"
+    assert "proof  docs/theory/02-strategic-finite.md#prop-2-a" in lines
+    assert any(line.startswith("test   tests/strategic/test_halving.py::") for line in lines)
+    assert cli.run(["claims", "median", "UPPER", "--json"]) == 0
+    assert "02.01" in [claim["id"] for claim in json.loads(capsys.readouterr().out)]
+    assert cli.run(["claims", "no", "such", "theorem"]) == 2
+    assert "no claim is about 'no such theorem'" in one_sentence(capsys)
+
+
+def test_g11_full_scale_without_its_data_does_no_work(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(registry, "GROUP", "counterplay.studies")
+    monkeypatch.setattr("counterplay.datasets.fetching.checksum", lambda name: None)
+    assert cli.run(["run", "invariance/rotated-digits", "--scale", "full"]) == 2
+    assert "invariance/rotated-digits needs the data set 'mnist'" in one_sentence(capsys)
+    assert not (place / "build").exists()

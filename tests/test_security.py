@@ -9,6 +9,7 @@ import counterplay
 
 SOURCES = sorted(Path(counterplay.__file__).parent.rglob("*.py"))
 NEVER = {"eval", "exec", "compile", "__import__"}
+FLAGGED = {("saved_partition.py", "pickle", "loads")}  # behind trust_pickle=True, tested there
 LOADERS = {("pickle", "load"), ("pickle", "loads"), ("joblib", "load"), ("torch", "load")}
 
 
@@ -34,7 +35,7 @@ def test_no_text_is_run_as_code() -> None:
 
 def test_nothing_is_unpickled_behind_the_users_back() -> None:
     loads = [(file, owner, name) for file, owner, name, _ in calls() if (owner, name) in LOADERS]
-    assert loads == []
+    assert set(loads) <= FLAGGED
     for file, _, name, call in calls():
         given = {keyword.arg: keyword.value for keyword in call.keywords}
         if name == "load" and "allow_pickle" in given:

@@ -1,13 +1,16 @@
 """The command line: a table of commands, each in a module that is imported when it is used.
 
 A mistake of the user ends with one sentence and exit code 2, a defect of the program with a
-traceback and exit code 1, Ctrl-C with 130.
+traceback and exit code 1, Ctrl-C with 130, a reader that went away with 141, output that cannot be
+written with 74.
 """
 
 from __future__ import annotations
 
+import errno
 import importlib
 import importlib.util
+import os
 import sys
 from typing import Any, NoReturn
 
@@ -28,9 +31,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "elicit": ("counterplay.commands.elicit", "Learn a person's preferences by asking."),
     "verify": ("counterplay.commands.verify", "Recompute what a session promised."),
     "studio": ("counterplay.commands.studio", "Open the library in the browser."),
+    "help": ("counterplay.commands.help", "Explain a command."),
 }
 """Command name to (module with a Typer ``app``, help line). A module that is not there is left out,
 so a command is added by adding its module."""
+
+_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # What Typer raises for a mistake on the command line: a class of Click, from Typer 0.26 on of
 # Typer's own copy of it. In both it is the last base of BadParameter that can say its message.
@@ -78,9 +84,10 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(
     cls=_Commands,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Explain one command: counterplay help COMMAND. Results go to standard output, "
+    "everything else to standard error.",
 )
 
 
@@ -90,10 +97,18 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _without_color(wanted: bool) -> None:
+    if wanted:
+        os.environ["NO_COLOR"] = "1"
+
+
 @app.callback()
 def _root(
     version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+        False, "--version", "-V", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+    no_color: bool = typer.Option(
+        False, "--no-color", callback=_without_color, is_eager=True, help="Print without colors."
     ),
 ) -> None:
     """Machine learning when the data plays back."""
@@ -113,8 +128,14 @@ def run(arguments: list[str]) -> int:
         code = get_command(app).main(
             arguments or ["--help"], prog_name="counterplay", standalone_mode=False
         )
+        sys.stdout.flush()  # here, where a full disk or a closed pipe is caught
     except typer.Exit as stop:
         return stop.exit_code
+    except (BrokenPipeError, SystemExit) as stop:  # Typer and Rich turn the first into the second
+        if not isinstance(stop.__context__ or stop, BrokenPipeError):
+            raise
+        _discard_output()
+        return 141
     except (typer.Abort, KeyboardInterrupt):
         return _say("interrupted", 130)
     except CounterplayError as error:
@@ -123,7 +144,17 @@ def run(arguments: list[str]) -> int:
         return _say(str(error), int(getattr(error, "exit_code", 2)))
     except _UsageMistake as error:
         return _say(error.format_message(), 2)  # type: ignore[attr-defined]
+    except OSError as error:
+        if error.errno not in _CANNOT_WRITE:
+            raise
+        _discard_output()
+        return _say(f"the output cannot be written: {error.strerror}", 74)
     return code if isinstance(code, int) else 0
+
+
+def _discard_output() -> None:
+    """Let the interpreter flush into nothing when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(message: str, code: int) -> int:

@@ -9,7 +9,7 @@ from counterplay.commands.options import Json, print_json
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.command(epilog="Examples: counterplay data; counterplay data --json")
 def data(as_json: Json = False) -> None:
     """List the data sets, whether they are on this machine, and where they come from."""
     from counterplay.datasets import list_datasets

@@ -44,7 +44,10 @@ app = typer.Typer(add_completion=False)
 _TARGET, _EXACT_TARGET = 0.05, 0.01
 
 
-@app.command()
+@app.command(
+    epilog="Examples: counterplay elicit cars.csv --benefit comfort --cost price; "
+    "counterplay elicit cars.csv --json"
+)
 def elicit(
     catalogue: Annotated[Path, typer.Argument(help="A table: .csv or .parquet, one row per item.")],
     benefit: Annotated[

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import typer
 
 from counterplay.commands.options import Json, print_json
@@ -9,27 +11,19 @@ from counterplay.commands.options import Json, print_json
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.command(epilog="Examples: counterplay list; counterplay list --json")
 def list_studies(as_json: Json = False) -> None:
     """List the areas and their studies."""
-    from counterplay.studies.registry import load_areas
+    from counterplay.studies.outline import outlines
 
-    areas = load_areas()
+    areas = outlines()
     if as_json:
         print_json(
             [
                 {
                     "area": area.name,
                     "title": area.title,
-                    "studies": [
-                        {
-                            "id": f"{area.name}/{study.name}",
-                            "title": study.title,
-                            "claims": list(study.claims),
-                            "full_needs": study.full_needs,
-                        }
-                        for study in area.studies
-                    ],
+                    "studies": [asdict(study) for study in area.studies],
                 }
                 for area in areas
             ]
@@ -48,7 +42,7 @@ def list_studies(as_json: Json = False) -> None:
                 if study.full_needs
                 else ""
             )
-            table.add_row(f"  {area.name}/{study.name}", escape(study.title) + needs)
+            table.add_row(f"  {study.id}", escape(study.title) + needs)
         console.print(f"[bold]{area.name}[/]  {escape(area.title)}")
         console.print(table)
     if not areas:

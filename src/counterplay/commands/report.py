@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.command(epilog="Examples: counterplay report --run; counterplay report strategic --scale full")
 def report(
     targets: Annotated[
         list[str] | None,
@@ -71,7 +71,7 @@ def report(
         if run:
             try:
                 run_studies(
-                    can_run(entries, talk),
+                    can_run(entries, scale or "quick", talk),
                     opened,
                     scale=scale or "quick",
                     seed=seed,

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.command(
+    epilog="Examples: counterplay run strategic/gaming; counterplay run tradeoff --scale full; "
+    "counterplay run --all --check"
+)
 def run(
     targets: Annotated[
         list[str] | None, typer.Argument(metavar="[AREA | AREA/NAME]...", help="What to run.")
@@ -64,7 +67,7 @@ def run(
     from counterplay.studies.store import Store
 
     talk = not (quiet or as_json)
-    entries = can_run(_chosen(targets or [], everything), talk)
+    entries = can_run(_chosen(targets or [], everything), scale, talk)
     failed: CellError | None = None
     with Store(store_path(store, out)) as opened:
         try:
@@ -106,17 +109,18 @@ def _chosen(targets: list[str], everything: bool) -> list[RegisteredStudy]:
     return select(targets)
 
 
-def can_run(entries: list[RegisteredStudy], talk: bool) -> list[RegisteredStudy]:
-    """Leave out studies whose extra is not installed and say so; raise when none is left."""
-    from counterplay.studies.registry import split_by_extra
+def can_run(entries: list[RegisteredStudy], scale: Scale, talk: bool) -> list[RegisteredStudy]:
+    """Leave out studies that lack a package or data and say so; raise when none is left."""
+    from counterplay.studies.registry import what_is_missing
 
-    ready, waiting = split_by_extra(entries)
+    lacking = {entry.id: what_is_missing(entry.study, scale) for entry in entries}
+    ready = [entry for entry in entries if lacking[entry.id] is None]
+    waiting = [entry for entry in entries if lacking[entry.id] is not None]
     if waiting and not ready:
-        study = waiting[0].study
-        raise MissingDependencyError.for_extra(f"what {waiting[0].id} needs", study.extra or "all")
+        raise MissingDependencyError(f"{waiting[0].id} needs {lacking[waiting[0].id]}")
     if talk:
         for entry in waiting:
-            typer.echo(f"left out {entry.id}: needs counterplay[{entry.study.extra}]", err=True)
+            typer.echo(f"left out {entry.id}: needs {lacking[entry.id]}", err=True)
     return ready
 
 

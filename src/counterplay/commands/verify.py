@@ -12,7 +12,7 @@ from counterplay.commands.options import Json, print_json
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.command(epilog="Examples: counterplay verify cars.jsonl")
 def verify(
     export: Annotated[Path, typer.Argument(metavar="FILE", help="An export, such as cars.jsonl.")],
     table: Annotated[

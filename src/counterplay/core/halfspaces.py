@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterplay.core.arguments import checked
 from counterplay.core.bits import Words, unique_rows, unpack_rows
 from counterplay.core.programs import minimize_linear
-from counterplay.core.validation import BoolArray, FloatArray, check_float_array
+from counterplay.core.validation import BoolArray, FloatArray, check_float_array, check_size
 from counterplay.errors import InvalidInputError
 
 _EPS = 2.0**-53
@@ -66,6 +66,7 @@ def halfspaces_lp(points: ArrayLike) -> BoolArray:
     14
     """
     x = check_float_array(points, "points", ndim=2)
+    check_size(len(x), 1000, "points, several linear programs each,")
     rows = np.zeros((1, 0), dtype=np.bool_)
     for count in range(1, x.shape[0] + 1):
         extended = np.vstack(

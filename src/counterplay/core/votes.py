@@ -29,6 +29,7 @@ from counterplay.core.validation import (
 from counterplay.errors import InvalidInputError
 
 _MOST_BLOCKS = 10_000_000
+_MOST_ROWS = 100_000_000
 Tie = Literal[0, 1, "raise"]
 
 
@@ -107,6 +108,7 @@ def random_blocks(
         lengths = np.array([check_int(s, "sizes", low=0) for s in sizes], dtype=np.int64)
         if lengths.sum() > n:
             raise InvalidInputError(f"sizes sum to {lengths.sum()}, but there are {n} rows")
+    check_size(n, _MOST_ROWS, "rows")
     order = generator(random_state).permutation(n)
     block = np.full(n, -1, dtype=np.int64)
     block[order[: lengths.sum()]] = np.repeat(np.arange(lengths.size), lengths)

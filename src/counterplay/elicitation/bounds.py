@@ -261,7 +261,13 @@ def truncated_gap(
     for name, number in (("scale", scale), ("norm_w", norm_w), ("ratio_error", ratio_error)):
         check_real(number, name, low=0.0)
     check_real(delta, "delta", low=0.0, open_low=True)
-    eta = 4 * (2 * k) * scale**2 * d_delta * ratio_error / delta**2
+    if ratio_error == 0:
+        eta = 0.0
+    else:
+        try:
+            eta = 4 * (2 * k) * scale**2 * d_delta * ratio_error / delta**2
+        except (OverflowError, ZeroDivisionError):  # beyond all floats: the precondition fails
+            return math.inf
     if scale * math.sqrt(d_delta) * norm_w * eta > 1 / 3:
         return math.inf
     largest = 1.5 * norm_w

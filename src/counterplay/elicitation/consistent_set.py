@@ -27,6 +27,7 @@ from counterplay.elicitation.comparisons import Answer
 from counterplay.elicitation.cones import Cone
 from counterplay.elicitation.population import population
 from counterplay.elicitation.users import three_valued
+from counterplay.errors import InvalidInputError
 
 MOST_OBJECTIVES = 300
 _THINNING = 2  # hit-and-run steps per sample
@@ -94,6 +95,10 @@ class ConsistentSet:
         a strict inequality: it must hold strictly somewhere in what remains.
         """
         vector = check_float_array(difference, "difference", ndim=1)
+        if vector.size != self.k:
+            raise InvalidInputError(
+                f"difference must have {self.k} numbers, one per objective, got {vector.size}"
+            )
         said = Answer.parse(answer)
         if said is Answer.INDISTINGUISHABLE and not self._with_precision:
             return self._rebuild([*self.answers, (vector, said)], with_precision=True)

@@ -79,6 +79,8 @@ def plan(mdp: MultiObjectiveMDP, W: ArrayLike) -> Plan:
             f"W must have {mdp.n_objectives} columns, one per objective, got {directions.shape}"
         )
     m = len(directions)
+    if m == 0:
+        raise InvalidInputError("W must have at least one row")
     policies = np.empty((m, mdp.H, mdp.n_states), dtype=action_dtype(mdp))
     values, scalars = np.empty((m, mdp.n_objectives)), np.empty(m)
 

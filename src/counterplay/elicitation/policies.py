@@ -8,6 +8,7 @@ Source: docs/theory/08-elicitation.md, "Proposition 8.A: planning needs time".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,7 +17,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from counterplay.core.arguments import checked
-from counterplay.core.validation import FloatArray, check_probabilities
+from counterplay.core.validation import FloatArray, check_probabilities, shorten
 from counterplay.elicitation.mdp import MultiObjectiveMDP, require_do_nothing
 from counterplay.errors import InvalidInputError
 
@@ -54,6 +55,10 @@ class PolicyMixture:
 
     def __post_init__(self) -> None:
         weights = check_probabilities(self.weights, "weights").copy()
+        if not isinstance(self.policies, Sequence | np.ndarray) or isinstance(self.policies, str):
+            raise InvalidInputError(
+                f"policies must be a list of policies, got {shorten(self.policies)}"
+            )
         policies = tuple(np.asarray(policy) for policy in self.policies)
         if weights.ndim != 1 or len(policies) != weights.size:
             raise InvalidInputError(

@@ -297,6 +297,10 @@ def refine_ratios(
     (True, True)
     """
     values = check_float_array(V, "V", ndim=2)
+    if len(values) != len(estimates.ratios) + 1:
+        raise InvalidInputError(
+            f"V has {len(values)} rows, but the estimates are of {len(estimates.ratios) + 1}"
+        )
     room, items = Showroom(PointSetOracle(values)), list(range(len(values)))
     session = ProcedureSession(
         lambda: refine_procedure(room, items, values, estimates, extra_queries, precision)

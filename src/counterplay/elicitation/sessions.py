@@ -17,9 +17,15 @@ import numpy as np
 
 from counterplay.core.arguments import checked
 from counterplay.core.session import Session
+from counterplay.core.validation import shorten
 from counterplay.elicitation.choice_log import ChoiceQuery
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Procedure, Query, User
-from counterplay.errors import ContradictionError, InvalidInputError, ProtocolError
+from counterplay.errors import (
+    ContradictionError,
+    CounterplayError,
+    InvalidInputError,
+    ProtocolError,
+)
 
 T = TypeVar("T")
 
@@ -79,10 +85,16 @@ def answered_by(session: Session, user: User) -> Any:
             "a user with eps = 0 never says 'same', so the bisection does not end; set max_queries"
         )
     while (query := session.ask()) is not None:
-        if isinstance(query, ChoiceQuery):
-            session.tell(query.answer_of(user))
-        else:
-            session.tell(Answer.parse(user.compare(query.first, query.second)))
+        try:
+            if isinstance(query, ChoiceQuery):
+                said = query.answer_of(user)
+            else:
+                said = Answer.parse(user.compare(query.first, query.second))
+        except CounterplayError:
+            raise
+        except Exception as error:
+            raise InvalidInputError(f"the user could not compare: {shorten(error)}") from error
+        session.tell(said)
     return session.result()
 
 

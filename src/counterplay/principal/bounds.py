@@ -308,8 +308,10 @@ def log_odds_policies(beta: float, C: float) -> int:
     width = check_real(C, "C", low=0.0, high=1.0, open_low=True)
     spacing = 4 * check_real(beta, "beta", low=0.0, open_low=True)
     edge = beta * width
-    if edge > 0.5:
-        raise InvalidInputError(f"beta * C must be at most 0.5, got {edge:g}: the grid is empty")
+    if not 0 < edge <= 0.5:
+        raise InvalidInputError(
+            f"beta * C must be above 0 and at most 0.5, got {edge:g}: there is no such grid"
+        )
     return 2 * round(math.log((1 - edge) / edge) / spacing) + 3
 
 
@@ -374,9 +376,12 @@ def optimistic_excess(eps: float, c1: float, C: float, *, as_printed: bool = Fal
     eps = check_real(eps, "eps", low=0.0)
     c1 = check_real(c1, "c1", low=0.0, open_low=True)
     C = check_real(C, "C", low=0.0, high=1.0, open_low=True)
+    slope = c1 * C
+    if slope == 0:
+        raise InvalidInputError(f"c1 * C must be a number above 0, got {c1:g} * {C:g}")
     if as_printed:
-        return 2 * math.sqrt((1 + 1 / C) * eps / (c1 * C))
-    return eps / (c1 * C)
+        return 2 * math.sqrt((1 + 1 / C) * eps / slope)
+    return eps / slope
 
 
 @checked

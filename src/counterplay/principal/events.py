@@ -23,10 +23,13 @@ from counterplay.core.validation import (
     check_int,
     check_positive_int,
     check_real,
+    check_size,
     shorten,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.principal.bounds import net_events
+
+MOST_PARTS = 10**9  # of the unit interval; their names stay distinct floats
 
 
 def check_point(forecast: FloatArray, low: int = 1, high: int | None = None) -> FloatArray:
@@ -201,6 +204,7 @@ class NetPoint(EventFamily):
 
     def __init__(self, eta: float) -> None:
         step = check_real(eta, "eta", low=0.0, high=1.0, open_low=True)
+        check_size(1 / step, MOST_PARTS, "parts of the net")
         self.parts = round(1 / step)
         if abs(self.parts * step - 1) > 1e-9:
             raise InvalidInputError(f"1/eta must be an integer, got eta = {step:g}")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterplay.core.arguments import checked
-from counterplay.core.validation import FloatArray, check_real
+from counterplay.core.validation import FloatArray, check_real, check_size
 from counterplay.errors import InvalidInputError
 from counterplay.principal.bounds import Tuning, linear_contract_loss, linear_contract_tuning
 from counterplay.principal.games import LinearContractGame, check_forecasts
@@ -25,6 +25,7 @@ from counterplay.principal.responses import OracleSpec
 from counterplay.principal.rules import PolicyRule
 
 _AT_ONE = 1e-9
+MOST_CONTRACTS = 10**6
 
 
 @checked
@@ -141,6 +142,7 @@ def contract_grid(delta: float) -> FloatArray:
     [0.0, 0.4, 0.8, 1.0]
     """
     parts = 1.0 / check_real(delta, "delta", low=0.0, high=1.0, open_low=True)
+    check_size(parts, MOST_CONTRACTS, "contracts of the grid")
     whole = round(parts)
     if abs(parts - whole) < 1e-9:
         return np.arange(whole + 1) / whole

@@ -77,7 +77,7 @@ class PolicyRule(ABC):
         """Return p*(pi), the optimistic pair, and the best responses to all benchmark policies."""
         self._check_length(forecast)
         found: tuple[int, int, int, IntArray] = benchmark_responses(
-            self._U0, self._V0, self.benchmark_sizes, forecast, self.eps, TOL
+            self._U0, self._V0, self.benchmark_sizes, np.ascontiguousarray(forecast), self.eps, TOL
         )
         return found
 

@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import counterplay
 from counterplay.errors import InvalidInputError, UnknownNameError
-from counterplay.studies.study import Area, Study
+from counterplay.studies.study import Area, Scale, Study
 
 GROUP = "counterplay.studies"
 """Entry-point group through which areas take part, those of the library included."""
@@ -75,12 +75,22 @@ def select(targets: Sequence[str]) -> list[RegisteredStudy]:
     return list(chosen.values())
 
 
-def split_by_extra(
-    entries: Sequence[RegisteredStudy],
-) -> tuple[list[RegisteredStudy], list[RegisteredStudy]]:
-    """Return the studies that can run here, and those whose extra is not installed."""
-    ready = [entry for entry in entries if extra_is_installed(entry.study.extra)]
-    return ready, [entry for entry in entries if not extra_is_installed(entry.study.extra)]
+def what_is_missing(study: Study, scale: Scale) -> str | None:
+    """Say what a study lacks here before any of its cells can run; None if it is ready."""
+    wanted = (study.extra, study.full_extra if scale == "full" else None)
+    for extra in wanted:
+        if not extra_is_installed(extra):
+            return f"an extra: pip install 'counterplay[{extra}]'"
+    if scale == "full" and study.full_needs:
+        from counterplay.datasets.fetching import checksum
+
+        for name in study.data:
+            if checksum(name) is None:
+                return (
+                    f"the data set {name!r}: set COUNTERPLAY_DATA to its folder, or fetch it in "
+                    f"Python with counterplay.datasets.fetch({name!r})"
+                )
+    return None
 
 
 def extra_is_installed(extra: str | None) -> bool:

@@ -88,6 +88,8 @@ class Study:
     """Extra of the package without which no cell can run, such as ``"federated"``."""
     data: tuple[str, ...] = ()
     """Data sets that cells fetch; results computed from other files of that name are not used."""
+    full_extra: str | None = None
+    """Extra of the package that the full scale needs beyond ``extra``."""
     full_needs: str | None = None
     """What the full scale needs beyond a CPU, such as ``"a GPU"`` or ``"the CIFAR-10 data"``."""
 

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.tables.cells import first_missing, is_missing, listed, shown
@@ -23,6 +24,7 @@ from counterplay.tables.cells import first_missing, is_missing, listed, shown
 MOST_CLASSES = 1000
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Labels:
     """Labels of rows: the classes in order, and the position of each row's class.
@@ -53,6 +55,15 @@ and 'good' (2 rows, 67 %); set positive='bad' or positive='good'
     classes: tuple[Any, ...]
     codes: IntArray
     what: str = "y"
+
+    def __post_init__(self) -> None:
+        """Refuse codes that stand for no class."""
+        if self.codes.ndim != 1 or self.codes.dtype.kind not in "iu":
+            raise InvalidInputError("codes must be one number per row; use Labels.of(y)")
+        if any(not isinstance(label, str | numbers.Real) for label in self.classes):
+            raise InvalidInputError("classes must be numbers or texts; use Labels.of(y)")
+        if self.codes.size and not 0 <= self.codes.min() <= self.codes.max() < len(self.classes):
+            raise InvalidInputError("codes must be positions in classes; use Labels.of(y)")
 
     @classmethod
     def of(cls, y: Any, *, rows: int | None = None, what: str = "y") -> Labels:

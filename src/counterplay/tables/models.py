@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.tables.cells import listed, shown
@@ -21,6 +22,7 @@ from counterplay.tables.labels import Labels, label_values
 from counterplay.tables.table import Table
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class FittedModel:
     """A user's fitted model with its column names and classes.
@@ -99,6 +101,8 @@ class FittedModel:
 
     def rows(self, table: Table) -> Any:
         """Return the rows of a table in the container the model was fitted on."""
+        if not isinstance(table, Table):
+            raise InvalidInputError(f"a table is needed, got {shown(table)}; read it by table(X)")
         if self.names is not None and isinstance(table.rows, np.ndarray):
             return pd.DataFrame(table.rows, columns=list(self.names), index=table.index)
         if self.names is None and table.names is not None and _all_numbers(table):

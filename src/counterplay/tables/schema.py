@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.errors import InvalidInputError
 from counterplay.tables.casting import (
     CategoryValues,
@@ -36,6 +37,7 @@ from counterplay.tables.reading import Container
 from counterplay.tables.table import Table, match_columns
 
 
+@checked
 @dataclass(frozen=True)
 class Schema:
     """The kinds of a table's columns, frozen: later rows are cast to it one by one.
@@ -75,6 +77,8 @@ class Schema:
     margin: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.columns, tuple) or not isinstance(self.shape, tuple):
+            raise InvalidInputError("columns and shape of a schema are tuples")
         if self.container not in get_args(Container):
             raise InvalidInputError(f"there is no container {shown(self.container)}")
         if self.dtype not in ("float64", "float32"):

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray
 from counterplay.errors import InvalidInputError
 from counterplay.tables.cells import first_missing, listed, nearest, shown
@@ -30,6 +31,7 @@ Kind = Literal["number", "integer", "flag", "category", "text", "time"]
 MOST_CELLS = 1 << 27  # one GiB as float64
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Table:
     """Rows of a user's data with their names, kinds, index, labels, weights and groups.
@@ -80,6 +82,23 @@ needed: drop it, or put an encoder into the model's pipeline
     weights: FloatArray | None = None
     groups: NDArray[Any] | None = None
     what: str = "X"
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not belong together."""
+        shape = (
+            (len(self.rows),) if isinstance(self.rows, list) else getattr(self.rows, "shape", None)
+        )
+        axes = {"texts": (1,), "arrays": range(3, 65)}.get(self.container, (2,))
+        if not (
+            isinstance(shape, tuple)
+            and len(shape) in axes
+            and shape[0] == len(self.index)
+            and (self.names is None or len(self.names) == shape[1])
+        ):
+            raise InvalidInputError(
+                f"these are not the parts of one table ({self.container} of shape "
+                f"{shown(shape)}, {len(self.index)} rows named); use Table.of(X)"
+            )
 
     @classmethod
     def of(

@@ -39,6 +39,8 @@ from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.tables import Table
 
 MOST_EXPERTS = 1_000_000
+MOST_EPOCHS = 10**7  # their starts are written down
+MOST_CELLS = 10**8  # of a table of choices or losses
 MOST_ROUNDS = 10**12
 MOST_LOSSES = 30_000_000
 
@@ -178,6 +180,7 @@ class CallableSecondary(AdaptiveSecondary):
             raise InvalidInputError(f"function must be callable, got {function!r}")
         self.function = function
         self.K = check_positive_int(K, "K")
+        check_size(self.K, MOST_EXPERTS, "experts")
 
     def __repr__(self) -> str:
         return f"CallableSecondary({getattr(self.function, '__name__', 'function')}, K={self.K})"
@@ -270,6 +273,7 @@ class EpochGrid:
     @property
     def starts(self) -> IntArray:
         """First round of every epoch."""
+        check_size(self.E, MOST_EPOCHS, "epochs")
         return np.arange(0, self.rounds, self.B)
 
     def epoch_of(self, t: int) -> int:

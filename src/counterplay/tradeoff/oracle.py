@@ -30,6 +30,7 @@ from counterplay.core.validation import (
     check_positive_int,
     check_real,
     check_size,
+    shorten,
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
 from counterplay.tradeoff.model import (
@@ -413,8 +414,8 @@ def reset_rounds(resets: Resets, horizon: int) -> IntArray:
         period = check_positive_int(resets, "resets")
         if horizon // period > _MOST_RESETS:
             raise InvalidInputError(
-                f"a reset every {period} of {horizon} rounds makes more than {_MOST_RESETS} "
-                "resets; use a longer period"
+                f"a reset every {period} of {shorten(horizon)} rounds makes more than "
+                f"{_MOST_RESETS} resets; use a longer period"
             )
         return np.arange(0, horizon, period)
     times = np.asarray(resets)

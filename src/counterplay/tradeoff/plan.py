@@ -26,10 +26,11 @@ from counterplay.core.validation import (
     IntArray,
     check_float_array,
     check_positive_int,
+    check_size,
     shorten,
 )
 from counterplay.errors import InvalidInputError
-from counterplay.tradeoff.model import check_path
+from counterplay.tradeoff.model import MOST_CELLS, check_path
 
 
 class ChoiceSampler(Protocol):
@@ -115,6 +116,7 @@ class Plan:
     def sample_choices(self, replicates: int = 1, random_state: RandomState = None) -> Int32Array:
         """Draw the choices of ``replicates`` runs, one per epoch, shape ``(replicates, E)``."""
         n = check_positive_int(replicates, "replicates")
+        check_size(n * self.rounds, MOST_CELLS, "choices")
         return self.sampler.sample(n, generator(random_state))
 
     def play(self, choices: Int32Array) -> Int32Array:

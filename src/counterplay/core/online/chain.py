@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_positive_int
+from counterplay.core.validation import FloatArray, check_positive_int, check_size
 from counterplay.errors import InvalidInputError
 
 Int32Array = NDArray[np.int32]
@@ -101,6 +101,7 @@ class LazyChain:
         one path agrees draw for draw with a learner that acts round by round.
         """
         n = check_positive_int(replicates, "replicates")
+        check_size(n * len(self.marginals), 10**8, "choices")
         rng = generator(random_state)
         paths = np.empty((n, len(self.marginals)), dtype=np.int32)
         current = np.zeros(n, dtype=np.int32)

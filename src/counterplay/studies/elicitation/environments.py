@@ -195,5 +195,6 @@ ENVIRONMENTS = Study(
     cell=_cell,
     verdicts=_verdicts,
     figures={"curves": _curves},
+    full_extra="gym",
     full_needs="the gym extra",
 )

@@ -23,11 +23,14 @@ from counterplay.core.validation import (
     check_int,
     check_positive_int,
     check_real,
+    check_size,
     shorten,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.metrics import rounds_since_switch
 from counterplay.tradeoff.model import (
+    MOST_CELLS,
+    MOST_EXPERTS,
     AdaptiveSecondary,
     Instance,
     check_game_size,
@@ -167,6 +170,7 @@ class SwitchTax(AdaptiveSecondary):
 
     def __init__(self, K: int, c: float, delta: float, B: int) -> None:
         self.K = check_positive_int(K, "K")
+        check_size(self.K, MOST_EXPERTS, "experts")
         self.c, self.delta = check_fraction(c, "c"), check_fraction(delta, "delta")
         self.B = check_positive_int(B, "B")
         if self.c + self.delta > 1:
@@ -189,6 +193,7 @@ class SwitchTax(AdaptiveSecondary):
     def realise(self, path: ArrayLike) -> FloatArray:
         """Return the losses of all experts along one complete path, shape ``(T, K)``."""
         actions = check_path(path, self.K)
+        check_size(actions.size * self.K, MOST_CELLS, "losses")
         out = np.full((actions.size, self.K), self.c + self.delta)
         settled = np.flatnonzero(rounds_since_switch(actions)[:-1] >= self.B - 1) + 1
         out[settled, actions[settled - 1]] = self.c

@@ -17,6 +17,7 @@ from counterplay.core.validation import (
     check_int,
     check_positive_int,
     check_real,
+    check_size,
 )
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff.model import EpochGrid, Instance, check_game_size
@@ -71,6 +72,7 @@ def burst(
     rate, experts = check_fraction(c, "c"), check_int(K, "K", low=2)
     budget = check_fraction(delta, "delta") * rounds**alpha
     segments = check_int(N, "N", low=0) + 1
+    check_size(segments, rounds, "segments for these rounds")
     if rate > 0.4:
         raise InvalidInputError(f"c must be at most 0.4, got {rate:g}")
     resets = grid.B * np.round(np.arange(segments) * grid.E / segments).astype(int)
