@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "claims": ("counterplay.commands.claims", "Print every promise of the library."),
     "data": ("counterplay.commands.data", "List the data sets and where they come from."),
     "audit": ("counterplay.commands.audit", "Audit your own model and data."),
+    "choices": ("counterplay.commands.choices", "Learn tastes from recorded choices."),
     "elicit": ("counterplay.commands.elicit", "Learn a person's preferences by asking."),
     "verify": ("counterplay.commands.verify", "Recompute what a session promised."),
     "studio": ("counterplay.commands.studio", "Open the library in the browser."),

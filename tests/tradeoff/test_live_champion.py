@@ -241,13 +241,6 @@ def test_e11_damaged_states_are_refused(bad: Any) -> None:
     good = json.loads(live.to_json())
     fine = {("purse", 0.5), ("rate", 0.5), ("burst", 0.5), ("burst", 10**9)}
     fine |= {("seed", 10**9), ("outcomes", ())}
-        ("purse", 0.5),
-        ("rate", 0.5),
-        ("burst", 0.5),
-        ("burst", 10**9),
-        ("seed", 10**9),
-        ("outcomes", ()),
-    }
     for name, value in good.items():
         damaged = {**good, name: bad}
         if bad is None:

@@ -147,7 +147,7 @@ class _Scorer:
         a, b = pairs.T
         return np.asarray(np.abs(self.worth[:, a] - self.worth[:, b]).mean(axis=0))
 
-    def _growth(self, p: FloatArray, rest: FloatArray, wrong: np.ndarray) -> FloatArray:  # type: ignore[type-arg]
+    def _growth(self, p: FloatArray, rest: FloatArray, wrong: np.ndarray) -> FloatArray:
         """Expected growth of the log evidence against each threat, per pair."""
         (up_a, down_a), (up_b, down_b) = _gains(p, self.rate), _gains(rest, self.rate)
         return np.where(wrong, p * up_a + rest * down_b, p * down_a + rest * up_b)

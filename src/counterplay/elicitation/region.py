@@ -238,20 +238,20 @@ def _excluded(cell, answers, delta, limit, running):  # type: ignore[no-untyped-
     # answers to one pair: the most favourable of the differences that occur on the cell
     last = 0.0
     for g in range(len(pairs)):
-        low, high = np.inf, -np.inf
+        least_d, most_d = np.inf, -np.inf
         for v in range(cell.shape[0]):
             d = _dot(cell[v], pairs[g])
-            low, high = min(low, d - _ROUNDING), max(high, d + _ROUNDING)
+            least_d, most_d = min(least_d, d - _ROUNDING), max(most_d, d + _ROUNDING)
         least = np.inf
-        if high > delta:
+        if most_d > delta:
             least = min(least, pair_levels[g, 0])
-        if high > 0.0 and low <= delta and delta > 0.0:
+        if most_d > 0.0 and least_d <= delta and delta > 0.0:
             least = min(least, pair_levels[g, 1])
-        if low <= 0.0 <= high:
+        if least_d <= 0.0 <= most_d:
             least = min(least, pair_levels[g, 2])
-        if low < 0.0 and high >= -delta and delta > 0.0:
+        if least_d < 0.0 and most_d >= -delta and delta > 0.0:
             least = min(least, pair_levels[g, 3])
-        if low < -delta:
+        if least_d < -delta:
             least = min(least, pair_levels[g, 4])
         last += least
     # choices from larger sets one by one, and all prefixes if the region never grows

@@ -241,7 +241,7 @@ class ReliableElicitor(Session):
         return self.events
 
     @property
-    def result(self) -> ReliableResult:  # type: ignore[override]  # also read without a call
+    def result(self) -> ReliableResult:
         """The recommendation on the answers so far; ``result()`` is the same."""
         return self.current()
 

@@ -157,7 +157,7 @@ class ReliableState:
         order = np.argsort(own)
         reached = np.cumsum(self.forecast.shares[order])
         at = int(np.searchsorted(reached, self.settings.confidence * reached[-1] - 1e-12))
-        return float(max(0.0, own[order[min(at, len(order) - 1)]]))
+        return max(0.0, float(own[order[min(at, len(order) - 1)]]))
 
     def expected_regret(self, item: int) -> float:
         """Return the posterior mean of the regret."""

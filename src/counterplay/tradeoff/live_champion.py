@@ -181,14 +181,11 @@ class LiveChampion(ChampionChallenger):
             guard.forget(number)
             self._outcomes.append((guard.rounds, number, None, None))
             return
-        pair = [
-            _loss(value, name, number)
-            for name, value in (("primary", primary), ("secondary", secondary))
-        ]
+        loss, harm = _loss(primary, "primary", number), _loss(secondary, "secondary", number)
         limit = guard.delay
-        late = guard.observe(number, *pair)
-        self._outcomes.append((guard.rounds, number, *pair))
-        self._excess += pair[1] - self.budget.rate
+        late = guard.observe(number, loss, harm)
+        self._outcomes.append((guard.rounds, number, loss, harm))
+        self._excess += harm - self.budget.rate
         self._trace.append((float(guard.rounds), self._excess, self._harm_bound()))
         if late > limit:
             warnings.warn(

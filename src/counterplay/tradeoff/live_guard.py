@@ -42,7 +42,7 @@ class GuardSettings:
     @property
     def epoch(self) -> int:
         """Rounds of an epoch."""
-        return max(1, round(self.horizon ** (1 / 3)))
+        return max(1, round(math.cbrt(self.horizon)))
 
     @property
     def least_rate(self) -> float:
