@@ -110,6 +110,7 @@ def _false(frame: pd.DataFrame) -> Figure:
         right.fill_between(low.index, low, high, color=PALETTE[i], alpha=0.15)
     left.axhline(ALPHA, label="stated", **THEORY)
     left.set_ylabel("share of false certificates")
+    left.set_ylim(bottom=0.0)
     right.set_ylabel("questions (median, 10 to 90 %)")
     for ax in (left, right):
         ax.set_xlabel("share of flipped answers")
