@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
 
 from counterplay.poisoning import GlobalFeaturesWarning, PartitionClassifier
 from counterplay.poisoning.global_features import sign_of_global_features
@@ -38,12 +43,48 @@ def test_i4_a_step_outside_breaks_the_certificate_and_is_warned_about() -> None:
         assert flipped(outside=True) > 0
 
 
+@pytest.mark.claim("21.35")
 @pytest.mark.parametrize("load", TABLES)
 def test_i4_signs_of_scaling_and_principal_components(load) -> None:
     X = load().data
     assert sign_of_global_features(X) is None
     assert "standard deviation" in sign_of_global_features(StandardScaler().fit_transform(X))
     assert "principal" in sign_of_global_features(PCA().fit_transform(X))
+
+
+REAL = (
+    "adult_census_train", "bank_marketing", "compas_two_years", "german_credit",
+    "give_me_some_credit_30k", "heloc_fico", "law_school", "spambase", "taiwan_credit_default",
+    "wine_quality",
+)  # fmt: skip
+FOLDER = Path(os.environ.get("COUNTERPLAY_DATA", "/nowhere"))
+
+
+@pytest.mark.claim("21.35")
+@pytest.mark.skipif(not FOLDER.is_dir(), reason="COUNTERPLAY_DATA does not name a folder")
+@pytest.mark.parametrize("name", REAL)
+def test_i4_signs_on_real_tables(name: str) -> None:
+    frame = pd.read_parquet(FOLDER / f"{name}.parquet").select_dtypes("number")
+    frame = frame.loc[:, frame.notna().mean() > 0.9].dropna()
+    frame = frame.drop(columns=["ID", "id"], errors="ignore")  # 1..n are ranks: rightly a sign
+    X = frame.loc[:, frame.nunique() > 1].to_numpy(float)
+    scaled = StandardScaler().fit_transform(X)
+    assert sign_of_global_features(X) is None
+    assert "standard deviation" in sign_of_global_features(scaled)
+    assert "principal" in sign_of_global_features(PCA().fit_transform(scaled))
+
+
+@pytest.mark.claim("21.35")
+def test_i4_signs_of_other_steps() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.gamma(2.0, 3.0, size=(400, 5))
+    holes = np.where(rng.random(X.shape) < 0.2, np.nan, X)
+    assert "ranks" in sign_of_global_features(QuantileTransformer(n_quantiles=400).fit_transform(X))
+    assert "minimum 0" in sign_of_global_features(MinMaxScaler().fit_transform(X))
+    assert "imputation" in sign_of_global_features(SimpleImputer().fit_transform(holes))
+    pixels = rng.integers(0, 256, size=(400, 5))
+    for scale in (255, 256, 16):  # raw images are no sign
+        assert sign_of_global_features(np.clip(pixels, 0, scale) / scale) is None
 
 
 def test_i4_signs_of_inverse_document_frequencies() -> None:

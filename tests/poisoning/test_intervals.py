@@ -64,6 +64,7 @@ def test_longest_gap_has_small_error_and_no_safe_point() -> None:
     assert report.atk_lower == report.atk_upper == 1
 
 
+@pytest.mark.claim("21.31")
 def test_i11_unlimited_gap_cutting_wins_at_every_unseen_point() -> None:
     rng = np.random.default_rng(11)
     cases = [(np.array([0.3, 0.4]), x0) for x0 in np.arange(400) / 400 + 0.00125]

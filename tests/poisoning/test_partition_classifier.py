@@ -61,6 +61,7 @@ def test_no_certified_point_flips_under_any_single_insertion() -> None:
         assert np.array_equal(again.predict(test)[safe], before[safe])
 
 
+@pytest.mark.claim("21.20")
 def test_i2a_one_row_of_another_class_does_not_stop_a_certified_vote() -> None:
     """Calibration needs two rows of each class: one odd row makes one block fail."""
     X = np.random.default_rng(0).normal(size=(200, 2))
@@ -98,6 +99,7 @@ class Fragile(ClassifierMixin, BaseEstimator):
         return labels[:-1] if self.odd_ and self.at == "length" else labels
 
 
+@pytest.mark.claim("21.20")
 @pytest.mark.parametrize(
     ("error", "at"),
     [
@@ -122,6 +124,7 @@ def test_i2b_a_base_that_breaks_in_one_block_leaves_the_other_votes(error, at: s
     assert np.array_equal(before.predict(test)[safe], after.predict(test)[safe])
 
 
+@pytest.mark.claim("21.21")
 def test_i2b_an_odd_test_row_leaves_the_votes_on_other_rows() -> None:
     X, y = small_problem(3, n=150)
     guard = PartitionClassifier(Fragile(at="predict"), 9).fit(X, y)
@@ -135,6 +138,7 @@ def test_i2b_an_odd_test_row_leaves_the_votes_on_other_rows() -> None:
         PartitionClassifier(Fragile(), 3).fit(np.full((30, 2), 99.0) * [1, 0], y[:30])
 
 
+@pytest.mark.claim("21.27")
 @pytest.mark.parametrize("random_state", [np.random.RandomState(0), np.random.default_rng(0)])
 def test_i10_generators_are_refused_and_refits_are_equal(random_state) -> None:
     X, y = small_problem(5)

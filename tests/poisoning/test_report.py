@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -21,6 +24,7 @@ def cancer():
 
 
 PIPE = make_pipeline(StandardScaler(), LogisticRegression())
+FAST = make_pipeline(StandardScaler(), GaussianNB())
 
 
 @pytest.mark.claim("10.41")
@@ -49,15 +53,16 @@ def test_i9_attacks_are_monotone_in_budget_effort_and_kinds() -> None:
     X, y = cancer()
 
     def rates(**given):
-        report = poisoning_report(PIPE, X, y, budget=2, n_test=8, random_state=0, **given)
+        report = poisoning_report(FAST, X, y, budget=2, n_test=6, random_state=0, **given)
         return [report.attacked(t) for t in range(3)]
 
     one = rates(effort=6, attacks=("true_rows",))
     both = rates(effort=6)
-    more = rates(effort=12)
-    assert one == sorted(one)
-    assert both == sorted(both)
-    assert all(a <= b <= c for a, b, c in zip(one, both, more))
+    more, most = rates(effort=12), rates(effort=24)
+    for found in (one, both, more, most):
+        assert found == sorted(found)
+    assert all(a <= b <= c <= d for a, b, c, d in zip(one, both, more, most))
+    assert most[2] > most[0]
     assert rates(effort=6, n_jobs=2) == both
 
 
@@ -107,3 +112,51 @@ def test_sources_are_held_out_whole() -> None:
     )
     held = np.unique(owners[report.rows])
     assert np.isin(owners, held).sum() == len(report.rows) == 40
+
+
+def test_a_labeler_adds_rows_across_its_boundary_and_they_flip() -> None:
+    X, y = cancer()
+    teacher, near = PIPE.fit(X, y), make_pipeline(StandardScaler(), KNeighborsClassifier(1))
+    given = {"budget": 2, "effort": 4, "n_test": 12, "random_state": 0, "attacks": ("true_rows",)}
+    plain = poisoning_report(near, X, y, **given)
+    more = poisoning_report(near, X, y, labeler=teacher.predict, **given)
+    assert all(plain.attacked(t) <= more.attacked(t) for t in range(3))
+    train = np.setdiff1d(np.arange(160), _held(160, 0))
+    made = 0
+    for row in more.exposed():
+        rows = more.made_for(int(row))
+        places, labels = more.poison_for(int(row))
+        assert (places == -1).sum() == len(rows)
+        if not len(rows):
+            continue
+        made += len(rows)
+        assert (labels == teacher.predict(rows)).all()
+        again = clone(near)
+        again.fit(np.vstack([X[train], rows]), [*y[train], *labels])
+        assert again.predict(X[[row]])[0] != y[row]
+    assert made > 0
+    frame = pd.DataFrame({"a": ["x", "y"] * 20})
+    with pytest.raises(InvalidInputError, match="table of numbers"):
+        poisoning_report(near, frame, np.arange(40) % 2, labeler=teacher.predict)
+
+
+def test_a_time_limit_leaves_rows_out_and_says_so() -> None:
+    X, y = cancer()
+    given = {"budget": 2, "effort": 4, "n_test": 8, "random_state": 0}
+    short = poisoning_report(PIPE, X, y, time_limit=0, **given)
+    whole = poisoning_report(PIPE, X, y, time_limit=None, **given)
+    assert len(short.rows) == 1
+    assert short.skipped == 7
+    assert "7 more rows were not attacked" in short.summary()
+    assert set(short.rows) <= set(whole.rows)
+    assert whole.skipped == 0
+
+
+def test_a_guarded_pipeline_is_attacked_with_its_sources() -> None:
+    X, y = cancer()
+    guard = PartitionClassifier(KNeighborsClassifier(1), 9)
+    report = poisoning_report(
+        guard, X, y, sources=np.arange(160) // 4, budget=2, effort=4, n_test=6, random_state=0
+    )
+    assert report.has_certificate
+    assert not (report.certified & (report.margins < 0)).any()

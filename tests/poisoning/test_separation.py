@@ -12,6 +12,7 @@ from counterplay.poisoning.lab import HardMarginSVM, NumericallyDegenerateError,
 THIN = np.array([[0, 0], [1e6, 0], [0, 1e-9], [1e6, 1e-9]])
 
 
+@pytest.mark.claim("21.30")
 def test_i8_thin_rows_are_separable_and_the_svm_does_not_deny_it() -> None:
     assert separable(THIN, [0, 0, 1, 1])  # by the line at height 5e-10
     assert not separable(THIN, [0, 1, 1, 0])  # the diagonals cross
@@ -23,6 +24,7 @@ def test_i8_thin_rows_are_separable_and_the_svm_does_not_deny_it() -> None:
         HardMarginSVM().fit([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]], [0, 1, 0])
 
 
+@pytest.mark.claim("21.30")
 @pytest.mark.parametrize("grid", [True, False])
 def test_i8_verdicts_equal_the_exact_enumeration_of_half_planes(grid: bool) -> None:
     rng, seen = np.random.default_rng(int(grid)), set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,8 @@ from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
@@ -31,6 +33,8 @@ from counterplay.poisoning import (
     row_local,
 )
 from counterplay.poisoning.certificates import spread_parts, threshold_radius
+from counterplay.poisoning.model_rows import ModelRows
+from counterplay.tables import hash_blocks
 
 TREE = DecisionTreeClassifier(max_depth=2)
 QUIET = pytest.mark.filterwarnings("ignore::counterplay.errors.CounterplayWarning")
@@ -96,6 +100,7 @@ def test_i4_texts_with_the_vectoriser_inside() -> None:
     first, radius = guard.votes(texts[150:]), guard.certify(texts[150:])
     assert guard.score(texts[150:], y[150:]) > 0.9
     again = clone(guard).fit([*texts[:150], "win lunch cash home"], np.append(y[:150], 1))
+    assert (again.partition_sizes_ != guard.partition_sizes_).sum() == 1
     assert (again.votes(texts[150:]) != first).any(axis=1).sum() <= 1
     flipped = again.predict(texts[150:]) != guard.predict(texts[150:])
     assert not (flipped & (radius >= 1)).any()
@@ -134,43 +139,6 @@ def small(seed: int, n: int = 12):
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 4, size=(n, 1)).astype(float)
     return X, (X[:, 0] >= 2).astype(int), rng.integers(0, 6, size=n)
-
-
-@QUIET
-@pytest.mark.claim("21.07")
-@pytest.mark.parametrize("how", ["rows", "ids", "sources", "committee", "cap"])
-def test_no_certified_point_flips_under_all_small_insertions(how: str) -> None:
-    X, y, owners = small(3)
-    test = np.arange(5.0)[:, None]
-    settings = {"committee": {"committee": 2}, "cap": {"committee": 2, "rows_per_source": 1}}
-    guard = PartitionClassifier(None, 5, check=False, **settings.get(how, {}))
-    by_source = how in ("sources", "committee", "cap")
-
-    def fit(rows, labels, who):
-        model = clone(guard)
-        given = (
-            {"sources": who}
-            if by_source
-            else {"row_ids": np.arange(len(who))}
-            if how == "ids"
-            else {}
-        )
-        return model.fit(rows, labels, **given)
-
-    first = fit(X, y, owners)
-    before = first.predict(test)
-    pool = [(x, label, s) for x in (0.0, 1.0, 3.0) for label in (0, 1) for s in (1, 7, 8)]
-    for size in (1, 2):
-        for planted in itertools.combinations(pool, size):
-            rows = np.vstack([X, [[x] for x, _, _ in planted]])
-            labels = np.append(y, [label for _, label, _ in planted])
-            who = np.append(owners, [s for _, _, s in planted])
-            flips = fit(rows, labels, who).predict(test) != before
-            assert not (flips & (first.certify(test, unit="rows") >= size)).any()
-            units = len({s for _, _, s in planted})
-            if by_source:
-                assert not (flips & first.is_safe(test, sources=units)).any()
-            assert not (flips & first.is_safe(test, rows=size)).any()
 
 
 @pytest.mark.claim("21.09")
@@ -250,13 +218,13 @@ def test_the_cap_of_one_source_depends_on_its_rows_alone() -> None:
 
     def kept(rows, who):
         model = clone(guard).fit(rows, (rows[:, 0] > 0).astype(int), sources=who)
-        places = np.concatenate(model._blocks)
-        held = model._held
-        names = {owner.tobytes() for owner in held.owners}
-        return {
-            name: {held.marks[i].tobytes() for i in places if held.owners[i].tobytes() == name}
-            for name in names
-        }
+        kept: dict[bytes, set[bytes]] = {}
+        blocks = ModelRows(model._parts, model._dealer, None)
+        for block in range(3):
+            held = blocks[block]
+            for owner, mark in zip(held.owners, held.marks):
+                kept.setdefault(owner.tobytes(), set()).add(mark.tobytes())
+        return kept
 
     first = kept(X, owners)
     more = kept(np.vstack([X, rng.normal(size=(30, 1))]), np.append(owners, ["a"] * 30))
@@ -336,36 +304,79 @@ def test_a_dead_worker_costs_its_block_only() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
     y = (X[:, 0] > 0).astype(int)
-    before = PartitionClassifier(Fatal(), 4, n_jobs=2, check=False).fit(X, y).votes(X)
+    before = PartitionClassifier(Fatal(), 4, check=False).fit(X, y).votes(X)
     guard = PartitionClassifier(Fatal(), 4, n_jobs=2, check=False)
     guard.fit(np.vstack([X, [[99.0, 0.0]]]), np.append(y, 0))
-    assert guard.n_failed_ == 1
-    assert (guard.votes(X) != before).any(axis=1).sum() == 1
+    ((block, kind, _),) = guard.failures_
+    assert kind == "BrokenExecutor"
+    guard.n_jobs = None
+    assert np.flatnonzero((guard.votes(X) != before).any(axis=1)).tolist() == [block]
 
 
 @QUIET
 @pytest.mark.claim("21.24")
-def test_updates_equal_fresh_fits() -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"rows_per_source": 4},
+        {"committee": 3},
+        {"committee": 2, "rows_per_source": 3},
+        {"spread": 2},
+    ],
+)
+def test_fifty_random_updates_equal_a_fresh_fit(settings) -> None:
     rng = np.random.default_rng(4)
-    X, owners = rng.integers(0, 9, size=(200, 2)).astype(float), rng.integers(30, size=200)
-    y = (X[:, 0] > 4).astype(int)
-    guard = PartitionClassifier(TREE, 15, check=False, schema=Schema.infer(X), rows_per_source=4)
-    guard.fit(X[:120], y[:120], sources=owners[:120])
-    keep = list(range(120))
-    for step in range(12):
-        if step % 2:
-            gone = int(owners[keep[step]])
+    X = rng.integers(0, 9, size=(400, 2)).astype(float)
+    y, owners = (X[:, 0] > 4).astype(int), rng.integers(40, size=400)
+    guard = PartitionClassifier(TREE, 15, check=False, schema=Schema.infer(X), **settings)
+    guard.fit(X[:200], y[:200], sources=owners[:200])
+    keep, spare = list(range(200)), list(range(200, 400))
+    labels = y.copy()
+    for step in range(50):
+        kind = rng.integers(3)
+        if kind == 0 and len(spare) > 3:
+            new, spare = spare[:3], spare[3:]
+            done = guard.update(X[new], labels[new], sources=owners[new])
+            assert done.rows_added == 3
+            keep += new
+        elif kind == 1:
+            gone = int(owners[keep[0]])
             done = guard.update(remove_sources=[gone])
             assert done.rows_removed == sum(owners[i] == gone for i in keep)
-            assert done.blocks_refitted <= 1
             keep = [i for i in keep if owners[i] != gone]
-        else:
-            new = list(range(120 + 5 * step, 125 + 5 * step))
-            done = guard.update(X[new], y[new], sources=owners[new])
-            assert done.blocks_refitted <= len(set(owners[new]))
-            keep += new
-        fresh = clone(guard).fit(X[keep], y[keep], sources=owners[keep])
-        assert np.array_equal(fresh.votes(X), guard.votes(X))
+        else:  # a row gets another label; equal rows of other sources may lose theirs
+            i = keep[int(rng.integers(len(keep)))]
+            guard.update(remove_sources=[int(owners[i])])
+            mine = [j for j in keep if owners[j] == owners[i]]
+            labels[i] = 1 - labels[i]
+            guard.update(X[mine], labels[mine], sources=owners[mine])
+        if step % 10 == 9:
+            fresh = clone(guard).fit(X[keep], labels[keep], sources=owners[keep])
+            assert np.array_equal(fresh.votes(X), guard.votes(X))
+            assert np.array_equal(fresh.certify(X), guard.certify(X))
+
+
+@QUIET
+@pytest.mark.claim("21.24")
+def test_an_update_refits_the_blocks_it_touches_and_no_other() -> None:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(500, 3))
+    y = (X[:, 0] > 0).astype(int)
+    guard = PartitionClassifier(TREE, 50, check=False).fit(X[:400], y[:400])
+    block = hash_blocks(X, 50, schema=guard.schema_).block
+    added = guard.update(X[400:430], y[400:430])
+    assert added.blocks_refitted == len(set(block[400:430]))
+    removed = guard.update(remove=X[:30])
+    assert (removed.rows_removed, removed.blocks_refitted) == (30, len(set(block[:30])))
+    before = [id(model) for model in guard.models_]
+    relabelled = guard.update(X[40:50], 1 - y[40:50], remove=(X[40:50], y[40:50]))
+    assert relabelled.blocks_refitted == len(set(block[40:50]))
+    same = [a == id(model) for a, model in zip(before, guard.models_)]
+    assert sum(same) == 50 - relabelled.blocks_refitted
+    labels = np.r_[y[30:40], 1 - y[40:50], y[50:430]]
+    fresh = clone(guard).fit(X[30:430], labels)
+    assert np.array_equal(fresh.votes(X), guard.votes(X))
 
 
 @QUIET
@@ -441,6 +452,41 @@ def test_the_key_is_kept_and_shown_nowhere() -> None:
     assert clone(guard).key == "hush hush"
     other = clone(guard).set_params(key="other").fit(X, y, sources=owners)
     assert not np.array_equal(other.partition_sizes_, guard.partition_sizes_)
+
+
+@QUIET
+@pytest.mark.claim("21.39")
+def test_searches_copies_and_changed_parameters_keep_key_and_schema() -> None:
+    X, y = mixed(120)
+    schema = Schema.infer(X)
+    guard = PartitionClassifier(pipeline(), 3, key=b"hush", schema=schema, check=False)
+    search = GridSearchCV(guard, {"n_partitions": [3, 5]}, cv=2).fit(X, y)
+    best = search.best_estimator_
+    assert (best.key, best.schema_, best.schema_margin_) == (b"hush", schema, None)
+    other = clone(best).set_params(committee=1, n_partitions=5)
+    assert (other.key, other.schema) == (b"hush", schema)
+    again = pickle.loads(pickle.dumps(best))
+    assert np.array_equal(again.votes(X), best.votes(X))
+    assert again.update(X[:1], y[:1]).blocks_refitted == 1
+
+
+@QUIET
+@pytest.mark.claim("21.37")
+def test_rows_are_held_once_beside_the_users() -> None:
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(60_000, 20))
+    y = (X[:, 0] > 0).astype(int)
+    base = GaussianNB()
+    PartitionClassifier(base, 100).fit(X[:500], y[:500])  # imports
+    tracemalloc.start()
+    try:
+        guard = PartitionClassifier(base, 100).fit(X, y)
+        now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(guard.models_) == 100
+    assert now < 1.6 * X.nbytes
+    assert peak < 2 * X.nbytes + 40e6  # one piece of 20,000 rows is encoded at a time
 
 
 @QUIET

@@ -183,3 +183,11 @@ def test_matrices_texts_and_arrays() -> None:
 def test_only_a_schema_is_a_schema(record: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError):
         Schema.from_dict(record)
+
+
+def test_half_a_character_is_a_text_like_any_other() -> None:
+    frame = pd.DataFrame({"note": pd.Series(["a", "b\udc80", None], dtype=object)})
+    cast = Schema.infer(frame).cast(frame)
+    assert not cast.rejected
+    assert cast.frame()["note"].dtype == object
+    assert cast.frame()["note"].tolist()[:2] == ["a", "b\udc80"]

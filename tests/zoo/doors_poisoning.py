@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -29,6 +31,14 @@ def _update(X, y):
     return model.update(X, y).rows_added
 
 
+def _stored(X, y):
+    with tempfile.TemporaryDirectory() as folder:
+        model = p.PartitionClassifier(n_partitions=5, key="zoo", store=folder).fit(X, y)
+        again = p.PartitionClassifier.load(folder, key="zoo")
+        assert np.array_equal(again.votes(X), model.votes(X))
+        return again.certify(X)
+
+
 def _majority(X, y):
     return p.BlockMajorityClassifier(random_state=0).fit(X, y).predict_proba(X)
 
@@ -45,6 +55,7 @@ DOORS = {
     "PartitionClassifier.by_source": _by_source,
     "PartitionClassifier.certified_metrics": _metrics,
     "PartitionClassifier.update": _update,
+    "PartitionClassifier.load": _stored,
     "BlockMajorityClassifier": _majority,
     "BatchedMLPClassifier": lambda X, y: p.BatchedMLPClassifier(n_steps=2).fit(X, y).network_.mean,
     "choose_n_partitions": lambda X, y: p.choose_n_partitions(None, X, y, candidates=(3, 5)).best,

@@ -13,8 +13,12 @@ from pathlib import Path
 from counterplay.errors import InvalidInputError, InvalidStateError
 
 
-def write_atomic(path: str | os.PathLike[str], content: str | bytes) -> Path:
-    """Write ``content`` to ``path`` so that a reader never sees half of it; return the path."""
+def write_atomic(path: str | os.PathLike[str], content: str | bytes, *, flush: bool = True) -> Path:
+    """Write ``content`` to ``path`` so that a reader never sees half of it; return the path.
+
+    With ``flush=False`` the folder is left to the caller's :func:`flush_folder`: once for many
+    files.
+    """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode("utf-8") if isinstance(content, str) else content
@@ -31,7 +35,8 @@ def write_atomic(path: str | os.PathLike[str], content: str | bytes) -> Path:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    flush_folder(target.parent)
+    if flush:
+        flush_folder(target.parent)
     return target
 
 

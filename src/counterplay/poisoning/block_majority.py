@@ -19,9 +19,10 @@ from counterplay.core.stats import Interval
 from counterplay.core.validation import IntArray, check_size
 from counterplay.core.validation import check_positive_int as positive
 from counterplay.core.votes import random_blocks
+from counterplay.poisoning.block_fits import fit_blocks
 from counterplay.poisoning.clean_rate import CleanTrial, block_vote_rate
 from counterplay.poisoning.model import as_points
-from counterplay.poisoning.voting import VotingClassifier, fit_blocks
+from counterplay.poisoning.voting import VotingClassifier
 
 _MOST_BLOCKS = 1_000_000
 

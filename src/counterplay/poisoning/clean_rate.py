@@ -27,8 +27,9 @@ from counterplay.core.validation import (
 )
 from counterplay.core.votes import random_blocks
 from counterplay.errors import InvalidInputError
+from counterplay.poisoning.block_fits import fit_blocks, report_failures
+from counterplay.poisoning.block_votes import collect_votes
 from counterplay.poisoning.errors import TooFewSamplesError
-from counterplay.poisoning.voting import collect_votes, fit_blocks, report_failures
 
 
 def chernoff_interval(mean: float, trials: int, confidence: float = 0.95) -> Interval:

@@ -13,6 +13,7 @@ from counterplay.errors import (
 
 __all__ = [
     "BlockFailureWarning",
+    "BlocksRefittedWarning",
     "BudgetError",
     "GlobalFeaturesWarning",
     "NotCleanError",
@@ -55,6 +56,10 @@ class ProjectionFailed(InvalidInputError):
 
 class BlockFailureWarning(CounterplayWarning):
     """Some blocks of a partition could not be fitted; they abstain from the vote."""
+
+
+class BlocksRefittedWarning(CounterplayWarning):
+    """Some blocks of a folder were not as its manifest says; they were fitted again."""
 
 
 class GlobalFeaturesWarning(AssumptionWarning):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from counterplay.core.arguments import checked
-from counterplay.core.validation import FloatArray, check_positive_int
+from counterplay.core.validation import FloatArray, IntArray, check_positive_int
 from counterplay.errors import InvalidInputError
 from counterplay.tables import Table
 from counterplay.tables.cells import shown
@@ -47,56 +47,68 @@ def sign_of_global_features(X: Any) -> str | None:
             part = part[:, np.sort(often[:_WIDE])]
             return _TFIDF if _inverse_document_frequencies(part.toarray(), norms) else None
         X = part.toarray()
-    if not np.isfinite(X).all() or np.abs(X).max(initial=0) > 1e100:
+    if not np.isfinite(X).all() or max(X.max(), -X.min()) > 1e100:
         return None
-    mean, spread = X.mean(axis=0), X.std(axis=0)
+    mean, spread = _moments(X)
     if (np.isclose(mean, 0, atol=1e-8) & np.isclose(spread, 1, rtol=0, atol=1e-8)).mean() > 0.5:
         return "most columns have mean 0 and standard deviation 1"
-    if _uncorrelated(X[:, spread > 1e-9 * spread.max()]):
+    if _uncorrelated(X, np.flatnonzero(spread > 1e-9 * spread.max())):
         return "the columns are uncorrelated, as after a principal component analysis"
     if _inverse_document_frequencies(X[:_ROWS]):
         return _TFIDF
-    if any(_ranks(X[:, j]) for j in range(min(X.shape[1], _WIDE))):
-        return "a column has equally spaced values, as ranks have"
+    imputed = False
+    for j in range(min(X.shape[1], _WIDE)):
+        values, counts = np.unique(X[:, j], return_counts=True)
+        if _ranks(values, n):
+            return "a column has equally spaced values, as ranks have"
+        imputed = imputed or _imputed(X[:, j], values, counts)
     if _unit_interval(X):
         return "most columns have minimum 0 and maximum 1"
-    if any(_imputed(X[:, j]) for j in range(min(X.shape[1], _WIDE))):
+    if imputed:
         return "a column has a frequent value that is the mean of the others, as after imputation"
     return None
 
 
-def _ranks(column: FloatArray) -> bool:
-    values = np.unique(column)
-    if len(values) < 20 or len(values) <= 0.9 * len(column):
+def _moments(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of each column, one column at a time: X may be large."""
+    found = [(float(X[:, j].mean()), float(X[:, j].std())) for j in range(X.shape[1])]
+    mean, spread = np.array(found, dtype=np.float64).T
+    return mean, spread
+
+
+def _ranks(values: FloatArray, n: int) -> bool:
+    if len(values) < 20 or len(values) <= 0.9 * n:
         return False
     steps = np.diff(values)
     return bool(steps.max() - steps.min() <= 1e-9 * (values[-1] - values[0]))
 
 
 def _unit_interval(X: FloatArray) -> bool:
-    filled = (X.min(axis=0) == 0) & (X.max(axis=0) == 1)
+    filled = (np.abs(X.min(axis=0)) < 1e-12) & (np.abs(X.max(axis=0) - 1) < 1e-12)
     if filled.mean() <= 0.8 or np.isin(X, (0.0, 1.0)).all():
         return False
     return not any(np.allclose(X * k, np.round(X * k), atol=1e-6) for k in (255, 256, 16))
 
 
-def _imputed(column: FloatArray) -> bool:
-    values, counts = np.unique(column, return_counts=True)
+def _imputed(column: FloatArray, values: FloatArray, counts: IntArray) -> bool:
     if len(values) < 10:
         return False
-    order = np.argsort(-counts, kind="stable")
-    if counts[order[0]] <= 3 * counts[order[1]]:
+    second, first = np.partition(counts, len(counts) - 2)[-2:]
+    if first <= 3 * second:
         return False
-    rest = column[column != values[order[0]]]
-    gap = abs(float(rest.mean()) - float(values[order[0]]))
-    return gap <= 1e-9 * float(np.abs(rest).max())
+    mode = values[counts.argmax()]
+    rest = column[column != mode]
+    return abs(float(rest.mean()) - float(mode)) <= 1e-9 * float(np.abs(rest).max())
 
 
-def _uncorrelated(X: FloatArray) -> bool:
-    if not 3 <= X.shape[1] < min(len(X), 1000):
+def _uncorrelated(X: FloatArray, columns: IntArray) -> bool:
+    if not 3 <= len(columns) < min(len(X), 1000):
         return False
-    off = np.corrcoef(X, rowvar=False) - np.eye(X.shape[1])
-    return bool(np.abs(off).max() < 1e-6)
+    for chosen in (columns[:3], columns):  # three columns tell already, mostly
+        off = np.corrcoef(X[:, chosen], rowvar=False) - np.eye(len(chosen))
+        if np.abs(off).max() >= 1e-6:
+            return False
+    return True
 
 
 def _inverse_document_frequencies(X: FloatArray, norms: FloatArray | None = None) -> bool:

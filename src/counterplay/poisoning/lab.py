@@ -36,6 +36,7 @@ from counterplay.poisoning.errors import (
     ProjectionFailed,
     TooFewSamplesError,
 )
+from counterplay.poisoning.exposure import PoisoningReport
 from counterplay.poisoning.hard_margin import HardMarginSVM
 from counterplay.poisoning.intervals import (
     MaxOpenInterval,
@@ -53,7 +54,6 @@ from counterplay.poisoning.projected_majority import (
     ProjectedMajority,
     ThresholdProjector,
 )
-from counterplay.poisoning.report import PoisoningReport
 from counterplay.poisoning.separation import separable
 from counterplay.poisoning.stars import (
     HollowStar,

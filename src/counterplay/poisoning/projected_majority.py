@@ -29,11 +29,13 @@ from counterplay.core.validation import (
 from counterplay.core.votes import majority, minority_counts
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning import bounds
+from counterplay.poisoning.block_fits import fit_random_blocks
+from counterplay.poisoning.block_votes import collect_votes
 from counterplay.poisoning.clean_rate import CleanTrial, block_vote_rate
 from counterplay.poisoning.errors import ProjectionFailed
 from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, check_learner, column
 from counterplay.poisoning.ordered_erm import as_class
-from counterplay.poisoning.voting import BINARY, collect_votes, fit_random_blocks
+from counterplay.poisoning.voting import BINARY
 
 
 class Projector(Protocol):

@@ -8,9 +8,10 @@ Source: docs/theory/21-sources.md, "Attack estimates".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -18,185 +19,19 @@ from numpy.typing import NDArray
 
 from counterplay.core.arguments import checked
 from counterplay.core.progress import track
-from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.stats import Interval, clopper_pearson
-from counterplay.core.validation import BoolArray, IntArray, check_choice, check_int
+from counterplay.core.validation import BoolArray, IntArray, check_choice, check_int, check_real
 from counterplay.errors import InvalidInputError
-from counterplay.poisoning.attackers.proposals import Attack, Bench, seeded
-from counterplay.poisoning.engine import rate_bars
+from counterplay.poisoning.attackers.proposals import Attack, Bench, numeric, seeded
+from counterplay.poisoning.exposure import PoisoningReport
 from counterplay.poisoning.partition_classifier import PartitionClassifier
 from counterplay.poisoning.training_rows import Rows, accept, block_labels
-from counterplay.poisoning.units import encoded_sources
+from counterplay.poisoning.units import encoded_sources, listed_values
 from counterplay.tables import Schema, Table
 from counterplay.tables.cells import shown
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
 ATTACKS: tuple[Attack, ...] = ("true_rows", "wrong_label")
 _MOST_BUDGET = 1000
-
-
-@checked(arrays=True)
-@dataclass(frozen=True, eq=False)
-class PoisoningReport(Report):
-    """How exposed a pipeline is to added rows.
-
-    Parameters
-    ----------
-    rows
-        Positions of the test rows in the given data.
-    index
-        Their names in the given data.
-    margins
-        Smallest margin of the true class that at most t added rows reached, shape (rows, budget
-        + 1); negative: the decision is wrong.
-    certified
-        Which test rows the pipeline itself certifies against t added rows, same shape.
-    guarded
-        The same for the pipeline inside a PartitionClassifier.
-    has_certificate
-        Whether the pipeline has a certificate of its own.
-    poison
-        For each test row and t the added rows (positions in the given data) and their labels.
-    budget
-        Most rows that were added.
-    model
-        Name of the pipeline.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.neighbors import KNeighborsClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> report = poisoning_report(KNeighborsClassifier(1), X[:200], y[:200], budget=1, n_test=15,
-    ...                           random_state=0)
-    >>> report.error == report.attacked(0) <= report.attacked(1) <= report.attackable_upper == 1
-    True
-    """
-
-    rows: IntArray
-    index: tuple[Any, ...]
-    margins: NDArray[np.float64]
-    certified: BoolArray
-    guarded: BoolArray
-    has_certificate: bool
-    poison: tuple[Any, ...]
-    budget: int
-    model: str
-
-    def __post_init__(self) -> None:
-        shape = (len(self.rows), self.budget + 1)
-        for name in ("margins", "certified", "guarded"):
-            if getattr(self, name).shape != shape:
-                raise InvalidInputError(f"{name} must have shape {shape}")
-        if not isinstance(self.poison, tuple) or len(self.poison) != len(self.rows):
-            raise InvalidInputError("poison must be a tuple with one entry per test row")
-        if len(self.index) != len(self.rows):
-            raise InvalidInputError("index must have one entry per test row")
-        both = np.argwhere(self.certified & (self.margins < 0))
-        if len(both):
-            i, t = both[0].tolist()
-            raise InvalidInputError(
-                f"test row {int(self.rows[i])} is certified against {t} rows, but an attack "
-                "succeeded there; the certificate does not hold for this pipeline"
-            )
-
-    @property
-    def error(self) -> float:
-        """Error rate without poison, against the given labels."""
-        return self.attacked(0)
-
-    def attacked(self, t: int) -> float:
-        """Share of test rows that are wrong with at most ``t`` added rows that were found."""
-        place = check_int(t, "t", low=0, high=self.budget)
-        return float((self.margins[:, place] < 0).mean())
-
-    @property
-    def attackable_lower(self) -> float:
-        """Share of test rows that a real attack within the budget makes (or leaves) wrong."""
-        return self.attacked(self.budget)
-
-    @property
-    def attackable_upper(self) -> float:
-        """Share of test rows without a certificate; 1 for a pipeline that has none."""
-        return float((~self.certified[:, -1]).mean())
-
-    def interval(self, t: int) -> Interval:
-        """Exact 95 % interval of :meth:`attacked`."""
-        place = check_int(t, "t", low=0, high=self.budget)
-        return clopper_pearson(int((self.margins[:, place] < 0).sum()), len(self.rows))
-
-    def poison_for(self, row: int) -> tuple[IntArray, NDArray[Any]]:
-        """Added rows (positions in the given data) and labels that flip a test row; empty if none.
-
-        ``row`` is the position of the test row in the given data.
-        """
-        place = np.flatnonzero(self.rows == check_int(row, "row"))
-        if not len(place):
-            raise InvalidInputError(f"row {shown(row)} is not a test row; see rows")
-        i = int(place[0])
-        hits = np.flatnonzero(self.margins[i] < 0)
-        chosen, labels = self.poison[i][int(hits[0])] if len(hits) else ((), ())
-        values = np.empty(len(labels), dtype=object)
-        values[:] = labels
-        return np.array(chosen, dtype=np.int64), values
-
-    def exposed(self) -> IntArray:
-        """Positions (in the given data) of the rows that are right, but flip under attack."""
-        hit = (self.margins[:, -1] < 0) & (self.margins[:, 0] >= 0)
-        return self.rows[hit]
-
-    def summary(self) -> str:
-        """What happened, what is certified, and what the same pipeline in a partition promises."""
-        lines = [f"{self.model}: {len(self.rows)} test rows, errors against the given labels"]
-        for t in sorted({0, 1, self.budget // 2, self.budget}):
-            word = "wrong without poison" if t == 0 else f"wrong, best attack found, {t} rows"
-            lines.append(f"{word:34} {self.interval(t)}")
-        if self.has_certificate:
-            lost = int((~self.certified[:, -1]).sum())
-            lines.append(f"{'not certified':34} {clopper_pearson(lost, len(self.rows))}")
-        else:
-            lines.append("no certificate: a failed attack proves nothing")
-        lost = int((~self.guarded[:, -1]).sum())
-        lines.append(
-            f"{'same in a partition, not certified':34} {clopper_pearson(lost, len(self.rows))}, "
-            f"error {float((~self.guarded[:, 0]).mean()):.3f}"
-        )
-        return "\n".join(lines)
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per test row, the exposed ones first; ``flips_with``: -1 if no attack did."""
-        import pandas as pd
-
-        wrong = self.margins < 0
-        frame = pd.DataFrame(
-            {
-                "row": self.rows,
-                "clean_correct": ~wrong[:, 0],
-                "flips_with": np.where(wrong.any(axis=1), wrong.argmax(axis=1), -1),
-                "certified": self.certified[:, -1],
-                "guarded": self.guarded[:, -1],
-            },
-            index=pd.Index(self.index, tupleize_cols=False),
-        )
-        exposed = frame.clean_correct & (frame.flips_with > 0)
-        return frame.iloc[np.argsort(~exposed.to_numpy(), kind="stable")]
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Bars: error, attacked, and what is not certified where there is a certificate."""
-        bars = {
-            "wrong without\npoison": self.interval(0),
-            f"wrong, best attack\nfound, {self.budget} rows": self.interval(self.budget),
-        }
-        if self.has_certificate:
-            lost = int((~self.certified[:, -1]).sum())
-            bars["not certified"] = clopper_pearson(lost, len(self.rows))
-        lost = int((~self.guarded[:, -1]).sum())
-        bars["in a partition,\nnot certified"] = clopper_pearson(lost, len(self.rows))
-        return rate_bars(ax, bars)
 
 
 @checked
@@ -210,7 +45,9 @@ def poisoning_report(
     effort: int = 24,
     n_test: int = 60,
     attacks: Sequence[str] = ATTACKS,
+    labeler: Callable[[Any], Any] | None = None,
     n_partitions: int | None = None,
+    time_limit: float | None = 300.0,
     n_jobs: int | None = None,
     progress: bool = False,
     random_state: RandomState = None,
@@ -237,8 +74,14 @@ def poisoning_report(
     attacks:
         ``"true_rows"``: rows of the pool with their given labels; ``"wrong_label"``: copies of the
         test row with the label of its strongest rival.
+    labeler:
+        Says which label a row would get, for tables of numbers: adds attacks with rows that are
+        made just across its boundary and labelled by it.
     n_partitions:
         Blocks of the guarded version; default 10 budget + 1.
+    time_limit:
+        Seconds for attacks, None for no limit. Test rows that no attack has begun on by then are
+        left out; they are a random part, and the summary counts them.
     n_jobs:
         Workers of joblib; the numbers do not depend on it.
     progress:
@@ -267,30 +110,60 @@ def poisoning_report(
         raise InvalidInputError("n_jobs must be None, a number of workers, or -1 for all; got 0")
     if isinstance(pipeline, type) or not hasattr(pipeline, "fit"):
         raise InvalidInputError(f"pipeline must be a classifier with fit, got {shown(pipeline)}")
+    seconds = None if time_limit is None else check_real(time_limit, "time_limit", low=0)
     rows, labels = _read(X, y)
-    train, test, pool = _parts(labels, sources, check_int(n_test, "n_test", low=1), random_state)
-    model = _fitted(pipeline, rows, labels, train)
-    features = _features(model, rows)
-    bench = Bench(pipeline, rows, labels, train, pool, features, t, tries)
-    tasks = (delayed(bench.attack)(int(i), model, kinds) for i in test)
-    if n_jobs is None or n_jobs == 1:
-        places = track(test.tolist(), "test rows", enabled=progress)
-        found = [bench.attack(int(i), model, kinds) for i in places]
-    else:
-        found = Parallel(n_jobs=n_jobs)(tasks)
+    if labeler is not None:
+        kinds = (*kinds, "labelled_steps")
+        if not callable(labeler) or numeric(rows.take()) is None:
+            raise InvalidInputError("labeler= needs a function of rows and a table of numbers")
+    train, order, pool = _parts(labels, sources, check_int(n_test, "n_test", low=1), random_state)
     own = isinstance(pipeline, PartitionClassifier)
+    owners = None if sources is None or not own else _listed(sources, len(labels))
+    model = _fitted(pipeline, rows, labels, train, owners)
+    bench = Bench(
+        pipeline, rows, labels, train, pool, _features(model, rows), t, tries, labeler, owners
+    )
+    found = _attacked(bench, order, model, kinds, seconds, n_jobs, progress)
+    test = np.sort(order[: len(found)])
+    outcomes = [found[i] for i in np.argsort(order[: len(found)], kind="stable")]
     guarded = _certified(pipeline, rows, labels, train, test, sources, n_partitions, t)
     return PoisoningReport(
         rows=test,
         index=tuple(Table.of(X).index[test].tolist()),
-        margins=np.array([outcome.best for outcome in found], dtype=np.float64),
+        margins=np.array([outcome.best for outcome in outcomes], dtype=np.float64),
         certified=guarded if own else np.zeros_like(guarded),
         guarded=guarded,
         has_certificate=own,
-        poison=tuple(tuple(outcome.poison) for outcome in found),
+        poison=tuple(tuple(outcome.poison) for outcome in outcomes),
         budget=t,
         model=type(pipeline).__name__,
+        skipped=len(order) - len(found),
     )
+
+
+def _attacked(
+    bench: Bench, order: IntArray, model: Any, kinds: Any, seconds: float | None,
+    n_jobs: int | None, progress: bool,
+) -> list[Any]:  # fmt: skip
+    """What attacks find, row by row; fewer rows if the time is over, but at least one."""
+    limited = replace(bench, until=np.inf if seconds is None else time.time() + seconds)
+    places = order.tolist()
+    if n_jobs is None or n_jobs == 1:
+        outcomes: Any = (limited.attack(i, model, kinds) for i in places)
+    else:
+        pool = Parallel(n_jobs=n_jobs, return_as="generator")
+        outcomes = pool(delayed(limited.attack)(i, model, kinds) for i in places)
+    found = list(track(outcomes, "test rows", total=len(places), enabled=progress))
+    begun = next((i for i, outcome in enumerate(found) if outcome is None), len(found))
+    if not begun:
+        return [replace(bench, effort=0).attack(places[0], model, kinds)]
+    return found[:begun]
+
+
+def _listed(sources: Any, n: int) -> NDArray[Any]:
+    values = np.empty(n, dtype=object)
+    values[:] = listed_values(sources, n, "sources")
+    return values
 
 
 def _read(X: Any, y: Any) -> tuple[Rows, NDArray[Any]]:
@@ -310,7 +183,7 @@ def _read(X: Any, y: Any) -> tuple[Rows, NDArray[Any]]:
 def _parts(
     labels: NDArray[Any], sources: Any, n_test: int, random_state: RandomState
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Positions of training rows, test rows and pool; whole sources on one side."""
+    """Positions of training rows, test rows in random order, pool; whole sources on one side."""
     rng = generator(random_state)
     n = len(labels)
     if n < 4:
@@ -325,16 +198,19 @@ def _parts(
         held = rng.permutation(
             np.array([i for i in range(n) if owners[i] in chosen], dtype=np.int64)
         )
-    test, pool = np.sort(held[:n_test]), np.sort(held[n_test:])
+    test, pool = held[:n_test], np.sort(held[n_test:])
     train = np.setdiff1d(np.arange(n), held)
     if not len(train) or not len(test):
         raise InvalidInputError("too few sources to hold some out")
     return train.astype(np.int64), test.astype(np.int64), pool.astype(np.int64)
 
 
-def _fitted(pipeline: Any, rows: Rows, labels: NDArray[Any], train: IntArray) -> Any:
+def _fitted(
+    pipeline: Any, rows: Rows, labels: NDArray[Any], train: IntArray, owners: NDArray[Any] | None
+) -> Any:
+    more = {} if owners is None else {"sources": owners[train]}
     try:
-        return seeded(pipeline).fit(rows.take(train), block_labels(labels[train]))
+        return seeded(pipeline).fit(rows.take(train), block_labels(labels[train]), **more)
     except Exception as error:
         raise InvalidInputError(f"the pipeline cannot be fitted: {shown(error, 200)}") from error
 
@@ -375,7 +251,7 @@ def _certified(
         guard = PartitionClassifier(
             seeded(pipeline), n_partitions or 10 * t + 1, schema=schema, check=False
         )
-    given = None if sources is None else np.array(list(sources), dtype=object)[train]
+    given = None if sources is None else _listed(sources, len(labels))[train]
     guard.fit(rows.take(train), block_labels(labels[train]), sources=given)
     radius, answers = guard._certificate(Rows(schema.cast(rows.take(test))), "inserted", "rows")
     right = np.array([a == b for a, b in zip(answers.tolist(), labels[test].tolist())], bool)

@@ -16,10 +16,10 @@ from counterplay.core.seeds import RandomState, generator
 from counterplay.core.stats import Interval
 from counterplay.core.validation import IntArray, check_open_fraction, check_positive_int
 from counterplay.poisoning import bounds
+from counterplay.poisoning.block_fits import fit_blocks, report_failures
 from counterplay.poisoning.clean_rate import CleanTrial, crossed_interval
 from counterplay.poisoning.errors import TooFewSamplesError
 from counterplay.poisoning.model import BatchLearner, LabelledSet, Labels, check_learner
-from counterplay.poisoning.voting import fit_blocks, report_failures
 
 
 @checked

@@ -7,9 +7,8 @@ let one row stop the training. Source: docs/theory/21-sources.md, "Rows".
 
 from __future__ import annotations
 
-import hashlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,15 +21,15 @@ from counterplay.core.validation import BoolArray, IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning.errors import RowsRejectedWarning
 from counterplay.poisoning.model import as_points
-from counterplay.poisoning.units import Dealer, Digests, within_cap
+from counterplay.poisoning.units import Digests
 from counterplay.tables import Schema, Table
-from counterplay.tables.cells import listed, shown
-from counterplay.tables.encoding import encode_cell, encode_rows, row_digests
+from counterplay.tables.cells import shown
+from counterplay.tables.encoding import encode_rows, row_digests
 from counterplay.tables.labels import as_labels, cast_labels
-from counterplay.tables.schema import Cast, Rejected
+from counterplay.tables.schema import Cast, Rejected, plain_numbers
 from counterplay.tables.table import check_same_rows
 
-_CHUNK = 50_000
+_CHUNK = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,22 +59,23 @@ class Rows:
 
     def part(self, places: Any) -> Rows:
         """Return some rows as rows."""
-        cells = {name: values[places] for name, values in self.cast.cells.items()}
-        index = self.cast.index[places]
-        return replace(self, cast=Cast(self.cast.schema, np.arange(len(index)), (), cells, index))
+        cells = {name: _plain(values[places]) for name, values in self.cast.cells.items()}
+        n = int(next(iter(cells.values())).shape[0])
+        cast = Cast(self.cast.schema, np.arange(n), (), cells, pd.RangeIndex(n))
+        return replace(self, cast=cast)
 
-    def join(self, other: Rows) -> Rows:
-        """Return both, the rows of the other one last."""
-        cells = {}
+    def stack(self, others: Sequence[Rows]) -> Rows:
+        """Return these rows and those of the others below them."""
+        cells: dict[str, Any] = {}
         for name, values in self.cast.cells.items():
-            more = other.cast.cells[name]
-            if isinstance(values, np.ndarray) and isinstance(more, np.ndarray):
-                cells[name] = np.concatenate([values, more])
+            more = [values, *(other.cast.cells[name] for other in others)]
+            if all(isinstance(part, np.ndarray) for part in more):
+                cells[name] = np.concatenate(more)
             else:
                 from scipy.sparse import vstack
 
-                cells[name] = vstack([values, more], format="csr")
-        n = len(self) + len(other)
+                cells[name] = vstack(more, format="csr")
+        n = len(self) + sum(map(len, others))
         cast = Cast(self.cast.schema, np.arange(n), (), cells, pd.RangeIndex(n))
         return replace(self, cast=cast)
 
@@ -84,6 +84,11 @@ class Rows:
         starts = range(0, len(self), _CHUNK)
         parts = [self.part(slice(i, i + _CHUNK)) for i in starts] if len(self) > _CHUNK else [self]
         return np.concatenate([row_digests(encode_rows(part.cast), key=key) for part in parts])
+
+
+def _plain(values: Any) -> Any:
+    dense = isinstance(values, np.ndarray) and values.dtype.kind == "f"
+    return plain_numbers(values) if dense else values
 
 
 def points_of(X: Any, positions: bool | None = None) -> Rows:
@@ -157,22 +162,28 @@ class Accepted:
     rejected: tuple[Rejected, ...]
 
 
-def accept(X: Any, y: Any, schema: Schema, classes: Sequence[Any] | None = None) -> Accepted:
-    """Cast rows and labels one by one; list what does not fit."""
+def accept(
+    X: Any, y: Any, schema: Schema, classes: Sequence[Any] | None = None, *, plain: bool = True
+) -> Accepted:
+    """Cast rows and labels one by one; list what does not fit.
+
+    With ``plain=False`` rows must be taken by `Rows.part` before a model sees them.
+    """
     check_same_rows(X, y, "X")
     labels, known = cast_labels(y)
-    cast = schema.cast(X)
+    cast = schema.cast(X, plain=plain)
     n = len(cast) + len(cast.rejected)
     if len(labels) != n:
         raise InvalidInputError(f"X has {n} rows, y {len(labels)}")
     if classes is None:
-        _refuse_measurements(labels[known])
+        _refuse_measurements(labels, known)
     else:
         allowed = set(classes)
         known &= np.fromiter((value in allowed for value in labels), bool, n)
     fits = known[cast.kept]
-    given = y.tolist() if hasattr(y, "tolist") else list(y)
-    strange = [Rejected(int(i), "y", shown(given[int(i)], 200)) for i in cast.kept[~fits]]
+    odd = cast.kept[~fits]
+    given = (y.tolist() if hasattr(y, "tolist") else list(y)) if len(odd) else []
+    strange = [Rejected(int(i), "y", shown(given[int(i)], 200)) for i in odd]
     rejected = tuple(sorted((*cast.rejected, *strange), key=lambda item: item.row))
     places = cast.kept[fits]
     rows = Rows(cast)
@@ -181,10 +192,10 @@ def accept(X: Any, y: Any, schema: Schema, classes: Sequence[Any] | None = None)
     return Accepted(rows, labels[places], places.astype(np.int64), rejected)
 
 
-def _refuse_measurements(labels: NDArray[Any]) -> None:
+def _refuse_measurements(labels: NDArray[Any], known: BoolArray) -> None:
     """Refuse labels that are mostly numbers with decimals; a few odd ones are classes."""
-    floats = sum(isinstance(value, float) for value in labels)
-    if 2 * floats > len(labels):
+    floats = sum(type(value) is float for value in labels.tolist())
+    if 2 * floats > known.sum():
         raise InvalidInputError(
             "Unknown label type: continuous. y looks like a measurement; labels are classes"
         )
@@ -207,7 +218,12 @@ def warn_rejected(rejected: Sequence[Rejected], n: int, stacklevel: int = 4) -> 
 
 def distinct(labels: NDArray[Any]) -> tuple[Any, ...]:
     """Return the classes, numbers before texts."""
-    return tuple(sorted(set(labels.tolist()), key=lambda c: (isinstance(c, str), c)))
+    return in_class_order(set(labels.tolist()))
+
+
+def in_class_order(classes: Iterable[Any]) -> tuple[Any, ...]:
+    """Return different labels, numbers before texts."""
+    return tuple(sorted(classes, key=lambda c: (isinstance(c, str), c)))
 
 
 def positions_of(answers: Any, classes: NDArray[Any]) -> IntArray:
@@ -228,91 +244,6 @@ def _hashable(value: Any) -> bool:
     return isinstance(value, str | int | float | bool)
 
 
-@dataclass(frozen=True, eq=False)
-class Held:
-    """The rows a partition was fitted on, ready to be dealt again.
-
-    Parameters
-    ----------
-    rows
-        The rows.
-    labels
-        Their labels.
-    marks
-        Hash of each row's content.
-    block
-        Block of each row by its unit; -1 for rows that were dropped.
-    owners
-        Keyed hash of each row's source (zeros where there is none), if there are sources.
-    ids
-        Keyed hash of each row's id, if there are ids.
-    """
-
-    rows: Rows
-    labels: NDArray[Any]
-    marks: Digests
-    block: IntArray
-    owners: Digests | None = None
-    ids: Digests | None = None
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def join(self, other: Held) -> Held:
-        """Return both."""
-        return Held(
-            self.rows.join(other.rows),
-            np.concatenate([self.labels, other.labels]),
-            np.concatenate([self.marks, other.marks]),
-            np.concatenate([self.block, other.block]),
-            _joined(self.owners, other.owners),
-            _joined(self.ids, other.ids),
-        )
-
-    def keep(self, which: BoolArray) -> Held:
-        """Return some of the rows."""
-        return Held(
-            self.rows.part(np.flatnonzero(which)), self.labels[which], self.marks[which],
-            self.block[which], None if self.owners is None else self.owners[which],
-            None if self.ids is None else self.ids[which],
-        )  # fmt: skip
-
-    def ranks(self) -> IntArray:
-        """Rank of each row's label among the encoded labels."""
-        encoded = {label: encode_cell(label) for label in set(self.labels.tolist())}
-        rank = {mark: j for j, mark in enumerate(sorted(set(encoded.values())))}
-        return np.array([rank[encoded[label]] for label in self.labels.tolist()], dtype=np.int64)
-
-    def members(self, n_blocks: int, cap: int | None) -> list[IntArray]:
-        """Return the rows of each block, in the order of their hashes, then labels."""
-        high, low = np.ascontiguousarray(self.marks).view(">u8").reshape(-1, 2).T
-        ranks = self.ranks()
-        order = np.lexsort((ranks, low, high))
-        kept = self.block >= 0
-        if cap is not None and self.owners is not None:
-            kept &= within_cap(self.owners, kept & self.owners.any(axis=1), order, cap)
-        order = order[kept[order]]
-        order = order[np.argsort(self.block[order], kind="stable")]
-        ends = np.searchsorted(self.block[order], np.arange(n_blocks + 1))
-        return [order[a:b].astype(np.int64) for a, b in zip(ends[:-1], ends[1:])]
-
-    def signature(self, places: IntArray) -> bytes:
-        """Return a hash of the rows at these places with their labels."""
-        state = hashlib.blake2b(self.marks[places].tobytes(), digest_size=16)
-        for label in self.labels[places].tolist():
-            state.update(encode_cell(label))
-        return state.digest()
-
-    def sorted(self, places: IntArray) -> IntArray:
-        """Return places in the order of hashes, then labels."""
-        high, low = np.ascontiguousarray(self.marks[places]).view(">u8").reshape(-1, 2).T
-        return places[np.lexsort((self.ranks()[places], low, high))]
-
-
-def _joined(first: Digests | None, second: Digests | None) -> Digests | None:
-    return None if first is None or second is None else np.concatenate([first, second])
-
-
 def block_labels(labels: NDArray[Any]) -> NDArray[Any]:
     """Return the labels of a block as an array whose type depends on this block alone."""
     return as_labels(tuple(labels.tolist()))
@@ -324,50 +255,3 @@ def check_classes(classes: Any) -> tuple[Any, ...]:
     if not known.all() or not len(values) or len(set(values.tolist())) < len(values):
         raise InvalidInputError(f"classes must be different labels, got {shown(classes)}")
     return tuple(values.tolist())
-
-
-def check_duplicate_ids(held: Held, places: IntArray, row_ids: Sequence[Any]) -> None:
-    """Refuse one id for rows of different content."""
-    if held.ids is None:
-        return
-    seen: dict[bytes, int] = {}
-    for i in range(len(held)):
-        mark = held.ids[i].tobytes()
-        j = seen.setdefault(mark, i)
-        if j != i and held.marks[i].tobytes() != held.marks[j].tobytes():
-            raise InvalidInputError(
-                f"row id {listed([row_ids[places[i]]])} occurs twice (rows {int(places[j])} and "
-                f"{int(places[i])}); ids must be unique"
-            )
-
-
-def deal(
-    accepted: Accepted, dealer: Dealer, sources: list[bytes | None] | None,
-    ids: list[bytes] | None,
-) -> Held:  # fmt: skip
-    """Hash the accepted rows and give each its block."""
-    marks = accepted.rows.digests(dealer.key)
-    owners = id_marks = None
-    block = dealer.by_identity(marks)
-    if ids is not None:
-        mine = [ids[i] for i in accepted.places.tolist()]
-        id_marks = row_digests(mine, key=dealer.key, domain="id")
-        block = dealer.by_identity(id_marks)
-    if sources is not None:
-        own = [sources[i] for i in accepted.places.tolist()]
-        block = dealer.by_source(own, marks)
-        owners = owner_marks(own, dealer)
-    return Held(accepted.rows, accepted.labels, marks, block, owners, id_marks)
-
-
-def owner_marks(sources: Sequence[bytes | None], dealer: Dealer) -> Digests:
-    """Return the keyed hash of each source; zeros for a row that is its own source."""
-    pool = b"\x00" + bytes(8) if dealer.unknown == "pool" else None
-    named = [pool if source is None else source for source in sources]
-    unique = list({source for source in named if source is not None})
-    marks = row_digests(unique, key=dealer.key, domain="source")
-    table = {source: marks[j] for j, source in enumerate(unique)}
-    nobody = np.zeros(16, dtype=np.uint8)
-    return np.array(
-        [nobody if source is None else table[source] for source in named], dtype=np.uint8
-    ).reshape(-1, 16)

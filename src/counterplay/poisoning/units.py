@@ -57,6 +57,18 @@ class Dealer:
     split: Mapping[bytes, int] = field(default_factory=dict, repr=False)
     unknown: Unknown = "row"
 
+    @property
+    def several(self) -> bool:
+        """Whether a source may have rows in several blocks."""
+        return self.committee > 1 or any(slots > 1 for slots in self.split.values())
+
+    def blocks_of_source(self, source: bytes | None) -> list[int]:
+        """Return the blocks that hold the rows of a source; None: of the pool."""
+        if source is None:
+            return [self._slot(_NOBODY, 0, 1)] if self.unknown == "pool" else []
+        slots = self.split.get(source, self.committee)
+        return sorted({self._slot(source, slot, slots) for slot in range(slots)})
+
     def by_identity(self, marks: Digests) -> IntArray:
         """Return the block of each row by the hash of its content or of its id."""
         return blocks_of(marks, self.n_blocks)
@@ -97,7 +109,7 @@ class Dealer:
             return min(self.committee, self.cap if new else 2 * self.cap)
         if fitted != "sources":
             return {"replaced": 2 if fitted == "rows" else 1, "moved": 0}.get(changes, 1)
-        several = self.committee > 1 or any(slots > 1 for slots in self.split.values())
+        several = self.several
         pushed = 2 if several and self.cap is not None else 1  # a row that another one displaces
         table = {
             "relabelled": 1,

@@ -187,6 +187,9 @@ def cast_labels(y: Any, what: str = "y") -> tuple[NDArray[Any], BoolArray]:
     cells = _series(y, what).tolist()
     values = np.empty(len(cells), dtype=object)
     known = np.ones(len(cells), dtype=bool)
+    if getattr(getattr(y, "dtype", None), "kind", "") in "biu" and isinstance(y, np.ndarray):
+        values[:] = cells  # whole numbers and flags are what they are
+        return values, known
     for i, cell in enumerate(cells):
         try:
             values[i] = None if is_missing(cell) else _plain(cell, what)

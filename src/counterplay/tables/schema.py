@@ -36,6 +36,8 @@ from counterplay.tables.cells import is_missing, listed, shown
 from counterplay.tables.reading import Container
 from counterplay.tables.table import Table, match_columns
 
+_CHUNK = 50_000
+
 
 @checked
 @dataclass(frozen=True)
@@ -184,10 +186,12 @@ class Schema:
         )
         return f"table of {len(self.columns)} columns ({text}){note}"
 
-    def cast(self, X: Any, *, what: str = "X") -> Cast:
+    def cast(self, X: Any, *, what: str = "X", plain: bool = True) -> Cast:
         """Cast each row alone to the schema; rows that cannot be cast are listed, never raised.
 
-        Columns are matched by name; a missing one is an error, because no row could be cast.
+        Columns are matched by name; a missing one is an error, because no row could be cast. With
+        ``plain=False`` a matrix may be the user's own, not a copy, and negative zeros are left to
+        the caller's :func:`plain_numbers`: large ones are then in memory once.
         """
         if self.container == "texts" and _is_list(X):
             return self._cast_texts(X, what)
@@ -201,7 +205,7 @@ class Schema:
         if self.container == "texts":
             return Cast(self, np.arange(len(table)), (), {"text": _texts(table.rows)}, table.index)
         if self.container != "table":
-            return self._cast_numbers(table)
+            return self._cast_numbers(table, plain)
         places = match_columns(_names(table), self.names, what)
         cells: dict[str, NDArray[Any]] = {}
         bad = np.zeros(len(table), dtype=bool)
@@ -238,20 +242,21 @@ class Schema:
         texts = _texts([values[i] for i in kept.tolist()])
         return Cast(self, kept, rejected, {"text": texts}, index[kept])
 
-    def _cast_numbers(self, table: Table) -> Cast:
+    def _cast_numbers(self, table: Table, plain: bool) -> Cast:
         """Cast a matrix or array: the width and the type of the schema."""
         if tuple(table.rows.shape[1:]) != self.shape:
             raise InvalidInputError(
                 f"{table.what} has items of shape {tuple(table.rows.shape[1:])}, "
                 f"the schema says {self.shape}"
             )
-        rows = table.rows.astype(np.dtype(self.dtype))
         if table.is_sparse:
+            rows = table.rows.astype(np.dtype(self.dtype))
             rows.sum_duplicates()
             rows.eliminate_zeros()
-        cells = rows.data if table.is_sparse else rows
-        cells += 0.0  # no negative zero
-        cells[np.isnan(cells)] = np.nan  # one payload for every NaN
+            rows.data = plain_numbers(rows.data)
+        else:
+            rows = table.rows.astype(np.dtype(self.dtype), copy=False)
+            rows = plain_numbers(rows) if plain else rows
         return Cast(self, np.arange(len(table)), (), {"rows": rows}, table.index)
 
 
@@ -463,6 +468,23 @@ def _ballot(value: Any) -> str:
     return "text"
 
 
+def plain_numbers(cells: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers without negative zeros and with one payload for every NaN.
+
+    They are copied only if one of them has to change.
+    """
+    starts = range(0, len(cells), _CHUNK)
+    if not any(_odd_numbers(cells[i : i + _CHUNK]) for i in starts):
+        return cells
+    plain: NDArray[Any] = cells + cells.dtype.type(0)
+    plain[np.isnan(plain)] = np.nan
+    return plain
+
+
+def _odd_numbers(cells: NDArray[Any]) -> bool:
+    return bool(np.isnan(cells).any() or (np.signbit(cells) & (cells == 0)).any())
+
+
 def _texts(rows: Any) -> NDArray[Any]:
     array = np.empty(len(rows), dtype=object)
     array[:] = [unicodedata.normalize("NFC", str(text)) for text in rows]
@@ -473,7 +495,7 @@ def _as_series(column: Column, values: NDArray[Any], categories: Mapping[str, An
     if column.kind == "time":
         return pd.DatetimeIndex(values, tz="UTC")
     if column.kind == "text":
-        return pd.Series(values, dtype=object).to_numpy()
+        return pd.Series(values, dtype=object)  # pandas' own texts cannot hold half a character
     if column.kind != "category":
         return values
     known: Any = categories.get(column.name, column.order)

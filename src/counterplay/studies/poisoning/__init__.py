@@ -6,6 +6,7 @@ from counterplay.studies.poisoning.escape import ESCAPE
 from counterplay.studies.poisoning.intervals import INTERVALS
 from counterplay.studies.poisoning.plane import PLANE
 from counterplay.studies.poisoning.proper import PROPER
+from counterplay.studies.poisoning.sources import SOURCES
 from counterplay.studies.poisoning.svm import SVM
 from counterplay.studies.study import Area
 
@@ -21,7 +22,7 @@ AREA = Area(
         "learners that withstand, and wraps any scikit-learn model so that every prediction says "
         "how many planted rows it survives."
     ),
-    studies=(INTERVALS, PROPER, SVM, PLANE, BUDGET, AGGREGATION, ESCAPE),
+    studies=(INTERVALS, PROPER, SVM, PLANE, BUDGET, AGGREGATION, SOURCES, ESCAPE),
 )
 
 __all__ = ["AREA"]

@@ -1,0 +1,189 @@
+"""One model per block; what cannot be fitted abstains.
+
+A contaminated block may be unlearnable and must not stop the others: whatever its model raises, the
+block abstains. A block with one class votes for it. If no block has a model, the first error is
+raised, because then the estimator itself is wrong. A certified vote has a model left after the
+certified number of changes, so it cannot be stopped by them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.validation import IntArray
+from counterplay.core.votes import random_blocks
+from counterplay.errors import InvalidInputError
+from counterplay.poisoning.block_workers import Backend, Dead, Workers
+from counterplay.poisoning.errors import BlockFailureWarning, TooFewSamplesError
+from counterplay.poisoning.held_rows import Held, joined
+from counterplay.poisoning.model import BatchLearner, LabelledSet, fresh
+from counterplay.poisoning.training_rows import Rows, block_labels
+from counterplay.tables.cells import shown
+
+
+class Constant:
+    """Always gives the same label."""
+
+    def __init__(self, label: Any) -> None:
+        self.label = label
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label for every row."""
+        return np.full(n_rows(X), self.label)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Stands for a model that could not be fitted: it abstains."""
+
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+@dataclass(frozen=True, eq=False)
+class Categorised:
+    """A model with the categories of its block: it sees other values as missing."""
+
+    model: Any
+    categories: dict[str, Any]
+
+
+def fit_blocks(
+    base: Any,
+    X: NDArray[Any] | Rows,
+    y: NDArray[Any],
+    blocks: Sequence[IntArray],
+    seeds: Sequence[int],
+    n_jobs: int | None = None,
+    backend: Backend | None = None,
+) -> list[Any]:
+    """Return one fitted model per block; None for empty blocks, `Failed` where fitting raised.
+
+    Blocks of classifiers with ``fit_blocks(X, y, blocks)`` are fitted by that method in one go.
+    """
+    together = _together(base, X, y)
+    if together is not None:
+        models: list[Any] = fresh(base).fit_blocks(*together, blocks, seeds)
+        return models
+    take = X.take if isinstance(X, Rows) else X.__getitem__
+    tasks = [partial(_task, base, take, y, rows, seed) for rows, seed in zip(blocks, seeds)]
+    return _answered(Workers(n_jobs, backend), tasks)
+
+
+def fit_held(
+    base: Any, blocks: Sequence[Callable[[], Held]], seeds: Sequence[int], workers: Workers
+) -> list[Any]:
+    """Return one fitted model for each block, as `fit_blocks` does; its rows are read in turn."""
+    if hasattr(base, "fit_blocks") and blocks:
+        held = [block() for block in blocks]
+        whole = joined([part for part in held if len(part)] or held[:1])
+        ends = np.cumsum([0, *map(len, held)])
+        places = [np.arange(a, b) for a, b in zip(ends[:-1], ends[1:])]
+        if (both := _together(base, whole.rows, whole.labels)) is not None:
+            models: list[Any] = fresh(base).fit_blocks(*both, places, seeds)
+            return models
+    tasks = [partial(_held_task, base, block, seed) for block, seed in zip(blocks, seeds)]
+    return _answered(workers, tasks)
+
+
+def _task(base: Any, take: Any, y: NDArray[Any], rows: IntArray, seed: int) -> tuple[Any, ...]:
+    return base, take(rows), y[rows], seed
+
+
+def _held_task(base: Any, block: Callable[[], Held], seed: int) -> tuple[Any, ...]:
+    part = block()
+    return base, own_copy(part.rows.take()) if len(part) else None, part.labels, seed
+
+
+def _answered(workers: Workers, tasks: Sequence[Any]) -> list[Any]:
+    answers = workers.run(_fit, tasks)
+    return [Failed(a.kind, a.message) if isinstance(a, Dead) else a for a in answers]
+
+
+def report_failures(models: Sequence[Any], stacklevel: int = 4) -> None:
+    """Warn once of blocks that could not be fitted; raise if no block has a model."""
+    failed = [model for model in models if isinstance(model, Failed)]
+    if failed and len(failed) == sum(model is not None for model in models):
+        raise InvalidInputError(
+            f"no block could be fitted; first: {shown(Exception(failed[0]), 200)}"
+        )
+    if failed:
+        warnings.warn(
+            f"{len(failed)} of {len(models)} blocks could not be fitted and abstain; "
+            f"first: {failed[0]}",
+            BlockFailureWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def _together(base: Any, X: NDArray[Any] | Rows, y: NDArray[Any]) -> Any:
+    """Numbers and labels for a base that fits all blocks in one go; None where it cannot."""
+    if not hasattr(base, "fit_blocks"):
+        return None
+    labels = block_labels(y) if y.dtype == object else y
+    points = X.take() if isinstance(X, Rows) else X
+    if labels.dtype == object or not isinstance(points, np.ndarray) or points.ndim != 2:
+        return None
+    return points, labels
+
+
+def _fit(base: Any, X: Any, y: NDArray[Any], seed: int) -> Any:
+    if len(y) == 0:
+        return None
+    labels = block_labels(y) if y.dtype == object else y
+    if (y == y[0]).all() and not isinstance(base, BatchLearner):  # our learners have a rule for it
+        return Constant(y[0])
+    try:
+        model = fresh(base, seed).fit(X, labels)
+    except Exception as error:
+        return Failed(type(error).__name__, " ".join(str(error).split())[:200])
+    categories = _categories(X)
+    return Categorised(model, categories) if categories else model
+
+
+def _categories(X: Any) -> dict[str, Any]:
+    if not isinstance(X, pd.DataFrame):
+        return {}
+    return {
+        str(name): X[name].cat.categories.tolist()
+        for name, dtype in X.dtypes.items()
+        if isinstance(dtype, pd.CategoricalDtype)
+    }
+
+
+def own_copy(X: Any) -> Any:
+    """Return rows that a model may change: what it does to them is seen by no other model."""
+    return X.copy() if isinstance(X, np.ndarray) or hasattr(X, "tocsr") else X
+
+
+def n_rows(X: Any) -> int:
+    """Number of rows of a container."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def fit_random_blocks(
+    base: Any, S: LabelledSet, n_blocks: int, random_state: RandomState
+) -> list[Any]:
+    """Models of equal random blocks, the remainder dropped."""
+    if len(S) < n_blocks:
+        raise TooFewSamplesError(
+            f"{len(S)} rows cannot fill {n_blocks} blocks; lower t or add rows"
+        )
+    rng = generator(random_state)
+    blocks = list(random_blocks(len(S), n_blocks, random_state=rng))
+    seeds = [int(s) for s in rng.integers(2**31, size=n_blocks)]
+    models = fit_blocks(base, S.X, S.y, blocks, seeds)
+    report_failures(models)
+    return models
