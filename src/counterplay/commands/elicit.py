@@ -106,7 +106,7 @@ def elicit(
         console.print(f"{catalogue.name}: {note}", markup=False)
     frame, digest = _numbered(table.frame), table.sha256
     _check_columns(
-        frame, [*(benefit or []), *(cost or []), *(either or []), *([name] * bool(name))]
+        frame, [*(benefit or []), *(cost or []), *(either or []), *([] if name is None else [name])]
     )
     given = {
         "target": target, "errors": errors, "confidence": confidence, "show": show,

@@ -162,7 +162,7 @@ class ReliableState:
     def expected_regret(self, item: int) -> float:
         """Return the posterior mean of the regret."""
         own = regrets(self.forecast.weights, self._with(item), ranged=self.items.ranged)[:, -1]
-        return float(max(0.0, own @ self.forecast.shares))
+        return max(0.0, float(own @ self.forecast.shares))
 
     def finished(self) -> bool:
         """Whether there is nothing left to ask."""
