@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("counterplay.commands.audit", "Audit your own model and data."),
     "campaign": ("counterplay.commands.campaign", "Run a labelling campaign of several parties."),
     "offer": ("counterplay.commands.offer", "Find the next offer from a log of offers."),
+    "choices": ("counterplay.commands.choices", "Learn tastes from recorded choices."),
     "elicit": ("counterplay.commands.elicit", "Learn a person's preferences by asking."),
     "verify": ("counterplay.commands.verify", "Recompute what a session promised."),
     "studio": ("counterplay.commands.studio", "Open the library in the browser."),

@@ -38,8 +38,8 @@ def session(path: Path) -> dict:
     return json.loads(path.with_name("cars.csv.elicit.json").read_text())
 
 
-def talk(path: Path, *words: str, options: list[str] | None = None):
-    arguments = [str(path), *(COLUMNS if options is None else options)]
+def talk(path: Path, *words: str, options: list[str] | None = None, exact: bool = True):
+    arguments = [str(path), *(COLUMNS if options is None else options), *["--exact"] * exact]
     return CliRunner().invoke(app, arguments, input="".join(f"{word}\n" for word in words))
 
 
@@ -134,9 +134,13 @@ def test_columns_are_asked_for_when_none_are_named(cars: Path) -> None:
         "benefits": ["comfort"],
         "costs": ["price"],
         "name": "model",
+        "either": [],
+        "exact": True,
+        "seed": 0,
     }
 
 
+@pytest.mark.claim("26.15")
 def test_e2_json_row_is_the_row_of_the_file(cars: Path) -> None:
     """E2: incomplete rows are left out, but the rows of the file keep their numbers."""
     frame = pd.read_csv(cars)
@@ -176,7 +180,7 @@ def test_e2_rows_of_a_parquet_file_are_counted_whatever_its_index(
 
 
 def test_json_output_is_machine_readable(cars: Path) -> None:
-    result = CliRunner().invoke(app, [str(cars), *COLUMNS, "--json"], input="1\n" * 40)
+    result = CliRunner().invoke(app, [str(cars), *COLUMNS, "--exact", "--json"], input="1\n" * 40)
     record = json.loads(result.stdout)  # nothing else is there, questions go to the other stream
     assert record["regret_certificate"] <= 0.01
     assert record["name"] == f"car [{record['row']}]"
@@ -276,3 +280,68 @@ def test_the_export_is_verified_by_other_code(cars: Path, undo: bool) -> None:
     assert names == ["configuration", "chain of person", "table", "certificate of person"]
     cars.write_text(cars.read_text().replace("0.", "1.", 1))
     assert run(["verify", str(export), "--table", str(cars)]) == 3
+
+
+RELIABLE = [*COLUMNS, "--errors", "0.1", "--target", "0.2"]
+
+
+@pytest.mark.claim("26.16")
+def test_e9_the_last_answer_can_be_undone(cars: Path) -> None:
+    result = talk(cars, "1", "s", "u", "2", "s", options=RELIABLE, exact=False)
+    assert "u to undo, enter to finish" in result.output
+    assert "took the last answer back" in result.output
+    answers = session(cars)["elicitor"]["answers"]
+    assert [a["order"] for a in answers] == [[1]]
+
+
+@pytest.mark.claim("26.16")
+@pytest.mark.parametrize(
+    "option", [["--target", "0.3"], ["--seed", "7"], ["--errors", "0.2"], ["--show", "3"]]
+)
+def test_e9_other_options_on_resume_are_refused_by_name(cars: Path, option: list[str]) -> None:
+    talk(cars, "1", "q", options=RELIABLE, exact=False)
+    again = talk(cars, "q", options=[*COLUMNS, *option], exact=False)
+    assert f"was started with {option[0]} " in str(again.exception)
+    assert talk(cars, "q", options=RELIABLE, exact=False).exit_code == 0
+
+
+@pytest.mark.claim("26.16")
+def test_e9_another_name_column_is_refused(cars: Path) -> None:
+    talk(cars, "1", "q", options=RELIABLE, exact=False)
+    again = talk(cars, "q", options=["--name", "comfort"], exact=False)
+    assert "was started with --name model" in str(again.exception)
+
+
+@pytest.mark.claim("26.16")
+def test_e9_equal_names_get_a_number(cars: Path) -> None:
+    frame = pd.read_csv(cars).rename(columns={"model": "Name"}).assign(Name="bee")
+    frame.to_csv(cars, index=False)
+    result = talk(cars, "q", options=COLUMNS[:-2], exact=False)
+    assert "bee (" in result.output
+
+
+@pytest.mark.claim("26.16")
+def test_e9_quitting_prints_json(cars: Path) -> None:
+    arguments = [str(cars), *RELIABLE, "--json"]
+    result = CliRunner().invoke(app, arguments, input="1\nq\n")
+    record = json.loads(result.stdout)
+    assert record["finished"] is False
+    assert record["line"] == record["row"] + 2
+    assert record["questions"] == 1
+
+
+@pytest.mark.claim("26.16")
+def test_e9_an_unknown_column_is_named_as_unknown(cars: Path) -> None:
+    talk(cars, "1", "q", options=RELIABLE, exact=False)
+    again = talk(cars, "q", options=["--benefit", "comfrt"], exact=False)
+    assert "comfrt" in str(again.exception)
+    assert "other columns" not in str(again.exception)
+
+
+def test_several_items_at_a_time(cars: Path) -> None:
+    result = talk(cars, "3", "0", "s", options=[*COLUMNS, "--show", "3"], exact=False)
+    assert "[3] car" in result.output
+    assert result.exit_code == 0
+    said = [a["said"] for a in session(cars)["elicitor"]["answers"]]
+    assert said == ["choice", "cannot say"]
+    assert "if at most 10 % of the answers given" in " ".join(result.output.split())

@@ -9,17 +9,24 @@ import pandas as pd
 from contracts.process_cases import MDP, PROCESS_CASES
 from counterplay.elicitation import (
     Answer,
+    AtMost,
     CallableOracle,
     Catalogue,
+    ChoicePanel,
     LinearPreferenceUser,
     NoisyUser,
     PolytopeElicitor,
     PreferenceElicitor,
+    ReliableElicitor,
+    Unknown,
     answered_by,
     elicit_many,
 )
 from counterplay.elicitation.lab import (
+    ChoiceAnswer,
+    ChoiceQuery,
     ConsistentSet,
+    ErrorsTested,
     Option,
     PointSetOracle,
     PolytopeOracle,
@@ -27,6 +34,7 @@ from counterplay.elicitation.lab import (
     SharedBases,
     barycentric_basis,
     basis_policies,
+    bet_factor,
     c4_compress,
     equal_weights,
     estimate_precision,
@@ -51,6 +59,28 @@ PAIR_USER = LinearPreferenceUser([1.0, 0.7], eps=0.1)
 SAID = [(np.array([1.0, -1.0]), Answer.FIRST), (np.array([1.0, -1.0]), Answer.SECOND)]
 
 
+def panel(chosen: str = "taken") -> ChoicePanel:
+    rng = np.random.default_rng(0)
+    rows = [(i, t, a, x) for i in range(8) for t in range(4) for a, x in enumerate(rng.random(2))]
+    frame = pd.DataFrame(rows, columns=["who", "task", "item", "price"])
+    frame["taken"] = frame.price == frame.groupby(["who", "task"]).price.transform("min")
+    return ChoicePanel(
+        frame, person="who", task="task", alternative="item", chosen=chosen, attributes=["price"]
+    )
+
+
+def small() -> ReliableElicitor:
+    return ReliableElicitor(TABLE[:20], target_regret=0.2, max_questions=8, random_state=0)
+
+
+def answer_all(elicitor: ReliableElicitor) -> list[Any]:
+    result = answered_by(elicitor, USER)
+    return [result.row, result.n_queries, result.regret_certificate, result.credible_regret]
+
+
+POPULATION = panel().fit_population(random_state=0, iterations=200)
+
+
 def best_row(w: np.ndarray) -> tuple[int, np.ndarray]:
     row = int((TABLE @ w).argmax())
     return row, TABLE[row]
@@ -69,6 +99,50 @@ CASES: dict[str, dict[str, Any]] = {
     "Answer": {
         "make": lambda: Answer.FIRST,
         "bad": {"unknown word": lambda: Answer.parse("maybe")},
+    },
+    "AtMost": {
+        "make": lambda: AtMost(0.1, jnd=0.01),
+        "bad": {
+            "half": lambda: AtMost(0.5),
+            "negative": lambda: AtMost(-0.1),
+            "falling ladder": lambda: AtMost((0.2, 0.1)),
+        },
+    },
+    "Unknown": {"make": lambda: Unknown()},
+    "ChoiceAnswer": {
+        "make": lambda: ChoiceAnswer("asked", (0, 1), "choice", (0,), TABLE[:2]),
+        "no_example": "kept by ReliableElicitor",
+    },
+    "ChoiceQuery": {
+        "make": lambda: small().ask(),
+        "no_example": "returned by ReliableElicitor.ask",
+        "bad": {"not shown": lambda: ChoiceQuery((Option(TABLE[0]),) * 2, (0, 1)).parse("blue")},
+    },
+    "ChoicePanel": {
+        "make": panel,
+        "run": lambda found: found.padded()[0],
+        "bad": {"unknown column": lambda: panel(chosen="nothing")},
+    },
+    "Population": {"make": lambda: POPULATION, "run": lambda found: found.mean.to_numpy()},
+    "PanelScore": {"make": lambda: POPULATION.score(panel(), reveal=2)},
+    "ErrorsTested": {"make": lambda: ErrorsTested.of([True, False], 0.1, 0.05, False)},
+    "ReliableElicitor": {
+        "make": small,
+        "run": answer_all,
+        "restore": lambda text: ReliableElicitor.from_json(text, TABLE[:20]),
+        "bad": {
+            "confidence": lambda: ReliableElicitor(TABLE, confidence=1.0),
+            "tell before ask": lambda: ReliableElicitor(TABLE).tell("first"),
+            "target": lambda: ReliableElicitor(TABLE, target_regret=0.0),
+            "foreign state": lambda: ReliableElicitor.from_json("{}", TABLE),
+            "no JSON": lambda: ReliableElicitor.from_json("nonsense", TABLE),
+            "too many": lambda: ReliableElicitor(np.random.default_rng(0).random((9, 7))),
+        },
+    },
+    "ReliableResult": {"make": lambda: small().result},
+    "bet_factor": {
+        "args": {"forecast": 0.5, "contradicted": True, "rate": 0.1},
+        "bad": {"rate": lambda: bet_factor(0.5, True, 0.7)},
     },
     "CallableOracle": {
         "make": lambda: CallableOracle(best_row, k=3, scale=2.0),

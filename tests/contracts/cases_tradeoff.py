@@ -32,6 +32,22 @@ def rule(L1: Any, L2: Any) -> Any:
     return np.full(K, 1 / K)
 
 
+def unseen(**settings: Any) -> Any:
+    return lab.LiveChampion(
+        n_models=K, horizon=T, budget=to.HarmBudget(C, 2.0), random_state=0, **settings
+    )
+
+
+def run_unseen(guard: Any) -> list[int]:
+    models = []
+    for t in range(30):
+        decision = guard.act()
+        model = decision.model
+        guard.observe(decision.id, primary=float(L1[t, model]), secondary=float(L2[t, model]))
+        models.append(model)
+    return models
+
+
 def live() -> to.ChampionChallenger:
     return to.ChampionChallenger(
         n_models=K, horizon=T, budget=to.HarmBudget(C, 2.0), review_every=40, random_state=0
@@ -162,6 +178,9 @@ BOUNDS: dict[str, dict[str, Any]] = {
         "rounds": 1000, "K": 4, "B": 5, "active_rounds": 500, "late_segments": 2,
     },
     "restart_sleeping": {"active_rounds": [100, 200], "K": 4, "B": 5},
+    "live_harm": {"K": 4, "returns": 2, "burst": 5.0, "rate": 0.1, "delay": 3},
+    "live_regret": {"rounds": 1000, "K": 4, "B": 10},
+    "purse_harm": {"purse": 8.0, "rate": 0.1, "delay": 3, "safe_burst": 1.0},
     "stint_secondary": {
         "threshold": 4.0, "c": 0.2, "switches": 3, "resets": 1, "deactivations": 2,
     },
@@ -208,6 +227,27 @@ CASES: dict[str, dict[str, Any]] = {
             "no models": lambda: to.ChampionChallenger(horizon=9, budget=to.HarmBudget(0.1, 1.0)),
             "loss above one": lambda: live().step([0.0, 0.0, 2.0], [0.0, 0.0, 0.0]),
         },
+    },
+    "Alarm": {"make": lambda: lab.Alarm(3, 1, "change", 25.0, "model 1: change")},
+    "CalibratedBudget": {
+        "make": lambda: to.HarmBudget.calibrate(L2[:, 0], horizon=200, random_state=0),
+        "bad": {"short": lambda: to.HarmBudget.calibrate(L2[:9, 0], horizon=200)},
+    },
+    "Decision": {"make": lambda: unseen().act()},
+    "LiveChampion": {
+        "make": unseen,
+        "run": run_unseen,
+        "restore": lambda text: lab.LiveChampion.from_json(text),
+        "bad": {
+            "no models": lambda: lab.LiveChampion(horizon=90, budget=to.HarmBudget(0.1, 2.0)),
+            "purse without safe": lambda: unseen(purse=3.0),
+            "foreign state": lambda: lab.LiveChampion.from_json("{}"),
+        },
+    },
+    "LiveReport": {"make": lambda: unseen().report()},
+    "Money": {
+        "make": lambda: to.Money(500, 20),
+        "bad": {"no cost": lambda: to.Money(0, 0), "negative": lambda: to.Money(-1, 2)},
     },
     "ChampionReport": {"make": lambda: used().report()},
     "CusumOracle": {

@@ -226,6 +226,7 @@ def coarse_people(n: int, seed: int):
         n -= 1
 
 
+@pytest.mark.claim("26.19")
 @pytest.mark.filterwarnings("ignore::counterplay.errors.AssumptionWarning")
 def test_e6_the_worth_question_is_counted() -> None:
     """E6: benchmark, one ratio and "benchmark or nothing": three questions."""
@@ -250,6 +251,7 @@ def test_e6_coarse_people_stay_below_the_bound() -> None:
     assert reached > 30  # the bound is attained
 
 
+@pytest.mark.claim("26.20")
 @pytest.mark.filterwarnings("ignore::counterplay.errors.AssumptionWarning")
 @pytest.mark.parametrize(
     "options",

@@ -210,7 +210,8 @@ def test_unfinished_environments_are_refused() -> None:
         MultiObjectiveMDP.from_gymnasium(object(), 5)
 
 
-def test_only_states_within_the_horizon_are_visited() -> None:
+@pytest.mark.claim("26.21")
+def test_e8_only_states_within_the_horizon_are_visited() -> None:
     class Corridor:
         """Never ends."""
 

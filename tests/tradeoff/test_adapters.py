@@ -108,6 +108,7 @@ def word_models() -> tuple[list[DummyClassifier], np.ndarray, np.ndarray]:
     return models, X, y
 
 
+@pytest.mark.claim("26.22")
 def test_e1_missed_positives_counts_words() -> None:
     truth, guess = ["yes", "yes", "no"], ["no", "no", "no"]
     assert missed_positives(truth, guess, positive="yes") == pytest.approx(2 / 3)

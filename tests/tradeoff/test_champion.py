@@ -209,6 +209,7 @@ def test_nobody_left_is_said_plainly() -> None:
     assert "the guarantees do not apply" in report.summary()
 
 
+@pytest.mark.claim("26.30")
 @pytest.mark.parametrize("policy", ["guaranteed", "adaptive"])
 def test_e4_no_bound_once_nobody_is_left(policy: str) -> None:
     """E4: harm grows by 0.4 a round whoever is live, so no finite number can bound it."""
@@ -257,7 +258,7 @@ def test_dashboard_has_three_readable_panels(tmp_path: Path) -> None:
         ({"horizon": 100, "budget": HarmBudget(0.1, 1.0)}, "models or n_models"),
         ({"n_models": 2, "horizon": 100}, "HarmBudget"),
         ({"n_models": 0, "horizon": 100, "budget": HarmBudget(0.1, 1.0)}, "n_models"),
-        ({"n_models": 50, "horizon": 20, "budget": HarmBudget(0.1, 1.0)}, "horizon too short"),
+        ({"n_models": 50, "horizon": 20, "budget": HarmBudget(0.1, 1.0)}, "is too short for"),
         ({"models": [1], "n_models": 2, "horizon": 9, "budget": HarmBudget(0.1, 1)}, "1 models"),
         ({"n_models": 2, "horizon": 9, "budget": 0.1}, "HarmBudget"),
         (
@@ -292,6 +293,7 @@ def test_bad_steps_are_refused_and_change_nothing() -> None:
         live.step([0.1, 0.2], [0.1, 0.1])
 
 
+@pytest.mark.claim("26.22")
 def test_e1_a_model_that_misses_every_word_positive_is_taken_down() -> None:
     X, y = np.zeros((10, 1)), np.array(["yes"] * 10)
     both = np.array(["yes", "no"] * 5)

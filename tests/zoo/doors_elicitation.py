@@ -8,9 +8,11 @@ import numpy as np
 
 from counterplay.elicitation import (
     Catalogue,
+    ChoicePanel,
     LinearPreferenceUser,
     PolytopeElicitor,
     PreferenceElicitor,
+    ReliableElicitor,
     answered_by,
     elicit_many,
 )
@@ -43,6 +45,30 @@ def chosen(X: Any) -> Any:
     return result, session.ranking(3).to_dict("list"), result.to_frame().to_dict("list")
 
 
+def reliable(X: Any) -> Any:
+    """The recommendation of a short reliable questionnaire about a catalogue."""
+    session = ReliableElicitor(catalogue(X), target_regret=0.3, max_questions=4, random_state=0)
+    result = answered_by(session, user(session._items.k))
+    return result.row, result.label, session.predict_choice([0, 1]).tolist()
+
+
+def recorded(X: Any) -> Any:
+    """A panel in which everybody chose the first of two."""
+    import pandas as pd
+
+    from counterplay.tables import Table
+
+    names, n = columns(X), len(Table.of(X)) // 2 * 2
+    frame = pd.DataFrame({str(name): Table.of(X).column(j) for j, name in enumerate(names)})[:n]
+    keys = {"who": np.arange(n) // 4, "task": np.arange(n) // 2, "item": np.arange(n) % 2}
+    frame = frame.assign(**keys, taken=np.arange(n) % 2 == 0)
+    panel = ChoicePanel(
+        frame, person="who", task="task", alternative="item", chosen="taken",
+        attributes=[str(name) for name in names],
+    )  # fmt: skip
+    return panel.padded()[0]
+
+
 def not_negative(X: Any) -> Any:
     """Numbers without their sign where that makes sense: values must not be negative."""
     try:
@@ -72,6 +98,8 @@ DOORS = {
     "PolytopeElicitor:labels": lambda X, y: answered_by(
         PolytopeElicitor(PointSetOracle(not_negative(X), names=y), random_state=0), user()
     ),
+    "ReliableElicitor": lambda X, y: reliable(X),
+    "ChoicePanel": lambda X, y: recorded(X),
     "PreferenceElicitor": lambda X, y: elicited(X),
     "elicit_many": lambda X, y: planned(X),
     "PointSetOracle": lambda X, y: PointSetOracle(not_negative(X)).argmax(np.eye(3)),

@@ -1,8 +1,8 @@
 """``counterplay elicit catalogue.csv``: a questionnaire in the terminal that can be resumed.
 
-Two options side by side in plain words, three answers, undo, "why this question", progress, and at
-the end the recommendation with its certificate. Every answer is saved before the next question.
-Source: docs/theory/08-elicitation.md, "Sessions".
+Options side by side in plain words, undo at any time, "why this question", progress, and at the end
+the recommendation with its certificate. Every answer is saved before the next question.
+Source: docs/theory/26-people.md, "Setting".
 """
 
 from __future__ import annotations
@@ -10,23 +10,29 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
+from counterplay.commands.questionnaire import Questionnaire
 from counterplay.core import export_bodies as lines
 from counterplay.core.exports import EventChain, write_export
 from counterplay.core.files import read_limited, write_atomic
-from counterplay.core.records import LIMIT, read_record, write_record
+from counterplay.core.records import LIMIT, read_record
 from counterplay.elicitation.catalogue import Catalogue
-from counterplay.elicitation.comparisons import Answer, Option, Query
 from counterplay.elicitation.polytope_elicitor import PolytopeElicitor
+from counterplay.elicitation.reliable_elicitor import ReliableElicitor
+from counterplay.elicitation.reliable_result import ReliableResult
 from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.saved import SavedTerminal, Setup
-from counterplay.errors import ContradictionError, InvalidInputError, InvalidStateError
+from counterplay.elicitation.slips import AtMost
+from counterplay.errors import (
+    InvalidInputError,
+    InvalidStateError,
+    UnknownNameError,
+)
 from counterplay.tables import read_table
 
 if TYPE_CHECKING:
@@ -35,8 +41,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
-_ANSWERS = {"1": Answer.FIRST, "2": Answer.SECOND, "0": Answer.INDISTINGUISHABLE}
-_HELP = "1 first | 2 second | 0 about the same | u undo | w why | s stop now | q save and quit"
+_TARGET, _EXACT_TARGET = 0.05, 0.01
 
 
 @app.command(
@@ -51,25 +56,47 @@ def elicit(
     cost: Annotated[
         list[str] | None, typer.Option(help="Column where less is better; repeat the option.")
     ] = None,
+    either: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of which some want more, some less; repeat the option."),
+    ] = None,
     name: Annotated[
         str | None,
-        typer.Option(help="Column that names the items; the first with distinct words by default."),
+        typer.Option(help="Column that names the items; 'name' or distinct words by default."),
     ] = None,
     target: Annotated[
-        float, typer.Option(help="Stop when at most this fraction below the best.")
-    ] = 0.01,
+        float | None,
+        typer.Option(help="Stop when at most this fraction below the best: 0.05, exact 0.01."),
+    ] = None,
+    errors: Annotated[
+        float | None, typer.Option(help="Largest share of wrong answers, 0.1 by default.")
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option(help="Probability of the certificate, 0.95 by default.")
+    ] = None,
+    show: Annotated[
+        int | None, typer.Option(help="Items per question: 2 (default), 3 or 4.")
+    ] = None,
+    exact: Annotated[
+        bool | None, typer.Option("--exact", help="Every answer is right: fewer questions.")
+    ] = None,
     session: Annotated[
         Path | None, typer.Option(help="Where answers are kept; CATALOGUE.elicit.json by default.")
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget a saved session.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the choice of questions.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the choice of questions, 0 by default.")
+    ] = None,
     export: Annotated[
         Path | None,
         typer.Option(help="Write answers and result as .jsonl for 'counterplay verify'."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Find the item you want by comparing two at a time; stop and resume whenever you like."""
+    """Find the item you want by comparing a few at a time; stop and resume whenever you like.
+
+    Example: counterplay elicit cars.csv --benefit comfort --cost price --errors 0.1 --show 3
+    """
     from rich.console import Console
 
     console = Console(stderr=as_json, highlight=False)
@@ -78,189 +105,97 @@ def elicit(
     for note in table.notes:
         console.print(f"{catalogue.name}: {note}", markup=False)
     frame, digest = _numbered(table.frame), table.sha256
+    _check_columns(
+        frame, [*(benefit or []), *(cost or []), *(either or []), *([] if name is None else [name])]
+    )
+    given = {
+        "target": target, "errors": errors, "confidence": confidence, "show": show,
+        "exact": exact, "seed": seed, "name": name,
+    }  # fmt: skip
     saved = None if fresh else _read_session(path, catalogue, digest)
     if saved is None:
         benefits, costs = benefit or [], cost or []
-        if not benefits and not costs:
+        if not benefits and not costs and not either:
             benefits, costs = _ask_columns(frame, name, console)
-        naming = name or _naming_column(frame)
-        setup = Setup(benefits=tuple(benefits), costs=tuple(costs), name=naming)
+        setup = Setup(
+            benefits=tuple(benefits), costs=tuple(costs), name=name or _naming_column(frame),
+            either=tuple(either or ()), exact=bool(exact), seed=seed or 0,
+        )  # fmt: skip
     else:
         setup = saved.setup
-        _check_setup(setup, benefit, cost, path)
+        _check_setup(setup, {"benefit": benefit, "cost": cost, "either": either}, path)
     items = _catalogue(frame, setup, console)
     if saved is None:
-        elicitor = PolytopeElicitor(items, target_regret=target, random_state=seed)
+        elicitor = _new_elicitor(items, setup, given)
     else:
+        kind = PolytopeElicitor if setup.exact else ReliableElicitor
         with _or_start_over():
-            elicitor = PolytopeElicitor.from_json(json.dumps(saved.elicitor), items)
+            elicitor = kind.from_json(json.dumps(saved.elicitor), items)
+        _check_options(elicitor, setup, given, path)
     talk = Questionnaire(elicitor, items, console, path, digest, setup)
     if saved is not None:
         console.print(f"resumed after {len(elicitor.events)} answers from {path.name}")
-    if talk.run():
+    finished = talk.run()
+    if finished and export is not None:
+        if not isinstance(elicitor, PolytopeElicitor):
+            raise InvalidInputError("--export is for questionnaires with --exact")
+        write_atomic(export, export_text(catalogue.name, elicitor, items))
+        console.print(f"wrote {export}; check it with: counterplay verify {export}")
+    if as_json:
         result = elicitor.result()
-        talk.show_result(result)
-        if export is not None:
-            write_atomic(export, export_text(catalogue.name, elicitor, items))
-            console.print(f"wrote {export}; check it with: counterplay verify {export}")
-        if as_json:
-            typer.echo(json.dumps(_result_record(result, items)))
+        typer.echo(json.dumps({**_result_record(result, items), "finished": finished}))
 
 
-@dataclass
-class Questionnaire:
-    """Talks to a person until the elicitor is done or the person leaves."""
-
-    elicitor: PolytopeElicitor
-    catalogue: Catalogue
-    console: Console
-    path: Path
-    digest: str
-    """Of the file the questionnaire is about."""
-    setup: Setup
-
-    def run(self) -> bool:
-        """Ask until done; return False if the person left before."""
-        criteria = ", ".join(self.catalogue.objective_names)
-        self.console.print(
-            f"{len(self.catalogue)} items, judged by {criteria}. "
-            "Which of two would you rather have?",
-            markup=False,
-        )
-        self.save()
-        try:
-            while (query := self.elicitor.ask()) is not None:
-                if not self._one_question(query):
-                    self._say_goodbye()
-                    return False
-        except (typer.Abort, KeyboardInterrupt, EOFError):
-            self._say_goodbye()
-            return False
-        self.save()
-        return True
-
-    def save(self) -> None:
-        """Write the session, completely or not at all."""
-        record = SavedTerminal(
-            kind="questionnaire",
-            version=2,
-            digest=self.digest,
-            setup=self.setup,
-            elicitor=json.loads(self.elicitor.to_json()),
-        )
-        write_atomic(self.path, write_record(record) + "\n")
-
-    def show_question(self, query: Query) -> None:
-        """Print both options side by side."""
-        from rich.markup import escape
-        from rich.table import Table
-
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        table.add_column("")
-        for number, option in ((1, query.first), (2, query.second)):
-            table.add_column(f"[{number}] {escape(self._title(option))}", justify="right")
-        for j, column in enumerate(self.catalogue.objective_names):
-            cells = [self._cell(option, j) for option in (query.first, query.second)]
-            better = _better(query.first.value[j], query.second.value[j])
-            if better is not None and cells[better] != cells[1 - better]:
-                cells[better] = f"[bold]{cells[better]}[/]"
-            direction = "less is better" if column in self.catalogue.costs else "more is better"
-            table.add_row(f"{escape(column)} [dim]({direction})[/]", *cells)
-        self.console.print()
-        self.console.print(f"[bold]Question {query.number + 1}[/]  {self._progress()}")
-        if query.purpose == "confirm":
-            self.console.print(query.reason, style="yellow", markup=False)
-        self.console.print(table)
-        for number, option in ((1, query.first), (2, query.second)):
-            if option.chance < 1:
-                self.console.print(
-                    f"[{number}] is a lottery: {100 * option.chance:.3g} % chance of the item, "
-                    "otherwise you get nothing",
-                    markup=False,
-                )
-
-    def show_result(self, result: ElicitationResult) -> None:
-        """Print the recommendation, its certificate and the runners-up."""
-        from rich.markup import escape
-        from rich.table import Table
-
-        self.console.print()
-        self.console.print(result.summary(), markup=False)
-        table = Table("item", "at least", "at most", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for row in self.elicitor.ranking(5).itertuples(index=False):
-            table.add_row(escape(str(row[0])), f"{100 * row[1]:.1f} %", f"{100 * row[2]:.1f} %")
-        self.console.print("\nworth of the leading items, as a share of your best item:")
-        self.console.print(table)
-
-    def _one_question(self, query: Query) -> bool:
-        """Ask one question; return False if the person wants to leave."""
-        self.show_question(query)
-        while True:
-            word = typer.prompt(_HELP, prompt_suffix="\n> ", err=self.console.stderr)
-            word = word.strip().lower()
-            if word in _ANSWERS:
-                self._answer(_ANSWERS[word])
-                return True
-            if word == "w":
-                self.console.print(f"Why: {query.reason}.", markup=False)
-            elif word == "u":
-                if self._undo():
-                    return True
-            elif word == "s":
-                self.elicitor.stop()
-                return True
-            elif word == "q":
-                return False
-            else:
-                self.console.print(f"'{word}' is none of: {_HELP}", markup=False)
-
-    def _answer(self, answer: Answer) -> None:
-        try:
-            self.elicitor.tell(answer)
-        except ContradictionError as error:
-            self.console.print(f"{error}", style="yellow", markup=False)
-            return
-        self.save()
-
-    def _undo(self) -> bool:
-        if not self.elicitor.events:
-            self.console.print("there is no answer to take back")
-            return False
-        self.elicitor.undo()
-        self.save()
-        self.console.print("took the last answer back")
-        return True
-
-    def _progress(self) -> str:
-        now = self.elicitor.certificate
-        goal = self.elicitor.target_regret
-        return (
-            f"[dim]the best guess so far is at most {100 * now:.3g} % below your favourite; "
-            f"{100 * goal:.3g} % is the goal[/]"
-        )
-
-    def _title(self, option: Option) -> str:
-        if option.chance <= 0 or not isinstance(option.item, int) or option.item < 0:
-            return "nothing"
-        name = self.catalogue.names[option.item]
-        return name if option.chance >= 1 else f"{100 * option.chance:.3g} % chance of {name}"
-
-    def _cell(self, option: Option, j: int) -> str:
-        if option.chance <= 0 or not isinstance(option.item, int) or option.item < 0:
-            return "-"
-        number = float(self.catalogue.raw[option.item, j])
-        return f"{number:,.0f}" if abs(number) >= 1e4 else f"{number:,.4g}"
-
-    def _say_goodbye(self) -> None:
-        self.console.print(
-            f"\nsaved {len(self.elicitor.events)} answers in {self.path}; "
-            "the same command continues",
-            markup=False,
-        )
+def _new_elicitor(
+    items: Catalogue, setup: Setup, given: dict[str, Any]
+) -> PolytopeElicitor | ReliableElicitor:
+    """Start the questionnaire that was asked for."""
+    target = given["target"]
+    if setup.exact:
+        for option in ("errors", "confidence", "show"):
+            if given[option] is not None:
+                raise InvalidInputError(f"--{option} does not go with --exact")
+        regret = _EXACT_TARGET if target is None else target
+        return PolytopeElicitor(items, target_regret=regret, random_state=setup.seed)
+    errors, confidence, show = (given[name] for name in ("errors", "confidence", "show"))
+    return ReliableElicitor(
+        items,
+        target_regret=_TARGET if target is None else target,
+        errors=AtMost(0.1 if errors is None else errors),
+        confidence=0.95 if confidence is None else confidence,
+        show=2 if show is None else show,
+        random_state=setup.seed,
+    )
 
 
-def _better(first: float, second: float) -> int | None:
-    return None if first == second else int(second > first)
+def _check_options(
+    elicitor: PolytopeElicitor | ReliableElicitor, setup: Setup, given: dict[str, Any], path: Path
+) -> None:
+    """Refuse an option that differs from the saved session, by its name."""
+    known: dict[str, Any] = {
+        "target": elicitor.target_regret, "seed": setup.seed, "name": setup.name,
+        "exact": setup.exact,
+    }  # fmt: skip
+    if isinstance(elicitor, ReliableElicitor):
+        known |= {
+            "errors": getattr(elicitor.errors, "rate", None),
+            "confidence": elicitor.confidence,
+            "show": elicitor.show,
+        }
+    for option, value in given.items():
+        if value is not None and value != known.get(option):
+            raise InvalidInputError(
+                f"{path.name} was started with --{option} {known.get(option)}, not {value}; leave "
+                "it out or start over with --fresh"
+            )
+
+
+def _check_columns(frame: pd.DataFrame, columns: list[str]) -> None:
+    """An unknown column is named before any session is read."""
+    known = [str(column) for column in frame.columns]
+    for column in columns:
+        if column not in known:
+            raise UnknownNameError.among("column", column[:60], [c[:60] for c in known])
 
 
 def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
@@ -292,10 +227,9 @@ def _read_session(path: Path, catalogue: Path, digest: str) -> SavedTerminal | N
     return saved
 
 
-def _check_setup(
-    setup: Setup, benefit: list[str] | None, cost: list[str] | None, path: Path
-) -> None:
-    for given, known in ((benefit, setup.benefits), (cost, setup.costs)):
+def _check_setup(setup: Setup, columns: dict[str, list[str] | None], path: Path) -> None:
+    kept = (setup.benefits, setup.costs, setup.either)
+    for given, known in zip(columns.values(), kept):
         if given is not None and list(given) != list(known):
             raise InvalidInputError(
                 f"{path.name} was started with other columns ({', '.join(known) or 'none'}); "
@@ -327,7 +261,7 @@ def _ask_columns(
 
 def _catalogue(frame: pd.DataFrame, setup: Setup, console: Console) -> Catalogue:
     """Return the complete items; each keeps the number of its row in the file."""
-    columns = [*setup.benefits, *setup.costs]
+    columns = [*setup.benefits, *setup.costs, *setup.either]
     known = [column for column in columns if column in frame.columns]
     complete = frame[frame[known].notna().all(axis=1)]
     if len(complete) < len(frame):
@@ -335,12 +269,18 @@ def _catalogue(frame: pd.DataFrame, setup: Setup, console: Console) -> Catalogue
     if len(complete) < 2:
         found = "only one complete item" if len(complete) else "no complete item"
         raise InvalidInputError(f"the catalogue has {found}; a choice needs two")
-    return Catalogue(complete, benefits=setup.benefits, costs=setup.costs, name=setup.name)
+    return Catalogue(
+        complete, benefits=setup.benefits, costs=setup.costs, either=setup.either, name=setup.name
+    )
 
 
 def _naming_column(frame: pd.DataFrame) -> str | None:
-    """The first column of words in which every item has a different one."""
-    for column in frame.select_dtypes(exclude="number").columns:
+    """A column of words called "name", or the first in which every item has a different one."""
+    words = frame.select_dtypes(exclude="number").columns
+    for column in words:
+        if str(column).strip().lower() == "name" and frame[column].notna().all():
+            return str(column)
+    for column in words:
         if frame[column].notna().all() and frame[column].is_unique:
             return str(column)
     return None
@@ -386,10 +326,14 @@ def export_text(study: str, elicitor: PolytopeElicitor, items: Catalogue) -> str
     return write_export(study, "elicitation", msgspec.to_builtins(config), [chain])
 
 
-def _result_record(result: ElicitationResult, items: Catalogue) -> dict[str, Any]:
+def _result_record(result: ElicitationResult | ReliableResult, items: Catalogue) -> dict[str, Any]:
     """Return the result for programs; ``row`` counts the rows from 0, without the header."""
+    if isinstance(result, ReliableResult):
+        row = int(items.index[result.index])
+        return {**result.to_dict(), "row": row, "line": row + 2, "name": items.names[result.index]}
     return {
         "row": int(result.row),
+        "line": int(result.row) + 2,
         "name": items.names[result.index],
         "regret_certificate": result.regret_certificate,
         "questions": result.n_queries,

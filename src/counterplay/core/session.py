@@ -29,6 +29,11 @@ class Session(ABC):
         """What is known now."""
 
     @property
+    def done(self) -> bool:
+        """Whether nothing is left to ask."""
+        return self.ask() is None
+
+    @property
     @abstractmethod
     def events(self) -> tuple[Any, ...]:
         """What happened so far, in order; replaying it gives the same session."""

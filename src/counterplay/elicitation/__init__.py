@@ -14,6 +14,7 @@ return is exactly its value, rare events included.
 
 from counterplay.elicitation import bounds, instances, lab
 from counterplay.elicitation.catalogue import Catalogue
+from counterplay.elicitation.choice_panel import ChoicePanel
 from counterplay.elicitation.comparisons import Answer
 from counterplay.elicitation.elicitor import PreferenceElicitor, elicit_many
 from counterplay.elicitation.expand_and_compress import expand_and_compress
@@ -21,18 +22,24 @@ from counterplay.elicitation.mdp import MultiObjectiveMDP, add_do_nothing
 from counterplay.elicitation.oracles import CallableOracle
 from counterplay.elicitation.planner import plan
 from counterplay.elicitation.polytope_elicitor import PolytopeElicitor
+from counterplay.elicitation.reliable_elicitor import ReliableElicitor
 from counterplay.elicitation.sessions import answered_by
+from counterplay.elicitation.slips import AtMost, Unknown
 from counterplay.elicitation.users import LinearPreferenceUser, NoisyUser
 
 __all__ = [
     "Answer",
+    "AtMost",
     "CallableOracle",
     "Catalogue",
+    "ChoicePanel",
     "LinearPreferenceUser",
     "MultiObjectiveMDP",
     "NoisyUser",
     "PolytopeElicitor",
     "PreferenceElicitor",
+    "ReliableElicitor",
+    "Unknown",
     "add_do_nothing",
     "answered_by",
     "bounds",

@@ -7,7 +7,7 @@ Source: docs/theory/08-elicitation.md, "Setting".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.arguments import checked
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_float_array
+from counterplay.elicitation.curves import check_curves, quantile_knots, value_names
 from counterplay.elicitation.oracles import PointSetOracle, value_table
 from counterplay.errors import InvalidInputError, UnknownNameError
 from counterplay.tables import Table
@@ -32,29 +33,46 @@ _BLOCK = 128  # rows compared at a time
 class Catalogue:
     """Items of a data frame, described by benefits (more is better) and costs (less is better).
 
+    Attributes of which nobody knows whether more is better (``either``) and attributes whose worth
+    bends (``curves``) are for :class:`ReliableElicitor`.
+
     Parameters
     ----------
     frame:
         One row per item: a pandas, polars or Arrow frame. Columns of an array, or of a frame
         whose columns have no names, are counted from 0.
     benefits:
-        Columns of numbers of which more is better. Rows with missing values must be dropped before.
+        Columns of numbers of which more is better.
     costs:
-        Columns of numbers of which less is better, likewise.
+        Columns of numbers of which less is better.
+    either:
+        Columns of numbers of which some people want more and others less.
+    curves:
+        Number of straight segments of an attribute's worth, such as ``{"price": 3}``. The column
+        becomes one value per segment between its quantiles, so that every rising curve with
+        these knots is a weighting; each segment is one more dimension.
     name:
-        Column that names the items; the index is used otherwise.
+        Column that names the items; the index is used otherwise. A name that occurs twice gets a
+        number.
     scale:
         ``"range"``: each column is mapped so that the worst item has 0 and the best 1.
         ``"max"``: benefits are divided by the largest, costs become ``1 - cost / largest``; the
         zero of every column stays where it was.
+    on_missing:
+        Rows with missing numbers: ``"raise"`` or ``"drop"``.
 
     Attributes
     ----------
     values : ndarray (n, k)
-        Normalised values, benefits first.
+        Normalised values: benefits, costs, attributes of unknown sign.
     objective_names : tuple of str
+        Name of each value.
+    columns : tuple of str
+        The chosen columns; the same as ``objective_names`` unless there are curves.
     index : pandas.Index
         Identity of the items: that of the frame.
+    rows : ndarray (n,)
+        Position of each item in the frame.
 
     Examples
     --------
@@ -70,36 +88,48 @@ class Catalogue:
         benefits: Sequence[str | int] = (),
         costs: Sequence[str | int] = (),
         *,
+        either: Sequence[str | int] = (),
+        curves: Mapping[str | int, int] | None = None,
         name: str | int | None = None,
         scale: Literal["range", "max"] = "range",
+        on_missing: Literal["raise", "drop"] = "raise",
     ) -> None:
         check_choice(scale, "scale", ("range", "max"))
+        check_choice(on_missing, "on_missing", ("raise", "drop"))
         table = Table.of(frame, what="the catalogue")
-        self.benefits, self.costs = (
+        self.benefits, self.costs, self.either = (
             tuple(_column_list(names, what))
-            for names, what in ((benefits, "benefits"), (costs, "costs"))
+            for names, what in ((benefits, "benefits"), (costs, "costs"), (either, "either"))
         )
-        columns = [*self.benefits, *self.costs]
+        columns = [*self.benefits, *self.costs, *self.either]
         places = _places(table, columns, name)
-        raw = _numbers(table, columns, places[: len(columns)])
-        self.index = table.index
-        self.objective_names = tuple(map(str, columns))
+        self.rows, raw = _numbers(table, columns, places[: len(columns)], on_missing == "drop")
+        self.index = table.index[self.rows]
+        self.columns = tuple(map(str, columns))
         self.name = name
         self.scale = scale
-        labels = table.index if name is None else table.column(places[-1])
-        self.names = [str(label) for label in labels]
+        labels = self.index if name is None else table.column(places[-1]).iloc[self.rows]
+        self.names = _numbered([str(label) for label in labels])
         self.raw = raw
-        self._is_cost = tuple(j >= len(self.benefits) for j in range(len(columns)))
-        self.values = _normalise(raw, raw, self.objective_names, self._is_cost, scale)
+        last_cost = len(self.benefits) + len(self.costs)
+        self._is_cost = tuple(len(self.benefits) <= j < last_cost for j in range(len(columns)))
+        self.curves = check_curves(curves or {}, columns, self.either, scale)
+        self._knots = {
+            j: quantile_knots(raw[:, j], self.curves[column], column)
+            for j, column in enumerate(columns) if column in self.curves
+        }  # fmt: skip
+        self.objective_names = value_names(self.columns, self._knots)
+        self.values = self._valued(raw)
         self.values.setflags(write=False)
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __repr__(self) -> str:
+        more = f", either={list(self.either)}" if self.either else ""
         return (
             f"Catalogue({len(self)} items, benefits={list(self.benefits)}, "
-            f"costs={list(self.costs)})"
+            f"costs={list(self.costs)}{more})"
         )
 
     def normalise(self, raw: ArrayLike) -> FloatArray:
@@ -113,20 +143,51 @@ class Catalogue:
         [0.5, 0.5]
         """
         numbers = check_float_array(raw, "raw")
-        if numbers.ndim == 0 or numbers.shape[-1] != len(self.objective_names):
+        if numbers.ndim == 0 or numbers.shape[-1] != len(self.columns):
             raise InvalidInputError(
-                f"give one number for each of {', '.join(self.objective_names)}, "
-                f"got shape {numbers.shape}"
+                f"give one number for each of {', '.join(self.columns)}, got shape {numbers.shape}"
             )
-        rows = numbers.reshape(-1, len(self.objective_names))
         with np.errstate(over="ignore"):
-            values = _normalise(rows, self.raw, self.objective_names, self._is_cost, self.scale)
+            values = self._valued(numbers.reshape(-1, len(self.columns)))
         if not np.isfinite(values).all():
             raise InvalidInputError("raw is too far away from all items of the catalogue")
-        return values.reshape(numbers.shape)
+        return values.reshape(*numbers.shape[:-1], values.shape[1])
+
+    def _valued(self, numbers: FloatArray) -> FloatArray:
+        """Values of rows in the units of the columns, one per segment where the worth bends."""
+        plain = _normalise(numbers, self.raw, self.columns, self._is_cost, self.scale)
+        parts = []
+        for j in range(len(self.columns)):
+            if j not in self._knots:
+                parts.append(plain[:, j : j + 1])
+                continue
+            knots = self._knots[j]
+            share = np.clip((numbers[:, j : j + 1] - knots[:-1]) / np.diff(knots), 0.0, 1.0)
+            parts.append(1.0 - share if self._is_cost[j] else share)
+        return np.hstack(parts)
+
+    def weights_of(self, tastes: FloatArray) -> FloatArray:
+        """Return tastes per unit of each column as weights of the values; they sum to 1.
+
+        Rows that want less of a benefit or more of a cost are left out.
+        """
+        parts = []
+        for j in range(len(self.columns)):
+            ends = self._knots.get(j, np.array([self.raw[:, j].min(), self.raw[:, j].max()]))
+            width = np.diff(ends) if self.scale == "range" else np.array([self.raw[:, j].max()])
+            parts.append((-1.0 if self._is_cost[j] else 1.0) * tastes[:, j : j + 1] * width)
+        weights = np.hstack(parts)
+        signed = weights[:, : weights.shape[1] - len(self.either)]
+        weights = weights[(signed >= 0).all(axis=1) & (weights != 0).any(axis=1)]
+        return np.asarray(weights / np.abs(weights).sum(axis=1, keepdims=True))
 
     def oracle(self) -> CatalogueOracle:
         """Return the oracle of the items."""
+        if self.either:
+            raise InvalidInputError(
+                f"nobody knows whether more or less of {shown(self.either[0], 40)} is better; "
+                "ReliableElicitor can ask about it"
+            )
         return CatalogueOracle(self)
 
     def describe(self, index: int) -> str:
@@ -135,7 +196,7 @@ class Catalogue:
             return "nothing (worst of everything)"
         told = ", ".join(
             f"{column} {number:,.4g}" if abs(number) < 1e4 else f"{column} {number:,.0f}"
-            for column, number in zip(self.objective_names, self.raw[index])
+            for column, number in zip(self.columns, self.raw[index])
         )
         return f"{self.names[index]}: {told}"
 
@@ -217,7 +278,9 @@ def _places(table: Table, columns: list[str | int], name: str | int | None) -> l
         raise InvalidInputError(f"the catalogue holds {table.container}; columns are needed")
     if len(set(columns)) < len(columns):
         twice = next(c for c in columns if columns.count(c) > 1)
-        raise InvalidInputError(f"column {twice!r:.60} is named twice among benefits and costs")
+        raise InvalidInputError(
+            f"column {twice!r:.60} is named twice among benefits, costs and either"
+        )
     known = _column_labels(table)
     places = {label: j for j, label in enumerate(known)}
     for column in [*columns, *([] if name is None else [name])]:
@@ -233,8 +296,13 @@ def _column_labels(table: Table) -> list[Any]:
     return list(getattr(table.rows, "columns", range(table.width)))
 
 
-def _numbers(table: Table, columns: Sequence[str | int], places: list[int]) -> FloatArray:
-    """Return the columns as finite numbers that differ; the first cell that is none is named."""
+def _numbers(
+    table: Table, columns: Sequence[str | int], places: list[int], drop: bool
+) -> tuple[IntArray, FloatArray]:
+    """Return the kept rows and their columns as finite numbers that differ.
+
+    The first cell that is none is named; rows that lack a number are left out on request.
+    """
     import pandas as pd
 
     raw = np.empty((len(table), len(places)))
@@ -256,8 +324,29 @@ def _numbers(table: Table, columns: Sequence[str | int], places: list[int]) -> F
                 f"{shown(column, 40)}, which is not a number; mend it or leave the column out"
             )
         raw[:, j] = cells.to_numpy(dtype=np.float64, na_value=np.nan)
-        _check_column(raw[:, j], column, table.index)
-    return raw
+    rows = np.arange(len(raw))
+    if drop:
+        rows = np.flatnonzero(~np.isnan(raw).any(axis=1))
+        if not rows.size:
+            raise InvalidInputError("no item has a number in every chosen column")
+    for j, column in enumerate(columns):
+        _check_column(raw[rows, j], column, table.index[rows])
+    return rows, raw[rows]
+
+
+def _numbered(names: list[str]) -> list[str]:
+    """Return names that differ: the second of a kind gets " (2)"."""
+    seen: dict[str, int] = {}
+    taken, result = set(names), []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        told = name
+        while seen[name] > 1 and told in taken:
+            told = f"{name} ({seen[name]})"
+            seen[name] += told in taken
+        taken.add(told)
+        result.append(told)
+    return result
 
 
 def _check_column(numbers: FloatArray, column: str | int, rows: pd.Index[Any]) -> None:
@@ -265,7 +354,7 @@ def _check_column(numbers: FloatArray, column: str | int, rows: pd.Index[Any]) -
         row = int((~np.isfinite(numbers)).argmax())
         raise InvalidInputError(
             f"row {shown(rows[row], 30)} has no finite number in column {shown(column, 40)}; "
-            "drop such rows first"
+            "drop such rows first, or set on_missing='drop'"
         )
     if numbers.max() == numbers.min() and len(numbers) > 1:
         raise InvalidInputError(

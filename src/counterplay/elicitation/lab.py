@@ -22,6 +22,8 @@ from counterplay.elicitation.basis import (
 )
 from counterplay.elicitation.benchmark_policy import find_benchmark
 from counterplay.elicitation.catalogue import undominated
+from counterplay.elicitation.choice_log import ChoiceAnswer, ChoiceQuery
+from counterplay.elicitation.choice_population import PanelScore, Population
 from counterplay.elicitation.comparisons import Option, Query
 from counterplay.elicitation.compress import c4_compress
 from counterplay.elicitation.consistent_set import ConsistentSet
@@ -51,26 +53,35 @@ from counterplay.elicitation.policies import (
 )
 from counterplay.elicitation.precision import estimate_precision
 from counterplay.elicitation.ratios import estimate_ratios, refine_ratios, zone_ratio
+from counterplay.elicitation.reliable_result import ErrorsTested, ReliableResult
 from counterplay.elicitation.results import ElicitationResult
 from counterplay.elicitation.shared_bases import SharedBases
+from counterplay.elicitation.slips import bet_factor
 from counterplay.elicitation.trajectories import WeightedTrajectorySet
 
 __all__ = [
     "BaselineResult",
+    "ChoiceAnswer",
+    "ChoiceQuery",
     "ConsistentSet",
     "ElicitationResult",
+    "ErrorsTested",
     "LinearOracle",
     "MDPOracle",
     "Option",
+    "PanelScore",
     "PointSetOracle",
     "PolicyMixture",
     "PolytopeOracle",
+    "Population",
     "PreferenceEstimate",
     "Query",
+    "ReliableResult",
     "SharedBases",
     "WeightedTrajectorySet",
     "barycentric_basis",
     "basis_policies",
+    "bet_factor",
     "bradley_terry",
     "c4_compress",
     "do_nothing_policy",

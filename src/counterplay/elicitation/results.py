@@ -101,13 +101,27 @@ class ElicitationResult(Report):
         lines = [
             f"recommended after {self.n_queries} questions: {self.label}",
             f"certificate: at most {100 * self.regret_certificate:.3g} % below the best possible "
-            "for every preference that explains the answers",
+            f"{self._condition()}",
         ]
         if self.weights is not None:
             lines.append(f"implied weights: {self._told_weights(self.weights)}")
         lines += [f"contradiction: {contradiction}" for contradiction in self.contradictions]
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
+
+    def _condition(self) -> str:
+        """What the certificate rests on: people slip, and answers may have been set aside."""
+        aside: set[int] = set()
+        for contradiction in self.contradictions:
+            aside |= set(contradiction.set_aside)
+            aside -= set(contradiction.restored)
+        n = len(self.answers)
+        if aside:
+            return (
+                "for every preference that explains the answers that were kept "
+                f"({n - len(aside)} of {n})"
+            )
+        return "if every answer is right"
 
     def _told_weights(self, weights: FloatArray) -> str:
         told = [f"{name} {w:.2f}" for name, w in zip(self.objective_names, weights)]

@@ -138,13 +138,17 @@ class Setup(Record, frozen=True):
     benefits: Annotated[tuple[str, ...], Meta(max_length=10_000)]
     costs: Annotated[tuple[str, ...], Meta(max_length=10_000)]
     name: str | None
+    either: Annotated[tuple[str, ...], Meta(max_length=10_000)]
+    exact: bool
+    """Whether every answer is taken to be right."""
+    seed: int
 
 
 class SavedTerminal(Record, frozen=True):
     """A questionnaire in the terminal: the file it is about, and the state of the elicitor."""
 
     kind: Literal["questionnaire"]
-    version: Literal[2]
+    version: Literal[3]
     digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
     setup: Setup
     elicitor: dict[str, Any]

@@ -18,6 +18,7 @@ import numpy as np
 from counterplay.core.arguments import checked
 from counterplay.core.session import Session
 from counterplay.core.validation import shorten
+from counterplay.elicitation.choice_log import ChoiceQuery
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Procedure, Query, User
 from counterplay.errors import (
     ContradictionError,
@@ -47,11 +48,6 @@ class Elicitor(Session):
     def events(self) -> tuple[LoggedAnswer, ...]:
         """Every answer so far."""
 
-    @property
-    @abstractmethod
-    def done(self) -> bool:
-        """Whether there is no further question."""
-
     def __repr__(self) -> str:
         changed = [_brief(self.source)]
         for name, parameter in inspect.signature(type(self)).parameters.items():
@@ -71,10 +67,11 @@ def answered_by(session: Session, user: User) -> Any:
     Parameters
     ----------
     session:
-        A :class:`PolytopeElicitor`, a :class:`PreferenceElicitor` or another session that asks
-        comparisons.
+        A :class:`ReliableElicitor`, a :class:`PolytopeElicitor`, a :class:`PreferenceElicitor` or
+        another session that asks comparisons.
     user:
-        Anyone with ``compare(first, second)``, such as a :class:`LinearPreferenceUser`.
+        Anyone with ``compare(first, second)``, such as a :class:`LinearPreferenceUser`; for
+        questions about more than two options also ``choose(options)``.
 
     Examples
     --------
@@ -89,12 +86,15 @@ def answered_by(session: Session, user: User) -> Any:
         )
     while (query := session.ask()) is not None:
         try:
-            said = user.compare(query.first, query.second)
+            if isinstance(query, ChoiceQuery):
+                said = query.answer_of(user)
+            else:
+                said = Answer.parse(user.compare(query.first, query.second))
         except CounterplayError:
             raise
         except Exception as error:
             raise InvalidInputError(f"the user could not compare: {shorten(error)}") from error
-        session.tell(Answer.parse(said))
+        session.tell(said)
     return session.result()
 
 

@@ -8,6 +8,7 @@ Source: docs/theory/08-elicitation.md, "Setting".
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,6 +76,19 @@ class LinearPreferenceUser:
         """Return the answer; a preference needs a difference of strictly more than ``eps``."""
         return three_valued(self.value(first) - self.value(second), self.eps)
 
+    def choose(self, options: Sequence[Option | ArrayLike]) -> int | None:
+        """Return the position of the best option; None if another one is as good (cannot say).
+
+        Examples
+        --------
+        >>> user = LinearPreferenceUser(w=[1.0, 0.5], eps=0.1)
+        >>> user.choose([[0.0, 0.0], [0.6, 0.4], [0.2, 0.2]])
+        1
+        """
+        worth = np.array([self.value(option) for option in options])
+        second, best = np.sort(worth)[-2:]
+        return int(worth.argmax()) if best - second > self.eps else None
+
 
 @checked
 class NoisyUser(LinearPreferenceUser):
@@ -95,6 +109,14 @@ class NoisyUser(LinearPreferenceUser):
         The threshold of each question is ``eps * (1 + fuzzy_band * N(0, 1))``, at least 0.
     repeat:
         Ask this user every question ``repeat`` times and report the majority.
+    lapse:
+        Probability of ticking one of the other options, each as likely.
+    position_bias:
+        Probability of ticking the first option shown, whatever it is.
+    fatigue:
+        The probability of a lapse grows by this much with every question, up to ``lapse``.
+    probit:
+        If given, worth is perceived with normal noise of this standard deviation.
     random_state:
         Seed of the noise.
 
@@ -114,6 +136,10 @@ class NoisyUser(LinearPreferenceUser):
         bradley_terry_temperature: float | None = None,
         fuzzy_band: float = 0.0,
         repeat: int = 1,
+        lapse: float = 0.0,
+        position_bias: float = 0.0,
+        fatigue: float | None = None,
+        probit: float | None = None,
         random_state: RandomState = None,
     ) -> None:
         super().__init__(w, eps)
@@ -127,16 +153,54 @@ class NoisyUser(LinearPreferenceUser):
             )
         )
         self.repeat = check_positive_int(repeat, "repeat")
+        self.lapse = check_fraction(lapse, "lapse")
+        self.position_bias = check_fraction(position_bias, "position_bias")
+        self.fatigue = None if fatigue is None else check_fraction(fatigue, "fatigue")
+        self.probit = None if probit is None else check_real(probit, "probit", low=0.0)
+        self.answered = 0
         self.rng = generator(random_state)
 
     def compare(self, first: Option | ArrayLike, second: Option | ArrayLike) -> Answer:
         """Return the majority of ``repeat`` noisy answers; ties count as indistinguishable."""
+        if self._own_noise():
+            chosen = self.choose([first, second])
+            if chosen is None:
+                return Answer.INDISTINGUISHABLE
+            return Answer.SECOND if chosen else Answer.FIRST
         difference = self.value(first) - self.value(second)
         votes = [self._answer_once(difference) for _ in range(self.repeat)]
         counts = {answer: votes.count(answer) for answer in Answer}
         most = max(counts.values())
         leaders = [answer for answer in Answer if counts[answer] == most]
         return leaders[0] if len(leaders) == 1 else Answer.INDISTINGUISHABLE
+
+    def choose(self, options: Sequence[Option | ArrayLike]) -> int | None:
+        """Return the position of the option that is ticked; None if two are as good.
+
+        A flip ticks one of the others; temperature, probit, lapse, fatigue and position bias apply
+        in this order.
+        """
+        worth = np.array([self.value(option) for option in options])
+        self.answered += 1
+        if self.rng.random() < self.position_bias:
+            return 0
+        second, best = np.sort(worth)[-2:]
+        if best - second <= self.eps and self.eps > 0:
+            return None
+        if self.temperature is not None:
+            worth = worth / self.temperature + self.rng.gumbel(size=worth.size)
+        if self.probit is not None:
+            worth = worth + self.probit * self.rng.standard_normal(worth.size)
+        chosen = int(worth.argmax())
+        slip = self.lapse if self.fatigue is None else min(self.lapse, self.fatigue * self.answered)
+        if self.rng.random() < 1 - (1 - slip) * (1 - self.flip_prob):
+            others = [i for i in range(worth.size) if i != chosen]
+            chosen = int(self.rng.choice(others))
+        return chosen
+
+    def _own_noise(self) -> bool:
+        """Whether there is noise that only a choice knows."""
+        return bool(self.lapse or self.position_bias or self.probit or self.fatigue)
 
     def _answer_once(self, difference: float) -> Answer:
         threshold = self.eps

@@ -19,12 +19,14 @@ from counterplay.tradeoff.adapters import (
     missed_positives,
     replay_losses,
 )
+from counterplay.tradeoff.budget import HarmBudget
 from counterplay.tradeoff.bursts import burst_check, required_budget, required_rate
-from counterplay.tradeoff.champion import ChampionChallenger, HarmBudget
+from counterplay.tradeoff.champion import ChampionChallenger
 from counterplay.tradeoff.deactivation import DeactivationLearner
 from counterplay.tradeoff.diagnosis import impossibility_report
 from counterplay.tradeoff.epoch_learner import EpochLearner, LazyHedge
 from counterplay.tradeoff.loss_stream import LossStream
+from counterplay.tradeoff.money import Money
 from counterplay.tradeoff.oracle import CusumOracle
 from counterplay.tradeoff.reactivation import ReactivationLearner
 
@@ -36,6 +38,7 @@ __all__ = [
     "HarmBudget",
     "LazyHedge",
     "LossStream",
+    "Money",
     "ReactivationLearner",
     "RiverExperts",
     "bounds",

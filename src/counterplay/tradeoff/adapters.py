@@ -37,7 +37,7 @@ def error_rate(y_true: Any, y_pred: Any) -> float:
     >>> error_rate([1, 0, 1, 1], [1, 1, 0, 1])
     0.5
     """
-    truth, guess = _label_pairs(y_true, y_pred)
+    truth, guess = label_pairs(y_true, y_pred)
     return float(np.mean(truth != guess))
 
 
@@ -62,7 +62,7 @@ def missed_positives(y_true: Any, y_pred: Any, positive: Any = None) -> float:
     >>> missed_positives(["spam", "ham"], ["ham", "ham"], positive="spam")
     0.5
     """
-    truth, guess = _label_pairs(y_true, y_pred)
+    truth, guess = label_pairs(y_true, y_pred)
     wanted = _positive_label(truth, guess, positive)
     return float(np.mean((truth == wanted) & (guess != wanted)))
 
@@ -305,7 +305,7 @@ def check_models(models: Sequence[Any], method: str) -> tuple[Any, ...]:
     return experts
 
 
-def _label_pairs(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def label_pairs(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return true and predicted labels, one each per case and of one coding."""
     truth, guess = _read_labels(y_true, "y_true"), _read_guesses(y_pred)
     if truth.shape != guess.shape or truth.size == 0:

@@ -570,3 +570,45 @@ def _log(K: int) -> float:
 
 def _epochs(rounds: int, B: int) -> int:
     return -(-check_positive_int(rounds, "rounds") // B)
+
+
+@checked
+def live_regret(rounds: int, K: int, B: int) -> float:
+    """Expected regret of the live guard with a fixed learning rate: 2 sqrt(T B (K-1) ln K).
+
+    Examples
+    --------
+    >>> round(live_regret(4000, 3, 16))
+    750
+    """
+    T, n, b = (check_positive_int(v, name) for v, name in ((rounds, "rounds"), (K, "K"), (B, "B")))
+    return 2 * math.sqrt(T * b * (n - 1) * math.log(n))
+
+
+@checked
+def live_harm(K: int, returns: int, burst: float, rate: float, delay: int) -> float:
+    """Harm above the rate of the live guard on every path, while somebody is allowed.
+
+    Examples
+    --------
+    >>> live_harm(2, 0, 5.0, 0.1, 0)
+    11.8
+    """
+    n, back = check_positive_int(K, "K"), check_int(returns, "returns", low=0)
+    late = check_int(delay, "delay", low=0)
+    c = check_fraction(rate, "rate")
+    return (n + back) * (check_real(burst, "burst", low=0.0) + (1 - c) * (1 + late))
+
+
+@checked
+def purse_harm(purse: float, rate: float, delay: int, safe_burst: float = 0.0) -> float:
+    """Harm above the rate with a purse, if the safe model exceeds it by at most ``safe_burst``.
+
+    Examples
+    --------
+    >>> purse_harm(10.0, 0.1, 0)
+    10.9
+    """
+    c, late = check_fraction(rate, "rate"), check_int(delay, "delay", low=0)
+    own = check_real(safe_burst, "safe_burst", low=0.0)
+    return max(check_real(purse, "purse", low=0.0), (1 - c) * late) + (1 - c) + own

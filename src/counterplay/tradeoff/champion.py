@@ -12,8 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -34,11 +34,9 @@ from counterplay.core.validation import (
     FloatArray,
     IntArray,
     check_choice,
-    check_fraction,
     check_positive_int,
-    check_real,
 )
-from counterplay.errors import InvalidInputError, ProtocolError
+from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
 from counterplay.tables import FittedModel
 from counterplay.tables.cells import shown
 from counterplay.tradeoff import bounds
@@ -53,6 +51,7 @@ from counterplay.tradeoff.adapters import (
     error_rate,
     missed_positives,
 )
+from counterplay.tradeoff.budget import HarmBudget
 from counterplay.tradeoff.champion_report import ChampionReport, Trace
 from counterplay.tradeoff.learner import Losses
 from counterplay.tradeoff.model import as_losses
@@ -66,37 +65,15 @@ _WHAT = "the stored ChampionChallenger"
 
 
 @checked
-@dataclass(frozen=True)
-class HarmBudget:
-    """How much harm is tolerated: a rate per round, and bursts above it.
-
-    Parameters
-    ----------
-    rate:
-        Tolerated harm per round, in [0, 1].
-    burst:
-        On any interval a model may exceed the rate by this much in total before it is taken down.
-
-    Examples
-    --------
-    >>> HarmBudget(rate=0.1, burst=20.0)
-    HarmBudget(rate=0.1, burst=20.0)
-    """
-
-    rate: float
-    burst: float
-
-    def __post_init__(self) -> None:
-        check_fraction(self.rate, "rate")
-        check_real(self.burst, "burst", low=0.0)
-
-
-@checked
 class ChampionChallenger(Stateful):
     """Decide round by round which of several models is live.
 
-    Use it when one metric decides (error, cost) while a harm metric has a running budget, every
-    change of the live model is a nuisance, and all models can be judged in hindsight.
+    Use it when one metric decides (error, cost) while a harm metric has a running budget and every
+    change of the live model is a nuisance. By default all models can be judged in hindsight. With
+    ``feedback="live"`` only the live model's outcomes are seen, late and not always: ``act`` says
+    who is live and ``observe(id, primary=..., secondary=...)`` reports what came of it; that guard
+    takes ``champion``, ``safe``, ``purse``, ``max_delay`` and ``missing`` as well, see
+    :class:`counterplay.tradeoff.lab.LiveChampion`.
 
     Parameters
     ----------
@@ -124,6 +101,8 @@ class ChampionChallenger(Stateful):
     positive:
         The label that must not be missed, for the default secondary loss ``missed_positives``;
         labels other than 0 and 1 (False and True) need it.
+    feedback:
+        ``"full"`` (all models can be judged) or ``"live"``.
     random_state:
         None, an int or a ``numpy.random.Generator``.
 
@@ -171,6 +150,14 @@ class ChampionChallenger(Stateful):
     _downs: int  # rounds in which somebody was taken down
     _trace: Trace
 
+    def __new__(cls, *args: Any, feedback: str = "full", **kwargs: Any) -> Self:
+        """Return a guard of the kind that the feedback needs."""
+        if cls is ChampionChallenger and feedback == "live":
+            from counterplay.tradeoff.live_champion import LiveChampion
+
+            return object.__new__(LiveChampion)  # type: ignore[return-value]  # a subclass
+        return object.__new__(cls)
+
     def __init__(
         self,
         models: Sequence[Any] | None = None,
@@ -183,14 +170,17 @@ class ChampionChallenger(Stateful):
         primary: BatchLoss = error_rate,
         secondary: BatchLoss = missed_positives,
         positive: Any = None,
+        feedback: Literal["full", "live"] = "full",
         random_state: RandomState = None,
     ) -> None:
+        check_choice(feedback, "feedback", ("full", "live"))
         self.models = None if models is None else tuple(models)
         if not isinstance(budget, HarmBudget):
             raise InvalidInputError(f"pass budget=HarmBudget(rate, burst), got {budget!r:.100}")
         self.budget = budget
         self.n_models = _one_count(self.models, n_models)
         self.horizon = check_positive_int(horizon, "horizon")
+        check_scale(self.n_models, self.horizon, budget)
         self.policy: Policy = check_choice(policy, "policy", ("guaranteed", "adaptive"))
         self.review_every = review_every
         self.primary, self.secondary, self.positive = primary, secondary, positive
@@ -470,7 +460,12 @@ class ChampionChallenger(Stateful):
         follow from them. That finds damage (``InvalidStateError``); it is no protection against
         somebody who writes a consistent history.
         """
-        raw = _without_digest(read_json(text, what=_WHAT))
+        parsed = read_json(text, what=_WHAT)
+        if isinstance(parsed, dict) and parsed.get("kind") == "LiveChampion":
+            from counterplay.tradeoff.live_champion import LiveChampion
+
+            return LiveChampion.from_json(text, models)  # type: ignore[return-value]  # a subclass
+        raw = _without_digest(parsed)
         _check_count(raw)
         restored = cls._restored(raw, _WHAT)
         if not isinstance(restored, cls):
@@ -513,6 +508,23 @@ class ChampionChallenger(Stateful):
         if self.models is None:
             raise ProtocolError("there are no models; pass them to the constructor or from_json")
         return self.models
+
+
+def check_scale(n_models: int, horizon: int, budget: HarmBudget) -> None:
+    """Refuse a horizon in which models cannot be compared; warn of a burst below one round."""
+    least = max(2 * n_models, bounds.reactivation_epochs(n_models))
+    if horizon < least:
+        raise InvalidInputError(
+            f"horizon {horizon} is too short for {n_models} models: no learner can compare them; "
+            f"use at least {least}"
+        )
+    if budget.burst < 1 - budget.rate:
+        warnings.warn(
+            f"a burst of {budget.burst:.4g} is less than one bad round; models will be taken down "
+            "at the first one",
+            AssumptionWarning,
+            stacklevel=4,
+        )
 
 
 def _digest(stored: dict[str, Any]) -> str:

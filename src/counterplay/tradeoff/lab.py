@@ -12,11 +12,15 @@ from counterplay.tradeoff.baselines import (
     RestartOnDeactivation,
     ScalarizedLearner,
 )
+from counterplay.tradeoff.budget import CalibratedBudget
 from counterplay.tradeoff.bursts import BurstCheck, check_stint_budget, cusum
 from counterplay.tradeoff.champion_report import ChampionReport
 from counterplay.tradeoff.diagnosis import ImpossibilityReport
 from counterplay.tradeoff.epoch_learner import anytime
+from counterplay.tradeoff.evidence import Alarm
 from counterplay.tradeoff.learner import BicriteriaLearner, Losses
+from counterplay.tradeoff.live_champion import LiveChampion
+from counterplay.tradeoff.live_report import Decision, LiveReport
 from counterplay.tradeoff.metrics import (
     count_switches,
     primary_regret,
@@ -48,15 +52,20 @@ from counterplay.tradeoff.transcript import LossTranscript
 __all__ = [
     "AdaNormalHedge",
     "AdaptiveSecondary",
+    "Alarm",
     "BicriteriaLearner",
     "BurstCheck",
+    "CalibratedBudget",
     "CallableSecondary",
     "ChampionReport",
     "CumulativeLossLearner",
     "Deactivation",
+    "Decision",
     "EpochGrid",
     "ImpossibilityReport",
     "Instance",
+    "LiveChampion",
+    "LiveReport",
     "LossTranscript",
     "Losses",
     "Minimax",

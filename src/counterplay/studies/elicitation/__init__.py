@@ -5,6 +5,7 @@ from counterplay.studies.elicitation.bases import BASES
 from counterplay.studies.elicitation.environments import ENVIRONMENTS
 from counterplay.studies.elicitation.many_users import MANY_USERS
 from counterplay.studies.elicitation.noise import NOISE
+from counterplay.studies.elicitation.people import PEOPLE
 from counterplay.studies.elicitation.precision import PRECISION
 from counterplay.studies.elicitation.times import TIMES
 from counterplay.studies.elicitation.trajectories import TRAJECTORIES
@@ -23,7 +24,17 @@ AREA = Area(
         "regret over all of them, even if an answer was wrong. And any policy can be shown as at "
         "most k+1 real trajectories with exactly its value, rare accidents included."
     ),
-    studies=(ADAPTIVE, PRECISION, BASES, TRAJECTORIES, TIMES, ENVIRONMENTS, NOISE, MANY_USERS),
+    studies=(
+        ADAPTIVE,
+        PRECISION,
+        BASES,
+        TRAJECTORIES,
+        TIMES,
+        ENVIRONMENTS,
+        NOISE,
+        PEOPLE,
+        MANY_USERS,
+    ),
 )
 
 __all__ = ["AREA"]

@@ -1,0 +1,59 @@
+"""``counterplay choices panel.csv``: how tastes are spread, from recorded choices.
+
+Source: docs/theory/26-people.md, "Recorded choices".
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from counterplay.elicitation.choice_panel import ChoicePanel
+from counterplay.tables import read_table
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def choices(
+    panel: Annotated[Path, typer.Argument(help="A table: one row per alternative on offer.")],
+    person: Annotated[str, typer.Option(help="Column that says who chose.")],
+    task: Annotated[str, typer.Option(help="Column that says in which task.")],
+    alternative: Annotated[str, typer.Option(help="Column that names the alternative.")],
+    chosen: Annotated[str, typer.Option(help="Column that is 1 for what was chosen.")],
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(help="Column that describes alternatives; all other numbers by default."),
+    ] = None,
+    reveal: Annotated[int, typer.Option(help="Own choices known before predicting.")] = 4,
+    seed: Annotated[int, typer.Option(help="Seed of the sampler.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Learn how tastes are spread and how well new people's choices are predicted.
+
+    Seven tenths of the people teach the population, the others are predicted.
+    Example: counterplay choices t.csv --person id --task chid --alternative alt --chosen choice
+    """
+    frame = read_table(panel).frame
+    keys = {person, task, alternative, chosen}
+    columns = attribute or [c for c in frame.select_dtypes("number").columns if c not in keys]
+    read = ChoicePanel(
+        frame, person=person, task=task, alternative=alternative, chosen=chosen, attributes=columns
+    )
+    teaches = np.random.default_rng(seed).permutation(read.n_people) < 0.7 * read.n_people
+    population = read.subset(teaches[read.who]).fit_population(random_state=seed)
+    score = None
+    if np.bincount(read.who).max() > reveal and not teaches.all():
+        score = population.score(read.subset(~teaches[read.who]), reveal=reveal, random_state=seed)
+    if as_json:
+        found = {"population": population.to_dict(), "score": score and score.to_dict()}
+        typer.echo(json.dumps(found, allow_nan=False))
+        return
+    typer.echo(read.describe())
+    typer.echo(population.summary())
+    if score is not None:
+        typer.echo(score.summary())

@@ -1,0 +1,351 @@
+"""Champion and challengers when only the live model's outcomes are seen, late, and not always.
+
+Source: docs/theory/26-people.md, "The live guard"; Theorems 26.4 to 26.6.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from msgspec import Meta
+
+from counterplay.core.records import (
+    Fraction,
+    Nonnegative,
+    Record,
+    read_record,
+    refusal,
+    write_record,
+)
+from counterplay.core.seeds import RandomState, generator
+from counterplay.core.validation import check_choice, check_int, check_positive_int, check_real
+from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
+from counterplay.tradeoff import bounds
+from counterplay.tradeoff.budget import HarmBudget
+from counterplay.tradeoff.champion import ChampionChallenger, Policy, check_scale
+from counterplay.tradeoff.evidence import Alarm
+from counterplay.tradeoff.live_guard import GuardSettings, LiveGuard, Missing
+from counterplay.tradeoff.live_report import Decision, LiveReport
+
+WHAT = "the stored LiveChampion"
+Model = Annotated[int, Meta(ge=0, lt=10_000)]
+Late = Annotated[int, Meta(ge=0, le=10_000_000)]
+
+
+class SavedGuard(Record, frozen=True):
+    """Settings, seed and events: a decision is an empty list, an outcome names its decision."""
+
+    kind: Literal["LiveChampion"]
+    version: Literal[1]
+    n_models: Annotated[int, Meta(ge=1, le=10_000)]
+    horizon: Annotated[int, Meta(ge=1, le=10_000_000)]
+    rate: Fraction
+    burst: Nonnegative
+    champion: Model | None
+    safe: Model | None
+    purse: Nonnegative | None
+    max_delay: Late
+    missing: Literal["ignore", "worst"]
+    policy: Literal["guaranteed", "adaptive"]
+    seed: Annotated[int, Meta(ge=0, le=2**62)]
+    decisions: Late
+    outcomes: tuple[tuple[Late, Late, Fraction | None, Fraction | None], ...]
+    """Decisions made before it arrived, id, primary loss and harm (both null: missing)."""
+
+
+class LiveChampion(ChampionChallenger):
+    """What ``ChampionChallenger(feedback="live")`` builds; see there.
+
+    Parameters
+    ----------
+    models:
+        Unused names for the models, one per model, or None.
+    budget:
+        How much harm is tolerated.
+    n_models:
+        Number of models, when ``models`` is left out.
+    horizon:
+        Number of rounds to come.
+    feedback:
+        ``"live"``.
+    champion:
+        The model that is live now; it gets half of the prior.
+    safe:
+        The model, or human process, that takes over when the purse is empty.
+    purse:
+        Harm above the rate, over all models, at which ``safe`` takes over.
+    max_delay:
+        Largest number of rounds after which an outcome arrives.
+    missing:
+        ``"ignore"``: missing outcomes move no fuse and are reported. ``"worst"``: they count as
+        harm 1, which takes everybody down when many are missing.
+    policy:
+        ``"guaranteed"``: fixed learning rate. ``"adaptive"``: faster at the start.
+    random_state:
+        Seed of the draws.
+
+    Examples
+    --------
+    >>> live = ChampionChallenger(n_models=2, horizon=100, budget=HarmBudget(0.1, 5.0),
+    ...                           feedback="live", max_delay=3, random_state=0)
+    >>> decision = live.act()
+    >>> live.observe(decision.id, primary=0.2, secondary=0.0)
+    >>> live.report().judged
+    1
+    """
+
+    def __init__(
+        self,
+        models: Any = None,
+        budget: HarmBudget | None = None,
+        *,
+        n_models: int | None = None,
+        horizon: int,
+        feedback: str = "live",
+        champion: int | None = None,
+        safe: int | None = None,
+        purse: float | None = None,
+        max_delay: int = 0,
+        missing: Missing = "ignore",
+        policy: Policy = "guaranteed",
+        random_state: RandomState = None,
+    ) -> None:
+        if not isinstance(budget, HarmBudget):
+            raise InvalidInputError(f"pass budget=HarmBudget(rate, burst), got {budget!r:.100}")
+        if n_models is None:
+            if models is None:
+                raise InvalidInputError("pass the models or n_models")
+            n_models = len(models)
+        K, T = check_positive_int(n_models, "n_models"), check_positive_int(horizon, "horizon")
+        check_scale(K, T, budget)
+        if purse is not None and safe is None:
+            raise InvalidInputError(
+                "purse needs safe=: the model (or human process) that takes over"
+            )
+        for name, model in (("champion", champion), ("safe", safe)):
+            if model is not None:
+                check_int(model, name, low=0, high=K - 1)
+        self.budget, self.n_models, self.horizon = budget, K, T
+        self.champion, self.safe, self.purse = champion, safe, purse
+        self.max_delay = check_int(max_delay, "max_delay", low=0)
+        self.missing: Missing = check_choice(missing, "missing", ("ignore", "worst"))
+        self.policy = check_choice(policy, "policy", ("guaranteed", "adaptive"))
+        if purse is not None:
+            check_real(purse, "purse", low=0.0)
+        self.feedback, self.models, self.random_state = "live", models, random_state
+        self._seed = int(generator(random_state).integers(2**62))
+        self._open_guard()
+
+    def act(self) -> Decision:
+        """Return who is live in the coming round."""
+        if self._guard.rounds >= self.horizon:
+            raise ProtocolError(
+                f"the horizon of {self.horizon} rounds is over; build a new ChampionChallenger"
+            )
+        number, model, chance, mode = self._guard.act()
+        return Decision(number, number, model, chance, mode)
+
+    def observe(  # type: ignore[override]  # outcomes of decisions instead of batches
+        self,
+        number: int,
+        *,
+        primary: float | None = None,
+        secondary: float | None = None,
+        missing: bool = False,
+    ) -> None:
+        """Report the outcome of a decision: late, in any order, once.
+
+        Parameters
+        ----------
+        number:
+            ``id`` of the decision.
+        primary:
+            Primary loss of the model that was live, in [0, 1].
+        secondary:
+            Its harm, in [0, 1].
+        missing:
+            Whether the outcome will never come.
+        """
+        guard = self._guard
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise InvalidInputError(f"there is no decision {number!r:.60}")
+        number = int(number)
+        if not 0 <= number < guard.rounds:
+            raise InvalidInputError(f"there is no decision {number}")
+        if number not in guard.open:
+            raise ProtocolError(f"decision {number} already has an outcome")
+        if missing:
+            guard.forget(number)
+            self._outcomes.append((guard.rounds, number, None, None))
+            return
+        loss, harm = _loss(primary, "primary", number), _loss(secondary, "secondary", number)
+        limit = guard.delay
+        late = guard.observe(number, loss, harm)
+        self._outcomes.append((guard.rounds, number, loss, harm))
+        self._excess += harm - self.budget.rate
+        self._trace.append((float(guard.rounds), self._excess, self._harm_bound()))
+        if late > limit:
+            warnings.warn(
+                f"decision {number} came {late} rounds late, max_delay is {limit}: the harm bound "
+                f"now uses {late}",
+                AssumptionWarning,
+                stacklevel=2,
+            )
+
+    @property
+    def rounds(self) -> int:
+        """Decisions made so far."""
+        return self._guard.rounds
+
+    @property
+    def current(self) -> int:
+        """The model of the last decision, or the champion."""
+        switches = self._guard.switches
+        return switches[-1][1] if switches else (self.champion or 0)
+
+    @property
+    def allowed(self) -> tuple[int, ...]:
+        """Models that may be drawn."""
+        return tuple(int(h) for h in np.flatnonzero(self._guard.allowed()))
+
+    def alarms(self) -> list[Alarm]:
+        """Return take-downs, changes and exceeded rates so far."""
+        return list(self._guard.alarms)
+
+    def report(self) -> LiveReport:  # type: ignore[override]  # other columns
+        """Return everything a person wants to know so far."""
+        guard = self._guard
+        e_change, e_rate = guard.evidence.values()
+        return LiveReport(
+            rounds=guard.rounds,
+            horizon=self.horizon,
+            harm_rate=self.budget.rate,
+            burst=self.budget.burst,
+            played=(sum(guard.primary), sum(guard.harm)),
+            judged=sum(guard.judged),
+            open_outcomes=len(guard.open),
+            missing=guard.missing,
+            max_delay=guard.delay,
+            live_rounds=np.array(guard.live_rounds),
+            allowed=guard.allowed() > 0,
+            model_harm=np.array(guard.harm),
+            model_primary=np.array(guard.primary),
+            model_judged=np.array(guard.judged),
+            switch_log=tuple(guard.switches),
+            alarms=tuple(guard.alarms),
+            returns=guard.returns,
+            harm_bound=self._harm_bound(),
+            purse_bound=(
+                None
+                if self.purse is None
+                else bounds.purse_harm(self.purse, self.budget.rate, guard.delay)
+            ),
+            regret_bound=self._regret_bound(),
+            void_since=guard.void_since,
+            safe_share=guard.safe_rounds / max(1, guard.rounds),
+            e_change=e_change,
+            e_rate=e_rate,
+            lowest_mean=np.array([guard.evidence.lowest_mean(j) for j in range(self.n_models)]),
+            trace=np.array(self._trace, dtype=np.float64).reshape(-1, 3),
+        )
+
+    def to_json(self) -> str:
+        """Return settings and events; ``ChampionChallenger.from_json`` replays them."""
+        return write_record(
+            SavedGuard(
+                kind="LiveChampion",
+                version=1,
+                n_models=self.n_models,
+                horizon=self.horizon,
+                rate=self.budget.rate,
+                burst=self.budget.burst,
+                champion=self.champion,
+                safe=self.safe,
+                purse=self.purse,
+                max_delay=self.max_delay,
+                missing=self.missing,
+                policy=self.policy,
+                seed=self._seed,
+                decisions=self._guard.rounds,
+                outcomes=tuple(self._outcomes),
+            )
+        )
+
+    @classmethod
+    def from_json(cls, text: str, models: Any = None, **unused: Any) -> Self:
+        """Continue a stored guard: its decisions and outcomes are replayed."""
+        saved = read_record(text, SavedGuard, what=WHAT)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AssumptionWarning)
+                guard = cls(
+                    models, HarmBudget(saved.rate, saved.burst), n_models=saved.n_models,
+                    horizon=saved.horizon, champion=saved.champion, safe=saved.safe,
+                    purse=saved.purse, max_delay=saved.max_delay, missing=saved.missing,
+                    policy=saved.policy, random_state=0,
+                )  # fmt: skip
+                guard._seed = saved.seed
+                guard._open_guard()
+                guard._replay(saved)
+        except (InvalidInputError, ProtocolError) as error:
+            raise refusal(WHAT, "outcomes", str(error)) from None
+        return guard
+
+    def get_params(self) -> dict[str, Any]:
+        """Return the constructor's arguments by name, without the models."""
+        names = (
+            "budget", "n_models", "horizon", "feedback", "champion", "safe", "purse", "max_delay",
+            "missing", "policy", "random_state",
+        )  # fmt: skip
+        return {name: getattr(self, name) for name in names}
+
+    def _replay(self, saved: SavedGuard) -> None:
+        for before, number, primary, secondary in saved.outcomes:
+            if not self._guard.rounds <= before <= saved.decisions:
+                raise InvalidInputError(f"the outcome of decision {number} came at no time")
+            if (primary is None) != (secondary is None):
+                raise InvalidInputError(f"decision {number} has one loss only")
+            while self._guard.rounds < before:
+                self.act()
+            self.observe(number, primary=primary, secondary=secondary, missing=primary is None)
+        while self._guard.rounds < saved.decisions:
+            self.act()
+
+    def _open_guard(self) -> None:
+        settings = GuardSettings(
+            self.n_models, self.horizon, self.budget.rate, self.budget.burst, self.champion,
+            self.safe, self.purse, self.max_delay, self.missing, self.policy == "adaptive",
+        )  # fmt: skip
+        self._guard = LiveGuard(settings, self._seed)
+        self._outcomes: list[tuple[int, int, float | None, float | None]] = []
+        self._trace: list[tuple[float, float, float]] = []  # type: ignore[assignment]
+        self._excess = 0.0
+
+    def _harm_bound(self) -> float:
+        guard = self._guard
+        if guard.void_since is not None:
+            return math.inf
+        return bounds.live_harm(
+            self.n_models, guard.returns, self.budget.burst, self.budget.rate, guard.delay
+        )
+
+    def _regret_bound(self) -> float | None:
+        """The realised right-hand side; no statement for one copy with delays."""
+        guard = self._guard
+        if guard.void_since is not None or guard.delay > 0 or self.n_models < 2:
+            return None
+        largest = math.log(1.0 / guard.prior.min())
+        return guard.settings.epoch * (largest / guard.eta + guard.spent)
+
+
+def _loss(value: Any, name: str, number: int) -> float:
+    real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not real or not 0 <= value <= 1:  # NaN fails the comparison
+        raise InvalidInputError(
+            f"{name} of decision {number} is {value!r:.40}, must lie in [0, 1]; use Money(...) for "
+            "amounts"
+        )
+    return float(value)
