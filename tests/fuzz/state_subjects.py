@@ -129,7 +129,11 @@ def _campaign() -> Parts:
         _same("labels", len(found.result().labels), 40)
 
     other = made(X[::-1].copy(), 1)
-    return "campaign", campaign.log(), lambda text: Campaign.from_log(text, X), use, (other.log(),)
+
+    def read(changed: Any) -> Campaign:
+        return Campaign.from_log(_as_lines(changed), X)
+
+    return "campaign", _as_list(campaign.log()), read, use, (_as_list(other.log()),)
 
 
 def _polytope(name: str, wrong: int) -> Parts:
@@ -376,15 +380,23 @@ def _exports() -> Iterator[Parts]:
     yield _export("guard export", log.export())
 
 
+def _as_list(text: str) -> str:
+    """Lines of JSON as one JSON list, so that mutations of a tree reach each of them."""
+    return json.dumps([json.loads(line) for line in text.splitlines()])
+
+
+def _as_lines(changed: Any) -> str:
+    try:
+        return "".join(json.dumps(line) + "\n" for line in json.loads(changed))
+    except (ValueError, TypeError, RecursionError):
+        return changed.decode("utf-8", "replace") if isinstance(changed, bytes) else changed
+
+
 def _export(name: str, text: str) -> Parts:
     before = {str(check) for check in verify(text.encode()).checks}
 
     def read(changed: Any) -> Any:
-        try:
-            lines = [json.dumps(line) + "\n" for line in json.loads(changed)]
-        except (ValueError, TypeError, RecursionError):
-            lines = [changed.decode("utf-8", "replace") if isinstance(changed, bytes) else changed]
-        return verify("".join(lines).encode("utf-8", "surrogatepass"))
+        return verify(_as_lines(changed).encode("utf-8", "surrogatepass"))
 
     def use(found: Any) -> None:
         for check in found.checks:
@@ -392,7 +404,7 @@ def _export(name: str, text: str) -> Parts:
                 raise ForgedError(f"confirmed: {check}")
         found.summary()
 
-    return name, json.dumps([json.loads(line) for line in text.splitlines()]), read, use, ()
+    return name, _as_list(text), read, use, ()
 
 
 def _finite_class() -> Parts:

@@ -22,7 +22,7 @@ from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, IntArray, check_choice, shorten
+from counterplay.core.validation import FloatArray, IntArray, check_choice, check_size, shorten
 from counterplay.core.validation import check_open_fraction as fraction
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.embedding import KINDS, Kind
@@ -48,6 +48,7 @@ from counterplay.tables import Table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MOST_COLUMNS = 200  # all pairs of them are compared
 _SEARCHED = 0.7  # share of the rows of a table that the search uses; the rest tests merged groups
 
 
@@ -206,6 +207,8 @@ def find_symmetries(
         asked: list[tuple[str, Question]] = [token_order_question(X, y)]
         return _search(asked, [], level, accepted, rng)
     read = TableRows.of(X, columns) if kind == "table" else None
+    if read is not None:
+        check_size(len(read.allowed), MOST_COLUMNS, "columns to exchange (name fewer by columns=)")
     rows = X if read is None else read.rows
     found = _candidates(rows, kind, shape, read, candidates)
     questions, notes = _questions(rows, y, kind, found, read)
