@@ -213,7 +213,10 @@ class CoordinatePermutationGroup(VectorGroup):
         return [csr_array(X[:, perm]) for perm in self.perms]
 
     def _canonical(self, points: FloatArray) -> FloatArray:
-        if points.dtype.kind in "iu":
+        kind, size = points.dtype.kind, points.dtype.itemsize
+        if not points.dtype.isnative or (kind == "f" and size not in (4, 8)):  # for compiled code
+            points = points.astype(f"{kind}{max(size, 4) if size <= 8 else 8}")
+        if kind in "iu":
             whole: FloatArray = _smallest_permuted(points, self.perms)
             return whole
         # A missing number comes last: points are finite, so infinity stands for it.
