@@ -193,8 +193,8 @@ class CoordinatePermutationGroup(VectorGroup):
         for index, size in ((rows, len(X)), (elements, len(self.perms))):
             if len(index) and not 0 <= index.min() <= index.max() < size:
                 raise ShapeError(f"indices must be between 0 and {size - 1}")
-        moved: NDArray[Any] = _gather(X, rows, elements, self.perms)
-        return moved
+        moved: NDArray[Any] = _gather(_plain(X), rows, elements, self.perms)
+        return moved.astype(X.dtype, copy=False)
 
     def apply(self, X: ArrayLike) -> FloatArray:
         """All images, shape (|G|, n, p)."""
@@ -213,10 +213,8 @@ class CoordinatePermutationGroup(VectorGroup):
         return [csr_array(X[:, perm]) for perm in self.perms]
 
     def _canonical(self, points: FloatArray) -> FloatArray:
-        kind, size = points.dtype.kind, points.dtype.itemsize
-        if not points.dtype.isnative or (kind == "f" and size not in (4, 8)):  # for compiled code
-            points = points.astype(f"{kind}{max(size, 4) if size <= 8 else 8}")
-        if kind in "iu":
+        points = _plain(points)
+        if points.dtype.kind in "iu":
             whole: FloatArray = _smallest_permuted(points, self.perms)
             return whole
         # A missing number comes last: points are finite, so infinity stands for it.
@@ -426,6 +424,14 @@ class MatrixGroup(VectorGroup):
                     "add it, or pass a MapSet",
                     pair=(a, b),
                 )
+
+
+def _plain(points: NDArray[Any]) -> NDArray[Any]:
+    """Numbers in a form that compiled code takes: native bytes, floats of four or eight."""
+    kind, size = points.dtype.kind, points.dtype.itemsize
+    if points.dtype.isnative and (kind != "f" or size in (4, 8)):
+        return points
+    return points.astype(f"{kind}{min(max(size, 4), 8) if kind == 'f' else size}")
 
 
 @njit(cache=True)
