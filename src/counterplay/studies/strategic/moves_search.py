@@ -165,8 +165,9 @@ def _numbers(field: Any) -> FloatArray:
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     pairs = [(_numbers(f), _numbers(e)) for f, e in zip(frame["found_price"], frame["exact_price"])]
-    ratios = np.concatenate([f / e for f, e in pairs])
-    found = ratios[np.isfinite(ratios)]
+    asked = sum(f.size for f, _ in pairs)
+    ratios = np.concatenate([f[np.isfinite(f)] / e[np.isfinite(f)] for f, e in pairs])
+    middle = f"{np.median(ratios):.3g}" if ratios.size else "none"
     return [
         Verdict(
             "20.07",
@@ -186,8 +187,8 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
         Verdict(
             "20.07",
             "No move that the former search finds is cheaper than the exact price.",
-            f"least ratio {found.min(initial=np.inf):.9g}, median {np.median(found):.3g}, "
-            f"{found.size} of {ratios.size} people found a move",
+            f"least ratio {ratios.min(initial=np.inf):.9g}, median {middle}; it finds a move for "
+            f"{ratios.size} of {asked} people",
             ">= 1",
             bool((ratios >= 1 - 1e-6).all()),
         ),
@@ -229,9 +230,9 @@ def _found_figure(frame: pd.DataFrame) -> Figure:
     if moved.any():
         ends = [exact[moved].min() / 1.5, found[moved].max() * 1.5]
         ax.plot(ends, ends, **THEORY, label="the exact price")
-        label = f"one person ({int(moved.sum())} of {moved.size}; nothing found for the others)"
+        label = f"one person ({moved.size - int(moved.sum())} without a find left out)"
         ax.plot(exact[moved], found[moved], "o", color=PALETTE[0], alpha=0.6, label=label)
-        ax.legend(loc="upper left", fontsize=8)
+        ax.legend(loc="lower right", fontsize=8)
     ax.set(
         xscale="log",
         yscale="log",
@@ -247,7 +248,7 @@ def _effort_figure(frame: pd.DataFrame) -> Figure:
     (marker), budget 1. On the dashed line a search opens one box per leaf; 0 boxes are drawn as
     one half: the first bound decides.
     """
-    figure, (ax,) = panels(1, width=6.5, height=4.5)
+    figure, (ax,) = panels(1, width=7.5, height=4.5)
     models, tables = list(dict.fromkeys(frame["model"])), list(dict.fromkeys(frame["data"]))
     top, bottom = 1.0, np.inf
     for _, row in frame.iterrows():
@@ -268,7 +269,7 @@ def _effort_figure(frame: pd.DataFrame) -> Figure:
         xlabel="leaves that a person can afford",
         ylabel="boxes opened until the price is exact",
     )
-    ax.legend(fontsize=8)
+    ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
 
