@@ -2,14 +2,17 @@
 
 Run with ``COUNTERPLAY_DATA=folder python benchmarks/bench_moves.py``; without the credit tables the
 breast cancer data stand in. ``--people`` limits the people against integer programming, which takes
-up to half a minute each.
+up to half a minute each. ``--large`` measures instead wide moves (budget 2, without steps) and
+large ensembles (500 trees of depth 8): how many searches close, and how long the slowest takes.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,20 @@ from counterplay.strategic.move_solvers import TreeSolver, solver_of
 from counterplay.strategic.reach import acceptance_distance
 from counterplay.strategic.tree_milp import cheapest_by_milp
 from counterplay.strategic.tree_search import search_people
+from counterplay.studies.strategic.credit_tables import (
+    GMSC,
+    HELOC,
+    TAIWAN,
+    People,
+    available,
+    free_moves,
+    whole_moves,
+)
+from counterplay.studies.strategic.credit_tables import people as table_of
+from counterplay.studies.strategic.moves_search import OTHERS, PLAIN, make_model
+
+KINDS = (*PLAIN, *OTHERS)
+Say = Callable[[People, pd.DataFrame], Moves]
 
 LEFT_OUT = {"heloc": ["RiskPerformance"], "taiwan": ["ID", "default payment next month"]}
 FIXED = {
@@ -165,13 +182,62 @@ def against_the_former_search(people: int = 60) -> None:
     )
 
 
+def wide_moves(people: int = 100) -> None:
+    """Budget 2, continuous columns, five ensembles of 100 trees of depth 6 on three tables."""
+    print(f"budget 2, without steps, 100 trees x 6, {people} people")
+    for name in (HELOC, TAIWAN, GMSC):
+        for kind in KINDS if available(name) else ():
+            _closed(name, kind, 100, 6, free_moves, people, 2.0)
+
+
+def large_ensembles(people: int = 50) -> None:
+    """500 trees of depth 8 on HELOC, whole numbers move by 1, budget 1."""
+    print(f"budget 1, whole steps, 500 trees x 8, {people} people")
+    for kind in ("XGBoost", "LightGBM", "RF") if available(HELOC) else ():
+        _closed(HELOC, kind, 500, 8, whole_moves, people, 1.0)
+
+
+def _closed(
+    name: str, kind: str, trees: int, depth: int, say: Say, people: int, budget: float
+) -> None:
+    """Fit, search for one person after the other, print how many searches close and the times."""
+    if kind in OTHERS and not importlib.util.find_spec(OTHERS[kind]):
+        print(f"  {name:20s} {kind:9s} is not installed")
+        return
+    table, model = table_of(name), make_model(kind, trees)
+    (model[-1] if hasattr(model, "steps") else model).set_params(max_depth=depth)
+    A, B, ya, _ = train_test_split(table.X, table.y, test_size=0.3, random_state=0)
+    model.fit(A, ya)
+    rejected = B.iloc[np.flatnonzero(model.predict(B) == 0)[:people]]
+    solver = solver_of(Asked(model, rejected, 1), say(table, A), budget)
+    assert isinstance(solver, TreeSolver)
+    solver.cheapest(np.arange(1), budget, 1)  # compiles
+    exact, able, seconds = 0, 0, []
+    for i in range(len(rejected)):
+        start = time.perf_counter()
+        _, upper, closed, _ = solver.cheapest(np.array([i]), budget, 20_000)
+        seconds.append(time.perf_counter() - start)
+        exact, able = exact + int(closed[0]), able + int(np.isfinite(upper[0]))
+    leaves = solver.cells.forest.leaf_value.size
+    print(
+        f"  {name:20s} {kind:9s} {leaves:6d} leaves: exact {exact} of {len(rejected)}, can {able}, "
+        f"median {1e3 * np.median(seconds):.0f} ms, slowest {max(seconds):.2f} s",
+        flush=True,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--people", type=int, default=10)
     parser.add_argument("--limit", type=float, default=120.0, help="seconds per integer program")
+    parser.add_argument("--large", action="store_true", help="wide moves and large ensembles")
     given = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AssumptionWarning)
+        if given.large:
+            large_ensembles()
+            wide_moves()
+            return
         knapsacks()
         against_the_former_search()
         against_integer_programming(given.people, given.limit)

@@ -24,7 +24,7 @@ from counterplay.strategic.asking import Changes, destinations
 from counterplay.strategic.columns import as_floats, frame_of
 from counterplay.strategic.fold import Asked
 from counterplay.strategic.move_blocks import NumberBlock
-from counterplay.strategic.move_solvers import solver_of
+from counterplay.strategic.move_solvers import Solver, solver_of
 from counterplay.strategic.moves import Moves, check_budget
 from counterplay.tables.cells import shown
 from counterplay.tables.reading import as_narwhals
@@ -230,8 +230,10 @@ def cheapest_moves(
     return plan_moves(asked, X, moves, limit, nodes)
 
 
-def plan_moves(asked: Asked, X: Any, moves: Moves, budget: float, nodes: int) -> MovePlan:
-    """Return the plan for a model that was read already."""
+def plan_moves(
+    asked: Asked, X: Any, moves: Moves, budget: float, nodes: int, solver: Solver | None = None
+) -> MovePlan:
+    """Return the plan for a model that was read already, by its solver if that is there."""
     frame = asked.frame
     check_moves(frame, moves)
     accepted = asked.accepts(frame)
@@ -242,7 +244,7 @@ def plan_moves(asked: Asked, X: Any, moves: Moves, budget: float, nodes: int) ->
     changes: Changes = {}
     method = "nobody is rejected"
     if who.size:
-        solver = solver_of(asked, moves, budget)
+        solver = solver_of(asked, moves, budget) if solver is None else solver
         method = solver.method
         lower[who], upper[who], exact[who], changes = solver.cheapest(who, budget, nodes)
     beyond = upper > budget * (1 + 1e-9)

@@ -33,7 +33,7 @@ from counterplay.strategic.move_search import search_moves
 from counterplay.strategic.moves import Moves
 from counterplay.strategic.surrogate import imitate
 from counterplay.strategic.tree_cells import Cells, build_cells
-from counterplay.strategic.tree_search import best_scores, search_people
+from counterplay.strategic.tree_search import best_scores, measured_search, search_people
 from counterplay.tables.cells import shown
 
 CHUNK = 1000  # people whose prices of cells are held at once
@@ -138,11 +138,7 @@ class TreeSolver:
     def cheapest(self, who: IntArray, budget: float, nodes: int) -> Prices:
         """Search box by box for the people ``who``, in blocks that fit into memory."""
         asked, cells, moves = self.asked, self.cells, self.moves
-        cut, strict = self.opened.cut()
-        tie = TIE * (1 + abs(cut) + float(np.abs(cells.forest.leaf_value).max()))
-        target = cut - cells.base + (tie if strict else -tie)
-        power = moves.power
-        cap = budget**2 if power == 2 else budget
+        target, power, cap = self._target(), moves.power, self._cap(budget)
         lower, upper = np.zeros(who.size), np.full(who.size, np.inf)
         changes = no_changes(moves.touched)
         for at in range(0, who.size, CHUNK):
@@ -150,9 +146,7 @@ class TreeSolver:
             people = who[part]
             prices = price_cells(cells, asked.frame, people, power)
             own = cells.own[people]
-            low, high, points = search_people(
-                cells, prices, own, target, cap * (1 + 1e-9), power, nodes
-            )
+            low, high, points = search_people(cells, prices, own, target, cap, power, nodes)
             moved = values_at(cells, prices, points, own)
             goals = destinations(asked.frame, people, moved)
             reach = np.isfinite(high)
@@ -165,6 +159,29 @@ class TreeSolver:
             keep_changes(changes, moved, part, reach)
         lower = np.minimum(lower, upper)
         return lower, upper, lower == upper, changes
+
+    def effort(self, who: IntArray, budget: float, nodes: int) -> IntArray:
+        """Return the boxes that ``cheapest`` opens and the leaves it keeps, per person."""
+        prices = price_cells(self.cells, self.asked.frame, who, self.moves.power)
+        return measured_search(
+            self.cells,
+            prices,
+            self.cells.own[who],
+            self._target(),
+            self._cap(budget),
+            self.moves.power,
+            nodes,
+        )[3]
+
+    def _target(self) -> float:
+        """Return the sum of leaves that is accepted."""
+        cut, strict = self.opened.cut()
+        tie = TIE * (1 + abs(cut) + float(np.abs(self.cells.forest.leaf_value).max()))
+        return cut - self.cells.base + (tie if strict else -tie)
+
+    def _cap(self, budget: float) -> float:
+        """Return the largest price of interest, before the root."""
+        return (budget**2 if self.moves.power == 2 else budget) * (1 + 1e-9)
 
     def best(self, budgets: FloatArray, nodes: int) -> list[Candidate]:
         """Search box by box for the best score within each budget."""

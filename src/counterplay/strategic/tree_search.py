@@ -67,15 +67,35 @@ def search_people(
     nodes
         Most boxes to open per person.
     """
+    lower, upper, points, _ = measured_search(cells, prices, own, target, cap, power, nodes)
+    return lower, upper, points
+
+
+def measured_search(
+    cells: Cells,
+    prices: CellPrices,
+    own: IntArray,
+    target: float,
+    cap: float,
+    power: float,
+    nodes: int,
+) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
+    """Do the same and also return the effort per person: boxes opened, leaves kept.
+
+    Leaves are kept if they cost at most the cap within the whole space; none are needed by who is
+    accepted where she is.
+    """
     n = own.shape[0]
     lower, upper = np.zeros(n), np.full(n, np.inf)
-    points = own.copy()
+    points, effort = own.copy(), np.zeros((n, 2), dtype=np.int64)
     for i in range(n):
         person = person_of(
             cells.forest, prices.price[i], prices.missing[i], own[i], bool(np.isinf(power))
         )
-        lower[i], upper[i] = _cheapest(cells.forest, person, target, cap, nodes, points[i])
-    return lower, upper, points
+        lower[i], upper[i], effort[i, 0], effort[i, 1] = _cheapest(
+            cells.forest, person, target, cap, nodes, points[i]
+        )
+    return lower, upper, points, effort
 
 
 def best_scores(
@@ -215,15 +235,18 @@ def _least_price(
 @numba.njit(cache=True)
 def _cheapest(
     forest: Forest, person: Person, target: float, cap: float, limit: int, point: IntArray
-) -> tuple[float, float]:
-    """Return certified bounds on the price of an accepted point; ``point`` gets the best one."""
+) -> tuple[float, float, int, int]:
+    """Return certified bounds on the price of an accepted point; ``point`` gets the best one.
+
+    Behind them: the boxes opened, and the leaves that the person can afford at all.
+    """
     blocks, trees, total = forest.ordered.size, forest.tree_start.size - 1, person.price.size
     leaves = forest.leaf_value.size
     store = _store(64, blocks, total, leaves // 62 + 1)
     whole_box(forest, person, _box(store, 0))
     kept = Kept(np.arange(leaves), np.empty(leaves))
     remember(store.alive[0], kept, leaves)
-    used, waiting, opened = 1, 0, 0
+    used, waiting, opened, within = 1, 0, 0, 0
     cheapest, z = np.zeros(blocks), np.zeros(blocks, np.int64)
     chosen, at_z = np.zeros(trees, np.int64), np.zeros(trees)
     best, certified = np.inf, 0.0
@@ -247,6 +270,7 @@ def _cheapest(
             leaf_prices(forest, person, box, kept, count, cheapest, roof)
             count = affordable(kept, count, roof)
             remember(store.alive[b], kept, count)
+            within = count if b == 0 else within
             bound = _least_price(forest, kept, count, target, roof, chosen)
             bound = max(bound, whole)
             if not bound < best or not np.isfinite(bound):
@@ -257,10 +281,10 @@ def _cheapest(
             store.split[b] = np.array([split.kind, split.block, split.place])
             heapq.heappush(heap, (bound, b))
         if len(heap) == 0 or heap[0][0] >= best:
-            return best, best
+            return best, best, opened, within
         certified = max(certified, heap[0][0])
         if opened >= limit:
-            return certified, best
+            return certified, best, opened, within
         opened += 1
         _, b = heapq.heappop(heap)
         if used + 2 > store.low.shape[0]:

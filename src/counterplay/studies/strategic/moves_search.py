@@ -9,6 +9,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
@@ -18,25 +19,34 @@ from sklearn.impute import SimpleImputer
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
-from counterplay.core.figures import PALETTE, panels
+from counterplay.core.figures import PALETTE, THEORY, panels
+from counterplay.core.validation import FloatArray, IntArray
 from counterplay.strategic import cheapest_moves
+from counterplay.strategic.cheapest import plan_moves
+from counterplay.strategic.fold import Asked
+from counterplay.strategic.move_blocks import NumberBlock
+from counterplay.strategic.move_solvers import TreeSolver, solver_of
+from counterplay.strategic.reach import acceptance_distance
 from counterplay.studies.strategic.credit_tables import (
     GMSC,
     HELOC,
     STAND_IN,
     TAIWAN,
     TITLES,
+    People,
     available,
+    ball_moves,
     people,
     whole_moves,
 )
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 POINTS = 21
+NODES = 20_000
+MARKERS = "o^x"
 PLAIN = ("HGB", "GB", "RF")
 OTHERS = {"XGBoost": "xgboost", "LightGBM": "lightgbm"}
 
@@ -45,9 +55,18 @@ def _grid(scale: Scale) -> list[Params]:
     models = [*PLAIN, *(name for name, part in OTHERS.items() if importlib.util.find_spec(part))]
     if scale == "quick":
         data = HELOC if available(HELOC) else STAND_IN
-        return [{"data": data, "model": m, "people": 40, "trees": 30} for m in PLAIN]
+        return [
+            {"data": data, "model": m, "people": 40, "trees": 30, "former": 12 * (m == "GB")}
+            for m in PLAIN
+        ]
     return [
-        {"data": data, "model": m, "people": 200, "trees": 100}
+        {
+            "data": data,
+            "model": m,
+            "people": 200,
+            "trees": 100,
+            "former": 60 * ((data, m) == (TAIWAN, "GB")),  # people before the former search
+        }
         for data in (HELOC, TAIWAN, GMSC)
         for m in models
     ]
@@ -80,7 +99,10 @@ def _cell(params: Params, seed: int) -> Record:
     model = make_model(str(params["model"]), int(params["trees"] or 0)).fit(A, ya)
     moves = whole_moves(table, A)
     rejected = np.flatnonzero(model.predict(B) == 0)[: int(params["people"] or 0)]
-    plan = cheapest_moves(model, B.iloc[rejected], moves, positive=1, budget=1.0)
+    asked = Asked(model, B.iloc[rejected], 1)
+    solver = solver_of(asked, moves, 1.0)
+    assert isinstance(solver, TreeSolver)
+    plan = plan_moves(asked, asked.frame, moves, 1.0, NODES, solver)
     reached = np.isfinite(plan.upper)
     goals = plan.destination[reached]
     wrong = int((model.predict(goals) != 1).sum()) if len(goals) else 0
@@ -95,6 +117,10 @@ def _cell(params: Params, seed: int) -> Record:
         "price_off": float(np.abs(again - plan.upper[reached]).max(initial=0.0)),
         "method": plan.method,
     }
+    effort = solver.effort(np.arange(rejected.size), 1.0, NODES)
+    record |= {"boxes": _listed(effort[:, 0]), "leaves_kept": _listed(effort[:, 1])}
+    few = rejected[: int(params["former"] or 0)]
+    record |= _former_search(model, table, A, B, B.iloc[few])
     good = yb[rejected] == 1
     for k, r in enumerate(np.linspace(0, 1, POINTS)):
         for name, who in (("good", good), ("bad", ~good)):
@@ -103,7 +129,45 @@ def _cell(params: Params, seed: int) -> Record:
     return record
 
 
+def _former_search(
+    model: Any, table: People, A: pd.DataFrame, B: pd.DataFrame, who: pd.DataFrame
+) -> dict[str, str]:
+    """Return what the search for a ball pays (inf: nothing found), and the exact price.
+
+    It knows neither bounds, steps nor holes: the moves are without the former, and holes are
+    filled as the model fills them.
+    """
+    if who.empty:
+        return {"found_price": "", "exact_price": ""}
+    middle, final = A.median(), model[-1]
+    ball = ball_moves(table, A)
+    units = {c: block.unit for c, block in ball.blocks.items() if isinstance(block, NumberBlock)}
+    costs = pd.Series({c: 1 / units[c] if c in units else np.inf for c in A})
+    plan = cheapest_moves(final, who.fillna(middle), ball, positive=1, nodes=NODES)
+    found = acceptance_distance(
+        final, who.fillna(middle), positive=1, norm=1, costs=costs, pool=B.fillna(middle)
+    )
+    return {
+        "found_price": _listed(found.upper[plan.exact]),
+        "exact_price": _listed(plan.upper[plan.exact]),
+    }
+
+
+def _listed(values: FloatArray | IntArray) -> str:
+    """Return one number per person in one field of a record."""
+    return " ".join(f"{v:.9g}" for v in values.tolist())
+
+
+def _numbers(field: Any) -> FloatArray:
+    """Return the numbers of such a field."""
+    return np.array(str(field).split(), dtype=np.float64)
+
+
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
+    pairs = [(_numbers(f), _numbers(e)) for f, e in zip(frame["found_price"], frame["exact_price"])]
+    asked = sum(f.size for f, _ in pairs)
+    ratios = np.concatenate([f[np.isfinite(f)] / e[np.isfinite(f)] for f, e in pairs])
+    middle = f"{np.median(ratios):.3g}" if ratios.size else "none"
     return [
         Verdict(
             "20.07",
@@ -119,6 +183,14 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
             f"{frame['price_off'].max():.1g}",
             "0 and <= 1e-9",
             bool((frame["refused_destinations"] == 0).all() and frame["price_off"].max() <= 1e-9),
+        ),
+        Verdict(
+            "20.07",
+            "No move that the former search finds is cheaper than the exact price.",
+            f"least ratio {ratios.min(initial=np.inf):.9g}, median {middle}; it finds a move for "
+            f"{ratios.size} of {asked} people",
+            ">= 1",
+            bool((ratios >= 1 - 1e-6).all()),
         ),
     ]
 
@@ -146,6 +218,61 @@ def _figure(frame: pd.DataFrame) -> Figure:
     return figure
 
 
+def _found_figure(frame: pd.DataFrame) -> Figure:
+    """Price of the move that the former search finds against the exact price, boosted trees,
+    norm 1 without bounds and steps; on the dashed line the search pays the optimum.
+    """
+    asked = frame["former"] > 0
+    row = frame[asked].iloc[0] if asked.any() else frame.iloc[0]
+    exact, found = _numbers(row["exact_price"]), _numbers(row["found_price"])
+    moved = np.isfinite(found)
+    figure, (ax,) = panels(1, width=5.5, height=4.5)
+    if moved.any():
+        ends = [exact[moved].min() / 1.5, found[moved].max() * 1.5]
+        ax.plot(ends, ends, **THEORY, label="the exact price")
+        label = f"one person ({moved.size - int(moved.sum())} without a find left out)"
+        ax.plot(exact[moved], found[moved], "o", color=PALETTE[0], alpha=0.6, label=label)
+        ax.legend(loc="lower right", fontsize=8)
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="exact price (spreads)",
+        ylabel="price that the former search finds (spreads)",
+        title=f"{TITLES[row['data']]}, boosted trees {row['trees']} x 6",
+    )
+    return figure
+
+
+def _effort_figure(frame: pd.DataFrame) -> Figure:
+    """Boxes opened per person against the leaves she can afford, by model (colour) and table
+    (marker), budget 1. On the dashed line a search opens one box per leaf; 0 boxes are drawn as
+    one half: the first bound decides.
+    """
+    figure, (ax,) = panels(1, width=7.5, height=4.5)
+    models, tables = list(dict.fromkeys(frame["model"])), list(dict.fromkeys(frame["data"]))
+    top, bottom = 1.0, np.inf
+    for _, row in frame.iterrows():
+        boxes, leaves = _numbers(row["boxes"]), _numbers(row["leaves_kept"])
+        boxes, leaves = np.maximum(boxes[leaves > 0], 0.5), leaves[leaves > 0]
+        color, marker = PALETTE[models.index(row["model"])], MARKERS[tables.index(row["data"])]
+        ax.plot(leaves, boxes, marker, color=color, alpha=0.35, markersize=3.5)
+        top, bottom = max(top, leaves.max(initial=1.0)), min(bottom, leaves.min(initial=bottom))
+    ends = [max(bottom, 1.0), top]
+    ax.plot(ends, ends, **THEORY, label="one box per leaf")
+    for k, name in enumerate(models):
+        ax.plot([], [], "s", color=PALETTE[k], label=name)
+    for k, name in enumerate(tables):
+        ax.plot([], [], MARKERS[k], color="#444444", label=TITLES[name])
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="leaves that a person can afford",
+        ylabel="boxes opened until the price is exact",
+    )
+    ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
 MOVES_SEARCH = Study(
     name="moves",
     title="Who can be accepted, and at what price",
@@ -159,6 +286,11 @@ MOVES_SEARCH = Study(
     grid=_grid,
     cell=_cell,
     verdicts=_verdicts,
-    figures={"price_curves": _figure},
+    figures={
+        "price_curves": _figure,
+        "former_search": _found_figure,
+        "boxes": _effort_figure,
+    },
+    version=2,
     full_needs="the tables heloc, taiwan and give_me_some_credit",
 )
